@@ -1,0 +1,79 @@
+# `make demo` and `make test` set up all they need on Debian 12; see docs/install.md.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+BIN := .venv/bin
+STUDY ?= studies/quickstart.yaml
+RESULTS ?= results/$(notdir $(basename $(STUDY)))
+PYTEST_ARGS ?=
+
+# Studies and integration tests make namespaces and start daemons: as root, through sudo where need be. Root then
+# leaves no byte code or caches behind that the user could not remove.
+USE_SUDO := $(if $(filter 0,$(shell id -u)),,yes)
+ROOT_ENV := $(if $(USE_SUDO),sudo env PYTHONDONTWRITEBYTECODE=1 PYTEST_ADDOPTS="-p no:cacheprovider" \
+	$(if $(CI),CI=$(CI)) $(if $(XDG_CACHE_HOME),XDG_CACHE_HOME=$(XDG_CACHE_HOME)) $(if $(TARE_CACHE),TARE_CACHE=$(TARE_CACHE)))
+
+SHELL_FILES := tools/bootstrap .ci/run $(wildcard src/tare/images/scripts/*.sh)
+C_FILES = $(shell find kernels tests/kernels -name build\* -prune -o \( -name '*.c' -o -name '*.h' \) -print)
+TEXT_FILES := $(wildcard *.md) docs src tests kernels tools studies Makefile pyproject.toml
+
+.PHONY: help setup demo test test-fast lint format types docs lock clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+setup: ## install what running studies needs
+	@tools/bootstrap run
+
+demo: ## set up, run the quick-start study, print its tables and write its HTML report
+	@tools/bootstrap run
+	@status=0; \
+	$(ROOT_ENV) $(BIN)/tare run $(STUDY) || status=$$?; \
+	if [[ -n "$(USE_SUDO)" && -d results ]]; then sudo chown -R "$$(id -u):$$(id -g)" results; fi; \
+	case $$status in \
+	0) ;; \
+	3) echo "Some comparisons need more rounds for a verdict; the report says which." ;; \
+	*) exit $$status ;; \
+	esac; \
+	[[ -f $(RESULTS)/report.html ]] || $(BIN)/tare report $(RESULTS) --html $(RESULTS)/report.html; \
+	echo "Report: file://$$(realpath $(RESULTS)/report.html)"
+
+test: ## set up, then lint, types and every test
+	@tools/bootstrap test
+	@$(MAKE) lint types docs
+	@$(ROOT_ENV) $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-fast: ## the tests that need neither root nor daemons
+	@$(BIN)/python -m pytest -m "not integration and not slow and not root" $(PYTEST_ARGS)
+
+lint: ## style of Python, C and shell, spelling, and which module may import which
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
+	shellcheck $(SHELL_FILES)
+	$(if $(strip $(C_FILES)),clang-format --dry-run -Werror $(C_FILES))
+	$(BIN)/codespell $(wildcard $(TEXT_FILES))
+
+format: ## let the formatters rewrite Python and C
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(if $(strip $(C_FILES)),clang-format -i $(C_FILES))
+
+types: ## mypy --strict
+	$(BIN)/mypy --strict src
+
+docs: ## links in the documentation, and that every command is documented
+	$(BIN)/python tools/check_docs.py
+
+lock: ## renew the locked versions of the Python packages (needs uv)
+	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  pyproject.toml --group pyproject.toml:build --output-file lock/run.txt
+	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  --constraint lock/run.txt pyproject.toml --group pyproject.toml:build --group pyproject.toml:dev \
+	  --output-file lock/dev.txt
+
+clean: ## remove what make and the tests made here; results and the cache of images stay
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist src/*.egg-info kernels/build*
+	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,34 @@
+/* Run one kernel: verify, warm up, measure, verify. */
+#ifndef TARE_RUNNER_H
+#define TARE_RUNNER_H
+
+#include "common/fault.h"
+#include "common/kernel.h"
+#include "common/options.h"
+
+/* One kernel of the command line and what became of it. */
+struct measurement {
+    const struct request *request;
+    struct job job;      /* comm is MPI_COMM_NULL on ranks that do not take part */
+    double *samples;     /* one an iteration, seconds */
+    double *warmup_s;    /* scratch: times of discarded iterations */
+    unsigned char *late; /* per iteration: this rank began after its instant */
+    int warmup;          /* iterations really discarded */
+    double window_s;     /* length of a start window, 0 without */
+    uint64_t barriers;   /* of the harness, for the payload bound */
+    uint64_t operations; /* timed, discarded and verified */
+    uint64_t verify_errors;
+    double elapsed_s;
+};
+
+/* Make the communicator and get, and touch, the memory of all samples; collective over world. False
+ * when this rank has no memory for them. */
+bool runner_prepare(struct measurement *measurement, const struct request *request, MPI_Comm world);
+
+/* Run it; collective over world. False, on every rank, when some rank has no memory for the
+ * messages. */
+bool runner_run(struct measurement *measurement, const struct fault *fault, MPI_Comm world);
+
+void runner_free(struct measurement *measurement);
+
+#endif

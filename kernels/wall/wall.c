@@ -1,0 +1,86 @@
+#include "wall/wall.h"
+
+#include "common/check.h"
+#include "common/clock.h"
+#include "common/locality.h"
+#include "common/output.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* PMPI gives a wrapper no place of its own, so this is the one variable that outlives a call. */
+static struct {
+    uint64_t ready_ns; /* end of MPI_Init; 0 before */
+    double init_s;
+    bool reported;
+} wall;
+
+void wall_initialized(uint64_t start_ns)
+{
+    wall.ready_ns = clock_now_ns();
+    wall.init_s = clock_difference_s(wall.ready_ns, start_ns);
+}
+
+static void write_wall(const double *rank_wall_s, int ranks)
+{
+    double longest_s = 0.0;
+    for (int i = 0; i < ranks; i++)
+        longest_s = rank_wall_s[i] > longest_s ? rank_wall_s[i] : longest_s;
+    struct json line = output_begin("wall");
+    json_put_number(&line, "wall_s", longest_s);
+    json_put_numbers(&line, "rank_wall_s", rank_wall_s, (size_t)ranks);
+    output_finish(&line);
+}
+
+void wall_finalizing(void)
+{
+    const uint64_t now_ns = clock_now_ns();
+    const MPI_Comm world = MPI_COMM_WORLD;
+    if (wall.ready_ns == 0 || wall.reported)
+        return;
+    wall.reported = true;
+    const double wall_s = clock_difference_s(now_ns, wall.ready_ns);
+    int rank = 0;
+    double init_s = 0.0;
+    CHECK_MPI(PMPI_Comm_rank(world, &rank));
+    CHECK_MPI(PMPI_Reduce(&wall.init_s, &init_s, 1, MPI_DOUBLE, MPI_MAX, 0, world));
+    struct locality locality = locality_gather(world);
+    double *rank_wall_s = calloc((size_t)locality.ranks, sizeof rank_wall_s[0]);
+    if (rank_wall_s == NULL)
+        FATAL("out of memory for the wall times");
+    CHECK_MPI(PMPI_Gather(&wall_s, 1, MPI_DOUBLE, rank_wall_s, 1, MPI_DOUBLE, 0, world));
+    if (rank == 0) {
+        fflush(stdout);        /* the application's own text first, */
+        output_write("\n", 1); /* which need not have ended its line */
+        output_start("tare-wall", locality.ranks, init_s);
+        locality_write(&locality);
+        write_wall(rank_wall_s, locality.ranks);
+        output_end(clock_difference_s(clock_now_ns(), wall.ready_ns), 0);
+    }
+    free(rank_wall_s);
+    locality_free(&locality);
+}
+
+EXPORTED int MPI_Init(int *argc, char ***argv)
+{
+    const uint64_t start_ns = clock_now_ns();
+    const int code = PMPI_Init(argc, argv);
+    if (code == MPI_SUCCESS)
+        wall_initialized(start_ns);
+    return code;
+}
+
+EXPORTED int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+{
+    const uint64_t start_ns = clock_now_ns();
+    const int code = PMPI_Init_thread(argc, argv, required, provided);
+    if (code == MPI_SUCCESS)
+        wall_initialized(start_ns);
+    return code;
+}
+
+EXPORTED int MPI_Finalize(void)
+{
+    wall_finalizing();
+    return PMPI_Finalize();
+}

@@ -1,0 +1,108 @@
+"""Start a process where a launch map says: the helper `tare-agent`.
+
+It is read by the MPI's daemons launcher (as `plm_rsh_agent`, or Hydra's launcher program) and put before ranks
+(as wrapper); it imports nothing of ours and nothing heavy, because it stands in the start-up of every job.
+
+    tare-agent HOST COMMAND...     start COMMAND on a host of the map, as rsh does (one string for the host's shell)
+    tare-agent --rank COMMAND...   start COMMAND as the rank that the MPI says we are on this host
+    tare-agent --entry JSON -- COMMAND...   start COMMAND through one entry given here
+
+The map is the file that $TARE_LAUNCH_MAP names: {"hosts": {NAME: {"agent": ENTRY, "ranks": [ENTRY, ...]}}};
+an ENTRY is {"cgroups": [folder, ...], "cpus": [core, ...], "argv": [token, ...], "shell": true or false}.
+"""
+
+import json
+import os
+import socket
+import sys
+from typing import Any
+
+LOCAL_RANK = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID")
+RSH_OPTIONS_WITH_VALUE = ("-l", "-p", "-o", "-i")
+CARRIED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TARE_LAUNCH_MAP", "TERM", "USER")
+
+
+def fail(message: str) -> int:
+    """Say what is wrong as one sentence on stderr and return the exit status of a bad launch."""
+    print(f"tare-agent: {message}", file=sys.stderr)
+    return 125
+
+
+def start(entry: dict[str, Any], command: list[str], environment: dict[str, str] | None = None) -> int:
+    """Become the command, in the entry's cgroups, on its cores, behind its argv; returns only on failure."""
+    try:
+        for folder in entry.get("cgroups", ()):
+            with open(os.path.join(folder, "cgroup.procs"), "w") as file:
+                file.write(str(os.getpid()))
+        if entry.get("cpus"):
+            os.sched_setaffinity(0, entry["cpus"])
+    except OSError as error:
+        return fail(f"cannot join {getattr(error, 'filename', '') or 'the cores of the node'}: {error.strerror}")
+    argv = [*entry.get("argv", ()), *command]
+    try:
+        os.execvpe(argv[0], argv, os.environ if environment is None else environment)
+    except OSError as error:
+        return fail(f"cannot start {argv[0]}: {error.strerror}")
+
+
+def read_map() -> dict[str, Any]:
+    """Return the hosts of the launch map that the environment names."""
+    with open(os.environ["TARE_LAUNCH_MAP"]) as file:
+        return dict(json.load(file)["hosts"])
+
+
+def as_rsh(arguments: list[str]) -> int:
+    """Start a command on a host: `[options] HOST COMMAND...`.
+
+    Like rsh, it does not carry the launcher's environment: what is meant for the launcher alone (its own agent's
+    name above all) breaks a daemon, and a launch says itself what its ranks are given.
+    """
+    rest = list(arguments)
+    while rest and rest[0].startswith("-"):
+        rest = rest[2:] if rest[0] in RSH_OPTIONS_WITH_VALUE else rest[1:]
+    if not rest:
+        return fail("no host given")
+    name, command = rest[0], rest[1:]
+    hosts = read_map()
+    if name not in hosts:
+        return fail(f"the launch map has no host {name}; it has {', '.join(sorted(hosts))}")
+    entry = hosts[name].get("agent")
+    if entry is None:
+        return fail(f"host {name} has no agent: its ranks are started by the scheduler")
+    environment = {name: os.environ[name] for name in CARRIED if name in os.environ}
+    environment["TARE_HOST"] = name
+    return start(entry, ["/bin/sh", "-c", " ".join(command)] if entry.get("shell", True) else command, environment)
+
+
+def as_rank(command: list[str]) -> int:
+    """Start a command as this rank: the entry of its local rank on this host."""
+    hosts = read_map()
+    name = os.environ.get("TARE_HOST") or socket.gethostname()
+    local = next((int(os.environ[k]) for k in LOCAL_RANK if k in os.environ), None)
+    if name not in hosts:
+        return fail(f"the launch map has no host {name}; it has {', '.join(sorted(hosts))}")
+    if local is None:
+        return fail(f"no MPI told its local rank ({', '.join(LOCAL_RANK)})")
+    ranks = hosts[name]["ranks"]
+    if local >= len(ranks):
+        return fail(f"host {name} has {len(ranks)} rank(s) in the map, local rank {local} is none of them")
+    return start(ranks[local], command)
+
+
+def main() -> int:
+    """Run as the options say and return the exit status."""
+    arguments = sys.argv[1:]
+    try:
+        if arguments[:1] == ["--entry"] and arguments[2:3] == ["--"]:
+            return start(json.loads(arguments[1]), arguments[3:])
+        if arguments[:1] == ["--rank"]:
+            return as_rank(arguments[1:])
+        return as_rsh(arguments)
+    except KeyError as error:
+        return fail(f"{error} is not set: tare-agent is started by tare's launcher")
+    except (OSError, ValueError) as error:
+        return fail(f"cannot read the launch map: {error}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,189 @@
+"""The command line: each command is one short function; what it does is in `tare.session` and `tare.commands`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tare import __version__
+from tare.errors import EXIT_DONE, TareError, UsageError
+
+app = typer.Typer(
+    name="tare",
+    help="Measure, side by side, what containers cost an MPI job.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+lab_app = typer.Typer(help="A small cluster inside this machine.", no_args_is_help=True)
+app.add_typer(lab_app, name="lab")
+
+StudyFile = Annotated[Path, typer.Argument(help="The study file (YAML).", show_default=False)]
+ResultsOption = Annotated[
+    Path | None, typer.Option("--results", "-o", help="Results folder [results/NAME].", show_default=False)
+]
+FreshOption = Annotated[bool, typer.Option("--fresh", help="Set earlier results aside and begin anew.")]
+
+
+@app.callback(invoke_without_command=True)
+def version(show: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False) -> None:
+    """Answer the options that stand before a command."""
+    if show:
+        typer.echo(f"tare {__version__}")
+        raise typer.Exit(EXIT_DONE)
+
+
+@app.command()
+def plan(study: StudyFile) -> None:
+    """Show cells, trials and the estimated time of a study; run nothing."""
+    from tare.commands import show_plan
+
+    show_plan(study)
+
+
+@app.command()
+def run(study: StudyFile, results: ResultsOption = None, fresh: FreshOption = False) -> None:
+    """Run a study, or go on where it stopped; print its tables and write its HTML report."""
+    from tare.commands import run_study
+
+    raise typer.Exit(run_study(study, results, fresh=fresh))
+
+
+@app.command()
+def report(
+    results: Annotated[Path, typer.Argument(help="A results folder.", show_default=False)],
+    html: Annotated[Path | None, typer.Option(help="Write the HTML report here.", show_default=False)] = None,
+) -> None:
+    """Show the report of a results folder."""
+    from tare.commands import show_report
+
+    raise typer.Exit(show_report(results, html))
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+def quick(
+    command: Annotated[list[str], typer.Argument(help="The program and its arguments, after --.", show_default=False)],
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of all environments.")] = 10,
+    ranks: Annotated[int, typer.Option("-n", min=1, help="Ranks a node.")] = 1,
+    nodes: Annotated[int, typer.Option(min=1, help="Nodes of the lab.")] = 2,
+    time_limit: Annotated[float, typer.Option(min=1, help="Seconds that one launch may take.")] = 600.0,
+    results: ResultsOption = None,
+) -> None:
+    """Compare a program of yours, bare against every environment that is available here; no file needed."""
+    from tare.commands import run_quick
+
+    raise typer.Exit(
+        run_quick(command, rounds=rounds, ranks=ranks, nodes=nodes, time_limit_s=time_limit, results=results)
+    )
+
+
+@app.command()
+def doctor() -> None:
+    """Tell what this machine can run, what is missing, what installs it, and whether it is quiet enough."""
+    from tare.doctor import show_doctor
+
+    raise typer.Exit(show_doctor())
+
+
+@app.command()
+def clean(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what is there.")] = False,
+) -> None:
+    """Remove all that carries tare's mark: processes, namespaces, links, mounts, cgroups, containers."""
+    from tare.commands import show_clean
+
+    show_clean(dry_run=dry_run)
+
+
+@lab_app.command("up")
+def lab_up(
+    nodes: Annotated[int, typer.Option(min=1, help="Nodes.")] = 2,
+    nics: Annotated[int, typer.Option(min=1, help="Data NICs a node.")] = 1,
+    cores: Annotated[int | None, typer.Option(min=1, help="Cores a node.", show_default=False)] = None,
+    link_rate: Annotated[str, typer.Option(help="Link rate, as 10Gbit.", show_default=False)] = "",
+    segmented: Annotated[bool, typer.Option("--segmented", help="The wire carries MTU-sized frames.")] = False,
+    docker: Annotated[bool, typer.Option("--docker", help="A Docker daemon a node, joined in a Swarm.")] = False,
+    name: Annotated[str, typer.Option(help="The lab's name.")] = "lab",
+) -> None:
+    """Make a lab that stays until `tare lab down`."""
+    from tare.lab_commands import lab_up as go
+
+    go(name, nodes=nodes, nics=nics, cores=cores, link_rate=link_rate, segmented=segmented, docker=docker)
+
+
+@lab_app.command("status")
+def lab_status() -> None:
+    """List the labs that are up, with their nodes."""
+    from tare.lab_commands import lab_status as go
+
+    go()
+
+
+@lab_app.command("exec", context_settings={"allow_interspersed_args": False})
+def lab_exec(
+    node: Annotated[str, typer.Argument(help="A node, as n0.", show_default=False)],
+    command: Annotated[list[str], typer.Argument(help="The command, after --.", show_default=False)],
+    name: Annotated[str, typer.Option(help="The lab's name.")] = "lab",
+) -> None:
+    """Run a command on a node of a lab."""
+    from tare.lab_commands import lab_exec as go
+
+    go(name, node, command)
+
+
+@lab_app.command("down")
+def lab_down(name: Annotated[str, typer.Option(help="The lab's name.")] = "lab") -> None:
+    """Remove a lab."""
+    from tare.lab_commands import lab_down as go
+
+    go(name)
+
+
+def main() -> None:
+    """Run the command line; every error of ours becomes one sentence and its exit code."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    try:
+        app(standalone_mode=False)
+    except typer.Exit as leaving:
+        sys.exit(leaving.exit_code)
+    except TareError as error:
+        _say(str(error))
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        _say("interrupted: everything is taken down; the same command goes on where it stopped")
+        sys.exit(130)
+    except Exception as error:
+        _end_with(error)
+    sys.exit(EXIT_DONE)
+
+
+def _end_with(error: Exception) -> None:
+    """Tell typer's own usage errors; let what we did not foresee be seen whole where asked for."""
+    show = getattr(error, "format_message", None)
+    if show is not None:
+        _say(show())
+        sys.exit(UsageError.exit_code)
+    if os.environ.get("TARE_DEBUG"):
+        raise error
+    _say(f"internal error: {type(error).__name__}: {error}\n  TARE_DEBUG=1 shows where; please report it")
+    sys.exit(TareError.exit_code)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    del frame
+    raise KeyboardInterrupt(signal.Signals(number).name)
+
+
+def _say(message: str) -> None:
+    print(f"tare: {message}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Clusters: where nodes come from. One file a member, one entry in `CLUSTERS`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Final, Protocol
+
+from tare.cluster.fake import FakeCluster
+from tare.cluster.lab_site import LabCluster
+from tare.cluster.needs import Needs
+from tare.model import LabSpec
+from tare.node import Node, Pod
+
+__all__ = ["CLUSTERS", "Cluster", "Needs", "Site"]
+
+
+class Site(Protocol):
+    """A cluster that is up, with the head (where launchers start) and the control network that stays up."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def nodes(self) -> tuple[Node, ...]: ...
+    @property
+    def head(self) -> tuple[str, ...]:
+        """Return the argv prefix that brings a launcher to the head."""
+        ...
+    @property
+    def control_subnet(self) -> str: ...
+    @property
+    def folder(self) -> Path:
+        """Return the folder for launch maps and logs of this run."""
+        ...
+
+    def connect(self, pod: Pod, slot: int) -> AbstractContextManager[None]:
+        """Put a pod with a network of its own into the control network; `slot` tells its environment."""
+
+    def settle(self) -> None:
+        """Bring the nodes into the state that trials expect, after pods were made and before the first trial."""
+
+
+class Cluster(Protocol):
+    """What every cluster offers. `probe` is read-only; `open` undoes everything when it is left."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def emulated(self) -> bool: ...
+
+    def probe(self) -> str | None:
+        """Return why the cluster cannot be used here, or None."""
+
+    def cores(self, spec: LabSpec) -> tuple[tuple[int, ...], ...]:
+        """Return the cores of each node, without making any."""
+
+    def open(self, study: str, spec: LabSpec, needs: Needs) -> AbstractContextManager[Site]:
+        """Bring the cluster up for a study."""
+
+
+CLUSTERS: Final[Mapping[str, Cluster]] = {
+    "lab": LabCluster(),
+    "fake": FakeCluster(),
+}

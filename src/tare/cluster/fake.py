@@ -1,0 +1,67 @@
+"""`fake`: nodes that do not exist, for the `fake` runtime."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tare.cgroups import Group
+from tare.cluster.needs import Needs
+from tare.model import LabSpec
+from tare.node import Nic, Node, Pod
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FakeSite:
+    """Nodes by name only."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    folder: Path
+    head: tuple[str, ...] = ()
+    control_subnet: str = "192.0.2.0/24"
+
+    def settle(self) -> None:
+        pass
+
+    def connect(self, pod: Pod, slot: int) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+class FakeCluster:
+    """Make a `FakeSite`."""
+
+    name = "fake"
+    emulated = True
+
+    def probe(self) -> str | None:
+        return None
+
+    def cores(self, spec: LabSpec) -> tuple[tuple[int, ...], ...]:
+        each = spec.cores_per_node or 1
+        return tuple(tuple(range(i * each, (i + 1) * each)) for i in range(spec.nodes))
+
+    @contextmanager
+    def open(self, study: str, spec: LabSpec, needs: Needs) -> Iterator[FakeSite]:
+        nodes = tuple(
+            Node(
+                name=f"n{i}",
+                index=i,
+                cores=cores,
+                control_address=f"192.0.2.{i + 1}",
+                nics=tuple(Nic(name=f"data{k}", address=f"198.51.100.{i + 1}", prefix=24) for k in range(needs.nics)),
+                pid=0,
+                group=Group(path=f"fake/n{i}", hierarchies=()),
+                boot_id=f"fake-{i}",
+            )
+            for i, cores in enumerate(self.cores(spec))
+        )
+        with tempfile.TemporaryDirectory(prefix="tare-fake-") as folder:
+            yield FakeSite(name=study, nodes=nodes, folder=Path(folder))

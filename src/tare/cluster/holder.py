@@ -1,0 +1,235 @@
+"""Hold namespaces: one small process that joins or makes them, prepares their mounts and waits.
+
+Run as a script of its own (`python -IS holder.py MARK`) so that it starts in milliseconds: it imports nothing of ours
+and nothing outside the standard library. It reads one JSON object from stdin, answers with one JSON line
+(`{"pid": N}`, the holder's process number as its starter sees it, or `{"error": "..."}`) and stays until it is killed;
+with the last process of a namespace the kernel removes the namespace and all that is in it.
+
+The object's keys, all optional:
+    cgroups     folders of cgroups to join first (their `cgroup.procs` is written)
+    leaf        folders of cgroups to move to after the cgroup namespace was made (cgroup v2 allows no process
+                in a cgroup whose controllers are handed on)
+    join        a process whose namespaces are entered, and `join_kinds`, which of them
+    new         kinds of namespaces to make: net mnt uts ipc pid cgroup
+    hostname    for a new uts namespace
+    cpus        cores to run on (inherited by all that is started from here)
+    boot_id     text that /proc/sys/kernel/random/boot_id shows in the new mount namespace
+    tmpfs       folders that get an empty file system of their own
+    keep        folders that stay visible although a parent of theirs gets an empty file system
+    binds       [[source, target], ...] made in the new mount namespace
+    root        a folder that becomes the root directory (with /proc, /sys, /dev of its own and `keep` inside)
+    cgroupfs    [[type, options, target], ...] file systems mounted below /sys/fs/cgroup anew
+"""
+
+import ctypes
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+CLONE = {
+    "mnt": 0x00020000,
+    "cgroup": 0x02000000,
+    "uts": 0x04000000,
+    "ipc": 0x08000000,
+    "user": 0x10000000,
+    "pid": 0x20000000,
+    "net": 0x40000000,
+}
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
+MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
+MNT_DETACH = 2
+PR_SET_NAME = 15
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def call(name: str, *arguments: Any) -> None:
+    """Call a libc function; raise OSError naming it when it fails."""
+    values = [a.encode() if isinstance(a, str) else a for a in arguments]
+    if getattr(libc, name)(*values) < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}({', '.join(map(str, arguments))}): {os.strerror(number)}")
+
+
+def mount(source: str | None, target: str, kind: str | None, flags: int = 0, options: str | None = None) -> None:
+    """Mount a file system, or change a mount."""
+    call("mount", source, target, kind, ctypes.c_ulong(flags), options)
+
+
+def bind(source: str, target: str) -> None:
+    """Bind a file or folder to a place, making the place."""
+    if os.path.isdir(source):
+        os.makedirs(target, exist_ok=True)
+    else:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if not os.path.exists(target):
+            open(target, "w").close()
+    mount(source, target, None, MS_BIND | MS_REC)
+
+
+def join(pid: int, kinds: list[str]) -> None:
+    """Enter namespaces of another process; the pid namespace holds for children only."""
+    descriptors = [(kind, os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)) for kind in kinds]
+    for kind, descriptor in sorted(descriptors, key=lambda pair: pair[0] == "mnt"):
+        call("setns", descriptor, CLONE[kind])
+        os.close(descriptor)
+
+
+def write_pid(folders: list[str]) -> None:
+    """Join cgroups."""
+    for folder in folders:
+        with open(os.path.join(folder, "cgroup.procs"), "w") as file:
+            file.write(str(os.getpid()))
+
+
+def held(paths: list[str]) -> list[tuple[str, int]]:
+    """Open folders before something is mounted over them."""
+    return [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in paths if os.path.exists(path)]
+
+
+def show_again(folders: list[tuple[str, int]], root: str = "") -> None:
+    """Bind folders that were opened before to where they were."""
+    for path, descriptor in folders:
+        there = os.path.exists(root + path) and os.path.samestat(os.fstat(descriptor), os.stat(root + path))
+        if not there:
+            bind(f"/proc/self/fd/{descriptor}", root + path)
+        os.close(descriptor)
+
+
+def fresh_file_systems(spec: dict[str, Any]) -> None:
+    """Give the mount namespace its own /proc, /sys, /tmp, /run, ..., and a boot_id."""
+    new = spec.get("new", [])
+    kept = held(spec.get("keep", []))
+    for path in spec.get("tmpfs", []):
+        if os.path.isdir(path):
+            mode = "1777" if path in ("/tmp", "/dev/shm", "/var/tmp") else "755"
+            mount("tare", path, "tmpfs", MS_NOSUID | MS_NODEV, f"mode={mode}")
+    show_again(kept)
+    if "pid" in new:
+        mount("tare", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    if "net" in new and "pid" in new:
+        mount("tare", "/sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        cgroup_file_systems(spec.get("cgroupfs", []))
+    if spec.get("boot_id"):
+        path = "/run/.tare-boot-id"
+        with open(path, "w") as file:
+            file.write(spec["boot_id"] + "\n")
+        mount(path, "/proc/sys/kernel/random/boot_id", None, MS_BIND)
+
+
+def cgroup_file_systems(entries: list[list[str]]) -> None:
+    """Mount cgroups anew, as the cgroup namespace shows them."""
+    if entries and entries[0][0] != "cgroup2":
+        mount("tare", "/sys/fs/cgroup", "tmpfs", 0, "mode=755")
+    for kind, options, target in entries:
+        os.makedirs(target, exist_ok=True)
+        mount("tare", target, kind, 0, options or None)
+
+
+def change_root(root: str, keep: list[str], binds: list[list[str]]) -> None:
+    """Make a folder the root directory, with the kernel's file systems and the kept folders inside."""
+    kept = held(keep)
+    sources = [(target, os.open(source, os.O_PATH | os.O_CLOEXEC)) for source, target in binds]
+    mount(root, root, None, MS_BIND)
+    mount(None, root, None, MS_BIND | MS_REMOUNT | MS_RDONLY)
+    for path in ("/proc", "/sys", "/dev"):
+        mount(path, root + path, None, MS_BIND | MS_REC)
+    for path in ("/tmp", "/run", "/root", "/tare"):
+        if os.path.isdir(root + path):
+            mount("tare", root + path, "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777")
+    show_again(kept, root)
+    for target, descriptor in sources:
+        bind(f"/proc/self/fd/{descriptor}", root + target)
+        os.close(descriptor)
+    os.chdir(root)
+    call("pivot_root", ".", ".")
+    call("umount2", ".", MNT_DETACH)
+    os.chdir("/")
+
+
+def prepare(spec: dict[str, Any]) -> None:
+    """Make the namespaces that do not need a new process, and what belongs into them."""
+    new = spec.get("new", [])
+    flags = sum(CLONE[kind] for kind in new if kind != "pid")
+    if flags:
+        call("unshare", flags)
+    write_pid(spec.get("leaf", []))
+    if spec.get("hostname"):
+        name = spec["hostname"].encode()
+        call("sethostname", name, len(name))
+    if "mnt" in new:
+        mount(None, "/", None, MS_REC | MS_PRIVATE)
+        fresh_file_systems(spec)
+        if spec.get("root"):
+            change_root(spec["root"], spec.get("keep", []), spec.get("binds", []))
+        else:
+            for source, target in spec.get("binds", []):
+                bind(source, target)
+
+
+def wait_for_ever() -> None:
+    """Be init: collect orphans until the end comes."""
+    watched = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, watched)
+    while True:
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            pass
+        if signal.sigwait(watched) != signal.SIGCHLD:
+            os._exit(0)
+
+
+def detach() -> None:
+    """Let go of the starter's terminal, pipes and folder."""
+    os.setsid()
+    os.chdir("/")
+    nothing = os.open("/dev/null", os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nothing, descriptor)
+
+
+def child(spec: dict[str, Any], channel: int) -> None:
+    """Be the holder; say over the channel that all is ready, or what went wrong."""
+    try:
+        prepare(spec)
+        detach()
+        os.write(channel, b"ok")
+    except (OSError, KeyError, ValueError) as error:
+        os.write(channel, str(error).encode()[:900])
+        os._exit(1)
+    os.close(channel)
+    wait_for_ever()
+
+
+def main() -> int:
+    """Make a holder as stdin says and return the exit status."""
+    spec = json.load(sys.stdin)
+    call("prctl", PR_SET_NAME, "tare-holder", 0, 0, 0)
+    try:
+        write_pid(spec.get("cgroups", []))
+        if spec.get("cpus"):
+            os.sched_setaffinity(0, spec["cpus"])
+        if spec.get("join"):
+            join(spec["join"], spec.get("join_kinds", []))
+        if "pid" in spec.get("new", []):
+            call("unshare", CLONE["pid"])
+    except OSError as error:
+        print(json.dumps({"error": str(error)}), flush=True)
+        return 1
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reader)
+        child(spec, writer)
+    os.close(writer)
+    answer = os.read(reader, 1000).decode()
+    print(json.dumps({"pid": pid} if answer == "ok" else {"error": answer or "the holder died"}), flush=True)
+    return 0 if answer == "ok" else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

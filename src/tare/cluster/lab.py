@@ -1,0 +1,256 @@
+"""A small cluster inside this machine, made of namespaces.
+
+Each node has net, mnt, uts, ipc, pid and cgroup namespaces, its own cores, hostname, boot_id, /tmp, /run and /dev/shm.
+Two more network namespaces hold the control network (its bridge is also the head's interface) and the data switch;
+the host's own network is not touched. The data switch has one segment for each NIC index, so that environments that
+own a NIC do not hear each other.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tare.cgroups import Group, file_systems, group
+from tare.errors import RefusedError
+from tare.model import LabSpec
+from tare.namespaces import bridges_pass_netfilter, hold, index_of, netlink
+from tare.node import Nic, Node
+
+if TYPE_CHECKING:
+    from pyroute2 import IPRoute
+
+MAX_NODES: Final = 200
+CONTROL_PREFIX: Final = 16
+CONTROL: Final = "10.213"
+DATA: Final = "10.214"
+HEAD_ADDRESS: Final = f"{CONTROL}.255.254"
+NODE_NAMESPACES: Final = ("net", "mnt", "uts", "ipc", "pid", "cgroup")
+SEGMENT_BURST_S: Final = 0.001
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lab:
+    """A lab that is up. `head_pid` holds the control network, `switch_pid` the data switch."""
+
+    name: str
+    spec: LabSpec
+    head_pid: int
+    switch_pid: int
+    nodes: tuple[Node, ...]
+    group: Group
+    shares_cores: bool
+
+    @property
+    def control_subnet(self) -> str:
+        """Return the control network's subnet."""
+        return f"{CONTROL}.0.0/{CONTROL_PREFIX}"
+
+
+def up(name: str, spec: LabSpec, *, nics: int = 1, keep: Sequence[str] = ()) -> Lab:
+    """Make a lab with `nics` data NICs a node; folders in `keep` stay visible in every node.
+
+    Raises `RefusedError` for an impossible size and `InfrastructureError` when the kernel refuses; then nothing is
+    left behind.
+    """
+    if not 1 <= spec.nodes <= MAX_NODES:
+        raise RefusedError(f"a lab of {spec.nodes} nodes is not possible: 1 to {MAX_NODES}")
+    if not 1 <= nics <= 250:
+        raise RefusedError(f"{nics} data NICs a node are not possible: 1 to 250")
+    cores, shares = divide_cores(sorted(os.sched_getaffinity(0)), spec)
+    top = group(name)
+    holders: list[int] = []
+    try:
+        nodes = _make_nodes(name, cores, top, keep, holders, nics)
+        head, switch = holders[0], holders[1]
+        _wire(nodes, head, switch, spec)
+    except BaseException:
+        _end(holders, top)
+        raise
+    return Lab(
+        name=name, spec=spec, head_pid=head, switch_pid=switch, nodes=nodes, group=top, shares_cores=shares
+    )
+
+
+def down(lab: Lab) -> None:
+    """End every process of the lab; its namespaces and links go with them, its cgroups after them."""
+    _end([lab.head_pid, lab.switch_pid, *(node.pid for node in lab.nodes)], lab.group)
+
+
+def divide_cores(available: Sequence[int], spec: LabSpec) -> tuple[tuple[tuple[int, ...], ...], bool]:
+    """Return the cores of each node, and whether nodes have to share some.
+
+    Without `cores_per_node` the cores are dealt evenly; nodes share cores only when there are too few.
+    """
+    each = spec.cores_per_node or max(1, len(available) // spec.nodes)
+    if each > len(available):
+        raise RefusedError(f"nodes of {each} cores are not possible: this machine has {len(available)}")
+    chosen = tuple(
+        tuple(available[(node * each + core) % len(available)] for core in range(each)) for node in range(spec.nodes)
+    )
+    return chosen, each * spec.nodes > len(available)
+
+
+def mark(lab: str, part: str) -> str:
+    """Return the mark of a holder; it stands in its command line."""
+    return f"tare:{lab}:{part}"
+
+
+def _make_nodes(
+    name: str,
+    cores: Sequence[tuple[int, ...]],
+    top: Group,
+    keep: Sequence[str],
+    holders: list[int],
+    nics: int,
+) -> tuple[Node, ...]:
+    groups = [top.below(f"n{i}").create(c) for i, c in enumerate(cores)]
+    switches = top.below("switch").create()
+    specs: list[tuple[str, dict[str, Any]]] = [
+        (mark(name, part), {"new": ["net", "uts"], "cgroups": _folders(switches), "hostname": f"tare-{part}"})
+        for part in ("head", "switch")
+    ]
+    boot_ids = [str(uuid.uuid4()) for _ in cores]
+    for i, node_cores in enumerate(cores):
+        specs.append((mark(name, f"n{i}"), _node_spec(i, groups[i], node_cores, boot_ids[i], keep)))
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        futures = [pool.submit(hold, text, spec) for text, spec in specs]
+        failures = [f.exception() for f in futures]
+        holders.extend(f.result() for f in futures if f.exception() is None)
+    for failure in failures:
+        if failure is not None:
+            raise failure
+    return tuple(
+        Node(
+            name=f"n{i}",
+            index=i,
+            cores=node_cores,
+            control_address=f"{CONTROL}.0.{i + 1}",
+            nics=tuple(Nic(name=f"data{k}", address=f"{DATA}.{k}.{i + 1}", prefix=24) for k in range(nics)),
+            pid=holders[i + 2],
+            group=groups[i],
+            boot_id=boot_ids[i],
+        )
+        for i, node_cores in enumerate(cores)
+    )
+
+
+def _folders(of: Group) -> list[str]:
+    return [str(folder) for folder in of.folders]
+
+
+def _node_spec(
+    index: int, of: Group, cores: tuple[int, ...], boot_id: str, keep: Sequence[str]
+) -> dict[str, Any]:
+    leaf = of.below("host")
+    if of.version == 2:
+        leaf.create()
+    return {
+        "new": list(NODE_NAMESPACES),
+        "cgroups": _folders(of),
+        "leaf": _folders(leaf) if of.version == 2 else [],
+        "hostname": f"n{index}",
+        "cpus": list(cores),
+        "boot_id": boot_id,
+        "tmpfs": ["/tmp", "/run", "/dev/shm"],
+        "keep": [str(path) for path in keep],
+        "cgroupfs": [list(entry) for entry in file_systems(of.hierarchies)],
+    }
+
+
+def _end(holders: Sequence[int], top: Group) -> None:
+    if top.hierarchies:
+        top.kill()
+        top.remove()
+    else:
+        for pid in holders:
+            try:
+                os.kill(pid, 9)
+            except ProcessLookupError:
+                pass
+
+
+def _wire(nodes: Sequence[Node], head: int, switch: int, spec: LabSpec) -> None:
+    nics = len(nodes[0].nics)
+    plain_bridges([head, switch, *(node.pid for node in nodes)])
+    with netlink(head) as route:
+        bridge = _add_bridge(route, "ctl0")
+        route.addr("add", index=bridge, address=HEAD_ADDRESS, prefixlen=CONTROL_PREFIX)
+        _up(route, index_of(route, "lo"))
+        for node in nodes:
+            _add_port(route, bridge, node, port=node.name, peer="ctl0", spec=None)
+    with netlink(switch) as route:
+        _up(route, index_of(route, "lo"))
+        for k in range(nics):
+            segment = _add_bridge(route, f"sw{k}")
+            for node in nodes:
+                _add_port(route, segment, node, port=f"{node.name}data{k}", peer=f"data{k}", spec=spec)
+    for node in nodes:
+        with netlink(node.pid) as route:
+            _up(route, index_of(route, "lo"))
+            control = index_of(route, "ctl0")
+            route.addr("add", index=control, address=node.control_address, prefixlen=CONTROL_PREFIX)
+            _up(route, control)
+            for nic in node.nics:
+                index = index_of(route, nic.name)
+                route.addr("add", index=index, address=nic.address, prefixlen=nic.prefix)
+                _up(route, index)
+
+
+def plain_bridges(pids: Sequence[int]) -> None:
+    """Keep netfilter out of bridges: whether br_netfilter is loaded would else decide what a bridge costs."""
+    for pid in pids:
+        bridges_pass_netfilter(pid, False)
+
+
+def attach_control(lab: Lab, pid: int, *, name: str, address: str) -> None:
+    """Give a network namespace (of process `pid`) an interface `ctl0` on the control network."""
+    with netlink(lab.head_pid) as route:
+        bridge = index_of(route, "ctl0")
+        _add_peer(route, bridge, pid, port=name, peer="ctl0")
+    with netlink(pid) as route:
+        _up(route, index_of(route, "lo"))  # PMIx talks to its daemon over it
+        index = index_of(route, "ctl0")
+        route.addr("add", index=index, address=address, prefixlen=CONTROL_PREFIX)
+        _up(route, index)
+
+
+def detach_control(lab: Lab, name: str) -> None:
+    """Remove a pod's interface on the control network, if it is still there."""
+    if not os.path.exists(f"/proc/{lab.head_pid}"):
+        return
+    with netlink(lab.head_pid) as route:
+        for index in route.link_lookup(ifname=name):
+            route.link("del", index=index)
+
+
+def _add_bridge(route: IPRoute, name: str) -> int:
+    route.link("add", ifname=name, kind="bridge", br_mcast_snooping=0, br_stp_state=0, br_forward_delay=0)
+    index = index_of(route, name)
+    _up(route, index)
+    return index
+
+
+def _add_port(route: IPRoute, bridge: int, node: Node, *, port: str, peer: str, spec: LabSpec | None) -> None:
+    index = _add_peer(route, bridge, node.pid, port=port, peer=peer)
+    if spec is not None and spec.segmented:
+        route.link("set", index=index, gso_max_segs=1)
+    if spec is not None and spec.link_rate_bps:
+        rate = spec.link_rate_bps // 8
+        burst = max(int(rate * SEGMENT_BURST_S), 128 * 1024)
+        route.tc("add", "tbf", index=index, handle=0x10000, rate=rate, burst=burst, latency="50ms")
+
+
+def _add_peer(route: IPRoute, bridge: int, pid: int, *, port: str, peer: str) -> int:
+    route.link("add", ifname=port, kind="veth", peer={"ifname": peer, "net_ns_pid": pid})
+    index = index_of(route, port)
+    route.link("set", index=index, master=bridge, state="up")
+    return index
+
+
+def _up(route: IPRoute, index: int) -> None:
+    route.link("set", index=index, state="up")

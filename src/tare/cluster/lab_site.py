@@ -1,0 +1,112 @@
+"""`lab`: bring a lab up for a study, with daemons where it needs them, and take everything down again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tare import docker
+from tare.cluster import lab
+from tare.cluster.needs import Needs
+from tare.errors import MissingTool
+from tare.model import LabSpec
+from tare.node import Node, Pod
+from tare.paths import run_folder
+from tare.process import find
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabSite:
+    """A lab that is up."""
+
+    name: str
+    lab: lab.Lab
+    nodes: tuple[Node, ...]
+    folder: Path
+
+    @property
+    def head(self) -> tuple[str, ...]:
+        return ("nsenter", f"--net=/proc/{self.lab.head_pid}/ns/net", "--")
+
+    @property
+    def control_subnet(self) -> str:
+        return self.lab.control_subnet
+
+    def settle(self) -> None:
+        # Docker loads br_netfilter, which then holds for every network namespace of the machine, and switches it on
+        # in its own when it makes a network.
+        lab.plain_bridges([self.lab.head_pid, self.lab.switch_pid, *(node.pid for node in self.nodes)])
+
+    @contextmanager
+    def connect(self, pod: Pod, slot: int) -> Iterator[None]:
+        if not pod.own_network:
+            yield
+            return
+        name = f"{pod.node.name}s{slot}"
+        address = f"{lab.CONTROL}.{slot + 1}.{pod.node.index + 1}"
+        lab.attach_control(self.lab, pod.pid, name=name, address=address)
+        try:
+            yield
+        finally:
+            lab.detach_control(self.lab, name)
+
+
+class LabCluster:
+    """Make a lab and remove it."""
+
+    name = "lab"
+    emulated = True
+
+    def probe(self) -> str | None:
+        for program, package in (("nsenter", "util-linux"), ("ip", "iproute2")):
+            if find(program) is None:
+                return f"{program} is not installed: apt-get install {package}"
+        return None
+
+    def cores(self, spec: LabSpec) -> tuple[tuple[int, ...], ...]:
+        return lab.divide_cores(sorted(os.sched_getaffinity(0)), spec)[0]
+
+    @contextmanager
+    def open(self, study: str, spec: LabSpec, needs: Needs) -> Iterator[LabSite]:
+        if reason := self.probe():
+            raise MissingTool(f"the lab cannot be made: {reason}")
+        with ExitStack() as stack:
+            folder = stack.enter_context(_state_folder(study))
+            made = lab.up(study, spec, nics=needs.nics, keep=needs.shown)
+            stack.callback(lab.down, made)
+            nodes = made.nodes
+            if needs.docker:
+                nodes = stack.enter_context(docker.daemons(nodes, log_folder=folder, swarm=needs.swarm))
+            yield LabSite(name=study, lab=made, nodes=nodes, folder=folder)
+
+
+@contextmanager
+def _state_folder(study: str) -> Iterator[Path]:
+    """Make the folder of a run, with its owner in it, so that what a killed run left is known as such."""
+    base = run_folder()
+    base.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"{study}-", dir=base))
+    (folder / "owner.json").write_text(json.dumps({"lab": study, **owner()}))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def owner() -> dict[str, int]:
+    """Return who we are, so that it can be told whether we still live."""
+    return {"pid": os.getpid(), "start": start_time(os.getpid())}
+
+
+def start_time(pid: int) -> int:
+    """Return when a process started, in clock ticks after boot; 0 when there is none."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
+    except (OSError, IndexError):
+        return 0

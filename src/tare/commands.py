@@ -1,0 +1,180 @@
+"""What the commands do, in the order of a study: plan, run, report, clean."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tare import clean, session, study
+from tare.errors import RefusedError
+from tare.model import Completed, Plan, Study, Trial
+from tare.plan import available, estimate_s
+from tare.report import render_html, render_text
+from tare.store import Results, Store, read_only
+
+RESULTS_FOLDER = Path("results")
+
+
+def show_plan(path: Path) -> None:
+    """Print the plan of a study file."""
+    print(plan_text(session.make_plan(study.load(path))))
+
+
+def run_study(path: Path, results: Path | None, *, fresh: bool) -> int:
+    """Run a study file and return the exit code of its results."""
+    return run_plan(study.load(path), results, fresh=fresh)
+
+
+def run_plan(stated: Study, results: Path | None, *, fresh: bool = False, shown: tuple[str, ...] = ()) -> int:
+    """Run a study, print its tables, write its HTML report, and return the exit code of its results."""
+    plan = session.make_plan(stated)
+    if not available(plan):
+        reasons = "\n  ".join(sorted({f"{key}: {reason}" for key, reason in plan.unavailable.items()}))
+        raise RefusedError("no cell of this study can run here", remedy=reasons)
+    files = session.make_files(plan, _say, shown)
+    for command in {cell.workload.command for cell in available(plan) if cell.workload.command}:
+        session.check_program(command[0], files)
+    folder = results or RESULTS_FOLDER / stated.name
+    with Store.create_or_open(folder, plan, session.facts(plan, files), fresh=fresh) as store:
+        _tell_resumed(store)
+        session.execute(plan, store, files, Progress(plan))
+        return _report(store, folder / "report.html")
+
+
+def show_report(folder: Path, html: Path | None) -> int:
+    """Print the report of a results folder, and write its HTML where asked."""
+    return _report(read_only(folder), html)
+
+
+def run_quick(
+    command: Sequence[str], *, rounds: int, ranks: int, nodes: int, time_limit_s: float, results: Path | None
+) -> int:
+    """Compare a program of the user's in every environment that is available."""
+    program = _program(command[0])
+    stated = quick_study((str(program), *command[1:]), rounds=rounds, ranks=ranks, nodes=nodes, limit_s=time_limit_s)
+    shown = tuple(dict.fromkeys((str(program.parent), str(Path.cwd()))))
+    return run_plan(stated, results, shown=shown)
+
+
+def quick_study(command: tuple[str, ...], *, rounds: int, ranks: int, nodes: int, limit_s: float) -> Study:
+    """Return the study that `tare quick` runs."""
+    names = ["bare", "bare+image", "bare+bridge", "docker+host", "docker+bridge", "docker+direct", "docker+macvlan"]
+    names.append("docker+overlay" if nodes > 1 else "docker+docker-default")
+    text = "\n".join(
+        [
+            f"name: quick-{Path(command[0]).name}",
+            f"cluster: {{lab: {{nodes: {nodes}}}}}",
+            f"environments: [{', '.join(names)}]",
+            f"placements: [{{nodes: {nodes}, ranks_per_node: {ranks}}}]",
+            f"workloads: {{app: {{command: [{', '.join(map(_quoted, command))}], time_limit: {limit_s:g}s}}}}",
+            f"repetition: {{rounds: {rounds}, max_rounds: {rounds}}}",
+        ]
+    )
+    return study.parse(text, file="tare quick", name=f"quick-{Path(command[0]).name}")
+
+
+def show_clean(*, dry_run: bool) -> None:
+    """Remove all that carries our mark, or only list it."""
+    found = clean.find() if dry_run else clean.remove()
+    for item in found:
+        print(f"{'would remove' if dry_run else 'removed'} {item.what}")
+    if not found:
+        print("nothing of tare's is here")
+
+
+def plan_text(plan: Plan) -> str:
+    """Return a plan as text: cells, trials, time, and what cannot run."""
+    repeat = plan.study.repetition
+    cells = available(plan)
+    trials = len(cells) * repeat.rounds * repeat.blocks_per_round
+    lines = [
+        f"study {plan.study.name}: {len(plan.cells)} cells, {len(cells)} can run here",
+        f"{repeat.rounds} rounds x {repeat.blocks_per_round} block(s): {trials} trials, "
+        f"about {_duration(estimate_s(plan))} (up to {repeat.max_rounds} rounds)",
+        "",
+        *(f"  {'-' if cell.key in plan.unavailable else '+'} {cell.key}{_why(plan, cell.key)}" for cell in plan.cells),
+    ]
+    return "\n".join(lines)
+
+
+class Progress:
+    """Tell on stderr how a run goes on: one line that is rewritten on a terminal, else a line a round."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._started = time.monotonic()
+        self._first: int | None = None
+        self._live = sys.stderr.isatty()
+        self._round = 0
+
+    def round_started(self, round: int, attempt: int) -> None:  # noqa: A002
+        """Note a new round."""
+        self._round = round
+        if not self._live:
+            _say(f"round {round + 1}{f', attempt {attempt + 1}' if attempt else ''}: making pods")
+
+    def trial_ended(self, trial: Trial, done: int, total: int) -> None:
+        """Show how far it is, and say at once what went wrong."""
+        if self._first is None:
+            self._first = done - 1
+        if not isinstance(trial.outcome, Completed):
+            reason = getattr(trial.outcome, "reason", "")
+            self._line(f"{type(trial.outcome).__name__}: {trial.key.cell}, round {trial.key.round + 1}: {reason}\n")
+        each = (time.monotonic() - self._started) / max(1, done - self._first)
+        left = f"{done} of {total} trials, about {_duration(each * max(0, total - done))} left"
+        if self._live:
+            self._line(f"round {self._round + 1}: {left}   ")
+            if done >= total:
+                self._line("\n")
+        elif done % len(available(self._plan)) == 0:
+            _say(left)
+
+    def _line(self, text: str) -> None:
+        print(f"\r{text}" if self._live else text.rstrip("\n"), end="" if self._live else "\n", file=sys.stderr)
+        sys.stderr.flush()
+
+
+def _report(results: Results, html: Path | None) -> int:
+    summary = session.summary_of(results)
+    print(render_text(summary))
+    if html is not None:
+        html.write_text(render_html(summary, results.trials, results), encoding="utf-8")
+        print(f"report: {html}")
+    return summary.exit_code
+
+
+def _tell_resumed(store: Store) -> None:
+    if store.trials:
+        broken = f", {store.interrupted} interrupted block(s) are run again" if store.interrupted else ""
+        torn = f", {store.truncated} torn line(s) were set aside" if store.truncated else ""
+        _say(f"going on in {store.path}: {len(store.trials)} trials are there{broken}{torn}")
+
+
+def _program(name: str) -> Path:
+    path = Path(name).absolute()
+    if not path.is_file():
+        raise RefusedError(f"{name} is not a file", remedy="name the program with its path, as ./app")
+    if not os.access(path, os.X_OK):
+        raise RefusedError(f"{name} is not executable", remedy=f"chmod +x {name}")
+    return path
+
+
+def _quoted(token: str) -> str:
+    return "'" + token.replace("'", "''") + "'"
+
+
+def _why(plan: Plan, key: str) -> str:
+    return f"  (unavailable: {plan.unavailable[key]})" if key in plan.unavailable else ""
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)

@@ -1,0 +1,205 @@
+"""Docker daemons of the lab's nodes: one dockerd a node, in the node's namespaces and cgroup, joined in a Swarm.
+
+A daemon's images are kept between studies in a cache folder (importing a root file system takes seconds); containers,
+networks and the Swarm's state are not.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from tare.cgroups import Group
+from tare.errors import InfrastructureError, MissingTool
+from tare.namespaces import plain_python
+from tare.node import Node
+from tare.paths import cache_folder
+from tare.process import Result, end, find, need, run, start
+
+START_LIMIT_S: Final = 30.0
+TRANSIENT: Final = ("containers", "network", "swarm", "volumes", "plugins", "runtimes", "tmp", "trust")
+AGENT: Final = Path(__file__).parent / "agent.py"
+
+
+def probe() -> str | None:
+    """Return why Docker cannot be used here, or None."""
+    if os.geteuid() != 0:
+        return "a Docker daemon of our own needs root"
+    if find("dockerd") is None:
+        return "dockerd is not installed: apt-get install docker.io"
+    if find("docker") is None:
+        return "the docker client is not installed: apt-get install docker.io"
+    return None
+
+
+def docker(
+    node: Node, *arguments: str, check: bool = True, timeout_s: float = 60.0, stdin: str | None = None
+) -> Result:
+    """Run the docker client against a node's daemon."""
+    what = f"docker {' '.join(arguments[:2])} on {node.name}"
+    return run(client(node, *arguments), check=check, timeout_s=timeout_s, what=what, stdin=stdin)
+
+
+def client(node: Node, *arguments: str) -> tuple[str, ...]:
+    """Return the argv that speaks to a node's daemon."""
+    return (need("docker", package="docker.io"), "-H", f"unix://{node.docker_socket}", *arguments)
+
+
+@contextmanager
+def daemons(nodes: Sequence[Node], *, log_folder: Path, swarm: bool) -> Iterator[tuple[Node, ...]]:
+    """Keep a daemon running on every node; yields the nodes with their sockets."""
+    if reason := probe():
+        raise MissingTool(f"Docker cannot be used: {reason}")
+    with ExitStack() as stack:
+        roots = [stack.enter_context(_root_folder(node.index)) for node in nodes]
+        for node, root in zip(nodes, roots, strict=True):
+            stack.enter_context(_daemon(node, root, log_folder))
+        ready = tuple(_wait_until_ready(node, log_folder) for node in nodes)
+        if swarm:
+            _join_swarm(ready)
+        yield ready
+
+
+def image_present(node: Node, tag: str) -> bool:
+    """Tell whether a node's daemon has an image."""
+    return docker(node, "image", "inspect", "--format", "ok", tag, check=False).status == 0
+
+
+def import_image(nodes: Sequence[Node], tar: Path, tag: str) -> None:
+    """Bring a root file system into every node's daemon that does not have it."""
+
+    def one(node: Node) -> None:
+        if not image_present(node, tag):
+            docker(node, "import", "--change", "ENV PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", str(tar), tag,
+                   timeout_s=300)  # fmt: skip
+
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        list(pool.map(one, nodes))
+
+
+def container_pid(node: Node, container: str) -> int:
+    """Return the number, on this machine, of a container's first process."""
+    inside = int(docker(node, "inspect", "--format", "{{.State.Pid}}", container).stdout)
+    if inside == 0:
+        raise InfrastructureError(f"the container {container} on {node.name} is not running")
+    return outer_pid(node, inside)
+
+
+def outer_pid(node: Node, inside: int) -> int:
+    """Translate a process number of a node's pid namespace into this machine's."""
+    status = Path(f"/proc/{node.pid}/root/proc/{inside}/ns/mnt")
+    wanted = os.stat(status)
+    for pid in node.group.pids():
+        if _inner_pid(pid) == inside:
+            try:
+                if os.stat(f"/proc/{pid}/ns/mnt").st_ino == wanted.st_ino:
+                    return pid
+            except FileNotFoundError:
+                continue
+    raise InfrastructureError(f"process {inside} of {node.name} is gone")
+
+
+def _inner_pid(pid: int) -> int:
+    try:
+        text = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    numbers = text.partition("NSpid:")[2].partition("\n")[0].split()
+    return int(numbers[1]) if len(numbers) > 1 else 0
+
+
+@contextmanager
+def _root_folder(index: int) -> Iterator[Path]:
+    """Lend a cached data folder that no other lab uses."""
+    for slot in range(64):
+        root = cache_folder() / "docker" / f"n{index}-{slot}"
+        root.mkdir(parents=True, exist_ok=True)
+        with (root.parent / f"{root.name}.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            _forget(root)
+            try:
+                yield root
+            finally:
+                _forget(root)
+            return
+    raise InfrastructureError("64 labs use Docker's cached data folders; end some: tare clean")
+
+
+def _forget(root: Path) -> None:
+    """Remove what a former daemon left in its folder, but for the images."""
+    for name in TRANSIENT:
+        shutil.rmtree(root / name, ignore_errors=True)
+
+
+@contextmanager
+def _daemon(node: Node, root: Path, log_folder: Path) -> Iterator[None]:
+    # No cgroup parent is named: the node's cgroup namespace makes the node's group the root of all that Docker makes.
+    group = _daemon_group(node)
+    entry = {"cgroups": [str(f) for f in group.folders], "argv": ["nsenter", "-t", str(node.pid), "--all", "--"]}
+    config = root / "daemon.json"
+    config.write_text("{}")
+    argv = (
+        plain_python(), "-IS", str(AGENT), "--entry", json.dumps(entry), "--",
+        need("dockerd", package="docker.io"),
+        "--config-file", str(config), "--data-root", str(root), "--exec-root", "/run/docker",
+        "--pidfile", "/run/docker.pid", "--host", "unix:///run/docker.sock", "--storage-driver", "overlay2",
+        "--log-level", "warn", "--userland-proxy=false", "--label", "tare=lab",
+        "--bip", "10.216.0.1/24",
+    )  # fmt: skip
+    process = start(argv, log=log_folder / f"dockerd-{node.name}.log")
+    try:
+        yield
+    finally:
+        end(process, grace_s=0.1)
+        _stop_everything(node)
+
+
+def _daemon_group(node: Node) -> Group:
+    return node.group.below("host").create() if node.group.version == 2 else node.group
+
+
+def _stop_everything(node: Node) -> None:
+    """Kill the daemon, its containers and helpers, but leave the node standing."""
+    if Path(f"/proc/{node.pid}").exists():
+        node.group.kill(spare={node.pid})
+
+
+def _wait_until_ready(node: Node, log_folder: Path) -> Node:
+    ready = replace(node, docker_socket=f"/proc/{node.pid}/root/run/docker.sock")
+    until = time.monotonic() + START_LIMIT_S
+    while not Path(ready.docker_socket).exists() or docker(ready, "version", check=False, timeout_s=5).status != 0:
+        if time.monotonic() > until:
+            tail = _tail(log_folder / f"dockerd-{node.name}.log")
+            raise InfrastructureError(f"dockerd on {node.name} is not up after {START_LIMIT_S:g} s: {tail}")
+        time.sleep(0.05)
+    return ready
+
+
+def _tail(path: Path) -> str:
+    return path.read_text(errors="replace")[-600:].strip() if path.exists() else "no log"
+
+
+def _join_swarm(nodes: Sequence[Node]) -> None:
+    manager = nodes[0]
+    docker(
+        manager, "swarm", "init", "--advertise-addr", manager.control_address,
+        "--data-path-addr", manager.nics[0].address, "--listen-addr", f"{manager.control_address}:2377",
+    )  # fmt: skip
+    token = docker(manager, "swarm", "join-token", "-q", "worker").stdout.strip()
+    for node in nodes[1:]:
+        docker(
+            node, "swarm", "join", "--token", token, "--advertise-addr", node.control_address,
+            "--data-path-addr", node.nics[0].address, f"{manager.control_address}:2377",
+        )  # fmt: skip

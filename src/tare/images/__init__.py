@@ -1,0 +1,26 @@
+"""The images that containers start from: a recipe -> a root file system -> what each runtime imports.
+
+A new image is one entry in `RECIPES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from tare.errors import UsageError
+from tare.images.recipe import Recipe, debian_openmpi
+
+DEFAULT: Final = "debian-openmpi"
+
+RECIPES: Final[Mapping[str, Callable[[], Recipe]]] = {
+    DEFAULT: debian_openmpi,
+}
+
+
+def find_recipe(name: str = DEFAULT) -> Recipe:
+    """Return the recipe of this name; raise `UsageError` naming those there are."""
+    make = RECIPES.get(name)
+    if make is None:
+        raise UsageError(f"there is no image {name!r}", remedy=f"known images: {', '.join(sorted(RECIPES))}")
+    return make()

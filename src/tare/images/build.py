@@ -1,0 +1,286 @@
+"""Build images from recipes, once: later calls find them in the cache.
+
+    <cache>/roots/<digest>/   base.tar (Debian with the recipe's packages), builder/ (the same with compilers)
+    <cache>/images/<digest>/  rootfs/ (what bare, apptainer, charliecloud enter), rootfs.tar (what Docker imports),
+                              image.json (the record; without it the folder is no image)
+
+The Debian part is kept apart because the kernels change more often than it: building them anew takes seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tare import process
+from tare.errors import CommandFailed, CommandTimeout, InfrastructureError
+from tare.images import recipe as recipes
+from tare.images.cache import Progress, locked, made_whole, silent
+from tare.images.recipe import Recipe
+from tare.paths import cache_folder
+
+_RECORD: Final = "image.json"
+_NEEDED_BYTES: Final = 3_000_000_000
+_DEBIAN_LIMIT_S: Final = 1200.0
+_STEP_LIMIT_S: Final = 300.0
+_LAST_CHANGE_S: Final = 1_700_000_000
+"""Newest date of a file in an image (SOURCE_DATE_EPOCH), so that it does not tell when it was built."""
+
+_TOOLS: Final = {"mmdebstrap": "mmdebstrap", "unshare": "util-linux", "tar": "tar", "chroot": "coreutils"}
+_APT_OPTIONS: Final = re.compile(r'^(?:Acquire::https?::[^\s"]+|Acquire::Check-(?:Valid-Until|Date)) ".+";$')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """An image that is in the cache, whole. `rootfs` belongs to root where root built it."""
+
+    name: str
+    digest: str
+    rootfs: Path
+    tar: Path
+    packages: Mapping[str, str]
+
+
+def ensure_image(recipe: Recipe, cache_dir: Path | None = None, progress: Progress = silent) -> Image:
+    """Return the recipe's image, building it first where it is not in the cache (about a minute).
+
+    Raises `MissingTool` naming the package to install, and `InfrastructureError` with the end of the log when a
+    step fails; nothing that is half made is ever taken for an image.
+    """
+    cache = cache_dir or cache_folder()
+    digest = recipe.digest
+    place = cache / "images" / digest
+    found = _read(place)
+    if found is not None:
+        return found
+    for program, package in _TOOLS.items():
+        process.need(program, package=package)
+    with locked(place.parent, what=f"image {recipe.name}", progress=progress):
+        found = _read(place)
+        if found is not None:
+            return found
+        _need_space(cache)
+        debian = _ensure_debian(recipe, cache, progress)
+        with made_whole(place) as work:
+            progress(f"image {recipe.name}: compiling the kernels against its own MPI")
+            _compile(recipe, debian / "builder", work)
+            progress(f"image {recipe.name}: putting it together")
+            _assemble(recipe, debian / "base.tar", work, digest)
+    built = _read(place)
+    if built is None:
+        raise InfrastructureError(
+            f"the image {recipe.name} at {place} was removed while it was built", remedy="run the same command again"
+        )
+    progress(f"image {recipe.name}: ready in {place}")
+    return built
+
+
+def list_images(cache_dir: Path | None = None) -> tuple[Image, ...]:
+    """Return the images of the cache, by name and digest."""
+    folder = (cache_dir or cache_folder()) / "images"
+    found = (_read(place) for place in folder.glob("[0-9a-f]*"))
+    return tuple(sorted((image for image in found if image is not None), key=lambda i: (i.name, i.digest)))
+
+
+def debian_sources(suite: str) -> tuple[str, ...]:
+    """Return the lines of apt's sources that this machine itself gets Debian's `suite` from.
+
+    Empty where it has none (another distribution, or indexes that were never fetched): mmdebstrap then uses its own.
+    Sources of third parties are left out.
+    """
+    if process.find("apt-get") is None:
+        return ()
+    fields = ("REPO_URI", "RELEASE", "COMPONENT", "ORIGIN")
+    form = "|".join(f"$({field})" for field in fields)
+    told = process.run(("apt-get", "indextargets", "--format", form, "Created-By: Packages"), check=False)
+    lines = []
+    for line in told.stdout.splitlines():
+        address, _, rest = line.partition("|")
+        release, _, rest = rest.partition("|")
+        component, _, origin = rest.partition("|")
+        ours = release in (suite, f"{suite}-updates", f"{suite}-security")
+        if told.status == 0 and ours and component == "main" and origin == "Debian":
+            lines.append(f"deb {address} {release} {component}")
+    return tuple(dict.fromkeys(lines))
+
+
+def _read(place: Path) -> Image | None:
+    """Return the image at `place`, or None where there is none or it is not whole."""
+    try:
+        record: dict[str, Any] = json.loads((place / _RECORD).read_text())
+    except (OSError, ValueError):
+        return None
+    image = Image(
+        name=str(record.get("name", "")),
+        digest=place.name,
+        rootfs=place / "rootfs",
+        tar=place / "rootfs.tar",
+        packages=record.get("packages", {}),
+    )
+    whole = record.get("digest") == place.name and image.rootfs.is_dir() and image.tar.is_file()
+    return image if whole else None
+
+
+def _need_space(cache: Path) -> None:
+    free = shutil.disk_usage(cache).free
+    if free < _NEEDED_BYTES:
+        raise InfrastructureError(
+            f"building an image needs {_NEEDED_BYTES / 1e9:.0f} GB in {cache}, of which {free / 1e9:.1f} GB are free",
+            remedy="make room, or name a folder on another disk with XDG_CACHE_HOME",
+        )
+
+
+def _ensure_debian(recipe: Recipe, cache: Path, progress: Progress) -> Path:
+    """Return the folder with the Debian part: base.tar and builder/."""
+    place = cache / "roots" / recipe.debian_digest
+    if place.is_dir():  # it was renamed whole, there is no need for a record
+        return place
+    with locked(place.parent, what=f"image {recipe.name}", progress=progress):
+        if place.is_dir():
+            return place
+        progress(f"image {recipe.name}: getting Debian's packages (mmdebstrap, about a minute)")
+        with made_whole(place) as work:
+            _debootstrap(recipe, work)
+    return place
+
+
+def _debootstrap(recipe: Recipe, work: Path) -> None:
+    # An ordinary user's mmdebstrap works as a subordinate user, who cannot reach into a private home.
+    with tempfile.TemporaryDirectory(prefix="tare-image-", dir=work if _is_root() else None) as scratch_name:
+        scratch = Path(scratch_name)
+        scratch.chmod(0o755 if _is_root() else 0o777)
+        base, target = scratch / "base.tar", scratch / "builder.tar"
+        argv = recipes.debian_argv(recipe, base=base, target=target)
+        options = tuple(f"--aptopt={option}" for option in _machine_apt_options())
+        env = {
+            **os.environ,
+            "SOURCE_DATE_EPOCH": str(_LAST_CHANGE_S),
+            "TARE_SCRIPTS": str(recipes.SCRIPTS),
+            "TMPDIR": str(scratch),
+            "LC_ALL": "C.UTF-8",
+        }
+        _step(
+            (*argv[:1], *options, *argv[1:], *debian_sources(recipe.suite)),
+            recipe,
+            "installing Debian's packages with mmdebstrap",
+            timeout_s=_DEBIAN_LIMIT_S,
+            env=env,
+            remedy="check that `apt-get update` works on this machine, then run the same command again",
+        )
+        (work / "builder").mkdir()
+        _unpack(recipe, target, work / "builder")
+        target.unlink()
+        shutil.move(base, work / "base.tar")
+
+
+def _compile(recipe: Recipe, builder: Path, work: Path) -> None:
+    result = work / "kernels"
+    result.mkdir()
+    cores = str(max(1, len(os.sched_getaffinity(0))))
+    _step(
+        recipes.compile_argv(recipe, root=builder, result=result, as_root=_is_root()),
+        recipe,
+        "compiling the kernels inside the image",
+        env={
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "LC_ALL": "C.UTF-8",
+            "HOME": "/",
+            "CMAKE_BUILD_PARALLEL_LEVEL": cores,
+        },
+        remedy="correct what the message names (kernels/, or the right to use unshare and chroot), then run it again",
+    )
+
+
+def _assemble(recipe: Recipe, base: Path, work: Path, digest: str) -> None:
+    """Make rootfs/, rootfs.tar and the record in `work` out of the base and the compiled kernels."""
+    rootfs = work / "rootfs"
+    rootfs.mkdir(mode=0o755)
+    _unpack(recipe, base, rootfs)
+    for name in recipes.MOUNT_POINTS:
+        (rootfs / name).mkdir(exist_ok=True)
+    for name, text in recipes.MOUNT_FILES.items():
+        path = rootfs / name
+        path.unlink(missing_ok=True)  # it may be a link
+        path.write_text(text)
+        path.chmod(0o644)
+    inside = rootfs / recipes.PREFIX.lstrip("/")
+    inside.parent.mkdir(exist_ok=True)
+    (work / "kernels" / recipes.PREFIX.lstrip("/")).rename(inside)
+    shutil.rmtree(work / "kernels")
+    owner = () if _is_root() else ("--owner=0", "--group=0")
+    packed = f"--file={work / 'rootfs.tar'}"
+    _step(
+        ("tar", "--create", packed, f"--directory={rootfs}", "--numeric-owner", "--sort=name", *owner, "."),
+        recipe,
+        "packing the root file system",
+        remedy="make room in the cache folder, then run the same command again",
+    )
+    record = {
+        "name": recipe.name,
+        "digest": digest,
+        "suite": recipe.suite,
+        "debian_digest": recipe.debian_digest,
+        "kernels_digest": recipes.kernels_digest(recipe.kernels),
+        "packages": _package_versions(rootfs / "var/lib/dpkg/status"),
+    }
+    (work / _RECORD).write_text(json.dumps(record, indent=1) + "\n")
+
+
+def _unpack(recipe: Recipe, tar: Path, folder: Path) -> None:
+    # An ordinary user can make neither device nodes nor files of other users; inside a user namespace they are root's.
+    rights = ("--same-owner", "--numeric-owner") if _is_root() else ("--no-same-owner", "--exclude=./dev/*")
+    _step(
+        ("tar", "--extract", f"--file={tar}", f"--directory={folder}", "--preserve-permissions", *rights),
+        recipe,
+        "unpacking the root file system",
+        remedy="make room in the cache folder, then run the same command again",
+    )
+
+
+def _step(
+    argv: tuple[str, ...],
+    recipe: Recipe,
+    what: str,
+    *,
+    remedy: str,
+    timeout_s: float = _STEP_LIMIT_S,
+    env: Mapping[str, str] | None = None,
+) -> None:
+    try:
+        process.run(argv, timeout_s=timeout_s, env=env, what=what)
+    except CommandTimeout as error:
+        raise InfrastructureError(f"image {recipe.name}: {error.message}", remedy=remedy) from error
+    except CommandFailed as error:
+        tail = "\n  ".join(error.stderr_tail.splitlines()[-12:])
+        raise InfrastructureError(
+            f"image {recipe.name}: {what} failed (status {error.status}):\n  {tail}", remedy=remedy
+        ) from error
+
+
+def _machine_apt_options() -> tuple[str, ...]:
+    """Return apt's settings for reaching the mirrors (proxies, certificates, dates) as this machine has them."""
+    if process.find("apt-config") is None:
+        return ()
+    told = process.run(("apt-config", "dump"), check=False)
+    return tuple(line.rstrip(";") for line in told.stdout.splitlines() if _APT_OPTIONS.match(line))
+
+
+def _package_versions(status: Path) -> dict[str, str]:
+    """Return name -> version of the packages that dpkg's status file says are installed."""
+    versions = {}
+    for paragraph in status.read_text(errors="replace").split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in paragraph.splitlines() if re.match(r"[A-Z][\w-]*: ", line))
+        if fields.get("Status", "").endswith(" installed"):
+            versions[fields["Package"]] = fields.get("Version", "")
+    return dict(sorted(versions.items()))
+
+
+def _is_root() -> bool:
+    return os.geteuid() == 0

@@ -1,0 +1,105 @@
+"""Build the kernels for the machine itself, once for each MPI."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tare import process
+from tare.errors import CommandFailed, InfrastructureError, UsageError
+from tare.images.cache import Progress, locked, made_whole, silent
+from tare.images.recipe import kernels_digest, kernels_source
+from tare.paths import cache_folder
+
+_COMPILERS: Final = {
+    "openmpi": ("mpicc.openmpi", "libopenmpi-dev"),
+    "mpich": ("mpicc.mpich", "libmpich-dev"),
+}
+_LIMIT_S: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelBuild:
+    """The kernels, built and installed under `prefix`."""
+
+    prefix: Path
+    digest: str
+
+    @property
+    def program(self) -> Path:
+        """Return the program that runs a list of kernels."""
+        return self.prefix / "bin" / "tare-kernels"
+
+    @property
+    def wall_library(self) -> Path:
+        """Return the library that is preloaded to time a program from the end of MPI_Init to MPI_Finalize."""
+        return self.prefix / "lib" / "libtare_wall.so"
+
+
+def ensure_kernels(
+    mpi: str = "openmpi",
+    cache_dir: Path | None = None,
+    progress: Progress = silent,
+    *,
+    compiler: Path | None = None,
+) -> KernelBuild:
+    """Return the kernels built for this machine's MPI, building them first where they are not in the cache.
+
+    `compiler` names the wrapper of an MPI that is not Debian's (then `mpi` is only part of the folder's name).
+    Raises `UsageError` for an MPI that it does not know, `MissingTool` naming the package that brings a compiler,
+    and `InfrastructureError` with the end of the compiler's output.
+    """
+    wrapper = compiler or _debian_compiler(mpi)
+    source = kernels_source()
+    digest = _digest(kernels_digest(source), wrapper)
+    place = (cache_dir or cache_folder()) / "kernels" / f"{digest}-{mpi}"
+    build = KernelBuild(prefix=place, digest=digest)
+    if build.program.is_file():
+        return build
+    process.need("cmake", package="cmake")
+    with locked(place.parent, what=f"kernels for {mpi}", progress=progress):
+        if not build.program.is_file():
+            progress(f"kernels for {mpi}: compiling")
+            with made_whole(place) as work:
+                _build(source, wrapper, work, mpi)
+    return build
+
+
+def _debian_compiler(mpi: str) -> Path:
+    if mpi not in _COMPILERS:
+        raise UsageError(f"no compiler is known for the MPI {mpi!r}", remedy=f"known: {', '.join(_COMPILERS)}")
+    program, package = _COMPILERS[mpi]
+    return Path(process.need(program, package=package))
+
+
+def _digest(sources: str, wrapper: Path) -> str:
+    """Return the digest of the sources and of the compiler; an upgraded MPI brings a new wrapper."""
+    real = wrapper.resolve()
+    stat = real.stat()
+    told = f"{sources} {wrapper} {real} {stat.st_size} {stat.st_mtime_ns}"
+    return hashlib.sha256(told.encode()).hexdigest()[:32]
+
+
+def _build(source: Path, wrapper: Path, work: Path, mpi: str) -> None:
+    tree = work / "build"
+    cores = str(max(1, len(os.sched_getaffinity(0))))
+    steps = (
+        ("cmake", "-S", str(source), "-B", str(tree), f"-DMPI_C_COMPILER={wrapper}"),
+        ("cmake", "--build", str(tree), "--parallel", cores),
+        ("cmake", "--install", str(tree), "--prefix", str(work)),
+    )
+    for argv in steps:
+        try:
+            process.run(argv, timeout_s=_LIMIT_S, what=f"building the kernels for {mpi}")
+        except CommandFailed as error:
+            tail = "\n  ".join(error.stderr_tail.splitlines()[-12:])
+            raise InfrastructureError(
+                f"building the kernels for {mpi} failed (status {error.status}):\n  {tail}",
+                remedy=f"check that {wrapper} compiles a program, then run the same command again",
+            ) from error
+    for path in sorted(tree.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+    tree.rmdir()

@@ -1,0 +1,166 @@
+"""What an image is made of, and the digest of exactly that.
+
+The digest covers the commands that are run, the text of the scripts they call and the sources of the kernels, so an
+image is built anew when, and only when, one of them changes. What differs between machines (mirrors, folders, the
+date) is not in it; the versions of the packages that came are written to the image's `image.json`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tare.errors import InfrastructureError
+
+SCRIPTS: Final = Path(__file__).parent / "scripts"
+PREFIX: Final = "/opt/tare"
+"""Where the kernels are in every image: `/opt/tare/bin/tare-kernels`, `/opt/tare/lib/libtare_wall.so`."""
+
+MOUNT_POINTS: Final = ("dev", "proc", "sys", "tmp", "run", "tare", "root", "mnt", "home")
+"""Folders that runtimes mount over; an image is often read-only when they would have to be made."""
+
+MOUNT_FILES: Final = {"etc/hosts": "127.0.0.1 localhost\n", "etc/hostname": "", "etc/resolv.conf": ""}
+"""Files that runtimes mount over, and what is in them otherwise: mmdebstrap copies the building machine's own."""
+
+_SOURCE_SUFFIXES: Final = frozenset({".c", ".h", ".cmake", ".in", ".txt"})
+
+_OMITTED_FILES: Final = ("/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/doc/*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """One image: a Debian suite, packages on top of the smallest system, and the kernels built against its MPI.
+
+    `build_packages` are there while the kernels are compiled and are not in the image.
+    """
+
+    name: str
+    suite: str
+    packages: tuple[str, ...]
+    build_packages: tuple[str, ...]
+    mpi_compiler: str
+    kernels: Path
+
+    @property
+    def debian_digest(self) -> str:
+        """Return the digest of the Debian part, without the kernels; changing a kernel does not change it."""
+        commands = [
+            debian_argv(self, base=Path("base.tar"), target=Path("root.tar")),
+            [self.name, *self.packages, *self.build_packages],
+        ]
+        return _digest(json.dumps(commands).encode(), _script("debian.sh"))
+
+    @property
+    def digest(self) -> str:
+        """Return the digest of all that the image is made of."""
+        inside = [MOUNT_POINTS, MOUNT_FILES, self.mpi_compiler, PREFIX]
+        return _digest(
+            self.debian_digest.encode(),
+            json.dumps(inside).encode(),
+            _script("compile.sh"),
+            kernels_digest(self.kernels).encode(),
+        )
+
+
+def debian_openmpi() -> Recipe:
+    """Return Debian 12 with its own Open MPI, the image of the quick-start study."""
+    return Recipe(
+        name="debian-openmpi",
+        suite="bookworm",
+        packages=("openmpi-bin", "libopenmpi3", "iproute2", "iputils-ping", "procps", "util-linux"),
+        build_packages=("gcc", "libc6-dev", "make", "cmake", "libopenmpi-dev"),
+        mpi_compiler="mpicc.openmpi",
+        kernels=kernels_source(),
+    )
+
+
+def kernels_source() -> Path:
+    """Return the folder of the kernels' C sources in the clone that the package is installed from.
+
+    Raises `InfrastructureError` when the package was not installed from a clone.
+    """
+    folder = Path(__file__).resolve().parents[3] / "kernels"
+    if not (folder / "CMakeLists.txt").is_file():
+        raise InfrastructureError(
+            f"the sources of the kernels are not at {folder}",
+            remedy="install tare from a clone of its repository: make setup",
+        )
+    return folder
+
+
+def source_files(folder: Path) -> Iterator[Path]:
+    """Yield the files of a CMake project that decide what it builds, in order, leaving build folders out."""
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder).parts
+        hidden = any(part.startswith((".", "build")) for part in inside[:-1]) or path.name.startswith(".")
+        if not hidden and path.suffix in _SOURCE_SUFFIXES and path.is_file():
+            yield path
+
+
+def kernels_digest(folder: Path) -> str:
+    """Return the digest of the kernels' sources: their names and their contents."""
+    named = (part for path in source_files(folder) for part in (_name(path, folder), path.read_bytes()))
+    return _digest(*named)
+
+
+def debian_argv(recipe: Recipe, *, base: Path, target: Path) -> tuple[str, ...]:
+    """Return the mmdebstrap command, without what differs between machines.
+
+    It writes the image's base to `base` and the root with the compilers to `target`, both tar files.
+    """
+    hook = " ".join(('sh "$TARE_SCRIPTS/debian.sh" "$1"', shlex.quote(str(base)), *recipe.build_packages))
+    return (
+        "mmdebstrap",
+        "--variant=minbase",
+        "--format=tar",
+        f"--include={','.join(recipe.packages)}",
+        "--aptopt=APT::Install-Recommends false",
+        *(f"--dpkgopt=path-exclude={pattern}" for pattern in _OMITTED_FILES),
+        f"--customize-hook={hook}",
+        recipe.suite,
+        str(target),
+    )
+
+
+def compile_argv(recipe: Recipe, *, root: Path, result: Path, as_root: bool) -> tuple[str, ...]:
+    """Return the command that compiles the kernels inside `root` and puts `opt/tare` into the folder `result`.
+
+    An ordinary user gets the rights for it inside a user namespace.
+    """
+    return (
+        "unshare",
+        *(() if as_root else ("--map-root-user",)),
+        "--mount",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "sh",
+        str(SCRIPTS / "compile.sh"),
+        str(root),
+        str(recipe.kernels),
+        str(result),
+        recipe.mpi_compiler,
+        PREFIX,
+    )
+
+
+def _script(name: str) -> bytes:
+    return (SCRIPTS / name).read_bytes()
+
+
+def _name(path: Path, folder: Path) -> bytes:
+    return path.relative_to(folder).as_posix().encode()
+
+
+def _digest(*parts: bytes) -> str:
+    """Return a SHA-256 over parts, each with its length, so that moving bytes between them changes it."""
+    total = hashlib.sha256()
+    for part in parts:
+        total.update(len(part).to_bytes(8, "little"))
+        total.update(part)
+    return total.hexdigest()[:32]

@@ -1,0 +1,46 @@
+"""MPI implementations: each turns hosts and networks into the launcher's argv. One file a member, one entry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from tare.launch import Host, Launch
+from tare.model import Placement
+from tare.mpi.openmpi import OpenMpi
+from tare.mpi.wiring import MpiWiring
+
+__all__ = ["MPIS", "Mpi", "MpiWiring"]
+
+
+class Mpi(Protocol):
+    """What every MPI offers. `launch` is pure."""
+
+    @property
+    def name(self) -> str: ...
+
+    def probe(self) -> str | None:
+        """Return why the MPI cannot be used here, or None."""
+
+    def version(self) -> str:
+        """Return the launcher's version line."""
+
+    def launch(
+        self,
+        *,
+        head: tuple[str, ...],
+        hosts: tuple[Host, ...],
+        placement: Placement,
+        wiring: MpiWiring,
+        programs: tuple[tuple[str, ...], ...],
+        environments: tuple[Mapping[str, str], ...],
+    ) -> Launch:
+        """Return the launch of a job; `programs` and `environments` belong to the hosts, in order."""
+
+    def head_environment(self, agent_program: str) -> Mapping[str, str]:
+        """Return the variables that the launcher alone needs."""
+
+
+MPIS: Final[Mapping[str, Mpi]] = {
+    "openmpi": OpenMpi(),
+}

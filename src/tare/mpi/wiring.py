@@ -1,0 +1,14 @@
+"""What an MPI is told about the networks of a job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MpiWiring:
+    """The subnets of control and data network (CIDR) and the transport that messages between hosts must take."""
+
+    control_subnet: str
+    data_subnet: str
+    transport: str = "tcp"

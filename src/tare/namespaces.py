@@ -1,0 +1,107 @@
+"""Start holders of namespaces, and talk netlink inside a network namespace.
+
+Nothing of the host's own network is touched: every socket here is opened inside a namespace that we made.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tare.errors import InfrastructureError
+from tare.process import run
+
+if TYPE_CHECKING:
+    from pyroute2 import IPRoute
+
+CLONE_NEWNET: Final = 0x40000000
+HOLDER: Final = Path(__file__).parent / "cluster" / "holder.py"
+
+
+@cache
+def plain_python() -> str:
+    """Return an interpreter that starts at once: the system's, else the one behind this virtual environment."""
+    system = shutil.which("python3", path="/usr/bin:/bin")
+    return system or os.path.realpath(sys.executable)
+
+
+def hold(mark: str, spec: Mapping[str, Any]) -> int:
+    """Start a holder with `spec` (see `tare.cluster.holder`) and return its process number.
+
+    `mark` stands in its command line, so that `tare clean` finds it. Raises `InfrastructureError`.
+    """
+    argv = (plain_python(), "-IS", str(HOLDER), mark)
+    result = run(argv, stdin=json.dumps(spec), timeout_s=20, check=False, what=f"making {mark}")
+    try:
+        answer = json.loads(result.stdout)
+    except ValueError:
+        answer = {"error": result.stderr_tail or "the holder said nothing"}
+    if "error" in answer:
+        raise InfrastructureError(
+            f"cannot make the namespaces of {mark}: {answer['error']}",
+            remedy="run as root, or where ordinary users may make user namespaces",
+        )
+    return int(answer["pid"])
+
+
+@contextmanager
+def inside_network(pid: int) -> Iterator[None]:
+    """Put this thread into the network namespace of a process while the block runs."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        wanted = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            _setns(libc, wanted)
+        finally:
+            os.close(wanted)
+        try:
+            yield
+        finally:
+            _setns(libc, before)
+    finally:
+        os.close(before)
+
+
+@contextmanager
+def netlink(pid: int) -> Iterator[IPRoute]:
+    """Open a netlink socket inside the network namespace of a process."""
+    from pyroute2 import IPRoute
+
+    with inside_network(pid):
+        route = IPRoute()
+    try:
+        yield route
+    finally:
+        route.close()
+
+
+def bridges_pass_netfilter(pid: int, wanted: bool) -> None:
+    """Set whether bridged frames pass netfilter in a network namespace of ours (docs/adr/0002)."""
+    with inside_network(pid):
+        for name in ("iptables", "ip6tables", "arptables"):
+            path = Path(f"/proc/sys/net/bridge/bridge-nf-call-{name}")
+            if path.exists():
+                path.write_text("1" if wanted else "0")
+
+
+def index_of(route: IPRoute, interface: str) -> int:
+    """Return the index of an interface, or raise `InfrastructureError` naming it."""
+    found = list(route.link_lookup(ifname=interface))
+    if not found:
+        raise InfrastructureError(f"there is no interface {interface} in the namespace")
+    return int(found[0])
+
+
+def _setns(libc: ctypes.CDLL, descriptor: int) -> None:
+    if libc.setns(descriptor, CLONE_NEWNET) != 0:
+        number = ctypes.get_errno()
+        raise InfrastructureError(f"cannot enter a network namespace: {os.strerror(number)}")

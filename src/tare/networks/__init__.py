@@ -1,0 +1,68 @@
+"""Networks: each wires a pod and takes the wiring down again. One file a member, one entry in `NETWORKS`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from enum import StrEnum
+from typing import Final, Protocol
+
+from tare.networks.bridge import Bridge
+from tare.networks.direct import Direct
+from tare.networks.docker_default import DockerDefault
+from tare.networks.host import HostNetwork
+from tare.networks.macvlan import Macvlan
+from tare.networks.overlay import Overlay
+from tare.networks.plug import Wiring
+from tare.node import Endpoint, Nic, Node, Pod
+
+__all__ = ["NETWORKS", "Network", "Runtimes", "Wiring"]
+
+
+class Runtimes(StrEnum):
+    """Which runtimes can use a network."""
+
+    ANY = "any"
+    DOCKER = "docker"
+
+
+class Network(Protocol):
+    """What every network offers. `probe` is read-only; `attach` undoes everything when it is left.
+
+    `wiring` says whose network namespace the pod has, `owns_nic` whether the network needs a NIC of its own,
+    `reaches_outside` whether a pod can talk to a bare node.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def wiring(self) -> Wiring: ...
+    @property
+    def owns_nic(self) -> bool: ...
+    @property
+    def reaches_outside(self) -> bool: ...
+
+    def probe(self) -> str | None:
+        """Return why the network cannot be used here, or None."""
+
+    def refuse(self, runtime: str, nodes: int) -> str | None:
+        """Return why this network cannot serve a runtime on so many nodes, or None."""
+
+    def prepare(self, nodes: Sequence[Node], study: str) -> AbstractContextManager[None]:
+        """Make what all pods of the network share, before there are pods."""
+
+    def container_options(self, node: Node, study: str) -> tuple[str, ...]:
+        """Return the options with which Docker puts a container into this network."""
+
+    def attach(self, pod: Pod, nic: Nic) -> AbstractContextManager[Endpoint]:
+        """Wire a pod."""
+
+
+NETWORKS: Final[Mapping[str, Network]] = {
+    "host": HostNetwork(),
+    "bridge": Bridge(),
+    "direct": Direct(),
+    "macvlan": Macvlan(),
+    "docker-default": DockerDefault(),
+    "overlay": Overlay(),
+}

@@ -1,0 +1,52 @@
+"""`docker-default`: Docker's own NAT bridge `docker0`. It is private to a node, so it serves one node only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from tare.errors import InfrastructureError
+from tare.namespaces import index_of, netlink
+from tare.networks.plug import POD_INTERFACE, Wiring, carriers, mtu_of
+from tare.node import Endpoint, Nic, Node, Pod
+
+
+class DockerDefault:
+    """Take what Docker gives a container that asks for nothing."""
+
+    name = "docker-default"
+    wiring = Wiring.DOCKER
+    owns_nic = False
+    reaches_outside = False
+
+    def probe(self) -> str | None:
+        return None
+
+    def refuse(self, runtime: str, nodes: int) -> str | None:
+        if runtime != "docker":
+            return f"docker-default is wired by Docker itself: {runtime} cannot use it; use bridge"
+        if nodes > 1:
+            return "Docker's default bridge is private to one node: containers of two nodes cannot meet on it"
+        return None
+
+    @contextmanager
+    def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
+        yield
+
+    def container_options(self, node: Node, study: str) -> tuple[str, ...]:
+        return ("--network", "bridge")
+
+    @contextmanager
+    def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
+        with netlink(pod.pid) as route:
+            index = index_of(route, POD_INTERFACE)
+            found = [a for a in route.get_addr(family=2) if a["index"] == index]
+        if not found:
+            raise InfrastructureError(f"Docker gave the container {pod.container} no address")
+        yield Endpoint(
+            address=str(found[0].get_attr("IFA_LOCAL")),
+            prefix=int(found[0]["prefixlen"]),
+            interface=POD_INTERFACE,
+            mtu=mtu_of(pod.pid, POD_INTERFACE),
+            watches=carriers((pod.pid, POD_INTERFACE, "veth of the container")),
+        )

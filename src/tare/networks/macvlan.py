@@ -1,0 +1,45 @@
+"""`macvlan`: a second address on the data NIC, by MAC, in bridge mode (CNI macvlan)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from tare.networks.plug import POD_INTERFACE, Wiring, carriers, cni_missing, config, given_away, mtu_of, plugged, silent
+from tare.node import Endpoint, Nic, Node, Pod
+
+
+class Macvlan:
+    """Give the pod a macvlan interface on the data NIC."""
+
+    name = "macvlan"
+    wiring = Wiring.OWN
+    owns_nic = True
+    reaches_outside = True
+
+    def probe(self) -> str | None:
+        return cni_missing("macvlan", "static")
+
+    def refuse(self, runtime: str, nodes: int) -> str | None:
+        return None
+
+    @contextmanager
+    def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
+        yield
+
+    def container_options(self, node: Node, study: str) -> tuple[str, ...]:
+        return ("--network", "none")
+
+    @contextmanager
+    def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
+        with given_away(pod.node, nic), plugged(pod, config("macvlan", nic, master=nic.name, mode="bridge")):
+            yield Endpoint(
+                address=nic.address,
+                prefix=nic.prefix,
+                interface=POD_INTERFACE,
+                mtu=mtu_of(pod.pid, POD_INTERFACE),
+                watches=(
+                    *carriers((pod.pid, POD_INTERFACE, "macvlan"), (pod.node.pid, nic.name, "data NIC")),
+                    *silent(pod.pid),
+                ),
+            )

@@ -1,0 +1,71 @@
+"""`overlay`: a Docker Swarm overlay (attachable): real VXLAN between the nodes' daemons, over the first data NIC."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from tare.docker import docker
+from tare.networks.plug import OVERLAY_SUBNET, Wiring, carriers, interface_with, mtu_of, silent
+from tare.node import Endpoint, Nic, Node, Pod
+
+
+class Overlay:
+    """Let Docker attach the container to a Swarm overlay."""
+
+    name = "overlay"
+    wiring = Wiring.DOCKER
+    owns_nic = False
+    reaches_outside = False
+
+    def probe(self) -> str | None:
+        return None
+
+    def refuse(self, runtime: str, nodes: int) -> str | None:
+        if runtime != "docker":
+            return f"an overlay is wired by Docker itself: {runtime} cannot use it; use bridge or macvlan"
+        if nodes < 2:
+            return "an overlay on one node measures no network: use docker-default"
+        return None
+
+    @contextmanager
+    def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
+        manager = nodes[0]
+        name = network_name(study)
+        docker(
+            manager, "network", "create", "--driver", "overlay", "--attachable", "--label", f"tare.study={study}",
+            "--subnet", f"{OVERLAY_SUBNET}.0/24", name,
+        )  # fmt: skip
+        try:
+            yield
+        finally:
+            docker(manager, "network", "rm", name, check=False)
+
+    def container_options(self, node: Node, study: str) -> tuple[str, ...]:
+        return ("--network", network_name(study), "--ip", overlay_address(node))
+
+    @contextmanager
+    def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
+        address = overlay_address(pod.node)
+        interface = interface_with(pod.pid, address)
+        uplink = pod.node.nics[0].name
+        yield Endpoint(
+            address=address,
+            prefix=24,
+            interface=interface,
+            mtu=mtu_of(pod.pid, interface),
+            watches=(
+                *carriers((pod.pid, interface, "overlay"), (pod.node.pid, uplink, "data NIC under the VXLAN")),
+                *silent(pod.pid),
+            ),
+        )
+
+
+def network_name(study: str) -> str:
+    """Return the overlay's name in the Swarm."""
+    return f"tare-{study}"
+
+
+def overlay_address(node: Node) -> str:
+    """Return the address of a node's container; the load balancers of Docker take low ones by themselves."""
+    return f"{OVERLAY_SUBNET}.{node.index + 100}"

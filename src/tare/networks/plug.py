@@ -1,0 +1,140 @@
+"""What networks share: kinds of wiring, calling CNI plug-ins, giving a moved NIC back whole."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tare.errors import CommandFailed, InfrastructureError
+from tare.namespaces import index_of, netlink
+from tare.node import SILENT_ROLE, Nic, Node, Pod, Watch
+from tare.process import run
+
+if TYPE_CHECKING:
+    from pyroute2 import IPRoute
+
+CNI_FOLDERS: Final = ("/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni")
+CNI_VERSION: Final = "0.4.0"
+POD_INTERFACE: Final = "eth0"
+OVERLAY_SUBNET: Final = "10.215.0"
+
+
+class Wiring(StrEnum):
+    """Whose network namespace a pod has: the node's, its own that we wire, or one that Docker makes and wires."""
+
+    NODE = "node"
+    OWN = "own"
+    DOCKER = "docker"
+
+
+def cni_folder() -> Path | None:
+    """Return the folder with CNI's plug-ins, or None."""
+    named = [f for f in os.environ.get("CNI_PATH", "").split(":") if f]
+    return next((Path(f) for f in (*named, *CNI_FOLDERS) if (Path(f) / "bridge").exists()), None)
+
+
+def cni_missing(*plugins: str) -> str | None:
+    """Return a sentence on the CNI plug-ins that are missing, or None."""
+    folder = cni_folder()
+    missing = [p for p in plugins if folder is None or not (folder / p).exists()]
+    if missing:
+        return f"CNI plug-in {', '.join(missing)} is missing: apt-get install containernetworking-plugins"
+    return None
+
+
+def cni(command: str, config: Mapping[str, Any], pod: Pod) -> dict[str, Any]:
+    """Call a CNI plug-in (ADD or DEL) for a pod, in its node's network namespace; return its result."""
+    folder = cni_folder()
+    if folder is None:
+        raise InfrastructureError(cni_missing("bridge") or "no CNI")
+    environment = {
+        "CNI_COMMAND": command,
+        "CNI_CONTAINERID": pod.name,
+        "CNI_NETNS": f"/proc/{pod.pid}/ns/net",
+        "CNI_IFNAME": POD_INTERFACE,
+        "CNI_PATH": str(folder),
+        "PATH": os.environ.get("PATH", os.defpath),
+    }
+    plugin = str(config["type"])
+    what = f"CNI {plugin} {command} for {pod.name} on {pod.node.name}"
+    argv = ("nsenter", f"--net=/proc/{pod.node.pid}/ns/net", "--", str(folder / plugin))
+    result = run(argv, env=environment, stdin=json.dumps(config), timeout_s=30, check=False)
+    if result.status != 0:
+        raise CommandFailed(f"{what} failed: {_cni_message(result.stdout) or result.stderr_tail}", argv=argv)
+    return dict(json.loads(result.stdout)) if result.stdout.strip() else {}
+
+
+def config(plugin: str, nic: Nic, **more: object) -> dict[str, Any]:
+    """Return a CNI network configuration with the study's own static address."""
+    ipam = {"type": "static", "addresses": [{"address": nic.cidr}]}
+    return {"cniVersion": CNI_VERSION, "name": f"tare-{nic.name}", "type": plugin, "ipam": ipam, **more}
+
+
+@contextmanager
+def plugged(pod: Pod, configuration: Mapping[str, Any]) -> Iterator[None]:
+    """Keep a pod wired by a CNI plug-in while the block runs."""
+    cni("ADD", configuration, pod)
+    try:
+        yield
+    finally:
+        if Path(f"/proc/{pod.pid}").exists():
+            cni("DEL", configuration, pod)
+
+
+@contextmanager
+def given_away(node: Node, nic: Nic) -> Iterator[None]:
+    """Take the address off a NIC that a network owns for a while, and give both back whole."""
+    with netlink(node.pid) as route:
+        route.flush_addr(index=index_of(route, nic.name), family=2)
+    try:
+        yield
+    finally:
+        if Path(f"/proc/{node.pid}").exists():
+            with netlink(node.pid) as route:
+                restore(route, nic)
+
+
+def restore(route: IPRoute, nic: Nic) -> None:
+    """Give a NIC its name's address, MTU and state again."""
+    index = index_of(route, nic.name)
+    route.link("set", index=index, mtu=nic.mtu, state="up")
+    route.addr("replace", index=index, address=nic.address, prefixlen=nic.prefix)
+
+
+def mtu_of(pid: int, interface: str) -> int:
+    """Return the MTU of an interface in the network namespace of a process."""
+    with netlink(pid) as route:
+        link = route.get_links(index_of(route, interface))[0]
+        return int(link.get_attr("IFLA_MTU"))
+
+
+def interface_with(pid: int, address: str) -> str:
+    """Return the interface that has an address, in the network namespace of a process."""
+    with netlink(pid) as route:
+        for entry in route.get_addr(family=2):
+            if entry.get_attr("IFA_ADDRESS") == address or entry.get_attr("IFA_LOCAL") == address:
+                return str(route.get_links(entry["index"])[0].get_attr("IFLA_IFNAME"))
+    raise InfrastructureError(f"no interface of the pod has the address {address}")
+
+
+def carriers(*places: tuple[int, str, str]) -> tuple[Watch, ...]:
+    """Return watches on interfaces (pid, name, role) that must carry the payload."""
+    return tuple(Watch(pid=pid, interface=name, role=role) for pid, name, role in places)
+
+
+def silent(pid: int, names: Sequence[str] = ("lo", "ctl0")) -> tuple[Watch, ...]:
+    """Return watches on interfaces of a network namespace that must stay silent."""
+    return tuple(Watch(pid=pid, interface=name, role=SILENT_ROLE) for name in names)
+
+
+def _cni_message(stdout: str) -> str:
+    try:
+        answer = json.loads(stdout)
+    except ValueError:
+        return stdout.strip()
+    return f"{answer.get('msg', '')} {answer.get('details', '')}".strip()

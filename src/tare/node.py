@@ -1,0 +1,91 @@
+"""Nodes, their NICs and the pods on them: what clusters make and networks and runtimes work on.
+
+A pod is the set of namespaces that the containers of one node share. It is made first and wired after, as in CNI.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from tare.cgroups import Group
+
+SILENT_ROLE: Final = "must stay silent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nic:
+    """A data NIC of a node with the address that it has when nobody owns it. `prefix` is the subnet's length."""
+
+    name: str
+    address: str
+    prefix: int
+    mtu: int = 1500
+
+    @property
+    def cidr(self) -> str:
+        """Return address and prefix, as `10.214.1.1/24`."""
+        return f"{self.address}/{self.prefix}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A host, or the namespaces that stand for one in the lab.
+
+    `pid` is a process in the node's namespaces (0: this machine itself); `docker_socket` is "" without a daemon.
+    """
+
+    name: str
+    index: int
+    cores: tuple[int, ...]
+    control_address: str
+    nics: tuple[Nic, ...]
+    pid: int
+    group: Group
+    boot_id: str
+    docker_socket: str = ""
+    docker_pid: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """An interface whose counters prove the treatment; its role is what it carries, or `SILENT_ROLE`."""
+
+    pid: int
+    interface: str
+    role: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """What a network gave a pod: the address that MPI is told, its interface and MTU, and the proof."""
+
+    address: str
+    prefix: int
+    interface: str
+    mtu: int
+    watches: tuple[Watch, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """Namespaces held on a node, and how the head starts a process in them.
+
+    `pid` is a process in the pod as this machine numbers it, `enter` the argv prefix, `group` the cgroup whose
+    processes are the pod's, `keepers` those of them that hold it.
+    """
+
+    name: str
+    node: Node
+    runtime: str
+    pid: int
+    enter: tuple[str, ...]
+    group: Group
+    keepers: frozenset[int] = frozenset()
+    container: str = ""
+    own_network: bool = False
+    prefix: Path = Path("/")
+    join_groups: bool = True

@@ -1,0 +1,210 @@
+"""Expand a study to cells, order each block at random, and estimate the time. Pure.
+
+A block is one pass over all cells that can run. Within a block the cells of one group (same workload, same placement)
+stay together, because they are compared with each other and the machine drifts; groups, and cells in a group, are in
+random order (METHOD.md section 1, rule 1). Blocks and rounds count from 0, blocks anew in every round.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import Any, Final
+
+from tare.model import (
+    Binding,
+    Cell,
+    Environment,
+    KernelSpec,
+    Placement,
+    Plan,
+    Role,
+    Share,
+    Sides,
+    Study,
+    Workload,
+)
+
+Availability = Callable[[Environment, Placement], str | None]
+
+STOPPING_AND_JUDGING: Final = (
+    "rounds",
+    "max_rounds",
+    "budget_s",
+    "confidence",
+    "target_half_width",
+)
+START_S: Final = {"bare": 0.5, "fake": 0.0}
+START_IN_CONTAINER_S: Final = 1.0
+POD_S: Final = {"bare": 0.1, "fake": 0.0}
+CONTAINER_POD_S: Final = 0.8
+COMMAND_S: Final = 10.0
+
+
+def expand(study: Study, availability: Availability) -> Plan:
+    """Return the plan of a study: every cell, also those that cannot run, with the reason.
+
+    `availability` returns the reason why an environment cannot run in a placement here, or None; it is asked once
+    for each pair.
+    """
+    baseline = next(e for e in study.environments if e.name == study.baseline)
+    roles = [(baseline, Role.BASELINE)]
+    if study.self_comparison:
+        roles.append((replace(baseline, name=self_name(study.baseline)), Role.SELF))
+    roles += [(e, Role.ENVIRONMENT) for e in study.environments if e is not baseline]
+    cells: list[Cell] = []
+    unavailable: dict[str, str] = {}
+    reasons = {(e, p): _pair_reason(e, p, availability) for e, role in roles for p in study.placements if role != "a/a"}
+    for workload in study.workloads:
+        for placement in study.placements:
+            group = f"{workload.name} / {placement_name(placement)}"
+            for environment, role in roles:
+                cell = Cell(
+                    key=f"{group} / {environment.name}",
+                    group=group,
+                    role=role,
+                    workload=workload,
+                    environment=environment,
+                    placement=placement,
+                )
+                cells.append(cell)
+                asked = baseline if role is Role.SELF else environment
+                reason = _workload_reason(workload, placement) or reasons[asked, placement]
+                if reason is not None:
+                    unavailable[cell.key] = reason
+    plan = Plan(study=study, cells=tuple(cells), unavailable=unavailable, digest=digest(study))
+    return replace(plan, estimated_s=estimate_s(plan))
+
+
+def self_name(baseline: str) -> str:
+    """Return the name of the baseline's copy, whose difference from the baseline is the noise floor."""
+    return f"{baseline} (A/A)"
+
+
+def placement_name(placement: Placement) -> str:
+    """Return the placement's label with everything that is not as usual, so that no two of a study are alike."""
+    usual = Placement()
+    parts = [placement.label]
+    if placement.threads_per_rank != usual.threads_per_rank:
+        parts.append(f"{placement.threads_per_rank} threads")
+    if placement.share is not usual.share:
+        parts.append("a pod each" if placement.share is Share.NONE else str(placement.share))
+    if placement.binding is not usual.binding:
+        parts.append("bound by the MPI" if placement.binding is Binding.MPI_DEFAULT else str(placement.binding))
+    if placement.oversubscribe:
+        parts.append("oversubscribed")
+    return ", ".join(parts)
+
+
+def digest(study: Study) -> str:
+    """Return the sha256 of what decides whether results may be continued.
+
+    That is all that changes what a trial measures or which block it belongs to. Left out are the name, and what
+    only stops or judges (rounds, max_rounds, budget, confidence, target half-width, margin, limit): a study may be
+    given more rounds or another margin and continued. The store keeps the earlier statement beside the new one.
+    """
+    stated: dict[str, Any] = asdict(study)
+    for key in ("name", "margin", "limit"):
+        del stated[key]
+    for key in STOPPING_AND_JUDGING:
+        del stated["repetition"][key]
+    text = json.dumps(stated, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def available(plan: Plan) -> tuple[Cell, ...]:
+    """Return the cells that can run, in the plan's order."""
+    return tuple(cell for cell in plan.cells if cell.key not in plan.unavailable)
+
+
+def block_order(plan: Plan, round: int, block: int, attempt: int = 0) -> tuple[str, ...]:  # noqa: A002
+    """Return the keys of all cells that can run, in the random order of one block.
+
+    The order is that of a keyed hash: a uniform permutation that depends on (seed, round, block, attempt) only and
+    is the same on every Python.
+    """
+    drawn = f"{plan.study.seed}/{round}/{block}/{attempt}"
+
+    def lot(name: str) -> bytes:
+        return hashlib.sha256(f"{drawn}/{name}".encode()).digest()
+
+    cells = sorted(available(plan), key=lambda cell: (lot(f"group {cell.group}"), lot(cell.key)))
+    return tuple(cell.key for cell in cells)
+
+
+# --- why a cell cannot run --------------------------------------------------------------------------------------
+
+
+def _pair_reason(environment: Environment, placement: Placement, availability: Availability) -> str | None:
+    if environment.sides is not Sides.BOTH:
+        if environment.network == "overlay":
+            return f"an overlay cannot reach outside itself, so it cannot be on the {environment.sides}'s side only"
+        if placement.nodes != 2:
+            return (
+                f"one side only ({environment.sides}) needs exactly 2 nodes, and this placement has {placement.nodes}"
+            )
+    return availability(environment, placement)
+
+
+def _workload_reason(workload: Workload, placement: Placement) -> str | None:
+    """Return why the workload cannot run on so few ranks; every kernel of ours needs a partner."""
+    if workload.kernels and placement.ranks < 2:
+        return f"{workload.kernels[0].kernel} needs at least 2 ranks, and this placement has {placement.ranks}"
+    return None
+
+
+# --- how long it takes ------------------------------------------------------------------------------------------
+# All figures here are estimates for the user's eyes ("about 4 minutes"); no result depends on them. They were
+# chosen from two-node runs over veth (METHOD.md section 3): 10 us and 1.5 GB/s between two nodes.
+
+MESSAGE_S: Final = 10e-6
+BYTES_PER_S: Final = 1.5e9
+SMALL_BYTES: Final = 8192
+DEFAULT_ITERATIONS: Final = {"latency": (10000, 1000), "bw": (100, 20), "bibw": (100, 20), "spacing": (10000, 1000)}
+DEFAULT_COLLECTIVE_ITERATIONS: Final = (1000, 100)
+
+
+def estimate_s(plan: Plan, *, rounds: int | None = None) -> float:
+    """Return about how many seconds the study takes; a budget bounds it."""
+    repeat = plan.study.repetition
+    cells = available(plan)
+    pods = sum({(c.environment, c.placement): estimate_pods_s(c) for c in cells}.values())
+    per_round = pods + repeat.blocks_per_round * sum(estimate_trial_s(cell) for cell in cells)
+    total = per_round * (repeat.rounds if rounds is None else rounds)
+    return total if repeat.budget_s is None else min(total, repeat.budget_s + per_round)
+
+
+def estimate_pods_s(cell: Cell) -> float:
+    """Return about how long making and removing the pods of a cell takes, once in a round."""
+    pods = cell.placement.nodes * (cell.placement.containers_per_node if cell.placement.share is Share.NONE else 1)
+    if cell.environment.runtime == "bare" and cell.environment.network == "host":
+        return 0.0
+    return pods * POD_S.get(cell.environment.runtime, CONTAINER_POD_S)
+
+
+def estimate_trial_s(cell: Cell) -> float:
+    """Return about how long one launch takes."""
+    start = START_S.get(cell.environment.runtime, START_IN_CONTAINER_S)
+    measured = sum(estimate_kernel_s(spec, cell.placement.ranks) for spec in cell.workload.kernels)
+    return start + (COMMAND_S if cell.workload.command else measured)
+
+
+def estimate_kernel_s(spec: KernelSpec, ranks: int) -> float:
+    """Return about how long one kernel runs, warm-up included."""
+    size = spec.message_bytes if spec.message_bytes is not None else 8
+    usual = DEFAULT_ITERATIONS.get(spec.kernel, DEFAULT_COLLECTIVE_ITERATIONS)[0 if size <= SMALL_BYTES else 1]
+    passes = (spec.iterations or usual) + (usual // 10 if spec.warmup is None else spec.warmup)
+    message = MESSAGE_S + size / BYTES_PER_S
+    steps = math.ceil(math.log2(max(ranks, 2)))
+    if spec.kernel == "spacing":
+        return passes / (spec.rate_hz or 10_000.0)
+    if spec.kernel in ("bw", "bibw"):
+        return passes * (2 * MESSAGE_S + (spec.window or 64) * size / BYTES_PER_S)
+    if spec.kernel in ("alltoall", "alltoallv"):
+        return passes * max(ranks - 1, 1) * message * 2
+    if spec.kernel in ("latency", "allgather", "allreduce"):
+        return passes * 2 * message * (1 if spec.kernel == "latency" else steps)
+    return passes * 1.5 * message * steps

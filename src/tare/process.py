@@ -1,0 +1,201 @@
+"""The single place that starts processes.
+
+Commands are tuples of tokens, never shell strings. Every process gets a process group of its own, so that ending it
+ends what it started; what leaves the group (a container's processes) is ended by its cgroup, by whoever made that.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tare.errors import CommandFailed, CommandTimeout, MissingTool
+
+GRACE_S: Final = 2.0
+TAIL_CHARACTERS: Final = 4000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """How a command ended. `timed_out` is set when we ended it at its time limit; `status` is then negative."""
+
+    argv: tuple[str, ...]
+    status: int
+    stdout: str
+    stderr: str
+    elapsed_s: float
+    timed_out: bool = False
+
+    @property
+    def stderr_tail(self) -> str:
+        """Return the end of what the command said on stderr."""
+        return self.stderr[-TAIL_CHARACTERS:].strip()
+
+
+def find(program: str) -> str | None:
+    """Return the path of a program on PATH, or None. The administrator's folders are always looked at."""
+    path = os.environ.get("PATH", os.defpath)
+    return shutil.which(program, path=f"{path}:/usr/local/sbin:/usr/sbin:/sbin")
+
+
+def need(program: str, *, package: str) -> str:
+    """Return the path of a program, or raise `MissingTool` naming the package that brings it."""
+    path = find(program)
+    if path is None:
+        raise MissingTool(f"{program} is not installed", remedy=f"install it: apt-get install {package}")
+    return path
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    timeout_s: float | None = 60.0,
+    env: Mapping[str, str] | None = None,
+    stdin: str | None = None,
+    cwd: Path | None = None,
+    check: bool = True,
+    what: str = "",
+) -> Result:
+    """Run a command to its end and return what it said.
+
+    `env` replaces the environment. Raises `MissingTool` when the program is not there, and with `check`
+    `CommandFailed` on a non-zero status and `CommandTimeout` at the time limit; `what` names the action in the
+    message.
+    """
+    started = time.monotonic()
+    process = _popen(argv, env=env, cwd=cwd, stdin=stdin is not None, capture=True)
+    timed_out = False
+    try:
+        out, err = process.communicate(stdin, timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        timed_out = True
+        out, err = _end_and_drain(process)
+    except BaseException:
+        _end_and_drain(process)
+        raise
+    result = Result(
+        argv=tuple(argv),
+        status=process.returncode,
+        stdout=out,
+        stderr=err,
+        elapsed_s=time.monotonic() - started,
+        timed_out=timed_out,
+    )
+    if check:
+        raise_unless_done(result, timeout_s=timeout_s, what=what)
+    return result
+
+
+def raise_unless_done(result: Result, *, timeout_s: float | None, what: str = "") -> None:
+    """Raise the error that tells how a command ended, unless it ended well."""
+    action = what or f"running {result.argv[0]}"
+    if result.timed_out:
+        raise CommandTimeout(f"{action} did not end within {timeout_s:g} s", remedy=result.stderr_tail[-500:])
+    if result.status != 0:
+        tail = result.stderr_tail or result.stdout[-TAIL_CHARACTERS:].strip()
+        raise CommandFailed(
+            f"{action} failed (status {result.status}): {tail[-600:] or 'it said nothing'}",
+            argv=result.argv,
+            status=result.status,
+            stderr_tail=tail,
+        )
+
+
+def start(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    log: Path | None = None,
+    stdout: int | None = None,
+    pass_fds: Sequence[int] = (),
+) -> subprocess.Popen[str]:
+    """Start a command that outlives this call, in a session of its own; its output goes to `log` or nowhere."""
+    sink: int
+    opened = -1
+    if log is not None:
+        opened = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        sink = opened
+    else:
+        sink = subprocess.DEVNULL
+    try:
+        return subprocess.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=sink if stdout is None else stdout,
+            stderr=subprocess.STDOUT if log is not None else subprocess.DEVNULL,
+            env=None if env is None else dict(env),
+            start_new_session=True,
+            pass_fds=tuple(pass_fds),
+            text=True,
+        )
+    except FileNotFoundError as error:
+        raise MissingTool(f"{argv[0]} is not installed") from error
+    finally:
+        if opened >= 0:
+            os.close(opened)
+
+
+def replace(argv: Sequence[str], env: Mapping[str, str] | None = None) -> None:
+    """Become the command; does not return."""
+    path = find(argv[0]) or argv[0]
+    os.execve(path, list(argv), dict(os.environ if env is None else env))
+
+
+def end(process: subprocess.Popen[str], *, grace_s: float = GRACE_S) -> None:
+    """End a process that `start` made, and its group: first asked, then killed."""
+    _signal_group(process.pid, signal.SIGTERM)
+    try:
+        process.wait(grace_s)
+    except subprocess.TimeoutExpired:
+        _signal_group(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _popen(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None,
+    cwd: Path | None,
+    stdin: bool,
+    capture: bool,
+) -> subprocess.Popen[str]:
+    try:
+        return subprocess.Popen(
+            list(argv),
+            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE if capture else None,
+            stderr=subprocess.PIPE if capture else None,
+            env=None if env is None else dict(env),
+            cwd=cwd,
+            start_new_session=True,
+            text=True,
+            errors="replace",
+        )
+    except FileNotFoundError as error:
+        raise MissingTool(f"{argv[0]} is not installed") from error
+
+
+def _end_and_drain(process: subprocess.Popen[str]) -> tuple[str, str]:
+    _signal_group(process.pid, signal.SIGTERM)
+    try:
+        return process.communicate(timeout=GRACE_S)
+    except subprocess.TimeoutExpired:
+        _signal_group(process.pid, signal.SIGKILL)
+    try:
+        return process.communicate(timeout=GRACE_S)
+    except subprocess.TimeoutExpired:  # a process that left the group still holds the pipes: its cgroup ends it
+        return "", ""
+
+
+def _signal_group(pid: int, number: int) -> None:
+    try:
+        os.killpg(pid, number)
+    except ProcessLookupError:
+        pass

@@ -1,0 +1,94 @@
+"""Prove the treatment: the ranks were where the placement says, and the traffic took the network that is claimed.
+
+A cell whose treatment cannot be proven is Invalid, not slow. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+from tare.model import InterfaceTraffic, Placement, RankPlace
+from tare.node import SILENT_ROLE
+from tare.workloads.output import Payload
+
+HEADER_BYTES: Final = 400
+"""Bytes that one small message may cost on the wire beside its payload: headers of MPI, TCP, IP, Ethernet and VXLAN,
+its acknowledgement and theirs."""
+CHATTER_BYTES: Final = 262_144
+"""Bytes that set-up of connections, neighbour discovery and the like may take in one launch."""
+UPPER: Final = 1.5
+SILENT: Final = 0.01
+
+
+def check_places(ranks: Sequence[RankPlace], placement: Placement, *, boot_ids: Sequence[str]) -> str | None:
+    """Return why the ranks were not placed as the study says, or None.
+
+    `boot_ids` are those of the nodes, in order; block placement puts rank r on node r // ranks_per_node.
+    """
+    if len(ranks) != placement.ranks:
+        return f"{len(ranks)} ranks ran where the placement has {placement.ranks}"
+    for rank in ranks:
+        expected = boot_ids[rank.rank // placement.ranks_per_node]
+        if not rank.host.startswith(expected):
+            return f"rank {rank.rank} ran on {rank.hostname}, which is not the node that the placement says"
+    if placement.oversubscribe:
+        return None
+    return shared_cores(ranks)
+
+
+def shared_cores(ranks: Sequence[RankPlace]) -> str | None:
+    """Return which ranks may run on the same core, or None.
+
+    A node with one rank may lend it all of its cores; ranks of one node need disjoint masks, each of them.
+    """
+    used: dict[int, int] = {}
+    for rank in ranks:
+        for core in rank.cpus:
+            if core in used:
+                return f"ranks {used[core]} and {rank.rank} share core {core}: their CPU masks overlap"
+            used[core] = rank.rank
+    return None
+
+
+def check_traffic(traffic: Sequence[InterfaceTraffic], payload: Payload, *, said_bytes: int) -> str | None:
+    """Return why the traffic did not take the claimed network, or None.
+
+    `said_bytes` is what the job wrote to its output, which the control network carries. Per role the bytes sent, summed over nodes, must lie in
+    [payload, 1.5 x payload + overhead].
+    """
+    sent: defaultdict[str, int] = defaultdict(int)
+    for item in traffic:
+        if item.role != SILENT_ROLE:
+            sent[item.role] += item.tx_bytes
+    most = max(sent.values(), default=0)
+    reference = payload.low_bytes if payload.known else most
+    for item in traffic:
+        if item.role == SILENT_ROLE:
+            allowed = SILENT * reference + CHATTER_BYTES + 2 * said_bytes
+            if item.tx_bytes > allowed:
+                return (
+                    f"{item.interface} of {item.node} carried {item.tx_bytes} bytes and should have been silent: "
+                    "the traffic did not take the network that the cell claims"
+                )
+    if not payload.known:
+        return None
+    upper = UPPER * payload.high_bytes + HEADER_BYTES * payload.messages + CHATTER_BYTES
+    for role, bytes_sent in sent.items():
+        if not payload.low_bytes <= bytes_sent <= upper:
+            return (
+                f"the {role} sent {bytes_sent} bytes where the job's messages need {payload.low_bytes} to "
+                f"{upper:.0f}: the traffic did not take the network that the cell claims"
+            )
+    return None
+
+
+def check_transport(ranks: Sequence[RankPlace]) -> str | None:
+    """Return why ranks of different hosts seem to share memory, or None."""
+    per_host = Counter(rank.host for rank in ranks)
+    for rank in ranks:
+        shared = len(rank.shared_memory_ranks)
+        if shared > per_host[rank.host]:
+            return f"rank {rank.rank} shares memory with ranks of another host: MPI took two nodes for one"
+    return None

@@ -1,0 +1,96 @@
+"""Draw the small interval bars of the first screen as inline SVG: one scale per column, so that cells compare.
+
+The scale is linear up to about 10 % and squeezed beyond (asinh), so that a margin of 2 % and a cost of 60 % can be seen
+in the same column; the header of the column carries its ticks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from markupsafe import Markup
+
+from tare.model import Estimate
+from tare.report import units
+
+WIDTH: Final = 160.0
+HEIGHT: Final = 13.0
+_EDGE: Final = 6.0
+_LINEAR_TO: Final = 0.10
+_TICKS: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0)
+_LABEL_ROOM: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """Where an overhead lies in a bar, in units of the drawing."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, estimates: Iterable[Estimate], margin: float) -> Scale:
+        """Make a scale that holds zero, twice the margin on both sides, and all these intervals."""
+        bounds = [bound for estimate in estimates for bound in (estimate.low, estimate.high) if math.isfinite(bound)]
+        return cls(low=_squeeze(min([-2 * margin, *bounds])), high=_squeeze(max([2 * margin, *bounds])))
+
+    def x(self, overhead: float) -> float:
+        """Return the place of an overhead, held inside the drawing."""
+        part = (_squeeze(overhead) - self.low) / (self.high - self.low)
+        return round(_EDGE + min(1.0, max(0.0, part)) * (WIDTH - 2 * _EDGE), 1)
+
+    def ticks(self) -> list[float]:
+        """Return zero and at most two round overheads whose labels do not collide, the largest that fits first."""
+        chosen = [0.0]
+        for tick in (tick for size in reversed(_TICKS) for tick in (size, -size)):
+            inside = self.low <= _squeeze(tick) <= self.high
+            if inside and len(chosen) < 4 and all(abs(self.x(tick) - self.x(other)) >= _LABEL_ROOM for other in chosen):
+                chosen.append(tick)
+        return sorted(chosen)
+
+
+def _squeeze(overhead: float) -> float:
+    return math.asinh(overhead / _LINEAR_TO)
+
+
+def axis(scale: Scale) -> Markup:
+    """Return the tick labels of a column."""
+    parts = [_open(14)]
+    for tick in scale.ticks():
+        x = scale.x(tick)
+        anchor = "start" if x < _LABEL_ROOM / 2 else "end" if x > WIDTH - _LABEL_ROOM / 2 else "middle"
+        label = "0" if tick == 0 else units.percent(tick).replace(".0 ", " ")
+        edge = {"start": x - 2, "end": x + 5, "middle": x}[anchor]
+        parts.append(f'<text x="{edge}" y="9" text-anchor="{anchor}">{label}</text>')
+        parts.append(f'<path class="tick" d="M{x} 11V14"/>')
+    return Markup("".join([*parts, "</svg>"]))  # noqa: S704 - numbers and fixed text only
+
+
+def bar(
+    scale: Scale, estimate: Estimate | None, outer: Estimate | None, noise: Estimate | None, margin: float
+) -> Markup:
+    """Return the bar of one cell: noise floor and margin behind, the interval thick, the adjusted interval thin."""
+    middle = HEIGHT / 2
+    parts = [_open(HEIGHT)]
+    if noise is not None:
+        left, right = scale.x(noise.low), scale.x(noise.high)
+        parts.append(
+            f'<rect class="floor" x="{left}" y="0" width="{max(1.0, round(right - left, 1))}" height="{HEIGHT:g}"/>'
+        )
+    parts += [f'<path class="margin" d="M{scale.x(bound)} 0V{HEIGHT:g}"/>' for bound in (-margin, margin)]
+    parts.append(f'<path class="zero" d="M{scale.x(0.0)} 0V{HEIGHT:g}"/>')
+    if outer is not None:
+        parts.append(f'<path class="outer" d="M{scale.x(outer.low)} {middle:g}H{scale.x(outer.high)}"/>')
+    if estimate is not None:
+        left, right = scale.x(estimate.low), scale.x(estimate.high)
+        width = max(1.5, round(right - left, 1))
+        parts.append(f'<rect class="inner" x="{left}" y="{middle - 2.75:g}" width="{width}" height="5.5" rx="1"/>')
+        parts.append(f'<circle class="point" cx="{scale.x(estimate.value)}" cy="{middle:g}" r="3.6"/>')
+    return Markup("".join([*parts, "</svg>"]))  # noqa: S704 - numbers only
+
+
+def _open(height: float) -> str:
+    return f'<svg class="bar" viewBox="0 0 {WIDTH:g} {height:g}" aria-hidden="true" focusable="false">'

@@ -1,0 +1,167 @@
+"""Read samples one trial at a time and keep what is needed to draw them.
+
+A report may stand on ten million samples. They are never held together: each trial's columns are read, counted into
+a histogram with logarithmic bins per environment and metric, and dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tare.model import Trial
+
+LOWEST_S: Final = 1e-9
+HIGHEST_S: Final = 1e4
+BIN_RATIO: Final = 0.004
+"""Relative width of a bin: a quantile read from the histogram is within half of it, 0.2 %, of the exact one."""
+
+_BINS: Final = int(np.ceil(np.log(HIGHEST_S / LOWEST_S) / BIN_RATIO))
+_TAIL: Final = 1e-4
+Floats = NDArray[np.float64]
+_PREFERRED: Final = ("max_s", "receive_gap_s", "wall_s")
+
+
+class SampleSource(Protocol):
+    """Where a report gets samples from; the store is one."""
+
+    def columns(self, trial: Trial) -> Mapping[str, Floats]:
+        """Return the samples of a trial in seconds, keyed `<metric key>/<column>`; empty if it has none."""
+        ...
+
+
+class NoSamples:
+    """A source for results whose samples were not kept."""
+
+    def columns(self, trial: Trial) -> Mapping[str, Floats]:
+        """Return nothing."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """Quantiles of samples: `values_s[i]` is not exceeded by a fraction `fractions[i]` of the `n` samples."""
+
+    n: int
+    launches: int
+    fractions: Floats
+    values_s: Floats
+
+    def at(self, fraction: float) -> float:
+        """Return one quantile, interpolated between those that were kept."""
+        return float(np.interp(fraction, self.fractions, self.values_s))
+
+
+class LogHistogram:
+    """Count samples into bins of equal ratio; values outside [1 ns, 10,000 s] fall into the first or last bin.
+
+    Quantiles are geometric bin centres, held inside the exact minimum and maximum, so the relative error is at most
+    `BIN_RATIO / 2`. Memory is a fixed 60 kB, whatever the number of samples.
+    """
+
+    def __init__(self) -> None:
+        self._counts = np.zeros(_BINS, dtype=np.int64)
+        self._least = np.inf
+        self._greatest = -np.inf
+        self.launches = 0
+
+    @property
+    def n(self) -> int:
+        """Return how many samples were counted."""
+        return int(self._counts.sum())
+
+    def add(self, samples: Floats) -> None:
+        """Count the samples of one launch; what is not a number is left out."""
+        if np.isnan(samples).any():
+            samples = samples[~np.isnan(samples)]
+        if samples.size == 0:
+            return
+        self._least = min(self._least, float(samples.min()))
+        self._greatest = max(self._greatest, float(samples.max()))
+        scaled = np.log(np.clip(samples, LOWEST_S, HIGHEST_S) / LOWEST_S) / BIN_RATIO
+        index = np.minimum(scaled.astype(np.int64), _BINS - 1)
+        counts = np.bincount(index)
+        self._counts[: counts.size] += counts
+        self.launches += 1
+
+    def curve(self, points: int = 300) -> Curve:
+        """Return at most so many quantiles: even in the body, and ever closer towards the tail."""
+        n = self.n
+        wanted = _fractions(points, n)
+        cumulative = np.cumsum(self._counts)
+        index = np.searchsorted(cumulative, np.ceil(wanted * n).clip(1, n))
+        centres = LOWEST_S * np.exp((index + 0.5) * BIN_RATIO)
+        values = np.clip(centres, self._least, self._greatest)
+        values[0], values[-1] = self._least, self._greatest
+        return Curve(n=n, launches=self.launches, fractions=wanted, values_s=values)
+
+    def density(self, low_s: float, high_s: float, bars: int = 120) -> tuple[Floats, Floats]:
+        """Return the centres of at most so many bars between two times, and the share of all samples in each.
+
+        A bar is a whole number of bins and starts at a multiple of it, so that bars of several histograms line up.
+        """
+        first, last = _bin(low_s), _bin(high_s) + 1
+        per_bar = max(1, -(-(last - first) // bars))
+        first -= first % per_bar
+        last = min(_BINS, last + -(last - first) % per_bar)
+        starts = np.arange(first, last, per_bar)
+        counted = np.add.reduceat(self._counts[:last], starts)
+        centres = LOWEST_S * np.exp((starts + per_bar / 2) * BIN_RATIO)
+        return centres, counted / max(1, self.n)
+
+
+def _bin(value_s: float) -> int:
+    return int(np.clip(np.log(max(value_s, LOWEST_S) / LOWEST_S) / BIN_RATIO, 0, _BINS - 1))
+
+
+def _fractions(points: int, n: int) -> Floats:
+    """Return fractions from 0 to 1: two thirds even, one third even on the scale of nines up to the last sample."""
+    tail = min(_TAIL, 10.0 ** -np.ceil(np.log10(max(n, 2))))
+    body = np.linspace(0.0, 0.98, max(2, points * 2 // 3))
+    nines = 1.0 - np.logspace(np.log10(0.02), np.log10(tail), max(2, points - body.size))
+    return np.unique(np.concatenate([body, nines, [1.0]]))
+
+
+Histograms = dict[tuple[str, str, str], LogHistogram]
+"""Histograms by row (as the caller names it), metric key and column."""
+
+
+def collect(source: SampleSource, trials: Iterable[tuple[str, Trial]]) -> Histograms:
+    """Count the samples of all trials, one trial at a time; `trials` pairs each with the row that it counts for."""
+    result: Histograms = {}
+    for row, trial in trials:
+        for name, values in source.columns(trial).items():
+            metric, _, column = name.rpartition("/")
+            result.setdefault((row, metric, column), LogHistogram()).add(np.asarray(values, dtype=np.float64))
+    return result
+
+
+def columns_of(metric: str, keys: Iterable[tuple[str, str]]) -> tuple[str, tuple[str, ...]]:
+    """Return the key under which a metric's samples are stored, and those of its columns that are the metric's own.
+
+    Most metrics have columns of their own key. Two metrics of one kernel share them: `spacing:8@1000.receive` is made
+    of the column `receive_gap_s` of `spacing:8@1000`.
+    """
+    known: dict[str, list[str]] = {}
+    for key, column in keys:
+        known.setdefault(key, []).append(column)
+    if metric in known:
+        return metric, tuple(sorted(known[metric]))
+    base, _, side = metric.rpartition(".")
+    return base, tuple(sorted(column for column in known.get(base, ()) if column.startswith(side)))
+
+
+def main_column(columns: Iterable[str]) -> str | None:
+    """Choose the column that a metric is made of: the maximum over ranks where there is one."""
+    names = sorted(columns)
+    return next((name for name in _PREFERRED if name in names), names[0] if names else None)
+
+
+def gap_columns(columns: Iterable[str]) -> tuple[str, ...]:
+    """Return the columns that hold gaps between messages, the receiver's first."""
+    found = [name for name in columns if "gap" in name]
+    return tuple(sorted(found, key=lambda name: (not name.startswith("rec"), name)))

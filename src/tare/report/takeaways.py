@@ -1,0 +1,125 @@
+"""Say in one sentence what a figure shows. Figures come from the summary, or are quantiles of what is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tare.model import Comparison, Summary, Verdict
+from tare.report import units
+from tare.report.runs import Launch
+from tare.report.samples import Curve
+from tare.report.view import Column
+
+
+def overhead(column: Column, rows: Sequence[str], summary: Summary) -> str:
+    """Name the environment that costs most, and how many show no cost."""
+    cells = [cell for name in rows if (cell := column.cells.get(name)) and name not in _bounds(summary)]
+    judged = [cell for cell in cells if cell.overhead]
+    if not judged or column.baseline is None or column.baseline.absolute_s is None:
+        return f"No environment could be compared with {summary.baseline} on {column.info.label}."
+    base = column.absolute(column.baseline.absolute_s).main
+    costly = [cell for cell in judged if cell.verdict is Verdict.COSTS]
+    free = sum(cell.verdict is Verdict.NO_COST for cell in judged)
+    margin = units.percent(summary.margin, sign=False)
+    rest = (
+        f"{free} of {len(judged)} cost no more than {margin}" if free else f"none is shown to cost less than {margin}"
+    )
+    if costly:
+        worst = max(costly, key=lambda cell: cell.overhead.value if cell.overhead else 0.0)
+        return f"{worst.environment} costs most, {_cost(worst, column)} on {summary.baseline}'s {base}; {rest}."
+    if free == len(judged):
+        return f"No environment costs more than {margin} of {summary.baseline}'s {base}."
+    return f"No environment is shown to cost anything on {summary.baseline}'s {base}; {rest}."
+
+
+def _bounds(summary: Summary) -> tuple[str, str]:
+    return summary.baseline, summary.self_name
+
+
+def _cost(cell: Comparison, column: Column) -> str:
+    ratio = units.overhead_interval(cell.overhead).main if cell.overhead else ""
+    if column.leads_with_time and cell.added_s:
+        return f"{column.added(cell.added_s).main} ({ratio})"
+    return f"{ratio} time per byte" if column.is_rate else ratio
+
+
+def spread(column: Column, values: Mapping[str, Sequence[float]]) -> str:
+    """Name the environment whose launches differ most from each other."""
+    widths: dict[str, float] = {}
+    for name, own in values.items():
+        if len(own) >= 4:
+            low, middle, high = np.quantile(own, [0.25, 0.5, 0.75])
+            widths[name] = float((high - low) / middle) if middle else 0.0
+    if not widths:
+        return f"Too few launches of {column.info.label} to compare their spread."
+    widest = max(widths, key=lambda name: widths[name])
+    least = min(widths, key=lambda name: widths[name])
+    return (
+        f"The middle half of launches spans from {units.percent(widths[least], sign=False)} of the median ({least}) "
+        f"to {units.percent(widths[widest], sign=False)} ({widest})."
+    )
+
+
+def order(by_row: Mapping[str, Sequence[Launch]]) -> str:
+    """Say how many launches are seen in which order."""
+    runs = [run for members in by_row.values() for run in members]
+    rounds = len({run.trial.key.round for run in runs})
+    return f"All {len(runs):,} launches of {rounds:,} rounds in the order in which they ran."
+
+
+def tail(column: Column, curves: Mapping[str, Curve], baseline: str, what: str) -> str:
+    """Say within which time the first 99 of a hundred samples are, for the baseline and for the others."""
+    if not curves:
+        return f"No samples of {column.info.label} were kept."
+    return f"99 % of {what} are within {_base_and_range({name: c.at(0.99) for name, c in curves.items()}, baseline)}."
+
+
+def gaps(curves: Mapping[str, Curve], baseline: str) -> str:
+    """Say how far apart short and long gaps are, for the baseline and for the others."""
+    if not curves:
+        return "No gaps were kept."
+    widths = {name: curve.at(0.99) - curve.at(0.01) for name, curve in curves.items()}
+    return f"98 % of gaps lie in a range of {_base_and_range(widths, baseline)}."
+
+
+def _base_and_range(times_s: Mapping[str, float], baseline: str) -> str:
+    others = [value for name, value in times_s.items() if name != baseline]
+    own = f"{units.seconds(times_s[baseline])} on {baseline}" if baseline in times_s else ""
+    if not others:
+        return own
+    unit = units.time_unit(min(others)) if min(others) > 0 else units.time_unit(max(others))
+    low, high = (units.significant(value / unit.size) for value in (min(others), max(others)))
+    reach = f"{low} {unit.suffix}" if low == high else f"{low} to {high} {unit.suffix}"
+    return f"{own}, {reach} elsewhere" if own else reach
+
+
+def sizes(columns: Sequence[Column], rows: Sequence[str]) -> str:
+    """Name the costliest environment at the smallest and at the largest message."""
+    ends: list[tuple[str, str]] = []
+    for column in (columns[0], columns[-1]):
+        found = [cell for name in rows if (cell := column.cells.get(name)) and cell.verdict is Verdict.COSTS]
+        worst = max(found, key=lambda cell: cell.overhead.value if cell.overhead else 0.0, default=None)
+        at = units.size(column.info.message_bytes or 0)
+        ends.append((worst.environment, f"{_cost(worst, column)} at {at}") if worst else ("", at))
+    (first, at_first), (last, at_last) = ends
+    if first == last:
+        return f"{first} costs most: {at_first}, {at_last}." if first else "No environment is shown to cost anything."
+    return f"{_sentence(first, at_first)}; {_sentence(last, at_last)}."
+
+
+def _sentence(name: str, cost: str) -> str:
+    return f"{name} costs most, {cost}" if name else f"no environment is shown to cost anything at {cost}"
+
+
+def range_of_sizes(columns: Sequence[Column]) -> str:
+    """Say from what to what the baseline's cost goes over the sizes."""
+    ends = [
+        f"{column.absolute(cost).main} at {units.size(column.info.message_bytes or 0)}"
+        for column in (columns[0], columns[-1])
+        if column.baseline and (cost := column.baseline.absolute_s)
+    ]
+    if len(ends) < 2:
+        return "Absolute values over message sizes."
+    return f"The baseline goes from {ends[0]} to {ends[1]}."

@@ -1,0 +1,253 @@
+"""Turn seconds, bytes, rates and fractions into text that is read at a glance: the only place that does so.
+
+A figure is shown with as many digits as its interval supports, and a figure and its interval share one unit, so that
+`4.8 µs [4.5, 5.1]` can be read without converting anything. Rates use decimal prefixes (1 MB/s = 10^6 B/s, as OSU
+prints them), message sizes binary ones (1 KiB = 1,024 B). Text is made with `µ`, `×` and the real minus sign;
+`to_ascii` turns it into plain ASCII for terminals that need it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from tare.model import Estimate
+
+MINUS: Final = "\u2212"
+TIMES_FROM: Final = 9.0
+"""Overhead (as a fraction) from which a multiple is easier to read than a percentage."""
+
+_APART: Final = re.compile(r"(?<=\d) (?=(?:%|[nµm]?s|[kMG]?B/s|[KMG]i?B|B)(?![\w]))|(?<=\bn) (?=[=])|(?<==) (?=\d)")
+_ASCII: Final = str.maketrans(
+    {
+        "µ": "u",
+        "\u03bc": "u",
+        MINUS: "-",
+        "×": "x",
+        "±": "+-",
+        "–": "-",
+        "—": "-",
+        "…": "...",
+        "≤": "<=",
+        "≥": ">=",
+        "≈": "~",
+        "→": "->",
+        "·": "-",
+        "’": "'",
+        "‘": "'",
+        "“": '"',
+        "”": '"',
+        "\u00a0": " ",
+        "\u202f": " ",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """A unit for display: a value in base units is divided by `size` before it is printed with `suffix`."""
+
+    size: float
+    suffix: str
+
+
+_TIME: Final = (
+    Unit(size=1.0, suffix="s"),
+    Unit(size=1e-3, suffix="ms"),
+    Unit(size=1e-6, suffix="µs"),
+    Unit(size=1e-9, suffix="ns"),
+)
+_RATE: Final = (
+    Unit(size=1e9, suffix="GB/s"),
+    Unit(size=1e6, suffix="MB/s"),
+    Unit(size=1e3, suffix="kB/s"),
+    Unit(size=1.0, suffix="B/s"),
+)
+_BYTES: Final = (
+    Unit(size=2.0**30, suffix="GiB"),
+    Unit(size=2.0**20, suffix="MiB"),
+    Unit(size=2.0**10, suffix="KiB"),
+    Unit(size=1.0, suffix="B"),
+)
+
+
+def time_unit(seconds: float) -> Unit:
+    """Choose the largest unit in which the value is at least 1."""
+    return _choose(_TIME, seconds)
+
+
+def rate_unit(bytes_per_s: float) -> Unit:
+    """Choose the largest decimal unit in which the rate is at least 1."""
+    return _choose(_RATE, bytes_per_s)
+
+
+def _choose(units: tuple[Unit, ...], value: float) -> Unit:
+    magnitude = abs(value) * (1 + 1e-9)
+    if magnitude == 0 or not math.isfinite(magnitude):
+        return units[0]
+    return next((unit for unit in units if magnitude >= unit.size), units[-1])
+
+
+def decimals_for(half_width: float, value: float, *, compact: bool = False) -> int:
+    """Return the decimals that an interval of this half-width supports, at most four digits in all.
+
+    The last digit shown is between a twentieth and a half of the half-width: `4.8 [4.5, 5.1]`, `0.21 [0.07, 0.35]`;
+    `compact` stops about a digit earlier: `0.2 [0.1, 0.4]`.
+    """
+    if half_width > 0 and math.isfinite(half_width):
+        wanted = -math.floor(math.log10(half_width / (1.2 if compact else 2) * (1 + 1e-9)))
+    else:
+        wanted = 2 - _exponent(value)
+    return min(max(0, wanted), max(0, (2 if compact else 3) - max(0, _exponent(value))))
+
+
+def _exponent(value: float) -> int:
+    return math.floor(math.log10(abs(value))) if value else 0
+
+
+def number(value: float, decimals: int, *, sign: bool = False) -> str:
+    """Format with a real minus sign and thousands separators; `sign` puts a plus before what is above zero."""
+    if not math.isfinite(value):
+        return "∞" if value > 0 else "n/a"
+    text = f"{abs(value):,.{decimals}f}"
+    if not any(digit in "123456789" for digit in text):
+        return text
+    return (MINUS if value < 0 else "+" if sign else "") + text
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """Format with so many significant digits and no exponent."""
+    return number(value, max(0, digits - 1 - _exponent(value)))
+
+
+def seconds(value: float) -> str:
+    """Return a time as `4.81 µs`."""
+    unit = time_unit(value)
+    return f"{significant(value / unit.size)} {unit.suffix}"
+
+
+def duration(value: float) -> str:
+    """Return a long time as `3 min 20 s`."""
+    if value < 60:
+        return f"{significant(value, 2)} s" if value >= 1 else seconds(value)
+    minutes, rest = divmod(round(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def rate(bytes_per_s: float) -> str:
+    """Return a rate as `2.91 GB/s`."""
+    unit = rate_unit(bytes_per_s)
+    return f"{significant(bytes_per_s / unit.size)} {unit.suffix}"
+
+
+def size(value: float) -> str:
+    """Return a number of bytes as `64 KiB`."""
+    unit = _choose(_BYTES, value)
+    scaled = value / unit.size
+    return f"{scaled:g} {unit.suffix}" if scaled == round(scaled) else f"{scaled:.1f} {unit.suffix}"
+
+
+def percent(fraction: float, *, sign: bool = True) -> str:
+    """Return a fraction as `+59 %`, or as `×26` where it is tenfold or more."""
+    if fraction >= TIMES_FROM:
+        return f"×{significant(1 + fraction)}"
+    value = fraction * 100
+    places = 0 if abs(value) >= 10 or abs(value - round(value)) < 0.05 else 1
+    return f"{number(value, places, sign=sign)} %"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """An estimate as text: the number, its unit, and in brackets its bounds without unit."""
+
+    number: str
+    unit: str
+    bounds: str
+
+    @property
+    def main(self) -> str:
+        """Return the number with its unit."""
+        return self.number + (f" {self.unit}" if self.unit else "")
+
+    def __str__(self) -> str:
+        return f"{self.main} {self.bounds}"
+
+
+def _interval(estimate: Estimate, unit: Unit, *, sign: bool, compact: bool = False) -> Interval:
+    value, low, high = (x / unit.size for x in (estimate.value, estimate.low, estimate.high))
+    places = decimals_for((high - low) / 2, max(abs(value), abs(low), abs(high)), compact=compact)
+    return Interval(
+        number=number(value, places, sign=sign),
+        unit=unit.suffix,
+        bounds=f"[{number(low, places)}, {number(high, places)}]",
+    )
+
+
+def time_interval(
+    estimate: Estimate, *, sign: bool = False, beside_s: float | None = None, compact: bool = False
+) -> Interval:
+    """Return a time and its interval in one unit, as `4.8 µs [4.5, 5.1]`.
+
+    `beside_s` is a time that it is read next to: its unit is taken where that leaves a readable number.
+    """
+    largest = max(abs(estimate.low), abs(estimate.high), abs(estimate.value))
+    if beside_s is not None:
+        unit = time_unit(beside_s)
+        if 0.02 <= largest / unit.size < 1000:
+            return _interval(estimate, unit, sign=sign, compact=compact)
+    return _interval(estimate, time_unit(largest), sign=sign, compact=compact)
+
+
+def rate_interval(cost: Estimate, bytes_per_sample: int) -> Interval:
+    """Return the rate that a cost per sample stands for, with its interval, as `2.9 GB/s [2.8, 3.0]`."""
+    inverse = Estimate(
+        value=_divide(bytes_per_sample, cost.value),
+        low=_divide(bytes_per_sample, cost.high),
+        high=_divide(bytes_per_sample, cost.low),
+        n=cost.n,
+    )
+    return _interval(inverse, rate_unit(inverse.value), sign=False)
+
+
+def _divide(amount: float, cost: float) -> float:
+    return amount / cost if cost > 0 else math.inf
+
+
+def overhead_interval(estimate: Estimate, *, compact: bool = False) -> Interval:
+    """Return an overhead and its interval, as `+59 % [55, 63]`, or `×26 [25, 27]` where it is tenfold or more."""
+    if estimate.value >= TIMES_FROM:
+        ratio = Estimate(value=1 + estimate.value, low=1 + estimate.low, high=1 + estimate.high, n=estimate.n)
+        places = decimals_for((ratio.high - ratio.low) / 2, ratio.high)
+        return Interval(
+            number=f"×{number(ratio.value, places)}",
+            unit="",
+            bounds=f"[{number(ratio.low, places)}, {number(ratio.high, places)}]",
+        )
+    if compact and max(abs(estimate.low), abs(estimate.high)) >= 0.0995:
+        value, low, high = (x * 100 for x in (estimate.value, estimate.low, estimate.high))
+        return Interval(number=number(value, 0, sign=True), unit="%", bounds=f"[{number(low, 0)}, {number(high, 0)}]")
+    return _interval(estimate, Unit(size=0.01, suffix="%"), sign=True)
+
+
+def ratio_interval(estimate: Estimate) -> str:
+    """Return a ratio and its interval, as `1.59 [1.55, 1.63]`."""
+    places = max(2, decimals_for((estimate.high - estimate.low) / 2, estimate.high))
+    return f"{estimate.value:.{places}f} [{estimate.low:.{places}f}, {estimate.high:.{places}f}]"
+
+
+def p_value(p: float) -> str:
+    """Return a p-value, as `0.012` or `< 0.001`."""
+    return "< 0.001" if p < 0.001 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"
+
+
+def together(text: str) -> str:
+    """Keep numbers and their units, and `n = 10`, on one line."""
+    return _APART.sub("\u00a0", text)
+
+
+def to_ascii(text: str) -> str:
+    """Replace what this package writes outside ASCII; anything else that is not ASCII becomes `?`."""
+    return text.translate(_ASCII).encode("ascii", "replace").decode("ascii")

@@ -1,0 +1,68 @@
+"""How a verdict looks: a symbol for each, never colour alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from tare.errors import (
+    EXIT_CELLS_FAILED,
+    EXIT_DONE,
+    EXIT_INCONCLUSIVE,
+    EXIT_INFRASTRUCTURE,
+    EXIT_OVER_LIMIT,
+    EXIT_USAGE,
+)
+from tare.model import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The symbol of a verdict (and its ASCII stand-in), its CSS class, its rich style and what it means."""
+
+    symbol: str
+    ascii: str
+    css: str
+    style: str
+    meaning: str
+
+
+LOOKS: Final[Mapping[Verdict, Look]] = MappingProxyType(
+    {
+        Verdict.NO_COST: Look(
+            symbol="✓", ascii="=", css="no-cost", style="green", meaning="equivalent to the baseline within the margin"
+        ),
+        Verdict.COSTS: Look(
+            symbol="▲", ascii="^", css="costs", style="bold red", meaning="slower, the interval is clear of zero"
+        ),
+        Verdict.GAINS: Look(
+            symbol="▼", ascii="v", css="gains", style="bold blue", meaning="faster, the interval is clear of zero"
+        ),
+        Verdict.INCONCLUSIVE: Look(
+            symbol="?", ascii="?", css="inconclusive", style="yellow", meaning="more rounds are needed"
+        ),
+        Verdict.INVALID: Look(
+            symbol="✗", ascii="x", css="invalid", style="bold magenta", meaning="what ran is not what the cell claims"
+        ),
+        Verdict.UNAVAILABLE: Look(symbol="–", ascii="-", css="unavailable", style="dim", meaning="cannot run here"),
+        Verdict.BASELINE: Look(
+            symbol="●", ascii="*", css="baseline", style="bold", meaning="what others are compared with"
+        ),
+        Verdict.NOISE_FLOOR: Look(
+            symbol="≈", ascii="~", css="noise-floor", style="cyan", meaning="the baseline against itself"
+        ),
+    }
+)
+
+EXIT_MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        EXIT_DONE: "done",
+        EXIT_OVER_LIMIT: "an overhead is beyond the stated limit",
+        EXIT_USAGE: "usage or a bad file",
+        EXIT_INCONCLUSIVE: "some comparisons are inconclusive",
+        EXIT_CELLS_FAILED: "some cells are invalid or failed",
+        EXIT_INFRASTRUCTURE: "the infrastructure failed",
+    }
+)

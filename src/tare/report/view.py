@@ -1,0 +1,297 @@
+"""Arrange a summary as a report shows it: tables by group, rows, columns, notes.
+
+Nothing is computed here but order and text; verdicts and intervals are the summary's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tare.model import (
+    Comparison,
+    Estimate,
+    MetricInfo,
+    MetricKind,
+    Summary,
+    Verdict,
+)
+from tare.report import units
+
+FIRST_SCREEN_COLUMNS: Final = 7
+LISTED_COLUMNS: Final = 3
+SMALL_COST_S: Final = 1e-3
+"""Below this cost the added time is the headline and the ratio comes second (METHOD.md section 1, rule 3)."""
+
+_NOTE_ORDER: Final = (Verdict.INVALID, Verdict.UNAVAILABLE, Verdict.INCONCLUSIVE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One metric of one group, with its comparisons by environment and the two that bound it."""
+
+    info: MetricInfo
+    cells: Mapping[str, Comparison]
+    baseline: Comparison | None
+    noise: Comparison | None
+
+    @property
+    def ident(self) -> str:
+        """Return a name that is valid in HTML and unique in the report."""
+        return re.sub(r"[^A-Za-z0-9]+", "-", f"{self.info.group}-{self.info.key}").strip("-").lower()
+
+    @property
+    def base_s(self) -> float | None:
+        """Return the baseline's cost."""
+        return self.baseline.absolute_s.value if self.baseline and self.baseline.absolute_s else None
+
+    @property
+    def is_rate(self) -> bool:
+        """Tell whether the metric is read as bytes per second."""
+        return self.info.kind is MetricKind.RATE and self.info.bytes_per_sample > 0
+
+    @property
+    def leads_with_time(self) -> bool:
+        """Tell whether the added time is shown before the ratio."""
+        return not self.is_rate and self.base_s is not None and abs(self.base_s) < SMALL_COST_S
+
+    @property
+    def unit(self) -> str:
+        """Return the unit of the baseline's cost, which added times share where they can."""
+        return units.time_unit(self.base_s or 1.0).suffix
+
+    def absolute(self, cost: Estimate) -> units.Interval:
+        """Return a cost of this metric as it is read: a time, or the rate that it stands for."""
+        return units.rate_interval(cost, self.info.bytes_per_sample) if self.is_rate else units.time_interval(cost)
+
+    def added(self, extra: Estimate, *, compact: bool = False) -> units.Interval:
+        """Return an added time in the unit of the baseline, so that a column can be read downwards."""
+        return units.time_interval(extra, sign=True, beside_s=self.base_s, compact=compact)
+
+    def shown(self, cost_s: float) -> float:
+        """Return a cost in the base unit of `axis`: bytes per second for a rate, seconds else."""
+        return self.info.bytes_per_sample / cost_s if self.is_rate and cost_s > 0 else cost_s
+
+    def axis(self, costs_s: Sequence[float]) -> tuple[float, str]:
+        """Return the size and the suffix of the unit that suits the median of these costs."""
+        ordered = sorted(costs_s)
+        middle = self.shown(ordered[len(ordered) // 2]) if ordered else 1.0
+        unit = units.rate_unit(middle) if self.is_rate else units.time_unit(middle)
+        return unit.size, unit.suffix
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Cells that are compared with each other: one table of the report."""
+
+    name: str
+    rows: tuple[str, ...]
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellText:
+    """One cell of the table as text: what leads, what follows, and the interval to draw."""
+
+    verdict: Verdict
+    lead: str
+    lead_bounds: str = ""
+    second: str = ""
+    second_bounds: str = ""
+    drawn: Estimate | None = None
+    outer: Estimate | None = None
+    note: str = ""
+
+
+def groups(summary: Summary) -> tuple[Group, ...]:
+    """Return the tables of the report, in the order of the summary's metrics."""
+    found: dict[tuple[str, str], dict[str, Comparison]] = {}
+    rows: dict[str, dict[str, None]] = {}
+    for comparison in summary.comparisons:
+        found.setdefault((comparison.group, comparison.metric), {})[comparison.environment] = comparison
+        rows.setdefault(comparison.group, {})[comparison.environment] = None
+    result: list[Group] = []
+    for name in dict.fromkeys(info.group for info in summary.metrics):
+        columns = tuple(
+            _column(info, found.get((name, info.key), {}), summary) for info in summary.metrics if info.group == name
+        )
+        result.append(Group(name=name, rows=_ordered(rows.get(name, {}), summary), columns=columns))
+    return tuple(result)
+
+
+def _column(info: MetricInfo, cells: Mapping[str, Comparison], summary: Summary) -> Column:
+    return Column(info=info, cells=cells, baseline=cells.get(summary.baseline), noise=cells.get(summary.self_name))
+
+
+def _ordered(rows: Mapping[str, None], summary: Summary) -> tuple[str, ...]:
+    first = [name for name in (summary.baseline, summary.self_name) if name in rows]
+    return (*first, *(name for name in rows if name not in first))
+
+
+def machine_line(summary: Summary) -> str:
+    """Return the machine without the words that the badge before it says already."""
+    return (
+        re.sub(r"^(in (this|an) )?emulated lab[:,;]?\s*", "", summary.machine, flags=re.IGNORECASE) or summary.machine
+    )
+
+
+def first_screen(columns: Sequence[Column], limit: int = FIRST_SCREEN_COLUMNS) -> tuple[Column, ...]:
+    """Choose the columns of the first screen: every kind of benchmark, its smallest and largest message first."""
+    if len(columns) <= limit:
+        return tuple(columns)
+    by_family: dict[str, list[Column]] = {}
+    for column in columns:
+        by_family.setdefault(family(column.info), []).append(column)
+    chosen: list[Column] = []
+    for pick in (_smallest, _largest):
+        for members in by_family.values():
+            candidate = pick(members)
+            if candidate not in chosen and len(chosen) < limit:
+                chosen.append(candidate)
+    return tuple(column for column in columns if column in chosen)
+
+
+def _smallest(members: Sequence[Column]) -> Column:
+    return min(members, key=lambda column: (column.info.message_bytes or 0, column.info.key.endswith(".send")))
+
+
+def _largest(members: Sequence[Column]) -> Column:
+    return max(members, key=lambda column: column.info.message_bytes or 0)
+
+
+def family(info: MetricInfo) -> str:
+    """Return the kernel's name, which begins the key."""
+    return re.split(r"[^A-Za-z_]", info.key, maxsplit=1)[0] or info.key
+
+
+def sweep(info: MetricInfo) -> str:
+    """Return what the keys of metrics that differ only in message size have in common."""
+    return re.sub(r"(?<=[:/])\d+", "", info.key, count=1)
+
+
+def counts_text(summary: Summary) -> str:
+    """Say how many launches there were and how they ended."""
+    ended = ", ".join(
+        f"{count} {word.removeprefix('trials ')}"
+        for word, count in summary.counts.items()
+        if count and word.startswith("trials ") and word != "trials that count"
+    )
+    reruns = summary.counts.get("reruns", 0)
+    total = summary.counts.get("trials", sum(summary.counts.values()))
+    again = f", {reruns} of them made again" if reruns else ""
+    return f"{total:,} launches" + (f" ({ended})" if ended else "") + again
+
+
+def cell_text(column: Column, comparison: Comparison | None, summary: Summary, *, compact: bool = False) -> CellText:
+    """Return what one cell says: absolute values for the baseline, overhead with its interval for the others.
+
+    `compact` leaves out digits, for the terminal.
+    """
+    if comparison is None:
+        return CellText(verdict=Verdict.UNAVAILABLE, lead="not planned")
+    verdict = comparison.verdict
+    if verdict in {Verdict.INVALID, Verdict.UNAVAILABLE}:
+        return CellText(verdict=verdict, lead=verdict.value, note=comparison.reason)
+    if comparison.environment == summary.baseline:
+        if comparison.absolute_s is None:
+            return CellText(verdict=verdict, lead="no value", note=comparison.reason)
+        absolute = column.absolute(comparison.absolute_s)
+        return CellText(
+            verdict=verdict,
+            lead=absolute.main,
+            second=f"{absolute.bounds}, n = {comparison.absolute_s.n}",
+        )
+    return _overhead_text(column, comparison, compact)
+
+
+def _overhead_text(column: Column, comparison: Comparison, compact: bool) -> CellText:
+    if comparison.overhead is None:
+        return CellText(verdict=comparison.verdict, lead="no estimate", note=comparison.reason)
+    overhead = units.overhead_interval(comparison.overhead, compact=compact)
+    second = units.Interval(number="", unit="", bounds="")
+    lead = overhead
+    if column.leads_with_time and comparison.added_s is not None:
+        lead, second = column.added(comparison.added_s, compact=compact), overhead
+    elif column.is_rate and comparison.absolute_s is not None:
+        second = column.absolute(comparison.absolute_s)
+    elif comparison.added_s is not None:
+        second = column.added(comparison.added_s, compact=compact)
+    return CellText(
+        verdict=comparison.verdict,
+        lead=lead.number if compact and column.leads_with_time and lead.unit == column.unit else lead.main,
+        lead_bounds=lead.bounds,
+        second=second.main,
+        second_bounds=second.bounds,
+        drawn=comparison.overhead,
+        outer=comparison.simultaneous,
+        note=_note(comparison),
+    )
+
+
+def _note(comparison: Comparison) -> str:
+    reason = comparison.reason
+    if comparison.verdict is Verdict.INCONCLUSIVE and comparison.more_rounds and "more" not in reason:
+        reason = f"about {comparison.more_rounds} more rounds needed" + (f"; {reason}" if reason else "")
+    return reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Why these environments have no figure, or no verdict, in these columns (empty: in all of them)."""
+
+    verdict: Verdict
+    environments: tuple[str, ...]
+    columns: tuple[str, ...]
+    text: str
+
+    @property
+    def on(self) -> str:
+        """Return the columns as words, or their number where they are many."""
+        return ", ".join(self.columns) if len(self.columns) <= LISTED_COLUMNS else f"{len(self.columns)} metrics"
+
+
+def notes(group: Group) -> tuple[Note, ...]:
+    """Return the reasons behind invalid, unavailable and inconclusive cells; one line for cells that share one."""
+    found: dict[tuple[Verdict, str, str], list[str]] = {}
+    for name in group.rows:
+        for column in group.columns:
+            comparison = column.cells.get(name)
+            if comparison and (comparison.verdict in _NOTE_ORDER or comparison.over_limit):
+                text = _note(comparison) or "no reason was recorded"
+                found.setdefault((comparison.verdict, name, text), []).append(column.info.label)
+    merged: dict[tuple[Verdict, tuple[str, ...], str], list[str]] = {}
+    for (verdict, name, text), labels in found.items():
+        columns = () if len(labels) == len(group.columns) else tuple(labels)
+        merged.setdefault((verdict, columns, text), []).append(name)
+    return tuple(
+        Note(verdict=verdict, environments=tuple(names), columns=columns, text=text)
+        for (verdict, columns, text), names in sorted(merged.items(), key=lambda item: _rank(item[0][0]))
+    )
+
+
+def _rank(verdict: Verdict) -> int:
+    return _NOTE_ORDER.index(verdict) if verdict in _NOTE_ORDER else len(_NOTE_ORDER)
+
+
+def self_warnings(group: Group) -> tuple[str, ...]:
+    """Return one sentence for every metric on which the baseline seems to differ from itself."""
+    return tuple(
+        f"The baseline differs from itself on {column.info.label}: {units.overhead_interval(interval)}; "
+        "differences of this size are noise."
+        for column in group.columns
+        if column.noise and (interval := column.noise.simultaneous or column.noise.overhead)
+        if interval.low > 0 or interval.high < 0
+    )
+
+
+def modes_warnings(group: Group) -> tuple[str, ...]:
+    """Return one sentence for every cell whose launches seem to fall into several modes (METHOD.md rule 8)."""
+    return tuple(
+        f"{name}, {column.info.label}: launches seem to fall into several modes "
+        f"(dip test, p = {comparison.dip_p_value:.2g}); look at the launches before quoting one figure."
+        for column in group.columns
+        for name, comparison in column.cells.items()
+        if comparison.dip_p_value is not None and comparison.dip_p_value < 0.05
+    )

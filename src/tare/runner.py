@@ -1,0 +1,293 @@
+"""Run a study: rounds of pods, blocks of trials in random order, each trial proven before it counts.
+
+round: pods up; then per cell: counters -> launch -> counters -> parse -> verify -> proof of treatment -> store.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+from tare import docker, monitor, proof
+from tare.cluster import CLUSTERS, Needs, Site
+from tare.environment import Deployed, Files, deployed, nic_slots
+from tare.errors import InfrastructureError, TareError
+from tare.launch import PADDING, Launch, write_agent, write_map
+from tare.model import Cell, Completed, Environment, Failed, InterfaceTraffic, Invalid, Outcome, Placement, Plan, Trial, TrialKey
+from tare.mpi import MPIS
+from tare.mpi.wiring import MpiWiring
+from tare.namespaces import plain_python
+from tare.networks import NETWORKS
+from tare.plan import available, block_order
+from tare.process import Result, run
+from tare.runtimes import RUNTIMES
+from tare.stats import is_look
+from tare.store import Store, remaining_blocks
+from tare.summary import precise_enough
+from tare.workloads import Parsed, plugin_of
+from tare.workloads.output import OutputError
+
+PADDING_LIMIT: Final = 4096
+
+
+class Watcher(Protocol):
+    """Is told how a run goes on (a progress bar, or nothing)."""
+
+    def round_started(self, round: int, attempt: int) -> None: ...  # noqa: A002
+    def trial_ended(self, trial: Trial, done: int, total: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """A cell's launch, prepared once a round: what is started, where it is watched."""
+
+    cell: Cell
+    deployed: Deployed
+    launch: Launch
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    places: tuple[monitor.Place, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """A study on a site that is up."""
+
+    plan: Plan
+    store: Store
+    site: Site
+    files: Files
+    watcher: Watcher
+    agent: Path
+    broken: dict[str, str] = field(default_factory=dict)
+
+    def blocks(self) -> None:
+        """Run what is still to run, until the study is precise enough, its rounds or its budget are used up."""
+        started = time.monotonic()
+        repeat = self.plan.study.repetition
+        while True:
+            left = list(remaining_blocks(self.plan, self.store.trials, rounds=self._rounds_wanted()))
+            if not left:
+                return
+            this_round = left[0][0]
+            self._round(this_round, [key for key in left if key[0] == this_round])
+            if repeat.budget_s is not None and time.monotonic() - started > repeat.budget_s:
+                return
+
+    def _rounds_wanted(self) -> int:
+        """Return how many rounds are wanted by what is known now; looks only where a look is due."""
+        repeat = self.plan.study.repetition
+        rounds = repeat.rounds
+        while rounds < repeat.max_rounds and not next(
+            remaining_blocks(self.plan, self.store.trials, rounds=rounds), None
+        ):
+            if is_look(rounds, repeat) and precise_enough(self.plan, self.store.trials):
+                return rounds
+            rounds += 1
+        return rounds
+
+    def _round(self, round_: int, blocks: list[tuple[int, int, int]]) -> None:
+        self.watcher.round_started(round_, blocks[0][2])
+        with ExitStack() as stack:
+            ready = self._pods(stack)
+            self.site.settle()
+            for _, block, attempt in blocks:
+                order = block_order(self.plan, round_, block, attempt)
+                for position, cell in enumerate(order):
+                    key = TrialKey(cell=cell, round=round_, block=block, attempt=attempt)
+                    self._trial(key, position, ready.get(cell))
+
+    def _pods(self, stack: ExitStack) -> dict[str, Ready]:
+        """Make the pods of every environment and placement anew; what fails is remembered with its reason."""
+        self.broken.clear()
+        cells = available(self.plan)
+        slots = nic_slots([c.environment for c in {c.environment.name: c for c in self.plan.cells}.values()])
+        made: dict[tuple[Environment, Placement], Deployed | str] = {}
+        ready: dict[str, Ready] = {}
+        for cell in cells:
+            pair = (cell.environment, cell.placement)
+            if pair not in made:
+                made[pair] = self._deploy(stack, *pair, slot=len(made), nic=slots[cell.environment.name])
+            up = made[pair]
+            if isinstance(up, str):
+                self.broken[cell.key] = up
+            else:
+                ready[cell.key] = self._prepare(cell, up, number=len(ready))
+        return ready
+
+    def _deploy(
+        self, stack: ExitStack, environment: Environment, placement: Placement, *, slot: int, nic: int
+    ) -> Deployed | str:
+        inner = ExitStack()
+        try:
+            up = inner.enter_context(
+                deployed(self.site, environment, placement, slot=slot, nic=nic, files=self.files)
+            )
+        except TareError as error:
+            inner.close()
+            return f"its pods could not be made: {error.message}"
+        stack.enter_context(inner)
+        return up
+
+    def _prepare(self, cell: Cell, up: Deployed, *, number: int) -> Ready:
+        launch = make_launch(self.site, cell, up)
+        path = self.site.folder / f"launch-{number}.json"
+        write_map(launch, path)
+        return Ready(
+            cell=cell,
+            deployed=up,
+            launch=launch,
+            argv=launch.argv(str(self.agent)),
+            environment={**MPIS[cell.environment.mpi].head_environment(str(self.agent)), "TARE_LAUNCH_MAP": str(path)},
+            places=tuple(
+                monitor.Place(node=side.pod.node, pid=side.pod.pid, watches=side.endpoint.watches)
+                for side in up.sides
+            ),
+        )
+
+    def _trial(self, key: TrialKey, position: int, ready: Ready | None) -> None:
+        started = time.time()
+        if ready is None:
+            outcome: Outcome = Failed(reason=self.broken.get(key.cell, "it was not made"))
+            trial = Trial(key=key, position=position, started_unix_s=started, elapsed_s=0.0, outcome=outcome)
+            self._store(trial, {})
+            return
+        padding = random.Random(f"{self.plan.study.seed}/{key}").randrange(PADDING_LIMIT)
+        before = monitor.read(ready.places)
+        result = run_launch(ready, padding)
+        after = monitor.read(ready.places)
+        if result.status != 0:
+            end_strays(ready.deployed)
+        traffic = monitor.traffic(ready.places, before, after)
+        outcome, parsed = judge(ready, result, traffic)
+        trial = Trial(
+            key=key,
+            position=position,
+            started_unix_s=started,
+            elapsed_s=result.elapsed_s,
+            outcome=outcome,
+            argv=ready.argv,
+            startup_s=startup(result, parsed),
+            ranks=parsed.ranks if parsed else (),
+            traffic=traffic,
+            counters={**monitor.counters(before, after), "environment_padding_bytes": padding},
+            mpi_library=parsed.mpi_library if parsed else "",
+            noise=monitor.noise(before, after),
+        )
+        self._store(trial, dict(parsed.samples) if parsed else {})
+
+    def _store(self, trial: Trial, samples: Mapping[str, object]) -> None:
+        stored = self.store.append(trial, samples)  # type: ignore[arg-type]
+        total = len(available(self.plan)) * self._rounds_wanted() * self.plan.study.repetition.blocks_per_round
+        self.watcher.trial_ended(stored, len(self.store.trials), total)
+
+
+@contextmanager
+def running(plan: Plan, store: Store, files: Files, watcher: Watcher, *, name: str) -> Iterator[Run]:
+    """Bring the cluster of a study up and yield its run."""
+    cluster = CLUSTERS[plan.study.cluster]
+    with cluster.open(name, plan.study.lab, needs(plan, files.shown)) as site:
+        agent = write_agent(site.folder, plain_python())
+        if files.tar is not None and any(node.docker_socket for node in site.nodes):
+            docker.import_image(site.nodes, files.tar, files.image_tag)
+        yield Run(plan=plan, store=store, site=site, files=files, watcher=watcher, agent=agent)
+
+
+def needs(plan: Plan, shown: tuple[str, ...] = ()) -> Needs:
+    """Return what a plan's cells need of their cluster."""
+    cells = available(plan)
+    slots = nic_slots([c.environment for c in {c.environment.name: c for c in plan.cells}.values()])
+    return Needs(
+        nics=1 + max(slots.values(), default=0),
+        docker=any(RUNTIMES[c.environment.runtime].needs_daemon for c in cells),
+        swarm=any(NETWORKS[c.environment.network].name == "overlay" for c in cells),
+        shown=shown,
+    )
+
+
+def make_launch(site: Site, cell: Cell, up: Deployed) -> Launch:
+    """Return the launch of a cell in its deployed environment."""
+    plugin = plugin_of(cell.workload)
+    wiring = MpiWiring(
+        control_subnet=site.control_subnet, data_subnet=up.subnet, transport=cell.environment.transport
+    )
+    return MPIS[cell.environment.mpi].launch(
+        head=site.head,
+        hosts=up.hosts(cell.placement),
+        placement=cell.placement,
+        wiring=wiring,
+        programs=tuple(plugin.argv(cell.workload, side.prefix) for side in up.sides),
+        environments=tuple(plugin.environment(cell.workload, side.prefix) for side in up.sides),
+    )
+
+
+def run_launch(ready: Ready, padding: int) -> Result:
+    """Run a launch to its end or its time limit."""
+    environment = {**os.environ, **ready.environment, PADDING: "x" * padding}
+    return run(ready.argv, env=environment, timeout_s=ready.cell.workload.time_limit_s, check=False)
+
+
+def judge(
+    ready: Ready, result: Result, traffic: tuple[InterfaceTraffic, ...]
+) -> tuple[Outcome, Parsed | None]:
+    """Return the outcome of a launch and what it said."""
+    limit = ready.cell.workload.time_limit_s
+    tail = result.stderr_tail
+    if result.timed_out:
+        return Failed(reason=f"it did not end within its time limit of {limit:g} s", status=None, stderr_tail=tail), None
+    try:
+        parsed = plugin_of(ready.cell.workload).parse(ready.cell.workload, result.stdout)
+    except OutputError as error:
+        reason = f"it ended with status {result.status}" if result.status else str(error)
+        return Failed(reason=f"{reason}{_last_words(tail)}", status=result.status, stderr_tail=tail), None
+    if parsed.wrong:
+        return Failed(reason=f"wrong data in {', '.join(parsed.wrong)}", status=result.status, stderr_tail=tail), parsed
+    if result.status != 0:
+        reason = f"it ended with status {result.status}{_last_words(tail)}"
+        return Failed(reason=reason, status=result.status, stderr_tail=tail), parsed
+    untreated_because = untreated(ready, parsed, traffic, said_bytes=len(result.stdout))
+    if untreated_because:
+        return Invalid(reason=untreated_because), parsed
+    return Completed(metrics=parsed.metrics), parsed
+
+
+def untreated(
+    ready: Ready, parsed: Parsed, traffic: tuple[InterfaceTraffic, ...], *, said_bytes: int
+) -> str | None:
+    """Return why the treatment is not proven, or None."""
+    placement = ready.cell.placement
+    nodes = [side.pod.node for side in ready.deployed.sides]
+    if ready.cell.environment.runtime == "fake":
+        return None
+    return (
+        proof.check_places(parsed.ranks, placement, boot_ids=[node.boot_id for node in nodes])
+        or proof.check_transport(parsed.ranks)
+        or proof.check_traffic(traffic, parsed.payload, said_bytes=said_bytes)
+    )
+
+
+def end_strays(up: Deployed) -> None:
+    """End what a broken launch left in the pods: killing docker exec, for one, leaves the process running."""
+    for side in up.sides:
+        try:
+            side.pod.group.kill(spare=side.pod.keepers)
+        except InfrastructureError:
+            continue
+
+
+def startup(result: Result, parsed: Parsed | None) -> dict[str, float]:
+    """Return the start-up cost, apart from the measured section."""
+    if parsed is None:
+        return {}
+    return {"mpi_init_s": parsed.init_s, "launch_s": max(0.0, result.elapsed_s - parsed.measured_s)}
+
+
+def _last_words(tail: str) -> str:
+    lines = [line for line in tail.splitlines() if line.strip() and not line.startswith("---")]
+    return f": {lines[-1].strip()[:300]}" if lines else ""

@@ -1,0 +1,29 @@
+"""What a runtime is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tare.networks.plug import Wiring
+from tare.node import Node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodRequest:
+    """A pod on a node. `rootfs` and `image_tag` are empty without an image.
+
+    `shown` are folders of the host that are visible inside at the same path (a user's program);
+    `network_options` is how Docker is told about its network.
+    """
+
+    name: str
+    study: str
+    node: Node
+    wiring: Wiring
+    rootfs: Path | None = None
+    image_tag: str = ""
+    network_options: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,151 @@
+"""What the commands have in common: from a study file to a plan, its files, its run and its reports."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from tare import clean, environment, runner
+from tare.cluster import CLUSTERS
+from tare.environment import Files
+from tare.errors import RefusedError
+from tare.images import find_recipe
+from tare.images.build import ensure_image
+from tare.images.kernels import ensure_kernels
+from tare.model import Binding, Environment, Placement, Plan, Study, Summary
+from tare.mpi import MPIS
+from tare.placement import NodeCores, Topology, place
+from tare.plan import available, expand
+from tare.store import Results, Store
+from tare.summary import summarise
+
+Say = Callable[[str], None]
+IMAGE_NAME: Final = "debian-openmpi"
+SYSCTLS: Final = ("net/core/rmem_max", "net/core/wmem_max", "net/ipv4/tcp_rmem", "net/ipv4/tcp_congestion_control")
+
+
+def make_plan(study: Study) -> Plan:
+    """Expand a study; cells that cannot run here are in it with the reason."""
+    cluster = CLUSTERS[study.cluster]
+    cores = cluster.cores(study.lab)
+    topology = Topology(nodes=tuple(NodeCores(cores=c) for c in cores))
+    cluster_reason = cluster.probe()
+
+    def availability(wanted: Environment, placement: Placement) -> str | None:
+        return (
+            cluster_reason
+            or environment.refuse(wanted, placement)
+            or _no_place(placement, topology)
+            or environment.probe(wanted)
+        )
+
+    return expand(study, availability)
+
+
+def make_files(plan: Plan, say: Say, shown: tuple[str, ...] = ()) -> Files:
+    """Return what the pods are made of, building first what is not in the cache."""
+    cells = available(plan)
+    if all(cell.environment.runtime == "fake" for cell in cells):
+        return Files(host_prefix=Path("/nowhere"))
+    host_prefix = ensure_kernels(progress=say).prefix
+    names = {cell.environment.image for cell in cells if cell.environment.image}
+    if not names:
+        return Files(host_prefix=host_prefix, shown=shown)
+    if len(names) > 1:
+        raise RefusedError(f"one image a study is supported, and this one has {', '.join(sorted(names))}")
+    image = ensure_image(find_recipe(names.pop()), progress=say)
+    return Files(
+        host_prefix=host_prefix,
+        rootfs=image.rootfs,
+        tar=image.tar,
+        image_tag=f"tare:{image.digest[:16]}",
+        shown=(str(host_prefix), *shown),
+    )
+
+
+def facts(plan: Plan, files: Files) -> dict[str, Any]:
+    """Return what is recorded of this machine; `identity` must not change between runs of one study."""
+    mpis = sorted({cell.environment.mpi for cell in available(plan)})
+    identity = {
+        "kernel": platform.release(),
+        "cpu": _cpu(),
+        "cores": len(os.sched_getaffinity(0)),
+        "mpi": {name: MPIS[name].version() for name in mpis if name in MPIS},
+        "kernels": files.host_prefix.name,
+        "image": files.image_tag,
+    }
+    return {
+        "identity": identity,
+        "cpu": identity["cpu"],
+        "cores": identity["cores"],
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "kernel": identity["kernel"],
+        "os": _os_name(),
+        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or "not shown here",
+        "sysctls": {name.replace("/", "."): _read(f"/proc/sys/{name}") for name in SYSCTLS},
+    }
+
+
+def execute(plan: Plan, store: Store, files: Files, watcher: runner.Watcher) -> None:
+    """Run what is still to run of a plan; what an earlier, killed run left behind is removed first."""
+    clean.leftovers_of_the_dead()
+    with runner.running(plan, store, files, watcher, name=f"s{os.getpid()}") as run:
+        run.blocks()
+
+
+def summary_of(results: Results) -> Summary:
+    """Return the summary of a results folder, computed anew."""
+    return summarise(results.plan, results.trials, results.facts)
+
+
+def check_program(path: str, files: Files) -> None:
+    """Raise `RefusedError` when a program of the user's cannot run here or inside the image."""
+    from tare.programs import missing_libraries
+
+    for root, where in ((None, "on this machine"), (files.rootfs, "inside the image")):
+        if where == "inside the image" and root is None:
+            continue
+        missing = missing_libraries(Path(path), root)
+        if missing:
+            raise RefusedError(
+                f"{path} cannot run {where}: {', '.join(missing)} is missing",
+                remedy="build it for the image's MPI (Debian 12, Open MPI 4.1), or link it statically",
+            )
+
+
+def _no_place(placement: Placement, topology: Topology) -> str | None:
+    if placement.binding is Binding.MPI_DEFAULT:
+        return None
+    try:
+        slots = place(placement, topology)
+    except RefusedError as error:
+        return error.message
+    used = [core for slot in slots for core in slot.cores]
+    if len(set(used)) < len(used) and not placement.oversubscribe:
+        return f"{placement.label} needs more cores than this machine has: its nodes would share cores"
+    return None
+
+
+def _cpu() -> str:
+    for line in (_read("/proc/cpuinfo") or "").splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def _os_name() -> str:
+    for line in (_read("/etc/os-release") or "").splitlines():
+        if line.startswith("PRETTY_NAME="):
+            return line.split("=", 1)[1].strip('"')
+    return platform.system()
+
+
+def _read(path: str) -> str | None:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return None
+

@@ -1,0 +1,149 @@
+"""Compute what a report shows from a plan and its trials, anew each time and the same each time.
+
+Trials -> `select` (whole blocks) -> `compare` (pairs per round, intervals, verdicts over the table) -> `headline`.
+The method is in docs/method.md; the figures come from `tare.stats`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tare import stats
+from tare.errors import (
+    EXIT_CELLS_FAILED,
+    EXIT_DONE,
+    EXIT_INCONCLUSIVE,
+    EXIT_OVER_LIMIT,
+    EXIT_PRECEDENCE,
+)
+from tare.model import Comparison, Plan, Role, Summary, Trial, Verdict
+from tare.summary import compare
+from tare.summary.headline import DECIDED, headline
+from tare.summary.select import Selection, select
+
+__all__ = ["exit_code", "precise_enough", "summarise"]
+
+
+def summarise(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any]) -> Summary:
+    """Return everything that a report shows.
+
+    `host`: facts of the machine as the store keeps them; `machine` among them (one line) is shown as it is, else the
+    line is made of `cpu`, `cores`, `memory_bytes`, `kernel` and `os`, those that are there. The order of `trials`
+    does not matter. Raises ResultsError for a trial of a cell that the plan does not have.
+    """
+    study = plan.study
+    selection = select(plan, trials)
+    infos = compare.metric_infos(plan, selection)
+    comparisons = compare.comparisons(plan, selection, compare.rows(plan, selection, infos))
+    return Summary(
+        name=study.name,
+        cluster=study.cluster,
+        emulated=study.cluster == "lab",
+        baseline=study.baseline,
+        self_name=compare.self_name(plan),
+        margin=study.margin,
+        limit=study.limit,
+        confidence=study.repetition.confidence,
+        rounds_done=selection.rounds_done,
+        metrics=infos,
+        environments=study.environments,
+        comparisons=comparisons,
+        headline=headline(plan, infos, comparisons, selection.rounds_done),
+        machine=_machine(host),
+        manifest=_manifest(plan, trials, host),
+        counts=_counts(plan, trials, selection, comparisons),
+        exit_code=exit_code(_codes(comparisons)),
+        cells=plan.cells,
+    )
+
+
+def precise_enough(plan: Plan, trials: Sequence[Trial]) -> bool:
+    """Tell whether the study may stop: this is a look, and every comparison that has figures is precise enough."""
+    selection = select(plan, trials)
+    repetition, done = plan.study.repetition, selection.rounds_done
+    if not stats.is_look(done, repetition):
+        return False
+    table = compare.rows(plan, selection, compare.metric_infos(plan, selection))
+    return all(stats.enough(row.pairs.log_ratios, repetition, done) for row in table if row.pairs is not None)
+
+
+def exit_code(codes: Iterable[int]) -> int:
+    """Return the code that wins (EXIT_PRECEDENCE), 0 for none."""
+    present = set(codes)
+    return next((code for code in EXIT_PRECEDENCE if code in present), EXIT_DONE)
+
+
+def _codes(comparisons: Sequence[Comparison]) -> set[int]:
+    """Return the codes that the table calls for.
+
+    4 if a planned cell is invalid (the baseline and A/A too); 1 if an overhead is beyond the limit; 3 if a comparison
+    is inconclusive, or if environments were planned and none is decided. A cell that is unavailable among decided
+    ones calls for nothing: its reason is in the report, as it was in the plan.
+    """
+    compared = [item for item in comparisons if item.verdict not in {Verdict.BASELINE, Verdict.NOISE_FLOOR}]
+    codes = set()
+    if any(item.verdict is Verdict.INVALID for item in comparisons):
+        codes.add(EXIT_CELLS_FAILED)
+    if any(item.over_limit for item in comparisons):
+        codes.add(EXIT_OVER_LIMIT)
+    undecided = compared and not any(item.verdict in DECIDED for item in compared)
+    if undecided or any(item.verdict is Verdict.INCONCLUSIVE for item in compared):
+        codes.add(EXIT_INCONCLUSIVE)
+    return codes
+
+
+def _counts(
+    plan: Plan, trials: Sequence[Trial], selection: Selection, comparisons: Sequence[Comparison]
+) -> dict[str, int]:
+    """Count cells, trials by outcome, trials that count, launches made again, and comparisons by verdict."""
+    outcomes = Counter(type(trial.outcome).__name__.lower() for trial in trials)
+    verdicts = Counter(item.verdict for item in comparisons)
+    return {
+        "cells": len(plan.cells),
+        "cells unavailable": sum(cell.key in plan.unavailable for cell in plan.cells),
+        "trials": len(trials),
+        **{
+            f"trials {word}": outcomes[word]
+            for word in ("completed", "failed", "invalid", "unavailable", "interrupted")
+        },
+        "trials that count": sum(len(chosen) for chosen in selection.trials.values()),
+        "reruns": sum(selection.reruns.values()),
+        "comparisons": len(comparisons),
+        **{f"comparisons {verdict.value}": verdicts[verdict] for verdict in Verdict},
+    }
+
+
+def _manifest(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any]) -> dict[str, Any]:
+    study, repetition = plan.study, plan.study.repetition
+    return {
+        "study": study.name,
+        "plan digest": plan.digest,
+        "cluster": study.cluster,
+        "seed": study.seed,
+        "baseline": study.baseline,
+        "a/a cells": sum(cell.role is Role.SELF for cell in plan.cells),
+        "rounds planned": repetition.rounds,
+        "most rounds": repetition.max_rounds,
+        "blocks a round": repetition.blocks_per_round,
+        "confidence": repetition.confidence,
+        "margin": study.margin,
+        "limit": study.limit,
+        "MPI libraries": sorted({trial.mpi_library for trial in trials if trial.mpi_library}),
+        "host": dict(host),
+    }
+
+
+def _machine(host: Mapping[str, Any]) -> str:
+    if host.get("machine"):
+        return str(host["machine"])
+    cores, memory = host.get("cores"), host.get("memory_bytes")
+    parts = [
+        host.get("cpu"),
+        f"{cores} cores" if cores else None,
+        f"{memory / 2**30:.0f} GiB" if isinstance(memory, int | float) and memory else None,
+        f"Linux {host['kernel']}" if host.get("kernel") else None,
+        host.get("os"),
+    ]
+    return ", ".join(str(part) for part in parts if part)

@@ -1,0 +1,166 @@
+"""Say in one sentence what was found, where, and against what."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from tare.model import Comparison, Estimate, MetricInfo, MetricKind, Plan, Verdict
+
+DECIDED = (Verdict.COSTS, Verdict.GAINS, Verdict.NO_COST)
+LISTED = 3
+
+
+def place(cluster: str) -> str:
+    """Return what the sentence holds for."""
+    return "In this emulated lab" if cluster == "lab" else f"On this {cluster} cluster"
+
+
+def headline(plan: Plan, infos: Sequence[MetricInfo], comparisons: Sequence[Comparison], rounds_done: int) -> str:
+    """Return the sentence: the largest clear cost, what shows none, and how much is open.
+
+    No ratio stands without the baseline's absolute value, no figure without interval and n.
+    """
+    judged = [item for item in comparisons if item.verdict not in {Verdict.BASELINE, Verdict.NOISE_FLOOR}]
+    decided = [item for item in judged if item.verdict in DECIDED]
+    where = place(plan.study.cluster)
+    if not decided:
+        return f"{where} {_undecided(judged, rounds_done)}."
+    writer = _Writer(plan, infos, comparisons)
+    parts = [text for text in (writer.largest(decided), writer.free(decided, judged)) if text]
+    sentence = f"{where} {'; '.join(parts)}"
+    open_text = _open(judged)
+    return f"{sentence}{'; ' if open_text else ''}{open_text}."
+
+
+def _undecided(judged: Sequence[Comparison], rounds_done: int) -> str:
+    rounds = f"{rounds_done} round{'s' if rounds_done != 1 else ''}"
+    if not judged:
+        return f"nothing is compared with the baseline ({rounds})"
+    blocked = [item for item in judged if item.verdict in {Verdict.INVALID, Verdict.UNAVAILABLE}]
+    if len(blocked) == len(judged):
+        return (
+            f"nothing could be compared: {blocked[0].environment} is {blocked[0].verdict.value} ({blocked[0].reason})"
+        )
+    needed = [item.more_rounds for item in judged if item.more_rounds is not None]
+    more = f"; about {max(needed)} more are needed" if needed else ""
+    return f"nothing is decided after {rounds}{more}"
+
+
+def _open(judged: Sequence[Comparison]) -> str:
+    counts = Counter(item.verdict for item in judged if item.verdict not in DECIDED)
+    words = [f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict]]
+    return f"{', '.join(words)} of {len(judged)} comparisons" if words else ""
+
+
+class _Writer:
+    """Phrases about comparisons, with the names and the baseline's values they need."""
+
+    def __init__(self, plan: Plan, infos: Sequence[MetricInfo], comparisons: Sequence[Comparison]) -> None:
+        self._study = plan.study
+        self._infos: Mapping[tuple[str, str], MetricInfo] = {(info.group, info.key): info for info in infos}
+        self._same_label = Counter(info.label for info in infos)
+        self._base = {
+            (item.group, item.metric): item.absolute_s for item in comparisons if item.verdict is Verdict.BASELINE
+        }
+
+    def largest(self, decided: Sequence[Comparison]) -> str:
+        """Return the largest cost (or, without one, gain), and where the same environment costs nothing."""
+        for verdict in (Verdict.COSTS, Verdict.GAINS):
+            found = [item for item in decided if item.verdict is verdict and item.overhead is not None]
+            if found:
+                lead = max(found, key=_size)
+                free = [
+                    self._label(item)
+                    for item in decided
+                    if item.environment == lead.environment and item.verdict is Verdict.NO_COST
+                ]
+                tail = f", and nothing beyond {_percent(self._study.margin)} to {_list(free)}" if free else ""
+                return f"{lead.environment} {self._effect(lead)}{tail}"
+        return ""
+
+    def free(self, decided: Sequence[Comparison], judged: Sequence[Comparison]) -> str:
+        """Return which environments show no cost beyond the margin on anything that was compared."""
+        loud = {item.environment for item in judged if item.verdict is not Verdict.NO_COST}
+        quiet = list(dict.fromkeys(item.environment for item in decided if item.environment not in loud))
+        if quiet:
+            n = min(item.overhead.n for item in decided if item.environment in quiet and item.overhead is not None)
+            verb = "show" if len(quiet) > 1 else "shows"
+            return f"{_list(quiet)} {verb} no cost beyond {_percent(self._study.margin)} on anything compared (n = {n})"
+        if all(item.verdict is Verdict.NO_COST for item in decided):
+            clear = [f"{item.environment} on {self._label(item)}" for item in decided]
+            return f"there is no cost beyond {_percent(self._study.margin)} for {_list(clear)}"
+        return ""
+
+    def _effect(self, item: Comparison) -> str:
+        """Return what an environment does to one metric."""
+        info = self._infos[item.group, item.metric]
+        base, overhead, added = self._base.get((item.group, item.metric)), item.overhead, item.added_s
+        if base is None or overhead is None or added is None:
+            return f"{'costs' if item.verdict is Verdict.COSTS else 'gains'} on {self._label(item)}"
+        if info.kind is MetricKind.RATE and info.bytes_per_sample > 0 and item.absolute_s is not None:
+            verb = "lowers" if item.verdict is Verdict.COSTS else "raises"
+            of_base, of_item = (_rate(info.bytes_per_sample / cost.value) for cost in (base, item.absolute_s))
+            bounds = f"{_signed(overhead)} time a byte, n = {overhead.n}"
+            return f"{verb} {self._label(item)} from {of_base} to {of_item} ({bounds})"
+        verb, to = ("adds", "to") if item.verdict is Verdict.COSTS else ("takes", "off")
+        share = f"{_signed(overhead)} on {self._study.baseline}'s {_time(base.value)}"
+        return f"{verb} {_time_interval(added)} ({share}, n = {added.n}) {to} {self._label(item)}"
+
+    def _label(self, item: Comparison) -> str:
+        label = self._infos[item.group, item.metric].label
+        return f"{label} ({item.group})" if self._same_label[label] > 1 else label
+
+
+def _size(item: Comparison) -> float:
+    return abs(math.log1p(item.overhead.value)) if item.overhead and item.overhead.value < math.inf else math.inf
+
+
+def _list(names: Sequence[str]) -> str:
+    shown = list(names[:LISTED])
+    if len(names) > LISTED:
+        shown.append(f"{len(names) - LISTED} more")
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+# Layers forbid `tare.report.units` here; a sentence needs less than a table does.
+
+
+def _time(seconds: float) -> str:
+    size, unit = _unit(seconds)
+    return f"{seconds / size:.3g} {unit}"
+
+
+def _time_interval(added: Estimate) -> str:
+    """Return an added (or saved) time with its interval in one unit, with the digits that its width supports."""
+    sign = -1.0 if added.value < 0 else 1.0
+    bounds = sorted((sign * added.low, sign * added.high))
+    size, unit = _unit(abs(added.value))
+    half = (added.high - added.low) / 2.0 / size
+    digits = min(4, max(0, -math.floor(math.log10(half)))) if half > 0 else 2
+    low, high = (f"{bound / size:.{digits}f}" for bound in bounds)
+    return f"{abs(added.value) / size:.{digits}f} {unit} [{low}, {high}]"
+
+
+def _signed(overhead: Estimate) -> str:
+    low, value, high = (100.0 * part for part in (overhead.low, overhead.value, overhead.high))
+    return f"{value:+.3g} % [{low:+.3g}, {high:+.3g}]"
+
+
+def _percent(fraction: float) -> str:
+    return f"{100.0 * fraction:.3g} %"
+
+
+def _unit(seconds: float) -> tuple[float, str]:
+    for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
+        if abs(seconds) >= size:
+            return size, unit
+    return 1e-9, "ns"
+
+
+def _rate(bytes_per_s: float) -> str:
+    for size, unit in ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s")):
+        if bytes_per_s >= size:
+            return f"{bytes_per_s / size:.3g} {unit}"
+    return f"{bytes_per_s:.3g} B/s"

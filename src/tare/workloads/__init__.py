@@ -1,0 +1,50 @@
+"""Workloads: what a launch runs, and how its output becomes metrics. One file a member, one entry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, Protocol
+
+from tare.model import MetricInfo, Placement, Workload
+from tare.workloads.command import Command
+from tare.workloads.kernels import Kernels
+from tare.workloads.output import Parsed
+
+__all__ = ["WORKLOADS", "Parsed", "WorkloadPlugin", "plugin_of"]
+
+
+class WorkloadPlugin(Protocol):
+    """What every workload offers; all of it is pure. It declares how its figures are made, or it does not load."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def timer(self) -> str: ...
+    @property
+    def synchronisation(self) -> str: ...
+    @property
+    def reduction(self) -> str: ...
+
+    def argv(self, workload: Workload, prefix: Path) -> tuple[str, ...]:
+        """Return what each rank runs; `prefix` is where our programs are in the rank's file system."""
+
+    def environment(self, workload: Workload, prefix: Path) -> Mapping[str, str]:
+        """Return the variables that each rank needs."""
+
+    def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:
+        """Return the metrics that a completed launch will have."""
+
+    def parse(self, workload: Workload, stdout: str) -> Parsed:
+        """Return metrics, ranks and samples from what a launch said, or raise `OutputError`."""
+
+
+WORKLOADS: Final[Mapping[str, WorkloadPlugin]] = {
+    "kernels": Kernels(),
+    "command": Command(),
+}
+
+
+def plugin_of(workload: Workload) -> WorkloadPlugin:
+    """Return the plug-in that serves a workload of a study."""
+    return WORKLOADS["kernels" if workload.kernels else "command"]

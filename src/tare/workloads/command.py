@@ -1,0 +1,58 @@
+"""`command`: a program of the user's; its figure is the wall time from the end of MPI_Init to MPI_Finalize."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tare.model import Metric, MetricInfo, MetricKind, Placement, Workload
+from tare.workloads.output import OutputError, Parsed, Payload, ranks_of, records
+
+KEY = "wall"
+
+
+class Command:
+    """Run the user's program with the preload library that takes its wall time."""
+
+    name = "command"
+    timer = "CLOCK_MONOTONIC"
+    synchronisation = "none: each rank from its own MPI_Init to its own MPI_Finalize"
+    reduction = "maximum over ranks"
+
+    def argv(self, workload: Workload, prefix: Path) -> tuple[str, ...]:
+        return workload.command
+
+    def environment(self, workload: Workload, prefix: Path) -> Mapping[str, str]:
+        return {"LD_PRELOAD": str(prefix / "lib" / "libtare_wall.so")}
+
+    def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:
+        return (
+            MetricInfo(
+                key=KEY, label="wall time", kind=MetricKind.COST, statistic=self.reduction, group=workload.name
+            ),
+        )
+
+    def parse(self, workload: Workload, stdout: str) -> Parsed:
+        found = records(stdout)
+        walls = [record for record in found if record["type"] == "wall"]
+        if not walls:
+            raise OutputError("the program ended without MPI_Finalize: no wall time was taken")
+        wall_s = float(walls[-1]["wall_s"])
+        metric = Metric(
+            key=KEY,
+            label="wall time",
+            kind=MetricKind.COST,
+            value=wall_s,
+            statistic=self.reduction,
+            median_s=wall_s,
+            p99_s=wall_s,
+            rank_average_s=wall_s,
+        )
+        return Parsed(
+            metrics=(metric,),
+            ranks=ranks_of(found),
+            payload=Payload(),
+            mpi_library=str(found[0]["mpi_library"]),
+            init_s=float(found[0]["init_s"]),
+            measured_s=wall_s,
+        )

@@ -1,0 +1,153 @@
+"""`kernels`: our micro-benchmarks (kernels/), a list of them in one launch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tare.model import KernelSpec, Metric, MetricInfo, MetricKind, Placement, Workload
+from tare.stats import launch_statistics, p99_minus_median
+from tare.text import bytes_label
+from tare.workloads.output import OutputError, Parsed, Payload, decode, ranks_of, records
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+RATES = frozenset({"bw", "bibw"})
+SIZELESS = frozenset({"barrier"})
+GAPS = {"send_gap_s": "send", "receive_gap_s": "receive"}
+DEFAULT_SPACING_BYTES = 8
+
+
+class Kernels:
+    """Run `tare-kernels` with the list of the study."""
+
+    name = "kernels"
+    timer = "CLOCK_MONOTONIC"
+    synchronisation = "per kernel: barrier before each iteration, start windows, or none"
+    reduction = "maximum over ranks of each iteration"
+
+    def argv(self, workload: Workload, prefix: Path) -> tuple[str, ...]:
+        return (str(prefix / "bin" / "tare-kernels"), *(spec.token for spec in workload.kernels))
+
+    def environment(self, workload: Workload, prefix: Path) -> Mapping[str, str]:
+        return {}
+
+    def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:
+        return tuple(info for spec in workload.kernels for info in _infos(spec, workload.name))
+
+    def parse(self, workload: Workload, stdout: str) -> Parsed:
+        found = records(stdout)
+        kernels = [record for record in found if record["type"] == "kernel"]
+        if len(kernels) != len(workload.kernels):
+            raise OutputError(f"{len(kernels)} of {len(workload.kernels)} kernels gave a result")
+        metrics: list[Metric] = []
+        samples: dict[str, NDArray[np.float64]] = {}
+        for spec, record in zip(workload.kernels, kernels, strict=True):
+            columns = decode(record["columns"], record["data"])
+            made = _spacing(spec, columns) if spec.kernel == "spacing" else [_metric(spec, record, columns["max_s"])]
+            metrics += made
+            samples.update({f"{_key(spec)}/{name}": values for name, values in columns.items()})
+        return Parsed(
+            metrics=tuple(metrics),
+            ranks=ranks_of(found),
+            payload=_payload(kernels),
+            mpi_library=str(found[0]["mpi_library"]),
+            init_s=float(found[0]["init_s"]),
+            measured_s=sum(float(record["elapsed_s"]) for record in kernels),
+            wrong=tuple(r["spec"] for r in kernels if not r["verified"]),
+            samples=samples,
+        )
+
+
+def _key(spec: KernelSpec) -> str:
+    size = "" if spec.kernel in SIZELESS else f":{_size(spec)}"
+    rate = f"@{spec.rate_hz:g}" if spec.rate_hz is not None else ""
+    return f"{spec.kernel}{size}{rate}"
+
+
+def _size(spec: KernelSpec) -> int:
+    return DEFAULT_SPACING_BYTES if spec.message_bytes is None else spec.message_bytes
+
+
+def _label(spec: KernelSpec) -> str:
+    return spec.kernel if spec.kernel in SIZELESS else f"{spec.kernel} {bytes_label(_size(spec))}"
+
+
+def _infos(spec: KernelSpec, group: str) -> list[MetricInfo]:
+    message_bytes = None if spec.kernel in SIZELESS else _size(spec)
+    if spec.kernel == "spacing":
+        return [
+            MetricInfo(
+                key=f"{_key(spec)}.{side}",
+                label=f"{_label(spec)} {side}",
+                kind=MetricKind.COST,
+                statistic="p99 minus median gap",
+                group=group,
+                message_bytes=message_bytes,
+            )
+            for side in GAPS.values()
+        ]
+    window = (spec.window or 64) * (2 if spec.kernel == "bibw" else 1)
+    return [
+        MetricInfo(
+            key=_key(spec),
+            label=_label(spec),
+            kind=MetricKind.RATE if spec.kernel in RATES else MetricKind.COST,
+            statistic="mean of max over ranks",
+            group=group,
+            message_bytes=message_bytes,
+            bytes_per_sample=window * _size(spec) if spec.kernel in RATES else 0,
+        )
+    ]
+
+
+def _metric(spec: KernelSpec, record: Mapping[str, Any], slowest: NDArray[np.float64]) -> Metric:
+    statistics = launch_statistics(slowest)
+    means = [float(v) for v in record["rank_mean_s"] if v is not None]
+    return Metric(
+        key=_key(spec),
+        label=_label(spec),
+        kind=MetricKind.RATE if spec.kernel in RATES else MetricKind.COST,
+        value=statistics.mean_s,
+        median_s=statistics.median_s,
+        p99_s=statistics.p99_s,
+        rank_average_s=sum(means) / len(means) if means else statistics.mean_s,
+        samples=len(slowest),
+        late=int(record.get("late", 0)),
+        bytes_per_sample=int(record.get("bytes_per_sample", 0)) if spec.kernel in RATES else 0,
+        message_bytes=record.get("message_bytes"),
+    )
+
+
+def _spacing(spec: KernelSpec, columns: Mapping[str, NDArray[np.float64]]) -> list[Metric]:
+    metrics = []
+    for column, side in GAPS.items():
+        gaps = columns[column]
+        statistics = launch_statistics(gaps)
+        metrics.append(
+            Metric(
+                key=f"{_key(spec)}.{side}",
+                label=f"{_label(spec)} {side}",
+                kind=MetricKind.COST,
+                value=p99_minus_median(gaps),
+                statistic="p99 minus median gap",
+                median_s=statistics.median_s,
+                p99_s=statistics.p99_s,
+                samples=len(gaps),
+                message_bytes=_size(spec),
+            )
+        )
+    return metrics
+
+
+def _payload(kernels: list[dict[str, Any]]) -> Payload:
+    parts = [record["payload"] for record in kernels]
+    return Payload(
+        low_bytes=sum(int(p["bytes_min"]) for p in parts),
+        high_bytes=sum(int(p["bytes_max"]) for p in parts),
+        messages=sum(int(p["messages"]) for p in parts),
+        known=True,
+    )

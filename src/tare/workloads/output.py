@@ -1,0 +1,105 @@
+"""Read the records that our programs write: lines of `@tare ` and one JSON object (docs/kernels.md)."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from tare.model import Metric, RankPlace
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+PREFIX: Final = "@tare "
+PROTOCOL: Final = 1
+
+
+class OutputError(ValueError):
+    """The output of a launch is not whole or not right; the message says which record."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payload:
+    """Bounds of the bytes that ranks sent to ranks on other hosts, and the messages that carried them."""
+
+    low_bytes: int = 0
+    high_bytes: int = 0
+    messages: int = 0
+    known: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parsed:
+    """What a launch said. `samples` are columns keyed `METRIC/COLUMN`, in seconds."""
+
+    metrics: tuple[Metric, ...]
+    ranks: tuple[RankPlace, ...]
+    payload: Payload
+    mpi_library: str
+    init_s: float
+    measured_s: float
+    wrong: tuple[str, ...] = ()
+    samples: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+
+
+def records(stdout: str) -> list[dict[str, Any]]:
+    """Return all records; raise `OutputError` where one is broken or the last is missing."""
+    found: list[dict[str, Any]] = []
+    for line in stdout.splitlines():
+        at = line.find(PREFIX)
+        if at < 0:
+            continue
+        try:
+            found.append(json.loads(line[at + len(PREFIX) :]))
+        except ValueError as error:
+            raise OutputError(f"record {len(found) + 1} is broken: {line[at : at + 60]}...") from error
+    if not found:
+        raise OutputError("the program wrote no record: was it built with tare's kernels or preload library?")
+    if found[0].get("type") != "start" or found[0].get("protocol") != PROTOCOL:
+        raise OutputError(f"the first record is not a start of protocol {PROTOCOL}")
+    if found[-1].get("type") != "end":
+        raise OutputError("the output is cut off: its end record is missing")
+    return found
+
+
+def rank_place(record: Mapping[str, Any]) -> RankPlace:
+    """Return where a rank was."""
+    return RankPlace(
+        rank=int(record["rank"]),
+        host=f"{record['boot_id']}/{record['hostname']}",
+        hostname=str(record["hostname"]),
+        pid=int(record["pid"]),
+        cpus=tuple(sorted(cpu_list(record.get("cpus") or ""))),
+        namespaces={k: int(v) for k, v in record["namespaces"].items() if v is not None},
+        shm_device=record.get("shm_device"),
+        shared_memory_ranks=tuple(record.get("shared_memory_ranks") or ()),
+    )
+
+
+def cpu_list(text: str) -> set[int]:
+    """Return the cores of a Linux list, as `0-2,5`."""
+    cores: set[int] = set()
+    for part in filter(None, text.split(",")):
+        low, _, high = part.partition("-")
+        cores.update(range(int(low), int(high or low) + 1))
+    return cores
+
+
+def decode(columns: list[str], data: list[str]) -> dict[str, NDArray[np.float64]]:
+    """Return the columns of a kernel record, each an array of seconds."""
+    import numpy as np
+
+    return {name: np.frombuffer(base64.b64decode(text), dtype="<f8") for name, text in zip(columns, data, strict=True)}
+
+
+def ranks_of(found: list[dict[str, Any]]) -> tuple[RankPlace, ...]:
+    """Return the places of all ranks, in order of rank."""
+    places = sorted((rank_place(r) for r in found if r["type"] == "rank"), key=lambda place: place.rank)
+    expected = int(found[0]["ranks"])
+    if len(places) != expected:
+        raise OutputError(f"{len(places)} of {expected} ranks told where they were")
+    return tuple(places)

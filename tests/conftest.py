@@ -1,0 +1,95 @@
+"""What tests may need of the machine, and the policy on skips.
+
+`@pytest.mark.requires("docker", "root")` skips a test where one of them is missing and says what installs it. With
+CI=true a skip fails the session, because the bootstrap installs all that `requires` knows. Only a reason that
+begins with `this machine cannot: ` (a kernel without the module, no second core) is let through.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+CANNOT = "this machine cannot: "
+
+
+def _program(*names: str) -> Callable[[], bool]:
+    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+    return lambda: all(shutil.which(name, path=path) for name in names)
+
+
+def _file(path: str) -> Callable[[], bool]:
+    return lambda: Path(path).exists()
+
+
+NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
+    "root": (lambda: os.geteuid() == 0, "run the tests as root (make test uses sudo)"),
+    "chromium": (_program("chromium", "chromedriver"), "apt-get install chromium chromium-driver"),
+    "clang": (_program("clang"), "apt-get install clang libclang-rt-14-dev"),
+    "clang-format": (_program("clang-format"), "apt-get install clang-format"),
+    "cmake": (_program("cmake", "gcc", "make"), "apt-get install cmake gcc make"),
+    "cni": (_file("/usr/lib/cni/bridge"), "apt-get install containernetworking-plugins"),
+    "docker": (_program("dockerd", "docker"), "apt-get install docker.io"),
+    "ethtool": (_program("ethtool"), "apt-get install ethtool"),
+    "iproute2": (_program("ip", "tc", "bridge"), "apt-get install iproute2"),
+    "iptables": (_program("iptables"), "apt-get install iptables"),
+    "mmdebstrap": (_program("mmdebstrap", "unshare"), "apt-get install mmdebstrap util-linux"),
+    "mpich": (_program("mpicc.mpich", "mpirun.mpich"), "apt-get install mpich libmpich-dev"),
+    "nftables": (_program("nft"), "apt-get install nftables"),
+    "openmpi": (_program("mpicc.openmpi", "mpirun.openmpi"), "apt-get install openmpi-bin libopenmpi-dev"),
+    "shellcheck": (_program("shellcheck"), "apt-get install shellcheck"),
+    "ucx": (_program("ucx_info"), "apt-get install ucx-utils libucx-dev"),
+    "uidmap": (_program("newuidmap", "newgidmap"), "apt-get install uidmap"),
+}
+
+_skipped: list[str] = []
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for mark in item.iter_markers("requires"):
+        for name in mark.args:
+            if name not in NEEDS:
+                pytest.fail(f"requires({name!r}): unknown; known are {', '.join(NEEDS)}", pytrace=False)
+            present, remedy = NEEDS[name]
+            if not present():
+                pytest.skip(f"{name} is missing: {remedy}")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.skipped and not hasattr(report, "wasxfail"):
+        _note(report.nodeid, report.longrepr)
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    if report.skipped:
+        _note(report.nodeid, report.longrepr)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    yield
+    if _ci() and _skipped:
+        terminalreporter.section("skipped in CI, where all that tests need is installed", red=True)
+        for line in _skipped:
+            terminalreporter.line(line)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    if _ci() and _skipped and exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _note(nodeid: str, longrepr: object) -> None:
+    reason = str(longrepr[2]) if isinstance(longrepr, tuple) else str(longrepr)
+    reason = reason.removeprefix("Skipped: ")
+    if not reason.startswith(CANNOT):
+        _skipped.append(f"{nodeid}: {reason}")
+
+
+def _ci() -> bool:
+    return os.environ.get("CI", "").lower() in ("1", "true", "yes")

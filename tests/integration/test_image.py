@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tare.images import find_recipe
+from tare.images.build import Image, ensure_image, list_images
+from tare.images.kernels import ensure_kernels
+
+pytestmark = [pytest.mark.integration, pytest.mark.requires("root", "mmdebstrap", "openmpi", "cmake")]
+
+
+def say(*argv: str | Path) -> str:
+    done = subprocess.run([str(token) for token in argv], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def image() -> Image:
+    return ensure_image(find_recipe())
+
+
+@pytest.mark.timeout(600)
+def test_the_image_is_found_again_at_once(image: Image) -> None:
+    started = time.monotonic()
+    assert ensure_image(find_recipe()) == image
+    assert image in list_images()
+    assert time.monotonic() - started < 0.5
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("file", ["bin/tare-kernels", "lib/libtare_wall.so"])
+def test_every_library_that_the_kernels_need_is_in_the_image(image: Image, file: str) -> None:
+    libraries = say("chroot", image.rootfs, "ldd", f"/opt/tare/{file}")
+    assert "libmpi.so" in libraries
+    assert "not found" not in libraries
+
+
+@pytest.mark.timeout(600)
+def test_the_kernels_run_in_the_image_under_its_own_mpi(image: Image) -> None:
+    launcher = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", "--mca", "btl", "self,vader")
+    told = say("chroot", image.rootfs, *launcher, "/opt/tare/bin/tare-kernels", "barrier:iterations=3,warmup=1")
+    ranks = [json.loads(line[5:]) for line in told.splitlines() if line.startswith("@tare {")]
+    assert sum(line["type"] == "rank" for line in ranks) == 2
+
+
+@pytest.mark.timeout(600)
+def test_the_image_is_small_and_holds_neither_compilers_nor_anything_of_this_machine(image: Image) -> None:
+    assert image.tar.stat().st_size < 300_000_000
+    for absent in ("usr/bin/gcc", "usr/bin/cmake", "etc/apt/sources.list", "etc/apt/apt.conf.d/99mmdebstrap"):
+        assert not (image.rootfs / absent).exists(), absent
+    assert (image.rootfs / "etc/hosts").read_text() == "127.0.0.1 localhost\n"
+    assert Path("/proc/self/mountinfo").read_text().count(str(image.rootfs.parent)) == 0
+    assert image.packages["openmpi-bin"].startswith("4.1")
+
+
+@pytest.mark.timeout(600)
+def test_the_tar_holds_what_the_folder_holds(image: Image) -> None:
+    listed = set(say("tar", "--list", f"--file={image.tar}").splitlines())
+    for name in ("./opt/tare/bin/tare-kernels", "./usr/bin/mpirun", "./tare/", "./etc/resolv.conf"):
+        assert name in listed
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_changed_kernel_makes_a_new_image_in_seconds_and_leaves_this_machines_packages_alone(
+    image: Image, tmp_path: Path
+) -> None:
+    recipe = find_recipe()
+    cache = tmp_path / "cache"
+    roots = cache / "roots"
+    roots.mkdir(parents=True)
+    shared = image.rootfs.parents[2] / "roots" / recipe.debian_digest
+    (roots / recipe.debian_digest).symlink_to(shared)
+    installed = Path("/var/lib/dpkg/status").read_bytes()
+    changed = tmp_path / "kernels"
+    shutil.copytree(recipe.kernels, changed, ignore=shutil.ignore_patterns("build*"))
+    with (changed / "main.c").open("a") as file:
+        file.write("// changed\n")
+    recipe = dataclasses.replace(recipe, kernels=changed)
+    started = time.monotonic()
+    again = ensure_image(recipe, cache)
+    assert time.monotonic() - started < 60
+    assert again.digest != image.digest
+    assert (again.rootfs / "opt/tare/bin/tare-kernels").is_file()
+    assert Path("/var/lib/dpkg/status").read_bytes() == installed
+
+
+@pytest.mark.parametrize("mpi", ["openmpi", pytest.param("mpich", marks=pytest.mark.requires("mpich"))])
+def test_the_kernels_for_this_machine_use_the_mpi_that_was_asked_for(mpi: str) -> None:
+    build = ensure_kernels(mpi)
+    libraries = say("ldd", build.program)
+    assert "not found" not in libraries
+    assert ("libmpich" in libraries) == (mpi == "mpich")
+    assert build.wall_library.is_file()

@@ -1,0 +1,182 @@
+"""Builds of the kernels, and ways to launch them."""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import json
+import os
+import shutil
+import struct
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "kernels"
+APPS = Path(__file__).parent / "apps"
+
+BUILDS: dict[str, tuple[str, ...]] = {
+    "openmpi": ("-DMPI_C_COMPILER=mpicc.openmpi",),
+    "openmpi-sanitized": ("-DMPI_C_COMPILER=mpicc.openmpi", "-DTARE_SANITIZE=ON"),
+    "openmpi-clang": ("-DMPI_C_COMPILER=mpicc.openmpi", "-DCMAKE_C_COMPILER=clang"),
+    "mpich": ("-DMPI_C_COMPILER=mpicc.mpich",),
+    "mpich-sanitized": ("-DMPI_C_COMPILER=mpicc.mpich", "-DTARE_SANITIZE=ON"),
+}
+
+# Not bound: other tests may run at the same time, and Open MPI would put every job on the first cores.
+LAUNCHERS: dict[str, tuple[str, ...]] = {
+    "openmpi": (
+        *("mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"),
+        *("--mca", "pml", "ob1", "--mca", "btl", "self,vader"),
+    ),
+    "mpich": ("mpirun.mpich",),
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one launch left."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line[6:]) for line in self.stdout.splitlines() if line.startswith("@tare ")]
+
+    def of_type(self, kind: str) -> list[dict[str, Any]]:
+        return [line for line in self.lines if line["type"] == kind]
+
+    @property
+    def kernel(self) -> dict[str, Any]:
+        (line,) = self.of_type("kernel")
+        return line
+
+    @property
+    def complaints(self) -> list[str]:
+        return [line for line in self.stderr.splitlines() if line.startswith("tare-kernels: ")]
+
+
+def decode(kernel: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
+    """Return the samples of a kernel line, by column."""
+    assert kernel["encoding"] == "base64-float64-le"
+    columns = {}
+    for name, text in zip(kernel["columns"], kernel["data"], strict=True):
+        data = base64.b64decode(text, validate=True)
+        columns[name] = struct.unpack(f"<{len(data) // 8}d", data)
+    return columns
+
+
+def cached_build(name: str) -> Path:
+    """Configure and build in the cache folder; another pytest process may be doing the same."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tare" / "kernel-tests"
+    cache.mkdir(parents=True, exist_ok=True)
+    folder = cache / name
+    with (cache / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        home = folder / "CMakeCache.txt"
+        if home.exists() and f"CMAKE_HOME_DIRECTORY:INTERNAL={SOURCE}\n" not in home.read_text():
+            shutil.rmtree(folder)  # another checkout's
+        check("cmake", "-S", SOURCE, "-B", folder, *BUILDS[name])
+        check("cmake", "--build", folder, "--parallel", "2")
+    return folder
+
+
+def check(*argv: str | Path, cwd: Path | None = None) -> str:
+    """Run a tool that must succeed and return what it printed."""
+    done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{argv}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def execute(argv: tuple[str | Path, ...], env: Mapping[str, str] | None, timeout_s: float) -> Run:
+    """Run a launcher; on time-out end it by SIGTERM, which makes it end its ranks, and raise."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("TARE_")}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, stdout=pipe, stderr=pipe, text=True, env={**clean, **(env or {})}) as process:
+        try:
+            stdout, stderr = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            process.communicate(timeout=20)
+            raise
+    return Run(process.returncode, stdout, stderr)
+
+
+@pytest.fixture(scope="session")
+def build() -> Callable[[str], Path]:
+    """Return a function that gives the folder of a build, made when first asked for."""
+    folders: dict[str, Path] = {}
+
+    def get(name: str) -> Path:
+        if name not in folders:
+            folders[name] = cached_build(name)
+        return folders[name]
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def launch(build: Callable[[str], Path]) -> Callable[..., Run]:
+    """Return a function that runs tare-kernels on some ranks."""
+
+    def run(
+        *arguments: str,
+        ranks: int = 2,
+        variant: str = "openmpi",
+        env: Mapping[str, str] | None = None,
+        wrapper: tuple[str, ...] = (),
+        timeout_s: float = 60,
+    ) -> Run:
+        program = build(variant) / "tare-kernels"
+        launcher = LAUNCHERS[variant.partition("-")[0]]
+        return execute((*launcher, "-n", str(ranks), *wrapper, program, *arguments), env, timeout_s)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def alone(build: Callable[[str], Path]) -> Callable[..., Run]:
+    """Return a function that runs tare-kernels without a launcher, as one rank."""
+
+    def run(*arguments: str) -> Run:
+        return execute((build("openmpi") / "tare-kernels", *arguments), {"OMPI_MCA_btl": "self,vader"}, 30)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def samples() -> Callable[[Mapping[str, Any]], dict[str, tuple[float, ...]]]:
+    return decode
+
+
+@pytest.fixture(scope="session")
+def tool() -> Callable[..., str]:
+    return check
+
+
+@pytest.fixture(scope="session")
+def sources() -> Path:
+    return SOURCE
+
+
+@pytest.fixture(scope="session")
+def launch_app(build: Callable[[str], Path]) -> Callable[..., Run]:
+    """Return a function that compiles an application and runs it with libtare_wall.so preloaded."""
+    compilers = {".c": "mpicc", ".f90": "mpif90"}
+
+    def run(mpi: str, app: str, *arguments: str, ranks: int = 2) -> Run:
+        source = APPS / app
+        folder = build(mpi)
+        compiled = folder / f"{source.stem}.app"
+        check(f"{compilers[source.suffix]}.{mpi}", source, "-o", compiled)
+        preload = ("env", f"LD_PRELOAD={folder / 'libtare_wall.so'}")
+        argv = (*LAUNCHERS[mpi], "-n", str(ranks), *preload, compiled, *arguments)
+        return execute(argv, None, 60)
+
+    return run

@@ -1,0 +1,111 @@
+"""The command line: what is refused, and how."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+
+import pytest
+
+pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake", "openmpi")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "bad", "allowed"),
+    [
+        ((), "no kernel given", "latency, bw, bibw"),
+        (("latncy",), "'latncy'", "latency, bw, bibw"),
+        (("--fast",), "'--fast'", "--no-samples"),
+        (("latency:size=8",), "'size'", "bytes, iterations, warmup, sync"),
+        (("barrier:bytes=8",), "'bytes'", "iterations, warmup, sync"),
+        (("latency:bytes=-1",), "bytes=-1", "from 0 to 2147483647"),
+        (("latency:bytes=1k",), "bytes=1k", "from 0 to 2147483647"),
+        (("latency:bytes=2147483648",), "bytes=2147483648", "from 0 to 2147483647"),
+        (("latency:bytes=",), "bytes=", "from 0 to 2147483647"),
+        (("latency:bytes",), "'bytes'", "key=value"),
+        (("latency:",), "''", "key=value"),
+        (("latency:bytes=8,bytes=9",), "'bytes'", "once"),
+        (("latency:iterations=0",), "iterations=0", "from 1 to"),
+        (("latency:sync=maybe",), "sync=maybe", "none, barrier, window"),
+        (("allreduce:bytes=6",), "bytes=6", "a multiple of 4"),
+        (("bw:window=0",), "window=0", "from 1 to 65536"),
+        (("spacing:rate=nan",), "rate=nan", "above 0"),
+        (("spacing:warmup=0",), "warmup=0", "from 1 to"),
+    ],
+)
+def test_a_bad_argument_ends_with_code_2_and_one_sentence(alone, arguments, bad, allowed):
+    run = alone(*arguments)
+    assert run.code == 2
+    assert run.lines == []
+    (sentence,) = run.complaints
+    assert bad in sentence
+    assert allowed in sentence
+    assert "MPI_ABORT" not in run.stderr
+
+
+def test_a_bad_argument_is_reported_once_for_all_ranks(launch):
+    run = launch("alltoall:bytes=2147483647")
+    assert run.code == 2
+    assert run.lines == []
+    (sentence,) = run.complaints
+    assert "bytes=2147483647" in sentence
+    assert "up to 1073741823" in sentence
+    assert "MPI_ABORT" not in run.stderr
+
+
+def test_a_good_argument_before_a_bad_one_is_not_run(launch):
+    run = launch("latency:iterations=2", "nonsense")
+    assert run.code == 2
+    assert run.lines == []
+
+
+@pytest.mark.parametrize("kernel", ["latency", "bw", "bibw", "spacing"])
+def test_one_rank_is_refused_where_two_are_needed(alone, kernel):
+    run = alone(kernel)
+    assert run.code == 2
+    assert "needs at least 2 ranks" in run.complaints[0]
+
+
+def test_ranks_with_different_arguments_are_refused_and_do_not_hang(launch, build):
+    program = str(build("openmpi") / "tare-kernels")
+    run = launch("latency:iterations=2", ":", "-n", "1", program, "barrier:iterations=2", ranks=1)
+    assert run.code == 2
+    assert "different arguments" in run.complaints[0]
+
+
+def test_clocks_that_disagree_are_refused_for_start_windows(launch):
+    run = launch("barrier:sync=window", env={"TARE_FAULT": "clock:barrier"})
+    assert run.code == 2
+    offset_s = re.search(r"CLOCK_MONOTONIC of rank 1 is off by (\S+) s", run.complaints[0])
+    assert offset_s is not None
+    assert float(offset_s[1]) == pytest.approx(1, abs=0.1)
+
+
+def test_the_list_describes_every_kernel_without_a_launcher(build):
+    done = subprocess.run([build("openmpi") / "tare-kernels", "--list"], capture_output=True, text=True, check=True)
+    kernels = json.loads(done.stdout)
+    assert len(kernels) == len({kernel["name"] for kernel in kernels}) == 10
+    fields = {"name", "description", "timer", "synchronisation", "reduction", "metric", "min_ranks", "defaults"}
+    for kernel in kernels:
+        assert set(kernel) == fields
+        assert kernel["metric"] in {"cost", "rate"}
+        assert kernel["synchronisation"] in {"none", "barrier", "window"}
+
+
+def test_help_names_every_kernel_and_no_fault(build):
+    done = subprocess.run([build("openmpi") / "tare-kernels", "--help"], capture_output=True, text=True, check=True)
+    listed = subprocess.run([build("openmpi") / "tare-kernels", "--list"], capture_output=True, text=True, check=True)
+    for kernel in json.loads(listed.stdout):
+        assert kernel["name"] in done.stdout
+    assert "FAULT" not in done.stdout
+
+
+def test_the_documentation_describes_every_kernel_and_field(launch, build, sources):
+    text = (sources.parent / "docs" / "kernels.md").read_text()
+    listed = subprocess.run([build("openmpi") / "tare-kernels", "--list"], capture_output=True, text=True, check=True)
+    for kernel in json.loads(listed.stdout):
+        assert f"`{kernel['name']}`" in text
+    for line in launch("barrier:iterations=1").lines:
+        for field in line:
+            assert f"`{field}`" in text, field

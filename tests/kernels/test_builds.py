@@ -1,0 +1,116 @@
+"""The same sources under other compilers, another MPI and the sanitizers."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+
+pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake")]
+
+SPECS = (
+    "latency:iterations=4,bytes=13",
+    "bw:iterations=2,bytes=13",
+    "bibw:iterations=2,bytes=70001",
+    "sendrecv:iterations=3,bytes=13",
+    "barrier:iterations=3,sync=window",
+    "alltoall:iterations=3,bytes=13",
+    "alltoallv:iterations=3,bytes=70001",
+    "allgather:iterations=3,bytes=13",
+    "allreduce:iterations=3,bytes=2052",
+    "spacing:iterations=3,warmup=1",
+)
+
+# MPI libraries keep memory until the end, and some of it in modules that they have closed by then: so the
+# report is read for memory that we asked for (frame 1 is ours) instead of trusting its verdict.
+LEAK_REPORT = {
+    "ASAN_OPTIONS": "detect_leaks=1:fast_unwind_on_malloc=0",
+    "LSAN_OPTIONS": "exitcode=0",
+}
+ASKED_BY_US = re.compile(r"^ +#1 .*\b(?:(?:common|kernels|wall)/\w+|main)\.c:\d+", re.MULTILINE)
+
+
+def expect_all_verified(run):
+    assert run.code == 0, run.stderr
+    assert len(run.of_type("kernel")) == len(SPECS)
+    assert all(line["verified"] for line in run.of_type("kernel"))
+
+
+@pytest.mark.requires("mpich")
+def test_every_kernel_runs_under_mpich(launch):
+    run = launch(*SPECS, variant="mpich")
+    expect_all_verified(run)
+    assert run.lines[0]["mpi_library"].startswith("MPICH Version: ")
+
+
+@pytest.mark.requires("mpich")
+def test_bad_arguments_are_refused_under_mpich_too(launch):
+    run = launch("latncy", variant="mpich")
+    assert run.code == 2
+    assert len(run.complaints) == 1
+
+
+@pytest.mark.requires("openmpi", "clang")
+def test_clang_compiles_it_without_a_warning(launch):
+    expect_all_verified(launch(*SPECS, variant="openmpi-clang"))
+
+
+@pytest.mark.slow
+@pytest.mark.requires("openmpi")
+def test_the_sanitizers_find_nothing_under_open_mpi(launch):
+    expect_all_verified(launch(*SPECS, variant="openmpi-sanitized", env={"ASAN_OPTIONS": "detect_leaks=0"}))
+
+
+@pytest.mark.slow
+@pytest.mark.requires("openmpi")
+def test_the_sanitizers_find_nothing_with_ranks_that_sleep(launch):
+    run = launch(
+        "latency:iterations=3",
+        "alltoallv:iterations=3",
+        ranks=3,
+        variant="openmpi-sanitized",
+        env={"ASAN_OPTIONS": "detect_leaks=0"},
+    )
+    assert run.code == 0, run.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.requires("mpich")
+@pytest.mark.parametrize("arguments", [SPECS, ("latency:iterations=3", "latncy")], ids=["all kernels", "bad argument"])
+def test_no_memory_of_ours_is_lost(launch, arguments):
+    run = launch(*arguments, variant="mpich-sanitized", env=LEAK_REPORT, timeout_s=100)
+    assert run.code == (2 if "latncy" in arguments else 0), run.stderr
+    assert "runtime error" not in run.stderr
+    assert ASKED_BY_US.findall(run.stderr) == []
+
+
+@pytest.mark.requires("openmpi")
+def test_installing_puts_the_program_in_bin_and_the_library_in_lib(build, tool, tmp_path):
+    tool("cmake", "--install", build("openmpi"), "--prefix", tmp_path)
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()) == [
+        "bin/tare-kernels",
+        "lib/libtare_wall.so",
+    ]
+    subprocess.run([tmp_path / "bin" / "tare-kernels", "--list"], check=True, capture_output=True)
+
+
+@pytest.mark.requires("openmpi")
+def test_the_library_shows_nothing_but_the_wrapped_names(build, tool):
+    symbols = tool("nm", "--dynamic", "--defined-only", build("openmpi") / "libtare_wall.so").split()[2::3]
+    assert {
+        name for name in symbols if not re.fullmatch(r"(?i)mpi_(init|init_thread|finalize)(_|__|_f08_)?", name)
+    } == set()
+
+
+@pytest.mark.requires("openmpi")
+def test_nothing_of_the_builder_is_in_the_program(build, sources):
+    program = (build("openmpi") / "tare-kernels").read_bytes()
+    assert b"common/locality.c\0" in program
+    assert f"{sources}/common".encode() not in program
+
+
+@pytest.mark.requires("clang-format")
+def test_the_sources_are_formatted(tool, sources):
+    files = [*sources.rglob("*.[ch]"), *(sources.parent / "tests" / "kernels").rglob("*.[ch]")]
+    tool("clang-format", "--dry-run", "-Werror", *(file for file in files if "build" not in file.parts))

@@ -1,0 +1,224 @@
+"""What tare-kernels writes: lines, samples, verification, payload."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from statistics import fmean
+
+import pytest
+
+pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake", "openmpi")]
+
+KERNELS = ("latency", "bw", "bibw", "sendrecv", "barrier", "alltoall", "alltoallv", "allgather", "allreduce", "spacing")
+PAIR_KERNELS = ("latency", "bw", "bibw", "spacing")
+
+# Few iterations, odd sizes (no multiple of a word but where floats are summed), one size beyond eager.
+SPECS = (
+    "latency:iterations=20,bytes=13",
+    "latency:iterations=7,bytes=0",
+    "latency:iterations=5,bytes=200001",
+    "bw:iterations=4,bytes=13",
+    "bw:iterations=2,bytes=70001,window=3",
+    "bibw:iterations=4,bytes=13",
+    "sendrecv:iterations=6,bytes=13",
+    "sendrecv:iterations=3,bytes=0",
+    "barrier:iterations=9",
+    "alltoall:iterations=6,bytes=13",
+    "alltoallv:iterations=6,bytes=10001",
+    "allgather:iterations=6,bytes=13",
+    "allreduce:iterations=6,bytes=20004",
+    "spacing:iterations=8,warmup=2,rate=20000",
+)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_every_kernel_is_verified_and_has_as_many_samples_as_iterations(launch, samples, ranks):
+    run = launch(*SPECS, ranks=ranks)
+    assert run.code == 0, run.stderr
+    lines = run.of_type("kernel")
+    assert [line["spec"] for line in lines] == list(SPECS)
+    assert [line["index"] for line in lines] == list(range(len(SPECS)))
+    assert {line["kernel"] for line in lines} == set(KERNELS)
+    for line in lines:
+        assert line["verified"] is True
+        assert line["verify_errors"] == 0
+        assert line["ranks"] == (2 if line["kernel"] in PAIR_KERNELS else ranks)
+        for column in samples(line).values():
+            assert len(column) == line["iterations"]
+            assert all(math.isfinite(value) and value >= 0 for value in column)
+
+
+def test_lines_come_in_the_order_of_the_protocol(launch):
+    run = launch("barrier:iterations=3", "latency:iterations=3", ranks=4)
+    assert [line["type"] for line in run.lines] == ["start", *["rank"] * 4, "kernel", "kernel", "end"]
+    assert all(line.startswith("@tare {") for line in run.stdout.splitlines())
+    start, end = run.lines[0], run.lines[-1]
+    assert start["protocol"] == 1
+    assert start["program"] == "tare-kernels"
+    assert start["ranks"] == 4
+    assert start["mpi_library"].startswith("Open MPI v")
+    assert start["timer"] == "CLOCK_MONOTONIC"
+    assert 0 < start["init_s"] < 60
+    assert 0 < start["timer_cost_s"] < 1e-4
+    assert end["exit"] == 0
+    assert end["elapsed_s"] > 0
+
+
+def test_numbers_are_never_nan_or_infinite(launch):
+    run = launch("barrier:iterations=3")
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    for line in run.stdout.splitlines():
+        json.loads(line.removeprefix("@tare "), parse_constant=refuse)
+
+
+def test_rank_lines_say_where_each_rank_is(launch):
+    run = launch("barrier:iterations=1", ranks=4)
+    ranks = run.of_type("rank")
+    assert [line["rank"] for line in ranks] == [0, 1, 2, 3]
+    assert len({line["pid"] for line in ranks}) == 4
+    for line in ranks:
+        assert line["hostname"] == os.uname().nodename
+        assert line["shared_memory_ranks"] == [0, 1, 2, 3]
+        assert line["namespaces"]["net"] == os.stat("/proc/self/ns/net").st_ino  # noqa: PTH116
+        assert set(line["namespaces"]) == {"net", "ipc", "uts", "pid", "mnt", "user", "cgroup"}
+        assert line["shm_device"] == os.stat("/dev/shm").st_dev  # noqa: PTH116
+        assert line["last_cpu"] in cpus(line["cpus"])
+        assert cpus(line["cpus"]) <= os.sched_getaffinity(0)
+
+
+def cpus(text):
+    listed = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        listed |= set(range(int(first), int(last or first) + 1))
+    return listed
+
+
+def test_a_rank_bound_to_one_core_reports_that_core(launch):
+    core = max(os.sched_getaffinity(0))
+    run = launch("barrier:iterations=1", wrapper=("taskset", "-c", str(core)))
+    assert [line["cpus"] for line in run.of_type("rank")] == [str(core)] * 2
+
+
+def test_columns_hold_the_maximum_and_the_mean_over_ranks(launch, samples):
+    line = launch("allreduce:iterations=50", ranks=4).kernel
+    columns = samples(line)
+    assert list(columns) == ["max_s", "mean_s"]
+    assert all(high >= mean for high, mean in zip(columns["max_s"], columns["mean_s"], strict=True))
+    assert fmean(columns["mean_s"]) == pytest.approx(fmean(line["rank_mean_s"]))
+    assert max(columns["max_s"]) == pytest.approx(max(line["rank_max_s"]))
+    assert len(line["rank_mean_s"]) == len(line["rank_min_s"]) == len(line["rank_max_s"]) == 4
+
+
+def test_a_ping_pong_has_the_time_of_rank_0_only(launch, samples):
+    line = launch("latency:iterations=30").kernel
+    columns = samples(line)
+    assert list(columns) == ["max_s"]
+    assert line["rank_mean_s"] == [pytest.approx(fmean(columns["max_s"]))]
+    assert line["bytes_per_sample"] == 8
+    assert line["metric"] == "cost"
+
+
+def test_bandwidth_samples_are_times_of_a_window(launch):
+    one_way, both_ways = launch("bw:bytes=100,window=5", "bibw:bytes=100,window=5").of_type("kernel")
+    assert one_way["metric"] == both_ways["metric"] == "rate"
+    assert one_way["window"] == both_ways["window"] == 5
+    assert one_way["bytes_per_sample"] == 500
+    assert both_ways["bytes_per_sample"] == 1000
+
+
+def test_spacing_keeps_its_rate_and_gives_both_sides_gaps(launch, samples):
+    line = launch("spacing:rate=2000,iterations=400,warmup=10").kernel
+    columns = samples(line)
+    assert list(columns) == ["send_gap_s", "receive_gap_s"]
+    # The schedule is absolute, so that one late message does not delay the ones after it.
+    assert sum(columns["send_gap_s"]) == pytest.approx(400 / 2000, rel=0.25)
+    assert sum(columns["receive_gap_s"]) == pytest.approx(400 / 2000, rel=0.25)
+    assert line["rate_hz"] == 2000
+
+
+def test_defaults_depend_on_the_size_as_osu_has_them(launch):
+    run = launch("--no-samples", "latency:bytes=8192", "latency:bytes=8193", "bw:bytes=8193", "alltoall:bytes=8193")
+    assert [(line["iterations"], line["warmup"]) for line in run.of_type("kernel")] == [
+        (10000, 100),
+        (1000, 10),
+        (20, 2),
+        (100, 10),
+    ]
+
+
+def test_no_samples_leaves_out_the_data_and_nothing_else(launch):
+    full, short = (launch(*flags, "barrier:iterations=5").kernel for flags in ((), ("--no-samples",)))
+    assert set(full) - set(short) == {"data"}
+
+
+def test_a_line_of_megabytes_arrives_whole(launch, samples):
+    line = launch("latency:iterations=150000").kernel
+    assert len(samples(line)["max_s"]) == 150000
+
+
+@pytest.mark.parametrize("kernel", ["barrier", "alltoallv", "latency"])
+def test_start_windows_work_and_count_late_starts(launch, samples, kernel):
+    line = launch(f"{kernel}:iterations=200,sync=window").kernel
+    assert line["verified"] is True
+    assert line["sync"] == "window"
+    assert line["sync_window_s"] > 0
+    assert 0 <= line["late"] <= 200
+    assert len(line["late_iterations"]) == line["late"]
+    assert len(samples(line)["max_s"]) == 200
+
+
+def test_start_windows_warm_up_enough_to_know_their_length(launch):
+    line = launch("barrier:iterations=5,warmup=0,sync=window").kernel
+    assert line["warmup"] == 10
+
+
+def test_nothing_is_sent_to_other_hosts_when_there_is_one_host(launch):
+    run = launch(*(f"{kernel}:iterations=2" for kernel in KERNELS), ranks=4)
+    for line in run.of_type("kernel"):
+        assert line["payload"] == {"bytes_min": 0, "bytes_max": 0, "messages": 0}
+
+
+@pytest.mark.requires("root")
+def test_payload_between_hosts_is_bounded_by_what_the_operations_must_send(launch):
+    rename = 'hostname "node$OMPI_COMM_WORLD_RANK"; exec "$@"'
+    run = launch(
+        "latency:bytes=100,iterations=10,warmup=5",
+        "bw:bytes=100,iterations=10,warmup=5,window=4",
+        "bibw:bytes=100,iterations=10,warmup=5,window=4",
+        "spacing:bytes=100,iterations=10,warmup=5",
+        "sendrecv:bytes=100,iterations=10,warmup=5",
+        "alltoall:bytes=100,iterations=10,warmup=5",
+        "alltoallv:bytes=100,iterations=10,warmup=5",
+        "allgather:bytes=100,iterations=10,warmup=5",
+        "allreduce:bytes=100,iterations=10,warmup=5",
+        "barrier:iterations=10,warmup=5",
+        wrapper=("unshare", "--uts", "sh", "-c", rename, "sh"),
+    )
+    assert run.code == 0, run.stderr
+    assert [line["hostname"] for line in run.of_type("rank")] == ["node0", "node1"]
+    lines = {line["kernel"]: line["payload"] for line in run.of_type("kernel")}
+    operations = 10 + 5 + 2  # timed, discarded, verified
+    least = {
+        "latency": 200,
+        "bw": 404,
+        "bibw": 800,
+        "spacing": 100,
+        "sendrecv": 200,
+        "alltoall": 200,
+        "alltoallv": 200,
+        "allgather": 200,
+        "allreduce": 200,
+        "barrier": 0,
+    }
+    assert {name: payload["bytes_min"] for name, payload in lines.items()} == {
+        name: operations * bytes_ for name, bytes_ in least.items()
+    }
+    for payload in lines.values():
+        assert payload["bytes_max"] >= payload["bytes_min"]
+        assert payload["messages"] >= operations

@@ -1,0 +1,352 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tare import process
+from tare.errors import CommandFailed, CommandTimeout, InfrastructureError, MissingTool, UsageError
+from tare.images import build, kernels
+from tare.images.build import debian_sources, ensure_image, list_images
+from tare.images.kernels import ensure_kernels
+from tare.images.recipe import Recipe
+
+STATUS = """Package: openmpi-bin
+Status: install ok installed
+Version: 4.1.4
+
+Package: gone
+Status: deinstall ok config-files
+Version: 1
+"""
+
+
+class FakeMachine:
+    """Does what the real tools do to files, in no time, and notes what was asked of it."""
+
+    def __init__(self) -> None:
+        self.commands: list[tuple[str, ...]] = []
+        self.fail: str = ""
+        self.error: Exception | None = None
+        self.sources = ""
+        self.apt_config = ""
+
+    def count(self, program: str) -> int:
+        return sum(argv[0] == program for argv in self.commands)
+
+    def run(self, argv: Sequence[str], *, check: bool = True, what: str = "", **_: Any) -> process.Result:
+        argv = tuple(argv)
+        self.commands.append(argv)
+        if self.fail and argv[0] == self.fail:
+            raise self.error or CommandFailed(
+                f"{what} failed", argv=argv, status=25, stderr_tail="first\nE: Unable to locate package nonsense"
+            )
+        stdout = ""
+        match argv:
+            case ["mmdebstrap", *_]:
+                self._debian(argv)
+            case ["unshare", *_]:
+                result = Path(argv[-3])
+                self._install(result / "opt/tare")
+            case ["cmake", "--install", _, "--prefix", prefix]:
+                self._install(Path(prefix))
+            case ["cmake", "-S", _, "-B", tree, *_]:
+                (Path(tree) / "deep").mkdir(parents=True)
+                (Path(tree) / "deep" / "link").symlink_to("..")
+            case ["rm", *_, folder]:
+                shutil.rmtree(folder)
+            case ["tar", "--extract", source, folder, *_]:
+                assert Path(source.partition("=")[2]).is_file()
+                self._root(Path(folder.partition("=")[2]))
+            case ["tar", "--create", target, *_]:
+                Path(target.partition("=")[2]).write_bytes(b"tar")
+            case ["apt-get", "indextargets", *_]:
+                stdout = self.sources
+            case ["apt-config", *_]:
+                stdout = self.apt_config
+        return process.Result(argv=argv, status=0, stdout=stdout, stderr="", elapsed_s=0.0)
+
+    @staticmethod
+    def _debian(argv: tuple[str, ...]) -> None:
+        target = Path(next(token for token in argv if token.endswith("builder.tar")))
+        for path in (target, target.parent / "base.tar"):
+            path.write_bytes(b"tar")
+
+    @staticmethod
+    def _root(folder: Path) -> None:
+        (folder / "etc").mkdir()
+        (folder / "etc/hosts").write_text("10.0.0.1 the-machine-that-built-it\n")
+        (folder / "var/lib/dpkg").mkdir(parents=True)
+        (folder / "var/lib/dpkg/status").write_text(STATUS)
+
+    @staticmethod
+    def _install(prefix: Path) -> None:
+        for name in ("bin/tare-kernels", "lib/libtare_wall.so"):
+            (prefix / name).parent.mkdir(parents=True, exist_ok=True)
+            (prefix / name).write_text("binary")
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
+    fake = FakeMachine()
+    monkeypatch.setattr(process, "run", fake.run)
+    monkeypatch.setattr(process, "find", lambda program: f"/usr/bin/{program}")
+    return fake
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Recipe:
+    folder = tmp_path / "kernels"
+    folder.mkdir()
+    (folder / "main.c").write_text("int main(void) { return 0; }\n")
+    return Recipe(
+        name="test",
+        suite="bookworm",
+        packages=("openmpi-bin",),
+        build_packages=("gcc",),
+        mpi_compiler="mpicc",
+        kernels=folder,
+    )
+
+
+def test_an_image_is_built_once_and_found_afterwards(machine: FakeMachine, recipe: Recipe, tmp_path: Path) -> None:
+    first = ensure_image(recipe, tmp_path / "cache")
+    done = len(machine.commands)
+    assert ensure_image(recipe, tmp_path / "cache") == first
+    assert len(machine.commands) == done
+    assert first.tar.is_file()
+    assert (first.rootfs / "opt/tare/bin/tare-kernels").is_file()
+    assert first.packages == {"openmpi-bin": "4.1.4"}
+    assert list_images(tmp_path / "cache") == (first,)
+
+
+def test_an_image_has_the_mount_points_and_nothing_of_the_machine_that_built_it(
+    machine: FakeMachine, recipe: Recipe, tmp_path: Path
+) -> None:
+    rootfs = ensure_image(recipe, tmp_path / "cache").rootfs
+    for name in ("tare", "proc", "sys", "dev", "tmp", "run"):
+        assert (rootfs / name).is_dir()
+    assert (rootfs / "etc/hosts").read_text() == "127.0.0.1 localhost\n"
+    assert (rootfs / "etc/resolv.conf").read_text() == ""
+    assert (rootfs / "etc/hostname").read_text() == ""
+
+
+def test_a_changed_kernel_does_not_install_debian_again(machine: FakeMachine, recipe: Recipe, tmp_path: Path) -> None:
+    first = ensure_image(recipe, tmp_path / "cache")
+    (recipe.kernels / "main.c").write_text("int main(void) { return 1; }\n")
+    second = ensure_image(recipe, tmp_path / "cache")
+    assert second.digest != first.digest
+    assert machine.count("mmdebstrap") == 1
+    assert machine.count("unshare") == 2
+    assert {image.digest for image in list_images(tmp_path / "cache")} == {first.digest, second.digest}
+
+
+def test_a_changed_package_list_installs_debian_again(machine: FakeMachine, recipe: Recipe, tmp_path: Path) -> None:
+    ensure_image(recipe, tmp_path / "cache")
+    ensure_image(dataclasses.replace(recipe, packages=("openmpi-bin", "procps")), tmp_path / "cache")
+    assert machine.count("mmdebstrap") == 2
+
+
+@pytest.mark.parametrize("program", ["mmdebstrap", "unshare", "tar"])
+def test_a_failed_step_says_what_failed_and_leaves_no_image(
+    machine: FakeMachine, recipe: Recipe, tmp_path: Path, program: str
+) -> None:
+    machine.fail = program
+    with pytest.raises(InfrastructureError, match="E: Unable to locate package nonsense") as caught:
+        ensure_image(recipe, tmp_path / "cache")
+    assert "image test" in caught.value.message
+    assert caught.value.remedy
+    assert caught.value.exit_code == 5
+    assert list_images(tmp_path / "cache") == ()
+    assert not list((tmp_path / "cache").glob("*/.unfinished-*"))
+    machine.fail = ""
+    assert ensure_image(recipe, tmp_path / "cache").name == "test"
+
+
+def test_a_step_that_hangs_is_an_infrastructure_error(machine: FakeMachine, recipe: Recipe, tmp_path: Path) -> None:
+    machine.fail, machine.error = "mmdebstrap", CommandTimeout("installing did not end within 1200 s")
+    with pytest.raises(InfrastructureError, match="did not end within") as caught:
+        ensure_image(recipe, tmp_path / "cache")
+    assert "apt-get update" in caught.value.remedy
+
+
+@pytest.mark.parametrize("program", ["mmdebstrap", "unshare", "tar"])
+def test_control_c_at_any_step_leaves_nothing_that_is_taken_for_an_image(
+    machine: FakeMachine, recipe: Recipe, tmp_path: Path, program: str
+) -> None:
+    machine.fail, machine.error = program, KeyboardInterrupt()  # type: ignore[assignment]
+    with pytest.raises(KeyboardInterrupt):
+        ensure_image(recipe, tmp_path / "cache")
+    assert list_images(tmp_path / "cache") == ()
+    assert not list((tmp_path / "cache").glob("*/.unfinished-*"))
+
+
+def test_what_a_killed_builder_left_is_removed_and_never_taken_for_an_image(
+    machine: FakeMachine, recipe: Recipe, tmp_path: Path
+) -> None:
+    images = tmp_path / "cache" / "images"
+    leftover = images / ".unfinished-abc"
+    (leftover / "rootfs").mkdir(parents=True)
+    (leftover / "image.json").write_text("{}")
+    without_record = images / recipe.digest
+    (without_record / "rootfs").mkdir(parents=True)
+    assert list_images(tmp_path / "cache") == ()
+    assert ensure_image(recipe, tmp_path / "cache").rootfs.is_dir()
+    assert not leftover.exists()
+
+
+@pytest.mark.parametrize("harm", ["no tar", "no rootfs", "truncated record", "record of another image"])
+def test_a_damaged_image_is_built_anew(machine: FakeMachine, recipe: Recipe, tmp_path: Path, harm: str) -> None:
+    image = ensure_image(recipe, tmp_path / "cache")
+    record = image.rootfs.parent / "image.json"
+    if harm == "no tar":
+        image.tar.unlink()
+    elif harm == "no rootfs":
+        shutil.rmtree(image.rootfs)
+    elif harm == "truncated record":
+        record.write_text(record.read_text()[:20])
+    else:
+        record.write_text(json.dumps({"name": "test", "digest": "0" * 32}))
+    assert list_images(tmp_path / "cache") == ()
+    again = ensure_image(recipe, tmp_path / "cache")
+    assert again.tar.is_file()
+    assert machine.count("mmdebstrap") == 1
+    assert machine.count("unshare") == 2
+
+
+def test_two_builders_at_once_build_one_image(machine: FakeMachine, recipe: Recipe, tmp_path: Path) -> None:
+    found: list[build.Image] = []
+    said: list[str] = []
+    builders = [
+        threading.Thread(target=lambda: found.append(ensure_image(recipe, tmp_path / "cache", said.append)))
+        for _ in range(3)
+    ]
+    for builder in builders:
+        builder.start()
+    for builder in builders:
+        builder.join(30)
+    assert len(found) == 3
+    assert len({image.rootfs for image in found}) == 1
+    assert machine.count("mmdebstrap") == 1
+    assert machine.count("unshare") == 1
+
+
+def test_a_missing_tool_is_named_with_its_package(
+    machine: FakeMachine, recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "find", lambda program: None)
+    with pytest.raises(MissingTool, match="apt-get install mmdebstrap"):
+        ensure_image(recipe, tmp_path / "cache")
+
+
+def test_a_full_disk_is_told_before_anything_is_done(
+    machine: FakeMachine, recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "_NEEDED_BYTES", 1 << 62)
+    with pytest.raises(InfrastructureError, match="are free"):
+        ensure_image(recipe, tmp_path / "cache")
+    assert not machine.commands
+
+
+def test_a_cache_that_cannot_be_written_is_told_with_the_way_out(
+    machine: FakeMachine, recipe: Recipe, tmp_path: Path
+) -> None:
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    with pytest.raises(InfrastructureError, match="XDG_CACHE_HOME"):
+        ensure_image(recipe, tmp_path / "cache")
+
+
+def test_only_debians_own_sources_of_the_suite_are_given_to_mmdebstrap(machine: FakeMachine) -> None:
+    machine.sources = (
+        "mirror/debian/|bookworm|main|Debian\n"
+        "mirror/debian/|bookworm-security|main|Debian\n"
+        "mirror/debian/|bookworm|contrib|Debian\n"
+        "mirror/debian/|bookworm-backports|main|Debian\n"
+        "mirror/debian/|trixie|main|Debian\n"
+        "vendor/apt/|bookworm|main|Vendor\n"
+        "vendor/cloud/|cloud-bookworm|main|\n"
+        "mirror/debian/|bookworm|main|Debian\n"
+    )
+    assert debian_sources("bookworm") == (
+        "deb mirror/debian/ bookworm main",
+        "deb mirror/debian/ bookworm-security main",
+    )
+
+
+def test_the_machines_way_to_its_mirror_is_kept(machine: FakeMachine, recipe: Recipe, tmp_path: Path) -> None:
+    machine.apt_config = (
+        'Acquire::http::Proxy "proxy:3142";\nAcquire::Check-Date "false";\n'
+        'Acquire::Languages:: "none";\nAPT::Sandbox "";\n'
+    )
+    ensure_image(recipe, tmp_path / "cache")
+    argv = next(argv for argv in machine.commands if argv[0] == "mmdebstrap")
+    assert '--aptopt=Acquire::http::Proxy "proxy:3142"' in argv
+    assert '--aptopt=Acquire::Check-Date "false"' in argv
+    assert not any("Languages" in token or "Sandbox" in token for token in argv)
+
+
+def test_images_go_to_the_cache_of_the_user(
+    machine: FakeMachine, recipe: Recipe, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("TARE_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert ensure_image(recipe).rootfs == tmp_path / "tare" / "images" / recipe.digest / "rootfs"
+
+
+@pytest.fixture
+def host(machine: FakeMachine, recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a compiler of a machine on which the recipe's kernels can be built."""
+    compiler = tmp_path / "mpicc"
+    compiler.write_text("compiler")
+    monkeypatch.setattr(kernels, "kernels_source", lambda: recipe.kernels)
+    monkeypatch.setattr(process, "find", lambda program: str(compiler))
+    return compiler
+
+
+def test_kernels_are_built_once_for_each_mpi(machine: FakeMachine, host: Path, tmp_path: Path) -> None:
+    first = ensure_kernels("openmpi", tmp_path / "cache")
+    assert first.program.is_file()
+    assert first.wall_library.is_file()
+    assert not (first.prefix / "build").exists()
+    assert ensure_kernels("openmpi", tmp_path / "cache") == first
+    assert ensure_kernels("mpich", tmp_path / "cache").prefix != first.prefix
+    assert machine.count("cmake") == 6
+
+
+def test_kernels_are_built_anew_for_another_compiler_or_other_sources(
+    machine: FakeMachine, host: Path, recipe: Recipe, tmp_path: Path
+) -> None:
+    first = ensure_kernels("openmpi", tmp_path / "cache")
+    host.write_text("a newer compiler")
+    second = ensure_kernels("openmpi", tmp_path / "cache")
+    (recipe.kernels / "main.c").write_text("\n")
+    third = ensure_kernels("openmpi", tmp_path / "cache")
+    assert len({first.digest, second.digest, third.digest}) == 3
+
+
+def test_kernels_that_do_not_compile_leave_nothing_behind(machine: FakeMachine, host: Path, tmp_path: Path) -> None:
+    machine.fail = "cmake"
+    with pytest.raises(InfrastructureError, match="building the kernels for openmpi failed"):
+        ensure_kernels("openmpi", tmp_path / "cache")
+    assert [path.name for path in (tmp_path / "cache/kernels").iterdir()] == [".lock"]
+
+
+def test_an_unknown_mpi_is_refused(machine: FakeMachine, host: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="known: openmpi, mpich"):
+        ensure_kernels("lam", tmp_path / "cache")
+    assert ensure_kernels("lam", tmp_path / "cache", compiler=host).program.is_file()
+
+
+def test_a_package_without_its_clone_says_where_the_sources_should_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = tmp_path / "site" / "tare" / "images" / "recipe.py"
+    monkeypatch.setattr("tare.images.recipe.__file__", str(installed))
+    with pytest.raises(InfrastructureError, match="make setup"):
+        ensure_kernels("openmpi", tmp_path / "cache", compiler=tmp_path)

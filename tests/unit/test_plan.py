@@ -1,0 +1,181 @@
+"""A study expands to every cell; blocks are in seeded random order; what cannot run says why."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tare.model import (
+    Binding,
+    Environment,
+    KernelSpec,
+    LabSpec,
+    Placement,
+    Repetition,
+    Role,
+    Share,
+    Sides,
+    Study,
+    Workload,
+)
+from tare.plan import block_order, digest, estimate_s, expand, placement_name
+
+BARE = Environment(name="bare", runtime="bare", network="host")
+OVERLAY = Environment(name="docker+overlay", runtime="docker", network="overlay", image="default")
+STUDY = Study(
+    name="s",
+    cluster="lab",
+    lab=LabSpec(),
+    baseline="bare",
+    environments=(OVERLAY, BARE),
+    placements=(Placement(), Placement(ranks_per_node=2)),
+    workloads=(
+        Workload(name="p2p", kernels=(KernelSpec(kernel="latency", message_bytes=8),)),
+        Workload(name="app", command=("./app",)),
+    ),
+    repetition=Repetition(rounds=3, blocks_per_round=2, max_rounds=5),
+)
+
+
+def everywhere(_environment: Environment, _placement: Placement) -> str | None:
+    return None
+
+
+def test_every_combination_is_a_cell_with_the_baseline_first_and_its_copy_second() -> None:
+    plan = expand(STUDY, everywhere)
+    assert len(plan.cells) == 2 * 2 * 3
+    assert [cell.role for cell in plan.cells[:3]] == [Role.BASELINE, Role.SELF, Role.ENVIRONMENT]
+    assert plan.cells[1].environment == replace(BARE, name="bare (A/A)")
+    assert plan.cells[0].key == "p2p / 2n x 1r / bare"
+    assert plan.cells[0].group == "p2p / 2n x 1r"
+    assert len({cell.key for cell in plan.cells}) == len(plan.cells)
+    assert not plan.unavailable
+    assert plan.estimated_s > 0
+
+
+def test_without_self_comparison_there_is_no_copy_of_the_baseline() -> None:
+    plan = expand(replace(STUDY, self_comparison=False), everywhere)
+    assert Role.SELF not in {cell.role for cell in plan.cells}
+
+
+def test_a_cell_that_cannot_run_stays_with_its_reason_and_is_in_no_block() -> None:
+    plan = expand(STUDY, lambda e, _p: "there is no Docker" if e.runtime == "docker" else None)
+    assert len(plan.cells) == 12
+    assert set(plan.unavailable.values()) == {"there is no Docker"}
+    assert all("docker" not in key for key in block_order(plan, 0, 0))
+
+
+def test_the_copy_of_the_baseline_is_unavailable_for_the_baselines_reason() -> None:
+    plan = expand(STUDY, lambda e, _p: "no root" if e.name == "bare" else None)
+    assert plan.unavailable["p2p / 2n x 1r / bare (A/A)"] == "no root"
+
+
+def test_kernels_are_unavailable_on_one_rank() -> None:
+    barrier = Workload(name="sync", kernels=(KernelSpec(kernel="barrier"),))
+    study = replace(STUDY, placements=(Placement(nodes=1),), workloads=(*STUDY.workloads, barrier))
+    plan = expand(study, everywhere)
+    assert plan.unavailable["p2p / 1n x 1r / bare"] == "latency needs at least 2 ranks, and this placement has 1"
+    assert plan.unavailable["sync / 1n x 1r / bare"].startswith("barrier needs at least 2 ranks")
+    assert "app / 1n x 1r / bare" not in plan.unavailable
+
+
+@pytest.mark.parametrize(
+    ("environment", "placement", "part"),
+    [
+        (replace(OVERLAY, sides=Sides.SENDER), Placement(), "overlay cannot reach outside itself"),
+        (replace(BARE, network="bridge", sides=Sides.RECEIVER), Placement(nodes=3), "needs exactly 2 nodes"),
+    ],
+)
+def test_one_side_only_is_refused_where_it_makes_no_sense(
+    environment: Environment, placement: Placement, part: str
+) -> None:
+    named = replace(environment, name="one side")
+    plan = expand(replace(STUDY, environments=(BARE, named), placements=(placement,)), everywhere)
+    reasons = [reason for key, reason in plan.unavailable.items() if key.endswith("one side")]
+    assert len(reasons) == 2
+    assert part in reasons[0]
+
+
+def test_placements_that_differ_in_anything_have_different_names() -> None:
+    base = Placement(ranks_per_node=2)
+    variants = [
+        base,
+        replace(base, containers_per_node=2),
+        replace(base, share=Share.NONE),
+        replace(base, binding=Binding.MPI_DEFAULT),
+        replace(base, threads_per_rank=2),
+        replace(base, oversubscribe=True),
+    ]
+    assert len({placement_name(p) for p in variants}) == len(variants)
+
+
+@given(st.integers(0, 2**62), st.integers(0, 99), st.integers(0, 3), st.integers(0, 3))
+def test_a_block_runs_each_cell_once_and_groups_stay_together(seed: int, round_: int, block: int, attempt: int) -> None:
+    plan = expand(replace(STUDY, seed=seed), everywhere)
+    order = block_order(plan, round_, block, attempt)
+    assert sorted(order) == sorted(cell.key for cell in plan.cells)
+    assert order == block_order(plan, round_, block, attempt)
+    groups = [key.rsplit(" / ", 1)[0] for key in order]
+    assert sum(a != b for a, b in itertools.pairwise(groups)) == len(set(groups)) - 1
+
+
+def test_every_cell_comes_at_every_place_of_its_group_about_equally_often() -> None:
+    study = replace(STUDY, placements=(Placement(),), workloads=STUDY.workloads[:1])
+    plan = expand(study, everywhere)
+    counts = Counter((place, key) for r in range(900) for place, key in enumerate(block_order(plan, r, 0)))
+    assert len(counts) == 9
+    assert all(abs(count - 300) < 5 * math.sqrt(200) for count in counts.values())
+
+
+def test_the_order_depends_on_seed_round_block_and_attempt() -> None:
+    plan = expand(STUDY, everywhere)
+    other = expand(replace(STUDY, seed=2), everywhere)
+    orders = {block_order(plan, *key) for key in [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]}
+    assert len(orders | {block_order(other, 0, 0, 0)}) == 5
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(STUDY, name="t"),
+        replace(STUDY, margin=0.05, limit=0.1),
+        replace(STUDY, repetition=replace(STUDY.repetition, rounds=9, max_rounds=9, budget_s=1.0, confidence=0.9)),
+    ],
+)
+def test_what_only_stops_or_judges_leaves_the_digest(other: Study) -> None:
+    assert digest(other) == digest(STUDY)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(STUDY, seed=2),
+        replace(STUDY, baseline="docker+overlay"),
+        replace(STUDY, environments=(BARE,)),
+        replace(STUDY, lab=LabSpec(segmented=True)),
+        replace(STUDY, self_comparison=False),
+        replace(STUDY, placements=(Placement(),)),
+        replace(STUDY, repetition=replace(STUDY.repetition, blocks_per_round=1)),
+    ],
+)
+def test_what_changes_a_trial_or_its_block_changes_the_digest(other: Study) -> None:
+    assert digest(other) != digest(STUDY)
+
+
+def test_where_nothing_can_run_the_blocks_are_empty_and_take_no_time() -> None:
+    plan = expand(STUDY, lambda _e, _p: "nothing works")
+    assert block_order(plan, 0, 0) == ()
+    assert plan.estimated_s == 0
+
+
+def test_a_budget_bounds_the_estimate() -> None:
+    plan = expand(STUDY, everywhere)
+    short = expand(replace(STUDY, repetition=replace(STUDY.repetition, budget_s=1.0)), everywhere)
+    assert short.estimated_s < plan.estimated_s
+    assert estimate_s(plan, rounds=6) == pytest.approx(2 * plan.estimated_s)

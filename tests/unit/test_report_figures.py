@@ -1,0 +1,129 @@
+"""Figures say what they show and how many stand behind it, and never draw a line across environments."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+import samples_factory as factory
+from tare.model import Estimate
+from tare.report import bars, figures, plots_launches, plots_overhead, view
+from tare.report.runs import launches
+
+
+@pytest.fixture(scope="module")
+def result() -> factory.Result:
+    return factory.make(factory.Options(samples=50))
+
+
+def _drawn(result: factory.Result) -> list[figures.Figure]:
+    group = view.groups(result.summary)[0]
+    runs = launches(result.summary, result.trials)
+    style = figures.styles(group.rows, result.summary)
+    drawn = []
+    for column in group.columns:
+        drawn.append(plots_overhead.forest(column, group.rows, result.summary))
+        drawn.append(plots_launches.launches(column, group.rows, runs, style))
+        drawn.append(plots_launches.order(column, group.rows, runs, style))
+    return drawn
+
+
+def test_every_figure_says_n_and_has_a_sentence_as_its_title(result: factory.Result) -> None:
+    for figure in _drawn(result):
+        assert "n = " in figure.caption
+        assert figure.title.endswith(".")
+
+
+def test_no_line_joins_environments(result: factory.Result) -> None:
+    modes = {trace.get("mode", trace["type"]) for figure in _drawn(result) for trace in figure.spec["data"]}
+    assert modes == {"markers", "box"}
+
+
+def test_figures_are_valid_json_without_infinities(result: factory.Result) -> None:
+    for figure in _drawn(result):
+        json.dumps(figure.spec, allow_nan=False)
+
+
+def test_the_forest_draws_zero_margin_limit_and_noise_floor(result: factory.Result) -> None:
+    forest = _drawn(result)[0]
+    shapes = forest.spec["layout"]["shapes"]
+    assert [shape["type"] for shape in shapes] == ["rect", "line", "line", "line", "line"]
+    assert sorted(shape["x0"] for shape in shapes[1:]) == [-2.0, 0.0, 2.0, 5.0]
+
+
+def test_the_forest_lists_also_what_has_no_figure(result: factory.Result) -> None:
+    texts = {note["y"]: note["text"] for note in _drawn(result)[0].spec["layout"]["annotations"]}
+    assert texts["bare+bridge"] == "✗ invalid"
+    assert texts["docker+macvlan"] == "– unavailable"
+    assert "bare" not in texts
+
+
+def test_every_counting_launch_is_a_point_and_no_other_is(result: factory.Result) -> None:
+    runs = launches(result.summary, result.trials)
+    order = _drawn(result)[2]
+    assert sum(len(trace["x"]) for trace in order.spec["data"]) == sum(run.completed for run in runs)
+    broken = [run for run in runs if run.trial.key.round == 4 and run.trial.key.attempt == 0]
+    assert broken
+    assert not any(run.counts for run in broken)
+
+
+def test_the_baseline_and_its_repetition_are_grey_and_colours_stay_with_their_environment() -> None:
+    summary = factory.make(factory.Options(rounds=3)).summary
+    names = view.groups(summary)[0].rows
+    style = figures.styles(names, summary)
+    assert style["bare"].colour == figures.BASE_COLOUR
+    others = [style[name] for name in names if name not in {summary.baseline, summary.self_name}]
+    assert len({look.colour for look in others}) == len(others)
+    assert len({look.symbol for look in others}) == len(others)
+
+
+def _sizes() -> Mapping[str, list[figures.Figure]]:
+    summary = factory.make(factory.Options(shapes=factory.SWEEP, trouble=False, samples=10)).summary
+    group = view.groups(summary)[0]
+    style = figures.styles(group.rows, summary)
+    columns = [column for column in group.columns if column.info.key.startswith("latency")]
+    return {
+        "absolute": [plots_overhead.by_size(columns, group.rows, style)],
+        "overhead": [plots_overhead.overhead_by_size(columns, group.rows, summary, style)],
+    }
+
+
+def test_lines_run_along_the_message_size_one_per_environment() -> None:
+    figure = _sizes()["absolute"][0]
+    traces: list[dict[str, Any]] = figure.spec["data"]
+    assert all(trace["mode"] == "lines+markers" for trace in traces)
+    assert all(trace["x"] == sorted(trace["x"]) and len(set(trace["x"])) == 11 for trace in traces)
+    assert figure.spec["layout"]["xaxis"]["type"] == "log"
+    assert len(traces) == len(factory.ENVIRONMENTS) + 1
+
+
+def test_overhead_against_size_shows_the_noise_floor_and_leaves_the_baseline_out() -> None:
+    names = [trace.get("name") for trace in _sizes()["overhead"][0].spec["data"]]
+    assert factory.SELF in names
+    assert "bare" not in names
+
+
+def test_two_metrics_of_one_size_are_not_a_sweep() -> None:
+    summary = factory.make(factory.Options(rounds=3)).summary
+    sweeps = {view.sweep(info) for info in summary.metrics if info.key.startswith("spacing")}
+    assert len(sweeps) == 2
+
+
+@pytest.mark.parametrize("overhead", [-0.5, -0.02, 0.0, 0.02, 0.6, 26.0])
+def test_a_bar_keeps_every_overhead_inside_and_in_order(overhead: float) -> None:
+    estimate = Estimate(value=overhead, low=overhead - 0.01, high=overhead + 0.01, n=10)
+    scale = bars.Scale.of([estimate], 0.02)
+    assert 0 < scale.x(estimate.low) <= scale.x(overhead) <= scale.x(estimate.high) < bars.WIDTH
+    assert 0.0 in scale.ticks()
+    assert len(scale.ticks()) >= 2 or overhead <= 0.02
+
+
+def test_many_fold_costs_are_drawn_on_a_logarithmic_axis() -> None:
+    result = factory.make(factory.Options(rounds=4, trouble=False, collapse=26.0))
+    group = view.groups(result.summary)[0]
+    forest = plots_overhead.forest(group.columns[0], group.rows, result.summary)
+    assert forest.spec["layout"]["xaxis"]["type"] == "log"
+    assert "×" in forest.title

@@ -1,0 +1,500 @@
+"""Nothing is lost or doubled, whenever the tool is killed; what is not ours is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tare import model
+from tare.errors import InfrastructureError, ResultsError
+from tare.model import Completed, Environment, Failed, Interrupted, Invalid, Plan, Repetition, Trial, TrialKey
+from tare.plan import block_order, expand
+from tare.store import Results, Store, counted, decode, encode, read_only, remaining_blocks
+
+STUDY = model.Study(
+    name="s",
+    cluster="lab",
+    lab=model.LabSpec(),
+    baseline="bare",
+    environments=(
+        Environment(name="bare", runtime="bare", network="host"),
+        Environment(name="docker", runtime="docker", network="host", image="default"),
+    ),
+    placements=(model.Placement(),),
+    workloads=(model.Workload(name="w", kernels=(model.KernelSpec(kernel="barrier"),)),),
+    repetition=Repetition(rounds=3, max_rounds=3, blocks_per_round=2),
+)
+PLAN = expand(STUDY, lambda _e, _p: None)
+SAMPLES = {"barrier": np.linspace(0, 1, 50), "file": np.arange(3)}
+
+
+def trial(key: TrialKey, outcome: model.Outcome | None = None) -> Trial:
+    return Trial(key=key, position=0, started_unix_s=1.5, elapsed_s=0.1, outcome=outcome or Completed(metrics=()))
+
+
+def run_block(store: Store, round_: int, block: int, attempt: int, *, cells: int | None = None) -> None:
+    for cell in block_order(store.plan, round_, block, attempt)[:cells]:
+        store.append(trial(TrialKey(cell=cell, round=round_, block=block, attempt=attempt)), SAMPLES)
+
+
+def finish(store: Store) -> None:
+    for key in list(remaining_blocks(store.plan, store.trials)):
+        run_block(store, *key)
+
+
+def assert_whole(results: Results, plan: Plan = PLAN) -> None:
+    """Check that every block has each cell once in what counts, that no key is doubled, that samples are there."""
+    assert list(remaining_blocks(plan, results.trials)) == []
+    keys = Counter(t.key for t in results.trials)
+    assert set(keys.values()) == {1}
+    blocks = Counter((t.key.round, t.key.block, t.key.cell) for t in counted(plan, results.trials))
+    repeat = plan.study.repetition
+    assert len(blocks) == repeat.rounds * repeat.blocks_per_round * len(plan.cells)
+    assert set(blocks.values()) == {1}
+    per_block = Counter((t.key.round, t.key.block, t.key.attempt) for t in counted(plan, results.trials))
+    assert len(per_block) == repeat.rounds * repeat.blocks_per_round
+    assert all(np.array_equal(results.columns(t)["barrier"], SAMPLES["barrier"]) for t in counted(plan, results.trials))
+
+
+# --- the codec --------------------------------------------------------------------------------------------------
+
+floats = st.floats(allow_nan=False)
+texts = st.text(max_size=12)
+outcomes = st.one_of(
+    st.builds(
+        Completed,
+        metrics=st.lists(st.builds(model.Metric, value=floats, median_s=floats), max_size=3).map(tuple),
+    ),
+    st.builds(Failed, reason=texts, status=st.none() | st.integers(), stderr_tail=texts),
+    st.builds(Invalid, reason=texts),
+    st.builds(model.Unavailable, reason=texts),
+    st.builds(Interrupted),
+)
+trials = st.builds(
+    Trial,
+    key=st.builds(TrialKey),
+    started_unix_s=floats,
+    elapsed_s=floats,
+    outcome=outcomes,
+    argv=st.lists(texts, max_size=4).map(tuple),
+    startup_s=st.dictionaries(texts, floats, max_size=3),
+    ranks=st.lists(
+        st.builds(
+            model.RankPlace,
+            cpus=st.lists(st.integers(0, 99), max_size=3).map(tuple),
+            namespaces=st.dictionaries(texts, st.integers(), max_size=2),
+        ),
+        max_size=2,
+    ).map(tuple),
+    traffic=st.lists(st.builds(model.InterfaceTraffic), max_size=2).map(tuple),
+    counters=st.dictionaries(texts, floats, max_size=3),
+    noise=st.dictionaries(texts, floats, max_size=3),
+)
+
+
+@given(trials)
+def test_a_trial_survives_json_exactly(stored: Trial) -> None:
+    line = json.dumps(encode(stored), allow_nan=False)
+    assert "\n" not in line
+    assert decode(Trial, json.loads(line)) == stored
+
+
+def test_a_plan_survives_json_exactly() -> None:
+    assert decode(Plan, json.loads(json.dumps(encode(PLAN)))) == PLAN
+
+
+def test_floats_that_json_has_no_word_for_survive() -> None:
+    stored = trial(TrialKey(cell="c", round=0, block=0, attempt=0))
+    stored = replace(stored, counters={"a": float("inf"), "b": float("-inf"), "c": float("nan")})
+    text = json.dumps(encode(stored), allow_nan=False)
+    back = decode(Trial, json.loads(text)).counters
+    assert back["a"] == float("inf")
+    assert back["b"] == float("-inf")
+    assert np.isnan(back["c"])
+
+
+def test_numpy_numbers_are_stored_as_numbers() -> None:
+    assert encode({"a": np.int64(3), "b": np.float32(0.5), "c": np.float64(0.1)}) == {"a": 3, "b": 0.5, "c": 0.1}
+
+
+def test_unknown_keys_are_ignored_and_missing_ones_take_their_default() -> None:
+    data = encode(trial(TrialKey(cell="c", round=0, block=0, attempt=0)))
+    del data["noise"]
+    assert decode(Trial, data | {"new": 1}).noise == {}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"key": 3},
+        {"outcome": {"type": "Odd"}},
+        {"elapsed_s": "soon"},
+        {"position": True},
+        {"type": "Plan"},
+        {"argv": "a"},
+    ],
+)
+def test_data_of_another_form_is_refused(change: dict[str, object]) -> None:
+    data = encode(trial(TrialKey(cell="c", round=0, block=0, attempt=0)))
+    with pytest.raises(ValueError, match=r"stands where|is none of|is not a number"):
+        decode(Trial, data | change)
+
+
+# --- what is still to run, and what counts ---------------------------------------------------------------------
+
+
+def trial_of(cell: str, round_: int, block: int, attempt: int, outcome: model.Outcome | None = None) -> Trial:
+    return trial(TrialKey(cell=cell, round=round_, block=block, attempt=attempt), outcome)
+
+
+def test_blocks_without_a_complete_attempt_remain_and_broken_ones_come_as_the_next_attempt() -> None:
+    done = [trial_of(c, 0, 0, 0) for c in block_order(PLAN, 0, 0)]
+    broken = [trial_of(c, 0, 1, 0) for c in block_order(PLAN, 0, 1)[:2]]
+    assert list(remaining_blocks(PLAN, [])) == [(r, b, 0) for r in range(3) for b in range(2)]
+    assert list(remaining_blocks(PLAN, done + broken)) == [(0, 1, 1), (1, 0, 0), (1, 1, 0), (2, 0, 0), (2, 1, 0)]
+    assert list(remaining_blocks(PLAN, done, rounds=1)) == [(0, 1, 0)]
+
+
+def test_a_failed_trial_completes_a_block_and_an_interrupted_one_does_not() -> None:
+    plan = expand(replace(STUDY, repetition=Repetition(rounds=1, max_rounds=1)), lambda _e, _p: None)
+    first, *rest = block_order(plan, 0, 0)
+    others = [trial_of(cell, 0, 0, 0) for cell in rest]
+    assert list(remaining_blocks(plan, [trial_of(first, 0, 0, 0, Failed(reason="crashed")), *others])) == []
+    assert list(remaining_blocks(plan, [trial_of(first, 0, 0, 0, Interrupted()), *others])) == [(0, 0, 1)]
+
+
+def test_the_last_complete_attempt_counts() -> None:
+    first = [trial_of(c, 0, 0, 0) for c in block_order(PLAN, 0, 0, 0)]
+    again = [trial_of(c, 0, 0, 1) for c in block_order(PLAN, 0, 0, 1)]
+    broken = [trial_of(c, 0, 0, 2) for c in block_order(PLAN, 0, 0, 2)[:2]]
+    assert {t.key.attempt for t in counted(PLAN, first + again + broken)} == {1}
+    assert len(counted(PLAN, first + again + broken)) == len(PLAN.cells)
+
+
+def test_a_plan_without_any_cell_that_can_run_has_no_blocks() -> None:
+    nothing = expand(STUDY, lambda _e, _p: "nothing works")
+    assert list(remaining_blocks(nothing, [])) == []
+
+
+# --- killed at any instant --------------------------------------------------------------------------------------
+
+
+def test_a_study_that_ran_through_is_whole(tmp_path: Path) -> None:
+    with Store.create_or_open(tmp_path / "r", PLAN, {"host": {"kernel": "6.1"}}) as store:
+        finish(store)
+    results = read_only(tmp_path / "r")
+    assert_whole(results)
+    assert results.plan == PLAN
+    assert results.facts == {"host": {"kernel": "6.1"}}
+    assert not [t for t in results.trials if isinstance(t.outcome, Interrupted)]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 10**6)), min_size=1, max_size=3))
+def test_killed_at_any_byte_it_finishes_with_each_block_complete_once(kills: list[tuple[bool, int]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "r"
+        with Store.create_or_open(path, PLAN) as store:
+            finish(store)
+        for near_end, where in kills:
+            size = (path / "trials.jsonl").stat().st_size
+            os.truncate(path / "trials.jsonl", size - where % 900 if near_end else size * where // 10**6)
+            with Store.create_or_open(path, PLAN) as store:
+                finish(store)
+                assert_whole(store)
+        results = read_only(path)
+        assert_whole(results)
+        used = {Path(t.samples_file).name for t in results.trials if t.samples_file}
+        assert {p.name for p in (path / "samples").iterdir()} == used
+
+
+def test_a_broken_block_is_marked_and_run_again_whole(tmp_path: Path) -> None:
+    with Store.create_or_open(tmp_path, PLAN) as store:
+        run_block(store, 0, 0, 0)
+        run_block(store, 0, 1, 0, cells=1)
+    with Store.create_or_open(tmp_path, PLAN) as store:
+        assert store.interrupted == 1
+        marked = [t for t in store.trials if isinstance(t.outcome, Interrupted)]
+        assert {(t.key.round, t.key.block, t.key.attempt) for t in marked} == {(0, 1, 0)}
+        assert len(marked) == len(PLAN.cells) - 1
+        assert next(remaining_blocks(PLAN, store.trials)) == (0, 1, 1)
+    with Store.create_or_open(tmp_path, PLAN) as store:
+        assert store.interrupted == 0
+        assert len(store.trials) == 2 * len(PLAN.cells)
+        finish(store)
+        assert_whole(store)
+
+
+def test_a_truncated_last_line_is_kept_aside_and_counted(tmp_path: Path) -> None:
+    with Store.create_or_open(tmp_path, PLAN) as store:
+        run_block(store, 0, 0, 0)
+    file = tmp_path / "trials.jsonl"
+    whole = file.read_bytes()
+    for tail in (b'{"type":"Tri', b'{"type":"Tri\n', b"\0\0\0"):
+        file.write_bytes(whole + tail)
+        assert len(read_only(tmp_path).trials) == len(PLAN.cells)
+        assert file.read_bytes() == whole + tail
+        Store.create_or_open(tmp_path, PLAN).close()
+        assert file.read_bytes() == whole
+    assert read_only(tmp_path).truncated == 3
+    notes = [json.loads(line) for line in (tmp_path / "trials.jsonl.truncated").read_text().splitlines()]
+    assert notes[0]["text"] == '{"type":"Tri'
+
+
+@pytest.mark.parametrize("bad", [b"nonsense\n", b'{"type":"Trial"}\n', b"[]\n"])
+def test_a_bad_line_in_the_middle_is_named(tmp_path: Path, bad: bytes) -> None:
+    with Store.create_or_open(tmp_path, PLAN) as store:
+        run_block(store, 0, 0, 0)
+    file = tmp_path / "trials.jsonl"
+    first, rest = file.read_bytes().split(b"\n", 1)
+    file.write_bytes(first + b"\n" + bad + rest)
+    openers: list[Callable[[], object]] = [lambda: Store.create_or_open(tmp_path, PLAN), lambda: read_only(tmp_path)]
+    for opened in openers:
+        with pytest.raises(ResultsError, match=r"trials\.jsonl:2: this line is no trial"):
+            opened()
+
+
+def test_a_doubled_line_and_a_foreign_cell_are_named(tmp_path: Path) -> None:
+    with Store.create_or_open(tmp_path, PLAN) as store:
+        run_block(store, 0, 0, 0, cells=1)
+    file = tmp_path / "trials.jsonl"
+    line = file.read_text()
+    file.write_text(line + line)
+    with pytest.raises(ResultsError, match=r":2: this trial is there twice"):
+        read_only(tmp_path)
+    file.write_text(line.replace("w / 2n x 1r / ", "x / 2n x 1r / "))
+    with pytest.raises(ResultsError, match=r":1: the plan has no cell"):
+        read_only(tmp_path)
+
+
+def test_orphan_samples_are_removed_on_opening_and_other_files_are_left(tmp_path: Path) -> None:
+    Store.create_or_open(tmp_path, PLAN).close()
+    for name in ("r0000-b00-a00-c0000.npz", "r0000-b00-a00-c0001.npz.partial", "mine.txt"):
+        (tmp_path / "samples" / name).write_text("x")
+    Store.create_or_open(tmp_path, PLAN).close()
+    assert [p.name for p in (tmp_path / "samples").iterdir()] == ["mine.txt"]
+
+
+def test_a_folder_whose_making_was_broken_off_is_begun_again(tmp_path: Path) -> None:
+    (tmp_path / "samples").mkdir()
+    (tmp_path / "lock").touch()
+    (tmp_path / "trials.jsonl").touch()
+    (tmp_path / "plan.json.partial").write_text("{")
+    with Store.create_or_open(tmp_path, PLAN) as store:
+        finish(store)
+        assert_whole(store)
+
+
+def test_a_write_that_fails_leaves_the_folder_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Store.create_or_open(tmp_path, PLAN) as store:
+        run_block(store, 0, 0, 0)
+        before = (tmp_path / "trials.jsonl").read_bytes()
+
+        def full(number: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "fdatasync", full)
+        key = TrialKey(cell=PLAN.cells[0].key, round=0, block=1, attempt=0)
+        with pytest.raises(InfrastructureError, match="No space left on device"):
+            store.append(trial(key))
+        monkeypatch.undo()
+        assert (tmp_path / "trials.jsonl").read_bytes() == before
+        finish(store)
+        assert_whole(store)
+
+
+# --- whose folder it is -----------------------------------------------------------------------------------------
+
+
+def test_results_of_another_study_are_refused_and_say_in_what_they_differ(tmp_path: Path) -> None:
+    Store.create_or_open(tmp_path, PLAN).close()
+    other = expand(replace(STUDY, seed=9), lambda _e, _p: None)
+    with pytest.raises(ResultsError, match=r"they differ in seed\n.*--fresh"):
+        Store.create_or_open(tmp_path, other)
+
+
+def test_fresh_moves_earlier_results_aside(tmp_path: Path) -> None:
+    path = tmp_path / "r"
+    for _ in range(3):
+        with Store.create_or_open(path, PLAN, fresh=True) as store:
+            assert store.trials == []
+            run_block(store, 0, 0, 0)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["r", "r.previous-1", "r.previous-2"]
+    assert len(read_only(tmp_path / "r.previous-1").trials) == len(PLAN.cells)
+
+
+def test_more_rounds_go_on_with_the_same_results_and_the_earlier_statement_is_kept(tmp_path: Path) -> None:
+    with Store.create_or_open(tmp_path, PLAN) as store:
+        finish(store)
+    longer = expand(replace(STUDY, repetition=Repetition(rounds=4, blocks_per_round=2)), lambda _e, _p: None)
+    with Store.create_or_open(tmp_path, longer) as store:
+        assert list(remaining_blocks(longer, store.trials)) == [(3, 0, 0), (3, 1, 0)]
+        finish(store)
+    results = read_only(tmp_path)
+    assert_whole(results, longer)
+    assert results.plan == longer
+    assert results.revisions[0]["study"]["repetition"]["rounds"] == 3
+
+
+def test_a_cell_that_has_trials_and_cannot_run_any_more_stops_the_run(tmp_path: Path) -> None:
+    with Store.create_or_open(tmp_path, PLAN) as store:
+        run_block(store, 0, 0, 0)
+    lost = expand(STUDY, lambda e, _p: "dockerd is gone" if e.runtime == "docker" else None)
+    with pytest.raises(ResultsError, match="dockerd is gone"):
+        Store.create_or_open(tmp_path, lost)
+
+
+def test_a_cell_that_can_run_only_now_makes_the_earlier_blocks_run_again(tmp_path: Path) -> None:
+    without = expand(STUDY, lambda e, _p: "no Docker yet" if e.runtime == "docker" else None)
+    with Store.create_or_open(tmp_path, without) as store:
+        run_block(store, 0, 0, 0)
+    with Store.create_or_open(tmp_path, PLAN) as store:
+        assert store.interrupted == 0
+        assert next(remaining_blocks(PLAN, store.trials)) == (0, 0, 1)
+        finish(store)
+        assert_whole(store)
+
+
+def test_runs_from_unlike_hosts_are_not_merged(tmp_path: Path) -> None:
+    Store.create_or_open(tmp_path, PLAN, {"identity": {"kernel": "6.1"}}).close()
+    Store.create_or_open(tmp_path, PLAN, {"identity": {"kernel": "6.1", "new": 1}}).close()
+    with pytest.raises(ResultsError, match=r"kernel was '6\.1' and is '6\.9'"):
+        Store.create_or_open(tmp_path, PLAN, {"identity": {"kernel": "6.9"}})
+
+
+def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(ResultsError, match=r"not a results folder and not empty \(it has thesis\.tex\)"):
+        Store.create_or_open(tmp_path, PLAN)
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+    with pytest.raises(ResultsError, match="is a file"):
+        Store.create_or_open(tmp_path / "thesis.tex", PLAN)
+    with pytest.raises(ResultsError, match="not a results folder"):
+        read_only(tmp_path)
+    with pytest.raises(ResultsError, match="no such results folder"):
+        read_only(tmp_path / "none")
+
+
+def test_trials_without_a_plan_are_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "trials.jsonl").write_text("{}\n")
+    with pytest.raises(ResultsError, match=r"trials but no plan\.json"):
+        Store.create_or_open(tmp_path, PLAN)
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        ('{"format": 2}', "was written in format 2, and this tare reads formats up to 1"),
+        ("{", "is damaged"),
+        ("[]", "is damaged"),
+        ('{"format": 1}', "is damaged"),
+        ('{"format": 1, "plan": {"type": "Plan"}}', "Plan lacks study"),
+    ],
+)
+def test_a_plan_of_a_newer_format_or_damaged_is_told(tmp_path: Path, content: str, part: str) -> None:
+    (tmp_path / "plan.json").write_text(content)
+    openers: list[Callable[[], object]] = [lambda: Store.create_or_open(tmp_path, PLAN), lambda: read_only(tmp_path)]
+    for opened in openers:
+        with pytest.raises(ResultsError, match=r"\w") as caught:
+            opened()
+        assert part in str(caught.value)
+
+
+def test_a_second_run_on_the_same_folder_is_refused_while_the_first_is_open(tmp_path: Path) -> None:
+    with Store.create_or_open(tmp_path, PLAN):
+        assert _opens_in_a_child(tmp_path) == f"another tare writes to {tmp_path} now (process {os.getpid()})"
+        assert read_only(tmp_path).trials == []
+    assert _opens_in_a_child(tmp_path) == ""
+
+
+def test_a_forked_child_does_not_keep_the_folder_shut(tmp_path: Path) -> None:
+    store = Store.create_or_open(tmp_path, PLAN)
+    child = os.fork()
+    if child == 0:
+        time.sleep(30)
+        os._exit(0)
+    try:
+        store.close()
+        assert _opens_in_a_child(tmp_path) == ""
+    finally:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+
+
+def _opens_in_a_child(path: Path) -> str:
+    """Return the message with which another process is refused, or nothing."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            Store.create_or_open(path, PLAN).close()
+        except ResultsError as error:
+            os.write(writer, error.message.encode())
+        os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    with os.fdopen(reader) as said:
+        return said.read()
+
+
+# --- samples and speed ------------------------------------------------------------------------------------------
+
+
+def test_samples_come_back_as_they_were(tmp_path: Path) -> None:
+    with Store.create_or_open(tmp_path, PLAN) as store:
+        stored = store.append(trial(TrialKey(cell=PLAN.cells[1].key, round=2, block=1, attempt=0)), SAMPLES)
+        bare = store.append(trial(TrialKey(cell=PLAN.cells[0].key, round=2, block=1, attempt=0)))
+        assert stored.samples_file == "samples/r0002-b01-a00-c0001.npz"
+        assert store.columns(bare) == {}
+        back = store.columns(stored)
+    assert list(back) == ["barrier", "file"]
+    assert all(np.array_equal(back[name], SAMPLES[name]) for name in SAMPLES)
+    assert back["file"].dtype == SAMPLES["file"].dtype
+
+
+def test_missing_and_damaged_samples_are_named(tmp_path: Path) -> None:
+    with Store.create_or_open(tmp_path, PLAN) as store:
+        stored = store.append(trial(TrialKey(cell=PLAN.cells[0].key, round=0, block=0, attempt=0)), SAMPLES)
+        file = tmp_path / stored.samples_file
+        file.write_bytes(file.read_bytes()[:100])
+        with pytest.raises(ResultsError, match="is damaged"):
+            store.columns(stored)
+        file.unlink()
+        with pytest.raises(ResultsError, match="is missing"):
+            store.columns(stored)
+
+
+def test_a_closed_store_takes_no_trial(tmp_path: Path) -> None:
+    store = Store.create_or_open(tmp_path, PLAN)
+    store.close()
+    store.close()
+    with pytest.raises(ResultsError, match="is closed"):
+        store.append(trial(TrialKey(cell=PLAN.cells[0].key, round=0, block=0, attempt=0)))
+
+
+def test_storing_a_trial_takes_a_few_milliseconds(tmp_path: Path) -> None:
+    ranks = tuple(model.RankPlace(rank=r, host="h", hostname="h", pid=r, cpus=(r,)) for r in range(8))
+    metrics = tuple(model.Metric(key=f"m{i}", label="m", kind=model.MetricKind.COST, value=1e-5) for i in range(8))
+    samples = {f"kernel{i}": np.random.default_rng(i).random(10_000) for i in range(6)}
+    times = []
+    with Store.create_or_open(tmp_path, PLAN) as store:
+        for round_ in range(30):
+            key = TrialKey(cell=PLAN.cells[0].key, round=round_, block=0, attempt=0)
+            whole = replace(
+                trial(key, Completed(metrics=metrics)), ranks=ranks, counters={f"c{i}": 1.0 for i in range(60)}
+            )
+            begin = time.perf_counter()
+            store.append(whole, samples)
+            times.append(time.perf_counter() - begin)
+    assert sorted(times)[len(times) // 2] < 0.02
