@@ -370,6 +370,16 @@ def _comparison(cell: Cell, shape: Shape, plan: Plan, trials: Sequence[Trial], b
     )  # fmt: skip
 
 
+def _headline(comparisons: Sequence[Comparison]) -> str:
+    first = comparisons[0]
+    found = next(c for c in comparisons if c.metric == first.metric and c.environment == "docker+overlay")
+    if found.added_s is None or found.overhead is None or first.absolute_s is None:
+        return "nothing could be compared"
+    added = [f"{value * 1e6:.1f}" for value in (found.added_s.value, found.added_s.low, found.added_s.high)]
+    base, percent = f"{first.absolute_s.value * 1e6:.1f} µs", f"{found.overhead.value * 100:.0f} %"
+    return "docker+overlay adds {} µs [{}, {}] ".format(*added) + f"({percent}) to {base} of a small message on bare"
+
+
 def make_summary(plan: Plan, trials: Sequence[Trial], options: Options) -> Summary:
     """Return the summary with plain paired statistics."""
     kept = [trial for trial in trials if not (options.trouble and trial.key.round == 4 and trial.key.attempt == 0)]
@@ -396,10 +406,7 @@ def make_summary(plan: Plan, trials: Sequence[Trial], options: Options) -> Summa
         name="quickstart", cluster="lab" if options.emulated else "zeus", emulated=options.emulated, baseline="bare",
         self_name=SELF, margin=MARGIN, limit=LIMIT, confidence=0.95, rounds_done=options.rounds,
         metrics=tuple(metrics), environments=plan.study.environments, comparisons=tuple(comparisons),
-        headline=(
-            f"{where} docker+overlay adds 4.9 µs [4.8, 5.0] (59 %) to the 8-byte latency; docker+host adds nothing "
-            "measurable to any workload."
-        ),
+        headline=f"{where} {_headline(comparisons)}.",
         machine=(
             f"{'emulated lab: 2 nodes x 1 core in one machine' if options.emulated else '2 nodes x 10 cores'}, "
             "Intel Xeon E5-2680 v4, Linux 6.1.0-18-amd64, Open MPI 4.1.4, veth 1500 B MTU"

@@ -3,21 +3,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE = 4096 };
-
-static unsigned char *allocate_pages(size_t bytes)
+static unsigned char *allocate(size_t bytes, int skew)
 {
-    const size_t pages = bytes / PAGE + 1;
-    unsigned char *memory = aligned_alloc(PAGE, pages * PAGE);
-    if (memory != NULL)
-        memset(memory, 1, pages * PAGE); /* not zero: an untouched zero page is shared */
-    return memory;
+    const size_t pages = (bytes + (size_t)skew) / PAGE_BYTES + 1;
+    unsigned char *memory = aligned_alloc(PAGE_BYTES, pages * PAGE_BYTES);
+    if (memory == NULL)
+        return NULL;
+    memset(memory, 1, pages * PAGE_BYTES); /* not zero: an untouched zero page is shared */
+    return memory + skew;
 }
 
 bool buffers_allocate(struct job *job, size_t send_bytes, size_t recv_bytes)
 {
-    job->send = allocate_pages(send_bytes);
-    job->recv = allocate_pages(recv_bytes);
+    job->send = allocate(send_bytes, 0);
+    job->recv = allocate(recv_bytes, job->settings.buffer_skew);
     job->send_bytes = send_bytes;
     job->recv_bytes = recv_bytes;
     return job->send != NULL && job->recv != NULL;
@@ -26,7 +25,8 @@ bool buffers_allocate(struct job *job, size_t send_bytes, size_t recv_bytes)
 void buffers_free(struct job *job)
 {
     free(job->send);
-    free(job->recv);
+    if (job->recv != NULL)
+        free(job->recv - job->settings.buffer_skew);
     job->send = NULL;
     job->recv = NULL;
 }

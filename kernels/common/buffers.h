@@ -4,7 +4,9 @@
 
 #include "common/kernel.h"
 
-/* Allocate and touch both buffers, each from a page boundary of its own; false without memory. */
+/* Allocate and touch both buffers: the send buffer from a page boundary, the receive buffer from
+ * buffer_skew bytes after one. What counts for copying is how they lie to each other. False without
+ * memory. */
 bool buffers_allocate(struct job *job, size_t send_bytes, size_t recv_bytes);
 
 void buffers_free(struct job *job);

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { PAGE_BYTES = 4096 };
 enum { TAG_DATA = 1, TAG_REPLY = 2, TAG_CONTROL = 3 };
 
 enum sync_mode { SYNC_NONE, SYNC_BARRIER, SYNC_WINDOW };
@@ -30,11 +31,13 @@ enum key {
     KEY_WINDOW = 1 << 3,
     KEY_RATE = 1 << 4,
     KEY_SYNC = 1 << 5,
-    KEYS_COMMON = KEY_BYTES | KEY_ITERATIONS | KEY_WARMUP | KEY_SYNC
+    KEY_SKEW = 1 << 6,
+    KEYS_COMMON = KEY_BYTES | KEY_ITERATIONS | KEY_WARMUP | KEY_SYNC | KEY_SKEW
 };
 
 struct settings {
     int message_bytes; /* what one rank gives to one peer in one message */
+    int buffer_skew;   /* bytes from a page boundary to where a receive buffer begins */
     int iterations;
     int warmup;
     int window;     /* messages in flight; 0 where there is no window */
@@ -48,7 +51,7 @@ struct job {
     int rank;
     int ranks;
     struct settings settings;
-    unsigned char *send; /* page-aligned, or NULL */
+    unsigned char *send; /* NULL where there is none */
     unsigned char *recv;
     size_t send_bytes;
     size_t recv_bytes;

@@ -58,6 +58,7 @@ static const char help[] =
     "       window      messages in flight (bw, bibw)\n"
     "       rate        messages a second (spacing)\n"
     "       sync        none, barrier or window: how ranks begin an iteration\n"
+    "       skew        bytes from a page boundary to the receive buffer (default 0)\n"
     "\n"
     "kernels\n";
 

@@ -24,6 +24,7 @@ static const struct {
     {"bytes", KEY_BYTES},   {"iterations", KEY_ITERATIONS},
     {"warmup", KEY_WARMUP}, {"window", KEY_WINDOW},
     {"rate", KEY_RATE},     {"sync", KEY_SYNC},
+    {"skew", KEY_SKEW},
 };
 enum { KEY_COUNT = sizeof keys / sizeof keys[0] };
 
@@ -142,6 +143,8 @@ static bool parse_value(const struct kernel *kernel, enum key key, struct token 
         return parse_integer(name, value, 1, MAX_WINDOW, &settings->window, error);
     case KEY_RATE:
         return parse_rate(value, &settings->rate_hz, error);
+    case KEY_SKEW:
+        return parse_integer(name, value, 0, PAGE_BYTES - 1, &settings->buffer_skew, error);
     case KEY_SYNC:
         return parse_sync(value, &settings->sync, error);
     case KEYS_COMMON:

@@ -147,6 +147,7 @@ static void put_settings(struct json *line, const struct measurement *measuremen
     const struct kernel *kernel = measurement->request->kernel;
     const struct settings *settings = &measurement->request->settings;
     json_put_integer(line, "message_bytes", settings->message_bytes);
+    json_put_integer(line, "buffer_skew", settings->buffer_skew);
     json_put_integer(line, "iterations", settings->iterations);
     json_put_integer(line, "warmup", measurement->warmup);
     json_key(line, "window");

@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -60,11 +61,16 @@ class Group:
     def pids(self) -> set[int]:
         """Return the processes in this group and below it."""
         found: set[int] = set()
-        for folder in self.folders:
-            for procs in folder.rglob("cgroup.procs"):
-                found.update(_read_pids(procs))
-            found.update(_read_pids(folder / "cgroup.procs"))
+        for folder, _, _ in os.walk(self._counted):
+            found.update(_read_pids(Path(folder) / "cgroup.procs"))
         return found
+
+    @property
+    def _counted(self) -> Path:
+        """Return the folder of one hierarchy: every process of ours is in the same group of all of them."""
+        chosen = next((h for h in self.hierarchies if "pids" in h.controllers), None)
+        first = chosen or next(iter(self.hierarchies), None)
+        return first.mountpoint / MARK / self.path if first else Path("/nonexistent")
 
     def kill(self, *, spare: Iterable[int] = (), deadline_s: float = 3.0) -> None:
         """Kill every process in the group, but those to spare, and wait until they are gone."""
@@ -85,6 +91,9 @@ class Group:
             for inner in sorted((p for p in folder.rglob("*") if p.is_dir()), reverse=True):
                 _rmdir(inner)
             _rmdir(folder)
+            if "/" not in self.path:
+                with suppress(OSError):  # other labs are still below our mark
+                    folder.parent.rmdir()
 
     def usage_s(self) -> float:
         """Return the CPU time that the group has used, in seconds; 0 where no hierarchy counts it."""

@@ -46,17 +46,22 @@ def remove(*, dead_only: bool = False) -> tuple[Leftover, ...]:
     """Remove all that carries our mark and return what it was."""
     found = find(dead_only=dead_only)
     labs = {item.lab for item in found}
-    marked = processes()
     for lab in sorted(labs):
-        group = Group(path=lab, hierarchies=hierarchies())
-        group.kill()
-        for pid in marked.get(lab, set()):
-            _kill(pid)
-        group.remove()
-    for lab, folder in folders():
-        if lab in labs:
-            shutil.rmtree(folder, ignore_errors=True)
+        remove_lab(lab)
     return found
+
+
+def remove_lab(lab: str) -> None:
+    """Remove all of one lab: processes, cgroups, state folders."""
+    marked = processes().get(lab, set())
+    group = Group(path=lab, hierarchies=hierarchies())
+    group.kill()
+    for pid in marked:
+        _kill(pid)
+    group.remove()
+    for name, folder in folders():
+        if name == lab:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def leftovers_of_the_dead() -> tuple[Leftover, ...]:
@@ -72,8 +77,9 @@ def processes() -> dict[str, set[int]]:
         if pids:
             found.setdefault(lab, set()).update(pids)
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and (lab := _holder_of(entry)):
-            found.setdefault(lab, set()).add(int(entry.name))
+        holder = _holder_of(entry) if entry.name.isdigit() else None
+        if holder is not None:
+            found.setdefault(holder, set()).add(int(entry.name))
     return found
 
 
@@ -117,7 +123,7 @@ def _holder_of(entry: Path) -> str | None:
     except OSError:
         return None
     if len(argv) > 3 and argv[2].endswith(HOLDER_NAME.encode()) and argv[3].startswith(b"tare:"):
-        return argv[3].decode().split(":")[1].rsplit("-", 1)[0] if b"-" in argv[3] else argv[3].decode().split(":")[1]
+        return argv[3].decode().split(":")[1].split("-", 1)[0]
     return None
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tare import clean, session, study
 from tare.errors import RefusedError
+from tare.lab_commands import without_dashes
 from tare.model import Completed, Plan, Study, Trial
 from tare.plan import available, estimate_s
 from tare.report import render_html, render_text
@@ -53,6 +54,7 @@ def run_quick(
     command: Sequence[str], *, rounds: int, ranks: int, nodes: int, time_limit_s: float, results: Path | None
 ) -> int:
     """Compare a program of the user's in every environment that is available."""
+    command = without_dashes(command)
     program = _program(command[0])
     stated = quick_study((str(program), *command[1:]), rounds=rounds, ranks=ranks, nodes=nodes, limit_s=time_limit_s)
     shown = tuple(dict.fromkeys((str(program.parent), str(Path.cwd()))))

@@ -23,9 +23,10 @@ from tare.errors import InfrastructureError, MissingTool
 from tare.namespaces import plain_python
 from tare.node import Node
 from tare.paths import cache_folder
-from tare.process import Result, end, find, need, run, start
+from tare.process import Popen, Result, end, find, need, run, start
 
 START_LIMIT_S: Final = 30.0
+DOCKER_BRIDGE: Final = "10.216.0.1/24"
 TRANSIENT: Final = ("containers", "network", "swarm", "volumes", "plugins", "runtimes", "tmp", "trust")
 AGENT: Final = Path(__file__).parent / "agent.py"
 
@@ -67,6 +68,19 @@ def daemons(nodes: Sequence[Node], *, log_folder: Path, swarm: bool) -> Iterator
         if swarm:
             _join_swarm(ready)
         yield ready
+
+
+def start_staying(nodes: Sequence[Node], *, log_folder: Path) -> tuple[Node, ...]:
+    """Start daemons that outlive this command, joined in a Swarm; the end of their cgroup ends them."""
+    if reason := probe():
+        raise MissingTool(f"Docker cannot be used: {reason}")
+    for node in nodes:
+        root = Path(log_folder) / f"docker-{node.name}"
+        root.mkdir(exist_ok=True)
+        _start(node, root, log_folder)
+    ready = tuple(_wait_until_ready(node, log_folder) for node in nodes)
+    _join_swarm(ready)
+    return ready
 
 
 def image_present(node: Node, tag: str) -> bool:
@@ -145,6 +159,15 @@ def _forget(root: Path) -> None:
 
 @contextmanager
 def _daemon(node: Node, root: Path, log_folder: Path) -> Iterator[None]:
+    process = _start(node, root, log_folder)
+    try:
+        yield
+    finally:
+        end(process, grace_s=0.1)
+        _stop_everything(node)
+
+
+def _start(node: Node, root: Path, log_folder: Path) -> Popen[str]:
     # No cgroup parent is named: the node's cgroup namespace makes the node's group the root of all that Docker makes.
     group = _daemon_group(node)
     entry = {"cgroups": [str(f) for f in group.folders], "argv": ["nsenter", "-t", str(node.pid), "--all", "--"]}
@@ -155,15 +178,9 @@ def _daemon(node: Node, root: Path, log_folder: Path) -> Iterator[None]:
         need("dockerd", package="docker.io"),
         "--config-file", str(config), "--data-root", str(root), "--exec-root", "/run/docker",
         "--pidfile", "/run/docker.pid", "--host", "unix:///run/docker.sock", "--storage-driver", "overlay2",
-        "--log-level", "warn", "--userland-proxy=false", "--label", "tare=lab",
-        "--bip", "10.216.0.1/24",
+        "--log-level", "warn", "--userland-proxy=false", "--label", "tare=lab", "--bip", DOCKER_BRIDGE,
     )  # fmt: skip
-    process = start(argv, log=log_folder / f"dockerd-{node.name}.log")
-    try:
-        yield
-    finally:
-        end(process, grace_s=0.1)
-        _stop_everything(node)
+    return start(argv, log=log_folder / f"dockerd-{node.name}.log")
 
 
 def _daemon_group(node: Node) -> Group:

@@ -63,6 +63,9 @@ class Deployed:
 def refuse(environment: Environment, placement: Placement) -> str | None:
     """Return why an environment cannot run in a placement, by what its parts are; nothing is looked at on disk."""
     network = NETWORKS[environment.network]
+    fakes = {environment.runtime == "fake", environment.network.startswith("fake"), environment.mpi == "fake"}
+    if len(fakes) > 1:
+        return "the fake runtime, networks and MPI go with each other only"
     if reason := network.refuse(environment.runtime, placement.nodes):
         return reason
     if environment.sides is not Sides.BOTH and not network.reaches_outside:

@@ -8,7 +8,7 @@ srun has no agent: it leaves it empty. This module is pure, but for `write_map`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +16,12 @@ from typing import Any, Final
 PADDING: Final = "TARE_PADDING"
 """The variable whose length is varied from trial to trial: the environment's size moves stacks, and with them figures
 (Mytkowicz et al., ASPLOS'09)."""
+
+BIND_SCRIPT: Final = (
+    "rank=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-${SLURM_LOCALID:?no MPI told the local rank}}}; "
+    'all=$1; shift; cores=$(echo "$all" | cut -d" " -f$((rank + 1))); exec taskset -c "$cores" "$@"'
+)
+"""What binds a rank: its first argument lists the cores of all local ranks, separated by blanks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +150,15 @@ def contexts(
         else:
             made.append(Context(hosts=(host,), program=program, environment=environment))
     return tuple(made)
+
+
+def bound(program: tuple[str, ...], cores: Sequence[tuple[int, ...]]) -> tuple[str, ...]:
+    """Return a program that each rank of a host starts on cores of its own; `cores` is in order of local ranks.
+
+    The shell and taskset are there in every container; MPIs' own binding sees the whole machine from inside one.
+    """
+    lists = " ".join(",".join(map(str, own)) for own in cores)
+    return ("/bin/sh", "-c", BIND_SCRIPT, "tare-bind", lists, *program)
 
 
 def write_map(launch: Launch, path: Path) -> None:

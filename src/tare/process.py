@@ -18,6 +18,8 @@ from typing import Final
 
 from tare.errors import CommandFailed, CommandTimeout, MissingTool
 
+Popen = subprocess.Popen
+
 GRACE_S: Final = 2.0
 TAIL_CHARACTERS: Final = 4000
 

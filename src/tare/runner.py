@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -18,12 +18,14 @@ from tare import docker, monitor, proof
 from tare.cluster import CLUSTERS, Needs, Site
 from tare.environment import Deployed, Files, deployed, nic_slots
 from tare.errors import InfrastructureError, TareError
-from tare.launch import PADDING, Launch, write_agent, write_map
-from tare.model import Cell, Completed, Environment, Failed, InterfaceTraffic, Invalid, Outcome, Placement, Plan, Trial, TrialKey
+from tare.launch import PADDING, Launch, bound, write_agent, write_map
+from tare.model import Binding, Cell, Completed, Environment, Failed, InterfaceTraffic, Invalid, Outcome, Placement, Plan, Trial, TrialKey
 from tare.mpi import MPIS
 from tare.mpi.wiring import MpiWiring
 from tare.namespaces import plain_python
 from tare.networks import NETWORKS
+from tare.node import Node
+from tare.placement import NodeCores, Topology, place
 from tare.plan import available, block_order
 from tare.process import Result, run
 from tare.runtimes import RUNTIMES
@@ -222,9 +224,19 @@ def make_launch(site: Site, cell: Cell, up: Deployed) -> Launch:
         hosts=up.hosts(cell.placement),
         placement=cell.placement,
         wiring=wiring,
-        programs=tuple(plugin.argv(cell.workload, side.prefix) for side in up.sides),
+        programs=tuple(bind(plugin.argv(cell.workload, side.prefix), cell, side.pod.node) for side in up.sides),
         environments=tuple(plugin.environment(cell.workload, side.prefix) for side in up.sides),
     )
+
+
+def bind(program: tuple[str, ...], cell: Cell, node: Node) -> tuple[str, ...]:
+    """Return the program with its ranks bound to cores of their own, where the node's cores are more than a rank's."""
+    placement = cell.placement
+    if placement.binding is Binding.MPI_DEFAULT or cell.environment.runtime == "fake":
+        return program
+    one = replace(placement, nodes=1)
+    cores = [slot.cores for slot in place(one, Topology(nodes=(NodeCores(cores=node.cores),)))]
+    return program if all(own == node.cores for own in cores) else bound(program, cores)
 
 
 def run_launch(ready: Ready, padding: int) -> Result:

@@ -28,7 +28,9 @@ SPECS = (
     "alltoall:iterations=6,bytes=13",
     "alltoallv:iterations=6,bytes=10001",
     "allgather:iterations=6,bytes=13",
-    "allreduce:iterations=6,bytes=20004",
+    "allreduce:iterations=6,bytes=20004,skew=16",
+    "alltoall:iterations=6,bytes=4096,skew=4095",
+    "bw:iterations=2,bytes=130,skew=1",
     "spacing:iterations=8,warmup=2,rate=20000",
 )
 

@@ -231,6 +231,10 @@ def detach_control(lab: Lab, name: str) -> None:
 def _add_bridge(route: IPRoute, name: str) -> int:
     route.link("add", ifname=name, kind="bridge", br_mcast_snooping=0, br_stp_state=0, br_forward_delay=0)
     index = index_of(route, name)
+    # Without an address of its own a bridge takes the lowest of its ports', and with every pod that comes and goes the
+    # head would change its address under the nodes' feet.
+    octets = uuid.uuid4().bytes
+    route.link("set", index=index, address=":".join(["02", *(f"{octet:02x}" for octet in octets[:5])]))
     _up(route, index)
     return index
 

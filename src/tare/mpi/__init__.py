@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from tare.launch import Host, Launch
 from tare.model import Placement
+from tare.mpi.fake import FakeMpi
 from tare.mpi.openmpi import OpenMpi
 from tare.mpi.wiring import MpiWiring
 
@@ -43,4 +44,5 @@ class Mpi(Protocol):
 
 MPIS: Final[Mapping[str, Mpi]] = {
     "openmpi": OpenMpi(),
+    "fake": FakeMpi(),
 }

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from enum import StrEnum
 from typing import Final, Protocol
 
 from tare.networks.bridge import Bridge
 from tare.networks.direct import Direct
 from tare.networks.docker_default import DockerDefault
+from tare.networks.fake import FakeNetwork
 from tare.networks.host import HostNetwork
 from tare.networks.macvlan import Macvlan
 from tare.networks.overlay import Overlay
 from tare.networks.plug import Wiring
 from tare.node import Endpoint, Nic, Node, Pod
 
-__all__ = ["NETWORKS", "Network", "Runtimes", "Wiring"]
-
-
-class Runtimes(StrEnum):
-    """Which runtimes can use a network."""
-
-    ANY = "any"
-    DOCKER = "docker"
+__all__ = ["NETWORKS", "Network", "Wiring"]
 
 
 class Network(Protocol):
@@ -65,4 +58,6 @@ NETWORKS: Final[Mapping[str, Network]] = {
     "macvlan": Macvlan(),
     "docker-default": DockerDefault(),
     "overlay": Overlay(),
+    "fake": FakeNetwork("fake", "198.51.100.0/24"),
+    "fake-slow": FakeNetwork("fake-slow", "203.0.113.0/24"),
 }

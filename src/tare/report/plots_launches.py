@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from tare.report import takeaways
 from tare.report.figures import Figure, Spec, Style, category_axis, n_text, rounded, vertical
 from tare.report.runs import Launch
 from tare.report.view import Column
+
+MANY: Final = 30
+"""Launches of one environment from which points are drawn smaller."""
 
 
 def _values(column: Column, rows: Sequence[str], runs: Sequence[Launch]) -> dict[str, list[Launch]]:
@@ -22,8 +26,8 @@ def _shown(column: Column, runs: Sequence[Launch], scale: float) -> list[float]:
     return rounded([column.shown(run.metrics[column.info.key].value) for run in runs], scale)
 
 
-def _run_texts(runs: Sequence[Launch]) -> list[str]:
-    return [f"round {run.trial.key.round + 1}, launch {run.order}" for run in runs]
+def _marker(look: Style, size: int) -> Spec:
+    return {"color": look.colour, "size": size, "symbol": look.symbol, "opacity": 0.8}
 
 
 def _value_axis(column: Column, every: Sequence[float], suffix: str) -> Spec:
@@ -47,15 +51,20 @@ def launches(column: Column, rows: Sequence[str], runs: Sequence[Launch], style:
                 "orientation": "h",
                 "name": name,
                 "x": _shown(column, members, scale),
-                "y": [name] * len(members),
-                "text": _run_texts(members),
+                "y0": name,
+                "text": [run.trial.key.round + 1 for run in members],
                 "boxpoints": "all",
                 "jitter": 0.7,
                 "pointpos": 0,
-                "marker": {"color": look.colour, "size": 5, "opacity": 0.75, "symbol": look.symbol},
+                "marker": {
+                    "color": look.colour,
+                    "size": 5 if len(members) <= MANY else 3,
+                    "opacity": 0.75,
+                    "symbol": look.symbol,
+                },
                 "line": {"color": look.colour, "width": 1.3},
                 "fillcolor": "rgba(128,140,155,0.12)",
-                "hovertemplate": "<b>%{y}</b><br>%{x} " + suffix + "<br>%{text}<extra></extra>",
+                "hovertemplate": "<b>%{y}</b><br>%{x} " + suffix + "<br>round %{text}<extra></extra>",
             }
         )
     layout: Spec = {
@@ -103,23 +112,29 @@ def order(column: Column, rows: Sequence[str], runs: Sequence[Launch], style: Ma
                 "name": name,
                 "x": [run.order for run in members],
                 "y": _shown(column, members, scale),
-                "text": _run_texts(members),
-                "marker": {"color": look.colour, "size": 7, "symbol": look.symbol, "opacity": 0.85},
-                "hovertemplate": f"<b>{name}</b><br>%{{y}} {suffix}<br>%{{text}}<extra></extra>",
+                "text": [run.trial.key.round + 1 for run in members],
+                "marker": {
+                    "color": look.colour,
+                    "size": 7 if len(members) <= MANY else 4,
+                    "symbol": look.symbol,
+                    "opacity": 0.85,
+                },
+                "hovertemplate": f"<b>{name}</b><br>%{{y}} {suffix}<br>launch %{{x}}, round %{{text}}<extra></extra>",
             }
         )
+    starts = _round_starts(by_row)
     layout: Spec = {
         "height": 330,
         "margin": {"l": 8, "r": 16, "t": 8, "b": 44},
         "xaxis": {"title": {"text": "launch, in the order it ran"}, "showgrid": False},
         "yaxis": _value_axis(column, [column.shown(value) for value in every], suffix) | {"automargin": True},
-        "shapes": [*_round_starts(by_row), *_baseline_line(column, scale, upright=False)],
+        "shapes": [*starts, *_baseline_line(column, scale, upright=False)],
     }
     return Figure(
         ident=f"order-{column.ident}",
         title=takeaways.order(by_row),
-        caption="A slope or a step that all environments share is the machine, not a container. Vertical lines begin a "
-        f"round, dashed: the baseline. n = {len(every):,} launches.",
+        caption="A slope or a step that all environments share is the machine, not a container. "
+        f"{'Vertical lines begin a round, dashed' if starts else 'Dashed'}: the baseline. n = {len(every):,} launches.",
         spec={"data": traces, "layout": layout},
     )
 

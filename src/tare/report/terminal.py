@@ -22,6 +22,8 @@ from tare.report.view import CellText, Column, Group
 
 _NAME_WIDTH: Final = 14
 _GAP: Final = 1
+MOST_COLUMNS: Final = 6
+"""Metrics that the terminal shows of one group: two tables of three in eighty columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +44,7 @@ class TerminalReport:
         yield Text(say(badge + (view.machine_line(summary) if summary.emulated else summary.machine)), style="dim")
         groups = view.groups(summary)
         for group in groups:
-            columns = group.columns if self.all_metrics else view.first_screen(group.columns)
+            columns = group.columns if self.all_metrics else view.first_screen(group.columns, MOST_COLUMNS)
             yield Text("")
             if len(groups) > 1:
                 yield Text(say(group.name), style="bold underline")
@@ -50,10 +52,8 @@ class TerminalReport:
                 if number:
                     yield Text("")
                 yield _table(part, group, summary, plain)
-            if len(columns) < len(group.columns):
-                yield Text(
-                    f"{len(columns)} of {len(group.columns)} metrics are shown; the HTML report has all.", style="dim"
-                )
+            if hidden := [column.info.label for column in group.columns if column not in columns]:
+                yield Text(say(_hidden(hidden)), style="dim")
         yield from _below(summary, groups, plain)
 
 
@@ -69,6 +69,11 @@ def render_text(summary: Summary, *, width: int = 80, ascii_only: bool = False, 
     with console.capture() as captured:
         console.print(report)
     return "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"
+
+
+def _hidden(labels: Sequence[str]) -> str:
+    named = ", ".join(labels) if len(labels) <= view.LISTED_COLUMNS else f"{len(labels)} more metrics"
+    return f"Not shown here, but in the HTML report: {named}."
 
 
 # --- tables -----------------------------------------------------------------------------------------------------

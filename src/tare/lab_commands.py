@@ -1,0 +1,178 @@
+"""`tare lab`: a lab that stays up between commands, kept in a state file.
+
+An ordinary user's lab lives in a user namespace: the command starts itself anew inside it (`unshare --user`), and later
+commands enter it again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from tare import clean, docker
+from tare.cgroups import group
+from tare.cluster import lab
+from tare.errors import InfrastructureError, UsageError
+from tare.model import LabSpec
+from tare.node import Nic, Node
+from tare.paths import run_folder
+from tare.process import replace
+from tare.runtimes.bare import enter
+from tare.units import parse_bit_rate
+
+STATE: Final = "lab.json"
+INSIDE: Final = "TARE_INSIDE_USER_NAMESPACE"
+
+
+def lab_up(
+    name: str, *, nodes: int, nics: int, cores: int | None, link_rate: str, segmented: bool, docker: bool
+) -> None:
+    """Make a lab and leave it up."""
+    _check_name(name)
+    if docker and os.geteuid() != 0:
+        raise UsageError("a Docker daemon needs root", remedy="leave --docker out, or run as root")
+    _as_root_of_a_user_namespace(None)
+    folder = run_folder() / f"{name}-stays"
+    if (folder / STATE).exists():
+        if _alive(_load(name)):
+            raise UsageError(f"a lab {name} is up already", remedy=f"tare lab down --name {name}, or choose another name")
+        clean.remove_lab(name)
+    try:
+        rate = int(parse_bit_rate(link_rate)) if link_rate else 0
+    except ValueError as error:
+        raise UsageError(f"--link-rate: {error}") from error
+    spec = LabSpec(nodes=nodes, cores_per_node=cores, link_rate_bps=rate, segmented=segmented)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "owner.json").write_text(json.dumps({"lab": name, "stays": True}))
+    try:
+        made = lab.up(name, spec, nics=nics, keep=(str(Path.cwd()),))
+        if docker:
+            made = _with_docker(made, folder)
+    except BaseException:
+        clean.remove_lab(name)
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    (folder / STATE).write_text(json.dumps(_as_json(made)))
+    _show(made)
+
+
+def lab_status() -> None:
+    """List the labs that are up."""
+    found = sorted(run_folder().glob(f"*-stays/{STATE}"))
+    if not found:
+        print("no lab is up")
+    for file in found:
+        _show(_from_json(json.loads(file.read_text())))
+
+
+def lab_exec(name: str, node: str, command: Sequence[str]) -> None:
+    """Become a command on a node."""
+    command = without_dashes(command)
+    made = _load(name)
+    names = [n.name for n in made.nodes]
+    if node not in (*names, "head"):
+        raise UsageError(f"the lab {name} has no node {node}", remedy=f"its nodes: {', '.join(names)}, head")
+    _as_root_of_a_user_namespace(made)
+    if node == "head":
+        replace(("nsenter", f"--net=/proc/{made.head_pid}/ns/net", "--", *command))
+        return
+    place = next(n for n in made.nodes if n.name == node)
+    for folder in place.group.folders:
+        (folder / "cgroup.procs").write_text(str(os.getpid()))
+    os.sched_setaffinity(0, place.cores)
+    environment = dict(os.environ)
+    if place.docker_socket:
+        environment["DOCKER_HOST"] = "unix:///run/docker.sock"
+    replace((*enter(place.pid), *command), environment)
+
+
+def lab_down(name: str) -> None:
+    """Remove a lab."""
+    made = _load(name)
+    _as_root_of_a_user_namespace(made)
+    lab.down(made)
+    shutil.rmtree(run_folder() / f"{name}-stays", ignore_errors=True)
+    print(f"lab {name} is down")
+
+
+def without_dashes(command: Sequence[str]) -> list[str]:
+    """Return a command without the `--` that stands before it on the command line."""
+    words = list(command)
+    return words[1:] if words[:1] == ["--"] else words
+
+
+def _with_docker(made: lab.Lab, folder: Path) -> lab.Lab:
+    """Start daemons that stay: what ends them is the end of the lab's cgroup."""
+    nodes = docker.start_staying(made.nodes, log_folder=folder)
+    return dataclasses.replace(made, nodes=nodes)
+
+
+def _as_root_of_a_user_namespace(made: lab.Lab | None) -> None:
+    """As an ordinary user, start this command anew as root of a user namespace: a new one, or that of a lab."""
+    if os.geteuid() == 0:
+        return
+    environment = {**os.environ, INSIDE: "1", "XDG_RUNTIME_DIR": str(run_folder().parent)}
+    own = (sys.executable, "-m", "tare.cli", *sys.argv[1:])
+    if made is None:
+        replace(("unshare", "--user", "--map-root-user", "--", *own), environment)
+    else:
+        holder = str(made.head_pid)
+        replace(("nsenter", "-t", holder, "--user", "--preserve-credentials", "--", *own), environment)
+
+
+def _check_name(name: str) -> None:
+    if not name.isalnum() or len(name) > 10:
+        raise UsageError(f"{name!r} cannot name a lab", remedy="use up to ten letters and digits")
+
+
+def _load(name: str) -> lab.Lab:
+    file = run_folder() / f"{name}-stays" / STATE
+    try:
+        return _from_json(json.loads(file.read_text()))
+    except FileNotFoundError:
+        raise UsageError(f"there is no lab {name}", remedy="tare lab up makes one; tare lab status lists them") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise InfrastructureError(f"{file} is damaged: {error}", remedy="tare clean removes the lab") from error
+
+
+def _alive(made: lab.Lab) -> bool:
+    return all(Path(f"/proc/{pid}").exists() for pid in (made.head_pid, made.switch_pid, *(n.pid for n in made.nodes)))
+
+
+def _show(made: lab.Lab) -> None:
+    state = "up" if _alive(made) else "broken: a holder is gone; tare lab down removes the rest"
+    shared = ", nodes share cores" if made.shares_cores else ""
+    print(f"lab {made.name}: {len(made.nodes)} nodes, {state}{shared}")
+    for node in made.nodes:
+        cores = ",".join(map(str, node.cores))
+        nics = "  ".join(f"{nic.name} {nic.cidr}" for nic in node.nics)
+        docker_text = "  docker" if node.docker_socket else ""
+        print(f"  {node.name}  cores {cores}  control {node.control_address}  {nics}{docker_text}")
+
+
+def _as_json(made: lab.Lab) -> dict[str, Any]:
+    data = dataclasses.asdict(dataclasses.replace(made, group=None, nodes=()))  # type: ignore[arg-type]
+    data["nodes"] = [{**dataclasses.asdict(dataclasses.replace(n, group=None)), "group": n.group.path} for n in made.nodes]  # type: ignore[arg-type]
+    data["group"] = made.group.path
+    return data
+
+
+def _from_json(data: dict[str, Any]) -> lab.Lab:
+    nodes = tuple(
+        Node(
+            **{
+                **node,
+                "cores": tuple(node["cores"]),
+                "nics": tuple(Nic(**nic) for nic in node["nics"]),
+                "group": group(node["group"]),
+            }
+        )
+        for node in data["nodes"]
+    )
+    return lab.Lab(**{**data, "spec": LabSpec(**data["spec"]), "nodes": nodes, "group": group(data["group"])})

@@ -1,0 +1,49 @@
+"""`fake`: an MPI that runs one small program, which says at once what kernels with known times would have said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from tare.launch import Context, Host, Launch
+from tare.model import Placement
+from tare.mpi.wiring import MpiWiring
+from tare.namespaces import plain_python
+from tare.networks.fake import FACTORS
+
+PROGRAM: Final = Path(__file__).parent / "fake_program.py"
+
+
+class FakeMpi:
+    """Launch the fake program, once for all ranks."""
+
+    name = "fake"
+
+    def probe(self) -> str | None:
+        return None
+
+    def version(self) -> str:
+        return "fake 1"
+
+    def launch(
+        self,
+        *,
+        head: tuple[str, ...],
+        hosts: tuple[Host, ...],
+        placement: Placement,
+        wiring: MpiWiring,
+        programs: tuple[tuple[str, ...], ...],
+        environments: tuple[Mapping[str, str], ...],
+    ) -> Launch:
+        launcher = (
+            plain_python(), "-IS", str(PROGRAM),
+            "--factor", f"{FACTORS.get(wiring.data_subnet, 1.0):g}", "--hosts", ",".join(host.name for host in hosts),
+            "--ranks-per-node", str(placement.ranks_per_node),
+        )  # fmt: skip
+        return Launch(
+            head=head, launcher=launcher, hosts=hosts, contexts=(Context(hosts=hosts, program=programs[0]),)
+        )
+
+    def head_environment(self, agent_program: str) -> Mapping[str, str]:
+        return {}

@@ -1,0 +1,95 @@
+"""Say what `tare-kernels` would say, with known times; a script of its own that imports nothing of ours.
+
+    fake_program.py --factor F --hosts n0,n1 --ranks-per-node R PROGRAM KERNEL[:key=value,...]...
+
+Every time is (2 us + size / 1 GB/s) x F with a spread of one per cent that the length of $TARE_PADDING seeds, so that a
+trial can be repeated. $TARE_FAKE_FAULT (exit, hang, garbage, cut, wrong) breaks a launch for tests of the harness.
+"""
+
+import argparse
+import array
+import base64
+import json
+import os
+import random
+import sys
+import time
+from typing import Any
+
+SAMPLES = 50
+SPREAD = 0.01
+
+
+def say(record: dict[str, Any]) -> None:
+    """Write one record."""
+    print("@tare " + json.dumps(record))
+
+
+def encoded(values: list[float]) -> str:
+    """Return a column as the protocol has it."""
+    return base64.b64encode(array.array("d", values).tobytes()).decode()
+
+
+def rank_record(rank: int, host: str, node: int) -> dict[str, Any]:
+    """Return where a fake rank was."""
+    return {
+        "type": "rank", "rank": rank, "hostname": host, "processor_name": host, "boot_id": f"fake-{node}",
+        "pid": 1000 + rank, "cpus": str(rank), "last_cpu": rank, "namespaces": {}, "shm_device": None,
+        "shared_memory_ranks": [rank],
+    }  # fmt: skip
+
+
+def kernel_record(index: int, spec: str, factor: float, ranks: int, dice: random.Random) -> dict[str, Any]:
+    """Return what a kernel with known times would have said."""
+    name, _, rest = spec.partition(":")
+    given = dict(part.split("=", 1) for part in rest.split(",") if part)
+    size = int(given.get("bytes", 8))
+    truth = (2e-6 + size * 1e-9) * factor
+    launch = truth * dice.lognormvariate(0, SPREAD)
+    samples = [launch * dice.lognormvariate(0, SPREAD) for _ in range(SAMPLES)]
+    columns = ["send_gap_s", "receive_gap_s"] if name == "spacing" else ["max_s"]
+    return {
+        "type": "kernel", "index": index, "spec": spec, "kernel": name, "message_bytes": size, "iterations": SAMPLES,
+        "warmup": 1, "window": 64 if name in ("bw", "bibw") else None, "rate_hz": None, "ranks": ranks,
+        "sync": "none", "metric": "rate" if name in ("bw", "bibw") else "cost",
+        "bytes_per_sample": size * 64 if name in ("bw", "bibw") else 0,
+        "verified": os.environ.get("TARE_FAKE_FAULT") != "wrong", "verify_errors": 0, "late": 0, "columns": columns,
+        "rank_mean_s": [launch] * ranks, "rank_min_s": [min(samples)] * ranks, "rank_max_s": [max(samples)] * ranks,
+        "payload": {"bytes_min": 0, "bytes_max": 0, "messages": 0}, "elapsed_s": sum(samples),
+        "encoding": "base64-float64-le", "data": [encoded(samples) for _ in columns],
+    }  # fmt: skip
+
+
+def main() -> int:
+    """Run as the arguments say and return the exit status."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--factor", type=float, required=True)
+    parser.add_argument("--hosts", required=True)
+    parser.add_argument("--ranks-per-node", type=int, required=True)
+    parser.add_argument("program")
+    parser.add_argument("specs", nargs="+")
+    options = parser.parse_args()
+    fault = os.environ.get("TARE_FAKE_FAULT", "")
+    if fault == "exit":
+        print("fake rank 1 was killed", file=sys.stderr)
+        return 9
+    if fault == "hang":
+        time.sleep(3600)
+    hosts = options.hosts.split(",")
+    ranks = len(hosts) * options.ranks_per_node
+    say({"type": "start", "protocol": 1, "ranks": ranks, "mpi_library": "fake MPI 1", "init_s": 0.001})
+    for rank in range(ranks):
+        node = rank // options.ranks_per_node
+        say(rank_record(rank, hosts[node], node))
+    dice = random.Random(f"{len(os.environ.get('TARE_PADDING', ''))} {options.factor}")
+    for index, spec in enumerate(options.specs):
+        say(kernel_record(index, spec, options.factor, ranks, dice))
+    if fault == "garbage":
+        print("@tare {not json")
+    if fault != "cut":
+        say({"type": "end", "elapsed_s": 0.01, "exit": 0})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
