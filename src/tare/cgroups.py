@@ -112,7 +112,7 @@ def hierarchies(mountinfo: Path = MOUNTINFO) -> tuple[Hierarchy, ...]:
     v2: list[Hierarchy] = []
     for line in mountinfo.read_text().splitlines():
         left, _, right = line.partition(" - ")
-        kind, _, options = (right.split(" ", 2) + ["", ""])[:3]
+        kind, _, options = [*right.split(" ", 2), "", ""][:3]
         mountpoint = Path(left.split()[4])
         if kind == "cgroup":
             names = tuple(n for n in options.split(",") if n not in {"rw", "ro", "xattr"} and "=" not in n)

@@ -8,12 +8,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from rich.console import Console
+
 from tare import clean, session, study
 from tare.errors import RefusedError
 from tare.lab_commands import without_dashes
 from tare.model import Completed, Plan, Study, Trial
 from tare.plan import available, estimate_s
-from tare.report import render_html, render_text
+from tare.report import render, render_html
 from tare.store import Results, Store, read_only
 
 RESULTS_FOLDER = Path("results")
@@ -92,10 +94,11 @@ def plan_text(plan: Plan) -> str:
     repeat = plan.study.repetition
     cells = available(plan)
     trials = len(cells) * repeat.rounds * repeat.blocks_per_round
+    duration = _duration(estimate_s(plan))
+    rounds = f"{repeat.rounds} rounds x {repeat.blocks_per_round} block(s), up to {repeat.max_rounds} rounds"
     lines = [
         f"study {plan.study.name}: {len(plan.cells)} cells, {len(cells)} can run here",
-        f"{repeat.rounds} rounds x {repeat.blocks_per_round} block(s): {trials} trials, "
-        f"about {_duration(estimate_s(plan))} (up to {repeat.max_rounds} rounds)",
+        f"{rounds}: {trials} trials, about {duration}",
         "",
         *(f"  {'-' if cell.key in plan.unavailable else '+'} {cell.key}{_why(plan, cell.key)}" for cell in plan.cells),
     ]
@@ -112,11 +115,11 @@ class Progress:
         self._live = sys.stderr.isatty()
         self._round = 0
 
-    def round_started(self, round: int, attempt: int) -> None:  # noqa: A002
+    def round_started(self, number: int, attempt: int) -> None:
         """Note a new round."""
-        self._round = round
+        self._round = number
         if not self._live:
-            _say(f"round {round + 1}{f', attempt {attempt + 1}' if attempt else ''}: making pods")
+            _say(f"round {number + 1}{f', attempt {attempt + 1}' if attempt else ''}: making pods")
 
     def trial_ended(self, trial: Trial, done: int, total: int) -> None:
         """Show how far it is, and say at once what went wrong."""
@@ -141,7 +144,7 @@ class Progress:
 
 def _report(results: Results, html: Path | None) -> int:
     summary = session.summary_of(results)
-    print(render_text(summary))
+    Console().print(render(summary))
     if html is not None:
         html.write_text(render_html(summary, results.trials, results), encoding="utf-8")
         print(f"report: {html}")

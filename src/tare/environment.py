@@ -128,7 +128,9 @@ def deployed(
 
         def one(node: Node) -> Side:
             inside = is_inside(environment.sides, node.index, len(nodes))
-            return _side(stacks[node.index], site, environment if inside else bare_side(environment), node, slot, nic, files)
+            return _side(
+                stacks[node.index], site, environment if inside else bare_side(environment), node, slot, nic, files
+            )
 
         with ThreadPoolExecutor(max_workers=min(4, len(nodes))) as pool:
             futures = [pool.submit(one, node) for node in nodes]

@@ -41,7 +41,9 @@ def lab_up(
     folder = run_folder() / f"{name}-stays"
     if (folder / STATE).exists():
         if _alive(_load(name)):
-            raise UsageError(f"a lab {name} is up already", remedy=f"tare lab down --name {name}, or choose another name")
+            raise UsageError(
+                f"a lab {name} is up already", remedy=f"tare lab down --name {name}, or choose another name"
+            )
         clean.remove_lab(name)
     try:
         rate = int(parse_bit_rate(link_rate)) if link_rate else 0
@@ -136,7 +138,9 @@ def _load(name: str) -> lab.Lab:
     try:
         return _from_json(json.loads(file.read_text()))
     except FileNotFoundError:
-        raise UsageError(f"there is no lab {name}", remedy="tare lab up makes one; tare lab status lists them") from None
+        raise UsageError(
+            f"there is no lab {name}", remedy="tare lab up makes one; tare lab status lists them"
+        ) from None
     except (ValueError, KeyError, TypeError) as error:
         raise InfrastructureError(f"{file} is damaged: {error}", remedy="tare clean removes the lab") from error
 
@@ -158,7 +162,9 @@ def _show(made: lab.Lab) -> None:
 
 def _as_json(made: lab.Lab) -> dict[str, Any]:
     data = dataclasses.asdict(dataclasses.replace(made, group=None, nodes=()))  # type: ignore[arg-type]
-    data["nodes"] = [{**dataclasses.asdict(dataclasses.replace(n, group=None)), "group": n.group.path} for n in made.nodes]  # type: ignore[arg-type]
+    data["nodes"] = [
+        {**dataclasses.asdict(dataclasses.replace(n, group=None)), "group": n.group.path} for n in made.nodes
+    ]  # type: ignore[arg-type]
     data["group"] = made.group.path
     return data
 

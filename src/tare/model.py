@@ -118,7 +118,9 @@ class KernelSpec:
             "rate": self.rate_hz,
             "sync": self.sync,
         }
-        given = ",".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in values.items() if v is not None)
+        given = ",".join(
+            f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in values.items() if v is not None
+        )
         return f"{self.kernel}:{given}" if given else self.kernel
 
 

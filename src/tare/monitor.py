@@ -58,9 +58,7 @@ def read(places: Iterable[Place]) -> Reading:
         tcp[place.pid] = tcp_counters(place.pid)
         job_s += place.node.group.usage_s()
     busy_s, steal_s, softirq_s = machine_times()
-    return Reading(
-        interfaces=interfaces, tcp=tcp, busy_s=busy_s, steal_s=steal_s, softirq_s=softirq_s, job_s=job_s
-    )
+    return Reading(interfaces=interfaces, tcp=tcp, busy_s=busy_s, steal_s=steal_s, softirq_s=softirq_s, job_s=job_s)
 
 
 def traffic(places: Iterable[Place], before: Reading, after: Reading) -> tuple[InterfaceTraffic, ...]:

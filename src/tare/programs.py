@@ -1,4 +1,4 @@
-"""Look at a program of the user's: can it run here, can it run inside an image?"""
+"""Look at a program of the user's: whether it can run here, and inside an image."""
 
 from __future__ import annotations
 

@@ -55,8 +55,8 @@ def shared_cores(ranks: Sequence[RankPlace]) -> str | None:
 def check_traffic(traffic: Sequence[InterfaceTraffic], payload: Payload, *, said_bytes: int) -> str | None:
     """Return why the traffic did not take the claimed network, or None.
 
-    `said_bytes` is what the job wrote to its output, which the control network carries. Per role the bytes sent, summed over nodes, must lie in
-    [payload, 1.5 x payload + overhead].
+    `said_bytes` is what the job wrote to its output, which the control network carries. Per role the bytes sent, summed
+    over nodes, must lie in [payload, 1.5 x payload + overhead].
     """
     sent: defaultdict[str, int] = defaultdict(int)
     for item in traffic:

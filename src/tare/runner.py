@@ -19,7 +19,20 @@ from tare.cluster import CLUSTERS, Needs, Site
 from tare.environment import Deployed, Files, deployed, nic_slots
 from tare.errors import InfrastructureError, TareError
 from tare.launch import PADDING, Launch, bound, write_agent, write_map
-from tare.model import Binding, Cell, Completed, Environment, Failed, InterfaceTraffic, Invalid, Outcome, Placement, Plan, Trial, TrialKey
+from tare.model import (
+    Binding,
+    Cell,
+    Completed,
+    Environment,
+    Failed,
+    InterfaceTraffic,
+    Invalid,
+    Outcome,
+    Placement,
+    Plan,
+    Trial,
+    TrialKey,
+)
 from tare.mpi import MPIS
 from tare.mpi.wiring import MpiWiring
 from tare.namespaces import plain_python
@@ -41,8 +54,11 @@ PADDING_LIMIT: Final = 4096
 class Watcher(Protocol):
     """Is told how a run goes on (a progress bar, or nothing)."""
 
-    def round_started(self, round: int, attempt: int) -> None: ...  # noqa: A002
-    def trial_ended(self, trial: Trial, done: int, total: int) -> None: ...
+    def round_started(self, number: int, attempt: int) -> None:
+        """Note that a round begins, counted from 0."""
+
+    def trial_ended(self, trial: Trial, done: int, total: int) -> None:
+        """Note that a trial is stored, and how many of how many are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,9 +144,7 @@ class Run:
     ) -> Deployed | str:
         inner = ExitStack()
         try:
-            up = inner.enter_context(
-                deployed(self.site, environment, placement, slot=slot, nic=nic, files=self.files)
-            )
+            up = inner.enter_context(deployed(self.site, environment, placement, slot=slot, nic=nic, files=self.files))
         except TareError as error:
             inner.close()
             return f"its pods could not be made: {error.message}"
@@ -148,8 +162,7 @@ class Run:
             argv=launch.argv(str(self.agent)),
             environment={**MPIS[cell.environment.mpi].head_environment(str(self.agent)), "TARE_LAUNCH_MAP": str(path)},
             places=tuple(
-                monitor.Place(node=side.pod.node, pid=side.pod.pid, watches=side.endpoint.watches)
-                for side in up.sides
+                monitor.Place(node=side.pod.node, pid=side.pod.pid, watches=side.endpoint.watches) for side in up.sides
             ),
         )
 
@@ -216,9 +229,7 @@ def needs(plan: Plan, shown: tuple[str, ...] = ()) -> Needs:
 def make_launch(site: Site, cell: Cell, up: Deployed) -> Launch:
     """Return the launch of a cell in its deployed environment."""
     plugin = plugin_of(cell.workload)
-    wiring = MpiWiring(
-        control_subnet=site.control_subnet, data_subnet=up.subnet, transport=cell.environment.transport
-    )
+    wiring = MpiWiring(control_subnet=site.control_subnet, data_subnet=up.subnet, transport=cell.environment.transport)
     return MPIS[cell.environment.mpi].launch(
         head=site.head,
         hosts=up.hosts(cell.placement),
@@ -245,14 +256,12 @@ def run_launch(ready: Ready, padding: int) -> Result:
     return run(ready.argv, env=environment, timeout_s=ready.cell.workload.time_limit_s, check=False)
 
 
-def judge(
-    ready: Ready, result: Result, traffic: tuple[InterfaceTraffic, ...]
-) -> tuple[Outcome, Parsed | None]:
+def judge(ready: Ready, result: Result, traffic: tuple[InterfaceTraffic, ...]) -> tuple[Outcome, Parsed | None]:
     """Return the outcome of a launch and what it said."""
     limit = ready.cell.workload.time_limit_s
     tail = result.stderr_tail
     if result.timed_out:
-        return Failed(reason=f"it did not end within its time limit of {limit:g} s", status=None, stderr_tail=tail), None
+        return Failed(reason=f"it did not end within its time limit of {limit:g} s", stderr_tail=tail), None
     try:
         parsed = plugin_of(ready.cell.workload).parse(ready.cell.workload, result.stdout)
     except OutputError as error:
@@ -269,9 +278,7 @@ def judge(
     return Completed(metrics=parsed.metrics), parsed
 
 
-def untreated(
-    ready: Ready, parsed: Parsed, traffic: tuple[InterfaceTraffic, ...], *, said_bytes: int
-) -> str | None:
+def untreated(ready: Ready, parsed: Parsed, traffic: tuple[InterfaceTraffic, ...], *, said_bytes: int) -> str | None:
     """Return why the treatment is not proven, or None."""
     placement = ready.cell.placement
     nodes = [side.pod.node for side in ready.deployed.sides]

@@ -86,9 +86,9 @@ def test_rank_lines_say_where_each_rank_is(launch):
     for line in ranks:
         assert line["hostname"] == os.uname().nodename
         assert line["shared_memory_ranks"] == [0, 1, 2, 3]
-        assert line["namespaces"]["net"] == os.stat("/proc/self/ns/net").st_ino  # noqa: PTH116
+        assert line["namespaces"]["net"] == os.stat("/proc/self/ns/net").st_ino
         assert set(line["namespaces"]) == {"net", "ipc", "uts", "pid", "mnt", "user", "cgroup"}
-        assert line["shm_device"] == os.stat("/dev/shm").st_dev  # noqa: PTH116
+        assert line["shm_device"] == os.stat("/dev/shm").st_dev
         assert line["last_cpu"] in cpus(line["cpus"])
         assert cpus(line["cpus"]) <= os.sched_getaffinity(0)
 

@@ -27,6 +27,7 @@ class Site(Protocol):
     def head(self) -> tuple[str, ...]:
         """Return the argv prefix that brings a launcher to the head."""
         ...
+
     @property
     def control_subnet(self) -> str: ...
     @property

@@ -71,9 +71,7 @@ def up(name: str, spec: LabSpec, *, nics: int = 1, keep: Sequence[str] = ()) -> 
     except BaseException:
         _end(holders, top)
         raise
-    return Lab(
-        name=name, spec=spec, head_pid=head, switch_pid=switch, nodes=nodes, group=top, shares_cores=shares
-    )
+    return Lab(name=name, spec=spec, head_pid=head, switch_pid=switch, nodes=nodes, group=top, shares_cores=shares)
 
 
 def down(lab: Lab) -> None:
@@ -143,9 +141,7 @@ def _folders(of: Group) -> list[str]:
     return [str(folder) for folder in of.folders]
 
 
-def _node_spec(
-    index: int, of: Group, cores: tuple[int, ...], boot_id: str, keep: Sequence[str]
-) -> dict[str, Any]:
+def _node_spec(index: int, of: Group, cores: tuple[int, ...], boot_id: str, keep: Sequence[str]) -> dict[str, Any]:
     leaf = of.below("host")
     if of.version == 2:
         leaf.create()

@@ -41,9 +41,7 @@ class FakeMpi:
             "--factor", f"{FACTORS.get(wiring.data_subnet, 1.0):g}", "--hosts", ",".join(host.name for host in hosts),
             "--ranks-per-node", str(placement.ranks_per_node),
         )  # fmt: skip
-        return Launch(
-            head=head, launcher=launcher, hosts=hosts, contexts=(Context(hosts=hosts, program=programs[0]),)
-        )
+        return Launch(head=head, launcher=launcher, hosts=hosts, contexts=(Context(hosts=hosts, program=programs[0]),))
 
     def head_environment(self, agent_program: str) -> Mapping[str, str]:
         return {}

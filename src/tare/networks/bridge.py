@@ -39,25 +39,35 @@ class Bridge:
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
         name = f"tarebr-{nic.name}"[:15]
         node = pod.node
-        with given_away(node, nic), _no_bridge_left(node, name):
-            with plugged(pod, config("bridge", nic, bridge=name, isGateway=False, ipMasq=False, mtu=nic.mtu)):
-                with netlink(node.pid) as route:
-                    port = index_of(route, nic.name)
-                    route.link("set", index=port, master=index_of(route, name), state="up")
-                try:
-                    yield Endpoint(
-                        address=nic.address,
-                        prefix=nic.prefix,
-                        interface=POD_INTERFACE,
-                        mtu=mtu_of(pod.pid, POD_INTERFACE),
-                        watches=(
-                            *carriers((pod.pid, POD_INTERFACE, "veth of the pod"), (node.pid, nic.name, "data NIC")),
-                            *silent(pod.pid),
-                        ),
-                    )
-                finally:
-                    with suppress(InfrastructureError, FileNotFoundError), netlink(node.pid) as route:
-                        route.link("set", index=index_of(route, nic.name), master=0)
+        configuration = config("bridge", nic, bridge=name, isGateway=False, ipMasq=False, mtu=nic.mtu)
+        with (
+            given_away(node, nic),
+            _no_bridge_left(node, name),
+            plugged(pod, configuration),
+            _enslaved(node, nic, name),
+        ):
+            yield Endpoint(
+                address=nic.address,
+                prefix=nic.prefix,
+                interface=POD_INTERFACE,
+                mtu=mtu_of(pod.pid, POD_INTERFACE),
+                watches=(
+                    *carriers((pod.pid, POD_INTERFACE, "veth of the pod"), (node.pid, nic.name, "data NIC")),
+                    *silent(pod.pid),
+                ),
+            )
+
+
+@contextmanager
+def _enslaved(node: Node, nic: Nic, bridge: str) -> Iterator[None]:
+    """Keep the NIC a port of the bridge while the block runs."""
+    with netlink(node.pid) as route:
+        route.link("set", index=index_of(route, nic.name), master=index_of(route, bridge), state="up")
+    try:
+        yield
+    finally:
+        with suppress(InfrastructureError, FileNotFoundError), netlink(node.pid) as route:
+            route.link("set", index=index_of(route, nic.name), master=0)
 
 
 @contextmanager

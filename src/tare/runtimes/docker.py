@@ -57,8 +57,9 @@ def run_options(request: PodRequest) -> tuple[str, ...]:
     node = request.node
     shown = tuple(f"--volume={path}:{path}:ro" for path in request.shown)
     return (
-        "run", "--detach", "--init", "--name", request.name, "--hostname", node.name, "--label", f"tare.study={request.study}",
-        "--cpuset-cpus", ",".join(map(str, node.cores)), "--ipc", "shareable", "--shm-size", "1g",
+        "run", "--detach", "--init", "--name", request.name, "--hostname", node.name,
+        "--label", f"tare.study={request.study}", "--cpuset-cpus", ",".join(map(str, node.cores)),
+        "--ipc", "shareable", "--shm-size", "1g",
         *request.network_options, *shown, request.image_tag, "sleep", "infinity",
     )  # fmt: skip
 

@@ -27,9 +27,7 @@ class Command:
 
     def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:
         return (
-            MetricInfo(
-                key=KEY, label="wall time", kind=MetricKind.COST, statistic=self.reduction, group=workload.name
-            ),
+            MetricInfo(key=KEY, label="wall time", kind=MetricKind.COST, statistic=self.reduction, group=workload.name),
         )
 
     def parse(self, workload: Workload, stdout: str) -> Parsed:
