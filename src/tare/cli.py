@@ -150,9 +150,7 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
-        app(standalone_mode=False)
-    except typer.Exit as leaving:
-        sys.exit(leaving.exit_code)
+        status = app(standalone_mode=False)  # an Exit is returned as its code, not raised
     except TareError as error:
         _say(str(error))
         sys.exit(error.exit_code)
@@ -161,14 +159,16 @@ def main() -> None:
         sys.exit(130)
     except Exception as error:
         _end_with(error)
-    sys.exit(EXIT_DONE)
+    else:
+        sys.exit(status if isinstance(status, int) else EXIT_DONE)
 
 
 def _end_with(error: Exception) -> None:
     """Tell typer's own usage errors; let what we did not foresee be seen whole where asked for."""
     show = getattr(error, "format_message", None)
     if show is not None:
-        _say(show())
+        if message := show():  # empty where the help was shown instead
+            _say(message)
         sys.exit(UsageError.exit_code)
     if os.environ.get("TARE_DEBUG"):
         raise error

@@ -37,9 +37,11 @@ def run_plan(stated: Study, results: Path | None, *, fresh: bool = False, shown:
     if not available(plan):
         reasons = "\n  ".join(sorted({f"{key}: {reason}" for key, reason in plan.unavailable.items()}))
         raise RefusedError("no cell of this study can run here", remedy=reasons)
-    files = session.make_files(plan, _say, shown)
-    for command in {cell.workload.command for cell in available(plan) if cell.workload.command}:
-        session.check_program(command[0], files)
+    programs = sorted({cell.workload.command[0] for cell in available(plan) if cell.workload.command})
+    folders = (str(_program(name).parent) for name in programs)
+    files = session.make_files(plan, _say, tuple(dict.fromkeys((*shown, *folders))))
+    for name in programs:
+        session.check_program(name, files)
     folder = results or RESULTS_FOLDER / stated.name
     with Store.create_or_open(folder, plan, session.facts(plan, files), fresh=fresh) as store:
         _tell_resumed(store)

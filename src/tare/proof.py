@@ -55,31 +55,35 @@ def shared_cores(ranks: Sequence[RankPlace]) -> str | None:
 def check_traffic(traffic: Sequence[InterfaceTraffic], payload: Payload, *, said_bytes: int) -> str | None:
     """Return why the traffic did not take the claimed network, or None.
 
-    `said_bytes` is what the job wrote to its output, which the control network carries. Per role the bytes sent, summed
-    over nodes, must lie in [payload, 1.5 x payload + overhead].
+    `said_bytes` is what the job wrote to its output, which the control network carries. A byte is sent by one node and
+    received by another, so the interfaces of a role that k of N nodes have carry payload x 2k/N in both directions
+    together (k < N only with two nodes: one side is bare); they must have carried [that, 1.5 x that + overhead].
     """
-    sent: defaultdict[str, int] = defaultdict(int)
+    nodes = len({item.node for item in traffic})
+    carried: defaultdict[str, int] = defaultdict(int)
+    places: defaultdict[str, set[str]] = defaultdict(set)
     for item in traffic:
         if item.role != SILENT_ROLE:
-            sent[item.role] += item.tx_bytes
-    most = max(sent.values(), default=0)
-    reference = payload.low_bytes if payload.known else most
+            carried[item.role] += item.rx_bytes + item.tx_bytes
+            places[item.role].add(item.node)
+    reference = payload.low_bytes if payload.known else max(carried.values(), default=0)
+    allowed = SILENT * reference + CHATTER_BYTES + 2 * said_bytes
     for item in traffic:
-        if item.role == SILENT_ROLE:
-            allowed = SILENT * reference + CHATTER_BYTES + 2 * said_bytes
-            if item.tx_bytes > allowed:
-                return (
-                    f"{item.interface} of {item.node} carried {item.tx_bytes} bytes and should have been silent: "
-                    "the traffic did not take the network that the cell claims"
-                )
+        if item.role == SILENT_ROLE and item.tx_bytes > allowed:
+            return (
+                f"{item.interface} of {item.node} carried {item.tx_bytes} bytes and should have been silent: "
+                "the traffic did not take the network that the cell claims"
+            )
     if not payload.known:
         return None
-    upper = UPPER * payload.high_bytes + HEADER_BYTES * payload.messages + CHATTER_BYTES
-    for role, bytes_sent in sent.items():
-        if not payload.low_bytes <= bytes_sent <= upper:
+    for role, volume in carried.items():
+        share = 2 * len(places[role]) / nodes
+        lower = share * payload.low_bytes
+        upper = share * (UPPER * payload.high_bytes + HEADER_BYTES * payload.messages) + CHATTER_BYTES
+        if not lower <= volume <= upper:
             return (
-                f"the {role} sent {bytes_sent} bytes where the job's messages need {payload.low_bytes} to "
-                f"{upper:.0f}: the traffic did not take the network that the cell claims"
+                f"the {role} carried {volume} bytes where the job's messages need {lower:.0f} to {upper:.0f}: "
+                "the traffic did not take the network that the cell claims"
             )
     return None
 

@@ -85,6 +85,7 @@ def facts(plan: Plan, files: Files) -> dict[str, Any]:
         "kernel": identity["kernel"],
         "os": _os_name(),
         "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or "not shown here",
+        "lab": {"bridged frames pass netfilter": False, "bridge multicast snooping": False},
         "sysctls": {name.replace("/", "."): _read(f"/proc/sys/{name}") for name in SYSCTLS},
     }
 

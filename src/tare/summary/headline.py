@@ -5,11 +5,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from tare.model import Comparison, Estimate, MetricInfo, MetricKind, Plan, Verdict
 
 DECIDED = (Verdict.COSTS, Verdict.GAINS, Verdict.NO_COST)
 LISTED = 3
+
+
+MANY_ROUNDS: Final = 200
+"""Beyond this many rounds the advice is to calm the machine, not to repeat."""
 
 
 def place(cluster: str) -> str:
@@ -44,8 +49,14 @@ def _undecided(judged: Sequence[Comparison], rounds_done: int) -> str:
             f"nothing could be compared: {blocked[0].environment} is {blocked[0].verdict.value} ({blocked[0].reason})"
         )
     needed = [item.more_rounds for item in judged if item.more_rounds is not None]
-    more = f"; about {max(needed)} more are needed" if needed else ""
+    more = f"; {_more(max(needed))}" if needed else ""
     return f"nothing is decided after {rounds}{more}"
+
+
+def _more(rounds: int) -> str:
+    if rounds > MANY_ROUNDS:
+        return f"launches differ too much for a verdict within {MANY_ROUNDS} more (is the machine quiet? tare doctor)"
+    return f"about {rounds} more are needed"
 
 
 def _open(judged: Sequence[Comparison]) -> str:
