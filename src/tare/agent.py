@@ -8,7 +8,9 @@ It is read by the MPI's daemons launcher (as `plm_rsh_agent`, or Hydra's launche
     tare-agent --entry JSON -- COMMAND...   start COMMAND through one entry given here
 
 The map is the file that $TARE_LAUNCH_MAP names: {"hosts": {NAME: {"agent": ENTRY, "ranks": [ENTRY, ...]}}};
-an ENTRY is {"cgroups": [folder, ...], "cpus": [core, ...], "argv": [token, ...], "shell": true or false}.
+an ENTRY is {"cgroups": [folder, ...], "cpus": [core, ...], "argv": [token, ...], "shell": true or false,
+"carry": true or false}. With "carry" the place forgets the environment of who enters it (docker exec, kubectl exec,
+ssh), so the launch's and the MPI's own variables are put before the command, through env(1).
 """
 
 import json
@@ -19,6 +21,7 @@ from typing import Any
 
 LOCAL_RANK = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID")
 RSH_OPTIONS_WITH_VALUE = ("-l", "-p", "-o", "-i")
+INTO_RANKS = ("HYDI_", "MPI_", "MPIR_", "OMPI_", "PALS_", "PMIX_", "PMI_", "PRTE_", "SLURM_", "TARE_", "UCX_")
 CARRIED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TARE_LAUNCH_MAP", "TERM", "USER")
 
 
@@ -30,19 +33,30 @@ def fail(message: str) -> int:
 
 def start(entry: dict[str, Any], command: list[str], environment: dict[str, str] | None = None) -> int:
     """Become the command, in the entry's cgroups, on its cores, behind its argv; returns only on failure."""
+    if not command:
+        return fail("no command given")
+    place = ""
     try:
         for folder in entry.get("cgroups", ()):
+            place = folder
             with open(os.path.join(folder, "cgroup.procs"), "w") as file:
                 file.write(str(os.getpid()))
         if entry.get("cpus"):
+            place = f"the cores {entry['cpus']}"
             os.sched_setaffinity(0, entry["cpus"])
     except OSError as error:
-        return fail(f"cannot join {getattr(error, 'filename', '') or 'the cores of the node'}: {error.strerror}")
-    argv = [*entry.get("argv", ()), *command]
+        return fail(f"cannot join {place}: {error.strerror}")
+    given = dict(os.environ if environment is None else environment)
+    argv = [*entry.get("argv", ()), *(carried(given) if entry.get("carry") else ()), *command]
     try:
-        os.execvpe(argv[0], argv, os.environ if environment is None else environment)
+        os.execvpe(argv[0], argv, given)
     except OSError as error:
         return fail(f"cannot start {argv[0]}: {error.strerror}")
+
+
+def carried(environment: dict[str, str]) -> list[str]:
+    """Return what puts the launch's and the MPI's own variables before a command."""
+    return ["env", *(f"{name}={value}" for name, value in sorted(environment.items()) if name.startswith(INTO_RANKS))]
 
 
 def read_map() -> dict[str, Any]:
@@ -63,6 +77,8 @@ def as_rsh(arguments: list[str]) -> int:
     if not rest:
         return fail("no host given")
     name, command = rest[0], rest[1:]
+    if not command:
+        return fail(f"no command given for host {name}")
     hosts = read_map()
     if name not in hosts:
         return fail(f"the launch map has no host {name}; it has {', '.join(sorted(hosts))}")
@@ -100,7 +116,7 @@ def main() -> int:
         return as_rsh(arguments)
     except KeyError as error:
         return fail(f"{error} is not set: tare-agent is started by tare's launcher")
-    except (OSError, ValueError) as error:
+    except (AttributeError, OSError, TypeError, ValueError) as error:
         return fail(f"cannot read the launch map: {error}")
 
 

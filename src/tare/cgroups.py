@@ -58,6 +58,19 @@ class Group:
             _make(hierarchy, self.path, cpus)
         return self
 
+    @property
+    def leaf(self) -> Group:
+        """Return where processes of the group itself go: in v2 a group that hands controllers on may hold none."""
+        return self.below("host") if self.version == 2 else self
+
+    def create_leaf(self) -> Group:
+        """Make the leaf, without handing controllers on to it: a process may still have to pass through the group."""
+        leaf = self.leaf
+        if leaf is not self:
+            for folder in leaf.folders:
+                folder.mkdir(exist_ok=True)
+        return leaf
+
     def pids(self) -> set[int]:
         """Return the processes in this group and below it."""
         found: set[int] = set()

@@ -18,7 +18,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tare.cgroups import Group
 from tare.errors import InfrastructureError, MissingTool
 from tare.namespaces import plain_python
 from tare.node import Node
@@ -169,8 +168,7 @@ def _daemon(node: Node, root: Path, log_folder: Path) -> Iterator[None]:
 
 def _start(node: Node, root: Path, log_folder: Path) -> Popen[str]:
     # No cgroup parent is named: the node's cgroup namespace makes the node's group the root of all that Docker makes.
-    group = _daemon_group(node)
-    entry = {"cgroups": [str(f) for f in group.folders], "argv": ["nsenter", "-t", str(node.pid), "--all", "--"]}
+    entry = {"cgroups": [str(f) for f in node.group.leaf.folders], "argv": ["nsenter", "-t", str(node.pid), "--all", "--"]}
     config = root / "daemon.json"
     config.write_text("{}")
     argv = (
@@ -181,10 +179,6 @@ def _start(node: Node, root: Path, log_folder: Path) -> Popen[str]:
         "--log-level", "warn", "--userland-proxy=false", "--label", "tare=lab", "--bip", DOCKER_BRIDGE,
     )  # fmt: skip
     return start(argv, log=log_folder / f"dockerd-{node.name}.log")
-
-
-def _daemon_group(node: Node) -> Group:
-    return node.group.below("host").create() if node.group.version == 2 else node.group
 
 
 def _stop_everything(node: Node) -> None:

@@ -85,7 +85,7 @@ def lab_exec(name: str, node: str, command: Sequence[str]) -> None:
         replace(("nsenter", f"--net=/proc/{made.head_pid}/ns/net", "--", *command))
         return
     place = next(n for n in made.nodes if n.name == node)
-    for folder in place.group.folders:
+    for folder in place.group.leaf.folders:
         (folder / "cgroup.procs").write_text(str(os.getpid()))
     os.sched_setaffinity(0, place.cores)
     environment = dict(os.environ)

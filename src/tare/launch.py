@@ -18,7 +18,7 @@ PADDING: Final = "TARE_PADDING"
 (Mytkowicz et al., ASPLOS'09)."""
 
 BIND_SCRIPT: Final = (
-    "rank=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-${SLURM_LOCALID:?no MPI told the local rank}}}; "
+    "rank=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-${PMI_LOCAL_RANK:-${SLURM_LOCALID:?no MPI told the local rank}}}}; "
     'all=$1; shift; cores=$(echo "$all" | cut -d" " -f$((rank + 1))); exec taskset -c "$cores" "$@"'
 )
 """What binds a rank: its first argument lists the cores of all local ranks, separated by blanks."""
@@ -28,13 +28,16 @@ BIND_SCRIPT: Final = (
 class Entry:
     """How to start a process at a place: cgroups to join, cores to run on, argv to put before its own.
 
-    `shell` says that a daemon's command line is one string for the place's shell, as rsh has it.
+    `shell` says that a daemon's command line is one string for the place's shell, as rsh has it; ssh has a shell of its
+    own, so there it is false. `carry` says that the place forgets the environment of who enters it (docker exec,
+    kubectl exec, ssh), so that the launch's and the MPI's variables have to be put before the command.
     """
 
     argv: tuple[str, ...] = ()
     cgroups: tuple[str, ...] = ()
     cpus: tuple[int, ...] = ()
     shell: bool = True
+    carry: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -48,6 +51,7 @@ class Entry:
             "cgroups": list(self.cgroups),
             "cpus": list(self.cpus),
             "shell": self.shell,
+            "carry": self.carry,
         }
 
 

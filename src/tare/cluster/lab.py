@@ -142,13 +142,11 @@ def _folders(of: Group) -> list[str]:
 
 
 def _node_spec(index: int, of: Group, cores: tuple[int, ...], boot_id: str, keep: Sequence[str]) -> dict[str, Any]:
-    leaf = of.below("host")
-    if of.version == 2:
-        leaf.create()
+    leaf = of.create_leaf()
     return {
         "new": list(NODE_NAMESPACES),
         "cgroups": _folders(of),
-        "leaf": _folders(leaf) if of.version == 2 else [],
+        "leaf": [] if leaf is of else _folders(leaf),
         "hostname": f"n{index}",
         "cpus": list(cores),
         "boot_id": boot_id,

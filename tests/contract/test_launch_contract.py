@@ -1,0 +1,508 @@
+"""Every way of launching that is known or planned fits one `Launch`, one launch map and one agent.
+
+Each way is a small fake here: the tools that it enters places with (nsenter, docker, ssh, apptainer, kubectl, srun) are
+recording programs that behave as the real ones do where it matters: which token begins the command, whether a
+shell reads it, whether the environment of who enters is forgotten. The agent is the real one, as a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tare.agent import LOCAL_RANK
+from tare.launch import Context, Entry, Host, Launch, bound, contexts, write_agent, write_map
+from tare.namespaces import plain_python
+
+RANKS_PER_NODE = 2
+PROGRAM = ("app", "--text", "two words", "$HOME;`id`", "'quoted'")
+CORE = min(os.sched_getaffinity(0))
+
+TOOL = '''#!{python} -IS
+import json, os, subprocess, sys
+name, argv = os.path.basename(sys.argv[0]), sys.argv[1:]
+with open({record!r}, "a") as file:
+    file.write(json.dumps({{
+        "tool": name, "argv": argv, "pid": os.getpid(), "cpus": sorted(os.sched_getaffinity(0)),
+        "environment": dict(os.environ),
+    }}) + "\\n")
+forgotten = {{"PATH": os.environ["PATH"]}}
+if name == "nsenter":
+    os.execvpe(argv[argv.index("--") + 1], argv[argv.index("--") + 1:], os.environ)
+if name == "docker":
+    os.execvpe(argv[2], argv[2:], forgotten)
+if name == "kubectl":
+    os.execvpe(argv[argv.index("--") + 1], argv[argv.index("--") + 1:], forgotten)
+if name == "apptainer":
+    os.execvpe(argv[2], argv[2:], os.environ)
+if name == "ssh":
+    os.execvpe("/bin/sh", ["sh", "-c", " ".join(argv[3:])], forgotten)
+'''
+
+# A launcher as mpirun is: one daemon a host through its agent, told as one line for a shell; the daemon starts ranks.
+MPIRUN = '''#!{python} -IS
+import os, shlex, subprocess, sys
+status = 0
+for part in " ".join(map(shlex.quote, sys.argv[1:])).split(" : "):
+    hosts, *program = shlex.split(part)
+    for host in hosts.split(","):
+        name, ranks = host.split("=")
+        agent = os.environ["FAKE_AGENT"]
+        words = [shlex.quote(word) for word in ("orted", ranks, *program)]
+        status |= subprocess.run([agent, "-x", name, *words]).returncode
+sys.exit(status)
+'''
+ORTED = '''#!{python} -IS
+import os, subprocess, sys
+status = 0
+for rank in range(int(sys.argv[1])):
+    environment = {{**os.environ, "OMPI_COMM_WORLD_LOCAL_RANK": str(rank), "PMIX_RANK": str(rank)}}
+    status |= subprocess.run(sys.argv[2:], env=environment).returncode
+sys.exit(status)
+'''
+# srun starts ranks itself; TARE_HOST stands for the node's own hostname, which a test cannot change.
+SRUN = '''#!{python} -IS
+import os, subprocess, sys
+hosts, *program = sys.argv[1:]
+status = 0
+for host in hosts.split(","):
+    name, ranks = host.split("=")
+    for rank in range(int(ranks)):
+        environment = {{**os.environ, "TARE_HOST": name, "SLURM_LOCALID": str(rank), "PMIX_RANK": str(rank)}}
+        status |= subprocess.run(program, env=environment).returncode
+sys.exit(status)
+'''
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """One way of launching: how daemons and ranks get to their place, and which tools a rank passed, outermost first."""
+
+    name: str
+    agent: Callable[[str], Entry] | None
+    enter: Callable[[str, int], Entry] | None = None
+    passes: Callable[[str, int], list[tuple[str, ...]]]
+    launcher: str = "mpirun"
+
+
+def _nsenter(host: str) -> Entry:
+    return Entry(argv=("nsenter", "-t", host[1:], "--all", "--"))
+
+
+WAYS = (
+    Way(
+        name="bare: the daemon is put into the pod's namespaces",
+        agent=_nsenter,
+        passes=lambda host, local: [("nsenter", "-t", host[1:], "--all", "--")],
+    ),
+    Way(
+        name="docker: the daemon is started in the pod's container",
+        agent=lambda host: Entry(argv=("docker", "exec", f"c-{host}"), carry=True),
+        passes=lambda host, local: [("docker", "exec", f"c-{host}")],
+    ),
+    Way(
+        name="sshd in containers, on a port of its own",
+        agent=lambda host: Entry(argv=("ssh", "-p", "9100", f"{host}.tare"), shell=False, carry=True),
+        passes=lambda host, local: [("ssh", "-p", "9100", f"{host}.tare")],
+    ),
+    Way(
+        name="hybrid: the daemon on the node, each rank in a container",
+        agent=_nsenter,
+        enter=lambda host, local: Entry(argv=("apptainer", "exec", "image.sif")),
+        passes=lambda host, local: [("nsenter", "-t", host[1:], "--all", "--"), ("apptainer", "exec", "image.sif")],
+    ),
+    Way(
+        name="one container a rank",
+        agent=_nsenter,
+        enter=lambda host, local: Entry(argv=("docker", "exec", f"c{local}"), carry=True),
+        passes=lambda host, local: [("nsenter", "-t", host[1:], "--all", "--"), ("docker", "exec", f"c{local}")],
+    ),
+    Way(
+        name="srun: the scheduler starts the ranks",
+        agent=None,
+        enter=lambda host, local: Entry(argv=("apptainer", "exec", "image.sif")),
+        passes=lambda host, local: [("apptainer", "exec", "image.sif")],
+        launcher="srun",
+    ),
+    Way(
+        name="Kubernetes: the daemon is started in the pod",
+        agent=lambda host: Entry(argv=("kubectl", "exec", f"pod-{host}", "--"), carry=True),
+        passes=lambda host, local: [("kubectl", "exec", f"pod-{host}", "--")],
+    ),
+)
+every_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name.split(":")[0])
+
+
+def hosts_of(way: Way, ranks: int = RANKS_PER_NODE) -> tuple[Host, ...]:
+    return tuple(
+        Host(
+            name=name,
+            ranks=ranks,
+            agent=way.agent(name) if way.agent else None,
+            enter=tuple(way.enter(name, local) for local in range(ranks)) if way.enter else (),
+        )
+        for name in ("n0", "n1")
+    )
+
+
+def launch_of(way: Way, hosts: tuple[Host, ...] | None = None, program: tuple[str, ...] = PROGRAM) -> Launch:
+    hosts = hosts_of(way) if hosts is None else hosts
+    options = (",".join(f"{host.name}={host.ranks}" for host in hosts),)
+    return Launch(
+        head=("nsenter", "-n4711", "--"),
+        launcher=(way.launcher,),
+        hosts=hosts,
+        contexts=(Context(hosts=hosts, program=program, options=options),),
+    )
+
+
+class Bench:
+    """A folder with the recording programs on PATH, the real agent and a launch map."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.record = folder / "record.jsonl"
+        self.bin = folder / "bin"
+        self.bin.mkdir()
+        self.agent = write_agent(folder, plain_python())
+        for names, text in (
+            (("nsenter", "docker", "ssh", "apptainer", "kubectl", "app", "daemon"), TOOL),
+            (("mpirun",), MPIRUN),
+            (("orted",), ORTED),
+            (("srun",), SRUN),
+        ):
+            for name in names:
+                file = self.bin / name
+                file.write_text(text.format(python=plain_python(), record=str(self.record)))
+                file.chmod(0o755)
+
+    def map(self, launch: Launch | None = None, text: str | None = None) -> Path:
+        path = self.folder / "map.json"
+        if launch is not None:
+            write_map(launch, path)
+        elif text is not None:
+            path.write_text(text)
+        return path
+
+    def run(self, *argv: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        given = {
+            "PATH": f"{self.bin}:/usr/bin:/bin",
+            "TARE_LAUNCH_MAP": str(self.folder / "map.json"),
+            "FAKE_AGENT": str(self.agent),
+            "LAUNCHER_ONLY": "must not reach a daemon",
+            **(environment or {}),
+        }
+        return subprocess.run(argv, env=given, capture_output=True, text=True, timeout=60, check=False)
+
+    def records(self, tool: str = "") -> list[dict[str, Any]]:
+        lines = self.record.read_text().splitlines() if self.record.exists() else []
+        return [r for r in map(json.loads, lines) if not tool or r["tool"] == tool]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def sentence(result: subprocess.CompletedProcess[str]) -> str:
+    """Return what a refusing agent said, having checked that it is one line, ours, and no traceback."""
+    assert result.returncode == 125
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("tare-agent: ")
+    return line.removeprefix("tare-agent: ")
+
+
+# --- every way, through one contract ------------------------------------------------------------------------------
+
+
+@every_way
+def test_the_map_holds_all_that_the_launch_says(way: Way, bench: Bench) -> None:
+    launch = launch_of(way)
+    stored = json.loads(bench.map(launch).read_text())["hosts"]
+    assert list(stored) == ["n0", "n1"]
+    for host in launch.hosts:
+        agent = launch.agent(host.name)
+        assert stored[host.name]["agent"] == (None if agent is None else agent.as_json())
+        assert stored[host.name]["ranks"] == [launch.enter(host.name, i).as_json() for i in range(host.ranks)]
+
+
+@every_way
+def test_an_entry_comes_back_from_the_map_as_it_was(way: Way, bench: Bench) -> None:
+    launch = launch_of(way)
+    stored = json.loads(bench.map(launch).read_text())["hosts"]
+    for host in launch.hosts:
+        for entry, data in zip(host.enter, stored[host.name]["ranks"], strict=False):
+            assert Entry(**{k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}) == entry
+
+
+@every_way
+def test_every_rank_of_a_job_arrives_at_its_place_with_its_arguments_whole(way: Way, bench: Bench) -> None:
+    launch = launch_of(way)
+    bench.map(launch)
+    result = bench.run(*launch.argv(str(bench.agent)))
+    assert (result.returncode, result.stderr) == (0, "")
+    head, *rest = bench.records()
+    assert (head["tool"], head["argv"][0]) == ("nsenter", "-n4711")
+    apps = [record for record in rest if record["tool"] == "app"]
+    assert [record["argv"] for record in apps] == [list(PROGRAM[1:])] * launch.ranks
+    assert [record["environment"]["PMIX_RANK"] for record in apps] == ["0", "1"] * 2
+    passed: list[tuple[str, ...]] = []
+    for record in rest:
+        if record["tool"] != "app":
+            passed.append((record["tool"], *record["argv"]))
+    wanted: list[tuple[str, ...]] = []
+    for host in launch.hosts:
+        for local in range(host.ranks):
+            places = way.passes(host.name, local)
+            wanted += places if local == 0 or way.agent is None else places[1:]  # a daemon passes its place once
+    assert [tool[: len(place)] for tool, place in zip(passed, wanted, strict=True)] == wanted
+
+
+@every_way
+def test_a_rank_that_has_arrived_knows_its_host_and_its_map(way: Way, bench: Bench) -> None:
+    launch = launch_of(way)
+    bench.map(launch)
+    bench.run(*launch.argv(str(bench.agent)))
+    apps = bench.records("app")
+    assert [record["environment"]["TARE_HOST"] for record in apps] == ["n0", "n0", "n1", "n1"]
+    assert {record["environment"]["TARE_LAUNCH_MAP"] for record in apps} == {str(bench.folder / "map.json")}
+
+
+@every_way
+def test_ranks_are_wrapped_only_where_they_have_to_enter_something(way: Way) -> None:
+    launch = launch_of(way)
+    assert launch.wraps_ranks == (way.enter is not None)
+    argv = launch.argv("/run/tare-agent")
+    assert argv[: len(launch.head)] == launch.head
+    assert ("--rank" in argv) == (way.enter is not None)
+    assert argv[-len(PROGRAM) :] == PROGRAM
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if way.agent], ids=lambda way: way.name.split(":")[0])
+def test_a_daemon_does_not_get_what_is_meant_for_the_launcher_alone(way: Way, bench: Bench) -> None:
+    bench.map(launch_of(way))
+    result = bench.run(str(bench.agent), "n0", "daemon", environment={"OMPI_MCA_plm_rsh_agent": "/x", "HOME": "/h"})
+    assert result.returncode == 0, result.stderr
+    for record in bench.records():
+        assert "OMPI_MCA_plm_rsh_agent" not in record["environment"]
+        assert "LAUNCHER_ONLY" not in record["environment"]
+
+
+@every_way
+def test_a_host_without_an_agent_says_who_starts_its_ranks(way: Way, bench: Bench) -> None:
+    bench.map(launch_of(way))
+    result = bench.run(str(bench.agent), "n0", "daemon")
+    if way.agent is None:
+        assert sentence(result) == "host n0 has no agent: its ranks are started by the scheduler"
+        assert bench.records() == []
+    else:
+        assert len(bench.records("daemon")) == 1
+
+
+# --- what an entry does ---------------------------------------------------------------------------------------------
+
+
+def one_host(**entry: Any) -> Launch:
+    host = Host(name="n0", ranks=1, agent=Entry(**entry), enter=(Entry(**entry),))
+    return Launch(head=(), launcher=(), hosts=(host,), contexts=(Context(hosts=(host,), program=("app",)),))
+
+
+def test_the_process_itself_joins_every_cgroup_before_it_becomes_the_daemon(bench: Bench) -> None:
+    folders = [bench.folder / name for name in ("cpuset", "pids")]
+    for folder in folders:
+        folder.mkdir()
+    bench.map(one_host(cgroups=tuple(map(str, folders)), argv=("nsenter", "--")))
+    assert bench.run(str(bench.agent), "n0", "daemon").returncode == 0
+    (entered,) = bench.records("nsenter")
+    assert [(folder / "cgroup.procs").read_text() for folder in folders] == [str(entered["pid"])] * 2
+
+
+def test_the_daemon_and_what_it_starts_run_on_the_cores_of_the_entry(bench: Bench) -> None:
+    bench.map(one_host(cpus=(CORE,)))
+    assert bench.run(str(bench.agent), "n0", "daemon").returncode == 0
+    assert [record["cpus"] for record in bench.records("daemon")] == [[CORE]]
+
+
+def test_a_daemon_command_of_many_words_is_one_line_for_the_shell_of_its_place(bench: Bench) -> None:
+    bench.map(one_host(argv=("nsenter", "--")))
+    assert bench.run(str(bench.agent), "n0", "X=1;", "export", "X;", "daemon", "$X").returncode == 0
+    assert [record["argv"] for record in bench.records("daemon")] == [["1"]]
+
+
+def test_where_the_place_has_a_shell_of_its_own_the_words_are_handed_on_as_they_are(bench: Bench) -> None:
+    bench.map(one_host(argv=("ssh", "-p", "9100", "n0"), shell=False))
+    assert bench.run(str(bench.agent), "n0", "daemon", shlex.quote("a b")).returncode == 0
+    assert [record["argv"] for record in bench.records("daemon")] == [["a b"]]
+
+
+def test_a_rank_keeps_the_whole_environment_that_its_daemon_gave_it(bench: Bench) -> None:
+    bench.map(one_host(argv=("nsenter", "--")))
+    given = {"TARE_HOST": "n0", "PMI_LOCAL_RANK": "0", "MINE": "kept"}
+    assert bench.run(str(bench.agent), "--rank", "app", environment=given).returncode == 0
+    assert bench.records("app")[0]["environment"]["MINE"] == "kept"
+
+
+def test_only_the_variables_of_the_launch_and_the_mpi_are_carried_into_a_place_that_forgets(bench: Bench) -> None:
+    bench.map(one_host(argv=("docker", "exec", "c0"), carry=True))
+    given = {"TARE_HOST": "n0", "PMI_LOCAL_RANK": "0", "PMIX_NAMESPACE": "a b", "MINE": "not meant for it"}
+    assert bench.run(str(bench.agent), "--rank", "app", environment=given).returncode == 0
+    found = bench.records("app")[0]["environment"]
+    assert (found["PMIX_NAMESPACE"], found["PMI_LOCAL_RANK"]) == ("a b", "0")
+    assert "MINE" not in found
+
+
+@pytest.mark.parametrize("variable", LOCAL_RANK)
+def test_the_local_rank_is_understood_from_every_mpi(variable: str, bench: Bench) -> None:
+    host = Host(name="n0", ranks=2, enter=tuple(Entry(argv=("docker", "exec", c)) for c in ("c0", "c1")))
+    bench.map(Launch(head=(), launcher=(), hosts=(host,), contexts=()))
+    result = bench.run(str(bench.agent), "--rank", "app", environment={"TARE_HOST": "n0", variable: "1"})
+    assert result.returncode == 0, result.stderr
+    assert bench.records("docker")[0]["argv"] == ["exec", "c1", "app"]
+
+
+@pytest.mark.parametrize("variable", LOCAL_RANK)
+def test_binding_understands_the_local_rank_from_every_mpi(variable: str, bench: Bench) -> None:
+    argv = bound(("app", "a b"), [(4095,), (CORE,)])
+    result = bench.run(*argv, environment={variable: "1"})
+    assert result.returncode == 0, result.stderr
+    assert [(record["argv"], record["cpus"]) for record in bench.records("app")] == [(["a b"], [CORE])]
+
+
+def test_binding_without_a_local_rank_fails_instead_of_sharing_a_core(bench: Bench) -> None:
+    result = bench.run(*bound(("app",), [(CORE,)]))
+    assert result.returncode != 0
+    assert "no MPI told the local rank" in result.stderr
+    assert bench.records() == []
+
+
+def test_one_entry_can_be_given_without_a_map(bench: Bench) -> None:
+    entry = json.dumps(Entry(argv=("nsenter", "--"), cpus=(CORE,)).as_json())
+    assert bench.run(str(bench.agent), "--entry", entry, "--", "daemon", "a b").returncode == 0
+    assert [(r["argv"], r["cpus"]) for r in bench.records("daemon")] == [(["a b"], [CORE])]
+
+
+@pytest.mark.parametrize("options", [("-x",), ("-l", "user"), ("-p", "22"), ("-o", "BatchMode=yes", "-q")])
+def test_options_that_an_rsh_gets_before_the_host_are_passed_over(options: tuple[str, ...], bench: Bench) -> None:
+    bench.map(one_host(argv=("nsenter", "--")))
+    assert bench.run(str(bench.agent), *options, "n0", "daemon").returncode == 0
+    assert len(bench.records("daemon")) == 1
+
+
+# --- sides that differ ----------------------------------------------------------------------------------------------
+
+
+def test_sides_that_differ_are_two_contexts_and_alike_sides_one() -> None:
+    hosts = hosts_of(WAYS[0])
+    alike = contexts(hosts, (PROGRAM, PROGRAM), ({}, {}))
+    assert [(part.hosts, part.ranks) for part in alike] == [(hosts, 4)]
+    other_program = contexts(hosts, (PROGRAM, ("/opt/app",)), ({}, {}))
+    other_variables = contexts(hosts, (PROGRAM, PROGRAM), ({}, {"LD_PRELOAD": "/x"}))
+    for parts in (other_program, other_variables):
+        assert [(part.hosts, part.ranks) for part in parts] == [((hosts[0],), 2), ((hosts[1],), 2)]
+
+
+def test_contexts_keep_the_order_of_the_hosts_because_it_is_the_order_of_ranks() -> None:
+    hosts = tuple(Host(name=f"n{i}", ranks=1) for i in range(4))
+    parts = contexts(hosts, (("a",), ("b",), ("b",), ("a",)), ({},) * 4)
+    assert [host for part in parts for host in part.hosts] == list(hosts)
+    assert [part.program for part in parts] == [("a",), ("b",), ("a",)]
+
+
+def test_each_side_of_a_job_runs_its_own_program_through_its_own_entry(bench: Bench) -> None:
+    bare, docker = hosts_of(WAYS[0])[0], hosts_of(WAYS[1])[1]
+    hosts = (bare, docker)
+    parts = contexts(hosts, (("app", "bare"), ("app", "in the image")), ({}, {}))
+    parts = tuple(replace(part, options=(f"{part.hosts[0].name}=2",)) for part in parts)
+    launch = Launch(head=(), launcher=("mpirun",), hosts=hosts, contexts=parts)
+    bench.map(launch)
+    result = bench.run(*launch.argv(str(bench.agent)))
+    assert (result.returncode, result.stderr) == (0, "")
+    apps = [(record["environment"]["TARE_HOST"], record["argv"]) for record in bench.records("app")]
+    assert apps == [("n0", ["bare"])] * 2 + [("n1", ["in the image"])] * 2
+
+
+def test_one_side_that_enters_wraps_the_ranks_of_both_and_the_other_starts_at_once(bench: Bench) -> None:
+    plain, inside = hosts_of(WAYS[0])[0], hosts_of(WAYS[3])[1]
+    launch = launch_of(WAYS[0], (plain, inside))
+    assert launch.wraps_ranks
+    assert launch.enter("n0", 1).is_empty
+    bench.map(launch)
+    assert bench.run(*launch.argv(str(bench.agent))).returncode == 0
+    assert len(bench.records("app")) == 4
+    assert {record["environment"]["TARE_HOST"] for record in bench.records("apptainer")} == {"n1"}
+
+
+# --- what goes wrong is one sentence ----------------------------------------------------------------------------------
+
+
+def test_an_unknown_host_names_those_that_are_known(bench: Bench) -> None:
+    bench.map(launch_of(WAYS[0]))
+    assert sentence(bench.run(str(bench.agent), "n7", "daemon")) == "the launch map has no host n7; it has n0, n1"
+    result = bench.run(str(bench.agent), "--rank", "app", environment={"TARE_HOST": "n7", "PMI_LOCAL_RANK": "0"})
+    assert sentence(result) == "the launch map has no host n7; it has n0, n1"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "words"),
+    [
+        ((), {}, "no host given"),
+        (("-x", "-l", "user"), {}, "no host given"),
+        (("n0",), {}, "no command given for host n0"),
+        (("--rank",), {"TARE_HOST": "n0", "PMI_LOCAL_RANK": "0"}, "no command given"),
+        (("--rank", "app"), {"TARE_HOST": "n0"}, "no MPI told its local rank"),
+        (("--rank", "app"), {"TARE_HOST": "n0", "PMI_LOCAL_RANK": "2"}, "host n0 has 2 rank(s) in the map"),
+        (("--rank", "app"), {"TARE_HOST": "n0", "PMI_LOCAL_RANK": "first"}, "first"),
+        (("--rank", "missing-program"), {"TARE_HOST": "n0", "PMI_LOCAL_RANK": "0"}, "cannot start missing-program"),
+        (("--entry", "{broken", "--", "app"), {}, "cannot read"),
+        (("--entry", "[]", "--", "app"), {}, "cannot read"),
+    ],
+)
+def test_what_the_agent_cannot_do_is_one_sentence_and_status_125(
+    arguments: tuple[str, ...], environment: dict[str, str], words: str, bench: Bench
+) -> None:
+    bench.map(launch_of(WAYS[0]))
+    assert words in sentence(bench.run(str(bench.agent), *arguments, environment=environment))
+    assert bench.records("app") == []
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"hosts": 3}', '{"hosts": {"n0": 3}}', '{"hosts": {"n0": {}}}'])
+def test_a_damaged_launch_map_is_one_sentence(text: str, bench: Bench) -> None:
+    bench.map(text=text)
+    sentence(bench.run(str(bench.agent), "n0", "daemon"))
+    sentence(bench.run(str(bench.agent), "--rank", "app", environment={"TARE_HOST": "n0", "PMI_LOCAL_RANK": "0"}))
+
+
+def test_a_missing_launch_map_is_named(bench: Bench) -> None:
+    result = bench.run(str(bench.agent), "n0", "daemon", environment={"TARE_LAUNCH_MAP": "/nowhere/map.json"})
+    assert "/nowhere/map.json" in sentence(result)
+
+
+def test_an_agent_outside_a_launch_says_who_starts_it(bench: Bench) -> None:
+    result = subprocess.run(
+        (sys.executable, "-IS", str(bench.agent), "n0", "daemon"),
+        env={}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "TARE_LAUNCH_MAP" in sentence(result)
+    assert "started by tare's launcher" in result.stderr
+
+
+def test_a_cgroup_that_is_gone_is_named_and_the_daemon_does_not_run_outside_of_it(bench: Bench) -> None:
+    bench.map(one_host(cgroups=("/nowhere/tare/n0",)))
+    assert "cannot join /nowhere/tare/n0" in sentence(bench.run(str(bench.agent), "n0", "daemon"))
+    assert bench.records() == []
+
+
+def test_cores_that_the_machine_does_not_have_are_named(bench: Bench) -> None:
+    bench.map(one_host(cpus=(4095,)))
+    assert "4095" in sentence(bench.run(str(bench.agent), "n0", "daemon"))
+    assert bench.records() == []

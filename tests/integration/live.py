@@ -1,0 +1,230 @@
+"""Run tare as a user does, and look at the machine from outside: nothing here trusts what tare says of itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+TARE = (sys.executable, "-m", "tare.cli")
+NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "uts")
+MICRO = "[{latency: {message_bytes: 8, iterations: 300}}, {barrier: {iterations: 100}}]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How a command of ours ended, and its number, which names its lab."""
+
+    pid: int
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def lab(self) -> str:
+        return f"s{self.pid}"
+
+
+def write_study(folder: Path, name: str, environments: Sequence[str] | str, **keys: str) -> Path:
+    """Write a small study; `keys` replace its top-level keys, each in YAML's flow style."""
+    listed = environments if isinstance(environments, str) else f"[{', '.join(environments)}]"
+    usual = {
+        "name": name,
+        "cluster": "{lab: {nodes: 2}}",
+        "environments": listed,
+        "placements": "[{nodes: 2, ranks_per_node: 1}]",
+        "workloads": f"{{micro: {{time_limit: 20s, kernels: {MICRO}}}}}",
+        "repetition": "{rounds: 1, max_rounds: 1}",
+        "a_a": "false",
+    }
+    path = folder / f"{name}.yaml"
+    path.write_text("".join(f"{key}: {value}\n" for key, value in {**usual, **keys}.items()))
+    return path
+
+
+def start(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None, before: Sequence[str] = ()) -> Any:
+    """Start tare in a session of its own; `before` is put before it, as `setpriv ...`."""
+    return subprocess.Popen(
+        [*before, *TARE, *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def ended(process: Any, timeout_s: float = 90) -> Ended:
+    """Wait for a command that `start` started."""
+    try:
+        stdout, stderr = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGTERM)
+        stdout, stderr = process.communicate(timeout=20)
+        raise AssertionError(f"tare did not end within {timeout_s} s: {stdout[-2000:]}{stderr[-2000:]}") from None
+    return Ended(pid=process.pid, status=process.returncode, stdout=stdout, stderr=stderr)
+
+
+def tare(*arguments: str | Path, cwd: Path, timeout_s: float = 90, **options: Any) -> Ended:
+    """Run tare to its end."""
+    return ended(start(*arguments, cwd=cwd, **options), timeout_s)
+
+
+def trials(results: Path) -> list[dict[str, Any]]:
+    """Return the stored trials that were not set aside: those of broken blocks are among them, marked."""
+    file = results / "trials.jsonl"
+    lines = file.read_text().splitlines() if file.exists() else []
+    return [json.loads(line) for line in lines if line.strip()]
+
+
+def outcome(trial: Mapping[str, Any]) -> str:
+    """Return the kind of a trial's outcome."""
+    return str(trial["outcome"]["type"])
+
+
+def cell_of(trial: Mapping[str, Any]) -> str:
+    """Return the name of a trial's environment."""
+    return str(trial["key"]["cell"]).rsplit(" / ", 1)[1]
+
+
+def by_environment(results: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the stored trials of each environment."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for trial in trials(results):
+        found.setdefault(cell_of(trial), []).append(trial)
+    return found
+
+
+def wait_for(condition: Callable[[], Any], what: str, limit_s: float = 30.0) -> Any:
+    """Wait until a condition holds and return its value."""
+    until = time.monotonic() + limit_s
+    while not (value := condition()):
+        assert time.monotonic() < until, f"no {what} after {limit_s} s"
+        time.sleep(0.02)
+    return value
+
+
+# --- what is left -----------------------------------------------------------------------------------------------
+
+
+def processes() -> Iterator[tuple[int, Path]]:
+    """Return all processes of the machine."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            yield int(entry.name), entry
+
+
+def cgroup_folders(lab: str) -> list[Path]:
+    """Return the folders of a lab's cgroup, in every hierarchy that is mounted."""
+    mounts = [line.split(" - ")[0].split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()
+              if " - cgroup" in line]  # fmt: skip
+    return [folder for mount in mounts if (folder := Path(mount) / "tare" / lab).is_dir()]
+
+
+def pids_of(lab: str) -> set[int]:
+    """Return the processes of a lab: by its cgroup, by holders' marks, and by nothing that tare wrote down."""
+    found: set[int] = set()
+    for top in cgroup_folders(lab):
+        for folder, _, _ in os.walk(top):  # what goes away meanwhile is passed over
+            found.update(map(int, _text(Path(folder) / "cgroup.procs").split()))
+    for pid, entry in processes():
+        try:
+            if f"tare:{lab}:".encode() in (entry / "cmdline").read_bytes():
+                found.add(pid)
+        except OSError:
+            continue
+    return found
+
+
+def namespaces_of(pids: Iterable[int]) -> set[str]:
+    """Return the namespaces of processes, without this machine's own."""
+    found = {link for pid in pids for link in _namespaces(pid)}
+    return found - set(_namespaces(os.getpid()))
+
+
+def _namespaces(pid: int) -> list[str]:
+    found = []
+    for kind in NAMESPACES:
+        try:
+            found.append(os.readlink(f"/proc/{pid}/ns/{kind}"))
+        except OSError:
+            continue
+    return found
+
+
+def links() -> list[str]:
+    """Return the links of this machine's own network namespace, with state and master."""
+    shown = json.loads(subprocess.run(["ip", "-json", "link"], capture_output=True, check=True).stdout)
+    return sorted(f"{link['ifname']} {link['flags']} {link.get('master')} {link['mtu']}" for link in shown)
+
+
+def mounts() -> list[str]:
+    """Return the mounts that this process sees."""
+    return Path("/proc/self/mounts").read_text().splitlines()
+
+
+@dataclass(kw_only=True)
+class Watch:
+    """What was there before, and what a lab had while it was up."""
+
+    links: list[str] = field(default_factory=links)
+    mounts: list[str] = field(default_factory=mounts)
+    namespaces: set[str] = field(default_factory=set)
+    most_processes: int = 0
+
+    def look(self, lab: str) -> None:
+        pids = pids_of(lab)
+        self.most_processes = max(self.most_processes, len(pids))
+        self.namespaces |= namespaces_of(pids)
+
+    @contextmanager
+    def looking(self, lab: str) -> Iterator[None]:
+        """Look again and again while the block runs."""
+        end = Event()
+
+        def go() -> None:
+            while not end.wait(0.1):
+                self.look(lab)
+
+        thread = Thread(target=go, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            end.set()
+            thread.join()
+
+    def left(self, lab: str, state: Path = Path("/run/tare")) -> list[str]:
+        """Return all that is left of a lab, in words."""
+        found = [f"process {pid}: {_words(pid)}" for pid in sorted(pids_of(lab))]
+        found += [f"cgroup {folder}" for folder in cgroup_folders(lab)]
+        found += [f"folder {folder}" for folder in state.glob(f"{lab}-*")]
+        found += [f"link {link}" for link in links() if link not in self.links]
+        found += [f"lost link {link}" for link in self.links if link not in links()]
+        found += [f"mount {mount}" for mount in mounts() if mount not in self.mounts]
+        for pid, entry in processes():  # numbers of namespaces are used again: labs of others are left out
+            if self.namespaces.intersection(_namespaces(pid)) and "/tare/" not in _text(entry / "cgroup"):
+                found.append(f"namespace of process {pid}: {_words(pid)}")
+        return found
+
+
+def _words(pid: int) -> str:
+    return _text(Path(f"/proc/{pid}/cmdline")).replace("\0", " ")[:120]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
