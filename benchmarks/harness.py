@@ -78,7 +78,7 @@ def tare_overhead(runs: int) -> tuple[list[float], list[float]]:
         runner.running(plan, store, files, Silent(), name="bench") as run,
         runner.ExitStack() as stack,
     ):
-        ready = run._pods(stack)
+        ready = run.pods(stack)
         key, one = next(iter(ready.items()))
         environment = {**os.environ, **one.environment, runner.PADDING: ""}
         for number in range(runs + 1):
@@ -87,7 +87,7 @@ def tare_overhead(runs: int) -> tuple[list[float], list[float]]:
             bare_s = time.perf_counter() - started
             assert b"@tare" in done.stdout
             started = time.perf_counter()
-            run._trial(TrialKey(cell=key, round=number, block=0, attempt=0), 0, one)
+            run.trial(TrialKey(cell=key, round=number, block=0, attempt=0), 0, one)
             trial_s = time.perf_counter() - started
             if number:
                 extra.append(trial_s - bare_s)

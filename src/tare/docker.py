@@ -168,7 +168,8 @@ def _daemon(node: Node, root: Path, log_folder: Path) -> Iterator[None]:
 
 def _start(node: Node, root: Path, log_folder: Path) -> Popen[str]:
     # No cgroup parent is named: the node's cgroup namespace makes the node's group the root of all that Docker makes.
-    entry = {"cgroups": [str(f) for f in node.group.leaf.folders], "argv": ["nsenter", "-t", str(node.pid), "--all", "--"]}
+    folders = [str(folder) for folder in node.group.leaf.folders]
+    entry = {"cgroups": folders, "argv": ["nsenter", "-t", str(node.pid), "--all", "--"]}
     config = root / "daemon.json"
     config.write_text("{}")
     argv = (

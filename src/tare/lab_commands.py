@@ -161,12 +161,20 @@ def _show(made: lab.Lab) -> None:
 
 
 def _as_json(made: lab.Lab) -> dict[str, Any]:
-    data = dataclasses.asdict(dataclasses.replace(made, group=None, nodes=()))  # type: ignore[arg-type]
-    data["nodes"] = [
-        {**dataclasses.asdict(dataclasses.replace(n, group=None)), "group": n.group.path} for n in made.nodes
-    ]  # type: ignore[arg-type]
-    data["group"] = made.group.path
-    return data
+    return {
+        "name": made.name,
+        "spec": dataclasses.asdict(made.spec),
+        "head_pid": made.head_pid,
+        "switch_pid": made.switch_pid,
+        "nodes": [_node_as_json(node) for node in made.nodes],
+        "group": made.group.path,
+        "shares_cores": made.shares_cores,
+    }
+
+
+def _node_as_json(node: Node) -> dict[str, Any]:
+    plain = {f.name: getattr(node, f.name) for f in dataclasses.fields(node)}
+    return {**plain, "nics": [dataclasses.asdict(nic) for nic in node.nics], "group": node.group.path}
 
 
 def _from_json(data: dict[str, Any]) -> lab.Lab:

@@ -18,7 +18,8 @@ PADDING: Final = "TARE_PADDING"
 (Mytkowicz et al., ASPLOS'09)."""
 
 BIND_SCRIPT: Final = (
-    "rank=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-${PMI_LOCAL_RANK:-${SLURM_LOCALID:?no MPI told the local rank}}}}; "
+    "rank=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-${PMI_LOCAL_RANK:-$SLURM_LOCALID}}}; "
+    ": ${rank:?no MPI told the local rank}; "
     'all=$1; shift; cores=$(echo "$all" | cut -d" " -f$((rank + 1))); exec taskset -c "$cores" "$@"'
 )
 """What binds a rank: its first argument lists the cores of all local ranks, separated by blanks."""

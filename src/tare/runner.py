@@ -26,6 +26,7 @@ from tare.model import (
     Environment,
     Failed,
     InterfaceTraffic,
+    Interrupted,
     Invalid,
     Outcome,
     Placement,
@@ -43,7 +44,7 @@ from tare.plan import available, block_order
 from tare.process import Result, run
 from tare.runtimes import RUNTIMES
 from tare.stats import is_look
-from tare.store import Store, remaining_blocks
+from tare.store import Store, attempts, remaining_blocks
 from tare.summary import precise_enough
 from tare.workloads import Parsed, plugin_of
 from tare.workloads.output import OutputError
@@ -113,15 +114,15 @@ class Run:
     def _round(self, round_: int, blocks: list[tuple[int, int, int]]) -> None:
         self.watcher.round_started(round_, blocks[0][2])
         with ExitStack() as stack:
-            ready = self._pods(stack)
+            ready = self.pods(stack)
             self.site.settle()
             for _, block, attempt in blocks:
                 order = block_order(self.plan, round_, block, attempt)
                 for position, cell in enumerate(order):
                     key = TrialKey(cell=cell, round=round_, block=block, attempt=attempt)
-                    self._trial(key, position, ready.get(cell))
+                    self.trial(key, position, ready.get(cell))
 
-    def _pods(self, stack: ExitStack) -> dict[str, Ready]:
+    def pods(self, stack: ExitStack) -> dict[str, Ready]:
         """Make the pods of every environment and placement anew; what fails is remembered with its reason."""
         self.broken.clear()
         cells = available(self.plan)
@@ -166,7 +167,8 @@ class Run:
             ),
         )
 
-    def _trial(self, key: TrialKey, position: int, ready: Ready | None) -> None:
+    def trial(self, key: TrialKey, position: int, ready: Ready | None) -> None:
+        """Run one trial and store it; without `ready` its pods could not be made, and that is stored."""
         started = time.time()
         if ready is None:
             outcome: Outcome = Failed(reason=self.broken.get(key.cell, "it was not made"))
@@ -200,7 +202,16 @@ class Run:
     def _store(self, trial: Trial, samples: Mapping[str, object]) -> None:
         stored = self.store.append(trial, samples)  # type: ignore[arg-type]
         total = len(available(self.plan)) * self._rounds_wanted() * self.plan.study.repetition.blocks_per_round
-        self.watcher.trial_ended(stored, len(self.store.trials), total)
+        self.watcher.trial_ended(stored, self._done(), total)
+
+    def _done(self) -> int:
+        """Return how many trials are done, those of blocks that were run again counted once."""
+        return sum(
+            not isinstance(trial.outcome, Interrupted)
+            for (round_, block, attempt), cells in (found := attempts(self.store.trials)).items()
+            if (round_, block, attempt + 1) not in found
+            for trial in cells.values()
+        )
 
 
 @contextmanager

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Columns = Mapping[str, NDArray[np.generic]]
+    Columns = Mapping[str, NDArray[np.float64]]
 
 FORMAT: Final = 1
 PLAN: Final = "plan.json"

@@ -214,7 +214,8 @@ class Watch:
         found += [f"lost link {link}" for link in self.links if link not in links()]
         found += [f"mount {mount}" for mount in mounts() if mount not in self.mounts]
         for pid, entry in processes():  # numbers of namespaces are used again: labs of others are left out
-            if self.namespaces.intersection(_namespaces(pid)) and "/tare/" not in _text(entry / "cgroup"):
+            gone = "State:\tZ" in _text(entry / "status")  # it waits for this machine's init to take note
+            if not gone and self.namespaces.intersection(_namespaces(pid)) and "/tare/" not in _text(entry / "cgroup"):
                 found.append(f"namespace of process {pid}: {_words(pid)}")
         return found
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tare.model import KernelSpec, Metric, MetricInfo, MetricKind, Placement, Workload
 from tare.stats import launch_statistics, p99_minus_median
 from tare.text import bytes_label
-from tare.workloads.output import OutputError, Parsed, Payload, decode, ranks_of, records
+from tare.workloads.output import OutputError, Parsed, Payload, decode, ranks_of, records, understood
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,27 +39,32 @@ class Kernels:
         return tuple(info for spec in workload.kernels for info in _infos(spec, workload.name))
 
     def parse(self, workload: Workload, stdout: str) -> Parsed:
-        found = records(stdout)
-        kernels = [record for record in found if record["type"] == "kernel"]
-        if len(kernels) != len(workload.kernels):
-            raise OutputError(f"{len(kernels)} of {len(workload.kernels)} kernels gave a result")
-        metrics: list[Metric] = []
-        samples: dict[str, NDArray[np.float64]] = {}
-        for spec, record in zip(workload.kernels, kernels, strict=True):
-            columns = decode(record["columns"], record["data"])
-            made = _spacing(spec, columns) if spec.kernel == "spacing" else [_metric(spec, record, columns["max_s"])]
-            metrics += made
-            samples.update({f"{_key(spec)}/{name}": values for name, values in columns.items()})
-        return Parsed(
-            metrics=tuple(metrics),
-            ranks=ranks_of(found),
-            payload=_payload(kernels),
-            mpi_library=str(found[0]["mpi_library"]),
-            init_s=float(found[0]["init_s"]),
-            measured_s=sum(float(record["elapsed_s"]) for record in kernels),
-            wrong=tuple(r["spec"] for r in kernels if not r["verified"]),
-            samples=samples,
-        )
+        with understood():
+            return _parsed(workload, stdout)
+
+
+def _parsed(workload: Workload, stdout: str) -> Parsed:
+    found = records(stdout)
+    kernels = [record for record in found if record["type"] == "kernel"]
+    if len(kernels) != len(workload.kernels):
+        raise OutputError(f"{len(kernels)} of {len(workload.kernels)} kernels gave a result")
+    metrics: list[Metric] = []
+    samples: dict[str, NDArray[np.float64]] = {}
+    for spec, record in zip(workload.kernels, kernels, strict=True):
+        columns = decode(record["columns"], record["data"])
+        made = _spacing(spec, columns) if spec.kernel == "spacing" else [_metric(spec, record, columns["max_s"])]
+        metrics += made
+        samples.update({f"{_key(spec)}/{name}": values for name, values in columns.items()})
+    return Parsed(
+        metrics=tuple(metrics),
+        ranks=ranks_of(found),
+        payload=_payload(kernels),
+        mpi_library=str(found[0]["mpi_library"]),
+        init_s=float(found[0]["init_s"]),
+        measured_s=sum(float(record["elapsed_s"]) for record in kernels),
+        wrong=tuple(r["spec"] for r in kernels if not r["verified"]),
+        samples=samples,
+    )
 
 
 def _key(spec: KernelSpec) -> str:

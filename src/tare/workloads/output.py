@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,9 +55,12 @@ def records(stdout: str) -> list[dict[str, Any]]:
         if at < 0:
             continue
         try:
-            found.append(json.loads(line[at + len(PREFIX) :]))
+            record = json.loads(line[at + len(PREFIX) :])
         except ValueError as error:
             raise OutputError(f"record {len(found) + 1} is broken: {line[at : at + 60]}...") from error
+        if not isinstance(record, dict) or "type" not in record:
+            raise OutputError(f"record {len(found) + 1} is not one of ours: {line[at : at + 60]}...")
+        found.append(record)
     if not found:
         raise OutputError("the program wrote no record: was it built with tare's kernels or preload library?")
     if found[0].get("type") != "start" or found[0].get("protocol") != PROTOCOL:
@@ -64,6 +68,17 @@ def records(stdout: str) -> list[dict[str, Any]]:
     if found[-1].get("type") != "end":
         raise OutputError("the output is cut off: its end record is missing")
     return found
+
+
+@contextmanager
+def understood() -> Iterator[None]:
+    """Turn what is missing or of another kind in a record into an `OutputError`: a bad launch must not end the study."""
+    try:
+        yield
+    except OutputError:
+        raise
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise OutputError(f"a record is not as the protocol has it: {type(error).__name__}: {error}") from error
 
 
 def rank_place(record: Mapping[str, Any]) -> RankPlace:
@@ -102,4 +117,6 @@ def ranks_of(found: list[dict[str, Any]]) -> tuple[RankPlace, ...]:
     expected = int(found[0]["ranks"])
     if len(places) != expected:
         raise OutputError(f"{len(places)} of {expected} ranks told where they were")
+    if [place.rank for place in places] != list(range(expected)):
+        raise OutputError(f"ranks {[place.rank for place in places]} told where they were, not 0 to {expected - 1}")
     return tuple(places)
