@@ -163,10 +163,10 @@ def _make(hierarchy: Hierarchy, path: str, cpus: Sequence[int]) -> None:
     folder = hierarchy.mountpoint
     parts = (MARK, *path.split("/"))
     for depth, part in enumerate(parts):
-        if hierarchy.version == 2:
-            _hand_on_controllers(folder)
         parent, folder = folder, folder / part
         try:
+            if hierarchy.version == 2:
+                _hand_on_controllers(parent)
             folder.mkdir(exist_ok=True)
         except OSError as error:
             raise InfrastructureError(

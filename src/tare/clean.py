@@ -99,7 +99,7 @@ def folders() -> list[tuple[str, Path]]:
     for file in run_folder().glob("*/owner.json"):
         try:
             found.append((str(json.loads(file.read_text())["lab"]), file.parent))
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError):
             found.append((file.parent.name.rsplit("-", 1)[0], file.parent))
     return found
 
@@ -110,17 +110,21 @@ def living_labs() -> set[str]:
     for lab, folder in folders():
         try:
             owner = json.loads((folder / "owner.json").read_text())
-        except (OSError, ValueError):
+            lives = owner.get("stays") or (owner.get("start") and start_time(int(owner["pid"])) == owner["start"])
+        except (AttributeError, KeyError, OSError, TypeError, ValueError):
             continue
-        if owner.get("stays") or (owner.get("start") and start_time(int(owner["pid"])) == owner["start"]):
+        if lives:
             alive.add(lab)
     return alive
 
 
 def _holder_of(entry: Path) -> str | None:
     try:
+        owner = entry.stat().st_uid
         argv = (entry / "cmdline").read_bytes().split(b"\0")
     except OSError:
+        return None
+    if owner != os.geteuid():  # the labs of other users are theirs, alive or not
         return None
     if len(argv) > 3 and argv[2].endswith(HOLDER_NAME.encode()) and argv[3].startswith(b"tare:"):
         return argv[3].decode().split(":")[1].split("-", 1)[0]

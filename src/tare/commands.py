@@ -11,7 +11,8 @@ from pathlib import Path
 from rich.console import Console
 
 from tare import clean, session, study
-from tare.errors import RefusedError
+from tare.errors import RefusedError, UsageError
+from tare.known import registered
 from tare.lab_commands import without_dashes
 from tare.model import Completed, Plan, Study, Trial
 from tare.plan import available, estimate_s
@@ -23,12 +24,12 @@ RESULTS_FOLDER = Path("results")
 
 def show_plan(path: Path) -> None:
     """Print the plan of a study file."""
-    print(plan_text(session.make_plan(study.load(path))))
+    print(plan_text(session.make_plan(study.load(path, known=registered()))))
 
 
 def run_study(path: Path, results: Path | None, *, fresh: bool) -> int:
     """Run a study file and return the exit code of its results."""
-    return run_plan(study.load(path), results, fresh=fresh)
+    return run_plan(study.load(path, known=registered()), results, fresh=fresh)
 
 
 def run_plan(stated: Study, results: Path | None, *, fresh: bool = False, shown: tuple[str, ...] = ()) -> int:
@@ -79,7 +80,7 @@ def quick_study(command: tuple[str, ...], *, rounds: int, ranks: int, nodes: int
             f"repetition: {{rounds: {rounds}, max_rounds: {rounds}}}",
         ]
     )
-    return study.parse(text, file="tare quick", name=f"quick-{Path(command[0]).name}")
+    return study.parse(text, file="tare quick", name=f"quick-{Path(command[0]).name}", known=registered())
 
 
 def show_clean(*, dry_run: bool) -> None:
@@ -148,7 +149,11 @@ def _report(results: Results, html: Path | None) -> int:
     summary = session.summary_of(results)
     Console().print(render(summary))
     if html is not None:
-        html.write_text(render_html(summary, results.trials, results), encoding="utf-8")
+        text = render_html(summary, results.trials, results)
+        try:
+            html.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"the report cannot be written to {html}: {error.strerror}") from error
         print(f"report: {html}")
     return summary.exit_code
 

@@ -70,7 +70,7 @@ def lab_status() -> None:
     if not found:
         print("no lab is up")
     for file in found:
-        _show(_from_json(json.loads(file.read_text())))
+        _show(_load(file.parent.name.removesuffix("-stays")))
 
 
 def lab_exec(name: str, node: str, command: Sequence[str]) -> None:
@@ -80,6 +80,8 @@ def lab_exec(name: str, node: str, command: Sequence[str]) -> None:
     names = [n.name for n in made.nodes]
     if node not in (*names, "head"):
         raise UsageError(f"the lab {name} has no node {node}", remedy=f"its nodes: {', '.join(names)}, head")
+    if not _alive(made):
+        raise InfrastructureError(f"the lab {name} is broken: a holder is gone", remedy=f"tare lab down --name {name}")
     _as_root_of_a_user_namespace(made)
     if node == "head":
         replace(("nsenter", f"--net=/proc/{made.head_pid}/ns/net", "--", *command))
@@ -129,7 +131,7 @@ def _as_root_of_a_user_namespace(made: lab.Lab | None) -> None:
 
 
 def _check_name(name: str) -> None:
-    if not name.isalnum() or len(name) > 10:
+    if not (name.isalnum() and name.isascii()) or len(name) > 10:
         raise UsageError(f"{name!r} cannot name a lab", remedy="use up to ten letters and digits")
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tare.errors import CommandFailed, CommandTimeout, MissingTool
+from tare.errors import CommandFailed, CommandTimeout, InfrastructureError, MissingTool
 
 Popen = subprocess.Popen
 
@@ -137,8 +137,8 @@ def start(
             pass_fds=tuple(pass_fds),
             text=True,
         )
-    except FileNotFoundError as error:
-        raise MissingTool(f"{argv[0]} is not installed") from error
+    except OSError as error:
+        raise _not_started(argv[0], None, error) from error
     finally:
         if opened >= 0:
             os.close(opened)
@@ -147,7 +147,10 @@ def start(
 def replace(argv: Sequence[str], env: Mapping[str, str] | None = None) -> None:
     """Become the command; does not return."""
     path = find(argv[0]) or argv[0]
-    os.execve(path, list(argv), dict(os.environ if env is None else env))
+    try:
+        os.execve(path, list(argv), dict(os.environ if env is None else env))
+    except OSError as error:
+        raise _not_started(argv[0], None, error) from error
 
 
 def end(process: subprocess.Popen[str], *, grace_s: float = GRACE_S) -> None:
@@ -180,8 +183,16 @@ def _popen(
             text=True,
             errors="replace",
         )
-    except FileNotFoundError as error:
-        raise MissingTool(f"{argv[0]} is not installed") from error
+    except OSError as error:
+        raise _not_started(argv[0], cwd, error) from error
+
+
+def _not_started(program: str, cwd: Path | None, error: OSError) -> InfrastructureError:
+    if cwd is not None and not cwd.is_dir():
+        return InfrastructureError(f"{program} cannot be started in {cwd}: there is no such folder")
+    if isinstance(error, FileNotFoundError):
+        return MissingTool(f"{program} is not installed")
+    return InfrastructureError(f"{program} cannot be started: {error.strerror}")
 
 
 def _end_and_drain(process: subprocess.Popen[str]) -> tuple[str, str]:
@@ -192,8 +203,16 @@ def _end_and_drain(process: subprocess.Popen[str]) -> tuple[str, str]:
         _signal_group(process.pid, signal.SIGKILL)
     try:
         return process.communicate(timeout=GRACE_S)
-    except subprocess.TimeoutExpired:  # a process that left the group still holds the pipes: its cgroup ends it
-        return "", ""
+    except subprocess.TimeoutExpired as late:  # a process that left the group holds the pipes: its cgroup ends it
+        process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+        return _said(late.output), _said(late.stderr)
+
+
+def _said(data: str | bytes | None) -> str:
+    return data.decode(errors="replace") if isinstance(data, bytes) else data or ""
 
 
 def _signal_group(pid: int, number: int) -> None:

@@ -5,7 +5,7 @@ A cell whose treatment cannot be proven is Invalid, not slow. Pure.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
@@ -30,8 +30,8 @@ def check_places(ranks: Sequence[RankPlace], placement: Placement, *, boot_ids: 
     if len(ranks) != placement.ranks:
         return f"{len(ranks)} ranks ran where the placement has {placement.ranks}"
     for rank in ranks:
-        expected = boot_ids[rank.rank // placement.ranks_per_node]
-        if not rank.host.startswith(expected):
+        node = rank.rank // placement.ranks_per_node
+        if not (0 <= node < len(boot_ids) and rank.host.startswith(f"{boot_ids[node]}/")):
             return f"rank {rank.rank} ran on {rank.hostname}, which is not the node that the placement says"
     if placement.oversubscribe:
         return None
@@ -74,6 +74,8 @@ def check_traffic(traffic: Sequence[InterfaceTraffic], payload: Payload, *, said
                 f"{item.interface} of {item.node} carried {item.tx_bytes} bytes and should have been silent: "
                 "the traffic did not take the network that the cell claims"
             )
+    if not carried:
+        return "no interface of the network that the cell claims could be read: nothing proves that the traffic took it"
     if not payload.known:
         return None
     for role, volume in carried.items():
@@ -90,9 +92,10 @@ def check_traffic(traffic: Sequence[InterfaceTraffic], payload: Payload, *, said
 
 def check_transport(ranks: Sequence[RankPlace]) -> str | None:
     """Return why ranks of different hosts seem to share memory, or None."""
-    per_host = Counter(rank.host for rank in ranks)
+    together: defaultdict[str, set[int]] = defaultdict(set)
     for rank in ranks:
-        shared = len(rank.shared_memory_ranks)
-        if shared > per_host[rank.host]:
+        together[rank.host].add(rank.rank)
+    for rank in ranks:
+        if not together[rank.host].issuperset(rank.shared_memory_ranks):
             return f"rank {rank.rank} shares memory with ranks of another host: MPI took two nodes for one"
     return None

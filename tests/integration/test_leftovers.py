@@ -166,6 +166,11 @@ def interfaces(pid: int) -> dict[str, Any]:
         }
 
 
+def settled(pid: int) -> bool:
+    """Tell whether the kernel has noted that every link is up."""
+    return all(link["state"] == "UP" for name, link in interfaces(pid).items() if name != "lo")
+
+
 @pytest.mark.parametrize("broken", [False, True], ids=["at the end", "after an error"])
 @pytest.mark.parametrize("network", ["bridge", "direct", "macvlan"])
 def test_a_network_gives_its_nic_back_whole_and_leaves_no_link(network: str, broken: bool, tmp_path: Path) -> None:
@@ -174,6 +179,7 @@ def test_a_network_gives_its_nic_back_whole_and_leaves_no_link(network: str, bro
     name = f"it{os.getpid()}"
     watch = Watch()
     with a_lab(name, tmp_path) as site:
+        wait_for(lambda: all(settled(node.pid) for node in site.nodes), "carrier")
         before = [interfaces(node.pid) for node in site.nodes]
         switch = interfaces(site.lab.switch_pid)
         try:
@@ -196,10 +202,10 @@ def test_a_network_gives_its_nic_back_whole_and_leaves_no_link(network: str, bro
 
 
 def test_a_run_s_state_folder_tells_who_owns_it(tmp_path: Path) -> None:
-    study = write_study(tmp_path, "own", ["bare", "bare+image"][:1], repetition=ENOUGH)
+    study = write_study(tmp_path, "own", ["bare", "bare+bridge"], repetition=ENOUGH)
     process = start("run", study, cwd=tmp_path)
     name = f"s{process.pid}"
-    (file,) = wait_for(lambda: list(Path("/run/tare").glob(f"{name}-*/owner.json")), "state folder")
+    (file,) = wait_for(lambda: list(Path("/run/tare").glob(f"{name}-*/owner.json")), "state folder", 10)
     wait_for(lambda: file.read_text().strip(), "owner")
     assert json.loads(file.read_text())["pid"] == process.pid
     os.kill(process.pid, signal.SIGINT)

@@ -70,6 +70,8 @@ class FakeMachine:
                 stdout = self.sources
             case ["apt-config", *_]:
                 stdout = self.apt_config
+            case _:
+                pass
         return process.Result(argv=argv, status=0, stdout=stdout, stderr="", elapsed_s=0.0)
 
     @staticmethod

@@ -10,11 +10,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from tare import model
 from tare.errors import InfrastructureError, ResultsError
@@ -36,7 +38,7 @@ STUDY = model.Study(
     repetition=Repetition(rounds=3, max_rounds=3, blocks_per_round=2),
 )
 PLAN = expand(STUDY, lambda _e, _p: None)
-SAMPLES = {"barrier": np.linspace(0, 1, 50), "file": np.arange(3)}
+SAMPLES: dict[str, NDArray[Any]] = {"barrier": np.linspace(0, 1, 50), "file": np.arange(3)}
 
 
 def trial(key: TrialKey, outcome: model.Outcome | None = None) -> Trial:

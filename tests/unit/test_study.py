@@ -205,6 +205,24 @@ def test_yaml_anchors_and_merges_work() -> None:
     assert [e.transport for e in parse(text).environments] == ["shm", "shm"]
 
 
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("5min", 300), ("0.5h", 1800), ("45", 45), ("250ms", 0.25)])
+def test_the_time_limit_and_the_budget_are_durations(text: str, seconds: float) -> None:
+    work = f"workloads: {{w: {{kernels: [barrier], time_limit: {text}}}}}"
+    study = parse(f"{ENVIRONMENTS}{work}\nrepetition: {{budget: {text}}}")
+    assert study.workloads[0].time_limit_s == seconds
+    assert study.repetition.budget_s == seconds
+
+
+def test_a_launch_is_given_a_minute_if_nothing_is_said() -> None:
+    study = parse(f"{ENVIRONMENTS}workloads: {{k: {{kernels: [barrier]}}, c: {{command: [./app]}}}}")
+    assert [workload.time_limit_s for workload in study.workloads] == [60, 60]
+
+
+def test_messages_of_whole_floats_empty_ones_and_a_warm_up_of_one_are_let_through() -> None:
+    assert [k.message_bytes for k in kernels_of("[allreduce: [4, 1MiB], latency: 0]")] == [4, 1 << 20, 0]
+    assert kernels_of("[spacing: {warmup: 1}, {latency: 8, warmup: 0}]")[0].warmup == 1
+
+
 def test_other_plug_ins_are_known_when_they_are_given() -> None:
     known = Known(runtimes=("bare", "podman"), networks=("host", "routed"))
     study = parse("environments: [bare, podman+routed]" + WORK, known=known)
@@ -273,6 +291,10 @@ WRONG: list[tuple[str, str, str]] = [
     (f"name: a/b{BASE}", "1:1", "letters, digits, dots, dashes and underscores"),
     (f"cluster: labb{BASE}", "1:1", "unknown cluster 'labb'; did you mean lab?"),
     (f"cluster: {{}}{BASE}", "1:1", "no cluster is named"),
+    (f"cluster: {{labb: }}{BASE}", "1:11", "cluster.labb: unknown cluster 'labb'; did you mean lab?"),
+    (f"cluster: {{lab: , fake: }}{BASE}", "1:1", "cluster: a study runs on one cluster, and this names lab and fake"),
+    (f"cluster: 3{BASE}", "1:1", "cluster: this must be a mapping"),
+    (f"cluster: {{lab: 3}}{BASE}", "1:11", "cluster.lab: this must be a mapping"),
     (f"cluster: {{lab: {{nods: 2}}}}{BASE}", "1:17", "cluster.lab.nods: unknown key 'nods'; did you mean nodes?"),
     (f"cluster: {{lab: {{link_rate: fast}}}}{BASE}", "1:17", "'fast' is not a link rate"),
     (f"placements: 2y{BASE}", "1:1", "'2y' is not a placement"),
@@ -310,6 +332,10 @@ WRONG_KERNELS = [
     ("[latency: [8, 8]]", "4:4", "latency:bytes=8 is measured twice"),
     ("[latency, latency: 8]", "4:13", "measured twice"),
     ("[[latency]]", "4:4", "a kernel is a name"),
+    ("[allreduce: [8, 6]]", "4:19", "a multiple of 4, not 6"),
+    ("[allreduce: 0]", "4:4", "allreduce needs a message of at least one byte, not 0"),
+    ("[bw: 0]", "4:4", "bw needs a message of at least one byte, not 0"),
+    ("[spacing: {warmup: 0}]", "4:14", "spacing needs a warm-up of at least 1, not 0"),
     ("[spacing: {rate: 0}]", "4:14", "a rate must be above 0"),
     ("[latency: {iterations: 0}]", "4:14", "this must be at least 1"),
     ("[latency: {sync: maybe}]", "4:14", "unknown value 'maybe' (allowed: none, barrier, window)"),
@@ -442,7 +468,7 @@ def test_the_overview_in_the_documentation_names_every_key() -> None:
     named = set(re.findall(r"^ *(\w+):", overview, re.MULTILINE))
     schema = json_schema()
     keys = set(schema["properties"])
-    for part in ("LabIn", "RepetitionIn"):
+    for part in ("ClusterIn", "RepetitionIn"):
         keys |= set(schema["$defs"][part]["properties"])
     assert keys <= named
 

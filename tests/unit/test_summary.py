@@ -158,7 +158,7 @@ def of(summary: Summary, environment: str, metric: str = "latency:8") -> Compari
 # --- the table --------------------------------------------------------------------------------------------------
 
 
-def test_every_planned_cell_is_listed_the_baseline_first_then_a_a():
+def test_every_planned_cell_is_listed_the_baseline_first_then_a_a() -> None:
     plan = make_plan("host", "overlay", "gone", unavailable={"gone": "no such runtime"})
     summary = summarise(plan, make_trials(plan), {})
     assert [(c.environment, c.verdict) for c in summary.comparisons] == [
@@ -173,7 +173,7 @@ def test_every_planned_cell_is_listed_the_baseline_first_then_a_a():
     assert summary.self_name == SELF
 
 
-def test_estimates_carry_the_effect_the_added_time_and_the_number_of_rounds():
+def test_estimates_carry_the_effect_the_added_time_and_the_number_of_rounds() -> None:
     plan = make_plan("overlay")
     overlay = of(summarise(plan, make_trials(plan), {}), "overlay")
     assert overlay.overhead is not None
@@ -190,19 +190,20 @@ def test_estimates_carry_the_effect_the_added_time_and_the_number_of_rounds():
     assert overlay.p_value <= overlay.p_holm < 0.05
 
 
-def test_the_baseline_row_carries_absolute_values_and_no_ratio():
+def test_the_baseline_row_carries_absolute_values_and_no_ratio() -> None:
     plan = make_plan("overlay")
     base = of(summarise(plan, make_trials(plan), {}), BARE)
     assert base.absolute_s is not None
     assert base.absolute_s.low < 9.44e-6 < base.absolute_s.high
     assert base.absolute_s.n == 10
-    assert base.overhead is base.added_s is base.median_ratio is base.p_value is None
+    assert (base.overhead, base.added_s, base.median_ratio, base.p_value) == (None, None, None, None)
     assert base.rounds == tuple(range(10))
     assert len(base.values_s) == 10
+    assert base.median_s is not None
     assert base.p99_s == pytest.approx(2 * base.median_s)
 
 
-def test_no_ratio_stands_without_the_absolute_value_of_its_baseline():
+def test_no_ratio_stands_without_the_absolute_value_of_its_baseline() -> None:
     plan = make_plan("overlay", "host")
     trials = change(make_trials(plan), BARE, lambda r: Invalid(reason="wrong interface"))
     summary = summarise(plan, trials, {})
@@ -212,7 +213,7 @@ def test_no_ratio_stands_without_the_absolute_value_of_its_baseline():
     assert "baseline bare is invalid" in of(summary, "host").reason
 
 
-def test_several_blocks_of_a_round_give_one_value_to_the_interval():
+def test_several_blocks_of_a_round_give_one_value_to_the_interval() -> None:
     plan = make_plan("overlay")
     overlay = of(summarise(plan, make_trials(plan, 8, blocks=3), {}), "overlay")
     assert overlay.overhead is not None
@@ -221,7 +222,7 @@ def test_several_blocks_of_a_round_give_one_value_to_the_interval():
     assert len(overlay.values_s) == 24
 
 
-def test_the_order_of_trials_does_not_matter_and_summaries_repeat_exactly():
+def test_the_order_of_trials_does_not_matter_and_summaries_repeat_exactly() -> None:
     plan = make_plan("host", "overlay")
     trials = make_trials(plan, 12, blocks=2, more=(1e-3,))
     shuffled = list(trials)
@@ -229,7 +230,7 @@ def test_the_order_of_trials_does_not_matter_and_summaries_repeat_exactly():
     assert summarise(plan, trials, {}) == summarise(plan, shuffled, {})
 
 
-def test_a_group_of_each_placement_has_its_own_baseline_and_columns():
+def test_a_group_of_each_placement_has_its_own_baseline_and_columns() -> None:
     plan = make_plan("overlay", placements=(Placement(), Placement(ranks_per_node=4)))
     trials = make_trials(plan)
     summary = summarise(plan, trials, {})
@@ -241,7 +242,7 @@ def test_a_group_of_each_placement_has_its_own_baseline_and_columns():
     assert "8-byte latency (micro 2n x" in summary.headline
 
 
-def test_columns_that_only_some_cells_have_are_listed_for_all():
+def test_columns_that_only_some_cells_have_are_listed_for_all() -> None:
     plan = make_plan("overlay")
     trials = change(make_trials(plan, more=(1.0,)), "overlay", lambda r: Completed(metrics=(latency(9e-6),)))
     comparison = of(summarise(plan, trials, {}), "overlay", "other0")
@@ -249,7 +250,7 @@ def test_columns_that_only_some_cells_have_are_listed_for_all():
     assert comparison.reason == "10 of 10 trials invalid: the trial has no such figure"
 
 
-def test_a_group_of_which_nothing_completed_keeps_its_planned_columns():
+def test_a_group_of_which_nothing_completed_keeps_its_planned_columns() -> None:
     plan = make_plan("overlay")
     trials = [make_trial(cell, r, Failed(reason="mpirun: no slots")) for r in range(6) for cell in plan.cells]
     summary = summarise(plan, trials, {})
@@ -260,7 +261,7 @@ def test_a_group_of_which_nothing_completed_keeps_its_planned_columns():
     assert [info.key for info in summarise(command, [], {}).metrics] == ["miniFE"]
 
 
-def test_the_a_a_row_gives_its_interval_as_noise_floor_and_covers_zero():
+def test_the_a_a_row_gives_its_interval_as_noise_floor_and_covers_zero() -> None:
     plan = make_plan("overlay")
     row = of(summarise(plan, make_trials(plan), {}), SELF)
     assert row.verdict is Verdict.NOISE_FLOOR
@@ -269,14 +270,14 @@ def test_the_a_a_row_gives_its_interval_as_noise_floor_and_covers_zero():
     assert row.reason == ""
 
 
-def test_a_baseline_that_differs_from_itself_is_told():
+def test_a_baseline_that_differs_from_itself_is_told() -> None:
     plan = make_plan("overlay")
     trials = change(make_trials(plan), SELF, lambda r: Completed(metrics=(latency(8e-6 * 1.3 * (1 + 0.2 * (r % 3))),)))
     summary = summarise(plan, trials, {})
     assert of(summary, SELF).reason == "the baseline differs from itself"
 
 
-def test_a_self_cell_of_the_baselines_name_gets_a_row_of_its_own():
+def test_a_self_cell_of_the_baselines_name_gets_a_row_of_its_own() -> None:
     plan = make_plan("overlay")
     cells = tuple(
         replace(cell, environment=replace(cell.environment, name=BARE)) if cell.role is Role.SELF else cell
@@ -287,7 +288,7 @@ def test_a_self_cell_of_the_baselines_name_gets_a_row_of_its_own():
     assert of(summary, SELF).verdict is Verdict.NOISE_FLOOR
 
 
-def test_a_cost_that_is_not_larger_than_the_noise_floor_says_so():
+def test_a_cost_that_is_not_larger_than_the_noise_floor_says_so() -> None:
     plan = make_plan("slow")
     wide = (1.25, 0.8, 1.25, 0.8, 1.25, 0.8, 1.25, 0.8, 1.25, 0.8)
     trials = change(
@@ -298,13 +299,13 @@ def test_a_cost_that_is_not_larger_than_the_noise_floor_says_so():
     assert re.search(r"not larger than the noise floor of \d+ %", slow.reason)
 
 
-def test_log_ratios_that_do_not_look_normal_are_judged_by_ranks_beside():
+def test_log_ratios_that_do_not_look_normal_are_judged_by_ranks_beside() -> None:
     plan = make_plan("host")
     trials = change(make_trials(plan), "host", lambda r: Completed(metrics=(latency(1e-3),)) if r == 4 else None)
     assert "by ranks (Wilcoxon) p = " in of(summarise(plan, trials, {}), "host").reason
 
 
-def test_holm_runs_over_the_whole_table():
+def test_holm_runs_over_the_whole_table() -> None:
     plan = make_plan("host", "overlay")
     alone = of(summarise(plan, make_trials(plan), {}), "host")
     among = of(summarise(plan, make_trials(plan, more=(1e-3,) * 6), {}), "host")
@@ -315,7 +316,7 @@ def test_holm_runs_over_the_whole_table():
     assert among.simultaneous.high - among.simultaneous.low > alone.simultaneous.high - alone.simultaneous.low
 
 
-def test_more_ranks_than_cores_get_figures_and_no_verdict():
+def test_more_ranks_than_cores_get_figures_and_no_verdict() -> None:
     plan = make_plan("overlay", placements=(Placement(oversubscribe=True),), limit=0.1)
     summary = summarise(plan, make_trials(plan), {})
     overlay = of(summary, "overlay")
@@ -325,7 +326,7 @@ def test_more_ranks_than_cores_get_figures_and_no_verdict():
     assert summary.exit_code == 3
 
 
-def test_two_modes_are_looked_for_from_twenty_rounds_on():
+def test_two_modes_are_looked_for_from_twenty_rounds_on() -> None:
     plan = make_plan("overlay")
     assert of(summarise(plan, make_trials(plan, 19), {}), "overlay").dip_p_value is None
     assert of(summarise(plan, make_trials(plan, 20), {}), "overlay").dip_p_value is not None
@@ -335,7 +336,7 @@ def test_two_modes_are_looked_for_from_twenty_rounds_on():
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5])
-def test_few_rounds_give_no_verdict_and_say_how_many_are_missing(n):
+def test_few_rounds_give_no_verdict_and_say_how_many_are_missing(n: int) -> None:
     plan = make_plan("overlay")
     summary = summarise(plan, make_trials(plan, n), {})
     overlay = of(summary, "overlay", "latency:8" if n else "latency:bytes=8")
@@ -349,7 +350,7 @@ def test_few_rounds_give_no_verdict_and_say_how_many_are_missing(n):
     assert f"nothing is decided after {n} round" in summary.headline
 
 
-def test_some_bad_trials_cost_their_rounds_and_are_counted_in_the_reason():
+def test_some_bad_trials_cost_their_rounds_and_are_counted_in_the_reason() -> None:
     plan = make_plan("host", "overlay")
     trials = change(make_trials(plan), "overlay", lambda r: Failed(reason="timed out") if r in {2, 5} else None)
     summary = summarise(plan, trials, {})
@@ -364,7 +365,7 @@ def test_some_bad_trials_cost_their_rounds_and_are_counted_in_the_reason():
     assert summary.exit_code == 0
 
 
-def test_half_of_the_trials_bad_make_a_cell_invalid():
+def test_half_of_the_trials_bad_make_a_cell_invalid() -> None:
     plan = make_plan("host", "overlay")
     trials = change(
         make_trials(plan),
@@ -380,7 +381,7 @@ def test_half_of_the_trials_bad_make_a_cell_invalid():
 
 
 @pytest.mark.parametrize("bad", [0.0, -1e-6, math.nan, math.inf])
-def test_a_cost_that_is_not_positive_is_an_invalid_trial_not_a_figure(bad):
+def test_a_cost_that_is_not_positive_is_an_invalid_trial_not_a_figure(bad: float) -> None:
     plan = make_plan("host")
     trials = change(make_trials(plan), "host", lambda r: Completed(metrics=(latency(bad),)) if r == 0 else None)
     host = of(summarise(plan, trials, {}), "host")
@@ -389,7 +390,7 @@ def test_a_cost_that_is_not_positive_is_an_invalid_trial_not_a_figure(bad):
     assert host.reason.startswith("1 of 10 trials invalid: a cost of ")
 
 
-def test_a_cell_that_turns_out_to_be_unavailable_is_that_and_not_invalid():
+def test_a_cell_that_turns_out_to_be_unavailable_is_that_and_not_invalid() -> None:
     plan = make_plan("host", "overlay")
     trials = change(make_trials(plan), "overlay", lambda r: Unavailable(reason="no vxlan in this kernel"))
     summary = summarise(plan, trials, {})
@@ -398,7 +399,7 @@ def test_a_cell_that_turns_out_to_be_unavailable_is_that_and_not_invalid():
     assert summary.exit_code == 0
 
 
-def test_without_a_baseline_nothing_is_compared():
+def test_without_a_baseline_nothing_is_compared() -> None:
     plan = make_plan("host", unavailable={BARE: "no mpirun"})
     summary = summarise(plan, make_trials(plan), {})
     assert of(summary, "host").verdict is Verdict.UNAVAILABLE
@@ -407,7 +408,7 @@ def test_without_a_baseline_nothing_is_compared():
     assert "nothing could be compared" in summary.headline
 
 
-def test_a_trial_of_an_unknown_cell_is_refused():
+def test_a_trial_of_an_unknown_cell_is_refused() -> None:
     plan = make_plan("host")
     stranger = make_trial(replace(plan.cells[0], key="other/bare"), 0, Completed(metrics=()))
     with pytest.raises(ResultsError, match="'other/bare'"):
@@ -426,37 +427,37 @@ def values_of(plan: Plan, trials: list[Trial]) -> list[float]:
     return [trial.outcome.metrics[0].value for trial in chosen if isinstance(trial.outcome, Completed)]
 
 
-def test_the_last_whole_attempt_of_a_block_counts():
+def test_the_last_whole_attempt_of_a_block_counts() -> None:
     plan = make_plan("host")
     assert values_of(plan, again(plan, 0, 0, 1.0) + again(plan, 0, 1, 2.0)) == [2.0]
 
 
-def test_an_attempt_that_was_cut_short_does_not_count():
+def test_an_attempt_that_was_cut_short_does_not_count() -> None:
     plan = make_plan("host")
     trials = again(plan, 0, 0, 1.0) + again(plan, 0, 1, 2.0, cells=2)
     assert values_of(plan, trials) == [1.0]
     assert values_of(plan, again(plan, 0, 0, 1.0, cells=2)) == []
 
 
-def test_an_interrupted_line_breaks_its_attempt():
+def test_an_interrupted_line_breaks_its_attempt() -> None:
     plan = make_plan("host")
     broken = [*again(plan, 0, 1, 2.0, cells=2), make_trial(plan.cells[2], 0, Interrupted(), attempt=1)]
     assert values_of(plan, again(plan, 0, 0, 1.0) + broken) == [1.0]
     assert values_of(plan, broken + again(plan, 0, 2, 3.0)) == [3.0]
 
 
-def test_a_failed_trial_does_not_break_the_attempt():
+def test_a_failed_trial_does_not_break_the_attempt() -> None:
     plan = make_plan("host")
     trials = change(again(plan, 0, 0, 1.0), "host", lambda r: Failed(reason="x"))
     assert values_of(plan, trials) == [1.0]
 
 
-def test_cells_that_are_unavailable_are_not_waited_for():
+def test_cells_that_are_unavailable_are_not_waited_for() -> None:
     plan = make_plan("host", unavailable={"host": "x"})
     assert values_of(plan, again(plan, 0, 0, 1.0, cells=2)) == [1.0]
 
 
-def test_an_attempt_is_whole_for_each_group_by_itself():
+def test_an_attempt_is_whole_for_each_group_by_itself() -> None:
     plan = make_plan("host", placements=(Placement(), Placement(ranks_per_node=2)))
     first = select(plan, again(plan, 0, 0, 1.0, cells=4))
     assert len(first.trials[plan.cells[0].key]) == 1
@@ -464,7 +465,7 @@ def test_an_attempt_is_whole_for_each_group_by_itself():
     assert first.rounds_done == 0
 
 
-def test_launches_made_again_are_counted_per_environment():
+def test_launches_made_again_are_counted_per_environment() -> None:
     plan = make_plan("host")
     trials = make_trials(plan, 6) + again(plan, 0, 1, 1e-5) + again(plan, 3, 1, 1e-5, cells=2)
     summary = summarise(plan, trials, {})
@@ -477,12 +478,12 @@ def test_launches_made_again_are_counted_per_environment():
 # --- exit codes -------------------------------------------------------------------------------------------------
 
 
-def test_exit_codes_follow_their_precedence():
+def test_exit_codes_follow_their_precedence() -> None:
     assert [exit_code(codes) for codes in ([], [3], [3, 1], [1, 3, 4], [4, 5, 1])] == [0, 3, 1, 4, 5]
 
 
 @pytest.mark.parametrize(("limit", "code"), [(None, 0), (0.3, 1), (0.59, 1), (0.9, 0)])
-def test_only_an_overhead_beyond_the_limit_makes_exit_code_one(limit, code):
+def test_only_an_overhead_beyond_the_limit_makes_exit_code_one(limit: float | None, code: int) -> None:
     plan = make_plan("host", "overlay", limit=limit)
     summary = summarise(plan, make_trials(plan), {})
     assert summary.exit_code == code
@@ -490,7 +491,7 @@ def test_only_an_overhead_beyond_the_limit_makes_exit_code_one(limit, code):
     assert ("beyond the limit" in of(summary, "overlay").reason) == bool(code)
 
 
-def test_an_overhead_whose_interval_reaches_the_limit_is_not_beyond_it():
+def test_an_overhead_whose_interval_reaches_the_limit_is_not_beyond_it() -> None:
     plan = make_plan("overlay")
     overlay = of(summarise(plan, make_trials(plan), {}), "overlay")
     assert overlay.overhead is not None
@@ -498,7 +499,7 @@ def test_an_overhead_whose_interval_reaches_the_limit_is_not_beyond_it():
     assert summarise(make_plan("overlay", limit=within), make_trials(plan), {}).exit_code == 0
 
 
-def test_a_noisy_environment_is_inconclusive_and_exits_with_three():
+def test_a_noisy_environment_is_inconclusive_and_exits_with_three() -> None:
     plan = make_plan("host")
     swing = (1.3, 0.8)
     trials = change(make_trials(plan), "host", lambda r: Completed(metrics=(latency(9e-6 * swing[r % 2]),)))
@@ -510,7 +511,7 @@ def test_a_noisy_environment_is_inconclusive_and_exits_with_three():
     assert summary.exit_code == 3
 
 
-def test_a_study_of_the_baseline_alone_is_done():
+def test_a_study_of_the_baseline_alone_is_done() -> None:
     plan = make_plan()
     summary = summarise(plan, make_trials(plan), {})
     assert summary.exit_code == 0
@@ -520,7 +521,7 @@ def test_a_study_of_the_baseline_alone_is_done():
 # --- headline ---------------------------------------------------------------------------------------------------
 
 
-def test_the_headline_names_the_cluster_the_largest_cost_with_its_interval_and_what_costs_nothing():
+def test_the_headline_names_the_cluster_the_largest_cost_with_its_interval_and_what_costs_nothing() -> None:
     plan = make_plan("host", "slow", "overlay")
     summary = summarise(plan, make_trials(plan, more=(1.0,)), {})
     assert re.fullmatch(
@@ -533,14 +534,14 @@ def test_the_headline_names_the_cluster_the_largest_cost_with_its_interval_and_w
     assert summary.emulated
 
 
-def test_the_headline_of_a_real_cluster_does_not_say_lab():
+def test_the_headline_of_a_real_cluster_does_not_say_lab() -> None:
     plan = make_plan("overlay", cluster="slurm")
     summary = summarise(plan, make_trials(plan), {})
     assert summary.headline.startswith("On this slurm cluster overlay adds ")
     assert not summary.emulated
 
 
-def test_the_headline_gives_rates_as_rates():
+def test_the_headline_gives_rates_as_rates() -> None:
     plan = make_plan("overlay")
     rate = [
         replace(
@@ -567,7 +568,7 @@ def test_the_headline_gives_rates_as_rates():
     ), headline
 
 
-def test_the_headline_tells_gains_and_what_is_open():
+def test_the_headline_tells_gains_and_what_is_open() -> None:
     plan = make_plan("fast", "gone", unavailable={"gone": "not installed"})
     headline = summarise(plan, make_trials(plan), {}).headline
     assert re.search(
@@ -577,7 +578,7 @@ def test_the_headline_tells_gains_and_what_is_open():
     assert headline.endswith("; 1 unavailable of 2 comparisons.")
 
 
-def test_the_headline_says_so_if_nothing_costs_anything():
+def test_the_headline_says_so_if_nothing_costs_anything() -> None:
     plan = make_plan("host")
     headline = summarise(plan, make_trials(plan), {}).headline
     assert headline == "In this emulated lab host shows no cost beyond 2 % on anything compared (n = 10)."
@@ -586,7 +587,7 @@ def test_the_headline_says_so_if_nothing_costs_anything():
 # --- the rest of the summary ------------------------------------------------------------------------------------
 
 
-def test_the_machine_is_one_line_of_the_hosts_facts():
+def test_the_machine_is_one_line_of_the_hosts_facts() -> None:
     plan = make_plan()
     assert summarise(plan, [], {"machine": "a laptop"}).machine == "a laptop"
     facts = {"cpu": "AMD EPYC", "cores": 2, "memory_bytes": 8 * 2**30, "kernel": "6.1.0", "os": "Debian 12"}
@@ -594,7 +595,7 @@ def test_the_machine_is_one_line_of_the_hosts_facts():
     assert summarise(plan, [], {}).machine == ""
 
 
-def test_the_manifest_says_what_was_compared():
+def test_the_manifest_says_what_was_compared() -> None:
     plan = make_plan("host")
     manifest = summarise(plan, make_trials(plan), {"cpu": "AMD EPYC"}).manifest
     assert manifest["plan digest"] == "abc"
@@ -602,7 +603,7 @@ def test_the_manifest_says_what_was_compared():
     assert manifest["host"] == {"cpu": "AMD EPYC"}
 
 
-def test_a_study_stops_at_a_look_when_every_comparison_is_precise():
+def test_a_study_stops_at_a_look_when_every_comparison_is_precise() -> None:
     plan = make_plan("host", "overlay", repetition=Repetition(max_rounds=40))
     assert precise_enough(plan, make_trials(plan, 10))
     assert not precise_enough(plan, make_trials(plan, 9))
@@ -613,7 +614,7 @@ def test_a_study_stops_at_a_look_when_every_comparison_is_precise():
     assert precise_enough(plan, invalid), "a cell without figures does not keep the study going"
 
 
-def test_a_thousand_trials_of_eight_metrics_are_summarised_in_less_than_two_seconds():
+def test_a_thousand_trials_of_eight_metrics_are_summarised_in_less_than_two_seconds() -> None:
     plan = make_plan(*(f"env{i}" for i in range(18)))
     trials = make_trials(plan, 50, more=(1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0))
     assert len(trials) == 1000

@@ -51,6 +51,8 @@ def _parsed(workload: Workload, stdout: str) -> Parsed:
     metrics: list[Metric] = []
     samples: dict[str, NDArray[np.float64]] = {}
     for spec, record in zip(workload.kernels, kernels, strict=True):
+        if record["kernel"] != spec.kernel:
+            raise OutputError(f"a result of {record['kernel']} stands where {spec.kernel} was asked for")
         columns = decode(record["columns"], record["data"])
         made = _spacing(spec, columns) if spec.kernel == "spacing" else [_metric(spec, record, columns["max_s"])]
         metrics += made

@@ -72,7 +72,7 @@ def records(stdout: str) -> list[dict[str, Any]]:
 
 @contextmanager
 def understood() -> Iterator[None]:
-    """Turn what is missing or of another kind in a record into an `OutputError`: a bad launch must not end the study."""
+    """Raise `OutputError` for what is missing or of another kind in a record: a bad launch must not end the study."""
     try:
         yield
     except OutputError:

@@ -1,0 +1,26 @@
+"""Tell the study file which names there are: those of the registries of plug-ins."""
+
+from __future__ import annotations
+
+from tare.cluster import CLUSTERS
+from tare.images import DEFAULT, RECIPES
+from tare.mpi import MPIS
+from tare.networks import NETWORKS
+from tare.runtimes import RUNTIMES
+from tare.study import Known
+
+
+def registered() -> Known:
+    """Return the names that a study can use here; `fake` ones, which the tests need, are among them.
+
+    The kernels stay as `Known` has them: their registry is in C, and nothing is compiled to read a study.
+    """
+    return Known(
+        runtimes=tuple(RUNTIMES),
+        networks=tuple(NETWORKS),
+        mpis=tuple(MPIS),
+        clusters=tuple(CLUSTERS),
+        imageless=tuple(name for name, runtime in RUNTIMES.items() if not runtime.needs_image),
+        images=tuple(RECIPES),
+        default_image=DEFAULT,
+    )

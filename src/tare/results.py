@@ -1,0 +1,161 @@
+"""Read a results folder; nothing in it is changed. `tare.store` says what is in one and writes it."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tare import model
+from tare.codec import decode
+from tare.errors import ResultsError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Columns = Mapping[str, NDArray[np.float64]]
+
+FORMAT: Final = 1
+PLAN: Final = "plan.json"
+TRIALS: Final = "trials.jsonl"
+TRUNCATED: Final = "trials.jsonl.truncated"
+SAMPLES: Final = "samples"
+
+
+@dataclass(slots=True, kw_only=True)
+class Results:
+    """What a results folder holds. `truncated` is the number of torn last lines that were found in it, ever.
+
+    `facts` is what the runner wrote about host, versions and images; `revisions` are earlier statements of the
+    study, when rounds, margin or the like were changed between runs.
+    """
+
+    path: Path
+    plan: model.Plan
+    facts: Mapping[str, Any]
+    trials: list[model.Trial]
+    truncated: int = 0
+    revisions: tuple[Mapping[str, Any], ...] = ()
+
+    def columns(self, trial: model.Trial) -> Columns:
+        """Return the samples of a trial by column, read now; nothing for a trial that left none.
+
+        Raises `ResultsError` when the file is missing or damaged.
+        """
+        if not trial.samples_file:
+            return {}
+        import numpy as np  # takes 0.1 s that `tare plan` need not pay
+
+        path = self.path / SAMPLES / Path(trial.samples_file).name
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+                return {name: stored[name] for name in stored.files}
+        except FileNotFoundError:
+            raise ResultsError(f"{path} is missing, and a trial in {TRIALS} refers to it") from None
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise ResultsError(f"{path} is damaged: {error}") from error
+
+
+def read_only(path: Path) -> Results:
+    """Return what a results folder holds, also while a run writes to it; locks and repairs nothing.
+
+    A torn last line is left out and counted. Raises `ResultsError` when the folder is no results folder.
+    """
+    if not path.is_dir():
+        raise ResultsError(f"{path}: there is no such results folder", remedy="`tare run STUDY.yaml` makes one")
+    header = read_plan(path)
+    plan = plan_of(path, header)
+    trials, torn_at, _ = read_trials(path / TRIALS, plan)
+    return Results(
+        path=path,
+        plan=plan,
+        facts=header.get("facts", {}),
+        trials=trials,
+        truncated=count_notes(path) + (torn_at is not None),
+        revisions=tuple(header.get("revisions", ())),
+    )
+
+
+def read_plan(path: Path) -> dict[str, Any]:
+    """Return what plan.json holds, undecoded: the plan, the facts and earlier statements."""
+    file = path / PLAN
+    try:
+        header = json.loads(file.read_bytes())
+        version = header["format"]
+    except FileNotFoundError:
+        raise ResultsError(f"{path} is not a results folder: it has no {PLAN}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise ResultsError(f"{file} is damaged: {error}") from None
+    except OSError as error:
+        raise ResultsError(f"{file} cannot be read: {error.strerror}") from error
+    if not isinstance(version, int) or version > FORMAT:
+        raise ResultsError(
+            f"{path} was written in format {version}, and this tare reads formats up to {FORMAT}",
+            remedy="update tare, or use another folder",
+        )
+    return dict(header)
+
+
+def plan_of(path: Path, header: Mapping[str, Any]) -> model.Plan:
+    """Return the plan of a header that `read_plan` gave."""
+    try:
+        return decode(model.Plan, header["plan"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ResultsError(f"{path / PLAN} is damaged: {error}") from None
+
+
+def read_trials(file: Path, plan: model.Plan) -> tuple[list[model.Trial], int | None, bytes]:
+    """Return the trials, the offset where a torn last line begins (None: all lines are whole), and its bytes."""
+    try:
+        data = file.read_bytes()
+    except FileNotFoundError:
+        return [], None, b""
+    except OSError as error:
+        raise ResultsError(f"{file} cannot be read: {error.strerror}") from error
+    lines = data.split(b"\n")
+    torn_at = len(data) - len(lines[-1]) if lines[-1] else None
+    whole = lines[:-1]
+    if torn_at is None and whole and not _is_json(whole[-1]):
+        torn_at = len(data) - len(whole.pop()) - 1
+    cells = {cell.key for cell in plan.cells}
+    seen: set[model.TrialKey] = set()
+    trials = []
+    for number, line in enumerate(whole, start=1):
+        try:
+            trial = decode(model.Trial, json.loads(line))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise ResultsError(
+                f"{file}:{number}: this line is no trial ({error})",
+                remedy="lines are never changed by tare: restore the file from a copy, or begin afresh (--fresh)",
+            ) from None
+        if trial.key in seen:
+            raise ResultsError(f"{file}:{number}: this trial is there twice: {key_text(trial.key)}")
+        if trial.key.cell not in cells:
+            raise ResultsError(f"{file}:{number}: the plan has no cell {trial.key.cell!r}")
+        seen.add(trial.key)
+        trials.append(trial)
+    return trials, torn_at, b"" if torn_at is None else data[torn_at:]
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def key_text(key: model.TrialKey) -> str:
+    """Return which trial it is, for a message."""
+    return f"{key.cell}, round {key.round}, block {key.block}, attempt {key.attempt}"
+
+
+def count_notes(path: Path) -> int:
+    """Return how many torn last lines were put aside so far."""
+    try:
+        return (path / TRUNCATED).read_bytes().count(b"\n")
+    except OSError:
+        return 0

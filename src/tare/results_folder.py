@@ -1,0 +1,136 @@
+"""Do to a results folder, one at a time, what `tare.store` does in order: make, lock, write whole, repair.
+
+The lock is a POSIX one (`lockf`), because a forked child does not inherit it: a pod holder that outlives a killed run
+must not keep the folder shut, as it would with `flock`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import time
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tare import __version__, model
+from tare.codec import encode
+from tare.errors import ResultsError
+from tare.results import FORMAT, PLAN, SAMPLES, TRIALS, TRUNCATED
+
+if TYPE_CHECKING:
+    from tare.results import Columns
+
+LOCK: Final = "lock"
+PARTIAL: Final = ".partial"
+_OURS: Final = frozenset({PLAN, TRIALS, TRUNCATED, SAMPLES, LOCK, PLAN + PARTIAL})
+_SAMPLES_NAME: Final = re.compile(r"r\d+-b\d+-a\d+-c\d+\.npz(\.partial)?")
+_COLUMN: Final = re.compile(r"[A-Za-z0-9_.:=,+@/-]{1,200}")
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder, or check that what is there is ours or empty."""
+    if path.exists() and not path.is_dir():
+        raise ResultsError(f"{path} is a file: results need a folder")
+    path.mkdir(parents=True, exist_ok=True)
+    if (path / PLAN).exists():
+        return
+    foreign = sorted(entry.name for entry in path.iterdir() if entry.name not in _OURS)
+    if foreign:
+        raise ResultsError(
+            f"{path} is not a results folder and not empty (it has {foreign[0]})", remedy="name another folder"
+        )
+    if (path / TRIALS).exists() and (path / TRIALS).stat().st_size:
+        raise ResultsError(f"{path} has trials but no {PLAN}", remedy="restore it from a copy, or name another folder")
+
+
+def take_lock(path: Path) -> int:
+    """Return the open and locked lock file, or raise `ResultsError` naming the process that holds it."""
+    number = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.lockf(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        owner = os.pread(number, 20, 0).decode(errors="replace").strip()
+        os.close(number)
+        raise ResultsError(
+            f"another tare writes to {path} now (process {owner or 'unknown'})",
+            remedy="wait until it has ended, or name another folder",
+        ) from None
+    os.ftruncate(number, 0)
+    os.pwrite(number, f"{os.getpid()}\n".encode(), 0)
+    return number
+
+
+def close_file(number: int) -> None:
+    """Close a file by its number; -1 stands for none."""
+    if number >= 0:
+        os.close(number)
+
+
+def move_aside(path: Path) -> None:
+    """Rename the folder to the first free `NAME.previous-N`."""
+    number = 1
+    while (aside := path.with_name(f"{path.name}.previous-{number}")).exists():
+        number += 1
+    path.rename(aside)
+
+
+def open_trials(path: Path) -> int:
+    """Open the list of trials for appending."""
+    return os.open(path / TRIALS, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+
+def write_plan(path: Path, plan: model.Plan, header: Mapping[str, Any]) -> None:
+    """Write plan.json whole or not at all."""
+    stated = dict(header) | {"format": FORMAT, "tool": f"tare {__version__}", "plan": encode(plan)}
+    partial = path / (PLAN + PARTIAL)
+    with partial.open("w") as file:
+        json.dump(stated, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path / PLAN)
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def cut_off(path: Path, offset: int, torn: bytes) -> None:
+    """Keep a torn last line aside, then cut it off."""
+    note = {"unix_s": time.time(), "offset": offset, "text": torn.decode(errors="backslashreplace")}
+    with (path / TRUNCATED).open("a") as file:
+        file.write(json.dumps(note) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    with (path / TRIALS).open("r+b") as trials:
+        trials.truncate(offset)
+        os.fsync(trials.fileno())
+
+
+def remove_orphans(path: Path, trials: Sequence[model.Trial]) -> None:
+    """Remove sample files without a trial: the tool was ended between writing them and the trial's line."""
+    kept = {Path(trial.samples_file).name for trial in trials if trial.samples_file}
+    for file in (path / SAMPLES).iterdir():
+        if file.name not in kept and _SAMPLES_NAME.fullmatch(file.name):
+            file.unlink()
+
+
+def write_samples(path: Path, columns: Columns) -> None:
+    """Write an .npz file whole or not at all; `np.savez` is not used because it takes no column named `file`."""
+    import numpy as np
+
+    partial = path.with_name(path.name + PARTIAL)
+    with partial.open("wb") as file:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            for name, column in columns.items():
+                if not _COLUMN.fullmatch(name):
+                    raise ValueError(f"{name!r} cannot name a column of samples")
+                with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, np.asarray(column), allow_pickle=False)
+        file.flush()
+        os.fdatasync(file.fileno())
+    partial.replace(path)

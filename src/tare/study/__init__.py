@@ -1,0 +1,102 @@
+"""Read a study file: YAML with shorthands -> checked -> `model.Study`. docs/study.md shows every key.
+
+The way of a file is that of the modules: text -> `yaml_nodes` (each value with its line and its path) -> `shorthand`
+(written out, places kept) -> `schema` (types and ranges) -> `convert` -> `checks` (what concerns several keys) ->
+`model.Study`. Whatever is wrong is collected as `Problem`s and told at once by one `StudyError` (`messages`), each with
+its line, column and path.
+
+No plug-in is imported here: what names exist comes in as `Known`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from tare import model
+from tare.errors import StudyError
+from tare.study.checks import check
+from tare.study.convert import to_model
+from tare.study.editor_schema import json_schema, json_schema_text
+from tare.study.messages import explain, kind_of, study_error
+from tare.study.names import DEFAULT_IMAGE, KNOWN, Known, read_name
+from tare.study.schema import StudyIn
+from tare.study.shorthand import Expander
+from tare.study.yaml_nodes import Problem, decode, locate, plain, read_yaml
+
+__all__ = [
+    "DEFAULT_IMAGE",
+    "KNOWN",
+    "Known",
+    "environment",
+    "json_schema",
+    "json_schema_text",
+    "load",
+    "parse",
+]
+
+
+def load(path: Path, *, known: Known = KNOWN) -> model.Study:
+    """Return the study that a file states; its name is the file's unless it says otherwise.
+
+    Raises `StudyError` with every problem of the file.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        near = difflib.get_close_matches(path.name, [p.name for p in _beside(path)], 1)
+        raise StudyError(
+            f"{path}: there is no such file", remedy=f"did you mean {path.with_name(near[0])}?" if near else ""
+        ) from None
+    except IsADirectoryError:
+        raise StudyError(f"{path} is a folder: name the study file in it") from None
+    except OSError as error:
+        raise StudyError(f"{path} cannot be read: {error.strerror}") from error
+    return parse(decode(data, str(path)), file=str(path), name=_name_of(path), known=known)
+
+
+def parse(text: str, *, file: str = "study", name: str = "study", known: Known = KNOWN) -> model.Study:
+    """Return the study that a text states; `file` stands before the messages, `name` is used if it has none."""
+    problems: list[Problem] = []
+    root = read_yaml(text, file, problems)
+    if root is None:
+        raise study_error(file, problems)
+    tree = Expander(known, problems).study(root)
+    if not isinstance(tree.value, dict):
+        problems.append(Problem(tree, "", f"a study is a mapping of keys to values, not {kind_of(tree.value)}"))
+        raise study_error(file, problems)
+    try:
+        stated = StudyIn.model_validate(plain(tree), context=known)
+    except ValidationError as error:
+        problems += [explain(StudyIn, tree, dict(detail)) for detail in error.errors()]
+        raise study_error(file, problems) from None
+    study = to_model(stated, name)
+    doubtful = {problem.path.split(".")[0].split("[")[0] for problem in problems}  # a follow-up would only confuse
+    findings = [(loc, message) for loc, message in check(study, stated, known) if loc[0] not in doubtful]
+    problems += [Problem(*locate(tree, loc), message) for loc, message in findings]
+    if problems:
+        raise study_error(file, problems)
+    return study
+
+
+def environment(name: str, *, known: Known = KNOWN) -> model.Environment:
+    """Return the environment that a shorthand such as `docker+overlay` means, or raise `StudyError`."""
+    parts, complaint = read_name(name, known)
+    if complaint is not None:
+        raise StudyError(f"environment {name!r}: {complaint[1]}")
+    return model.Environment(name=name, runtime=parts["runtime"], network=parts["network"], image=parts["image"])
+
+
+def _name_of(path: Path) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-._")[:80] or "study"
+
+
+def _beside(path: Path) -> Iterable[Path]:
+    try:
+        return list(path.parent.iterdir())
+    except OSError:
+        return ()

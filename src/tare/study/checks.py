@@ -1,0 +1,114 @@
+"""Check what concerns several keys of a study, once each of them is right by itself."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from tare import model
+from tare.errors import RefusedError
+from tare.placement import NodeCores, Topology, place
+from tare.study.names import Known
+from tare.study.schema import StudyIn
+
+DEFAULT_BYTES: Final = 8
+FLOAT_BYTES: Final = 4
+
+Place = tuple[str | int, ...]
+Finding = tuple[Place, str]
+
+
+def check(study: model.Study, stated: StudyIn, known: Known) -> Iterator[Finding]:
+    """Yield what is wrong between keys, as (place, sentence)."""
+    yield from _check_environments(study)
+    yield from _check_placements(study)
+    for workload in study.workloads:
+        here = ("workloads", workload.name)
+        yield from _check_name(here, workload.name)
+        if bool(workload.kernels) == bool(workload.command):
+            how = "not both" if workload.kernels else "and has neither"
+            yield here, f"a workload has `kernels` or `command`, {how}"
+        yield from _check_kernels(here, workload.kernels, known)
+    repeat = study.repetition
+    if repeat.max_rounds < repeat.rounds:
+        yield ("repetition", "max_rounds"), f"max_rounds ({repeat.max_rounds}) is below rounds ({repeat.rounds})"
+    if not stated.cluster:
+        yield ("cluster",), f"no cluster is named (allowed: {', '.join(known.clusters)})"
+    if len(stated.cluster) > 1:
+        yield ("cluster",), f"a study runs on one cluster, and this names {' and '.join(stated.cluster)}"
+
+
+def _check_name(here: Place, name: str) -> Iterator[Finding]:
+    if not name.strip() or name != name.strip() or not name.isprintable() or "/" in name or len(name) > 80:
+        yield here, f"{name!r} cannot be a name: use up to 80 printable characters without `/`"
+
+
+def _check_environments(study: model.Study) -> Iterator[Finding]:
+    names = [environment.name for environment in study.environments]
+    if study.baseline not in names:
+        near = difflib.get_close_matches(study.baseline, names, 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        yield ("baseline",), f"{study.baseline!r} is not one of the environments{hint} (they are: {', '.join(names)})"
+    if len(names) == 1 and not study.self_comparison:
+        yield ("environments",), "one environment and no A/A leave nothing to compare: add another, or `a_a: true`"
+    seen: dict[model.Environment, str] = {}
+    for environment in study.environments:
+        here = ("environments", environment.name)
+        yield from _check_name(here, environment.name)
+        first = seen.setdefault(replace(environment, name=""), environment.name)
+        if first != environment.name:
+            yield here, f"this is the same as {first}; for the noise floor use `a_a: true`"
+
+
+def _check_placements(study: model.Study) -> Iterator[Finding]:
+    seen: dict[model.Placement, int] = {}
+    for index, placement in enumerate(study.placements):
+        here = ("placements", index)
+        first = seen.setdefault(placement, index)
+        if first != index:
+            yield here, f"this is the same as placement {first + 1}"
+        cores = study.lab.cores_per_node or placement.ranks_per_node * placement.threads_per_rank
+        node = NodeCores(cores=tuple(range(min(cores, 4096))))
+        try:
+            place(placement, Topology(nodes=(node,) * min(study.lab.nodes, 4096)))
+        except RefusedError as refused:
+            yield here, f"{refused.message}" + (f"; {refused.remedy}" if refused.remedy else "")
+
+
+def _check_kernels(here: Place, kernels: Sequence[model.KernelSpec], known: Known) -> Iterator[Finding]:
+    seen: set[tuple[str, int, float | None]] = set()  # what names a metric of the launch
+    for index, spec in enumerate(kernels):
+        at = (*here, "kernels", index)
+        yield from _check_keys(at, spec, known)
+        yield from _check_values(at, spec, known)
+        same = (spec.kernel, DEFAULT_BYTES if spec.message_bytes is None else spec.message_bytes, spec.rate_hz)
+        if same in seen:
+            yield at, f"{spec.token} is measured twice in this workload: put one of them into a workload of its own"
+        seen.add(same)
+
+
+def _check_keys(at: Place, spec: model.KernelSpec, known: Known) -> Iterator[Finding]:
+    """Find keys that the kernel does not take."""
+    for key, value, takers in [
+        ("message_bytes", spec.message_bytes, tuple(k for k in known.kernels if k not in known.unsized)),
+        ("window", spec.window, known.windowed),
+        ("rate", spec.rate_hz, known.paced),
+        ("sync", spec.sync, tuple(k for k in known.kernels if k not in known.paced)),
+    ]:
+        if value is not None and spec.kernel not in takers:
+            yield (*at, key), f"{spec.kernel} takes no {key} (it belongs to {', '.join(takers)})"
+
+
+def _check_values(at: Place, spec: model.KernelSpec, known: Known) -> Iterator[Finding]:
+    """Find values that the kernel would refuse, and every launch fail with it (kernels/common/options.c)."""
+    size = spec.message_bytes
+    if size == 0 and spec.kernel in known.never_empty:
+        yield (*at, "message_bytes"), f"{spec.kernel} needs a message of at least one byte, not 0"
+    elif size is not None and size % FLOAT_BYTES and spec.kernel in known.of_floats:
+        told = f"{spec.kernel} adds floats of {FLOAT_BYTES} bytes: its size must be a multiple of {FLOAT_BYTES}"
+        yield (*at, "message_bytes"), f"{told}, not {size}"
+    if spec.warmup == 0 and spec.kernel in known.paced:
+        told = f"{spec.kernel} needs a warm-up of at least 1, not 0"
+        yield (*at, "warmup"), f"{told}: a gap begins at the message before it, and the first needs a discarded one"

@@ -1,0 +1,55 @@
+"""Turn a validated study into the model's."""
+
+from __future__ import annotations
+
+from tare import model
+from tare.study.schema import ClusterIn, StudyIn, WorkloadIn
+
+
+def to_model(stated: StudyIn, name: str) -> model.Study:
+    """Return the study; `name` is used if it states none. It is for `checks` to say whether it makes sense."""
+    environments = tuple(
+        model.Environment(name=each, **{**fields.model_dump(), "sides": model.Sides(fields.sides)})
+        for each, fields in stated.environments.items()
+    )
+    placements = tuple(
+        model.Placement(**{**p.model_dump(), "share": model.Share(p.share), "binding": model.Binding(p.binding)})
+        for p in stated.placements
+    )
+    cluster, lab = next(iter(stated.cluster.items()), ("", ClusterIn()))
+    repeat = stated.repetition
+    return model.Study(
+        name=stated.name or name,
+        cluster=cluster,
+        lab=model.LabSpec(
+            nodes=lab.nodes or max(p.nodes for p in placements),
+            cores_per_node=lab.cores_per_node,
+            link_rate_bps=lab.link_rate,
+            segmented=lab.wire == "segmented",
+            oversubscribe=lab.oversubscribe,
+        ),
+        baseline=environments[0].name if stated.baseline is None else stated.baseline,
+        environments=environments,
+        placements=placements,
+        workloads=tuple(_to_workload(each, fields) for each, fields in stated.workloads.items()),
+        repetition=model.Repetition(
+            rounds=repeat.rounds,
+            blocks_per_round=repeat.blocks_per_round,
+            max_rounds=repeat.max_rounds or repeat.rounds,
+            budget_s=repeat.budget,
+            confidence=repeat.confidence,
+            target_half_width=repeat.target_half_width,
+        ),
+        margin=stated.margin,
+        limit=stated.limit,
+        self_comparison=stated.a_a,
+        seed=stated.seed,
+    )
+
+
+def _to_workload(name: str, stated: WorkloadIn) -> model.Workload:
+    kernels = tuple(
+        model.KernelSpec(rate_hz=kernel.rate, **kernel.model_dump(exclude={"rate"})) for kernel in stated.kernels or ()
+    )
+    command = tuple(stated.command or ())
+    return model.Workload(name=name, kernels=kernels, command=command, time_limit_s=stated.time_limit)

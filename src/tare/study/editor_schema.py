@@ -1,0 +1,82 @@
+"""Make the JSON Schema of study files, shorthands included, for editors."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from tare.study.names import KNOWN, Known
+from tare.study.schema import StudyIn
+
+Schema = dict[str, Any]
+
+TEXT: Final[Schema] = {"type": "string"}
+NOTHING: Final[Schema] = {"type": "null"}
+SIZE: Final[Schema] = {"type": ["integer", "string"]}
+
+
+def json_schema(known: Known = KNOWN) -> Schema:
+    """Return the JSON Schema of study files: that of the models, with the names of `known` and the shorthands."""
+    schema = StudyIn.model_json_schema()
+    definitions, properties = schema["$defs"], schema["properties"]
+    _state_environment(definitions["EnvironmentIn"], known)
+    definitions["KernelIn"]["properties"]["kernel"]["enum"] = list(known.kernels)
+    properties["cluster"] = _clusters(properties["cluster"], known)
+    properties["environments"] = _environments(properties["environments"])
+    properties["placements"] = _placements(properties["placements"])
+    kernels = definitions["WorkloadIn"]["properties"]["kernels"]["anyOf"][0]
+    kernels["items"] = _kernels(kernels["items"], definitions["KernelIn"]["properties"], known)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
+
+
+def json_schema_text(known: Known = KNOWN) -> str:
+    """Return docs/study.schema.json as it should be."""
+    return json.dumps(json_schema(known), indent=2, sort_keys=True) + "\n"
+
+
+def _state_environment(environment_in: Schema, known: Known) -> None:
+    for key, names in [
+        ("runtime", known.runtimes),
+        ("network", known.networks),
+        ("transport", known.transports),
+        ("mpi", known.mpis),
+    ]:
+        environment_in["properties"][key]["enum"] = list(names)
+    environment_in.pop("required", None)  # the name may say it
+
+
+def _clusters(stated: Schema, known: Known) -> Schema:
+    """Return a name, or one name with its settings."""
+    settings = _also({"$ref": "#/$defs/ClusterIn"}, NOTHING)
+    one = {"properties": dict.fromkeys(known.clusters, settings), "minProperties": 1, "maxProperties": 1}
+    return _also({"enum": list(known.clusters)}, stated | one | {"additionalProperties": False})
+
+
+def _environments(stated: Schema) -> Schema:
+    """Return a mapping by names, or a list of names and such mappings."""
+    entry = _also({"$ref": "#/$defs/EnvironmentIn"}, TEXT, NOTHING)
+    named = {"type": "object", "additionalProperties": entry, "minProperties": 1}
+    kept = {key: value for key, value in stated.items() if key not in ("type", "additionalProperties")}
+    return kept | _also(named, {"type": "array", "items": _also(TEXT, named), "minItems": 1})
+
+
+def _placements(stated: Schema) -> Schema:
+    """Return one placement, or a list; each a mapping or `2x4`."""
+    listed = stated | {"items": _also(stated["items"], TEXT)}
+    return _also({"$ref": "#/$defs/PlacementIn"}, TEXT, listed)
+
+
+def _kernels(full: Schema, parameters: Schema, known: Known) -> Schema:
+    """Return a name, `name: size` with any parameters beside it, or the full mapping."""
+    value = _also(SIZE, {"type": "array", "items": SIZE}, {"type": "object"}, NOTHING)
+    beside = {key: parameters[key] for key in parameters if key != "kernel"}
+    short = {
+        "type": "object",
+        "properties": dict.fromkeys(known.kernels, value) | beside,
+        "additionalProperties": False,
+    }
+    return _also({"enum": list(known.kernels)}, short, full)
+
+
+def _also(*schemas: Schema) -> Schema:
+    return {"anyOf": list(schemas)}

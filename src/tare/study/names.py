@@ -1,0 +1,64 @@
+"""Hold the names that a study can use, and read the shorthand of an environment.
+
+No plug-in is imported here: the tool fills `Known` from the registries (`tare.known`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tare.study.messages import unknown
+
+DEFAULT_IMAGE: Final = "debian-openmpi"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """The names that a study can use. `tare.known` fills it from the registries; the defaults are what is in them.
+
+    `imageless` lists the runtimes that can run on the files of the host; every other always has an image, and that
+    is `default_image` where the study names none. The kernels' registry is in C (kernels/kernels/registry.c); what
+    Python needs of it stands here: which of them take no message size, a window, a rate, only whole floats, at least a
+    byte.
+    """
+
+    runtimes: tuple[str, ...] = ("bare", "docker", "fake")
+    networks: tuple[str, ...] = (
+        "host", "bridge", "direct", "macvlan", "docker-default", "overlay", "fake", "fake-slow",
+    )  # fmt: skip
+    transports: tuple[str, ...] = ("tcp", "shm")
+    mpis: tuple[str, ...] = ("openmpi", "fake")
+    clusters: tuple[str, ...] = ("lab", "fake")
+    kernels: tuple[str, ...] = (
+        "latency", "bw", "bibw", "sendrecv", "barrier", "alltoall", "alltoallv", "allgather", "allreduce", "spacing",
+    )  # fmt: skip
+    imageless: tuple[str, ...] = ("bare", "fake")
+    images: tuple[str, ...] = (DEFAULT_IMAGE,)
+    default_image: str = DEFAULT_IMAGE
+    unsized: tuple[str, ...] = ("barrier",)
+    windowed: tuple[str, ...] = ("bw", "bibw")
+    paced: tuple[str, ...] = ("spacing",)
+    of_floats: tuple[str, ...] = ("allreduce",)
+    never_empty: tuple[str, ...] = ("bw", "bibw", "alltoall", "alltoallv", "allgather", "allreduce")
+
+
+KNOWN: Final = Known()
+
+
+def read_name(name: str, known: Known) -> tuple[dict[str, str], tuple[str, str] | None]:
+    """Return what `runtime[+image][+network]` means, or (field, complaint) as the second."""
+    runtime, *rest = name.split("+")
+    if runtime not in known.runtimes:
+        return {}, ("runtime", unknown("runtime", runtime, known.runtimes))
+    parts = {"runtime": runtime, "network": "host", "image": "" if runtime in known.imageless else known.default_image}
+    if rest and rest[0] == "image":
+        parts["image"] = known.default_image
+        rest = rest[1:]
+    if rest:
+        parts["network"] = rest[0]
+        if rest[0] not in known.networks:
+            return {}, ("network", unknown("network", rest[0], known.networks))
+    if len(rest) > 1:
+        return {}, ("network", f"{name!r} is not a name of the form runtime[+image][+network]")
+    return parts, None

@@ -1,0 +1,177 @@
+"""State the types and ranges of a study's keys. `Known` comes in as the context of validation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    WithJsonSchema,
+)
+
+from tare import model, units
+from tare.study.messages import unknown
+from tare.study.names import KNOWN
+
+
+def _one_of(family: str, what: str) -> BeforeValidator:
+    """Return a validator of the names that `Known` has for a family of plug-ins."""
+
+    def check(value: object, info: ValidationInfo) -> object:
+        names: tuple[str, ...] = getattr(info.context or KNOWN, family)
+        if value is not None and value not in names:
+            raise ValueError(unknown(what, value, names))
+        return value
+
+    return BeforeValidator(check)
+
+
+def _choice(*names: str) -> Any:
+    """Return a validator and a schema of a fixed choice."""
+
+    def check(value: object) -> object:
+        if value is not None and value not in names:
+            raise ValueError(unknown("value", value, names))
+        return value
+
+    return Annotated[str, BeforeValidator(check), WithJsonSchema({"enum": list(names), "type": "string"})]
+
+
+def _quantity(parse: Callable[[object], float], *examples: str) -> tuple[BeforeValidator, WithJsonSchema]:
+    def read(value: object) -> object:
+        return None if value is None else parse(value)
+
+    return BeforeValidator(read), WithJsonSchema({"type": ["number", "string"], "examples": list(examples)})
+
+
+_BYTES = _quantity(units.parse_bytes, "8", "64KiB", "1MiB")
+_SECONDS = _quantity(units.parse_duration, "90s", "5min")
+_PERCENT = _quantity(units.parse_fraction, "2%", "0.02")
+_BITS = _quantity(units.parse_bit_rate, "10Gbit", "100Mbit")
+_HERTZ = _quantity(units.parse_frequency, "10000", "10kHz")
+
+Size = Annotated[int, *_BYTES, Field(le=2**31 - 1)]
+Duration = Annotated[float, *_SECONDS, Field(gt=0)]
+Percentage = Annotated[float, *_PERCENT, Field(gt=0)]
+BitRate = Annotated[int, *_BITS]
+Frequency = Annotated[float, *_HERTZ]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Word = Annotated[str, StringConstraints(min_length=1)]
+
+
+class _Checked(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class ClusterIn(_Checked):
+    """The nodes: how many, with which cores and links. Every cluster reads these settings (`model.LabSpec`)."""
+
+    nodes: Count | None = Field(
+        default=None, description="nodes to make; as many as the largest placement needs if left out"
+    )
+    cores_per_node: Count | None = Field(
+        default=None, description="cores of each node; the machine's, shared out, if left out"
+    )
+    link_rate: BitRate = Field(default=0, description="rate of each node's data link; 0 leaves it alone")
+    wire: _choice("segmented", "unsegmented") = Field(  # type: ignore[valid-type]
+        default="unsegmented", description="segmented: frames of MTU size, as on a real wire"
+    )
+    oversubscribe: bool = Field(default=False, description="nodes may share cores; then no verdict is given")
+
+
+class EnvironmentIn(_Checked):
+    """What trials run in. A name such as `docker+overlay` says runtime, image and network already."""
+
+    runtime: Annotated[str, _one_of("runtimes", "runtime")]
+    network: Annotated[str, _one_of("networks", "network")] = "host"
+    image: Annotated[str, WithJsonSchema({"type": ["string", "boolean"]})] = Field(
+        default="", description="a recipe's name; true: the default image; false: the host's files"
+    )
+    transport: Annotated[str, _one_of("transports", "transport")] = "tcp"
+    mpi: Annotated[str, _one_of("mpis", "MPI")] = "openmpi"
+    sides: _choice(*model.Sides) = Field(  # type: ignore[valid-type]
+        default="both", description="which side of a two-node job is put into the environment; the other runs bare"
+    )
+
+
+class PlacementIn(_Checked):
+    """Ranks -> containers -> nodes, and binding."""
+
+    nodes: Count = 2
+    ranks_per_node: Count = 1
+    containers_per_node: Count = 1
+    share: _choice(*model.Share) = Field(  # type: ignore[valid-type]
+        default="pod", description="pod: the containers of a node share one pod; none: each has its own, and an address"
+    )
+    binding: _choice(*model.Binding) = Field(  # type: ignore[valid-type]
+        default="disjoint", description="disjoint: each rank has cores of its own; mpi-default: as the MPI does"
+    )
+    threads_per_rank: Count = 1
+    oversubscribe: bool = Field(default=False, description="more ranks than cores; then no verdict is given")
+
+
+class KernelIn(_Checked):
+    """One micro-benchmark of a launch; what is left out is the kernel's default."""
+
+    kernel: Annotated[str, _one_of("kernels", "kernel")]
+    message_bytes: Size | None = Field(
+        default=None, description="bytes per rank per operation; a list means one kernel each"
+    )
+    iterations: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
+    warmup: Annotated[int, Field(ge=0, le=100_000_000)] | None = None
+    window: Annotated[int, Field(ge=1, le=65536)] | None = Field(
+        default=None, description="messages in flight (bw, bibw)"
+    )
+    rate: Frequency | None = Field(default=None, description="messages a second (spacing)")
+    sync: _choice("none", "barrier", "window") | None = Field(  # type: ignore[valid-type]
+        default=None, description="how ranks are synchronised before an iteration"
+    )
+
+
+class WorkloadIn(_Checked):
+    """What one launch runs: kernels one after the other, or a command of yours."""
+
+    kernels: list[KernelIn] | None = Field(default=None, min_length=1)
+    command: list[Word] | None = Field(
+        default=None, min_length=1, description="the program and its arguments, one a word"
+    )
+    time_limit: Duration = Field(default=60.0, description="a launch that takes longer is ended and counted as failed")
+
+
+class RepetitionIn(_Checked):
+    """How often, and when to stop."""
+
+    rounds: Count = Field(default=10, description="rounds to run; 6 at least for a verdict")
+    blocks_per_round: Count = 1
+    max_rounds: Count | None = Field(
+        default=None, description="go on to this many until the intervals are narrow enough"
+    )
+    budget: Duration | None = Field(default=None, description="begin no round after this much time")
+    confidence: Annotated[float, *_PERCENT, Field(ge=0.5, lt=1)] = 0.95
+    target_half_width: Percentage = Field(default=0.01, description="an interval of this half-width is narrow enough")
+
+
+class StudyIn(_Checked):
+    """A study: which environments are compared on which workloads, and how often."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,80}$")] | None = Field(
+        default=None, description="the results folder's name; the file's name if left out"
+    )
+    cluster: dict[str, ClusterIn] = Field(default={"lab": ClusterIn()}, description="where the nodes come from")
+    baseline: Word | None = Field(
+        default=None, description="the environment that others are compared with; else the first"
+    )
+    environments: dict[str, EnvironmentIn] = Field(min_length=1)
+    placements: list[PlacementIn] = Field(default=[PlacementIn()], min_length=1)
+    workloads: dict[str, WorkloadIn] = Field(min_length=1)
+    repetition: RepetitionIn = RepetitionIn()
+    margin: Percentage = Field(default=0.02, description="a cost surely smaller than this is called no cost")
+    limit: Percentage | None = Field(default=None, description="a cost surely above this makes the exit code 1")
+    a_a: bool = Field(default=True, description="run the baseline twice, to see the noise floor")
+    seed: int = Field(default=1, ge=0, lt=2**63, description="of the random order in each block")

@@ -1,0 +1,177 @@
+"""Write shorthands out, so that a study's tree has one form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from tare.study.messages import unknown
+from tare.study.names import Known, read_name
+from tare.study.yaml_nodes import Node, Problem
+
+_PLACEMENT: Final = re.compile(r"(\d{1,6})n? ?x ?(\d{1,6})r?(?: in (\d{1,6})c)?")
+_PARAMETERS: Final = ("message_bytes", "iterations", "warmup", "window", "rate", "sync")
+
+
+class Expander:
+    """Write shorthands out; what it cannot read becomes a problem, and something readable takes its place."""
+
+    def __init__(self, known: Known, problems: list[Problem]) -> None:
+        self._known = known
+        self._problems = problems
+
+    def study(self, root: Node) -> Node:
+        """Return the study with every shorthand written out."""
+        if not isinstance(root.value, dict):
+            return root
+        expand: dict[str, Callable[[Node], Node]] = {
+            "cluster": self._cluster,
+            "environments": self._environments,
+            "placements": self._placements,
+            "workloads": self._workloads,
+        }
+        return replace(root, value={k: expand[k](v) if k in expand else v for k, v in root.value.items()})
+
+    def _complain(self, node: Node, message: str, below: str = "") -> None:
+        self._problems.append(Problem(node, f"{node.path}{below}", message))
+
+    def _cluster(self, node: Node) -> Node:
+        if isinstance(node.value, str):
+            if node.value not in self._known.clusters:
+                self._complain(node, unknown("cluster", node.value, self._known.clusters))
+                return replace(node, value={})
+            return replace(node, value={node.value: replace(node, value={}, path=f"{node.path}.{node.value}")})
+        if not isinstance(node.value, dict):
+            return node
+        named: dict[str, Node] = {}
+        for name, settings in node.value.items():
+            if name in self._known.clusters:
+                named[name] = replace(settings, value={} if settings.value is None else settings.value)
+            else:
+                self._complain(settings, unknown("cluster", name, self._known.clusters))
+        return replace(node, value=named)
+
+    def _environments(self, node: Node) -> Node:
+        items = node.value if isinstance(node.value, list) else [node] if isinstance(node.value, dict) else None
+        if items is None:
+            return node
+        entries: dict[str, Node] = {}
+        for item in items:
+            stated = item.value if isinstance(item.value, dict) else {item.text: replace(item, value=None)}
+            if isinstance(item.value, list):
+                self._complain(item, "an environment is a name or `name: {runtime: ...}`, not a list")
+                continue
+            for name, value in stated.items():
+                named = replace(value, path=f"{node.path}.{name}")
+                if name in entries:
+                    self._complain(named, f"this environment is given twice; first in line {entries[name].line}")
+                else:
+                    entries[name] = self._environment(name, named)
+        return replace(node, value=entries)
+
+    def _environment(self, name: str, node: Node) -> Node:
+        """Return the full mapping; what the name says and the mapping leaves out is taken from the name."""
+        if node.value is not None and not isinstance(node.value, str | dict):
+            return node
+        short = node.value if isinstance(node.value, str) else name
+        given: dict[str, Node] = dict(node.value) if isinstance(node.value, dict) else {}
+        parts, complaint = read_name(short, self._known)
+        if complaint is not None and not (given and "runtime" in given):
+            self._complain(node, complaint[1], f".{complaint[0]}")
+            return replace(node, value={"runtime": replace(node, value=self._known.runtimes[0])})
+        for key in ("runtime", "network"):
+            stated, said = given.get(key), parts.get(key)
+            if stated is not None and said in short.split("+") and stated.value != said:
+                self._complain(stated, f"the name says {said} and this says {stated.text}: change one of them")
+        image = self._image(node, given, parts)
+        written = {key: replace(node, value=value, path=f"{node.path}.{key}") for key, value in parts.items()}
+        return replace(node, value=written | given | {"image": image})
+
+    def _image(self, node: Node, given: Mapping[str, Node], parts: Mapping[str, str]) -> Node:
+        """Return the node of `image` as text; true is the default image and false the files of the host."""
+        runtime = given["runtime"].value if "runtime" in given else parts.get("runtime", "")
+        needed = runtime in self._known.runtimes and runtime not in self._known.imageless
+        default = parts.get("image") or (self._known.default_image if needed else "")
+        stated = given.get("image")
+        if stated is None:
+            return replace(node, value=default, path=f"{node.path}.image")
+        value = stated.value
+        if value is None or isinstance(value, bool):
+            value = self._known.default_image if value else ""
+        if value in ("yes", "no", "on", "off", "none", "host"):
+            self._complain(stated, f"write true for the default image, false for the host's files, not {value}")
+        elif value and value not in self._known.images:
+            self._complain(stated, unknown("image", value, self._known.images))
+            value = self._known.default_image
+        elif needed and value == "":
+            self._complain(stated, f"{runtime} always runs from an image: name one, or leave the key out")
+        elif value == "" and parts.get("image"):
+            self._complain(stated, "the name says +image and this says none: change one of them")
+        return replace(stated, value=value)
+
+    def _placements(self, node: Node) -> Node:
+        items = node.value if isinstance(node.value, list) else [node]
+        if node.value is None:
+            return node
+        return replace(node, value=[self._placement(item) for item in items])
+
+    def _placement(self, node: Node) -> Node:
+        if not isinstance(node.value, str):
+            return node
+        match = _PLACEMENT.fullmatch(node.value)
+        if match is None:
+            self._complain(node, f"{node.value!r} is not a placement: write it as `2x4` (nodes x ranks per node)")
+            return replace(node, value={})
+        numbers = zip(("nodes", "ranks_per_node", "containers_per_node"), match.groups(), strict=True)
+        return replace(node, value={key: replace(node, value=int(n)) for key, n in numbers if n is not None})
+
+    def _workloads(self, node: Node) -> Node:
+        if not isinstance(node.value, dict):
+            return node
+        return replace(node, value={name: self._workload(work) for name, work in node.value.items()})
+
+    def _workload(self, node: Node) -> Node:
+        if not isinstance(node.value, dict):
+            return node
+        value = dict(node.value)
+        if "kernels" in value and isinstance(value["kernels"].value, list):
+            kernels = [kernel for item in value["kernels"].value for kernel in self._kernel(item)]
+            value["kernels"] = replace(value["kernels"], value=kernels)
+        if "command" in value and isinstance(value["command"].value, list):
+            words = [replace(word, value=word.text or word.value) for word in value["command"].value]
+            value["command"] = replace(value["command"], value=words)
+        return replace(node, value=value)
+
+    def _kernel(self, node: Node) -> Iterator[Node]:
+        """Yield one full mapping per message size."""
+        if isinstance(node.value, str):
+            yield replace(node, value={"kernel": node})
+            return
+        if not isinstance(node.value, dict):
+            self._complain(node, "a kernel is a name, `name: size` or `{kernel: name, ...}`")
+            yield replace(node, value={"kernel": replace(node, value=self._known.kernels[0])})
+            return
+        full = dict(node.value)
+        heads = [key for key in full if key not in ("kernel", *_PARAMETERS)]
+        if "kernel" not in full:
+            named = [head for head in heads if head in self._known.kernels] or heads
+            if len(named) != 1:
+                told = f"one entry is one kernel, and this names {' and '.join(named) or 'none'}"
+                self._complain(node, f"{told}; write `- latency: 8`, with any of {', '.join(_PARAMETERS)} below it")
+                yield replace(node, value={"kernel": replace(node, value=self._known.kernels[0])})
+                return
+            value = full.pop(named[0])
+            full = {"kernel": replace(value, value=named[0], text=named[0])} | full
+            inner = value.value if isinstance(value.value, dict) else {"message_bytes": value}
+            full |= {key: node for key, node in inner.items() if node.value is not None}
+        sizes = full.get("message_bytes")
+        if sizes is None or not isinstance(sizes.value, list):
+            yield replace(node, value=full)
+            return
+        if not sizes.value:
+            self._complain(sizes, "the list of sizes is empty")
+            yield replace(node, value=full | {"message_bytes": replace(sizes, value=None)})
+        for size in sizes.value:
+            yield replace(node, value=full | {"message_bytes": size})
