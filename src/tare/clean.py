@@ -31,7 +31,6 @@ class Leftover:
 
 def find(*, dead_only: bool = False) -> tuple[Leftover, ...]:
     """Return all that carries our mark; with `dead_only` only what belongs to runs that are over."""
-    alive = living_labs()
     found = [
         Leftover(lab=lab, what=f"process {pid} of {lab}")
         for lab, pids in sorted(processes().items())
@@ -39,7 +38,9 @@ def find(*, dead_only: bool = False) -> tuple[Leftover, ...]:
     ]
     found += [Leftover(lab=lab, what=f"cgroup /{MARK}/{lab}") for lab in sorted(groups())]
     found += [Leftover(lab=lab, what=f"folder {folder}") for lab, folder in sorted(folders())]
-    return tuple(item for item in found if not (dead_only and item.lab in alive))
+    # Who lives is asked last: a lab tells its owner before it is made, so one that came up meanwhile is not taken for dead.
+    alive = living_labs() if dead_only else set()
+    return tuple(item for item in found if item.lab not in alive)
 
 
 def remove(*, dead_only: bool = False) -> tuple[Leftover, ...]:

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -23,6 +23,8 @@ app = typer.Typer(
 )
 lab_app = typer.Typer(help="A small cluster inside this machine.", no_args_is_help=True)
 app.add_typer(lab_app, name="lab")
+
+EXIT_INTERRUPTED: Final = 130
 
 StudyFile = Annotated[Path, typer.Argument(help="The study file (YAML).", show_default=False)]
 ResultsOption = Annotated[
@@ -150,13 +152,15 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
-        status = app(standalone_mode=False)  # an Exit is returned as its code, not raised
+        status = app(standalone_mode=False)  # an Exit is returned as its code, and so is an interrupt
+        if status == EXIT_INTERRUPTED:
+            raise KeyboardInterrupt  # to be told below
     except TareError as error:
         _say(str(error))
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         _say("interrupted: everything is taken down; the same command goes on where it stopped")
-        sys.exit(130)
+        sys.exit(EXIT_INTERRUPTED)
     except Exception as error:
         _end_with(error)
     else:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
 
 from tare.docker import docker
 from tare.networks.plug import OVERLAY_SUBNET, Wiring, carriers, interface_with, mtu_of, silent
 from tare.node import Endpoint, Nic, Node, Pod
+
+REMOVED_S: Final = 10.0
 
 
 class Overlay:
@@ -39,7 +44,7 @@ class Overlay:
         try:
             yield
         finally:
-            docker(manager, "network", "rm", name, check=False)
+            _remove(nodes, name)
 
     def container_options(self, node: Node, study: str) -> tuple[str, ...]:
         return ("--network", network_name(study), "--ip", overlay_address(node))
@@ -59,6 +64,19 @@ class Overlay:
                 *silent(pod.pid),
             ),
         )
+
+
+def _remove(nodes: Sequence[Node], name: str) -> None:
+    """Remove the overlay and wait until every daemon has let go of it: a Swarm does it some time after it said yes."""
+    until = time.monotonic() + REMOVED_S
+    left = list(nodes)
+    while left and time.monotonic() < until:
+        if not Path(f"/proc/{nodes[0].pid}").exists():
+            return
+        if nodes[0] in left:
+            docker(nodes[0], "network", "rm", name, check=False)
+        left = [node for node in left if docker(node, "network", "inspect", name, check=False).status == 0]
+        time.sleep(0.02 if left else 0)
 
 
 def network_name(study: str) -> str:

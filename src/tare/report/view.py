@@ -237,6 +237,9 @@ def _note(comparison: Comparison) -> str:
     return reason
 
 
+MANY_ROUNDS = 200
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
     """Why these environments have no figure, or no verdict, in these columns (empty: in all of them)."""
@@ -259,8 +262,10 @@ def notes(group: Group) -> tuple[Note, ...]:
         for column in group.columns:
             comparison = column.cells.get(name)
             if comparison and (comparison.verdict in _NOTE_ORDER or comparison.over_limit):
-                text = _note(comparison) or "no reason was recorded"
-                found.setdefault((comparison.verdict, name, text), []).append(column.info.label)
+                text = _open_note(group, name) if comparison.verdict is Verdict.INCONCLUSIVE else _note(comparison)
+                found.setdefault((comparison.verdict, name, text or "no reason was recorded"), []).append(
+                    column.info.label
+                )
     merged: dict[tuple[Verdict, tuple[str, ...], str], list[str]] = {}
     for (verdict, name, text), labels in found.items():
         columns = () if len(labels) == len(group.columns) else tuple(labels)
@@ -269,6 +274,20 @@ def notes(group: Group) -> tuple[Note, ...]:
         Note(verdict=verdict, environments=tuple(names), columns=columns, text=text)
         for (verdict, columns, text), names in sorted(merged.items(), key=lambda item: _rank(item[0][0]))
     )
+
+
+def _open_note(group: Group, name: str) -> str:
+    """Return one text for all open cells of an environment; each cell's own reason is on its metric's page."""
+    cells = [column.cells[name] for column in group.columns if name in column.cells]
+    needed = [c.more_rounds for c in cells if c.verdict is Verdict.INCONCLUSIVE and c.more_rounds is not None]
+    if not needed:
+        return "the intervals hold both zero and more than the margin"
+    least, most = min(needed), max(needed)
+    if least > MANY_ROUNDS:
+        return f"over {MANY_ROUNDS} more rounds needed"
+    if least == most:
+        return f"about {least} more rounds needed"
+    return f"about {least} to {most if most <= MANY_ROUNDS else f'over {MANY_ROUNDS}'} more rounds needed"
 
 
 def _rank(verdict: Verdict) -> int:

@@ -30,8 +30,8 @@ class Docker:
     @contextmanager
     def pod(self, request: PodRequest) -> Iterator[Pod]:
         node = request.node
-        daemon.docker(node, *run_options(request), timeout_s=60)
         try:
+            daemon.docker(node, *run_options(request), timeout_s=60)
             pid = daemon.container_pid(node, request.name)
             _show_boot_id(node, pid)
             group = container_group(node, pid)

@@ -1,0 +1,367 @@
+"""Groups on fake trees of cgroup v1 and v2: folders, cores, controllers, and the end of all processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tare import cgroups
+from tare.cgroups import MARK, Group, file_systems, group, hierarchies
+from tare.errors import InfrastructureError
+
+V1_KINDS = {"cpuset": "cpuset", "cpu,cpuacct": "cpu,cpuacct", "pids": "pids", "systemd": "name=systemd"}
+V2_FILES = ("cgroup.procs", "cgroup.subtree_control", "cpuset.cpus", "cpuset.mems")
+
+
+def mountinfo_line(mountpoint: Path, kind: str, options: str) -> str:
+    return f"30 23 0:26 / {mountpoint} rw,nosuid shared:9 - {kind} cgroup {options}"
+
+
+class Tree:
+    """Folders that behave as the kernel's do: a new one has its files at once."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root = root
+        self.written: list[tuple[str, str]] = []
+        self.fill: Callable[[Path], None] = lambda folder: None
+        mkdir, rmdir, write = Path.mkdir, Path.rmdir, Path.write_text
+
+        def make(folder: Path, *arguments: object, **options: object) -> None:
+            new = not folder.exists()
+            mkdir(folder, *arguments, **options)  # type: ignore[arg-type]
+            if new and root in folder.parents:
+                self.fill(folder)
+
+        def remove(folder: Path) -> None:
+            if root in folder.parents:
+                if any(inner.is_dir() for inner in folder.iterdir()):
+                    raise OSError(39, "Directory not empty")
+                if any((folder / "cgroup.procs").read_text().split()):
+                    raise OSError(16, "Device or resource busy")
+                for file in folder.iterdir():
+                    if file.is_file():
+                        file.unlink()
+            rmdir(folder)
+
+        def note(file: Path, text: str, *arguments: object, **options: object) -> int:
+            if root in file.parents:
+                self.written.append((str(file.relative_to(root)), text))
+            return write(file, text, *arguments, **options)  # type: ignore[arg-type]
+
+        self.plain_write = write
+        monkeypatch.setattr(Path, "mkdir", make)
+        monkeypatch.setattr(Path, "rmdir", remove)
+        monkeypatch.setattr(Path, "write_text", note)
+
+    def put(self, file: Path, text: str) -> None:
+        self.plain_write(file, text)
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
+    root = tmp_path / "cgroup"
+    root.mkdir()
+    return Tree(root, monkeypatch)
+
+
+@pytest.fixture
+def v1(tree: Tree) -> tuple[cgroups.Hierarchy, ...]:
+    def fill(folder: Path) -> None:
+        tree.put(folder / "cgroup.procs", "")
+        if (tree.root / "cpuset") in folder.parents:
+            tree.put(folder / "cpuset.cpus", "\n")
+            tree.put(folder / "cpuset.mems", "\n")
+
+    lines = []
+    for name, options in V1_KINDS.items():
+        (tree.root / name).mkdir()
+        lines.append(mountinfo_line(tree.root / name, "cgroup", f"rw,{options}"))
+    tree.put(tree.root / "cpuset/cpuset.cpus", "0-7\n")
+    tree.put(tree.root / "cpuset/cpuset.mems", "0\n")
+    tree.fill = fill
+    mountinfo = tree.root.parent / "mountinfo"
+    mountinfo.write_text("22 1 0:20 / / rw - ext4 /dev/vda rw\n" + "\n".join(lines) + "\n")
+    tree.written.clear()
+    return hierarchies(mountinfo)
+
+
+@pytest.fixture
+def v2(tree: Tree) -> tuple[cgroups.Hierarchy, ...]:
+    def fill(folder: Path) -> None:
+        for name in V2_FILES:
+            tree.put(folder / name, "")
+        handed_on = [text for file, text in tree.written if file == _below(tree, folder.parent)]
+        tree.put(folder / "cgroup.controllers", " ".join(text.removeprefix("+") for text in handed_on))
+
+    for name in V2_FILES:
+        tree.put(tree.root / name, "")
+    tree.put(tree.root / "cgroup.controllers", "cpuset cpu io memory hugetlb pids rdma\n")
+    tree.fill = fill
+    mountinfo = tree.root.parent / "mountinfo"
+    mountinfo.write_text(mountinfo_line(tree.root, "cgroup2", "rw,nsdelegate") + "\n")
+    tree.written.clear()
+    return hierarchies(mountinfo)
+
+
+def _below(tree: Tree, folder: Path) -> str:
+    return str((folder / "cgroup.subtree_control").relative_to(tree.root))
+
+
+# --- what is mounted ------------------------------------------------------------------------------------------------
+
+
+def test_v1_gives_every_mounted_hierarchy_with_its_controllers(v1: tuple[cgroups.Hierarchy, ...]) -> None:
+    assert {h.mountpoint.name: h.controllers for h in v1} == {
+        "cpuset": ("cpuset",),
+        "cpu,cpuacct": ("cpu", "cpuacct"),
+        "pids": ("pids",),
+        "systemd": (),
+    }
+    assert {h.version for h in v1} == {1}
+
+
+def test_v2_gives_one_hierarchy(v2: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
+    assert [(h.mountpoint, h.version) for h in v2] == [(tree.root, 2)]
+
+
+def test_where_both_are_mounted_the_controllers_of_v1_are_used(v1: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
+    mountinfo = tree.root.parent / "mountinfo"
+    unified = tree.root.parent / "unified"
+    unified.mkdir()
+    mountinfo.write_text(mountinfo.read_text() + mountinfo_line(unified, "cgroup2", "rw") + "\n")
+    assert hierarchies(mountinfo) == v1
+
+
+def test_what_we_may_not_write_to_is_left_out(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    mountinfo = tree.root.parent / "mountinfo"
+    mountinfo.write_text(mountinfo_line(tree.root, "cgroup2", "rw") + "\n")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert hierarchies(mountinfo) == ()
+
+
+def test_without_any_hierarchy_a_group_is_empty_and_making_and_removing_it_is_no_error() -> None:
+    nothing = Group(path="lab", hierarchies=())
+    assert (nothing.version, nothing.folders, nothing.create().pids()) == (0, (), set())
+    nothing.kill()
+    nothing.remove()
+    assert nothing.usage_s() == 0.0
+
+
+def test_a_cgroup_namespace_gets_the_same_hierarchies_again(v1: tuple[cgroups.Hierarchy, ...]) -> None:
+    assert {(kind, options) for kind, options, _ in file_systems(v1)} == {
+        ("cgroup", "cpuset"), ("cgroup", "cpu,cpuacct"), ("cgroup", "pids"), ("cgroup", "none,name=systemd"),
+    }  # fmt: skip
+
+
+def test_a_cgroup_namespace_gets_v2_without_options(v2: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
+    assert file_systems(v2) == [("cgroup2", "", str(tree.root))]
+
+
+def test_a_group_of_this_machine_is_not_made_by_naming_it() -> None:
+    named = group("not-made-by-a-test")
+    assert named.path == "not-made-by-a-test"
+    assert not any(folder.exists() for folder in named.folders)
+
+
+# --- making groups --------------------------------------------------------------------------------------------------
+
+
+def test_in_v1_a_group_is_a_folder_below_our_mark_in_every_hierarchy(
+    v1: tuple[cgroups.Hierarchy, ...], tree: Tree
+) -> None:
+    made = Group(path="lab/n0", hierarchies=v1).create()
+    assert set(made.folders) == {tree.root / name / MARK / "lab" / "n0" for name in V1_KINDS}
+    assert all(folder.is_dir() for folder in made.folders)
+
+
+def test_in_v1_every_level_inherits_cores_and_memory_and_the_last_gets_its_own(
+    v1: tuple[cgroups.Hierarchy, ...], tree: Tree
+) -> None:
+    Group(path="lab/n0", hierarchies=v1).create([2, 3])
+    cpuset = tree.root / "cpuset" / MARK
+    assert [(cpuset / level / "cpuset.cpus").read_text().strip() for level in ("", "lab", "lab/n0")] == [
+        "0-7", "0-7", "2,3",
+    ]  # fmt: skip
+    assert [(cpuset / level / "cpuset.mems").read_text().strip() for level in ("", "lab", "lab/n0")] == ["0"] * 3
+
+
+def test_in_v1_a_group_below_has_the_cores_of_its_parent_and_making_it_again_changes_nothing(
+    v1: tuple[cgroups.Hierarchy, ...], tree: Tree
+) -> None:
+    node = Group(path="lab/n0", hierarchies=v1).create([2, 3])
+    job = node.below("job").create()
+    assert job.path == "lab/n0/job"
+    assert (tree.root / "cpuset" / MARK / "lab/n0/job/cpuset.cpus").read_text() == "2,3"
+    tree.written.clear()
+    job.create()
+    assert tree.written == []
+
+
+def test_in_v2_controllers_are_handed_on_from_the_top_down_before_a_folder_is_made(
+    v2: tuple[cgroups.Hierarchy, ...], tree: Tree
+) -> None:
+    Group(path="lab/n0", hierarchies=v2).create([2, 3])
+    handed_on = [(file, text) for file, text in tree.written if file.endswith("subtree_control")]
+    levels = ("cgroup.subtree_control", f"{MARK}/cgroup.subtree_control", f"{MARK}/lab/cgroup.subtree_control")
+    assert handed_on == [
+        (level, f"+{name}") for level in levels for name in ("cpuset", "cpu", "memory", "pids", "io")
+    ]
+    assert tree.written[-1] == (f"{MARK}/lab/n0/cpuset.cpus", "2,3")
+
+
+def test_in_v2_a_group_that_processes_may_join_hands_nothing_on(v2: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
+    made = Group(path="lab/n0", hierarchies=v2).create()
+    assert f"{MARK}/lab/n0/cgroup.subtree_control" not in dict(tree.written)
+    leaf = made.create_leaf()
+    assert leaf.folders == (tree.root / MARK / "lab/n0/host",)
+    assert leaf.folders[0].is_dir()
+    assert f"{MARK}/lab/n0/cgroup.subtree_control" not in dict(tree.written)
+
+
+def test_in_v1_the_leaf_of_a_group_is_the_group_itself(v1: tuple[cgroups.Hierarchy, ...]) -> None:
+    made = Group(path="lab/n0", hierarchies=v1).create()
+    assert made.create_leaf() is made
+
+
+def test_in_v2_controllers_that_are_not_there_are_not_asked_for(
+    v2: tuple[cgroups.Hierarchy, ...], tree: Tree
+) -> None:
+    tree.put(tree.root / "cgroup.controllers", "cpuset pids\n")
+    Group(path="lab", hierarchies=v2).create()
+    assert {text for file, text in tree.written} == {"+cpuset", "+pids"}
+
+
+@pytest.mark.parametrize("failing", ["mkdir", "write_text"])
+def test_a_group_that_the_kernel_refuses_is_told_with_its_folder(
+    v2: tuple[cgroups.Hierarchy, ...], tree: Tree, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(16, "Device or resource busy")
+
+    monkeypatch.setattr(Path, failing, refuse)
+    with pytest.raises(InfrastructureError, match=f"cannot make the cgroup {tree.root}/{MARK}: Device or resource busy"):
+        Group(path="lab", hierarchies=v2).create()
+
+
+# --- processes --------------------------------------------------------------------------------------------------------
+
+
+def test_the_processes_of_a_group_are_those_below_it_too_and_foreign_ones_are_not_counted(
+    v1: tuple[cgroups.Hierarchy, ...], tree: Tree
+) -> None:
+    node = Group(path="lab/n0", hierarchies=v1).create()
+    job = node.below("job").create()
+    for where, text in ((node, "11\n12\n"), (job, "13\n0\n")):
+        tree.put(tree.root / "pids" / MARK / where.path / "cgroup.procs", text)
+    assert node.pids() == {11, 12, 13}  # 0: a process of another pid namespace
+    assert job.pids() == {13}
+
+
+class Processes:
+    """Processes in a group's file, which die of a signal, some of them late and some never."""
+
+    def __init__(self, tree: Tree, file: Path, lives: dict[int, int]) -> None:
+        self._tree, self._file = tree, file
+        self.left = dict(lives)
+        self.signals: list[tuple[int, int]] = []
+        self._write()
+
+    def kill(self, pid: int, number: int) -> None:
+        self.signals.append((pid, number))
+        self.left[pid] -= 1
+        if self.left[pid] == 0:
+            del self.left[pid]
+        self._write()
+
+    def _write(self) -> None:
+        self._tree.put(self._file, "".join(f"{pid}\n" for pid in self.left))
+
+
+@pytest.fixture
+def node(v2: tuple[cgroups.Hierarchy, ...]) -> Group:
+    return Group(path="lab/n0", hierarchies=v2).create()
+
+
+def test_killing_goes_on_until_the_last_process_is_gone(
+    node: Group, tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processes = Processes(tree, node.folders[0] / "cgroup.procs", {11: 1, 12: 3})
+    monkeypatch.setattr(os, "kill", processes.kill)
+    node.kill()
+    assert processes.left == {}
+    assert {number for _, number in processes.signals} == {signal.SIGKILL}
+    assert [pid for pid, _ in processes.signals].count(12) == 3
+
+
+def test_those_to_spare_get_no_signal(node: Group, tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    processes = Processes(tree, node.folders[0] / "cgroup.procs", {11: 1, 12: 1, 13: 1})
+    monkeypatch.setattr(os, "kill", processes.kill)
+    node.kill(spare={12})
+    assert processes.left == {12: 1}
+
+
+def test_a_process_that_ends_by_itself_meanwhile_is_no_error(
+    node: Group, tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processes = Processes(tree, node.folders[0] / "cgroup.procs", {11: 1})
+
+    def gone(pid: int, number: int) -> None:
+        processes.kill(pid, number)
+        raise ProcessLookupError
+
+    monkeypatch.setattr(os, "kill", gone)
+    node.kill()
+    assert processes.left == {}
+
+
+def test_processes_that_do_not_end_are_named(node: Group, tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    processes = Processes(tree, node.folders[0] / "cgroup.procs", {11: 10**9, 12: 1})
+    monkeypatch.setattr(os, "kill", processes.kill)
+    with pytest.raises(InfrastructureError, match=r"processes \[11\] of lab/n0 do not end"):
+        node.kill(deadline_s=0.05)
+
+
+# --- removing and counting ---------------------------------------------------------------------------------------------
+
+
+def test_removing_takes_what_is_below_and_the_mark_with_the_last_lab(
+    v1: tuple[cgroups.Hierarchy, ...], tree: Tree
+) -> None:
+    labs = [Group(path=name, hierarchies=v1).create() for name in ("one", "two")]
+    labs[0].below("n0").create().below("job").create()
+    labs[0].remove()
+    assert {p.name for name in V1_KINDS for p in (tree.root / name / MARK).iterdir() if p.is_dir()} == {"two"}
+    labs[1].remove()
+    assert not any((tree.root / name / MARK).exists() for name in V1_KINDS)
+
+
+def test_removing_a_group_that_is_gone_is_no_error(v1: tuple[cgroups.Hierarchy, ...]) -> None:
+    Group(path="never/made", hierarchies=v1).remove()
+
+
+def test_removing_waits_for_the_kernel_to_forget_a_process(
+    node: Group, tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    procs = node.folders[0] / "cgroup.procs"
+    tree.put(procs, "11\n")
+    monkeypatch.setattr("tare.cgroups.time.sleep", lambda s: tree.put(procs, ""))
+    node.remove()
+    assert not node.folders[0].exists()
+
+
+def test_cpu_time_is_read_in_seconds_from_either_version(
+    v1: tuple[cgroups.Hierarchy, ...], tree: Tree
+) -> None:
+    made = Group(path="lab", hierarchies=v1).create()
+    assert made.usage_s() == 0.0
+    tree.put(tree.root / "cpu,cpuacct" / MARK / "lab" / "cpuacct.usage", "1500000000\n")
+    assert made.usage_s() == 1.5
+
+
+def test_cpu_time_is_read_from_the_table_of_v2(node: Group, tree: Tree) -> None:
+    tree.put(node.folders[0] / "cpu.stat", "usage_usec 2500000\nuser_usec 2000000\nsystem_usec 500000\n")
+    assert node.usage_s() == 2.5

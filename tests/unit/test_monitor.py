@@ -1,0 +1,171 @@
+"""Counters are read per namespace and node, before and after, and their growth is what is reported."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tare import monitor
+from tare.cgroups import Group
+from tare.monitor import Place, Reading
+from tare.node import SILENT_ROLE, Nic, Node, Watch
+
+NODE = Node(
+    name="n0",
+    index=0,
+    cores=(0,),
+    control_address="10.213.0.1",
+    nics=(Nic(name="data0", address="10.214.0.1", prefix=24),),
+    pid=70,
+    group=Group(path="lab/n0", hierarchies=()),
+    boot_id="b0",
+)
+DEV = """Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+    lo: 1000 10 0 0 0 0 0 0 1000 10 0 0 0 0 0 0
+ data0:123456789012 345 1 2 3 4 5 6 987654321098 765 1 2 3 4 5 6
+"""
+SNMP = """Ip: Forwarding DefaultTTL
+Ip: 1 64
+Tcp: RtoAlgorithm InSegs OutSegs RetransSegs
+Tcp: 1 100 200 7
+Udp: InDatagrams
+Udp: 5
+"""
+NETSTAT = """TcpExt: SyncookiesSent TCPTimeouts TCPBacklogDrop NotWatched
+TcpExt: 1 3 2 99
+"""
+STAT = "cpu  100 20 30 4000 500 6 70 8 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n"
+
+Files = Callable[[dict[str, str]], None]
+
+
+@pytest.fixture
+def files(monkeypatch: pytest.MonkeyPatch) -> Files:
+    def put(texts: dict[str, str]) -> None:
+        monkeypatch.setattr(monitor, "_text", lambda path: texts.get(path, ""))
+
+    return put
+
+
+def test_interfaces_are_read_with_bytes_and_packets_of_both_directions(files: Files) -> None:
+    files({"/proc/70/net/dev": DEV})
+    assert monitor.interface_counters(70) == {
+        "lo": (1000, 10, 1000, 10),
+        "data0": (123456789012, 345, 987654321098, 765),
+    }
+
+
+def test_a_process_that_is_gone_has_no_counters_and_is_no_error(files: Files) -> None:
+    files({})
+    assert monitor.interface_counters(70) == {}
+    assert monitor.tcp_counters(70) == {}
+
+
+def test_tcp_counters_have_the_names_of_nstat_and_only_the_watched_are_kept(files: Files) -> None:
+    files({"/proc/70/net/snmp": SNMP, "/proc/70/net/netstat": NETSTAT})
+    assert monitor.tcp_counters(70) == {"TcpRetransSegs": 7, "TcpExtTCPTimeouts": 3, "TcpExtTCPBacklogDrop": 2}
+
+
+def test_machine_times_are_seconds_and_leave_out_idle_and_waiting(files: Files) -> None:
+    files({"/proc/stat": STAT})
+    ticks = os.sysconf("SC_CLK_TCK")
+    busy_s, steal_s, softirq_s = monitor.machine_times()
+    assert (busy_s * ticks, steal_s * ticks, softirq_s * ticks) == pytest.approx((100 + 20 + 30 + 6 + 70, 8, 70))
+
+
+def test_real_counters_grow_with_what_is_sent() -> None:
+    watch = Watch(pid=os.getpid(), interface="lo", role="data NIC")
+    place = Place(node=NODE, pid=os.getpid(), watches=(watch,))
+    before = monitor.read([place])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(("127.0.0.1", 0))
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            for _ in range(20):
+                sender.sendto(b"x" * 1000, receiver.getsockname())
+    (item,) = monitor.traffic([place], before, monitor.read([place]))
+    assert (item.node, item.interface, item.role) == ("n0", "lo", "data NIC")
+    assert item.tx_bytes >= 20_000
+    assert item.tx_packets >= 20
+
+
+def reading(values: tuple[int, int, int, int], **more: object) -> Reading:
+    return Reading(interfaces={(70, "data0"): values}, **more)  # type: ignore[arg-type]
+
+
+PLACE = Place(node=NODE, pid=70, watches=(Watch(pid=70, interface="data0", role="data NIC"),))
+counts = st.tuples(*[st.integers(0, 2**63)] * 4)
+
+
+@given(counts, counts)
+def test_traffic_is_the_difference_of_two_readings(
+    start: tuple[int, int, int, int], growth: tuple[int, int, int, int]
+) -> None:
+    after = tuple(a + b for a, b in zip(start, growth, strict=True))
+    (item,) = monitor.traffic([PLACE], reading(start), reading(after))  # type: ignore[arg-type]
+    assert (item.rx_bytes, item.rx_packets, item.tx_bytes, item.tx_packets) == growth
+
+
+def test_the_same_interface_name_in_two_namespaces_is_two_interfaces() -> None:
+    watches = (
+        Watch(pid=70, interface="eth0", role="veth of the pod"),
+        Watch(pid=71, interface="eth0", role=SILENT_ROLE),
+    )
+    place = Place(node=NODE, pid=70, watches=watches)
+    before = Reading(interfaces={(70, "eth0"): (0, 0, 0, 0), (71, "eth0"): (5, 5, 5, 5)})
+    after = Reading(interfaces={(70, "eth0"): (9, 1, 8, 1), (71, "eth0"): (5, 5, 5, 5)})
+    found = {item.role: item.tx_bytes for item in monitor.traffic([place], before, after)}
+    assert found == {"veth of the pod": 8, SILENT_ROLE: 0}
+
+
+def test_an_interface_that_is_missing_in_a_reading_is_left_out_instead_of_made_zero() -> None:
+    assert monitor.traffic([PLACE], reading((0, 0, 0, 0)), Reading()) == ()
+    assert monitor.traffic([PLACE], Reading(), reading((0, 0, 0, 0))) == ()
+
+
+def test_tcp_counters_are_summed_over_nodes_and_only_what_grew_is_told() -> None:
+    before = Reading(tcp={70: {"TcpRetransSegs": 1, "TcpExtTCPTimeouts": 4}, 71: {"TcpRetransSegs": 10}})
+    after = Reading(tcp={70: {"TcpRetransSegs": 3, "TcpExtTCPTimeouts": 4}, 71: {"TcpRetransSegs": 15}})
+    assert monitor.counters(before, after) == {"TcpRetransSegs": 7}
+
+
+def test_a_namespace_that_was_not_read_before_adds_nothing() -> None:
+    assert monitor.counters(Reading(), Reading(tcp={70: {"TcpRetransSegs": 3}})) == {}
+
+
+def test_noise_is_what_was_used_beside_the_job_and_never_negative() -> None:
+    before = Reading(busy_s=10.0, steal_s=1.0, softirq_s=2.0, job_s=4.0)
+    after = Reading(busy_s=16.0, steal_s=1.5, softirq_s=2.25, job_s=9.0)
+    found = monitor.noise(before, after)
+    assert found == {"background_s": 1.0, "job_s": 5.0, "steal_s": 0.5, "softirq_s": 0.25}
+    assert monitor.noise(before, Reading(busy_s=10.0, steal_s=1.0, softirq_s=2.0, job_s=9.0))["background_s"] == 0.0
+
+
+def test_reading_two_nodes_is_cheap_beside_a_launch() -> None:
+    place = Place(node=NODE, pid=os.getpid(), watches=(Watch(pid=os.getpid(), interface="lo", role="x"),))
+    times = []
+    import time
+
+    for _ in range(5):
+        started = time.perf_counter()
+        monitor.read([place, place])
+        times.append(time.perf_counter() - started)
+    assert min(times) < 0.01
+
+
+def test_the_cpu_time_of_the_job_is_that_of_its_cgroup(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    from tare.cgroups import MARK, Hierarchy
+
+    group = Group(path="n0", hierarchies=(Hierarchy(mountpoint=tmp_path, version=2),))
+    (tmp_path / MARK / "n0").mkdir(parents=True)
+    (tmp_path / MARK / "n0" / "cpu.stat").write_text("usage_usec 1250000\n")
+    place = Place(node=replace(NODE, group=group), pid=70, watches=())
+    assert monitor.read([place, place]).job_s == 2.5

@@ -1,0 +1,211 @@
+"""The treatment is proven or the cell is invalid: places, cores, interfaces, shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tare.model import InterfaceTraffic, Placement, RankPlace
+from tare.node import SILENT_ROLE
+from tare.proof import CHATTER_BYTES, HEADER_BYTES, UPPER, check_places, check_traffic, check_transport, shared_cores
+from tare.workloads.output import Payload
+
+BOOT_IDS = ("b0", "b1", "b10")
+
+
+def rank_places(placement: Placement) -> list[RankPlace]:
+    """Return ranks as a right launch has them: by block, each on a core of its own."""
+    return [
+        RankPlace(
+            rank=rank,
+            host=f"{BOOT_IDS[node]}/n{node}",
+            hostname=f"n{node}",
+            pid=100 + rank,
+            cpus=(rank,),
+            shared_memory_ranks=tuple(
+                range(node * placement.ranks_per_node, (node + 1) * placement.ranks_per_node)
+            ),
+        )
+        for rank in range(placement.ranks)
+        for node in [rank // placement.ranks_per_node]
+    ]
+
+
+TWO = Placement(nodes=2, ranks_per_node=2)
+placements = st.builds(Placement, nodes=st.integers(1, 3), ranks_per_node=st.integers(1, 4))
+
+
+# --- places -----------------------------------------------------------------------------------------------------------
+
+
+@given(placements)
+def test_a_right_launch_is_proven(placement: Placement) -> None:
+    ranks = rank_places(placement)
+    assert check_places(ranks, placement, boot_ids=BOOT_IDS) is None
+    assert check_transport(ranks) is None
+
+
+@given(placements, st.data())
+def test_a_rank_on_another_node_is_found_and_named(placement: Placement, data: st.DataObject) -> None:
+    assume(placement.nodes > 1)
+    ranks = rank_places(placement)
+    moved = data.draw(st.sampled_from(ranks))
+    other = data.draw(st.sampled_from([r for r in ranks if r.host != moved.host]))
+    ranks[moved.rank] = replace(moved, host=other.host, hostname=other.hostname)
+    reason = check_places(ranks, placement, boot_ids=BOOT_IDS)
+    assert reason is not None
+    assert f"rank {moved.rank} ran on {other.hostname}" in reason
+
+
+def test_a_boot_id_that_only_begins_alike_is_another_node() -> None:
+    placement = Placement(nodes=2, ranks_per_node=1)
+    ranks = rank_places(placement)
+    ranks[1] = replace(ranks[1], host="b10/n2", hostname="n2")
+    assert check_places(ranks, placement, boot_ids=BOOT_IDS) is not None
+
+
+def test_too_few_or_too_many_ranks_are_counted() -> None:
+    ranks = rank_places(TWO)
+    assert check_places(ranks[:-1], TWO, boot_ids=BOOT_IDS) == "3 ranks ran where the placement has 4"
+    assert check_places([*ranks, ranks[0]], TWO, boot_ids=BOOT_IDS) == "5 ranks ran where the placement has 4"
+
+
+def test_a_rank_number_beyond_the_job_is_told_and_no_crash() -> None:
+    ranks = rank_places(TWO)
+    ranks[3] = replace(ranks[3], rank=77)
+    assert "rank 77" in str(check_places(ranks, TWO, boot_ids=BOOT_IDS))
+
+
+# --- cores ------------------------------------------------------------------------------------------------------------
+
+masks = st.lists(st.sets(st.integers(0, 12), min_size=1, max_size=4), min_size=1, max_size=5)
+
+
+@given(masks)
+def test_two_ranks_share_a_core_exactly_when_their_masks_meet(cores: list[set[int]]) -> None:
+    ranks = [replace(rank_places(TWO)[0], rank=i, cpus=tuple(sorted(own))) for i, own in enumerate(cores)]
+    meet = sum(map(len, cores)) > len(set().union(*cores))
+    assert (shared_cores(ranks) is not None) == meet
+
+
+def test_the_shared_core_and_both_ranks_are_named() -> None:
+    ranks = rank_places(TWO)
+    ranks[2] = replace(ranks[2], cpus=(5, 0))
+    assert shared_cores(ranks) == "ranks 0 and 2 share core 0: their CPU masks overlap"
+    assert check_places(ranks, TWO, boot_ids=BOOT_IDS) == shared_cores(ranks)
+
+
+def test_shared_cores_are_allowed_only_where_the_placement_asks_for_them() -> None:
+    ranks = [replace(rank, cpus=(0, 1)) for rank in rank_places(TWO)]
+    assert check_places(ranks, TWO, boot_ids=BOOT_IDS) is not None
+    assert check_places(ranks, replace(TWO, oversubscribe=True), boot_ids=BOOT_IDS) is None
+
+
+# --- traffic -----------------------------------------------------------------------------------------------------------
+
+
+def carried(node: str, tx: int, rx: int, role: str = "data NIC", interface: str = "data0") -> InterfaceTraffic:
+    return InterfaceTraffic(
+        node=node, interface=interface, role=role, tx_bytes=tx, rx_bytes=rx, tx_packets=1, rx_packets=1
+    )
+
+
+def both_ways(bytes_: int, role: str = "data NIC") -> list[InterfaceTraffic]:
+    """Return what two nodes' interfaces count when the first sends so many bytes to the second."""
+    return [carried("n0", bytes_, 0, role), carried("n1", 0, bytes_, role)]
+
+
+payloads = st.builds(
+    lambda low, more, messages: Payload(low_bytes=low, high_bytes=low + more, messages=messages, known=True),
+    st.integers(0, 10**12), st.integers(0, 10**6), st.integers(0, 10**6),
+)  # fmt: skip
+
+
+@given(payloads, st.floats(0, 1))
+def test_traffic_within_the_bounds_is_proven(payload: Payload, at: float) -> None:
+    upper = UPPER * payload.high_bytes + HEADER_BYTES * payload.messages
+    sent = payload.low_bytes + int(at * (upper - payload.low_bytes))
+    assert check_traffic(both_ways(sent), payload, said_bytes=0) is None
+
+
+@given(payloads)
+def test_traffic_below_the_payload_or_far_above_it_is_not(payload: Payload) -> None:
+    upper = UPPER * payload.high_bytes + HEADER_BYTES * payload.messages + CHATTER_BYTES
+    reason = check_traffic(both_ways(int(upper) + 1), payload, said_bytes=0)
+    assert reason is not None
+    assert "data NIC" in reason
+    if payload.low_bytes > 0:
+        assert check_traffic(both_ways(payload.low_bytes - 1), payload, said_bytes=0) is not None
+
+
+@given(st.integers(10**6, 10**12))
+def test_every_role_has_to_carry_the_payload(sent: int) -> None:
+    payload = Payload(low_bytes=sent, high_bytes=sent, messages=1, known=True)
+    both = [*both_ways(sent), *both_ways(sent, "overlay")]
+    assert check_traffic(both, payload, said_bytes=0) is None
+    missing = [*both_ways(sent), *both_ways(0, "overlay")]
+    assert "the overlay carried 0 bytes" in str(check_traffic(missing, payload, said_bytes=0))
+
+
+@given(st.integers(10**6, 10**12))
+def test_a_role_of_one_side_only_carries_each_byte_once(sent: int) -> None:
+    payload = Payload(low_bytes=sent, high_bytes=sent, messages=1, known=True)
+    one_side = [*both_ways(sent), carried("n1", 0, sent, "veth of the pod", "eth0")]
+    assert check_traffic(one_side, payload, said_bytes=0) is None
+    elsewhere = [*both_ways(sent), carried("n1", 0, sent // 2, "veth of the pod", "eth0")]
+    assert check_traffic(elsewhere, payload, said_bytes=0) is not None
+
+
+@given(st.integers(0, 10**12), st.integers(0, 10**7))
+def test_what_should_be_silent_may_chatter_but_not_carry_the_job(sent: int, said: int) -> None:
+    payload = Payload(low_bytes=sent, high_bytes=sent, messages=1, known=True)
+    allowed = int(0.01 * sent + CHATTER_BYTES + 2 * said)
+
+    def with_silent(bytes_: int) -> str | None:
+        silent = carried("n1", bytes_, 0, SILENT_ROLE, "ctl0")
+        return check_traffic([*both_ways(sent), silent], payload, said_bytes=said)
+
+    assert with_silent(allowed - 1) is None
+    reason = with_silent(allowed + 2)
+    assert reason is not None
+    assert reason.startswith("ctl0 of n1 carried")
+
+
+def test_where_the_payload_is_not_known_only_the_detour_is_found() -> None:
+    unknown = Payload()
+    assert check_traffic(both_ways(10**9), unknown, said_bytes=0) is None
+    assert check_traffic(both_ways(0), unknown, said_bytes=0) is None
+    detour = [*both_ways(0), carried("n0", 10**9, 0, SILENT_ROLE, "lo")]
+    assert "lo of n0" in str(check_traffic(detour, unknown, said_bytes=0))
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_without_a_single_interface_that_could_be_read_nothing_is_proven(known: bool) -> None:
+    payload = Payload(low_bytes=10**6, high_bytes=10**6, messages=1, known=known)
+    assert check_traffic([], payload, said_bytes=0) is not None
+    assert check_traffic([carried("n0", 0, 0, SILENT_ROLE, "lo")], payload, said_bytes=0) is not None
+
+
+# --- transport ----------------------------------------------------------------------------------------------------------
+
+
+@given(placements, st.data())
+def test_shared_memory_with_a_rank_of_another_host_is_found(placement: Placement, data: st.DataObject) -> None:
+    assume(placement.nodes > 1)
+    ranks = rank_places(placement)
+    taken = data.draw(st.sampled_from(ranks))
+    other = data.draw(st.sampled_from([r.rank for r in ranks if r.host != taken.host]))
+    kept = data.draw(st.booleans())
+    shared = (*(taken.shared_memory_ranks if kept else ()), other)
+    ranks[taken.rank] = replace(taken, shared_memory_ranks=shared)
+    reason = check_transport(ranks)
+    assert reason is not None
+    assert f"rank {taken.rank} shares memory" in reason
+
+
+def test_ranks_of_one_host_that_do_not_share_memory_are_no_proof_against_it() -> None:
+    ranks = [replace(rank, shared_memory_ranks=(rank.rank,)) for rank in rank_places(TWO)]
+    assert check_transport(ranks) is None

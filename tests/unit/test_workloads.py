@@ -1,0 +1,302 @@
+"""What launches say is read whole or not at all, and becomes metrics in seconds."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tare.model import KernelSpec, MetricKind, Placement, Workload
+from tare.mpi.fake import PROGRAM
+from tare.namespaces import plain_python
+from tare.workloads import WORKLOADS
+from tare.workloads.output import OutputError, Parsed, cpu_list, decode, ranks_of, records
+
+KERNELS = (
+    KernelSpec(kernel="latency", message_bytes=8),
+    KernelSpec(kernel="bw", message_bytes=1 << 20),
+    KernelSpec(kernel="bibw", message_bytes=1 << 16, window=32),
+    KernelSpec(kernel="barrier"),
+    KernelSpec(kernel="spacing", message_bytes=64, rate_hz=10_000.0),
+)
+MICRO = Workload(name="micro", kernels=KERNELS)
+APP = Workload(name="app", command=("/home/u/app",))
+
+
+@cache
+def said() -> str:
+    """Return what a whole launch says; the fake program speaks as the kernels do (docs/kernels.md)."""
+    argv = (
+        plain_python(), "-IS", str(PROGRAM), "--factor", "1", "--hosts", "n0,n1", "--ranks-per-node", "2",
+        *WORKLOADS["kernels"].argv(MICRO, Path("/opt/tare")),
+    )  # fmt: skip
+    return subprocess.run(argv, capture_output=True, text=True, check=True, env={}).stdout
+
+
+def parse(text: str) -> Parsed:
+    return WORKLOADS["kernels"].parse(MICRO, text)
+
+
+def changed(kind: str, index: int = 0, **values: Any) -> str:
+    """Return a launch's output with some values of its index-th record of a kind replaced (None takes them away)."""
+    lines = said().splitlines()
+    at = [i for i, line in enumerate(lines) if f'"type": "{kind}"' in line][index]
+    record = json.loads(lines[at].removeprefix("@tare "))
+    for key, value in values.items():
+        if value is None:
+            del record[key]
+        else:
+            record[key] = value
+    lines[at] = f"@tare {json.dumps(record)}"
+    return "\n".join(lines) + "\n"
+
+
+def wall(**values: Any) -> str:
+    start = {"type": "start", "protocol": 1, "ranks": 1, "mpi_library": "Open MPI 4.1.4", "init_s": 0.1}
+    place = {
+        "type": "rank", "rank": 0, "hostname": "n0", "boot_id": "b0", "pid": 7, "cpus": "0-1", "namespaces": {"net": 1},
+    }  # fmt: skip
+    end = {"type": "end", "exit": 0}
+    found = [start, place, {"type": "wall", "wall_s": 2.5, **values}, end]
+    return "".join(f"@tare {json.dumps(record)}\n" for record in found)
+
+
+# --- whole launches -----------------------------------------------------------------------------------------------------
+
+
+def test_a_whole_launch_gives_the_metrics_that_were_announced() -> None:
+    parsed = parse(said())
+    announced = WORKLOADS["kernels"].metrics(MICRO, Placement(ranks_per_node=2))
+    assert [metric.key for metric in parsed.metrics] == [info.key for info in announced]
+    assert [metric.label for metric in parsed.metrics] == [info.label for info in announced]
+    assert [metric.kind for metric in parsed.metrics] == [info.kind for info in announced]
+    assert parsed.wrong == ()
+
+
+def test_figures_are_seconds_per_iteration_and_a_rate_keeps_what_turns_it_back() -> None:
+    by_key = {metric.key: metric for metric in parse(said()).metrics}
+    latency, bw = by_key["latency:8"], by_key["bw:1048576"]
+    assert latency.value == pytest.approx(2e-6, rel=0.05)
+    assert bw.value == pytest.approx(2e-6 + 2**20 * 1e-9, rel=0.05)
+    assert (latency.kind, bw.kind) == (MetricKind.COST, MetricKind.RATE)
+    assert (latency.bytes_per_sample, bw.bytes_per_sample) == (0, 64 << 20)
+
+
+def test_every_sample_is_kept_and_the_figure_is_their_mean() -> None:
+    parsed = parse(said())
+    samples = parsed.samples["latency:8/max_s"]
+    assert len(samples) == 50
+    assert parsed.metrics[0].value == pytest.approx(float(np.mean(samples)))
+    assert parsed.metrics[0].samples == 50
+
+
+def test_spacing_is_the_distance_of_p99_from_the_median_on_either_side() -> None:
+    parsed = parse(said())
+    sides = {m.key.rsplit(".", 1)[1]: m for m in parsed.metrics if m.key.startswith("spacing")}
+    assert set(sides) == {"send", "receive"}
+    assert sides["send"].value == pytest.approx(sides["send"].p99_s - sides["send"].median_s, rel=0.2)
+    assert sides["send"].statistic == "p99 minus median gap"
+
+
+def test_ranks_come_in_order_with_where_they_were() -> None:
+    ranks = parse(said()).ranks
+    assert [(place.rank, place.host, place.cpus) for place in ranks] == [
+        (0, "fake-0/n0", (0,)), (1, "fake-0/n0", (1,)), (2, "fake-1/n1", (2,)), (3, "fake-1/n1", (3,)),
+    ]  # fmt: skip
+
+
+def test_what_other_programs_print_between_the_records_does_not_matter() -> None:
+    noisy = said().replace("@tare ", "some library says hello: @tare ").replace("\n", "\nwarning: nothing\n")
+    assert parse(noisy).metrics == parse(said()).metrics
+
+
+def test_the_payload_is_summed_over_kernels() -> None:
+    text = changed("kernel", 0, payload={"bytes_min": 100, "bytes_max": 150, "messages": 7})
+    payload = parse(text).payload
+    assert (payload.low_bytes, payload.high_bytes, payload.messages, payload.known) == (100, 150, 7, True)
+
+
+def test_wrong_data_is_named_by_its_kernel() -> None:
+    assert parse(changed("kernel", 1, verified=False)).wrong == ("bw:bytes=1048576",)
+
+
+def test_a_wall_time_is_the_only_figure_of_a_program_of_the_users() -> None:
+    parsed = WORKLOADS["command"].parse(APP, wall())
+    assert [(metric.key, metric.value, metric.kind) for metric in parsed.metrics] == [("wall", 2.5, MetricKind.COST)]
+    assert (parsed.init_s, parsed.measured_s, parsed.payload.known) == (0.1, 2.5, False)
+    assert parsed.ranks[0].cpus == (0, 1)
+
+
+def test_a_program_without_mpi_finalize_says_so() -> None:
+    text = wall().replace('"type": "wall"', '"type": "other"')
+    with pytest.raises(OutputError, match="without MPI_Finalize"):
+        WORKLOADS["command"].parse(APP, text)
+
+
+# --- what is not whole -----------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_output_that_is_cut_off_anywhere_is_never_a_result(data: st.DataObject) -> None:
+    whole = said().rstrip("\n")
+    cut = data.draw(st.integers(0, len(whole) - 1))
+    with pytest.raises(OutputError):
+        parse(whole[:cut])
+
+
+def test_output_that_is_cut_off_around_the_end_of_any_line_is_never_a_result() -> None:
+    whole = said().rstrip("\n")
+    ends = [i for i, character in enumerate(whole) if character == "\n"]
+    for cut in sorted({max(0, end + shift) for end in [*ends, len(whole)] for shift in (-2, -1, 0, 1, 2, 8)}):
+        if cut < len(whole):
+            with pytest.raises(OutputError):
+                parse(whole[:cut])
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_a_line_that_is_lost_is_never_a_result(data: st.DataObject) -> None:
+    lines = said().splitlines()
+    del lines[data.draw(st.integers(0, len(lines) - 1))]
+    with pytest.raises(OutputError):
+        parse("\n".join(lines))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_a_damaged_output_is_refused_or_read_but_nothing_else_is_raised(data: st.DataObject) -> None:
+    text = said()
+    at = data.draw(st.integers(0, len(text) - 1))
+    damaged = text[:at] + data.draw(st.characters(codec="utf-8")) + text[at + data.draw(st.integers(0, 3)) :]
+    try:
+        parsed = parse(damaged)
+    except OutputError as error:
+        assert "\n" not in str(error)[:60]
+    else:
+        assert len(parsed.metrics) == 6
+
+
+@pytest.mark.parametrize("key", ["columns", "data", "kernel", "rank_mean_s", "payload", "elapsed_s", "verified"])
+def test_a_kernel_record_without_one_of_its_parts_is_refused(key: str) -> None:
+    with pytest.raises(OutputError):
+        parse(changed("kernel", 2, **{key: None}))
+
+
+@pytest.mark.parametrize("key", ["rank", "hostname", "boot_id", "pid", "namespaces"])
+def test_a_rank_record_without_one_of_its_parts_is_refused(key: str) -> None:
+    with pytest.raises(OutputError):
+        parse(changed("rank", 1, **{key: None}))
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"columns": ["max_s", "mean_s"]}, "protocol"),
+        ({"data": ["not base64!"]}, "protocol"),
+        ({"data": [base64.b64encode(b"seven b").decode()]}, "protocol"),
+        ({"data": [""]}, "protocol"),
+        ({"kernel": "allreduce"}, "a result of allreduce stands where latency was asked for"),
+    ],
+)
+def test_samples_that_cannot_be_samples_are_refused(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(OutputError, match=words):
+        parse(changed("kernel", 0, **values))
+
+
+def test_a_rank_that_is_told_twice_is_refused() -> None:
+    with pytest.raises(OutputError, match=r"ranks \[0, 1, 2, 2\]"):
+        parse(changed("rank", 3, rank=2))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "wrote no record"),
+        ("no record of ours\n", "wrote no record"),
+        ('@tare {"type": "end"}\n', "not a start of protocol 1"),
+        ('@tare {"type": "start", "protocol": 2}\n@tare {"type": "end"}\n', "not a start of protocol 1"),
+        ('@tare {"type": "start", "protocol": 1}\n', "end record is missing"),
+        ('@tare {"type": "start", "protocol": 1}\n@tare {"type": \n', "record 2 is broken"),
+        ("@tare [1, 2]\n", "record 1 is not one of ours"),
+    ],
+)
+def test_the_reason_names_the_record(text: str, words: str) -> None:
+    with pytest.raises(OutputError, match=words):
+        records(text)
+
+
+def test_an_mpi_that_told_fewer_ranks_than_it_started_is_refused() -> None:
+    with pytest.raises(OutputError, match="4 of 5 ranks"):
+        parse(changed("start", ranks=5))
+
+
+# --- parts -------------------------------------------------------------------------------------------------------------
+
+
+@given(st.sets(st.integers(0, 4095)))
+def test_a_linux_core_list_is_read_as_it_is_written(cores: set[int]) -> None:
+    assert cpu_list(_linux_list(cores)) == cores
+    assert cpu_list(",".join(map(str, sorted(cores)))) == cores
+
+
+def _linux_list(cores: set[int]) -> str:
+    ranges: list[list[int]] = []
+    for core in sorted(cores):
+        if ranges and core == ranges[-1][1] + 1:
+            ranges[-1][1] = core
+        else:
+            ranges.append([core, core])
+    return ",".join(f"{low}-{high}" if high > low else f"{low}" for low, high in ranges)
+
+
+@pytest.mark.parametrize("text", ["x", "-3", "1-x", "2..4"])
+def test_what_is_no_core_list_is_an_error_and_not_an_empty_set(text: str) -> None:
+    with pytest.raises(ValueError, match="invalid literal"):
+        cpu_list(text)
+
+
+@given(st.lists(st.floats(width=64, allow_nan=False), max_size=50))
+def test_a_column_comes_back_bit_by_bit(values: list[float]) -> None:
+    text = base64.b64encode(np.array(values, dtype="<f8").tobytes()).decode()
+    (column,) = decode(["max_s"], [text]).values()
+    assert column.tobytes() == np.array(values, dtype="<f8").tobytes()
+
+
+def test_the_keys_of_kernels_of_one_launch_differ_by_size_and_rate() -> None:
+    specs = (
+        KernelSpec(kernel="latency", message_bytes=8), KernelSpec(kernel="latency", message_bytes=16),
+        KernelSpec(kernel="spacing", rate_hz=1e3), KernelSpec(kernel="spacing", rate_hz=1e4),
+    )  # fmt: skip
+    infos = WORKLOADS["kernels"].metrics(Workload(name="w", kernels=specs), Placement())
+    assert [info.key for info in infos] == [
+        "latency:8", "latency:16",
+        "spacing:8@1000.send", "spacing:8@1000.receive", "spacing:8@10000.send", "spacing:8@10000.receive",
+    ]  # fmt: skip
+
+
+def test_bidirectional_bandwidth_counts_both_ways() -> None:
+    bw, bibw = (
+        WORKLOADS["kernels"].metrics(Workload(name="w", kernels=(KernelSpec(kernel=k, message_bytes=1024),)), Placement())
+        for k in ("bw", "bibw")
+    )
+    assert (bw[0].bytes_per_sample, bibw[0].bytes_per_sample) == (64 * 1024, 128 * 1024)
+
+
+def test_ranks_of_needs_the_number_that_the_start_record_told() -> None:
+    with pytest.raises(OutputError, match="0 of 2 ranks"):
+        ranks_of([{"type": "start", "ranks": 2}])
+
+
+def test_the_users_program_is_started_as_it_was_given_with_the_library_that_takes_its_time() -> None:
+    plugin = WORKLOADS["command"]
+    assert plugin.argv(APP, Path("/p")) == ("/home/u/app",)
+    assert plugin.environment(APP, Path("/p")) == {"LD_PRELOAD": "/p/lib/libtare_wall.so"}
