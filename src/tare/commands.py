@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -70,17 +72,20 @@ def quick_study(command: tuple[str, ...], *, rounds: int, ranks: int, nodes: int
     """Return the study that `tare quick` runs."""
     names = ["bare", "bare+image", "bare+bridge", "docker+host", "docker+bridge", "docker+direct", "docker+macvlan"]
     names.append("docker+overlay" if nodes > 1 else "docker+docker-default")
+    title = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(command[0]).name)[:60]
     text = "\n".join(
         [
-            f"name: quick-{Path(command[0]).name}",
+            f"name: quick-{title}",
             f"cluster: {{lab: {{nodes: {nodes}}}}}",
             f"environments: [{', '.join(names)}]",
             f"placements: [{{nodes: {nodes}, ranks_per_node: {ranks}}}]",
-            f"workloads: {{app: {{command: [{', '.join(map(_quoted, command))}], time_limit: {limit_s:g}s}}}}",
+            f"workloads: {{app: {{command: [app], time_limit: {limit_s:g}s}}}}",
             f"repetition: {{rounds: {rounds}, max_rounds: {rounds}}}",
         ]
     )
-    return study.parse(text, file="tare quick", name=f"quick-{Path(command[0]).name}", known=registered())
+    stated = study.parse(text, file="tare quick", known=registered())
+    # The user's own words go in afterwards: no quoting could spoil them.
+    return replace(stated, workloads=tuple(replace(workload, command=command) for workload in stated.workloads))
 
 
 def show_clean(*, dry_run: bool) -> None:
@@ -172,10 +177,6 @@ def _program(name: str) -> Path:
     if not os.access(path, os.X_OK):
         raise RefusedError(f"{name} is not executable", remedy=f"chmod +x {name}")
     return path
-
-
-def _quoted(token: str) -> str:
-    return "'" + token.replace("'", "''") + "'"
 
 
 def _why(plan: Plan, key: str) -> str:

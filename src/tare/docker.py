@@ -61,9 +61,10 @@ def daemons(nodes: Sequence[Node], *, log_folder: Path, swarm: bool) -> Iterator
         raise MissingTool(f"Docker cannot be used: {reason}")
     with ExitStack() as stack:
         roots = [stack.enter_context(_root_folder(node.index)) for node in nodes]
-        for node, root in zip(nodes, roots, strict=True):
-            stack.enter_context(_daemon(node, root, log_folder))
-        ready = tuple(_wait_until_ready(node, log_folder) for node in nodes)
+        started = [
+            stack.enter_context(_daemon(node, root, log_folder)) for node, root in zip(nodes, roots, strict=True)
+        ]
+        ready = tuple(_wait_until_ready(*pair, log_folder) for pair in zip(nodes, started, strict=True))
         if swarm:
             _join_swarm(ready)
         yield ready
@@ -73,11 +74,12 @@ def start_staying(nodes: Sequence[Node], *, log_folder: Path) -> tuple[Node, ...
     """Start daemons that outlive this command, joined in a Swarm; the end of their cgroup ends them."""
     if reason := probe():
         raise MissingTool(f"Docker cannot be used: {reason}")
+    started = []
     for node in nodes:
         root = Path(log_folder) / f"docker-{node.name}"
         root.mkdir(exist_ok=True)
-        _start(node, root, log_folder)
-    ready = tuple(_wait_until_ready(node, log_folder) for node in nodes)
+        started.append(_start(node, root, log_folder))
+    ready = tuple(_wait_until_ready(*pair, log_folder) for pair in zip(nodes, started, strict=True))
     _join_swarm(ready)
     return ready
 
@@ -157,10 +159,10 @@ def _forget(root: Path) -> None:
 
 
 @contextmanager
-def _daemon(node: Node, root: Path, log_folder: Path) -> Iterator[None]:
+def _daemon(node: Node, root: Path, log_folder: Path) -> Iterator[Popen[str]]:
     process = _start(node, root, log_folder)
     try:
-        yield
+        yield process
     finally:
         end(process, grace_s=0.1)
         _stop_everything(node)
@@ -188,13 +190,17 @@ def _stop_everything(node: Node) -> None:
         node.group.kill(spare={node.pid})
 
 
-def _wait_until_ready(node: Node, log_folder: Path) -> Node:
+def _wait_until_ready(node: Node, daemon: Popen[str], log_folder: Path) -> Node:
     ready = replace(node, docker_socket=f"/proc/{node.pid}/root/run/docker.sock")
     until = time.monotonic() + START_LIMIT_S
     while not Path(ready.docker_socket).exists() or docker(ready, "version", check=False, timeout_s=5).status != 0:
-        if time.monotonic() > until:
+        if daemon.poll() is not None or time.monotonic() > until:
+            how = f"is not up after {START_LIMIT_S:g} s" if daemon.poll() is None else "ended as it started"
             tail = _tail(log_folder / f"dockerd-{node.name}.log")
-            raise InfrastructureError(f"dockerd on {node.name} is not up after {START_LIMIT_S:g} s: {tail}")
+            raise InfrastructureError(
+                f"dockerd on {node.name} {how}: {tail}",
+                remedy="leave the docker environments out of the study, or make `dockerd` start on this machine",
+            )
         time.sleep(0.05)
     return ready
 

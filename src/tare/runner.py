@@ -18,6 +18,7 @@ from tare import docker, monitor, proof
 from tare.cluster import CLUSTERS, Needs, Site
 from tare.environment import Deployed, Files, deployed, nic_slots
 from tare.errors import InfrastructureError, TareError
+from tare.last_words import last_words
 from tare.launch import PADDING, Launch, bound, write_agent, write_map
 from tare.model import (
     Binding,
@@ -269,17 +270,19 @@ def judge(ready: Ready, result: Result, traffic: tuple[InterfaceTraffic, ...]) -
     """Return the outcome of a launch and what it said."""
     limit = ready.cell.workload.time_limit_s
     tail = result.stderr_tail
+    words = last_words(result.stderr)
+    said = f": {words}" if words else ""
     if result.timed_out:
         return Failed(reason=f"it did not end within its time limit of {limit:g} s", stderr_tail=tail), None
     try:
         parsed = plugin_of(ready.cell.workload).parse(ready.cell.workload, result.stdout)
     except OutputError as error:
         reason = f"it ended with status {result.status}" if result.status else str(error)
-        return Failed(reason=f"{reason}{_last_words(tail)}", status=result.status, stderr_tail=tail), None
+        return Failed(reason=f"{reason}{said}", status=result.status, stderr_tail=tail), None
     if parsed.wrong:
         return Failed(reason=f"wrong data in {', '.join(parsed.wrong)}", status=result.status, stderr_tail=tail), parsed
     if result.status != 0:
-        reason = f"it ended with status {result.status}{_last_words(tail)}"
+        reason = f"it ended with status {result.status}{said}"
         return Failed(reason=reason, status=result.status, stderr_tail=tail), parsed
     untreated_because = untreated(ready, parsed, traffic, said_bytes=len(result.stdout))
     if untreated_because:
@@ -314,8 +317,3 @@ def startup(result: Result, parsed: Parsed | None) -> dict[str, float]:
     if parsed is None:
         return {}
     return {"mpi_init_s": parsed.init_s, "launch_s": max(0.0, result.elapsed_s - parsed.measured_s)}
-
-
-def _last_words(tail: str) -> str:
-    lines = [line for line in tail.splitlines() if line.strip() and not line.startswith("---")]
-    return f": {lines[-1].strip()[:300]}" if lines else ""

@@ -27,7 +27,7 @@ RANKS_PER_NODE = 2
 PROGRAM = ("app", "--text", "two words", "$HOME;`id`", "'quoted'")
 CORE = min(os.sched_getaffinity(0))
 
-TOOL = '''#!{python} -IS
+TOOL = """#!{python} -IS
 import json, os, subprocess, sys
 name, argv = os.path.basename(sys.argv[0]), sys.argv[1:]
 with open({record!r}, "a") as file:
@@ -46,10 +46,10 @@ if name == "apptainer":
     os.execvpe(argv[2], argv[2:], os.environ)
 if name == "ssh":
     os.execvpe("/bin/sh", ["sh", "-c", " ".join(argv[3:])], forgotten)
-'''
+"""
 
 # A launcher as mpirun is: one daemon a host through its agent, told as one line for a shell; the daemon starts ranks.
-MPIRUN = '''#!{python} -IS
+MPIRUN = """#!{python} -IS
 import os, shlex, subprocess, sys
 status = 0
 for part in " ".join(map(shlex.quote, sys.argv[1:])).split(" : "):
@@ -60,17 +60,17 @@ for part in " ".join(map(shlex.quote, sys.argv[1:])).split(" : "):
         words = [shlex.quote(word) for word in ("orted", ranks, *program)]
         status |= subprocess.run([agent, "-x", name, *words]).returncode
 sys.exit(status)
-'''
-ORTED = '''#!{python} -IS
+"""
+ORTED = """#!{python} -IS
 import os, subprocess, sys
 status = 0
 for rank in range(int(sys.argv[1])):
     environment = {{**os.environ, "OMPI_COMM_WORLD_LOCAL_RANK": str(rank), "PMIX_RANK": str(rank)}}
     status |= subprocess.run(sys.argv[2:], env=environment).returncode
 sys.exit(status)
-'''
+"""
 # srun starts ranks itself; TARE_HOST stands for the node's own hostname, which a test cannot change.
-SRUN = '''#!{python} -IS
+SRUN = """#!{python} -IS
 import os, subprocess, sys
 hosts, *program = sys.argv[1:]
 status = 0
@@ -80,12 +80,12 @@ for host in hosts.split(","):
         environment = {{**os.environ, "TARE_HOST": name, "SLURM_LOCALID": str(rank), "PMIX_RANK": str(rank)}}
         status |= subprocess.run(program, env=environment).returncode
 sys.exit(status)
-'''
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """One way of launching: how daemons and ranks get to their place, and which tools a rank passed, outermost first."""
+    """One way of launching: how daemons and ranks get to their place, and which tools a rank passes, outermost first."""
 
     name: str
     agent: Callable[[str], Entry] | None
@@ -256,10 +256,7 @@ def test_every_rank_of_a_job_arrives_at_its_place_with_its_arguments_whole(way: 
     apps = [record for record in rest if record["tool"] == "app"]
     assert [record["argv"] for record in apps] == [list(PROGRAM[1:])] * launch.ranks
     assert [record["environment"]["PMIX_RANK"] for record in apps] == ["0", "1"] * 2
-    passed: list[tuple[str, ...]] = []
-    for record in rest:
-        if record["tool"] != "app":
-            passed.append((record["tool"], *record["argv"]))
+    passed = [(record["tool"], *record["argv"]) for record in rest if record["tool"] != "app"]
     wanted: list[tuple[str, ...]] = []
     for host in launch.hosts:
         for local in range(host.ranks):
@@ -309,7 +306,7 @@ def test_a_host_without_an_agent_says_who_starts_its_ranks(way: Way, bench: Benc
         assert len(bench.records("daemon")) == 1
 
 
-# --- what an entry does ---------------------------------------------------------------------------------------------
+# --- what an entry does -------------------------------------------------------------------------------------------
 
 
 def one_host(**entry: Any) -> Launch:
@@ -398,7 +395,7 @@ def test_options_that_an_rsh_gets_before_the_host_are_passed_over(options: tuple
     assert len(bench.records("daemon")) == 1
 
 
-# --- sides that differ ----------------------------------------------------------------------------------------------
+# --- sides that differ --------------------------------------------------------------------------------------------
 
 
 def test_sides_that_differ_are_two_contexts_and_alike_sides_one() -> None:
@@ -442,7 +439,7 @@ def test_one_side_that_enters_wraps_the_ranks_of_both_and_the_other_starts_at_on
     assert {record["environment"]["TARE_HOST"] for record in bench.records("apptainer")} == {"n1"}
 
 
-# --- what goes wrong is one sentence ----------------------------------------------------------------------------------
+# --- what goes wrong is one sentence ------------------------------------------------------------------------------
 
 
 def test_an_unknown_host_names_those_that_are_known(bench: Bench) -> None:

@@ -88,7 +88,7 @@ def composed(runtime: str, network: str, **more: Any) -> Environment:
     return Environment(name="e", runtime=runtime, network=network, mpi=mpi, image=image, **more)
 
 
-# --- every member -----------------------------------------------------------------------------------------------
+# --- every member -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("family", "name"), MEMBERS)
@@ -135,8 +135,12 @@ def test_on_a_machine_with_nothing_installed_a_probe_still_answers_with_what_ins
     monkeypatch.setenv("CNI_PATH", "/nowhere")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     reason = member(family, name).probe()
-    if (family, name) in {("runtime", "bare"), ("network", "host"), ("network", "docker-default"),
-                          ("network", "overlay")}:  # they need nothing, or what their runtime's probe asks for
+    if (family, name) in {
+        ("runtime", "bare"),
+        ("network", "host"),
+        ("network", "docker-default"),
+        ("network", "overlay"),
+    }:  # they need nothing, or what their runtime's probe asks for
         assert reason is None
     else:
         assert is_sentence(reason)
@@ -221,7 +225,9 @@ def test_a_supported_pair_has_a_kind_of_wiring_that_its_runtime_can_make(runtime
         assert NETWORKS[network].wiring in {Wiring.NODE, Wiring.OWN}
 
 
-@pytest.mark.parametrize("network", [network for runtime, network in sorted(SUPPORTED | ONE_NODE) if runtime == "docker"])
+@pytest.mark.parametrize(
+    "network", [network for runtime, network in sorted(SUPPORTED | ONE_NODE) if runtime == "docker"]
+)
 @pytest.mark.parametrize("shown", [(), ("/home/u", "/opt/x")])
 def test_no_container_of_docker_is_privileged_or_shares_more_than_is_measured(
     network: str, shown: tuple[str, ...]
@@ -272,7 +278,7 @@ def test_a_cluster_says_whether_it_is_emulated(name: str) -> None:
     assert CLUSTERS[name].emulated is True  # ssh, slurm and kubernetes, when they come, are not: extend this test
 
 
-# --- MPIs -----------------------------------------------------------------------------------------------------------
+# --- MPIs ---------------------------------------------------------------------------------------------------------
 
 
 HOSTS = tuple(Host(name=f"n{i}", ranks=2, agent=Entry(argv=("nsenter", "-t", str(i), "--all", "--"))) for i in range(2))
@@ -359,7 +365,9 @@ def test_the_argv_of_a_workload_is_pure_tokens_under_the_prefix_of_its_place(nam
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
-@pytest.mark.parametrize("said", ["", "hello\n", "@tare {}\n", "@tare 5\n", "@tare null\n", "@tare []\n", '@tare {"type'])
+@pytest.mark.parametrize(
+    "said", ["", "hello\n", "@tare {}\n", "@tare 5\n", "@tare null\n", "@tare []\n", '@tare {"type']
+)
 def test_output_that_is_not_a_launch_of_the_workload_is_never_a_result(name: str, said: str) -> None:
     with pytest.raises(OutputError):
         WORKLOADS[name].parse(EXAMPLES[name], said)

@@ -11,11 +11,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+from tare.cluster import Needs
+from tare.cluster.lab_site import LabCluster, LabSite
+from tare.model import LabSpec
+from tare.namespaces import netlink
+
 TARE = (sys.executable, "-m", "tare.cli")
+NUMBERS = count()
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "uts")
 MICRO = "[{latency: {message_bytes: 8, iterations: 300}}, {barrier: {iterations: 100}}]"
 
@@ -214,8 +221,9 @@ class Watch:
         found += [f"lost link {link}" for link in self.links if link not in links()]
         found += [f"mount {mount}" for mount in mounts() if mount not in self.mounts]
         for pid, entry in processes():  # numbers of namespaces are used again: labs of others are left out
-            gone = "State:\tZ" in _text(entry / "status")  # it waits for this machine's init to take note
-            if not gone and self.namespaces.intersection(_namespaces(pid)) and "/tare/" not in _text(entry / "cgroup"):
+            its = _namespaces(pid)
+            dead = len(its) == 1  # only its pid namespace is told of a process that waits to be collected by init
+            if not dead and self.namespaces.intersection(its) and "/tare/" not in _text(entry / "cgroup"):
                 found.append(f"namespace of process {pid}: {_words(pid)}")
         return found
 
@@ -229,3 +237,45 @@ def _text(path: Path) -> str:
         return path.read_text(errors="replace")
     except OSError:
         return ""
+
+
+# --- programs and labs ------------------------------------------------------------------------------------------
+
+APPS = Path(__file__).parent / "apps"
+
+
+def compiled(name: str, folder: Path, *options: str, mpi: str = "openmpi") -> Path:
+    """Compile one of the small programs in `apps`."""
+    target = folder / f"{name}-{mpi}"
+    warnings = ("-Wall", "-Wextra", "-Wshadow", "-Werror")
+    argv = (f"mpicc.{mpi}", "-std=gnu11", *warnings, str(APPS / f"{name}.c"), "-o", str(target), *options)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return target
+
+
+@contextmanager
+def lab_site(nics: int = 1, *, shown: Sequence[Path] = (), **spec: Any) -> Iterator[LabSite]:
+    """Keep a lab of two nodes up that belongs to this process, so that no other run takes it for a dead one's."""
+    name = f"it{os.getpid()}x{next(NUMBERS)}"
+    wanted = Needs(nics=nics, shown=tuple(map(str, shown)))
+    with LabCluster().open(name, LabSpec(**{"nodes": 2, **spec}), wanted) as site:
+        wait_for(lambda: all(settled(node.pid) for node in site.nodes), "carrier on every link")
+        yield site
+
+
+def settled(pid: int) -> bool:
+    """Tell whether the kernel has noted the carrier of every link: UCX, for one, passes over those without."""
+    with netlink(pid) as route:
+        return all(link.get_attr("IFLA_OPERSTATE") == "UP" for link in route.get_links() if not link["flags"] & 8)
+
+
+def sent_on(site: LabSite, interface: str) -> list[int]:
+    """Return the bytes that every node has sent on an interface."""
+    return [counters(node.pid)[interface][8] for node in site.nodes]
+
+
+def counters(pid: int) -> dict[str, list[int]]:
+    """Return the columns of /proc/net/dev by interface, in a process's network namespace."""
+    lines = _text(Path(f"/proc/{pid}/net/dev")).splitlines()[2:]
+    return {name.strip(): list(map(int, values.split())) for name, _, values in (line.partition(":") for line in lines)}

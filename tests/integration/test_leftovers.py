@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from integration.live import (
     Watch,
     cgroup_folders,
     ended,
+    lab_site,
     outcome,
     pids_of,
     start,
@@ -24,10 +23,8 @@ from integration.live import (
     wait_for,
     write_study,
 )
-from tare.cluster import lab
-from tare.cluster.lab_site import LabSite
 from tare.environment import Files, deployed
-from tare.model import Environment, LabSpec, Placement
+from tare.model import Environment, Placement
 from tare.namespaces import netlink
 
 pytestmark = [
@@ -138,15 +135,6 @@ def test_daemons_and_containers_of_a_killed_run_are_removed_by_the_next(tmp_path
 # --- NICs are given back whole ----------------------------------------------------------------------------------
 
 
-@contextmanager
-def a_lab(name: str, folder: Path) -> Iterator[LabSite]:
-    made = lab.up(name, LabSpec(nodes=2), nics=2)
-    try:
-        yield LabSite(name=name, lab=made, nodes=made.nodes, folder=folder)
-    finally:
-        lab.down(made)
-
-
 def interfaces(pid: int) -> dict[str, Any]:
     """Return what a node's network looks like: every link with kind, address, MTU, state, master, and its IPv4."""
     with netlink(pid) as route:
@@ -166,20 +154,14 @@ def interfaces(pid: int) -> dict[str, Any]:
         }
 
 
-def settled(pid: int) -> bool:
-    """Tell whether the kernel has noted that every link is up."""
-    return all(link["state"] == "UP" for name, link in interfaces(pid).items() if name != "lo")
-
-
 @pytest.mark.parametrize("broken", [False, True], ids=["at the end", "after an error"])
 @pytest.mark.parametrize("network", ["bridge", "direct", "macvlan"])
 def test_a_network_gives_its_nic_back_whole_and_leaves_no_link(network: str, broken: bool, tmp_path: Path) -> None:
     environment = Environment(name=network, runtime="bare", network=network)
     files = Files(host_prefix=tmp_path)
-    name = f"it{os.getpid()}"
     watch = Watch()
-    with a_lab(name, tmp_path) as site:
-        wait_for(lambda: all(settled(node.pid) for node in site.nodes), "carrier")
+    with lab_site(nics=2) as site:
+        name = site.name
         before = [interfaces(node.pid) for node in site.nodes]
         switch = interfaces(site.lab.switch_pid)
         try:

@@ -111,7 +111,7 @@ def _below(tree: Tree, folder: Path) -> str:
     return str((folder / "cgroup.subtree_control").relative_to(tree.root))
 
 
-# --- what is mounted ------------------------------------------------------------------------------------------------
+# --- what is mounted ----------------------------------------------------------------------------------------------
 
 
 def test_v1_gives_every_mounted_hierarchy_with_its_controllers(v1: tuple[cgroups.Hierarchy, ...]) -> None:
@@ -167,7 +167,7 @@ def test_a_group_of_this_machine_is_not_made_by_naming_it() -> None:
     assert not any(folder.exists() for folder in named.folders)
 
 
-# --- making groups --------------------------------------------------------------------------------------------------
+# --- making groups ------------------------------------------------------------------------------------------------
 
 
 def test_in_v1_a_group_is_a_folder_below_our_mark_in_every_hierarchy(
@@ -207,9 +207,7 @@ def test_in_v2_controllers_are_handed_on_from_the_top_down_before_a_folder_is_ma
     Group(path="lab/n0", hierarchies=v2).create([2, 3])
     handed_on = [(file, text) for file, text in tree.written if file.endswith("subtree_control")]
     levels = ("cgroup.subtree_control", f"{MARK}/cgroup.subtree_control", f"{MARK}/lab/cgroup.subtree_control")
-    assert handed_on == [
-        (level, f"+{name}") for level in levels for name in ("cpuset", "cpu", "memory", "pids", "io")
-    ]
+    assert handed_on == [(level, f"+{name}") for level in levels for name in ("cpuset", "cpu", "memory", "pids", "io")]
     assert tree.written[-1] == (f"{MARK}/lab/n0/cpuset.cpus", "2,3")
 
 
@@ -227,9 +225,7 @@ def test_in_v1_the_leaf_of_a_group_is_the_group_itself(v1: tuple[cgroups.Hierarc
     assert made.create_leaf() is made
 
 
-def test_in_v2_controllers_that_are_not_there_are_not_asked_for(
-    v2: tuple[cgroups.Hierarchy, ...], tree: Tree
-) -> None:
+def test_in_v2_controllers_that_are_not_there_are_not_asked_for(v2: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
     tree.put(tree.root / "cgroup.controllers", "cpuset pids\n")
     Group(path="lab", hierarchies=v2).create()
     assert {text for file, text in tree.written} == {"+cpuset", "+pids"}
@@ -243,11 +239,11 @@ def test_a_group_that_the_kernel_refuses_is_told_with_its_folder(
         raise OSError(16, "Device or resource busy")
 
     monkeypatch.setattr(Path, failing, refuse)
-    with pytest.raises(InfrastructureError, match=f"cannot make the cgroup {tree.root}/{MARK}: Device or resource busy"):
+    with pytest.raises(InfrastructureError, match=f"make the cgroup {tree.root}/{MARK}: Device or resource busy"):
         Group(path="lab", hierarchies=v2).create()
 
 
-# --- processes --------------------------------------------------------------------------------------------------------
+# --- processes ----------------------------------------------------------------------------------------------------
 
 
 def test_the_processes_of_a_group_are_those_below_it_too_and_foreign_ones_are_not_counted(
@@ -325,7 +321,7 @@ def test_processes_that_do_not_end_are_named(node: Group, tree: Tree, monkeypatc
         node.kill(deadline_s=0.05)
 
 
-# --- removing and counting ---------------------------------------------------------------------------------------------
+# --- removing and counting ----------------------------------------------------------------------------------------
 
 
 def test_removing_takes_what_is_below_and_the_mark_with_the_last_lab(
@@ -353,9 +349,7 @@ def test_removing_waits_for_the_kernel_to_forget_a_process(
     assert not node.folders[0].exists()
 
 
-def test_cpu_time_is_read_in_seconds_from_either_version(
-    v1: tuple[cgroups.Hierarchy, ...], tree: Tree
-) -> None:
+def test_cpu_time_is_read_in_seconds_from_either_version(v1: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
     made = Group(path="lab", hierarchies=v1).create()
     assert made.usage_s() == 0.0
     tree.put(tree.root / "cpu,cpuacct" / MARK / "lab" / "cpuacct.usage", "1500000000\n")

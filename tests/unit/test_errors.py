@@ -10,8 +10,8 @@ from tare.errors import (
     CellsFailed,
     CommandFailed,
     CommandTimeout,
-    InfrastructureError,
     Inconclusive,
+    InfrastructureError,
     MissingTool,
     OverLimit,
     RefusedError,
@@ -44,9 +44,7 @@ def test_every_error_has_the_code_that_the_tree_shows() -> None:
 
 def test_every_error_stands_in_the_drawing_with_its_code() -> None:
     assert errors.__doc__ is not None
-    drawn = dict(
-        line.strip("| +-").split()[:2] for line in errors.__doc__.splitlines() if line.startswith("    ")
-    )
+    drawn = dict(line.strip("| +-").split()[:2] for line in errors.__doc__.splitlines() if line.startswith("    "))
     assert drawn == {error.__name__: str(code) for error, code in DOCUMENTED.items()}
 
 

@@ -27,7 +27,7 @@ NODE = Node(
     boot_id="b0",
 )
 DEV = """Inter-|   Receive                                                |  Transmit
- face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls ...
     lo: 1000 10 0 0 0 0 0 0 1000 10 0 0 0 0 0 0
  data0:123456789012 345 1 2 3 4 5 6 987654321098 765 1 2 3 4 5 6
 """

@@ -22,6 +22,7 @@ from tare.launch import Launch
 from tare.model import Binding, Cell, Environment, KernelSpec, Placement, Role, Sides, Workload
 from tare.mpi import MPIS, MpiWiring
 from tare.mpi.openmpi import OpenMpi, point_to_point
+from tare.namespaces import plain_python
 from tare.networks import NETWORKS, Wiring
 from tare.node import Endpoint, Nic, Node, Pod
 from tare.runtimes import RUNTIMES, PodRequest
@@ -31,7 +32,9 @@ from tare.runtimes.docker import run_options
 GOLDEN = Path(__file__).parents[1] / "golden" / "argv"
 UPDATE = os.environ.get("TARE_UPDATE_GOLDEN") == "1"
 CGROUPS = (Hierarchy(mountpoint=Path("/sys/fs/cgroup/cpuset"), version=1, controllers=("cpuset",)),)
-FILES = Files(host_prefix=Path("/cache/kernels"), rootfs=Path("/cache/rootfs"), image_tag="tare:0123", shown=("/home/u",))
+FILES = Files(
+    host_prefix=Path("/cache/kernels"), rootfs=Path("/cache/rootfs"), image_tag="tare:0123", shown=("/home/u",)
+)
 VALUES = {"--mca": 2} | dict.fromkeys(
     (
         "--bind-to", "--cpuset-cpus", "--factor", "--host", "--hostname", "--hosts", "--ip", "--ipc", "--label",
@@ -42,6 +45,7 @@ VALUES = {"--mca": 2} | dict.fromkeys(
 MICRO = Workload(
     name="micro", kernels=(KernelSpec(kernel="latency", message_bytes=8), KernelSpec(kernel="spacing", rate_hz=1e4))
 )
+TWO_NODES = Placement()
 APP = Workload(name="app", command=("/home/u/app", "two words"))
 
 
@@ -51,7 +55,7 @@ class Case:
 
     name: str
     environment: Environment
-    placement: Placement = Placement()
+    placement: Placement = TWO_NODES
     workload: Workload = MICRO
     cores: int = 1
 
@@ -220,14 +224,14 @@ def scrubbed(text: str) -> str:
     for program in {shutil.which("mpirun.openmpi"), shutil.which("mpirun")} - {None}:
         text = text.replace(f"  {program}\n", "  MPIRUN\n")
     source = str(Path(runner.__file__).parent)
-    return text.replace(source, "TARE").replace("/usr/bin/python3", "PYTHON").replace("  mpirun\n", "  MPIRUN\n")
+    return text.replace(source, "TARE").replace(plain_python(), "PYTHON").replace("  mpirun\n", "  MPIRUN\n")
 
 
 def file_of(case: Case) -> Path:
     return GOLDEN / f"{case.name.replace(', ', '--').replace(' ', '-')}.txt"
 
 
-# --- golden -----------------------------------------------------------------------------------------------------------
+# --- golden -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -243,7 +247,7 @@ def test_every_golden_argv_belongs_to_an_environment_that_is_supported() -> None
     assert {file.name for file in GOLDEN.iterdir()} == {file_of(case).name for case in CASES}
 
 
-# --- what must hold of every mpirun line ----------------------------------------------------------------------------------
+# --- what must hold of every mpirun line --------------------------------------------------------------------------
 
 OPENMPI = [case for case in CASES if case.environment.mpi == "openmpi"]
 every_openmpi = pytest.mark.parametrize("case", OPENMPI, ids=lambda case: case.name)
@@ -340,7 +344,7 @@ def test_shared_memory_copies_in_the_same_way_everywhere() -> None:
         assert mca(options)["btl_vader_single_copy_mechanism"] == "none"
 
 
-# --- which mpirun ------------------------------------------------------------------------------------------------------------
+# --- which mpirun -------------------------------------------------------------------------------------------------
 
 
 def fake_mpirun(folder: Path, name: str, says: str) -> None:

@@ -25,9 +25,7 @@ def rank_places(placement: Placement) -> list[RankPlace]:
             hostname=f"n{node}",
             pid=100 + rank,
             cpus=(rank,),
-            shared_memory_ranks=tuple(
-                range(node * placement.ranks_per_node, (node + 1) * placement.ranks_per_node)
-            ),
+            shared_memory_ranks=tuple(range(node * placement.ranks_per_node, (node + 1) * placement.ranks_per_node)),
         )
         for rank in range(placement.ranks)
         for node in [rank // placement.ranks_per_node]
@@ -38,7 +36,7 @@ TWO = Placement(nodes=2, ranks_per_node=2)
 placements = st.builds(Placement, nodes=st.integers(1, 3), ranks_per_node=st.integers(1, 4))
 
 
-# --- places -----------------------------------------------------------------------------------------------------------
+# --- places -------------------------------------------------------------------------------------------------------
 
 
 @given(placements)
@@ -79,7 +77,7 @@ def test_a_rank_number_beyond_the_job_is_told_and_no_crash() -> None:
     assert "rank 77" in str(check_places(ranks, TWO, boot_ids=BOOT_IDS))
 
 
-# --- cores ------------------------------------------------------------------------------------------------------------
+# --- cores --------------------------------------------------------------------------------------------------------
 
 masks = st.lists(st.sets(st.integers(0, 12), min_size=1, max_size=4), min_size=1, max_size=5)
 
@@ -104,7 +102,7 @@ def test_shared_cores_are_allowed_only_where_the_placement_asks_for_them() -> No
     assert check_places(ranks, replace(TWO, oversubscribe=True), boot_ids=BOOT_IDS) is None
 
 
-# --- traffic -----------------------------------------------------------------------------------------------------------
+# --- traffic ------------------------------------------------------------------------------------------------------
 
 
 def carried(node: str, tx: int, rx: int, role: str = "data NIC", interface: str = "data0") -> InterfaceTraffic:
@@ -189,7 +187,7 @@ def test_without_a_single_interface_that_could_be_read_nothing_is_proven(known: 
     assert check_traffic([carried("n0", 0, 0, SILENT_ROLE, "lo")], payload, said_bytes=0) is not None
 
 
-# --- transport ----------------------------------------------------------------------------------------------------------
+# --- transport ----------------------------------------------------------------------------------------------------
 
 
 @given(placements, st.data())

@@ -69,7 +69,7 @@ def wall(**values: Any) -> str:
     return "".join(f"@tare {json.dumps(record)}\n" for record in found)
 
 
-# --- whole launches -----------------------------------------------------------------------------------------------------
+# --- whole launches -----------------------------------------------------------------------------------------------
 
 
 def test_a_whole_launch_gives_the_metrics_that_were_announced() -> None:
@@ -141,7 +141,7 @@ def test_a_program_without_mpi_finalize_says_so() -> None:
         WORKLOADS["command"].parse(APP, text)
 
 
-# --- what is not whole -----------------------------------------------------------------------------------------------
+# --- what is not whole --------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=300, deadline=None)
@@ -178,11 +178,10 @@ def test_a_damaged_output_is_refused_or_read_but_nothing_else_is_raised(data: st
     at = data.draw(st.integers(0, len(text) - 1))
     damaged = text[:at] + data.draw(st.characters(codec="utf-8")) + text[at + data.draw(st.integers(0, 3)) :]
     try:
-        parsed = parse(damaged)
-    except OutputError as error:
-        assert "\n" not in str(error)[:60]
-    else:
-        assert len(parsed.metrics) == 6
+        found = len(parse(damaged).metrics)
+    except OutputError:
+        return
+    assert found == 6
 
 
 @pytest.mark.parametrize("key", ["columns", "data", "kernel", "rank_mean_s", "payload", "elapsed_s", "verified"])
@@ -239,7 +238,7 @@ def test_an_mpi_that_told_fewer_ranks_than_it_started_is_refused() -> None:
         parse(changed("start", ranks=5))
 
 
-# --- parts -------------------------------------------------------------------------------------------------------------
+# --- parts --------------------------------------------------------------------------------------------------------
 
 
 @given(st.sets(st.integers(0, 4095)))
@@ -285,7 +284,9 @@ def test_the_keys_of_kernels_of_one_launch_differ_by_size_and_rate() -> None:
 
 def test_bidirectional_bandwidth_counts_both_ways() -> None:
     bw, bibw = (
-        WORKLOADS["kernels"].metrics(Workload(name="w", kernels=(KernelSpec(kernel=k, message_bytes=1024),)), Placement())
+        WORKLOADS["kernels"].metrics(
+            Workload(name="w", kernels=(KernelSpec(kernel=k, message_bytes=1024),)), Placement()
+        )
         for k in ("bw", "bibw")
     )
     assert (bw[0].bytes_per_sample, bibw[0].bytes_per_sample) == (64 * 1024, 128 * 1024)

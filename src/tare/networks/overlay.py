@@ -13,6 +13,8 @@ from tare.networks.plug import OVERLAY_SUBNET, Wiring, carriers, interface_with,
 from tare.node import Endpoint, Nic, Node, Pod
 
 REMOVED_S: Final = 10.0
+FIRST_ADDRESS: Final = 100
+MAX_NODES: Final = 255 - FIRST_ADDRESS
 
 
 class Overlay:
@@ -31,6 +33,8 @@ class Overlay:
             return f"an overlay is wired by Docker itself: {runtime} cannot use it; use bridge or macvlan"
         if nodes < 2:
             return "an overlay on one node measures no network: use docker-default"
+        if nodes > MAX_NODES:
+            return f"the overlay's subnet has addresses for {MAX_NODES} nodes, not for {nodes}"
         return None
 
     @contextmanager
@@ -86,4 +90,4 @@ def network_name(study: str) -> str:
 
 def overlay_address(node: Node) -> str:
     """Return the address of a node's container; the load balancers of Docker take low ones by themselves."""
-    return f"{OVERLAY_SUBNET}.{node.index + 100}"
+    return f"{OVERLAY_SUBNET}.{node.index + FIRST_ADDRESS}"

@@ -1,0 +1,180 @@
+"""Only what carries our mark is found and removed, and what belongs to a run that lives is left alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tare import clean
+from tare.cgroups import MARK, Hierarchy
+from tare.cluster.lab_site import owner, start_time
+from tare.namespaces import HOLDER
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of states, empty; no cgroup and no process of this machine is to be seen."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    monkeypatch.setattr(clean, "run_folder", lambda: folder)
+    monkeypatch.setattr(clean, "hierarchies", lambda: ())
+    monkeypatch.setattr(clean, "_holder_of", lambda entry: None)
+    return folder
+
+
+def state(run: Path, name: str, **values: object) -> Path:
+    folder = run / f"{name}-abc"
+    folder.mkdir()
+    (folder / "owner.json").write_text(json.dumps({"lab": name, **values}))
+    (folder / "launch-0.json").write_text("{}")
+    return folder
+
+
+def words() -> list[str]:
+    return [item.what for item in clean.find()]
+
+
+def test_where_nothing_is_ours_nothing_is_found_or_removed(run: Path) -> None:
+    assert clean.find() == ()
+    assert clean.remove() == ()
+    (run / "foreign").mkdir()
+    assert clean.remove() == ()
+    assert (run / "foreign").is_dir()
+
+
+def test_a_run_that_lives_is_not_left_over_and_a_killed_one_is(run: Path) -> None:
+    living, dead = state(run, "s1", **owner()), state(run, "s2", pid=2**22 + 1, start=5)
+    assert clean.living_labs() == {"s1"}
+    assert [item.lab for item in clean.leftovers_of_the_dead()] == ["s2"]
+    assert living.is_dir()
+    assert not dead.exists()
+
+
+def test_another_process_with_the_number_of_a_dead_run_does_not_keep_it_alive(run: Path) -> None:
+    state(run, "s1", pid=os.getpid(), start=start_time(os.getpid()) + 1)
+    assert clean.living_labs() == set()
+
+
+def test_a_lab_that_was_made_to_stay_is_left_over_only_when_all_is_to_go(run: Path) -> None:
+    folder = state(run, "lab", stays=True)
+    assert clean.leftovers_of_the_dead() == ()
+    assert folder.is_dir()
+    assert [item.what for item in clean.remove()] == [f"folder {folder}"]
+    assert not folder.exists()
+
+
+def test_finding_changes_nothing(run: Path) -> None:
+    folder = state(run, "s2", pid=2**22 + 1, start=5)
+    assert words() == [f"folder {folder}"]
+    assert words() == [f"folder {folder}"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", "{}", '{"pid": "x"}', '{"lab": "s9", "start": 1}', "null"])
+def test_a_damaged_state_is_told_by_its_folder_and_removed(run: Path, text: str) -> None:
+    folder = run / "s9-abc"
+    folder.mkdir()
+    (folder / "owner.json").write_text(text)
+    assert [item.lab for item in clean.find(dead_only=True)] == ["s9"]
+    clean.remove()
+    assert not folder.exists()
+
+
+# --- processes ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def seen(run: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Let processes of this machine be seen again, but only those that a test starts."""
+    monkeypatch.undo()
+    monkeypatch.setattr(clean, "run_folder", lambda: run)
+    monkeypatch.setattr(clean, "hierarchies", lambda: ())
+    return run
+
+
+def process(*argv: str) -> subprocess.Popen[bytes]:
+    started = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(0.2)
+    return started
+
+
+def test_a_holder_is_found_by_our_mark_in_its_command_line_and_killed(seen: Path) -> None:
+    holder = process(sys.executable, "-IS", str(HOLDER), "tare:utest1-3:tare-utest1-3-n0")  # it waits for its stdin
+    try:
+        assert clean.processes().get("utest1") == {holder.pid}
+        clean.remove_lab("utest1")
+        assert holder.wait(5) == -signal.SIGKILL
+    finally:
+        holder.kill()
+        holder.communicate()
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        (sys.executable, "-c", "import time; time.sleep(60)", "tare:utest2:n0"),
+        ("/bin/sh", "-c", "sleep 60; :", "holder.py", "tare:utest2:n0"),
+        ("/bin/sleep", "60"),
+    ],
+)
+def test_a_process_that_only_looks_alike_is_not_ours(seen: Path, argv: tuple[str, ...]) -> None:
+    other = process(*argv)
+    try:
+        assert "utest2" not in clean.processes()
+        assert all(other.pid not in pids for pids in clean.processes().values())
+        clean.remove_lab("utest2")
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.communicate()
+
+
+def test_the_holders_of_another_user_are_not_ours(seen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    holder = process(sys.executable, "-IS", str(HOLDER), "tare:utest3:n0")
+    try:
+        assert "utest3" in clean.processes()
+        uid = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: uid + 1)
+        assert "utest3" not in clean.processes()
+    finally:
+        holder.kill()
+        holder.communicate()
+
+
+# --- cgroups ------------------------------------------------------------------------------------------------------
+
+
+def test_a_group_below_our_mark_is_a_lab_and_its_processes_are_the_labs(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trees = tuple(Hierarchy(mountpoint=tmp_path / name, version=1, controllers=(name,)) for name in ("cpuset", "pids"))
+    monkeypatch.setattr(clean, "hierarchies", lambda: trees)
+    for tree in trees:
+        (tree.mountpoint / MARK / "s7" / "n0").mkdir(parents=True)
+        (tree.mountpoint / "docker" / "foreign").mkdir(parents=True)
+        (tree.mountpoint / MARK / "s7" / "n0" / "cgroup.procs").write_text("4242\n")
+    assert clean.groups() == {"s7"}
+    assert clean.processes() == {"s7": {4242}}
+    assert words() == ["process 4242 of s7", "cgroup /tare/s7"]
+
+    def kill(pid: int, number: int) -> None:
+        assert (pid, number) == (4242, signal.SIGKILL)
+        for tree in trees:
+            (tree.mountpoint / MARK / "s7" / "n0" / "cgroup.procs").unlink(missing_ok=True)
+
+    monkeypatch.setattr(os, "kill", kill)
+    clean.remove_lab("s7")
+    assert not any((tree.mountpoint / MARK).exists() for tree in trees)
+    assert all((tree.mountpoint / "docker" / "foreign").is_dir() for tree in trees)
+
+
+def test_a_process_has_a_start_time_and_one_that_is_not_there_has_none() -> None:
+    assert start_time(os.getpid()) > 0
+    assert start_time(2**22 + 1) == 0
+    assert owner() == {"pid": os.getpid(), "start": start_time(os.getpid())}

@@ -1,0 +1,246 @@
+"""What commands print and refuse before anything runs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tare import commands, environment, session
+from tare.commands import Progress, plan_text, quick_study
+from tare.environment import Files
+from tare.errors import RefusedError
+from tare.model import Binding, Completed, Failed, Invalid, Outcome, Placement, Plan, Repetition, Trial, TrialKey
+from tare.placement import NodeCores, Topology
+from tare.plan import available, expand
+
+
+def study(**more: object) -> Plan:
+    stated = quick_study(("/home/u/my app", "--size", "it's"), rounds=4, ranks=2, nodes=2, limit_s=90.0)
+    return expand(replace(stated, **more), environment.refuse)  # type: ignore[arg-type]
+
+
+# --- tare quick ---------------------------------------------------------------------------------------------------
+
+
+def test_a_quick_study_compares_the_program_bare_against_every_environment() -> None:
+    stated = quick_study(("/home/u/app",), rounds=4, ranks=2, nodes=2, limit_s=90.0)
+    assert stated.baseline == "bare"
+    assert [e.name for e in stated.environments] == [
+        "bare", "bare+image", "bare+bridge", "docker+host", "docker+bridge", "docker+direct", "docker+macvlan",
+        "docker+overlay",
+    ]  # fmt: skip
+    assert stated.placements == (Placement(nodes=2, ranks_per_node=2),)
+    assert (stated.repetition.rounds, stated.repetition.max_rounds) == (4, 4)
+    assert stated.workloads[0].time_limit_s == 90.0
+    assert stated.self_comparison
+
+
+@pytest.mark.parametrize(("nodes", "last"), [(1, "docker+docker-default"), (2, "docker+overlay")])
+def test_no_environment_of_a_quick_study_is_refused(nodes: int, last: str) -> None:
+    stated = quick_study(("/home/u/app",), rounds=4, ranks=2, nodes=nodes, limit_s=90.0)
+    assert stated.environments[-1].name == last
+    assert [environment.refuse(e, stated.placements[0]) for e in stated.environments] == [None] * 8
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("two words",), ("it's", "'"), ('"', "\\", "$HOME"), ("a: b", "- c", "#d", "[e]", "{f}", "!g", "&h", "*i"),
+        ("yes", "null", "1e3", "0x10", "~"), ("Grüße",), ("",), ("two\nlines",), ("\N{GRINNING FACE}",),
+    ],
+)  # fmt: skip
+def test_arguments_of_the_users_program_come_through_as_they_are(arguments: tuple[str, ...]) -> None:
+    stated = quick_study(("/home/u/app", *arguments), rounds=1, ranks=1, nodes=2, limit_s=60.0)
+    assert stated.workloads[0].command == ("/home/u/app", *arguments)
+
+
+@pytest.mark.parametrize("name", ["app", "my app", "app-1.2_x", "Ünï", "a'b", "x" * 120])
+def test_a_program_of_any_name_makes_a_study(name: str) -> None:
+    stated = quick_study((f"/home/u/{name}",), rounds=1, ranks=1, nodes=2, limit_s=60.0)
+    assert stated.workloads[0].command == (f"/home/u/{name}",)
+
+
+# --- tare plan ----------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_shows_every_cell_what_runs_and_why_the_others_do_not() -> None:
+    plan = study()
+    refused = replace(plan, unavailable={plan.cells[2].key: "it cannot be"})
+    lines = plan_text(refused).splitlines()
+    assert lines[0].endswith(f"{len(plan.cells)} cells, {len(plan.cells) - 1} can run here")
+    assert "4 rounds x 1 block(s)" in lines[1]
+    assert f" {4 * (len(plan.cells) - 1)} trials, about " in lines[1]
+    marked = {line[4:].split("  (")[0]: line[2] for line in lines[3:]}
+    assert marked == {cell.key: "-" if cell is plan.cells[2] else "+" for cell in plan.cells}
+    assert f"  - {plan.cells[2].key}  (unavailable: it cannot be)" in lines
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0 s"), (89.4, "89 s"), (120, "2 min"), (5000, "83 min"), (7200, "2.0 h")]
+)
+def test_durations_are_told_in_the_unit_that_is_read_easily(seconds: float, text: str) -> None:
+    assert commands._duration(seconds) == text
+
+
+# --- progress -----------------------------------------------------------------------------------------------------
+
+
+def trial(plan: Plan, outcome: Outcome, cell: int = 0) -> Trial:
+    key = TrialKey(cell=plan.cells[cell].key, round=0, block=0, attempt=0)
+    return Trial(key=key, position=0, started_unix_s=0.0, elapsed_s=1.0, outcome=outcome)
+
+
+def test_without_a_terminal_there_is_a_line_a_round_and_one_for_what_went_wrong(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    plan = study()
+    progress = Progress(plan)
+    cells = len(available(plan))
+    progress.round_started(0, 0)
+    for i in range(cells):
+        outcome = Failed(reason="it hung") if i == 1 else Completed(metrics=())
+        progress.trial_ended(trial(plan, outcome, i), i + 1, 4 * cells)
+    progress.round_started(1, 2)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "round 1: making pods"
+    assert lines[1] == f"Failed: {plan.cells[1].key}, round 1: it hung"
+    assert re.fullmatch(rf"{cells} of {4 * cells} trials, about \d+ s left", lines[2])
+    assert lines[3] == "round 2, attempt 3: making pods"
+    assert len(lines) == 4
+
+
+def test_on_a_terminal_one_line_is_rewritten_and_ends_with_the_last_trial(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    plan = study()
+    progress = Progress(plan)
+    progress.round_started(0, 0)
+    progress.trial_ended(trial(plan, Completed(metrics=())), 1, 2)
+    progress.trial_ended(trial(plan, Invalid(reason="elsewhere")), 2, 2)
+    said = capsys.readouterr().err
+    assert said.startswith("\rround 1: 1 of 2 trials, about ")
+    assert f"Invalid: {plan.cells[0].key}, round 1: elsewhere\n" in said
+    assert said.endswith("\n")
+
+
+def test_the_remaining_time_of_a_resumed_run_counts_only_what_is_run_now(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr("tare.commands.time.monotonic", lambda: now[0])
+    plan = study()
+    cells = len(available(plan))
+    progress = Progress(plan)
+    now[0] += 2.0
+    progress.trial_ended(trial(plan, Completed(metrics=())), 3 * cells, 4 * cells)
+    assert f"about {2 * cells} s left" in capsys.readouterr().err
+
+
+# --- files and programs -------------------------------------------------------------------------------------------
+
+
+def test_fakes_need_no_files() -> None:
+    from tare.known import registered
+    from tare.study import parse
+
+    text = """
+    cluster: {fake: {nodes: 2}}
+    environments: {fake: {runtime: fake, network: fake, mpi: fake}}
+    workloads: {micro: {kernels: [barrier]}}
+    """
+    plan = session.make_plan(parse(text, known=registered()))
+    assert session.make_files(plan, pytest.fail) == Files(host_prefix=Path("/nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("root_misses", "image_misses", "where"),
+    [(["libmpi.so.40"], [], "on this machine"), ([], ["libfftw3.so.3"], "inside the image")],
+)
+def test_a_program_whose_libraries_are_missing_is_refused_with_their_names(
+    root_misses: list[str], image_misses: list[str], where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tare.programs.missing_libraries", lambda program, root: image_misses if root else root_misses)
+    with pytest.raises(RefusedError) as caught:
+        session.check_program("/home/u/app", Files(host_prefix=Path("/p"), rootfs=Path("/image")))
+    assert f"/home/u/app cannot run {where}: {(root_misses + image_misses)[0]} is missing" in str(caught.value)
+    assert caught.value.remedy
+
+
+def test_a_program_that_misses_nothing_passes_and_without_an_image_only_this_machine_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Path | None] = []
+    monkeypatch.setattr("tare.programs.missing_libraries", lambda program, root: asked.append(root) or [])
+    session.check_program("/home/u/app", Files(host_prefix=Path("/p")))
+    session.check_program("/home/u/app", Files(host_prefix=Path("/p"), rootfs=Path("/image")))
+    assert asked == [None, None, Path("/image")]
+
+
+def test_the_dynamic_loaders_words_are_read(tmp_path: Path) -> None:
+    from tare.programs import missing_libraries
+
+    assert missing_libraries(Path("/bin/ls"), None) == []
+    script = tmp_path / "script"
+    script.write_text("#!/bin/sh\n")
+    assert missing_libraries(script, None) == []
+
+
+# --- places -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("placement", "cores", "words"),
+    [
+        (Placement(nodes=2), ((0,), (1,)), None),
+        (Placement(nodes=2), ((0,), (0,)), "would share cores"),
+        (Placement(nodes=2, oversubscribe=True), ((0,), (0,)), None),
+        (Placement(nodes=3), ((0,), (1,)), "needs 3 nodes"),
+        (Placement(nodes=2, ranks_per_node=2), ((0,), (1,)), "need 2 cores"),
+        (Placement(nodes=2, ranks_per_node=2, binding=Binding.MPI_DEFAULT), ((0,), (1,)), None),
+    ],
+)
+def test_a_placement_without_cores_of_its_own_has_no_place(
+    placement: Placement, cores: tuple[tuple[int, ...], ...], words: str | None
+) -> None:
+    reason = session._no_place(placement, Topology(nodes=tuple(NodeCores(cores=c) for c in cores)))
+    if words is None:
+        assert reason is None
+    else:
+        assert reason is not None
+        assert words in reason
+
+
+def test_what_must_not_change_between_runs_of_a_study_is_recorded() -> None:
+    plan = study(repetition=Repetition())
+    facts = session.facts(plan, Files(host_prefix=Path("/cache/abc123"), image_tag="tare:1"))
+    assert set(facts["identity"]) == {"kernel", "cpu", "cores", "mpi", "kernels", "image"}
+    assert (facts["identity"]["kernels"], facts["identity"]["image"]) == ("abc123", "tare:1")
+    assert facts["memory_bytes"] > 2**20
+
+
+# --- tare clean ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dry_run", "word"), [(True, "would remove"), (False, "removed")])
+def test_clean_says_what_it_removes_and_with_dry_run_removes_nothing(
+    dry_run: bool, word: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    item = commands.clean.Leftover(lab="s1", what="folder /run/tare/s1")
+    removed: list[bool] = []
+    monkeypatch.setattr(commands.clean, "find", lambda **_: (item,))
+    monkeypatch.setattr(commands.clean, "remove", lambda **_: removed.append(True) or (item,))
+    commands.show_clean(dry_run=dry_run)
+    assert capsys.readouterr().out == f"{word} folder /run/tare/s1\n"
+    assert bool(removed) == (not dry_run)
+
+
+def test_clean_says_so_where_there_is_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(commands.clean, "remove", lambda **_: ())
+    commands.show_clean(dry_run=False)
+    assert capsys.readouterr().out == "nothing of tare's is here\n"

@@ -1,0 +1,285 @@
+"""Environments are composed of parts that know nothing of each other, put up on each node and taken down in reverse."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tare import environment
+from tare.cgroups import Group, Hierarchy
+from tare.environment import Files, deployed, host_of, is_inside, subnet_of
+from tare.errors import InfrastructureError
+from tare.model import Environment, Placement, Sides
+from tare.networks import Wiring
+from tare.node import Endpoint, Nic, Node, Pod
+from tare.runtimes import PodRequest
+
+FILES = Files(host_prefix=Path("/cache/kernels"), rootfs=Path("/cache/rootfs"), image_tag="tare:1", shown=("/home/u",))
+
+
+def node(index: int) -> Node:
+    return Node(
+        name=f"n{index}",
+        index=index,
+        cores=(index,),
+        control_address=f"10.213.0.{index + 1}",
+        nics=tuple(Nic(name=f"data{k}", address=f"10.214.{k}.{index + 1}", prefix=24) for k in range(3)),
+        pid=0,
+        group=Group(path=f"lab/n{index}", hierarchies=()),
+        boot_id=f"b{index}",
+    )
+
+
+class Journal:
+    """Notes what is put up and taken down, from all threads, and fails where a test asks for it."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.fail_at = ""
+        self.requests: dict[str, PodRequest] = {}
+        self._lock = threading.Lock()
+
+    def note(self, line: str) -> None:
+        with self._lock:
+            self.lines.append(line)
+        if line == self.fail_at:
+            raise InfrastructureError(f"{line} failed")
+
+    @contextmanager
+    def kept(self, what: str) -> Iterator[None]:
+        self.note(f"+{what}")
+        try:
+            yield
+        finally:
+            self.note(f"-{what}")
+
+    def of(self, name: str) -> list[str]:
+        return [line for line in self.lines if line.endswith(name)]
+
+
+@dataclass
+class Recorded:
+    """A runtime, a network and a site in one, which only note what they are asked for."""
+
+    journal: Journal
+    name: str = "lab"
+    nodes: tuple[Node, ...] = (node(0), node(1))
+    wiring: Wiring = Wiring.OWN
+    nics: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def prepare(self, nodes: tuple[Node, ...], study: str) -> Iterator[None]:
+        with self.journal.kept(f"prepare {study}"):
+            yield
+
+    def container_options(self, node: Node, study: str) -> tuple[str, ...]:
+        return ("--network", f"{study}-{node.name}")
+
+    @contextmanager
+    def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
+        self.nics.append(f"{pod.node.name} {nic.name}")
+        with self.journal.kept(f"attach {pod.node.name}"):
+            yield Endpoint(address=nic.address, prefix=nic.prefix, interface="eth0", mtu=1500)
+
+    @contextmanager
+    def connect(self, pod: Pod, slot: int) -> Iterator[None]:
+        with self.journal.kept(f"connect {pod.node.name}"):
+            yield
+
+    @contextmanager
+    def pod(self, request: PodRequest) -> Iterator[Pod]:
+        self.journal.requests[request.node.name] = request
+        with self.journal.kept(f"pod {request.node.name}"):
+            yield Pod(
+                name=request.name,
+                node=request.node,
+                runtime="recorded",
+                pid=1,
+                enter=("enter", request.node.name),
+                group=request.node.group,
+            )
+
+
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    made = Recorded(Journal())
+    for registry, names in (("RUNTIMES", ("bare", "docker")), ("NETWORKS", ("host", "bridge", "overlay"))):
+        monkeypatch.setattr(environment, registry, dict.fromkeys(names, made))
+    return made
+
+
+DOCKER = Environment(name="e", runtime="docker", network="bridge", image="debian-openmpi")
+
+
+def put_up(parts: Recorded, wanted: Environment = DOCKER, nodes: int = 2, nic: int = 1) -> environment.Deployed:
+    with deployed(parts, wanted, Placement(nodes=nodes), slot=3, nic=nic, files=FILES) as up:  # type: ignore[arg-type]
+        return up
+
+
+# --- putting up and taking down -----------------------------------------------------------------------------------
+
+
+def test_a_node_gets_namespaces_first_then_control_then_data_and_loses_them_in_reverse(parts: Recorded) -> None:
+    put_up(parts)
+    for name in ("n0", "n1"):
+        assert parts.journal.of(name) == [
+            f"+pod {name}", f"+connect {name}", f"+attach {name}",
+            f"-attach {name}", f"-connect {name}", f"-pod {name}",
+        ]  # fmt: skip
+
+
+def test_what_all_pods_share_is_made_before_the_first_and_removed_after_the_last(parts: Recorded) -> None:
+    put_up(parts)
+    assert (parts.journal.lines[0], parts.journal.lines[-1]) == ("+prepare lab-3", "-prepare lab-3")
+
+
+def test_only_the_first_nodes_of_a_site_are_used(parts: Recorded) -> None:
+    up = put_up(parts, nodes=1)
+    assert [side.pod.node.name for side in up.sides] == ["n0"]
+    assert parts.journal.of("n1") == []
+
+
+@pytest.mark.parametrize("fail_at", ["+pod n1", "+connect n0", "+attach n1"])
+def test_when_one_node_fails_all_that_was_made_on_any_is_taken_down(parts: Recorded, fail_at: str) -> None:
+    parts.journal.fail_at = fail_at
+    with pytest.raises(InfrastructureError, match=f"{fail_at[1:]} failed"):
+        put_up(parts)
+    made = {line[1:] for line in parts.journal.lines if line.startswith("+") and line != fail_at}
+    removed = {line[1:] for line in parts.journal.lines if line.startswith("-")}
+    assert made == removed
+
+
+def test_when_the_body_is_interrupted_everything_is_taken_down(parts: Recorded) -> None:
+    with (
+        pytest.raises(KeyboardInterrupt),
+        deployed(
+            parts,
+            DOCKER,
+            Placement(),
+            slot=3,
+            nic=1,
+            files=FILES,  # type: ignore[arg-type]
+        ),
+    ):
+        raise KeyboardInterrupt
+    assert parts.journal.lines.count("-prepare lab-3") == 1
+    assert sum(line.startswith("-") for line in parts.journal.lines) == 7
+
+
+def test_a_failing_end_of_one_node_does_not_keep_the_other_up(parts: Recorded) -> None:
+    parts.journal.fail_at = "-attach n1"
+    with pytest.raises(InfrastructureError):
+        put_up(parts)
+    assert {"-pod n0", "-pod n1", "-connect n1", "-prepare lab-3"} <= set(parts.journal.lines)
+
+
+# --- what a pod is asked for --------------------------------------------------------------------------------------
+
+
+def test_a_pod_carries_our_mark_the_study_and_the_node_in_its_name(parts: Recorded) -> None:
+    put_up(parts)
+    request = parts.journal.requests["n1"]
+    assert (request.name, request.study, request.node.name) == ("tare-lab-3-n1", "lab-3", "n1")
+    assert request.network_options == ("--network", "lab-3-n1")
+    assert (request.rootfs, request.image_tag, request.shown) == (FILES.rootfs, "tare:1", ("/home/u",))
+
+
+def test_without_an_image_a_pod_has_the_files_of_the_host_and_its_programs(parts: Recorded) -> None:
+    up = put_up(parts, Environment(name="e", runtime="bare", network="bridge"))
+    assert parts.journal.requests["n0"].rootfs is None
+    assert parts.journal.requests["n0"].network_options == ()
+    assert [side.prefix for side in up.sides] == [FILES.host_prefix] * 2
+
+
+def test_with_an_image_the_programs_are_those_inside_it(parts: Recorded) -> None:
+    assert [side.prefix for side in put_up(parts).sides] == [environment.IMAGE_PREFIX] * 2
+
+
+@pytest.mark.parametrize("nic", [0, 1, 2])
+def test_each_node_gives_the_nic_that_the_environment_owns(parts: Recorded, nic: int) -> None:
+    put_up(parts, nic=nic)
+    assert sorted(parts.nics) == [f"n0 data{nic}", f"n1 data{nic}"]
+
+
+@pytest.mark.parametrize(("sides", "inside"), [(Sides.SENDER, 0), (Sides.RECEIVER, 1)])
+def test_one_side_is_in_the_environment_and_the_other_is_bare_with_the_same_mpi(
+    parts: Recorded, sides: Sides, inside: int
+) -> None:
+    up = put_up(parts, replace(DOCKER, sides=sides, mpi="openmpi"))
+    prefixes = [side.prefix for side in up.sides]
+    assert prefixes[inside] == environment.IMAGE_PREFIX
+    assert prefixes[1 - inside] == FILES.host_prefix
+    assert parts.journal.requests[f"n{1 - inside}"].rootfs is None
+
+
+@given(st.integers(2, 50))
+def test_the_sender_is_the_first_node_and_the_receiver_the_last(nodes: int) -> None:
+    assert [is_inside(Sides.SENDER, i, nodes) for i in range(nodes)] == [True] + [False] * (nodes - 1)
+    assert [is_inside(Sides.RECEIVER, i, nodes) for i in range(nodes)] == [False] * (nodes - 1) + [True]
+    assert all(is_inside(Sides.BOTH, i, nodes) for i in range(nodes))
+
+
+# --- what MPI is told ---------------------------------------------------------------------------------------------
+
+
+def test_hosts_come_in_order_with_their_ranks_and_how_to_enter_them(parts: Recorded) -> None:
+    hosts = put_up(parts).hosts(Placement(ranks_per_node=3))
+    assert [(host.name, host.ranks, host.agent.argv if host.agent else None) for host in hosts] == [
+        ("n0", 3, ("enter", "n0")), ("n1", 3, ("enter", "n1")),
+    ]  # fmt: skip
+
+
+def test_a_daemon_joins_the_cgroups_and_cores_of_a_pod_unless_the_runtime_does_that() -> None:
+    group = Group(path="lab/n0", hierarchies=(Hierarchy(mountpoint=Path("/cg"), version=1),))
+    pod = Pod(name="p", node=node(0), runtime="bare", pid=1, enter=(), group=group)
+    ours, theirs = host_of(pod, 1).agent, host_of(replace(pod, join_groups=False), 1).agent
+    assert ours is not None
+    assert theirs is not None
+    assert (ours.cgroups, ours.cpus) == (("/cg/tare/lab/n0",), (0,))
+    assert (theirs.cgroups, theirs.cpus) == ((), ())
+
+
+@given(st.tuples(*[st.integers(1, 254)] * 4), st.integers(8, 30))
+def test_the_data_subnet_holds_the_address_and_has_no_host_part(octets: tuple[int, ...], prefix: int) -> None:
+    import ipaddress
+
+    address = ".".join(map(str, octets))
+    subnet = subnet_of(Endpoint(address=address, prefix=prefix, interface="eth0", mtu=1500))
+    assert ipaddress.ip_address(address) in ipaddress.ip_network(subnet)  # strict: it raises on host bits
+    assert subnet.endswith(f"/{prefix}")
+
+
+# --- what is missing ----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Probed:
+    reason: str | None
+
+    def probe(self) -> str | None:
+        return self.reason
+
+
+@pytest.mark.parametrize(
+    ("runtime", "network", "mpi", "expected"),
+    [
+        (None, None, None, None),
+        ("no runtime", "no network", "no MPI", "no runtime"),
+        (None, "no network", "no MPI", "no network"),
+        (None, None, "no MPI", "no MPI"),
+    ],
+)
+def test_the_first_part_that_is_missing_is_the_reason(
+    monkeypatch: pytest.MonkeyPatch, runtime: str | None, network: str | None, mpi: str | None, expected: str | None
+) -> None:
+    monkeypatch.setattr(environment, "RUNTIMES", {"docker": Probed(runtime)})
+    monkeypatch.setattr(environment, "NETWORKS", {"bridge": Probed(network)})
+    monkeypatch.setattr(environment, "MPIS", {"openmpi": Probed(mpi)})
+    assert environment.probe(DOCKER) == expected

@@ -1,0 +1,264 @@
+"""A lab that stays is remembered between commands, and whatever is wrong with it is a sentence with the remedy."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tare import lab_commands
+from tare.cgroups import Group
+from tare.cluster import lab
+from tare.errors import InfrastructureError, UsageError
+from tare.model import LabSpec
+from tare.node import Nic, Node
+
+GONE = 2**22 + 1
+
+
+@pytest.fixture(autouse=True)
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(lab_commands, "run_folder", lambda: tmp_path)
+    monkeypatch.setattr(lab_commands, "group", lambda path: Group(path=path, hierarchies=()))
+    monkeypatch.setattr(lab_commands.os, "geteuid", lambda: 0)
+    return tmp_path
+
+
+def made(name: str = "lab", pid: int | None = None, docker: bool = False) -> lab.Lab:
+    pid = os.getpid() if pid is None else pid
+    top = Group(path=name, hierarchies=())
+    nodes = tuple(
+        Node(
+            name=f"n{i}",
+            index=i,
+            cores=(i,),
+            control_address=f"10.213.0.{i + 1}",
+            nics=(Nic(name="data0", address=f"10.214.0.{i + 1}", prefix=24),),
+            pid=pid,
+            group=top.below(f"n{i}"),
+            boot_id=f"b{i}",
+            docker_socket="/proc/1/root/run/docker.sock" if docker else "",
+        )
+        for i in range(2)
+    )
+    spec = LabSpec(nodes=2, cores_per_node=1, link_rate_bps=10**9)
+    return lab.Lab(name=name, spec=spec, head_pid=pid, switch_pid=pid, nodes=nodes, group=top, shares_cores=False)
+
+
+def kept(run: Path, value: lab.Lab) -> Path:
+    folder = run / f"{value.name}-stays"
+    folder.mkdir()
+    (folder / lab_commands.STATE).write_text(json.dumps(lab_commands._as_json(value)))
+    return folder
+
+
+@pytest.fixture
+def became(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[str, ...], dict[str, str]]]:
+    seen: list[tuple[tuple[str, ...], dict[str, str]]] = []
+    monkeypatch.setattr(lab_commands, "replace", lambda argv, env=None: seen.append((tuple(argv), dict(env or {}))))
+    monkeypatch.setattr(lab_commands.os, "sched_setaffinity", lambda pid, cores: None)
+    return seen
+
+
+def bring_up(name: str = "lab", **more: Any) -> None:
+    usual: dict[str, Any] = {
+        "nodes": 2, "nics": 1, "cores": None, "link_rate": "", "segmented": False, "docker": False,
+    }  # fmt: skip
+    lab_commands.lab_up(name, **{**usual, **more})
+
+
+# --- state --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("docker", [False, True])
+def test_a_lab_comes_back_from_its_state_as_it_was(docker: bool) -> None:
+    value = made(docker=docker)
+    assert lab_commands._from_json(json.loads(json.dumps(lab_commands._as_json(value)))) == value
+
+
+def test_a_lab_that_does_not_exist_is_told_with_how_to_make_one() -> None:
+    for command in (lambda: lab_commands.lab_down("other"), lambda: lab_commands.lab_exec("other", "n0", ["true"])):
+        with pytest.raises(UsageError, match=r"there is no lab other\n  tare lab up makes one"):
+            command()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"name": "lab", "nodes": 3}', "null"])
+def test_a_damaged_state_is_told_with_what_removes_the_lab(text: str, run: Path) -> None:
+    (kept(run, made()) / lab_commands.STATE).write_text(text)
+    for command in (lambda: lab_commands.lab_down("lab"), lab_commands.lab_status):
+        with pytest.raises(InfrastructureError, match=r"is damaged.*\n  tare clean removes the lab"):
+            command()
+
+
+# --- up -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ups(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, LabSpec]]:
+    seen: list[tuple[str, LabSpec]] = []
+
+    def up(name: str, spec: LabSpec, **_: object) -> lab.Lab:
+        seen.append((name, spec))
+        return made(name)
+
+    monkeypatch.setattr(lab_commands.lab, "up", up)
+    return seen
+
+
+def test_a_lab_that_is_up_is_kept_and_shown(
+    run: Path, ups: list[tuple[str, LabSpec]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    bring_up(link_rate="10Gbit", cores=1, segmented=True)
+    assert ups == [("lab", LabSpec(nodes=2, cores_per_node=1, link_rate_bps=10**10, segmented=True))]
+    assert json.loads((run / "lab-stays" / "owner.json").read_text()) == {"lab": "lab", "stays": True}
+    assert "lab lab: 2 nodes, up" in capsys.readouterr().out
+    lab_commands.lab_status()
+    assert "n1  cores 1  control 10.213.0.2  data0 10.214.0.2/24" in capsys.readouterr().out
+
+
+def test_a_lab_that_is_up_already_is_not_made_twice(run: Path, ups: list[tuple[str, LabSpec]]) -> None:
+    kept(run, made())
+    with pytest.raises(UsageError, match="a lab lab is up already"):
+        bring_up()
+    assert ups == []
+
+
+def test_what_is_left_of_a_lab_that_died_is_removed_before_a_new_one(
+    run: Path, ups: list[tuple[str, LabSpec]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept(run, made(pid=GONE))
+    removed: list[str] = []
+    monkeypatch.setattr(lab_commands.clean, "remove_lab", removed.append)
+    bring_up()
+    assert (removed, [name for name, _ in ups]) == (["lab"], ["lab"])
+
+
+@pytest.mark.parametrize("name", ["", "a-b", "a/b", "../x", "eleven-long", "averylongname", "é", "a b"])
+def test_a_name_that_cannot_stand_in_names_of_links_and_folders_is_refused(
+    name: str, run: Path, ups: list[tuple[str, LabSpec]]
+) -> None:
+    with pytest.raises(UsageError, match="cannot name a lab"):
+        bring_up(name)
+    assert (ups, list(run.iterdir())) == ([], [])
+
+
+@pytest.mark.parametrize("rate", ["fast", "10Gbyte", "-1Gbit"])
+def test_a_link_rate_that_is_none_is_refused_before_anything_is_made(
+    rate: str, run: Path, ups: list[tuple[str, LabSpec]]
+) -> None:
+    with pytest.raises(UsageError, match="--link-rate"):
+        bring_up(link_rate=rate)
+    assert (ups, list(run.iterdir())) == ([], [])
+
+
+@pytest.mark.parametrize("error", [InfrastructureError("no veth here"), KeyboardInterrupt()])
+def test_a_lab_that_could_not_be_made_leaves_nothing(
+    error: BaseException, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> lab.Lab:
+        raise error
+
+    removed: list[str] = []
+    monkeypatch.setattr(lab_commands.lab, "up", fail)
+    monkeypatch.setattr(lab_commands.clean, "remove_lab", removed.append)
+    with pytest.raises(type(error)):
+        bring_up()
+    assert removed == ["lab"]
+    assert list(run.iterdir()) == []
+
+
+def test_an_ordinary_user_is_refused_a_docker_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lab_commands.os, "geteuid", lambda: 1000)
+    with pytest.raises(UsageError, match="a Docker daemon needs root"):
+        bring_up(docker=True)
+
+
+def test_an_ordinary_user_starts_the_command_anew_inside_a_user_namespace(
+    became: list[tuple[tuple[str, ...], dict[str, str]]],
+    run: Path,
+    ups: list[tuple[str, LabSpec]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lab_commands.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr("sys.argv", ["tare", "lab", "up", "--nodes", "3"])
+    bring_up()
+    argv, variables = became[0]
+    assert argv[:4] == ("unshare", "--user", "--map-root-user", "--")
+    assert argv[-4:] == ("lab", "up", "--nodes", "3")
+    assert variables["XDG_RUNTIME_DIR"] == str(run.parent)
+
+
+# --- exec ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_command_on_a_node_enters_its_namespaces_cgroup_and_cores(
+    became: list[tuple[tuple[str, ...], dict[str, str]]], run: Path
+) -> None:
+    kept(run, made())
+    lab_commands.lab_exec("lab", "n1", ["--", "ip", "link"])
+    ((argv, variables),) = became
+    assert argv == ("nsenter", "-t", str(os.getpid()), "--all", "--", "ip", "link")
+    assert "DOCKER_HOST" not in variables or variables["DOCKER_HOST"] == os.environ.get("DOCKER_HOST")
+
+
+def test_a_command_on_a_node_with_docker_speaks_to_its_own_daemon(
+    became: list[tuple[tuple[str, ...], dict[str, str]]], run: Path
+) -> None:
+    kept(run, made(docker=True))
+    lab_commands.lab_exec("lab", "n0", ["docker", "ps"])
+    assert became[0][1]["DOCKER_HOST"] == "unix:///run/docker.sock"
+
+
+def test_the_head_is_a_place_too(became: list[tuple[tuple[str, ...], dict[str, str]]], run: Path) -> None:
+    kept(run, made())
+    lab_commands.lab_exec("lab", "head", ["mpirun", "x"])
+    assert became[0][0] == ("nsenter", f"--net=/proc/{os.getpid()}/ns/net", "--", "mpirun", "x")
+
+
+def test_an_unknown_node_names_those_that_are_known(
+    became: list[tuple[tuple[str, ...], dict[str, str]]], run: Path
+) -> None:
+    kept(run, made())
+    with pytest.raises(UsageError, match=r"the lab lab has no node n7\n  its nodes: n0, n1, head"):
+        lab_commands.lab_exec("lab", "n7", ["true"])
+    assert became == []
+
+
+def test_a_command_on_a_lab_that_died_is_told_with_the_remedy(
+    became: list[tuple[tuple[str, ...], dict[str, str]]], run: Path
+) -> None:
+    kept(run, made(pid=GONE))
+    with pytest.raises(InfrastructureError, match=r"is broken: a holder is gone\n  tare lab down --name lab"):
+        lab_commands.lab_exec("lab", "n0", ["true"])
+    assert became == []
+
+
+# --- status and down ----------------------------------------------------------------------------------------------
+
+
+def test_without_a_lab_the_status_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    lab_commands.lab_status()
+    assert capsys.readouterr().out == "no lab is up\n"
+
+
+def test_a_lab_that_died_is_shown_as_broken(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept(run, made(pid=GONE))
+    lab_commands.lab_status()
+    assert "broken: a holder is gone; tare lab down removes the rest" in capsys.readouterr().out
+
+
+def test_a_lab_that_is_taken_down_is_forgotten(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = kept(run, made(pid=GONE))
+    ended: list[str] = []
+    monkeypatch.setattr(lab_commands.lab, "down", lambda value: ended.append(value.name))
+    lab_commands.lab_down("lab")
+    assert ended == ["lab"]
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(("words", "rest"), [(["--", "a"], ["a"]), (["a", "--"], ["a", "--"]), ([], [])])
+def test_only_the_dashes_before_a_command_are_taken_away(words: list[str], rest: list[str]) -> None:
+    assert lab_commands.without_dashes(words) == rest

@@ -1,0 +1,82 @@
+"""Holders are started with what they are to hold, and their refusals become one sentence."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tare import namespaces
+from tare.errors import InfrastructureError
+from tare.namespaces import HOLDER, hold, index_of, inside_network, plain_python
+from tare.process import Result
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, stdout: str, stderr: str = "") -> list[dict[str, Any]]:
+    calls: list[dict[str, Any]] = []
+
+    def run(argv: tuple[str, ...], **options: Any) -> Result:
+        calls.append({"argv": argv, **options})
+        return Result(argv=argv, status=0, stdout=stdout, stderr=stderr, elapsed_s=0.0)
+
+    monkeypatch.setattr(namespaces, "run", run)
+    return calls
+
+
+def test_a_holder_carries_our_mark_in_its_command_line_and_gets_its_order_on_stdin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = answering(monkeypatch, '{"pid": 77}\n')
+    assert hold("tare:lab:n0", {"new": ["net"]}) == 77
+    assert calls[0]["argv"] == (plain_python(), "-IS", str(HOLDER), "tare:lab:n0")
+    assert json.loads(calls[0]["stdin"]) == {"new": ["net"]}
+
+
+@pytest.mark.parametrize(
+    ("stdout", "stderr", "words"),
+    [
+        ('{"error": "unshare(1): Operation not permitted"}', "", "Operation not permitted"),
+        ("", "ImportError: no ctypes", "no ctypes"),
+        ("", "", "the holder said nothing"),
+        ("half a li", "", "the holder said nothing"),
+    ],
+)
+def test_a_holder_that_fails_is_told_with_its_mark_its_words_and_the_remedy(
+    stdout: str, stderr: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answering(monkeypatch, stdout, stderr)
+    with pytest.raises(InfrastructureError) as caught:
+        hold("tare:lab:n0", {})
+    assert "cannot make the namespaces of tare:lab:n0" in caught.value.message
+    assert words in caught.value.message
+    assert "root" in caught.value.remedy
+
+
+def test_a_real_holder_refuses_what_it_cannot_do_in_one_sentence() -> None:
+    with pytest.raises(InfrastructureError, match="No such file or directory"):
+        hold("tare:utest:n0", {"cgroups": ["/nowhere"]})
+
+
+def test_the_namespace_of_a_process_that_is_gone_cannot_be_entered_and_ours_is_kept() -> None:
+    before = _own()
+    with pytest.raises(FileNotFoundError), inside_network(2**22 + 1):
+        pass
+    assert _own() == before
+
+
+def _own() -> str:
+    import os
+
+    return os.readlink("/proc/thread-self/ns/net")
+
+
+class Route:
+    def link_lookup(self, ifname: str) -> list[int]:
+        return [3] if ifname == "eth0" else []
+
+
+def test_an_interface_has_an_index_or_is_named_as_missing() -> None:
+    assert index_of(Route(), "eth0") == 3  # type: ignore[arg-type]
+    with pytest.raises(InfrastructureError, match="there is no interface eth7"):
+        index_of(Route(), "eth7")  # type: ignore[arg-type]
