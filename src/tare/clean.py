@@ -38,7 +38,7 @@ def find(*, dead_only: bool = False) -> tuple[Leftover, ...]:
     ]
     found += [Leftover(lab=lab, what=f"cgroup /{MARK}/{lab}") for lab in sorted(groups())]
     found += [Leftover(lab=lab, what=f"folder {folder}") for lab, folder in sorted(folders())]
-    # Who lives is asked last: a lab tells its owner before it is made, so one that came up meanwhile is not taken for dead.
+    # Asked last: a lab tells its owner before it is made, so that one that came up meanwhile is not taken for dead.
     alive = living_labs() if dead_only else set()
     return tuple(item for item in found if item.lab not in alive)
 

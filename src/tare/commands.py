@@ -20,6 +20,7 @@ from tare.model import Completed, Plan, Study, Trial
 from tare.plan import available, estimate_s
 from tare.report import render, render_html
 from tare.store import Results, Store, read_only
+from tare.user_namespace import become_root
 
 RESULTS_FOLDER = Path("results")
 
@@ -43,6 +44,8 @@ def run_plan(stated: Study, results: Path | None, *, fresh: bool = False, shown:
     programs = sorted({cell.workload.command[0] for cell in available(plan) if cell.workload.command})
     folders = (str(_program(name).parent) for name in programs)
     files = session.make_files(plan, _say, tuple(dict.fromkeys((*shown, *folders))))
+    if stated.cluster == "lab":
+        become_root()  # what was to be built is built by now: as root of a user namespace it could not be
     for name in programs:
         session.check_program(name, files)
     folder = results or RESULTS_FOLDER / stated.name

@@ -23,6 +23,7 @@ from tare.namespaces import plain_python
 from tare.node import Node
 from tare.paths import cache_folder
 from tare.process import Popen, Result, end, find, need, run, start
+from tare.user_namespace import is_real_root
 
 START_LIMIT_S: Final = 30.0
 DOCKER_BRIDGE: Final = "10.216.0.1/24"
@@ -32,7 +33,7 @@ AGENT: Final = Path(__file__).parent / "agent.py"
 
 def probe() -> str | None:
     """Return why Docker cannot be used here, or None."""
-    if os.geteuid() != 0:
+    if not is_real_root():
         return "a Docker daemon of our own needs root"
     if find("dockerd") is None:
         return "dockerd is not installed: apt-get install docker.io"

@@ -1,7 +1,7 @@
 """`tare lab`: a lab that stays up between commands, kept in a state file.
 
-An ordinary user's lab lives in a user namespace: the command starts itself anew inside it (`unshare --user`), and later
-commands enter it again.
+An ordinary user's lab lives in a user namespace, that its holders keep: `lab up` starts itself anew inside a new one,
+`lab exec` enters the node's, and the others do from outside what a user may do with processes of their own.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import dataclasses
 import json
 import os
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -25,9 +24,9 @@ from tare.paths import run_folder
 from tare.process import replace
 from tare.runtimes.bare import enter
 from tare.units import parse_bit_rate
+from tare.user_namespace import become_root, is_real_root
 
 STATE: Final = "lab.json"
-INSIDE: Final = "TARE_INSIDE_USER_NAMESPACE"
 
 
 def lab_up(
@@ -35,9 +34,9 @@ def lab_up(
 ) -> None:
     """Make a lab and leave it up."""
     _check_name(name)
-    if docker and os.geteuid() != 0:
+    if docker and not is_real_root():
         raise UsageError("a Docker daemon needs root", remedy="leave --docker out, or run as root")
-    _as_root_of_a_user_namespace(None)
+    become_root()
     folder = run_folder() / f"{name}-stays"
     if (folder / STATE).exists():
         if _alive(_load(name)):
@@ -82,9 +81,13 @@ def lab_exec(name: str, node: str, command: Sequence[str]) -> None:
         raise UsageError(f"the lab {name} has no node {node}", remedy=f"its nodes: {', '.join(names)}, head")
     if not _alive(made):
         raise InfrastructureError(f"the lab {name} is broken: a holder is gone", remedy=f"tare lab down --name {name}")
-    _as_root_of_a_user_namespace(made)
+    if not _alive(made):
+        raise InfrastructureError(
+            f"the lab {name} is broken: a holder is gone", remedy=f"tare lab down --name {name} removes the rest"
+        )
     if node == "head":
-        replace(("nsenter", f"--net=/proc/{made.head_pid}/ns/net", "--", *command))
+        user = () if os.geteuid() == 0 else ("-t", str(made.head_pid), "--user", "--preserve-credentials")
+        replace(("nsenter", *user, f"--net=/proc/{made.head_pid}/ns/net", "--", *command))
         return
     place = next(n for n in made.nodes if n.name == node)
     for folder in place.group.leaf.folders:
@@ -99,7 +102,6 @@ def lab_exec(name: str, node: str, command: Sequence[str]) -> None:
 def lab_down(name: str) -> None:
     """Remove a lab."""
     made = _load(name)
-    _as_root_of_a_user_namespace(made)
     lab.down(made)
     shutil.rmtree(run_folder() / f"{name}-stays", ignore_errors=True)
     print(f"lab {name} is down")
@@ -115,19 +117,6 @@ def _with_docker(made: lab.Lab, folder: Path) -> lab.Lab:
     """Start daemons that stay: what ends them is the end of the lab's cgroup."""
     nodes = docker.start_staying(made.nodes, log_folder=folder)
     return dataclasses.replace(made, nodes=nodes)
-
-
-def _as_root_of_a_user_namespace(made: lab.Lab | None) -> None:
-    """As an ordinary user, start this command anew as root of a user namespace: a new one, or that of a lab."""
-    if os.geteuid() == 0:
-        return
-    environment = {**os.environ, INSIDE: "1", "XDG_RUNTIME_DIR": str(run_folder().parent)}
-    own = (sys.executable, "-m", "tare.cli", *sys.argv[1:])
-    if made is None:
-        replace(("unshare", "--user", "--map-root-user", "--", *own), environment)
-    else:
-        holder = str(made.head_pid)
-        replace(("nsenter", "-t", holder, "--user", "--preserve-credentials", "--", *own), environment)
 
 
 def _check_name(name: str) -> None:

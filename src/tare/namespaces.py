@@ -52,6 +52,31 @@ def hold(mark: str, spec: Mapping[str, Any]) -> int:
     return int(answer["pid"])
 
 
+def processes_beside(pid: int) -> set[int]:
+    """Return the processes in the pid namespace of a process, but for holders: what ends them has no cgroup."""
+    try:
+        wanted = os.readlink(f"/proc/{pid}/ns/pid")
+    except OSError:
+        return set()
+    found = set()
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and os.readlink(entry / "ns" / "pid") == wanted and not is_holder(int(entry.name)):
+                found.add(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def is_holder(pid: int, lab: str = "") -> bool:
+    """Tell whether a process is a holder of ours (of this lab): a number alone may by now be someone else's."""
+    try:
+        argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return len(argv) > 3 and argv[2].endswith(HOLDER.name.encode()) and argv[3].startswith(f"tare:{lab}".encode())
+
+
 @contextmanager
 def inside_network(pid: int) -> Iterator[None]:
     """Put this thread into the network namespace of a process while the block runs."""

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Final
+
+RUN_FOLDER: Final = "TARE_RUN_FOLDER"
+"""The variable that tells a command inside a user namespace where its user's state is: there, everybody is root."""
 
 
 def cache_folder() -> Path:
@@ -16,5 +20,9 @@ def cache_folder() -> Path:
 
 def run_folder() -> Path:
     """Return the folder of this boot's state: labs that are up, launch maps."""
-    base = Path("/run") if os.geteuid() == 0 else Path(os.environ.get("XDG_RUNTIME_DIR", f"/tmp/tare-{os.getuid()}"))
-    return base / "tare"
+    if given := os.environ.get(RUN_FOLDER):
+        return Path(given)
+    if os.geteuid() == 0:
+        return Path("/run/tare")
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    return Path(base) / "tare" if base else Path(f"/tmp/tare-{os.getuid()}")

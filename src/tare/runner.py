@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol
@@ -37,7 +38,7 @@ from tare.model import (
 )
 from tare.mpi import MPIS
 from tare.mpi.wiring import MpiWiring
-from tare.namespaces import plain_python
+from tare.namespaces import plain_python, processes_beside
 from tare.networks import NETWORKS
 from tare.node import Node
 from tare.placement import NodeCores, Topology, place
@@ -263,7 +264,9 @@ def bind(program: tuple[str, ...], cell: Cell, node: Node) -> tuple[str, ...]:
 def run_launch(ready: Ready, padding: int) -> Result:
     """Run a launch to its end or its time limit."""
     environment = {**os.environ, **ready.environment, PADDING: "x" * padding}
-    return run(ready.argv, env=environment, timeout_s=ready.cell.workload.time_limit_s, check=False)
+    # MPI starts ranks in its own folder, where that is on their node; kernels need none.
+    cwd = Path("/") if ready.cell.workload.kernels else None
+    return run(ready.argv, env=environment, timeout_s=ready.cell.workload.time_limit_s, cwd=cwd, check=False)
 
 
 def judge(ready: Ready, result: Result, traffic: tuple[InterfaceTraffic, ...]) -> tuple[Outcome, Parsed | None]:
@@ -306,6 +309,11 @@ def untreated(ready: Ready, parsed: Parsed, traffic: tuple[InterfaceTraffic, ...
 def end_strays(up: Deployed) -> None:
     """End what a broken launch left in the pods: killing docker exec, for one, leaves the process running."""
     for side in up.sides:
+        if not side.pod.group.hierarchies:
+            for pid in processes_beside(side.pod.pid) if side.pod.pid else ():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            continue
         try:
             side.pod.group.kill(spare=side.pod.keepers)
         except InfrastructureError:

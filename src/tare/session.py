@@ -53,7 +53,7 @@ def make_files(plan: Plan, say: Say, shown: tuple[str, ...] = ()) -> Files:
     host_prefix = ensure_kernels(progress=say).prefix
     names = {cell.environment.image for cell in cells if cell.environment.image}
     if not names:
-        return Files(host_prefix=host_prefix, shown=shown)
+        return Files(host_prefix=host_prefix, shown=(str(host_prefix), *shown))
     if len(names) > 1:
         raise RefusedError(f"one image a study is supported, and this one has {', '.join(sorted(names))}")
     image = ensure_image(find_recipe(names.pop()), progress=say)

@@ -9,6 +9,7 @@ own a NIC do not hear each other.
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tare.cgroups import Group, file_systems, group
 from tare.errors import RefusedError
 from tare.model import LabSpec
-from tare.namespaces import bridges_pass_netfilter, hold, index_of, netlink
+from tare.namespaces import bridges_pass_netfilter, hold, index_of, is_holder, netlink
 from tare.node import Nic, Node
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ DATA: Final = "10.214"
 HEAD_ADDRESS: Final = f"{CONTROL}.255.254"
 NODE_NAMESPACES: Final = ("net", "mnt", "uts", "ipc", "pid", "cgroup")
 SEGMENT_BURST_S: Final = 0.001
+END_S: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +71,14 @@ def up(name: str, spec: LabSpec, *, nics: int = 1, keep: Sequence[str] = ()) -> 
         head, switch = holders[0], holders[1]
         _wire(nodes, head, switch, spec)
     except BaseException:
-        _end(holders, top)
+        _end(name, holders, top)
         raise
     return Lab(name=name, spec=spec, head_pid=head, switch_pid=switch, nodes=nodes, group=top, shares_cores=shares)
 
 
 def down(lab: Lab) -> None:
     """End every process of the lab; its namespaces and links go with them, its cgroups after them."""
-    _end([lab.head_pid, lab.switch_pid, *(node.pid for node in lab.nodes)], lab.group)
+    _end(lab.name, [lab.head_pid, lab.switch_pid, *(node.pid for node in lab.nodes)], lab.group)
 
 
 def divide_cores(available: Sequence[int], spec: LabSpec) -> tuple[tuple[tuple[int, ...], ...], bool]:
@@ -156,16 +158,17 @@ def _node_spec(index: int, of: Group, cores: tuple[int, ...], boot_id: str, keep
     }
 
 
-def _end(holders: Sequence[int], top: Group) -> None:
+def _end(name: str, holders: Sequence[int], top: Group) -> None:
     if top.hierarchies:
         top.kill()
         top.remove()
-    else:
-        for pid in holders:
-            try:
-                os.kill(pid, 9)
-            except ProcessLookupError:
-                pass
+        return
+    left = {pid for pid in holders if is_holder(pid, f"{name}:")}
+    until = time.monotonic() + END_S
+    for pid in left:  # with the first process of a pid namespace all of its processes end
+        os.kill(pid, 9)
+    while any(is_holder(pid, f"{name}:") for pid in left) and time.monotonic() < until:
+        time.sleep(0.002)
 
 
 def _wire(nodes: Sequence[Node], head: int, switch: int, spec: LabSpec) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from tare.errors import RefusedError
@@ -68,7 +69,8 @@ class OpenMpi:
 
     def head_environment(self, agent_program: str) -> Mapping[str, str]:
         # As an argument it would reach the daemons, which stop when they cannot find their launcher's agent.
-        return {"OMPI_MCA_plm_rsh_agent": agent_program}
+        # Beside the agent is the run's own folder: what a killed mpirun leaves goes with it.
+        return {"OMPI_MCA_plm_rsh_agent": agent_program, "TMPDIR": str(Path(agent_program).parent)}
 
     def _program(self) -> str | None:
         return next((path for name in PROGRAMS if (path := find(name))), None)

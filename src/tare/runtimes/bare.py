@@ -12,8 +12,10 @@ from tare.namespaces import hold
 from tare.networks.plug import Wiring
 from tare.node import Node, Pod
 from tare.runtimes.request import PodRequest
+from tare.user_namespace import is_real_root
 
 NODE_KINDS = ("net", "mnt", "uts", "ipc", "pid", "cgroup")
+ENTERED = ("mount", "uts", "ipc", "net", "pid", "cgroup")
 
 
 class Bare:
@@ -42,8 +44,15 @@ class Bare:
 
 
 def enter(pid: int) -> tuple[str, ...]:
-    """Return the argv prefix that starts a process in all namespaces of another."""
-    return ("nsenter", "-t", str(pid), "--all", "--")
+    """Return the argv prefix that starts a process in all namespaces of another.
+
+    Who is not root of the machine cannot enter its time namespace, not even anew. An ordinary user comes from outside
+    of the user namespace, and keeps the credentials on the way in.
+    """
+    if is_real_root():
+        return ("nsenter", "-t", str(pid), "--all", "--")
+    user = () if os.geteuid() == 0 else ("--preserve-credentials", "--user")
+    return ("nsenter", "-t", str(pid), *user, *(f"--{kind}" for kind in ENTERED), "--")
 
 
 def _pod(request: PodRequest, pid: int, keepers: frozenset[int] = frozenset()) -> Pod:
