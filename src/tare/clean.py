@@ -15,8 +15,9 @@ from typing import Final
 
 from tare.cgroups import MARK, Group, hierarchies
 from tare.cluster.lab_site import start_time
+from tare.docker import STAYS
 from tare.namespaces import HOLDER
-from tare.paths import run_folder
+from tare.paths import cache_folder, run_folder
 
 HOLDER_NAME: Final = HOLDER.name
 
@@ -63,6 +64,8 @@ def remove_lab(lab: str) -> None:
     for name, folder in folders():
         if name == lab:
             shutil.rmtree(folder, ignore_errors=True)
+    for folder in (cache_folder() / "docker").glob(f"{STAYS}{lab}-*"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def leftovers_of_the_dead() -> tuple[Leftover, ...]:
@@ -127,7 +130,10 @@ def _holder_of(entry: Path) -> str | None:
         return None
     if owner != os.geteuid():  # the labs of other users are theirs, alive or not
         return None
-    if len(argv) > 3 and argv[2].endswith(HOLDER_NAME.encode()) and argv[3].startswith(b"tare:"):
+    if len(argv) <= 3 or not argv[2].endswith(HOLDER_NAME.encode()) or not argv[3].startswith(b"tare:"):
+        return None
+    told_in = argv[4].decode() if len(argv) > 4 else ""
+    if told_in in ("", str(run_folder())):  # a user may have more than one folder of states; who lives is told in one
         return argv[3].decode().split(":")[1].split("-", 1)[0]
     return None
 

@@ -28,6 +28,7 @@ from tare.user_namespace import is_real_root
 START_LIMIT_S: Final = 30.0
 DOCKER_BRIDGE: Final = "10.216.0.1/24"
 TRANSIENT: Final = ("containers", "network", "swarm", "volumes", "plugins", "runtimes", "tmp", "trust")
+STAYS: Final = "stays-"
 AGENT: Final = Path(__file__).parent / "agent.py"
 
 
@@ -71,18 +72,30 @@ def daemons(nodes: Sequence[Node], *, log_folder: Path, swarm: bool) -> Iterator
         yield ready
 
 
-def start_staying(nodes: Sequence[Node], *, log_folder: Path) -> tuple[Node, ...]:
+def start_staying(lab: str, nodes: Sequence[Node], *, log_folder: Path) -> tuple[Node, ...]:
     """Start daemons that outlive this command, joined in a Swarm; the end of their cgroup ends them."""
     if reason := probe():
         raise MissingTool(f"Docker cannot be used: {reason}")
     started = []
-    for node in nodes:
-        root = Path(log_folder) / f"docker-{node.name}"
-        root.mkdir(exist_ok=True)
+    for node, root in zip(nodes, staying_folders(lab, nodes), strict=True):
+        shutil.rmtree(root, ignore_errors=True)
+        root.mkdir(parents=True)
         started.append(_start(node, root, log_folder))
     ready = tuple(_wait_until_ready(*pair, log_folder) for pair in zip(nodes, started, strict=True))
     _join_swarm(ready)
     return ready
+
+
+def data_folder() -> Path:
+    """Return the folder of all data folders, made where it is not; nodes that have a daemon must see it."""
+    folder = cache_folder() / "docker"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def staying_folders(lab: str, nodes: Sequence[Node]) -> tuple[Path, ...]:
+    """Return the data folders of daemons that stay: of this lab alone, removed with it."""
+    return tuple(cache_folder() / "docker" / f"{STAYS}{lab}-{node.name}" for node in nodes)
 
 
 def image_present(node: Node, tag: str) -> bool:
@@ -137,8 +150,8 @@ def _inner_pid(pid: int) -> int:
 def _root_folder(index: int) -> Iterator[Path]:
     """Lend a cached data folder that no other lab uses."""
     for slot in range(64):
-        root = cache_folder() / "docker" / f"n{index}-{slot}"
-        root.mkdir(parents=True, exist_ok=True)
+        root = data_folder() / f"n{index}-{slot}"
+        root.mkdir(exist_ok=True)
         with (root.parent / f"{root.name}.lock").open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -20,7 +20,7 @@ from tare.cluster import lab
 from tare.errors import InfrastructureError, UsageError
 from tare.model import LabSpec
 from tare.node import Nic, Node
-from tare.paths import run_folder
+from tare.paths import RUN_FOLDER, run_folder
 from tare.process import replace
 from tare.runtimes.bare import enter
 from tare.units import parse_bit_rate
@@ -52,7 +52,7 @@ def lab_up(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "owner.json").write_text(json.dumps({"lab": name, "stays": True}))
     try:
-        made = lab.up(name, spec, nics=nics, keep=(str(Path.cwd()),))
+        made = lab.up(name, spec, nics=nics, keep=(str(Path.cwd()), *_data_folders(docker)))
         if docker:
             made = _with_docker(made, folder)
     except BaseException:
@@ -80,8 +80,6 @@ def lab_exec(name: str, node: str, command: Sequence[str]) -> None:
     if node not in (*names, "head"):
         raise UsageError(f"the lab {name} has no node {node}", remedy=f"its nodes: {', '.join(names)}, head")
     if not _alive(made):
-        raise InfrastructureError(f"the lab {name} is broken: a holder is gone", remedy=f"tare lab down --name {name}")
-    if not _alive(made):
         raise InfrastructureError(
             f"the lab {name} is broken: a holder is gone", remedy=f"tare lab down --name {name} removes the rest"
         )
@@ -96,15 +94,23 @@ def lab_exec(name: str, node: str, command: Sequence[str]) -> None:
     environment = dict(os.environ)
     if place.docker_socket:
         environment["DOCKER_HOST"] = "unix:///run/docker.sock"
-    replace((*enter(place.pid), *command), environment)
+    environment.pop(RUN_FOLDER, None)
+    replace((*enter(place.pid), *_here(command)), environment)
 
 
 def lab_down(name: str) -> None:
     """Remove a lab."""
     made = _load(name)
     lab.down(made)
+    for data in docker.staying_folders(name, [node for node in made.nodes if node.docker_socket]):
+        shutil.rmtree(data, ignore_errors=True)
     shutil.rmtree(run_folder() / f"{name}-stays", ignore_errors=True)
     print(f"lab {name} is down")
+
+
+def _here(command: Sequence[str]) -> tuple[str, ...]:
+    """Return a command that is run in this folder, where the node shows it: entering the node leads to its root."""
+    return ("/bin/sh", "-c", 'cd "$0" 2>/dev/null; exec "$@"', str(Path.cwd()), *command)
 
 
 def without_dashes(command: Sequence[str]) -> list[str]:
@@ -113,9 +119,13 @@ def without_dashes(command: Sequence[str]) -> list[str]:
     return words[1:] if words[:1] == ["--"] else words
 
 
+def _data_folders(wanted: bool) -> tuple[str, ...]:
+    return (str(docker.data_folder()),) if wanted else ()
+
+
 def _with_docker(made: lab.Lab, folder: Path) -> lab.Lab:
     """Start daemons that stay: what ends them is the end of the lab's cgroup."""
-    nodes = docker.start_staying(made.nodes, log_folder=folder)
+    nodes = docker.start_staying(made.name, made.nodes, log_folder=folder)
     return dataclasses.replace(made, nodes=nodes)
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tare.errors import InfrastructureError
+from tare.paths import run_folder
 from tare.process import run
 
 if TYPE_CHECKING:
@@ -36,9 +37,10 @@ def plain_python() -> str:
 def hold(mark: str, spec: Mapping[str, Any]) -> int:
     """Start a holder with `spec` (see `tare.cluster.holder`) and return its process number.
 
-    `mark` stands in its command line, so that `tare clean` finds it. Raises `InfrastructureError`.
+    `mark` stands in its command line, so that `tare clean` finds it, and after it the folder in which is told whether
+    its owner lives. Raises `InfrastructureError`.
     """
-    argv = (plain_python(), "-IS", str(HOLDER), mark)
+    argv = (plain_python(), "-IS", str(HOLDER), mark, str(run_folder()))
     result = run(argv, stdin=json.dumps(spec), timeout_s=20, check=False, what=f"making {mark}")
     try:
         answer = json.loads(result.stdout)

@@ -190,7 +190,8 @@ def _popen(
 def _not_started(program: str, cwd: Path | None, error: OSError) -> InfrastructureError:
     if cwd is not None and not cwd.is_dir():
         return InfrastructureError(f"{program} cannot be started in {cwd}: there is no such folder")
-    if isinstance(error, FileNotFoundError):
+    # A folder of PATH that may not be read makes "permission denied" of a program that is nowhere.
+    if isinstance(error, FileNotFoundError) or ("/" not in program and find(program) is None):
         return MissingTool(f"{program} is not installed")
     return InfrastructureError(f"{program} cannot be started: {error.strerror}")
 

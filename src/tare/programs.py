@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tare.process import run
@@ -27,5 +28,5 @@ def _not_found(argv: tuple[str, ...]) -> list[str]:
     result = run(argv, check=False, timeout_s=20)
     lines = (result.stdout + result.stderr).splitlines()
     missing = [line.split("=>")[0].strip() for line in lines if "not found" in line and "=>" in line]
-    missing += [line.strip().rsplit(": ", 2)[-2] for line in lines if "cannot open shared object file" in line]
+    missing += [found[1] for line in lines if (found := re.search(r"([^\s:]+): cannot open shared object file", line))]
     return sorted(set(missing))

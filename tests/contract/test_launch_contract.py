@@ -85,7 +85,7 @@ sys.exit(status)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """One way of launching: how daemons and ranks get to their place, and which tools a rank passes, outermost first."""
+    """One way of launching: how daemons and ranks get to their place, and what a rank `passes` on its way."""
 
     name: str
     agent: Callable[[str], Entry] | None

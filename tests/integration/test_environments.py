@@ -20,10 +20,8 @@ pytestmark = [
 BYTES = 65536
 ITERATIONS = 60
 PAYLOAD = BYTES * ITERATIONS
-KERNELS = (
-    f"{{micro: {{time_limit: 30s, kernels: [{{latency: {{message_bytes: {BYTES}, iterations: {ITERATIONS}, warmup: 5}}}}, "
-    "{barrier: {iterations: 100}}]}}"
-)
+LATENCY = f"{{latency: {{message_bytes: {BYTES}, iterations: {ITERATIONS}, warmup: 5}}}}"
+KERNELS = f"{{micro: {{time_limit: 30s, kernels: [{LATENCY}, {{barrier: {{iterations: 100}}}}]}}}}"
 
 CARRIERS: Mapping[str, set[str]] = {
     "bare": {"data NIC"},

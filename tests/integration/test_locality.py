@@ -129,10 +129,11 @@ def test_open_mpi_with_shared_memory_alone_cannot_reach_another_node(site: LabSi
     placement = Placement(nodes=2, ranks_per_node=1)
     with deployed(site, BARE, placement, slot=0, nic=0, files=Files(host_prefix=folder)) as up:
         agent = prepared(site, up, placement)
-        argv = (*site.head, "mpirun.openmpi", "--allow-run-as-root", "--mca", "btl", "self,vader", "--mca", "pml", "ob1",
+        argv = (*site.head, "mpirun.openmpi", "--allow-run-as-root", "--mca", "pml", "ob1",
+                "--mca", "btl", "self,vader",
                 "--mca", "plm", "rsh", "--mca", "plm_rsh_pass_environ_mca_params", "0", "--mca", "ras", "^slurm",
                 "--bind-to", "none", "--host", "n0:1,n1:1", str(program))  # fmt: skip
-        with pytest.raises(AssertionError, match="unreachable|unable to reach|reachability"):
+        with pytest.raises(AssertionError, match=r"unreachable|unable to reach|reachability"):
             run(argv, site, **MPIS["openmpi"].head_environment(str(agent)))
 
 

@@ -135,6 +135,18 @@ def test_a_process_that_only_looks_alike_is_not_ours(seen: Path, argv: tuple[str
         other.communicate()
 
 
+@pytest.mark.parametrize("mark", ["tare", "mine:utest4:n0", "x:tare:utest4:n0", "-x"])
+def test_a_script_of_the_same_name_without_our_mark_is_not_ours(mark: str, seen: Path, tmp_path: Path) -> None:
+    script = tmp_path / HOLDER.name
+    script.write_text("import time; time.sleep(60)\n")
+    other = process(sys.executable, "-IS", str(script), mark)
+    try:
+        assert other.pid not in {pid for pids in clean.processes().values() for pid in pids}
+    finally:
+        other.kill()
+        other.communicate()
+
+
 def test_the_holders_of_another_user_are_not_ours(seen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     holder = process(sys.executable, "-IS", str(HOLDER), "tare:utest3:n0")
     try:

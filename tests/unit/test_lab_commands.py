@@ -24,6 +24,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(lab_commands, "run_folder", lambda: tmp_path)
     monkeypatch.setattr(lab_commands, "group", lambda path: Group(path=path, hierarchies=()))
     monkeypatch.setattr(lab_commands.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(lab_commands, "become_root", lambda: None)
+    monkeypatch.setattr(lab_commands, "is_real_root", lambda: True)
+    monkeypatch.setattr("tare.runtimes.bare.is_real_root", lambda: True)
     return tmp_path
 
 
@@ -171,24 +174,33 @@ def test_a_lab_that_could_not_be_made_leaves_nothing(
 
 
 def test_an_ordinary_user_is_refused_a_docker_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lab_commands.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(lab_commands, "is_real_root", lambda: False)
     with pytest.raises(UsageError, match="a Docker daemon needs root"):
         bring_up(docker=True)
 
 
-def test_an_ordinary_user_starts_the_command_anew_inside_a_user_namespace(
-    became: list[tuple[tuple[str, ...], dict[str, str]]],
-    run: Path,
-    ups: list[tuple[str, LabSpec]],
-    monkeypatch: pytest.MonkeyPatch,
+def test_an_ordinary_user_becomes_root_of_a_user_namespace_before_anything_is_made(
+    run: Path, ups: list[tuple[str, LabSpec]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    class Replaced(Exception):
+        pass
+
+    def replaced() -> None:
+        raise Replaced
+
+    monkeypatch.setattr(lab_commands, "become_root", replaced)
+    with pytest.raises(Replaced):
+        bring_up()
+    assert (ups, list(run.iterdir())) == ([], [])
+
+
+def test_an_ordinary_user_enters_the_head_through_the_user_namespace_of_the_lab(
+    became: list[tuple[tuple[str, ...], dict[str, str]]], run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept(run, made())
     monkeypatch.setattr(lab_commands.os, "geteuid", lambda: 1000)
-    monkeypatch.setattr("sys.argv", ["tare", "lab", "up", "--nodes", "3"])
-    bring_up()
-    argv, variables = became[0]
-    assert argv[:4] == ("unshare", "--user", "--map-root-user", "--")
-    assert argv[-4:] == ("lab", "up", "--nodes", "3")
-    assert variables["XDG_RUNTIME_DIR"] == str(run.parent)
+    lab_commands.lab_exec("lab", "head", ["true"])
+    assert became[0][0][:5] == ("nsenter", "-t", str(os.getpid()), "--user", "--preserve-credentials")
 
 
 # --- exec ---------------------------------------------------------------------------------------------------------
@@ -200,7 +212,8 @@ def test_a_command_on_a_node_enters_its_namespaces_cgroup_and_cores(
     kept(run, made())
     lab_commands.lab_exec("lab", "n1", ["--", "ip", "link"])
     ((argv, variables),) = became
-    assert argv == ("nsenter", "-t", str(os.getpid()), "--all", "--", "ip", "link")
+    assert argv[:6] == ("nsenter", "-t", str(os.getpid()), "--all", "--", "/bin/sh")
+    assert argv[-3:] == (str(Path.cwd()), "ip", "link")
     assert "DOCKER_HOST" not in variables or variables["DOCKER_HOST"] == os.environ.get("DOCKER_HOST")
 
 
@@ -231,7 +244,9 @@ def test_a_command_on_a_lab_that_died_is_told_with_the_remedy(
     became: list[tuple[tuple[str, ...], dict[str, str]]], run: Path
 ) -> None:
     kept(run, made(pid=GONE))
-    with pytest.raises(InfrastructureError, match=r"is broken: a holder is gone\n  tare lab down --name lab"):
+    with pytest.raises(
+        InfrastructureError, match=r"is broken: a holder is gone\n  tare lab down --name lab removes the rest"
+    ):
         lab_commands.lab_exec("lab", "n0", ["true"])
     assert became == []
 

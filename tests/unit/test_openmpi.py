@@ -25,8 +25,7 @@ from tare.mpi.openmpi import OpenMpi, point_to_point
 from tare.namespaces import plain_python
 from tare.networks import NETWORKS, Wiring
 from tare.node import Endpoint, Nic, Node, Pod
-from tare.runtimes import RUNTIMES, PodRequest
-from tare.runtimes.bare import enter
+from tare.runtimes import RUNTIMES, PodRequest, bare
 from tare.runtimes.docker import run_options
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "argv"
@@ -155,7 +154,7 @@ def side(wanted: Environment, at: Node, lines: list[str]) -> Side:
         lines += [f"# container on {at.name}", *lined(("docker", *run_options(request)))]
         entering: tuple[str, ...] = ("docker", "-H", f"unix://{at.docker_socket}", "exec", request.name)
     else:
-        entering = enter(pid) if wanted.runtime == "bare" else ()
+        entering = bare.enter(pid) if wanted.runtime == "bare" else ()
     pod = Pod(
         name=request.name,
         node=at,
@@ -229,6 +228,12 @@ def scrubbed(text: str) -> str:
 
 def file_of(case: Case) -> Path:
     return GOLDEN / f"{case.name.replace(', ', '--').replace(' ', '-')}.txt"
+
+
+@pytest.fixture(autouse=True)
+def root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let entries be those of root of the machine, whoever runs the tests."""
+    monkeypatch.setattr(bare, "is_real_root", lambda: True)
 
 
 # --- golden -------------------------------------------------------------------------------------------------------
@@ -342,6 +347,22 @@ def test_shared_memory_copies_in_the_same_way_everywhere() -> None:
     for transport in ("tcp", "shm"):
         options = point_to_point(MpiWiring(control_subnet="a", data_subnet="b", transport=transport))
         assert mca(options)["btl_vader_single_copy_mechanism"] == "none"
+
+
+@pytest.mark.parametrize(
+    ("uid", "real_root", "options"),
+    [
+        (0, True, ("--all",)),
+        (0, False, ("--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup")),
+        (1000, False, ("--preserve-credentials", "--user", "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup")),
+    ],
+)
+def test_a_node_is_entered_as_far_as_the_user_may(
+    uid: int, real_root: bool, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bare, "is_real_root", lambda: real_root)
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    assert bare.enter(77) == ("nsenter", "-t", "77", *options, "--")
 
 
 # --- which mpirun -------------------------------------------------------------------------------------------------

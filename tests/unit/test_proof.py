@@ -139,6 +139,12 @@ def test_traffic_below_the_payload_or_far_above_it_is_not(payload: Payload) -> N
         assert check_traffic(both_ways(payload.low_bytes - 1), payload, said_bytes=0) is not None
 
 
+@pytest.mark.parametrize(("factor", "proven"), [(0.99, False), (1.0, True), (1.5, True), (1.51, False)])
+def test_the_bounds_are_the_payload_and_one_and_a_half_of_it(factor: float, proven: bool) -> None:
+    payload = Payload(low_bytes=10**9, high_bytes=10**9, messages=0, known=True)
+    assert (check_traffic(both_ways(int(factor * 10**9)), payload, said_bytes=0) is None) == proven
+
+
 @given(st.integers(10**6, 10**12))
 def test_every_role_has_to_carry_the_payload(sent: int) -> None:
     payload = Payload(low_bytes=sent, high_bytes=sent, messages=1, known=True)

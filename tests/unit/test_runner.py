@@ -473,6 +473,25 @@ def test_pods_that_cannot_be_made_fail_their_cells_only(tmp_path: Path, monkeypa
     assert Counter(closed) == {"fake": 2 * 2 * 2}  # two environments x two nodes x two rounds
 
 
+def test_pods_that_failed_in_one_round_are_tried_again_in_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, failures = FakeNetwork.attach, [True]
+
+    @contextmanager
+    def attach(self: FakeNetwork, pod: object, nic: object) -> Iterator[object]:
+        if self.name == "fake-slow" and failures:
+            failures.clear()
+            raise InfrastructureError("for once")
+        with plain(self, pod, nic) as endpoint:  # type: ignore[arg-type]
+            yield endpoint
+
+    monkeypatch.setattr(FakeNetwork, "attach", attach)
+    run_with(BreakAfter(99), known_study(rounds=2, kernels=1), tmp_path / "r")
+    failed = [t.key.round for t in read_only(tmp_path / "r").trials if not isinstance(t.outcome, Completed)]
+    assert failed == [0]
+
+
 def test_pods_are_made_anew_for_every_round_and_taken_down_also_when_the_tool_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,7 +78,8 @@ class LabCluster:
             raise MissingTool(f"the lab cannot be made: {reason}")
         with ExitStack() as stack:
             folder = stack.enter_context(_state_folder(study))
-            made = lab.up(study, spec, nics=needs.nics, keep=needs.shown)
+            keep = (*needs.shown, str(docker.data_folder())) if needs.docker else needs.shown
+            made = lab.up(study, spec, nics=needs.nics, keep=keep)
             stack.callback(lab.down, made)
             nodes = made.nodes
             if needs.docker:

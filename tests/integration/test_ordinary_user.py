@@ -1,0 +1,210 @@
+"""An ordinary user gets labs and bare studies inside a user namespace; what needs a daemon is unavailable."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.live import (
+    Ended,
+    Watch,
+    by_environment,
+    compiled,
+    ended,
+    outcome,
+    pids_of,
+    start,
+    trials,
+    wait_for,
+    write_study,
+)
+from tare.images.kernels import ensure_kernels
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.root,
+    pytest.mark.slow,
+    pytest.mark.requires("root", "openmpi", "cni", "iproute2", "cmake"),
+]
+NOBODY = 65534
+
+
+@dataclass(frozen=True, kw_only=True)
+class User:
+    """An ordinary user with a folder of theirs, in which are the kernels, and a home that cannot be written."""
+
+    uid: int
+    folder: Path
+
+    @property
+    def state(self) -> Path:
+        return self.folder / "run" / "tare"
+
+    @property
+    def before(self) -> tuple[str, ...]:
+        number = str(self.uid)
+        return ("setpriv", "--reuid", number, "--regid", number, "--clear-groups", "--no-new-privs")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "HOME": "/nonexistent",
+            "TARE_CACHE": str(self.folder / "cache"),
+            "XDG_RUNTIME_DIR": str(self.folder / "run"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+
+    def start(self, *arguments: str | Path) -> Any:
+        return start(*arguments, cwd=self.folder, env=self.environment, before=self.before)
+
+    def tare(self, *arguments: str | Path) -> Ended:
+        return ended(self.start(*arguments))
+
+    def study(self, name: str, environments: list[str], **keys: str) -> Path:
+        path = write_study(self.folder, name, environments, **keys)
+        path.chmod(0o644)
+        return path
+
+    def left(self, watch: Watch, lab: str) -> list[str]:
+        return watch.left(lab, self.state)
+
+
+@pytest.fixture
+def user() -> Iterator[User]:
+    # pytest's own folders are root's, and so may be the repository's
+    folder = Path(tempfile.mkdtemp(prefix="tare-user-", dir="/tmp"))
+    made = User(uid=NOBODY, folder=folder)
+    try:
+        build = ensure_kernels("openmpi")
+        shutil.copytree(build.prefix, folder / "cache" / "kernels" / build.prefix.name)
+        (folder / "run").mkdir()
+        folder.chmod(0o755)
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+        (folder / "run").chmod(0o700)
+        can = subprocess.run((*made.before, sys.executable, "-c", "import tare.cli"), check=False, cwd="/")
+        if can.returncode != 0:
+            pytest.skip("this machine cannot: an ordinary user may not read the repository")
+        yield made
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_a_lab_works_without_root(user: User) -> None:
+    name = f"u{os.getpid()}"
+    watch = Watch()
+    up = user.tare("lab", "up", "--name", name, "--nodes", "2", "--link-rate", "1Gbit")
+    assert up.status == 0, up.stderr
+    try:
+        watch.look(name)
+        assert f"lab {name}: 2 nodes, up" in user.tare("lab", "status").stdout
+        on = ("lab", "exec", "--name", name)
+        told = user.tare(*on, "n1", "--", "sh", "-c", "hostname; id -u; ls /run; pwd; exit 3")
+        assert (told.status, told.stdout.splitlines()) == (3, ["n1", "0", str(user.folder)]), told.stderr
+        boot_id = user.tare(*on, "n0", "--", "cat", "/proc/sys/kernel/random/boot_id").stdout
+        assert boot_id != Path("/proc/sys/kernel/random/boot_id").read_text()
+        ping = user.tare(*on, "n0", "--", "python3", "-c", REACH)
+        assert ping.status == 0, ping.stderr
+        head = user.tare(*on, "head", "--", "ip", "-brief", "address", "show", "ctl0")
+        assert "10.213.255.254/16" in head.stdout, head.stderr
+        again = user.tare("lab", "up", "--name", name)
+        assert again.status == 2
+        assert "is up already" in again.stderr
+        assert str(user.uid) in {str(Path(f"/proc/{pid}").stat().st_uid) for pid in pids_of(name)}
+    finally:
+        down = user.tare("lab", "down", "--name", name)
+    assert down.status == 0, down.stderr
+    assert len(watch.namespaces) > 10
+    assert user.left(watch, name) == []
+
+
+REACH = """
+import socket, sys
+try:
+    socket.create_connection(("10.214.0.2", 9), timeout=2)
+except ConnectionRefusedError:
+    sys.exit(0)
+"""
+
+
+def test_a_docker_daemon_is_refused_with_the_reason(user: User) -> None:
+    result = user.tare("lab", "up", "--docker")
+    assert result.status == 2
+    assert "a Docker daemon needs root" in result.stderr
+    assert not user.state.exists() or list(user.state.iterdir()) == []
+
+
+def test_a_bare_study_runs_without_root_and_docker_s_cells_are_unavailable(user: User) -> None:
+    names = ["bare", "bare+bridge", "bare+direct", "bare+macvlan"]
+    study = user.study("mine", [*names, "docker+bridge"])
+    watch = Watch()
+    process = user.start("run", study)
+    with watch.looking(f"s{process.pid}"):
+        result = ended(process)
+    assert result.status == 3, result.stderr
+    found = by_environment(user.folder / "results" / "mine")
+    assert {name: [outcome(trial) for trial in its] for name, its in found.items()} == {
+        name: ["Completed"] for name in names
+    }
+    for name, (trial,) in found.items():
+        first, second = trial["ranks"]
+        assert not set(first["cpus"]) & set(second["cpus"]), name
+        assert first["host"] != second["host"], name
+    assert "a Docker daemon of our own needs root" in " ".join(result.stdout.split())
+    assert (user.folder / "results" / "mine" / "report.html").stat().st_uid == user.uid
+    assert len(watch.namespaces) > 10
+    assert user.left(watch, result.lab) == []
+
+
+def test_a_study_that_only_root_can_run_is_refused_with_the_reason(user: User) -> None:
+    result = user.tare("run", user.study("dock", ["docker+host", "docker+bridge"]))
+    assert result.status == 2
+    assert "a Docker daemon of our own needs root" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_rank_that_hangs_is_ended_without_cgroups_too(user: User) -> None:
+    program = compiled("misbehave", user.folder)
+    study = user.study(
+        "hang", ["bare", "bare+bridge"], workloads=f"{{app: {{command: [{program}, hang], time_limit: 3s}}}}"
+    )
+    watch = Watch()
+    process = user.start("run", study)
+    name = f"s{process.pid}"
+    with watch.looking(name):
+        result = ended(process)
+    assert result.status == 4, result.stderr
+    kinds = [trial["outcome"]["reason"] for trial in trials(user.folder / "results" / "hang")]
+    assert kinds == ["it did not end within its time limit of 3 s"] * 2
+    assert user.left(watch, name) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["SIGINT", "SIGKILL"])
+def test_what_an_ended_run_made_is_undone_without_root(number: signal.Signals, user: User) -> None:
+    study = user.study("cut", ["bare", "bare+bridge"], repetition="{rounds: 3, max_rounds: 3}")
+    results = user.folder / "results" / "cut"
+    watch = Watch()
+    process = user.start("run", study)
+    name = f"s{process.pid}"
+    wait_for(lambda: trials(results) or process.poll() is not None, "trial")
+    watch.look(name)
+    os.kill(process.pid, number)
+    first = ended(process)
+    assert first.status == (130 if number is signal.SIGINT else -9), first.stderr
+    if number is signal.SIGKILL:
+        assert pids_of(name)
+    second = user.tare("run", study)
+    assert second.status in (0, 3), second.stderr
+    wait_for(lambda: not pids_of(name), "end of the processes", 5)
+    assert user.left(watch, name) == []
+    assert user.left(watch, second.lab) == []
