@@ -59,12 +59,12 @@ def nothing_was_made(folder: Path) -> bool:
 
 
 def test_an_unknown_key_is_named_with_its_place_and_what_was_meant(tmp_path: Path) -> None:
-    study = write_study(tmp_path, "typo", TWO, workloads="{micro: {kernals: [barrier]}}")
+    study = write_study(tmp_path, "typo", TWO, workloads="{micro: {kernel: [barrier]}}")
     result = tare("run", study, cwd=tmp_path)
     assert result.status == 2
     said = told_once(result)
     assert "typo.yaml:5:" in said
-    assert "unknown key 'kernals'; did you mean kernels?" in said
+    assert "unknown key 'kernel'; did you mean kernels?" in said
     assert nothing_was_made(tmp_path)
 
 

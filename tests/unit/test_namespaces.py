@@ -10,6 +10,7 @@ import pytest
 from tare import namespaces
 from tare.errors import InfrastructureError
 from tare.namespaces import HOLDER, hold, index_of, inside_network, plain_python
+from tare.paths import run_folder
 from tare.process import Result
 
 
@@ -29,7 +30,7 @@ def test_a_holder_carries_our_mark_in_its_command_line_and_gets_its_order_on_std
 ) -> None:
     calls = answering(monkeypatch, '{"pid": 77}\n')
     assert hold("tare:lab:n0", {"new": ["net"]}) == 77
-    assert calls[0]["argv"] == (plain_python(), "-IS", str(HOLDER), "tare:lab:n0")
+    assert calls[0]["argv"] == (plain_python(), "-IS", str(HOLDER), "tare:lab:n0", str(run_folder()))
     assert json.loads(calls[0]["stdin"]) == {"new": ["net"]}
 
 

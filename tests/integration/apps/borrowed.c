@@ -3,9 +3,10 @@
 
 int borrowed(void);
 
-int main(int argc, char **argv) {
-  MPI_Init(&argc, &argv);
-  int status = borrowed();
-  MPI_Finalize();
-  return status;
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    int status = borrowed();
+    MPI_Finalize();
+    return status;
 }

@@ -1,4 +1,5 @@
-/* An MPI program that goes wrong as its argument says: crash, exit, abort, hang, silent; anything else ends well. */
+/* An MPI program that goes wrong as its argument says: crash, exit, abort, hang, silent; anything
+ * else ends well. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -6,36 +7,37 @@
 #include <string.h>
 #include <unistd.h>
 
-int main(int argc, char **argv) {
-  const char *fault = argc > 1 ? argv[1] : "";
-  MPI_Init(&argc, &argv);
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Barrier(MPI_COMM_WORLD);
-  if (strcmp(fault, "sleep") == 0) {
-    sleep(2);
-  }
-  if (rank == 1) {
-    if (strcmp(fault, "crash") == 0) {
-      raise(SIGSEGV);
+int main(int argc, char **argv)
+{
+    const char *fault = argc > 1 ? argv[1] : "";
+    MPI_Init(&argc, &argv);
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (strcmp(fault, "sleep") == 0) {
+        sleep(2);
     }
-    if (strcmp(fault, "exit") == 0) {
-      fprintf(stderr, "no input file\n");
-      exit(7);
+    if (rank == 1) {
+        if (strcmp(fault, "crash") == 0) {
+            raise(SIGSEGV);
+        }
+        if (strcmp(fault, "exit") == 0) {
+            fprintf(stderr, "no input file\n");
+            exit(7);
+        }
+        if (strcmp(fault, "abort") == 0) {
+            MPI_Abort(MPI_COMM_WORLD, 9);
+        }
+        if (strcmp(fault, "hang") == 0) {
+            for (;;) {
+                pause();
+            }
+        }
+        if (strcmp(fault, "silent") == 0) {
+            _exit(0);
+        }
     }
-    if (strcmp(fault, "abort") == 0) {
-      MPI_Abort(MPI_COMM_WORLD, 9);
-    }
-    if (strcmp(fault, "hang") == 0) {
-      for (;;) {
-        pause();
-      }
-    }
-    if (strcmp(fault, "silent") == 0) {
-      _exit(0);
-    }
-  }
-  MPI_Barrier(MPI_COMM_WORLD);
-  MPI_Finalize();
-  return 0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Finalize();
+    return 0;
 }
