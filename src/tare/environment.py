@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.cluster import Site
+from tare.interrupts import uninterrupted
 from tare.launch import Entry, Host
 from tare.model import Environment, Placement, Share, Sides
 from tare.mpi import MPIS
@@ -132,7 +133,7 @@ def deployed(
                 stacks[node.index], site, environment if inside else bare_side(environment), node, slot, nic, files
             )
 
-        with ThreadPoolExecutor(max_workers=min(4, len(nodes))) as pool:
+        with uninterrupted(), ThreadPoolExecutor(max_workers=min(4, len(nodes))) as pool:
             futures = [pool.submit(one, node) for node in nodes]
         yield Deployed(environment=environment, sides=tuple(future.result() for future in futures))
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tare.cgroups import Group, file_systems, group
 from tare.errors import RefusedError
+from tare.interrupts import uninterrupted
 from tare.model import LabSpec
 from tare.namespaces import bridges_pass_netfilter, hold, index_of, is_holder, netlink
 from tare.node import Nic, Node
@@ -67,18 +68,21 @@ def up(name: str, spec: LabSpec, *, nics: int = 1, keep: Sequence[str] = ()) -> 
     top = group(name)
     holders: list[int] = []
     try:
-        nodes = _make_nodes(name, cores, top, keep, holders, nics)
+        with uninterrupted():
+            nodes = _make_nodes(name, cores, top, keep, holders, nics)
         head, switch = holders[0], holders[1]
         _wire(nodes, head, switch, spec)
     except BaseException:
-        _end(name, holders, top)
+        with uninterrupted():
+            _end(name, holders, top)
         raise
     return Lab(name=name, spec=spec, head_pid=head, switch_pid=switch, nodes=nodes, group=top, shares_cores=shares)
 
 
 def down(lab: Lab) -> None:
     """End every process of the lab; its namespaces and links go with them, its cgroups after them."""
-    _end(lab.name, [lab.head_pid, lab.switch_pid, *(node.pid for node in lab.nodes)], lab.group)
+    with uninterrupted():
+        _end(lab.name, [lab.head_pid, lab.switch_pid, *(node.pid for node in lab.nodes)], lab.group)
 
 
 def divide_cores(available: Sequence[int], spec: LabSpec) -> tuple[tuple[tuple[int, ...], ...], bool]:

@@ -15,6 +15,7 @@ from tare import docker
 from tare.cluster import lab
 from tare.cluster.needs import Needs
 from tare.errors import MissingTool
+from tare.interrupts import uninterrupted
 from tare.model import LabSpec
 from tare.node import Node, Pod
 from tare.paths import run_folder
@@ -79,8 +80,9 @@ class LabCluster:
         with ExitStack() as stack:
             folder = stack.enter_context(_state_folder(study))
             keep = (*needs.shown, str(docker.data_folder())) if needs.docker else needs.shown
-            made = lab.up(study, spec, nics=needs.nics, keep=keep)
-            stack.callback(lab.down, made)
+            with uninterrupted():
+                made = lab.up(study, spec, nics=needs.nics, keep=keep)
+                stack.callback(lab.down, made)
             nodes = made.nodes
             if needs.docker:
                 nodes = stack.enter_context(docker.daemons(nodes, log_folder=folder, swarm=needs.swarm))
