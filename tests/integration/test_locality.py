@@ -43,9 +43,26 @@ def site(folder: Path) -> Iterator[LabSite]:
         yield made
 
 
-def run(argv: Sequence[str], site: LabSite, **variables: str) -> str:
+def result_of(argv: Sequence[str], site: LabSite, timeout_s: float = 60, **variables: str) -> process.Result:
     environment = {**os.environ, **variables, "TARE_LAUNCH_MAP": str(site.folder / "map.json")}
-    done = process.run(argv, env=environment, timeout_s=60, check=False)
+    return process.run(argv, env=environment, timeout_s=timeout_s, check=False)
+
+
+def run(argv: Sequence[str], site: LabSite, **variables: str) -> str:
+    done = result_of(argv, site, **variables)
+    assert done.status == 0, (argv, done.stdout, done.stderr)
+    return done.stdout + done.stderr
+
+
+def run_mpich(argv: Sequence[str], site: LabSite) -> str:
+    """Run a job of Debian's MPICH (4.0.2 over UCX), which on a busy machine now and then hangs in MPI_Finalize.
+
+    There one rank waits for UCX to flush, the other for it in a PMI barrier; all was said before. So it is run anew.
+    """
+    for _ in range(4):
+        done = result_of(argv, site, timeout_s=15)
+        if not done.timed_out:
+            break
     assert done.status == 0, (argv, done.stdout, done.stderr)
     return done.stdout + done.stderr
 
@@ -134,8 +151,10 @@ def test_open_mpi_with_shared_memory_alone_cannot_reach_another_node(site: LabSi
                 "--mca", "plm", "rsh", "--mca", "plm_rsh_pass_environ_mca_params", "0", "--mca", "ras", "^slurm",
                 "--bind-to", "none", "--host", "n0:1,n1:1", str(program))  # fmt: skip
         # Whichever rank speaks first: one finds no way to the other, or its first message is a fatal error.
-        with pytest.raises(AssertionError, match=r"unreachable|unable to reach|reachability|mpi_errors_are_fatal"):
-            run(argv, site, **MPIS["openmpi"].head_environment(str(agent)))
+        done = result_of(argv, site, **MPIS["openmpi"].head_environment(str(agent)))
+    assert done.status != 0
+    assert "shares with" not in done.stdout
+    assert "unreachable" in done.stdout + done.stderr or "unable to" in done.stdout + done.stderr
 
 
 @pytest.mark.requires("mpich")
@@ -149,7 +168,7 @@ def test_mpich_shares_memory_within_a_node_and_never_between_two(
     with deployed(site, BARE, placement, slot=0, nic=0, files=Files(host_prefix=folder)) as up:
         agent = prepared(site, up, placement)
         before = sent_on(site, "data0")
-        output = run((*hydra(site, agent, placement), *program), site)
+        output = run_mpich((*hydra(site, agent, placement), *program), site)
         after = sent_on(site, "data0")
     assert shared_with(output) == shared
     hold_to(before, after, crosses=crosses)
@@ -172,7 +191,7 @@ def test_our_kernels_built_for_mpich_run_between_nodes_and_tell_where_they_were(
         deployed(site, BARE, placement, slot=0, nic=0, files=Files(host_prefix=folder)) as up,
     ):
         agent = prepared(site, up, placement)
-        output = run(
+        output = run_mpich(
             (*hydra(site, agent, placement), str(build.program), "latency:bytes=65536,iterations=50", "barrier"), site
         )
     records = [json.loads(line.split("@tare ", 1)[1]) for line in output.splitlines() if "@tare " in line]

@@ -11,6 +11,20 @@ import pytest
 from tare.interrupts import NUMBERS, uninterrupted
 
 
+def interrupted(number: int, done: list[int]) -> None:
+    with uninterrupted():
+        os.kill(os.getpid(), number)
+        done.append(1)
+
+
+def within(done: list[int]) -> None:
+    with uninterrupted():
+        with pytest.raises(KeyboardInterrupt):
+            interrupted(signal.SIGINT, done)
+        os.kill(os.getpid(), signal.SIGTERM)
+        done.append(2)
+
+
 @pytest.mark.parametrize("number", NUMBERS)
 def test_an_interrupt_takes_effect_at_the_end_of_the_block(number: signal.Signals) -> None:
     before = [signal.getsignal(each) for each in NUMBERS]
