@@ -9,8 +9,8 @@ with two idle cores; ten runs take some ten minutes:
 
     python benchmarks/agreement.py [--runs 10] [--launches 7]
 
-- mpi4py's own ping-pong (python -m mpi4py.bench) runs over Debian's Open MPI and TCP: over shared memory 64 KiB take some 5 us, of which the interpreter's own
-  work on a call is more than the 5 % that are to be shown.
+- mpi4py's own ping-pong (python -m mpi4py.bench) runs over Debian's Open MPI and TCP: over shared memory 64 KiB take
+  some 5 us, of which the interpreter's own work on a call is more than the 5 % that are to be shown.
 - IMB-MPI1 (PyPI: impi-rt) is linked with libmpi.so.12, the ABI that MPICH shares: LD_LIBRARY_PATH makes it run on
   PyPI's mpich, with which the kernels are built too. The transport is MPICH's default in one host (UCX, shared memory).
   IMB times a collective alone and puts an untimed barrier after each iteration: sync=barrier here. Its buffers come

@@ -16,6 +16,8 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+import pytest
+
 from tare.cluster import Needs
 from tare.cluster.lab_site import LabCluster, LabSite
 from tare.model import LabSpec
@@ -25,6 +27,12 @@ TARE = (sys.executable, "-m", "tare.cli")
 NUMBERS = count()
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "uts")
 MICRO = "[{latency: {message_bytes: 8, iterations: 300}}, {barrier: {iterations: 100}}]"
+
+
+def live(*more: str) -> list[pytest.MarkDecorator]:
+    """Return the marks of a test file that runs the real thing; `more` is what it needs beside a lab and an MPI."""
+    needs = pytest.mark.requires("root", "openmpi", "iproute2", "cmake", *more)
+    return [pytest.mark.integration, pytest.mark.root, pytest.mark.slow, needs]
 
 
 @dataclass(frozen=True, kw_only=True)

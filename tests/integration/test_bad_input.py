@@ -16,6 +16,7 @@ from integration.live import (
     by_environment,
     compiled,
     ended,
+    live,
     outcome,
     pids_of,
     processes,
@@ -28,12 +29,7 @@ from integration.live import (
 from tare.images.kernels import ensure_kernels
 from tare.process import find
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.root,
-    pytest.mark.slow,
-    pytest.mark.requires("root", "openmpi", "cni", "iproute2", "cmake"),
-]
+pytestmark = live("cni")
 TWO = ["bare", "bare+bridge"]
 
 

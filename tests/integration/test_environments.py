@@ -8,14 +8,9 @@ from typing import Any
 
 import pytest
 
-from integration.live import Ended, Watch, by_environment, ended, outcome, start, write_study
+from integration.live import Ended, Watch, by_environment, ended, live, outcome, start, write_study
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.root,
-    pytest.mark.slow,
-    pytest.mark.requires("root", "docker", "openmpi", "cni", "iproute2", "cmake", "mmdebstrap"),
-]
+pytestmark = live("docker", "cni", "mmdebstrap")
 
 BYTES = 65536
 ITERATIONS = 60

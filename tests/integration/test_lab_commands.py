@@ -18,6 +18,7 @@ from integration.live import (
     by_environment,
     compiled,
     counters,
+    live,
     outcome,
     pids_of,
     start,
@@ -25,12 +26,7 @@ from integration.live import (
     wait_for,
 )
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.root,
-    pytest.mark.slow,
-    pytest.mark.requires("root", "openmpi", "iproute2", "cmake"),
-]
+pytestmark = live()
 RUN = Path("/run/tare")
 STREAM = APPS / "stream.py"
 MTU_FRAME = 1514

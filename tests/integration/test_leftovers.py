@@ -15,6 +15,7 @@ from integration.live import (
     cgroup_folders,
     ended,
     lab_site,
+    live,
     outcome,
     pids_of,
     start,
@@ -27,12 +28,7 @@ from tare.environment import Files, deployed
 from tare.model import Environment, Placement
 from tare.namespaces import netlink
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.root,
-    pytest.mark.slow,
-    pytest.mark.requires("root", "openmpi", "cni", "iproute2", "cmake"),
-]
+pytestmark = live("cni")
 ENOUGH = "{rounds: 40, max_rounds: 40}"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.live import compiled, lab_site, sent_on, wait_for
+from integration.live import compiled, lab_site, live, sent_on, wait_for
 from tare import process
 from tare.cluster.lab_site import LabSite
 from tare.environment import Deployed, Files, deployed
@@ -22,12 +22,7 @@ from tare.mpi import MPIS, MpiWiring
 from tare.namespaces import plain_python
 from tare.runtimes.bare import enter
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.root,
-    pytest.mark.slow,
-    pytest.mark.requires("root", "openmpi", "iproute2", "cmake"),
-]
+pytestmark = live()
 MIB_8 = 8 << 20
 LITTLE = 64 << 10  # of 128 KiB that neighbours on a node exchange
 

@@ -21,6 +21,7 @@ from integration.live import (
     by_environment,
     compiled,
     ended,
+    live,
     outcome,
     pids_of,
     start,
@@ -30,12 +31,7 @@ from integration.live import (
 )
 from tare.images.kernels import ensure_kernels
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.root,
-    pytest.mark.slow,
-    pytest.mark.requires("root", "openmpi", "cni", "iproute2", "cmake"),
-]
+pytestmark = live("cni")
 NOBODY = 65534
 
 

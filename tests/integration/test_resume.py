@@ -12,14 +12,9 @@ from typing import Any
 
 import pytest
 
-from integration.live import Watch, ended, outcome, start, tare, trials, wait_for, write_study
+from integration.live import Watch, ended, live, outcome, start, tare, trials, wait_for, write_study
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.root,
-    pytest.mark.slow,
-    pytest.mark.requires("root", "openmpi", "cni", "iproute2", "cmake"),
-]
+pytestmark = live("cni")
 SEED = 20261121
 
 

@@ -1,0 +1,65 @@
+"""What all figures are made from: finite vectors, their mean, its error, Student's t."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+FloatArray = NDArray[np.float64]
+
+ROUNDING: Final = 1e-12
+"""Relative differences below this are floating-point rounding and are treated as zero."""
+
+
+def vector(values: ArrayLike) -> FloatArray:
+    """Return the values as a finite array of shape (n,)."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1:
+        raise ValueError(f"expected shape (n,), got {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError("a value is not finite")
+    return array
+
+
+def positive(values: ArrayLike) -> FloatArray:
+    """Return the values as a positive, finite array of shape (n,)."""
+    array = vector(values)
+    if (array <= 0).any():
+        raise ValueError("a cost or rate is not positive, so it has no ratio")
+    return array
+
+
+def mean_and_error(values: FloatArray, scale: float) -> tuple[float, float, int]:
+    """Return mean, standard error (0 if the spread is mere rounding) and n; (0, 0, 0) for none."""
+    n = values.size
+    if n == 0:
+        return 0.0, 0.0, 0
+    mean = float(values.mean())
+    if n == 1:
+        return mean, 0.0, 1
+    centred = values - mean
+    deviation = math.sqrt(float(centred @ centred) / (n - 1))
+    rounding = ROUNDING * max(scale, float(np.abs(values).max()))
+    if deviation <= rounding:
+        return (mean if abs(mean) > rounding else 0.0), 0.0, n
+    return mean, deviation / math.sqrt(n), n
+
+
+@lru_cache(maxsize=4096)
+def t_quantile(n: int, confidence: float) -> float:
+    """Return the two-sided quantile of Student's t for n values (n - 1 degrees of freedom)."""
+    return float(special.stdtrit(n - 1, 0.5 + confidence / 2.0))
+
+
+def upper_tail(distance: float, error: float, n: int) -> float:
+    """Return P(T > distance / error); without spread 0, 1/2 or 1 by the sign of the distance."""
+    if error > 0.0:
+        return float(special.stdtr(n - 1, -distance / error))
+    if abs(distance) <= ROUNDING:
+        return 0.5
+    return 0.0 if distance > 0 else 1.0

@@ -1,0 +1,154 @@
+"""Tests of hypotheses: paired t, equivalence, Holm, the limit, and what the report adds to them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from tare.stats.arrays import ROUNDING, FloatArray, mean_and_error, upper_tail, vector
+from tare.stats.intervals import log_interval
+
+MIN_ROUNDS: Final = 6
+"""Rounds below which no verdict is given."""
+MODALITY_ROUNDS: Final = 20
+"""Rounds from which on the dip test is made."""
+
+
+def paired_p(d: ArrayLike) -> float | None:
+    """Return the two-sided p of the paired t test of "no difference"; None for fewer than two rounds.
+
+    Without any spread p is 1 if the mean is zero and 0 if it is not.
+    """
+    mean, error, n = mean_and_error(vector(d), 1.0)
+    if n < 2:
+        return None
+    return min(1.0, 2.0 * upper_tail(abs(mean), error, n))
+
+
+def equivalent(d: ArrayLike, margin: float, confidence: float = 0.90) -> bool:
+    """Tell whether the 90 % interval lies inside +-ln(1 + margin): two one-sided tests at 5 % (Schuirmann 1987)."""
+    logs = log_interval(d, confidence)
+    bound = math.log1p(margin) if margin > 0 else 0.0
+    return logs is not None and -bound < logs.low and logs.high < bound
+
+
+def holm(p_values: Sequence[float]) -> tuple[float, ...]:
+    """Return Holm's step-down adjusted p values, in the order given (Holm 1979)."""
+    adjusted = [1.0] * len(p_values)
+    running = 0.0
+    for rank, index in enumerate(np.argsort(p_values, kind="stable")):
+        running = max(running, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = running
+    return tuple(adjusted)
+
+
+def holm_confidences(p_values: Sequence[float], confidence: float) -> tuple[float, ...]:
+    """Return the confidence at which each comparison's interval decides exactly as Holm's test does.
+
+    The comparison of rank k (smallest p first) of m has 1 - alpha/(m - k + 1); from the first that is not rejected
+    on, all keep that one's level, so their intervals cover zero. The intervals exclude zero wrongly *anywhere* in
+    the table with probability <= alpha. They do not promise to cover all true values at once: Bonferroni intervals
+    would, and would then not agree with Holm's decisions.
+    """
+    alpha = 1.0 - confidence
+    levels = [confidence] * len(p_values)
+    stopped: float | None = None
+    for rank, index in enumerate(np.argsort(p_values, kind="stable")):
+        step = alpha / (len(p_values) - rank)
+        if stopped is None and p_values[index] > step:
+            stopped = step
+        levels[index] = 1.0 - (step if stopped is None else stopped)
+    return tuple(levels)
+
+
+def over_limit(series: Sequence[ArrayLike], limit: float, confidence: float) -> tuple[bool, ...]:
+    """Tell for each comparison whether its overhead is beyond `limit` (a fraction): what makes exit code 1.
+
+    `series`: one `d` per comparison of the table. For a table of one: the lower bound of the interval is above the
+    limit (and there are at least MIN_ROUNDS rounds). For more, the one-sided tests of "not above the limit" are
+    adjusted by Holm, so that the code is wrong for any of them with probability <= (1 - confidence)/2.
+    """
+    p_values = [_p_not_above(vector(d), math.log1p(limit)) for d in series]
+    return tuple(p <= (1.0 - confidence) / 2.0 for p in holm(p_values))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KruskalWallis:
+    """H, its p value and the effect size epsilon squared (0 nothing, 1 all of the variance of the ranks)."""
+
+    h: float
+    p_value: float
+    epsilon_squared: float
+    n: int
+    groups: int
+
+
+def kruskal_wallis(samples: Sequence[ArrayLike]) -> KruskalWallis:
+    """Compare several environments by ranks, ties corrected (Kruskal & Wallis, JASA 47, 1952, equation 1.4).
+
+    `samples`: one array per environment, one value per round. epsilon^2 = H / (n - 1) (Tomczak & Tomczak 2014). All
+    values equal: H = 0, p = 1. Raises ValueError for fewer than two environments or an empty one.
+    """
+    arrays = [vector(sample) for sample in samples]
+    if len(arrays) < 2 or any(array.size == 0 for array in arrays):
+        raise ValueError("Kruskal-Wallis needs at least two environments, each with at least one value")
+    values, index, counts = np.unique(np.concatenate(arrays), return_inverse=True, return_counts=True)
+    n = int(index.size)
+    if values.size == 1:
+        return KruskalWallis(h=0.0, p_value=1.0, epsilon_squared=0.0, n=n, groups=len(arrays))
+    mean_ranks = np.cumsum(counts) - (counts - 1) / 2.0
+    parts = np.split(mean_ranks[index], np.cumsum([array.size for array in arrays])[:-1])
+    spread = sum(part.size * (float(part.mean()) - (n + 1) / 2.0) ** 2 for part in parts)
+    tie_correction = 1.0 - float(np.sum(counts.astype(np.float64) ** 3 - counts)) / (float(n) ** 3 - n)
+    h = 12.0 * spread / (n * (n + 1)) / tie_correction
+    p_value = float(special.chdtrc(len(arrays) - 1, h))
+    return KruskalWallis(h=h, p_value=p_value, epsilon_squared=min(1.0, h / (n - 1)), n=n, groups=len(arrays))
+
+
+def dip_p_value(d: ArrayLike) -> float | None:
+    """Return the p of Hartigan's dip test of one mode; None below MODALITY_ROUNDS rounds or without `diptest`."""
+    values = vector(d)
+    if values.size < MODALITY_ROUNDS:
+        return None
+    if mean_and_error(values, 1.0)[1] == 0.0:
+        return 1.0
+    try:
+        import diptest  # GPL, therefore optional
+    except ImportError:
+        return None
+    return float(diptest.diptest(values)[1])
+
+
+def normality_p(d: ArrayLike) -> float | None:
+    """Return the p of Shapiro & Wilk's test of normality; None below three rounds or without spread."""
+    from scipy import stats  # half a second of start-up, for a rare question
+
+    values = vector(d)
+    if not 3 <= values.size <= 5000 or mean_and_error(values, 1.0)[1] == 0.0:
+        return None
+    return float(stats.shapiro(values).pvalue)
+
+
+def signed_rank_p(d: ArrayLike) -> float | None:
+    """Return the two-sided p of Wilcoxon's signed-rank test; None without a difference other than zero."""
+    from scipy import stats  # as above
+
+    values = vector(d)
+    values = values[np.abs(values) > ROUNDING]
+    if values.size == 0:
+        return None
+    distinct = np.unique(np.abs(values)).size == values.size
+    method: Literal["exact", "approx"] = "exact" if values.size <= 50 and distinct else "approx"
+    return min(1.0, float(stats.wilcoxon(values, method=method).pvalue))
+
+
+def _p_not_above(d: FloatArray, bound: float) -> float:
+    """Return the one-sided p of "mean d <= bound"; 1 below MIN_ROUNDS rounds."""
+    mean, error, n = mean_and_error(d, 1.0)
+    return 1.0 if n < MIN_ROUNDS else upper_tail(mean - bound, error, n)

@@ -1,0 +1,129 @@
+"""Estimates with intervals: overhead, added time, ratio of medians, noise floor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from tare.model import Estimate
+from tare.stats.arrays import ROUNDING, FloatArray, mean_and_error, positive, t_quantile, vector
+
+BOOTSTRAP_RESAMPLES: Final = 2000
+
+
+def mean_interval(values: ArrayLike, confidence: float, scale: float = 0.0) -> Estimate | None:
+    """Return the mean of one value per round with its t interval; None for fewer than two. Unit of the values.
+
+    `scale` is the size of what the values were computed from, where that is larger than they are: a spread below
+    ROUNDING times it is no spread.
+    """
+    mean, error, n = mean_and_error(vector(values), scale)
+    if n < 2:
+        return None
+    half = t_quantile(n, confidence) * error
+    return Estimate(value=mean, low=mean - half, high=mean + half, n=n)
+
+
+def paired_t(d: ArrayLike, confidence: float) -> Estimate | None:
+    """Return the overhead exp(mean d) - 1 with its paired t interval (METHOD.md section 1, rule 3).
+
+    A fraction of the baseline's cost: 0.59 is 59 % more. None for fewer than two rounds.
+    """
+    logs = log_interval(d, confidence)
+    if logs is None:
+        return None
+    return Estimate(value=_expm1(logs.value), low=_expm1(logs.low), high=_expm1(logs.high), n=logs.n)
+
+
+def paired_difference(environment_s: ArrayLike, baseline_s: ArrayLike, confidence: float) -> Estimate | None:
+    """Return the added seconds, mean(environment - baseline), with its paired t interval over rounds.
+
+    Raises ValueError if the shapes differ.
+    """
+    environment, baseline = vector(environment_s), vector(baseline_s)
+    if environment.shape != baseline.shape:
+        raise ValueError(f"{environment.size} costs cannot be paired with {baseline.size}")
+    scale = max(np.abs(environment).max(initial=0.0), np.abs(baseline).max(initial=0.0))
+    return mean_interval(environment - baseline, confidence, scale)
+
+
+def bca_ratio_of_medians(
+    environment_s: ArrayLike, baseline_s: ArrayLike, confidence: float, seed: int = 1
+) -> Estimate | None:
+    """Return median(environment) / median(baseline) with a paired BCa bootstrap interval (Efron 1987, section 3).
+
+    Costs of shape (n,), one per round; rounds are resampled as pairs, with the same seeded indices for every
+    comparison of a size, so that a report is reproducible. A median takes few distinct values, hence ties count half
+    in the bias correction. The normal quantile is expanded to sqrt(n / (n - 1)) t(n-1) (Hesterberg, Am. Stat. 69,
+    2015): rounds share effects, and with 6 to 10 of them plain BCa covered .84 to .93 in simulation, this .94 to .97.
+    None for fewer than two rounds; ValueError if a cost is not positive.
+    """
+    environment, baseline = positive(environment_s), positive(baseline_s)
+    if environment.shape != baseline.shape:
+        raise ValueError(f"{environment.size} costs cannot be paired with {baseline.size}")
+    n = environment.size
+    if n < 2:
+        return None
+    value = float(np.median(environment) / np.median(baseline))
+    indices = _resamples(n, seed)
+    resampled = np.median(environment[indices], axis=1) / np.median(baseline[indices], axis=1)
+    left_out = _leave_one_out(n)
+    jackknife = np.median(environment[left_out], axis=1) / np.median(baseline[left_out], axis=1)
+    z = t_quantile(n, confidence) * math.sqrt(n / (n - 1))
+    low, high = np.quantile(resampled, _bca_levels(value, resampled, jackknife, z))
+    return Estimate(value=value, low=min(float(low), value), high=max(float(high), value), n=n)
+
+
+def noise_floor(self_overheads: Iterable[Estimate]) -> float | None:
+    """Return the largest overhead (fraction) that A/A intervals reach on either side; None without any.
+
+    The interval is the floor, not its point (METHOD.md section 1, rule 6).
+    """
+    bounds = [max(abs(estimate.low), abs(estimate.high)) for estimate in self_overheads]
+    return max(bounds, default=None)
+
+
+def log_interval(d: ArrayLike, confidence: float) -> Estimate | None:
+    """Return mean d with its t interval; logs round at the size of 1 whatever their value."""
+    return mean_interval(d, confidence, 1.0)
+
+
+def _expm1(x: float) -> float:
+    return math.inf if x > 700.0 else math.expm1(x)
+
+
+@lru_cache(maxsize=64)
+def _resamples(n: int, seed: int) -> NDArray[np.intp]:
+    """Return the bootstrap's indices, shape (BOOTSTRAP_RESAMPLES, n)."""
+    return np.random.default_rng([seed, n]).integers(0, n, size=(BOOTSTRAP_RESAMPLES, n), dtype=np.intp)
+
+
+@lru_cache(maxsize=64)
+def _leave_one_out(n: int) -> NDArray[np.intp]:
+    """Return indices of shape (n, n - 1); row i leaves out i."""
+    indices = np.tile(np.arange(n, dtype=np.intp), (n, 1))
+    return indices[~np.eye(n, dtype=bool)].reshape(n, n - 1)
+
+
+def _bca_levels(value: float, resampled: FloatArray, jackknife: FloatArray, z: float) -> tuple[float, float]:
+    """Return the two quantiles of the bootstrap distribution that bound the BCa interval (Efron 1987, eq. 2.3)."""
+    size = resampled.size
+    tolerance = ROUNDING * value
+    below = float(np.mean(resampled < value - tolerance)) + float(np.mean(np.abs(resampled - value) <= tolerance)) / 2
+    bias = float(special.ndtri(min(max(below, 0.5 / size), 1.0 - 0.5 / size)))
+    centred = jackknife.mean() - jackknife
+    squares = float(np.sum(centred**2))
+    acceleration = float(np.sum(centred**3)) / (6.0 * squares**1.5) if squares > tolerance**2 else 0.0
+    levels = []
+    for side in (-z, z):
+        shifted = bias + side
+        denominator = 1.0 - acceleration * shifted
+        quantile = bias + shifted / denominator if denominator > 0 else math.copysign(math.inf, shifted)
+        levels.append(float(special.ndtr(quantile)))
+    return levels[0], levels[1]

@@ -1,0 +1,214 @@
+"""Every way of launching as a small fake, and a bench on which the real agent meets them.
+
+Each way is a small fake here: the tools that it enters places with (nsenter, docker, ssh, apptainer, kubectl, srun) are
+recording programs that behave as the real ones do where it matters: which token begins the command, whether a
+shell reads it, whether the environment of who enters is forgotten. The agent is the real one, as a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tare.launch import Context, Entry, Host, Launch, write_agent, write_map
+from tare.namespaces import plain_python
+
+RANKS_PER_NODE = 2
+PROGRAM = ("app", "--text", "two words", "$HOME;`id`", "'quoted'")
+CORE = min(os.sched_getaffinity(0))
+
+TOOL = """#!{python} -IS
+import json, os, subprocess, sys
+name, argv = os.path.basename(sys.argv[0]), sys.argv[1:]
+with open({record!r}, "a") as file:
+    file.write(json.dumps({{
+        "tool": name, "argv": argv, "pid": os.getpid(), "cpus": sorted(os.sched_getaffinity(0)),
+        "environment": dict(os.environ),
+    }}) + "\\n")
+forgotten = {{"PATH": os.environ["PATH"]}}
+if name == "nsenter":
+    os.execvpe(argv[argv.index("--") + 1], argv[argv.index("--") + 1:], os.environ)
+if name == "docker":
+    os.execvpe(argv[2], argv[2:], forgotten)
+if name == "kubectl":
+    os.execvpe(argv[argv.index("--") + 1], argv[argv.index("--") + 1:], forgotten)
+if name == "apptainer":
+    os.execvpe(argv[2], argv[2:], os.environ)
+if name == "ssh":
+    os.execvpe("/bin/sh", ["sh", "-c", " ".join(argv[3:])], forgotten)
+"""
+
+# A launcher as mpirun is: one daemon a host through its agent, told as one line for a shell; the daemon starts ranks.
+MPIRUN = """#!{python} -IS
+import os, shlex, subprocess, sys
+status = 0
+for part in " ".join(map(shlex.quote, sys.argv[1:])).split(" : "):
+    hosts, *program = shlex.split(part)
+    for host in hosts.split(","):
+        name, ranks = host.split("=")
+        agent = os.environ["FAKE_AGENT"]
+        words = [shlex.quote(word) for word in ("orted", ranks, *program)]
+        status |= subprocess.run([agent, "-x", name, *words]).returncode
+sys.exit(status)
+"""
+ORTED = """#!{python} -IS
+import os, subprocess, sys
+status = 0
+for rank in range(int(sys.argv[1])):
+    environment = {{**os.environ, "OMPI_COMM_WORLD_LOCAL_RANK": str(rank), "PMIX_RANK": str(rank)}}
+    status |= subprocess.run(sys.argv[2:], env=environment).returncode
+sys.exit(status)
+"""
+# srun starts ranks itself; TARE_HOST stands for the node's own hostname, which a test cannot change.
+SRUN = """#!{python} -IS
+import os, subprocess, sys
+hosts, *program = sys.argv[1:]
+status = 0
+for host in hosts.split(","):
+    name, ranks = host.split("=")
+    for rank in range(int(ranks)):
+        environment = {{**os.environ, "TARE_HOST": name, "SLURM_LOCALID": str(rank), "PMIX_RANK": str(rank)}}
+        status |= subprocess.run(program, env=environment).returncode
+sys.exit(status)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """One way of launching: how daemons and ranks get to their place, and what a rank `passes` on its way."""
+
+    name: str
+    agent: Callable[[str], Entry] | None
+    enter: Callable[[str, int], Entry] | None = None
+    passes: Callable[[str, int], list[tuple[str, ...]]]
+    launcher: str = "mpirun"
+
+
+def _nsenter(host: str) -> Entry:
+    return Entry(argv=("nsenter", "-t", host[1:], "--all", "--"))
+
+
+WAYS = (
+    Way(
+        name="bare: the daemon is put into the pod's namespaces",
+        agent=_nsenter,
+        passes=lambda host, local: [("nsenter", "-t", host[1:], "--all", "--")],
+    ),
+    Way(
+        name="docker: the daemon is started in the pod's container",
+        agent=lambda host: Entry(argv=("docker", "exec", f"c-{host}"), carry=True),
+        passes=lambda host, local: [("docker", "exec", f"c-{host}")],
+    ),
+    Way(
+        name="sshd in containers, on a port of its own",
+        agent=lambda host: Entry(argv=("ssh", "-p", "9100", f"{host}.tare"), shell=False, carry=True),
+        passes=lambda host, local: [("ssh", "-p", "9100", f"{host}.tare")],
+    ),
+    Way(
+        name="hybrid: the daemon on the node, each rank in a container",
+        agent=_nsenter,
+        enter=lambda host, local: Entry(argv=("apptainer", "exec", "image.sif")),
+        passes=lambda host, local: [("nsenter", "-t", host[1:], "--all", "--"), ("apptainer", "exec", "image.sif")],
+    ),
+    Way(
+        name="one container a rank",
+        agent=_nsenter,
+        enter=lambda host, local: Entry(argv=("docker", "exec", f"c{local}"), carry=True),
+        passes=lambda host, local: [("nsenter", "-t", host[1:], "--all", "--"), ("docker", "exec", f"c{local}")],
+    ),
+    Way(
+        name="srun: the scheduler starts the ranks",
+        agent=None,
+        enter=lambda host, local: Entry(argv=("apptainer", "exec", "image.sif")),
+        passes=lambda host, local: [("apptainer", "exec", "image.sif")],
+        launcher="srun",
+    ),
+    Way(
+        name="Kubernetes: the daemon is started in the pod",
+        agent=lambda host: Entry(argv=("kubectl", "exec", f"pod-{host}", "--"), carry=True),
+        passes=lambda host, local: [("kubectl", "exec", f"pod-{host}", "--")],
+    ),
+)
+every_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name.split(":")[0])
+
+
+def hosts_of(way: Way, ranks: int = RANKS_PER_NODE) -> tuple[Host, ...]:
+    return tuple(
+        Host(
+            name=name,
+            ranks=ranks,
+            agent=way.agent(name) if way.agent else None,
+            enter=tuple(way.enter(name, local) for local in range(ranks)) if way.enter else (),
+        )
+        for name in ("n0", "n1")
+    )
+
+
+def launch_of(way: Way, hosts: tuple[Host, ...] | None = None, program: tuple[str, ...] = PROGRAM) -> Launch:
+    hosts = hosts_of(way) if hosts is None else hosts
+    options = (",".join(f"{host.name}={host.ranks}" for host in hosts),)
+    return Launch(
+        head=("nsenter", "-n4711", "--"),
+        launcher=(way.launcher,),
+        hosts=hosts,
+        contexts=(Context(hosts=hosts, program=program, options=options),),
+    )
+
+
+class Bench:
+    """A folder with the recording programs on PATH, the real agent and a launch map."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.record = folder / "record.jsonl"
+        self.bin = folder / "bin"
+        self.bin.mkdir()
+        self.agent = write_agent(folder, plain_python())
+        for names, text in (
+            (("nsenter", "docker", "ssh", "apptainer", "kubectl", "app", "daemon"), TOOL),
+            (("mpirun",), MPIRUN),
+            (("orted",), ORTED),
+            (("srun",), SRUN),
+        ):
+            for name in names:
+                file = self.bin / name
+                file.write_text(text.format(python=plain_python(), record=str(self.record)))
+                file.chmod(0o755)
+
+    def map(self, launch: Launch | None = None, text: str | None = None) -> Path:
+        path = self.folder / "map.json"
+        if launch is not None:
+            write_map(launch, path)
+        elif text is not None:
+            path.write_text(text)
+        return path
+
+    def run(self, *argv: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        given = {
+            "PATH": f"{self.bin}:/usr/bin:/bin",
+            "TARE_LAUNCH_MAP": str(self.folder / "map.json"),
+            "FAKE_AGENT": str(self.agent),
+            "LAUNCHER_ONLY": "must not reach a daemon",
+            **(environment or {}),
+        }
+        return subprocess.run(argv, env=given, capture_output=True, text=True, timeout=60, check=False)
+
+    def records(self, tool: str = "") -> list[dict[str, Any]]:
+        lines = self.record.read_text().splitlines() if self.record.exists() else []
+        return [r for r in map(json.loads, lines) if not tool or r["tool"] == tool]
+
+
+def sentence(result: subprocess.CompletedProcess[str]) -> str:
+    """Return what a refusing agent said, having checked that it is one line, ours, and no traceback."""
+    assert result.returncode == 125
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("tare-agent: ")
+    return line.removeprefix("tare-agent: ")

@@ -1,0 +1,245 @@
+"""What goes wrong in a run is data, or is refused before anything runs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tare import commands, runner, session
+from tare.errors import InfrastructureError, RefusedError
+from tare.launch import PADDING
+from tare.model import (
+    Completed,
+    Failed,
+    Placement,
+    Repetition,
+    Trial,
+    Verdict,
+)
+from tare.networks.fake import FakeNetwork
+from tare.store import read_only
+from unit.runs import CELLS, FAULTS, BreakAfter, known_study, run_with
+
+# --- what goes wrong is data --------------------------------------------------------------------------------------
+
+
+class FaultAt:
+    """A watcher that lets one trial of a study fail: it sets the fault before that trial and takes it away after."""
+
+    def __init__(self, fault: str, trial: int, patch: pytest.MonkeyPatch) -> None:
+        self._fault, self._at, self._patch = fault, trial, patch
+        self._ended = 0
+
+    def round_started(self, number: int, attempt: int) -> None:
+        pass
+
+    def trial_ended(self, trial: Trial, done: int, total: int) -> None:
+        self._ended += 1
+        if self._ended == self._at:
+            self._patch.setenv("TARE_FAKE_FAULT", self._fault)
+        else:
+            self._patch.delenv("TARE_FAKE_FAULT", raising=False)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_fails_its_trial_with_a_clear_reason_and_the_study_goes_on(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stated = known_study(rounds=3, kernels=1, time_limit_s=0.4 if fault == "hang" else 20.0)
+    run_with(FaultAt(fault, 4, monkeypatch), stated, tmp_path / "r")
+    trials = read_only(tmp_path / "r").trials
+    assert len(trials) == 9
+    failed = [(i, t) for i, t in enumerate(trials) if not isinstance(t.outcome, Completed)]
+    assert [i for i, _ in failed] == [4]
+    trial = failed[0][1]
+    assert isinstance(trial.outcome, Failed)
+    assert FAULTS[fault] in trial.outcome.reason
+    assert trial.argv
+    assert trial.elapsed_s > 0
+
+
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault != "hang"])
+def test_cells_that_fail_in_every_round_end_the_study_with_4_and_all_were_tried(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TARE_FAKE_FAULT", fault)
+    assert commands.run_plan(known_study(rounds=2, kernels=1), tmp_path / "r") == 4
+    results = read_only(tmp_path / "r")
+    assert len(results.trials) == 2 * CELLS
+    assert all(isinstance(t.outcome, Failed) and FAULTS[fault] in t.outcome.reason for t in results.trials)
+    compared = session.summary_of(results).comparisons
+    assert {item.verdict for item in compared} == {Verdict.INVALID}
+    assert all(item.overhead is None and FAULTS[fault] in item.reason for item in compared)
+    said = capsys.readouterr()
+    assert FAULTS[fault] in said.err
+    assert "Traceback" not in said.err + said.out
+    assert (tmp_path / "r" / "report.html").is_file()
+
+
+def test_a_launch_that_hangs_is_ended_at_its_limit_in_every_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TARE_FAKE_FAULT", "hang")
+    started = time.monotonic()
+    code = commands.run_plan(known_study(rounds=1, kernels=1, time_limit_s=0.4), tmp_path / "r")
+    assert code == 4
+    assert time.monotonic() - started < 20
+    assert not _fake_programs()
+
+
+def _fake_programs() -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                parent = (entry / "stat").read_text().rsplit(")", 1)[1].split()[1]
+            except OSError:
+                continue
+            if any(word.endswith(b"fake_program.py") for word in words) and int(parent) in (1, os.getpid()):
+                found.append(int(entry.name))
+    return found
+
+
+def test_a_failed_launch_keeps_its_status_and_the_end_of_what_it_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TARE_FAKE_FAULT", "exit")
+    commands.run_plan(known_study(rounds=1, kernels=1), tmp_path / "r")
+    outcome = read_only(tmp_path / "r").trials[0].outcome
+    assert isinstance(outcome, Failed)
+    assert (outcome.status, outcome.stderr_tail) == (9, "fake rank 1 was killed")
+
+
+def test_pods_that_cannot_be_made_fail_their_cells_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = FakeNetwork.attach
+    closed: list[str] = []
+
+    @contextmanager
+    def attach(self: FakeNetwork, pod: object, nic: object) -> Iterator[object]:
+        if self.name == "fake-slow":
+            raise InfrastructureError("the bridge of n1 is gone", remedy="tare clean")
+        with plain(self, pod, nic) as endpoint:  # type: ignore[arg-type]
+            try:
+                yield endpoint
+            finally:
+                closed.append(self.name)
+
+    monkeypatch.setattr(FakeNetwork, "attach", attach)
+    assert commands.run_plan(known_study(rounds=2, kernels=1), tmp_path / "r") == 4
+    by_cell: dict[str, set[str]] = {}
+    for trial in read_only(tmp_path / "r").trials:
+        reason = trial.outcome.reason if isinstance(trial.outcome, Failed) else "completed"
+        by_cell.setdefault(trial.key.cell.rsplit(" / ", 1)[1], set()).add(reason)
+    assert by_cell == {
+        "fake": {"completed"},
+        "fake (A/A)": {"completed"},
+        "fake-slow": {"its pods could not be made: the bridge of n1 is gone"},
+    }
+    assert Counter(closed) == {"fake": 2 * 2 * 2}  # two environments x two nodes x two rounds
+
+
+def test_pods_that_failed_in_one_round_are_tried_again_in_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, failures = FakeNetwork.attach, [True]
+
+    @contextmanager
+    def attach(self: FakeNetwork, pod: object, nic: object) -> Iterator[object]:
+        if self.name == "fake-slow" and failures:
+            failures.clear()
+            raise InfrastructureError("for once")
+        with plain(self, pod, nic) as endpoint:  # type: ignore[arg-type]
+            yield endpoint
+
+    monkeypatch.setattr(FakeNetwork, "attach", attach)
+    run_with(BreakAfter(99), known_study(rounds=2, kernels=1), tmp_path / "r")
+    failed = [t.key.round for t in read_only(tmp_path / "r").trials if not isinstance(t.outcome, Completed)]
+    assert failed == [0]
+
+
+def test_pods_are_made_anew_for_every_round_and_taken_down_also_when_the_tool_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, up = FakeNetwork.attach, Counter[str]()
+    most = 0
+
+    @contextmanager
+    def attach(self: FakeNetwork, pod: object, nic: object) -> Iterator[object]:
+        nonlocal most
+        with plain(self, pod, nic) as endpoint:  # type: ignore[arg-type]
+            up["made"] += 1
+            most = max(most, up["made"] - up["taken down"])
+            try:
+                yield endpoint
+            finally:
+                up["taken down"] += 1
+
+    monkeypatch.setattr(FakeNetwork, "attach", attach)
+    with pytest.raises(KeyboardInterrupt):
+        run_with(BreakAfter(5, KeyboardInterrupt), known_study(rounds=3, kernels=1), tmp_path / "r")
+    assert up == {"made": 12, "taken down": 12}  # two rounds were begun: three environments on two nodes each
+    assert most == 6
+
+
+# --- before anything runs -----------------------------------------------------------------------------------------
+
+
+def test_a_study_of_which_nothing_can_run_is_refused_with_all_its_reasons(tmp_path: Path) -> None:
+    stated = known_study()
+    mixed = (replace(stated.environments[0], mpi="openmpi"), replace(stated.environments[1], runtime="bare"))
+    with pytest.raises(RefusedError) as caught:
+        commands.run_plan(replace(stated, environments=mixed), tmp_path / "r")
+    assert "no cell of this study can run here" in str(caught.value)
+    assert "go with each other only" in str(caught.value)
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_placement_with_more_ranks_than_cores_is_unavailable_and_the_others_run(tmp_path: Path) -> None:
+    stated = known_study(rounds=1, kernels=1)
+    stated = replace(stated, placements=(Placement(nodes=2), Placement(nodes=2, ranks_per_node=3)))
+    commands.run_plan(stated, tmp_path / "r")
+    results = read_only(tmp_path / "r")
+    assert len(results.trials) == CELLS
+    assert len(results.plan.unavailable) == CELLS
+    assert all("cores" in reason for reason in results.plan.unavailable.values())
+
+
+def test_a_budget_that_is_used_up_ends_the_study_after_the_round(tmp_path: Path) -> None:
+    stated = known_study(rounds=5, kernels=1)
+    stated = replace(stated, repetition=Repetition(rounds=5, max_rounds=5, budget_s=0.001))
+    commands.run_plan(stated, tmp_path / "r")
+    assert {trial.key.round for trial in read_only(tmp_path / "r").trials} == {0}
+
+
+def test_a_study_stops_at_the_first_look_that_is_precise_enough(tmp_path: Path) -> None:
+    stated = known_study(kernels=1)
+    repetition = Repetition(rounds=5, max_rounds=40, target_half_width=0.5)
+    commands.run_plan(replace(stated, repetition=repetition), tmp_path / "r")
+    rounds = {trial.key.round for trial in read_only(tmp_path / "r").trials}
+    assert 5 <= len(rounds) < 40
+
+
+def test_padding_is_the_only_variable_of_ours_that_a_launch_gets_beside_its_map(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[dict[str, str]] = []
+    plain = runner.run
+
+    def spying(argv: tuple[str, ...], **options: object) -> object:
+        seen.append({k: v for k, v in options["env"].items() if k.startswith("TARE_")})  # type: ignore[attr-defined]
+        return plain(argv, **options)  # type: ignore[arg-type]
+
+    for name in [n for n in os.environ if n.startswith("TARE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(runner, "run", spying)
+    commands.run_plan(known_study(rounds=1, kernels=1), tmp_path / "r")
+    assert [set(variables) for variables in seen] == [{PADDING, "TARE_LAUNCH_MAP"}] * CELLS
+    assert len({variables["TARE_LAUNCH_MAP"] for variables in seen}) == CELLS

@@ -1,0 +1,228 @@
+"""Whatever is wrong in a study file is told with its place."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tare.errors import StudyError
+from tare.model import Environment, KernelSpec
+from tare.study import load, parse
+
+ROOT = Path(__file__).parents[2]
+WORK = "\nworkloads: {w: {kernels: [barrier]}}\n"
+ENVIRONMENTS = "\nenvironments: [bare, docker+host]\n"
+
+
+def environments_of(text: str) -> tuple[Environment, ...]:
+    return parse(f"environments: {text}{WORK}").environments
+
+
+def kernels_of(text: str) -> tuple[KernelSpec, ...]:
+    return parse(f"{ENVIRONMENTS}workloads: {{w: {{kernels: {text}}}}}").workloads[0].kernels
+
+
+def message_of(text: str, file: str = "s.yaml") -> str:
+    with pytest.raises(StudyError) as caught:
+        parse(text, file=file)
+    return str(caught.value)
+
+
+# --- what is refused --------------------------------------------------------------------------------------------
+
+
+BASE = ENVIRONMENTS + WORK
+WRONG: list[tuple[str, str, str]] = [
+    (f"foo: 1{BASE}", "1:1", "foo: unknown key 'foo' (allowed: name, cluster"),
+    (f"baselne: bare{BASE}", "1:1", "did you mean baseline?"),
+    (f"environments: [bare, docker+foo]{WORK}", "1:22", "environments.docker+foo.network: unknown network 'foo'"),
+    (f"environments: [bare, dockr]{WORK}", "1:22", "environments.dockr.runtime: unknown runtime 'dockr'"),
+    (f"environments: [bare, bare]{WORK}", "1:22", "given twice; first in line 1"),
+    (f"environments: [bare, bare+host]{WORK}", "1:22", "environments.bare+host: this is the same as bare"),
+    (f"environments: {{a: {{network: host}}}}{WORK}", "1:16", "environments.a.runtime: unknown runtime 'a'"),
+    (f"environments: {{bare: , a: {{runtime: dock}}}}{WORK}", "1:28", "a.runtime: unknown runtime 'dock'; did you"),
+    (
+        f"environments: {{bare: , docker+host: {{network: bridge}}}}{WORK}",
+        "1:38",
+        "the name says host and this says",
+    ),
+    (f"environments: {{bare: , docker: {{image: false}}}}{WORK}", "1:33", "docker always runs from an image"),
+    (f"environments: {{bare: , bare+image: {{image: false}}}}{WORK}", "1:37", "the name says +image"),
+    (f"environments: {{bare: {{image: no}}}}{WORK}", "1:23", "write true for the default image"),
+    (
+        f"environments: {{bare: {{image: debian}}}}{WORK}",
+        "1:23",
+        "unknown image 'debian'; did you mean debian-openmpi",
+    ),
+    (
+        f"environments: {{bare: {{sides: left}}}}{WORK}",
+        "1:23",
+        "unknown value 'left' (allowed: both, sender, receiver)",
+    ),
+    (f"environments: {{bare: , a/b: docker}}{WORK}", "1:24", "'a/b' cannot be a name"),
+    (f"environments: [bare, [docker]]{WORK}", "1:22", "an environment is a name or"),
+    (f"environments: 3{WORK}", "1:1", "environments: this must be a mapping (`name: ...` lines), not 3"),
+    (f"environments: {WORK}", "1:1", "environments: this key has no value"),
+    (f"environments: []{WORK}", "1:1", "environments: this is empty"),
+    (ENVIRONMENTS, "2:1", "workloads: this key is needed"),
+    (f"baseline: bear{BASE}", "1:1", "'bear' is not one of the environments; did you mean bare?"),
+    (f"a_a: no{BASE}", "1:1", "a_a: this must be true or false, not 'no'"),
+    (f"a_a: false\nenvironments: [bare]{WORK}", "2:1", "leave nothing to compare"),
+    (f"margin: 0%{BASE}", "1:1", "margin: this must be above 0, not '0%'"),
+    (f"margin: -2%{BASE}", "1:1", "margin: this must be above 0"),
+    (f"margin: 2{BASE}", "1:1", "write 2% or 0.02"),
+    (f"limit: 0{BASE}", "1:1", "limit: this must be above 0"),
+    (f"repetition: {{rounds: 0}}{BASE}", "1:14", "repetition.rounds: this must be at least 1, not 0"),
+    (f"repetition: {{rounds: 2.5}}{BASE}", "1:14", "repetition.rounds: this must be a whole number, not 2.5"),
+    (f"repetition: {{rounds: '3'}}{BASE}", "1:14", "repetition.rounds: this must be a whole number, not '3'"),
+    (f"repetition: {{rounds: 9, max_rounds: 8}}{BASE}", "1:25", "max_rounds (8) is below rounds (9)"),
+    (f"repetition: {{budget: 5 parsecs}}{BASE}", "1:14", "'5 parsecs' has a unit"),
+    (f"repetition: {{confidence: 100%}}{BASE}", "1:14", "this must be below 1"),
+    (f"repetition: []{BASE}", "1:1", "repetition: this must be a mapping (`key: value` lines), not a list"),
+    (f"seed: -1{BASE}", "1:1", "seed: this must be at least 0"),
+    (f"name: a/b{BASE}", "1:1", "letters, digits, dots, dashes and underscores"),
+    (f"cluster: labb{BASE}", "1:1", "unknown cluster 'labb'; did you mean lab?"),
+    (f"cluster: {{}}{BASE}", "1:1", "no cluster is named"),
+    (f"cluster: {{labb: }}{BASE}", "1:11", "cluster.labb: unknown cluster 'labb'; did you mean lab?"),
+    (f"cluster: {{lab: , fake: }}{BASE}", "1:1", "cluster: a study runs on one cluster, and this names lab and fake"),
+    (f"cluster: 3{BASE}", "1:1", "cluster: this must be a mapping"),
+    (f"cluster: {{lab: 3}}{BASE}", "1:11", "cluster.lab: this must be a mapping"),
+    (f"cluster: {{lab: {{nods: 2}}}}{BASE}", "1:17", "cluster.lab.nods: unknown key 'nods'; did you mean nodes?"),
+    (f"cluster: {{lab: {{link_rate: fast}}}}{BASE}", "1:17", "'fast' is not a link rate"),
+    (f"placements: 2y{BASE}", "1:1", "'2y' is not a placement"),
+    (f"placements: [2x1, 2x1]{BASE}", "1:19", "placements[1]: this is the same as placement 1"),
+    (f"placements: [{{nodes: 0}}]{BASE}", "1:15", "placements[0].nodes: this must be at least 1"),
+    (f"placements: [2x3 in 2c]{BASE}", "1:14", "cannot be shared out equally over 2 containers"),
+    (f"placements: [3x1]\ncluster: {{lab: {{nodes: 2}}}}{BASE}", "1:14", "needs 3 nodes, and there are 2"),
+    (f"placements: [2x3]\ncluster: {{lab: {{cores_per_node: 2}}}}{BASE}", "1:14", "3 ranks need 3 cores"),
+    (f"placements: []{BASE}", "1:1", "placements: this is empty"),
+    (f"{ENVIRONMENTS}workloads: {{w: {{kernels: []}}}}", "3:17", "workloads.w.kernels: this is empty"),
+    (f"{ENVIRONMENTS}workloads: {{w: [latency]}}", "3:13", "workloads.w: this must be a mapping"),
+    (f"{ENVIRONMENTS}workloads: {{w: {{command: ./app}}}}", "3:17", "workloads.w.command: this must be a list"),
+    (f"{ENVIRONMENTS}workloads: {{w: {{}}}}", "3:13", "`kernels` or `command`, and has neither"),
+    (f"{ENVIRONMENTS}workloads: {{w: {{kernels: [bw], command: [a]}}}}", "3:13", "not both"),
+    ("a_a: true\na_a: true" + BASE, "2:1", "a_a: this key is given twice; first in line 1"),
+    ("a: 1\n\tb: 2", "2:1", "a tab is used here: indent with spaces"),
+    ("environments: [bare", "1:20", "this is not valid YAML"),
+    ("a: b: c", "1:5", "this is not valid YAML: mapping values are not allowed here"),
+    ("environments: *all", "1:15", "undefined alias 'all'"),
+    ("a: !!python/object:os.system {}", "1:1", "the tag tag:yaml.org,2002:python/object:os.system is not allowed"),
+    (f"? [a, b]\n: 3{BASE}", "1:3", "a key must be one word"),
+    ("a: 1\n---\nb: 1", "2:1", "expected a single document"),
+    ("- bare", "1:1", "a study is a mapping of keys to values, not a list"),
+]
+WRONG_KERNELS = [
+    ("[sned]", "4:4", "kernels[0]: unknown kernel 'sned'"),
+    ("[barrier: 8]", "4:4", "barrier takes no message_bytes"),
+    ("[{latency: 8, window: 3}]", "4:17", "latency takes no window (it belongs to bw, bibw)"),
+    ("[{latency: 8, foo: 3}]", "4:17", "unknown key 'foo'"),
+    ("[{latency: 8, bw: 3}]", "4:4", "one entry is one kernel, and this names latency and bw"),
+    ("[{iterations: 8}]", "4:4", "one entry is one kernel, and this names none"),
+    ("[latency: 64K]", "4:4", "KiB"),
+    ("[latency: 4GiB]", "4:4", "at most 2147483647"),
+    ("[latency: []]", "4:4", "the list of sizes is empty"),
+    ("[latency: [8, 8]]", "4:4", "latency:bytes=8 is measured twice"),
+    ("[latency, latency: 8]", "4:13", "measured twice"),
+    ("[[latency]]", "4:4", "a kernel is a name"),
+    ("[allreduce: [8, 6]]", "4:19", "a multiple of 4, not 6"),
+    ("[allreduce: 0]", "4:4", "allreduce needs a message of at least one byte, not 0"),
+    ("[bw: 0]", "4:4", "bw needs a message of at least one byte, not 0"),
+    ("[spacing: {warmup: 0}]", "4:14", "spacing needs a warm-up of at least 1, not 0"),
+    ("[spacing: {rate: 0}]", "4:14", "a rate must be above 0"),
+    ("[latency: {iterations: 0}]", "4:14", "this must be at least 1"),
+    ("[latency: {sync: maybe}]", "4:14", "unknown value 'maybe' (allowed: none, barrier, window)"),
+]
+
+
+@pytest.mark.parametrize(("text", "place", "part"), WRONG)
+def test_what_is_wrong_is_told_with_its_place(text: str, place: str, part: str) -> None:
+    message = message_of(text)
+    lines = [line for line in message.splitlines() if part in line]
+    assert lines, message
+    assert lines[0].strip().startswith(f"s.yaml:{place}")
+
+
+@pytest.mark.parametrize(("kernels", "place", "part"), WRONG_KERNELS)
+def test_what_is_wrong_with_kernels_is_told_with_its_place(kernels: str, place: str, part: str) -> None:
+    message = message_of(f"{ENVIRONMENTS}workloads: {{w: {{kernels:\n  {kernels}}}}}")
+    assert part in message
+    assert message.startswith(f"s.yaml:{place}: workloads.w.kernels")
+
+
+def test_all_problems_are_told_at_once_in_the_order_of_the_file() -> None:
+    message = message_of(f"margin: 0%\nfoo: 1\nseed: x{ENVIRONMENTS}workloads: {{w: {{kernels: [sned]}}}}")
+    assert message.startswith("s.yaml has 4 problems:\n")
+    assert re.findall(r"s\.yaml:(\d+):", message) == ["1", "2", "3", "5"]
+
+
+def test_a_problem_does_not_draw_others_after_it() -> None:
+    assert len(message_of(f"environments: [bare, docker+foo]{WORK}").splitlines()) == 1
+    assert len(message_of(f"{ENVIRONMENTS}workloads: {{w: {{kernels: [sned: 8]}}}}").splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", ["", "# only a comment\n", "---\n"])
+def test_an_empty_file_is_told(text: str) -> None:
+    assert re.search(r"is empty|a study is a mapping of keys to values, not nothing", message_of(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("a: &a [*a]", "contains itself"),
+        ("a: " + "[" * 3000, "nested too deeply"),
+        ("a: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
+            f"{new}: &{new} [{','.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcd", "bcde", strict=True)
+        ), "more than 20000 values"),
+        ("a: \x01", "is not allowed in YAML"),
+    ],
+)  # fmt: skip
+def test_hostile_text_is_refused_in_a_sentence(text: str, part: str) -> None:
+    assert part in message_of(text)
+
+
+def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    (tmp_path / "quickstart.yaml").write_text("x")
+    (tmp_path / "latin.yaml").write_bytes(b"name: a\nfoo: kaf\xe9\n")
+    (tmp_path / "large.yaml").write_bytes(b" " * (2 << 20))
+    for name, part in [
+        ("quickstrat.yaml", "there is no such file\n  did you mean"),
+        ("", "is a folder"),
+        ("latin.yaml", ":2:9: byte 0xe9 is not UTF-8"),
+        ("large.yaml", "that is no study file"),
+        ("none/none.yaml", "there is no such file"),
+        ("quickstart.yaml/a", "cannot be read: Not a directory"),
+    ]:
+        with pytest.raises(StudyError) as caught:
+            load(tmp_path / name)
+        assert part in str(caught.value)
+
+
+values: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 10**12) | st.floats() | st.text(max_size=8)
+    | st.sampled_from(["bare", "docker+host", "lab", "2x1", "latency", "64KiB", "2%", "5min"]),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(
+        st.sampled_from(["bare", "docker", "lab", "kernels", "command", "latency", "nodes", "rounds", "image"]),
+        inner,
+        max_size=3,
+    ),
+    max_leaves=12,
+)  # fmt: skip
+KEYS = ["name", "cluster", "baseline", "environments", "placements", "workloads", "repetition", "margin", "a_a", "seed"]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.dictionaries(st.sampled_from(KEYS), values, max_size=6))
+def test_any_yaml_is_read_or_refused_with_a_place(data: dict[str, Any]) -> None:
+    base = {"environments": ["bare", "docker+host"], "workloads": {"w": {"kernels": ["barrier"]}}}
+    text = yaml.safe_dump(base | data)
+    try:
+        parse(text, file="s.yaml")
+    except StudyError as error:
+        assert re.search(r"s\.yaml(:\d+:\d+: .+| has \d+ problems:)", str(error))  # noqa: PT017

@@ -1,0 +1,243 @@
+"""Which trials count in a summary, and what one says of those that do not; its headline."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+
+import pytest
+
+from tare.errors import ResultsError
+from tare.model import (
+    Completed,
+    Failed,
+    Interrupted,
+    Invalid,
+    MetricKind,
+    Placement,
+    Plan,
+    Trial,
+    Unavailable,
+    Verdict,
+)
+from tare.summary import summarise
+from tare.summary.select import select
+from unit.summaries import (
+    BARE,
+    SELF,
+    change,
+    latency,
+    make_plan,
+    make_trial,
+    make_trials,
+    of,
+)
+
+# --- what does not count ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+def test_few_rounds_give_no_verdict_and_say_how_many_are_missing(n: int) -> None:
+    plan = make_plan("overlay")
+    summary = summarise(plan, make_trials(plan, n), {})
+    overlay = of(summary, "overlay", "latency:8" if n else "latency:bytes=8")
+    assert overlay.verdict is Verdict.INCONCLUSIVE
+    assert overlay.reason == f"{n} of the at least 6 rounds that a verdict needs"
+    assert overlay.more_rounds is not None
+    assert overlay.more_rounds >= 6 - n
+    assert (overlay.overhead is None) == (n < 2)
+    assert summary.exit_code == 3
+    assert summary.rounds_done == n
+    assert f"nothing is decided after {n} round" in summary.headline
+
+
+def test_some_bad_trials_cost_their_rounds_and_are_counted_in_the_reason() -> None:
+    plan = make_plan("host", "overlay")
+    trials = change(make_trials(plan), "overlay", lambda r: Failed(reason="timed out") if r in {2, 5} else None)
+    summary = summarise(plan, trials, {})
+    overlay = of(summary, "overlay")
+    assert overlay.verdict is Verdict.COSTS
+    assert overlay.reason == "2 of 10 trials failed: timed out"
+    assert overlay.overhead is not None
+    assert overlay.overhead.n == 8
+    host = of(summary, "host")
+    assert host.overhead is not None
+    assert host.overhead.n == 10, "a failed cell does not break the pairs of others"
+    assert summary.exit_code == 0
+
+
+def test_half_of_the_trials_bad_make_a_cell_invalid() -> None:
+    plan = make_plan("host", "overlay")
+    trials = change(
+        make_trials(plan),
+        "overlay",
+        lambda r: (Invalid(reason="traffic took eth0") if r % 2 else Failed(reason="timed out")) if r < 5 else None,
+    )
+    summary = summarise(plan, trials, {})
+    overlay = of(summary, "overlay")
+    assert overlay.verdict is Verdict.INVALID
+    assert overlay.reason == "5 of 10 trials failed or invalid: timed out"
+    assert overlay.overhead is None
+    assert summary.exit_code == 4
+
+
+@pytest.mark.parametrize("bad", [0.0, -1e-6, math.nan, math.inf])
+def test_a_cost_that_is_not_positive_is_an_invalid_trial_not_a_figure(bad: float) -> None:
+    plan = make_plan("host")
+    trials = change(make_trials(plan), "host", lambda r: Completed(metrics=(latency(bad),)) if r == 0 else None)
+    host = of(summarise(plan, trials, {}), "host")
+    assert host.overhead is not None
+    assert host.overhead.n == 9
+    assert host.reason.startswith("1 of 10 trials invalid: a cost of ")
+
+
+def test_a_cell_that_turns_out_to_be_unavailable_is_that_and_not_invalid() -> None:
+    plan = make_plan("host", "overlay")
+    trials = change(make_trials(plan), "overlay", lambda r: Unavailable(reason="no vxlan in this kernel"))
+    summary = summarise(plan, trials, {})
+    assert of(summary, "overlay").verdict is Verdict.UNAVAILABLE
+    assert of(summary, "overlay").reason == "no vxlan in this kernel"
+    assert summary.exit_code == 0
+
+
+def test_without_a_baseline_nothing_is_compared() -> None:
+    plan = make_plan("host", unavailable={BARE: "no mpirun"})
+    summary = summarise(plan, make_trials(plan), {})
+    assert of(summary, "host").verdict is Verdict.UNAVAILABLE
+    assert of(summary, "host").reason == "the baseline bare is unavailable: no mpirun"
+    assert summary.exit_code == 3
+    assert "nothing could be compared" in summary.headline
+
+
+def test_a_trial_of_an_unknown_cell_is_refused() -> None:
+    plan = make_plan("host")
+    stranger = make_trial(replace(plan.cells[0], key="other/bare"), 0, Completed(metrics=()))
+    with pytest.raises(ResultsError, match="'other/bare'"):
+        summarise(plan, [stranger], {})
+
+
+# --- which attempt counts ---------------------------------------------------------------------------------------
+
+
+def again(plan: Plan, r: int, attempt: int, value: float, cells: int = 99) -> list[Trial]:
+    return [make_trial(cell, r, Completed(metrics=(latency(value),)), attempt=attempt) for cell in plan.cells[:cells]]
+
+
+def values_of(plan: Plan, trials: list[Trial]) -> list[float]:
+    chosen = select(plan, trials).trials[plan.cells[0].key].values()
+    return [trial.outcome.metrics[0].value for trial in chosen if isinstance(trial.outcome, Completed)]
+
+
+def test_the_last_whole_attempt_of_a_block_counts() -> None:
+    plan = make_plan("host")
+    assert values_of(plan, again(plan, 0, 0, 1.0) + again(plan, 0, 1, 2.0)) == [2.0]
+
+
+def test_an_attempt_that_was_cut_short_does_not_count() -> None:
+    plan = make_plan("host")
+    trials = again(plan, 0, 0, 1.0) + again(plan, 0, 1, 2.0, cells=2)
+    assert values_of(plan, trials) == [1.0]
+    assert values_of(plan, again(plan, 0, 0, 1.0, cells=2)) == []
+
+
+def test_an_interrupted_line_breaks_its_attempt() -> None:
+    plan = make_plan("host")
+    broken = [*again(plan, 0, 1, 2.0, cells=2), make_trial(plan.cells[2], 0, Interrupted(), attempt=1)]
+    assert values_of(plan, again(plan, 0, 0, 1.0) + broken) == [1.0]
+    assert values_of(plan, broken + again(plan, 0, 2, 3.0)) == [3.0]
+
+
+def test_a_failed_trial_does_not_break_the_attempt() -> None:
+    plan = make_plan("host")
+    trials = change(again(plan, 0, 0, 1.0), "host", lambda r: Failed(reason="x"))
+    assert values_of(plan, trials) == [1.0]
+
+
+def test_cells_that_are_unavailable_are_not_waited_for() -> None:
+    plan = make_plan("host", unavailable={"host": "x"})
+    assert values_of(plan, again(plan, 0, 0, 1.0, cells=2)) == [1.0]
+
+
+def test_an_attempt_is_whole_for_each_group_by_itself() -> None:
+    plan = make_plan("host", placements=(Placement(), Placement(ranks_per_node=2)))
+    first = select(plan, again(plan, 0, 0, 1.0, cells=4))
+    assert len(first.trials[plan.cells[0].key]) == 1
+    assert len(first.trials[plan.cells[3].key]) == 0
+    assert first.rounds_done == 0
+
+
+def test_launches_made_again_are_counted_per_environment() -> None:
+    plan = make_plan("host")
+    trials = make_trials(plan, 6) + again(plan, 0, 1, 1e-5) + again(plan, 3, 1, 1e-5, cells=2)
+    summary = summarise(plan, trials, {})
+    assert [(c.environment, c.reruns) for c in summary.comparisons] == [(BARE, 2), (SELF, 2), ("host", 1)]
+    assert summary.counts["reruns"] == 5
+    assert summary.counts["trials"] == len(trials)
+    assert summary.counts["trials that count"] == 18
+
+
+# --- headline ---------------------------------------------------------------------------------------------------
+
+
+def test_the_headline_names_the_cluster_the_largest_cost_with_its_interval_and_what_costs_nothing() -> None:
+    plan = make_plan("host", "slow", "overlay")
+    summary = summarise(plan, make_trials(plan, more=(1.0,)), {})
+    assert re.fullmatch(
+        r"In this emulated lab overlay adds 5\.\d+ us \[\d+\.\d+, \d+\.\d+\] "
+        r"\(\+\S+ % \[\+59\S*, \+60\S*\] on bare's 9\.\d+ us, n = 10\) to 8-byte latency, "
+        r"and nothing beyond 2 % to other 0; "
+        r"host shows no cost beyond 2 % on anything compared \(n = 10\)\.",
+        summary.headline,
+    ), summary.headline
+    assert summary.emulated
+
+
+def test_the_headline_of_a_real_cluster_does_not_say_lab() -> None:
+    plan = make_plan("overlay", cluster="slurm")
+    summary = summarise(plan, make_trials(plan), {})
+    assert summary.headline.startswith("On this slurm cluster overlay adds ")
+    assert not summary.emulated
+
+
+def test_the_headline_gives_rates_as_rates() -> None:
+    plan = make_plan("overlay")
+    rate = [
+        replace(
+            trial,
+            outcome=Completed(
+                metrics=(
+                    latency(
+                        trial.outcome.metrics[0].value,
+                        key="bw",
+                        label="64 KiB bandwidth",
+                        kind=MetricKind.RATE,
+                        bytes_per_sample=65536,
+                    ),
+                )
+            ),
+        )
+        for trial in make_trials(plan)
+        if isinstance(trial.outcome, Completed)
+    ]
+    headline = summarise(plan, rate, {}).headline
+    assert re.search(
+        r"overlay lowers 64 KiB bandwidth from 6\.\d+ GB/s to 4\.\d+ GB/s \(\+\S+ % \[\S+, \S+\] time a byte, n = 10\)",
+        headline,
+    ), headline
+
+
+def test_the_headline_tells_gains_and_what_is_open() -> None:
+    plan = make_plan("fast", "gone", unavailable={"gone": "not installed"})
+    headline = summarise(plan, make_trials(plan), {}).headline
+    assert re.search(
+        r"fast takes 2\.\d+ us \[\S+, \S+\] \(-\S+ % \[\S+, \S+\] on bare's \S+ us, n = 10\) off 8-byte latency",
+        headline,
+    )
+    assert headline.endswith("; 1 unavailable of 2 comparisons.")
+
+
+def test_the_headline_says_so_if_nothing_costs_anything() -> None:
+    plan = make_plan("host")
+    headline = summarise(plan, make_trials(plan), {}).headline
+    assert headline == "In this emulated lab host shows no cost beyond 2 % on anything compared (n = 10)."
