@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from tare import model
+from tare import disturbance, model
 
 BlockKey = tuple[int, int, int]
 
@@ -26,22 +26,36 @@ def is_complete(plan: model.Plan, block: dict[str, model.Trial]) -> bool:
 def remaining_blocks(
     plan: model.Plan, trials: Iterable[model.Trial], *, rounds: int | None = None
 ) -> Iterator[BlockKey]:
-    """Yield (round, block, attempt) of every block without a complete attempt, in order.
+    """Yield (round, block, attempt) of every block without a complete attempt or to be run again, in order.
 
     A block that was broken off comes again whole, as its next attempt, so that pairs stay pairs; where no cell can
-    run there is nothing. `rounds` looks further than the study's own number of rounds (up to `max_rounds` the runner
-    may go on).
+    run there is nothing. So does one that others disturbed: at most `reruns` times, and no more than half of the
+    wanted blocks in all, so that a busy machine makes a study half as long again and not endless. `rounds` looks
+    further than the study's own number of rounds (up to `max_rounds` the runner may go on).
     """
     if not can_run(plan):
         return
     done = attempts(trials)
-    complete = {key[:2] for key, block in done.items() if is_complete(plan, block)}
+    complete: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    for round_, block, attempt in sorted(key for key, block in done.items() if is_complete(plan, block)):
+        complete[round_, block].append(attempt)
     repeat = plan.study.repetition
-    for round_ in range(repeat.rounds if rounds is None else rounds):
+    wanted = repeat.rounds if rounds is None else rounds
+    allowed = (wanted * repeat.blocks_per_round + 1) // 2 - sum(len(whole) - 1 for whole in complete.values())
+    for round_ in range(wanted):
         for block in range(repeat.blocks_per_round):
-            if (round_, block) not in complete:
-                tried = [key[2] for key in done if key[:2] == (round_, block)]
-                yield round_, block, max(tried, default=-1) + 1
+            whole = complete[round_, block]
+            if whole:
+                if allowed <= 0 or len(whole) > repeat.reruns or not is_disturbed(done[round_, block, whole[-1]]):
+                    continue
+                allowed -= 1
+            tried = [key[2] for key in done if key[:2] == (round_, block)]
+            yield round_, block, max(tried, default=-1) + 1
+
+
+def is_disturbed(block: Mapping[str, model.Trial]) -> bool:
+    """Say whether others disturbed any trial of an attempt at a block."""
+    return any(disturbance.is_disturbed(trial) for trial in block.values())
 
 
 def counted(plan: model.Plan, trials: Iterable[model.Trial]) -> tuple[model.Trial, ...]:

@@ -152,7 +152,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repetition:
-    """How often a study repeats, and when it stops (METHOD.md section 1, rules 1 and 4)."""
+    """How often a study repeats, and when it stops (METHOD.md section 1, rules 1 and 4).
+
+    `reruns` is how often a block that others disturbed is run again.
+    """
 
     rounds: int = 10
     blocks_per_round: int = 1
@@ -160,6 +163,7 @@ class Repetition:
     budget_s: float | None = None
     confidence: float = 0.95
     target_half_width: float = 0.01
+    reruns: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,9 +96,10 @@ def counters(before: Reading, after: Reading) -> dict[str, float]:
 
 
 def noise(before: Reading, after: Reading) -> dict[str, float]:
-    """Return CPU seconds that others used while the job ran: background, steal, softirq."""
+    """Return the machine's cores and the CPU seconds used between two readings: by others, the job, steal, softirq."""
     job_s = after.job_s - before.job_s
     return {
+        "cores": float(os.cpu_count() or 0),
         "background_s": max(0.0, after.busy_s - before.busy_s - job_s),
         "job_s": job_s,
         "steal_s": after.steal_s - before.steal_s,

@@ -36,6 +36,7 @@ STOPPING_AND_JUDGING: Final = (
     "budget_s",
     "confidence",
     "target_half_width",
+    "reruns",
 )
 START_S: Final = {"bare": 0.5, "fake": 0.0}
 START_IN_CONTAINER_S: Final = 1.0
@@ -103,8 +104,8 @@ def digest(study: Study) -> str:
     """Return the sha256 of what decides whether results may be continued.
 
     That is all that changes what a trial measures or which block it belongs to. Left out are the name, and what
-    only stops or judges (rounds, max_rounds, budget, confidence, target half-width, margin, limit): a study may be
-    given more rounds or another margin and continued. The store keeps the earlier statement beside the new one.
+    only stops or judges (rounds, max_rounds, budget, confidence, target half-width, reruns, margin, limit): a study
+    may be given more rounds or another margin and continued. The store keeps the earlier statement beside the new one.
     """
     stated: dict[str, Any] = asdict(study)
     for key in ("name", "margin", "limit"):

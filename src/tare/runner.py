@@ -209,7 +209,6 @@ class Run:
     def _done(self) -> int:
         """Return how many trials are done, those of blocks that were run again counted once."""
         found = attempts(self.store.trials)
-        found = attempts(self.store.trials)
         last = (cells for (round_, block, attempt), cells in found.items() if (round_, block, attempt + 1) not in found)
         return sum(not isinstance(trial.outcome, Interrupted) for cells in last for trial in cells.values())
 

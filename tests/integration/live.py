@@ -61,8 +61,12 @@ def write_study(folder: Path, name: str, environments: Sequence[str] | str, **ke
         "repetition": "{rounds: 1, max_rounds: 1}",
         "a_a": "false",
     }
+    stated = {**usual, **keys}
+    # tests run beside other programs, and count their blocks
+    if "reruns" not in stated["repetition"]:
+        stated["repetition"] = stated["repetition"].replace("{", "{reruns: 0, ", 1)
     path = folder / f"{name}.yaml"
-    path.write_text("".join(f"{key}: {value}\n" for key, value in {**usual, **keys}.items()))
+    path.write_text("".join(f"{key}: {value}\n" for key, value in stated.items()))
     return path
 
 

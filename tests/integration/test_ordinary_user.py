@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,6 +33,10 @@ from tare.images.kernels import ensure_kernels
 
 pytestmark = live("cni")
 NOBODY = 65534
+REPOSITORY = Path(__file__).parents[2]
+PYTHON = Path(sys.executable).resolve()
+PURE = Path(sysconfig.get_path("purelib"))
+PACKAGES = PURE.relative_to(REPOSITORY) if PURE.is_relative_to(REPOSITORY) else PURE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +52,15 @@ class User:
 
     @property
     def before(self) -> tuple[str, ...]:
+        """Become the user, who sees the repository at a place of theirs: it may stand where only root may read."""
         number = str(self.uid)
-        return ("setpriv", "--reuid", number, "--regid", number, "--clear-groups", "--no-new-privs")
+        become = f"setpriv --reuid {number} --regid {number} --clear-groups --no-new-privs"
+        script = f'mount --bind {REPOSITORY} {self.repository} && shift && exec {become} {PYTHON} "$@"'
+        return ("unshare", "--mount", "--propagation", "private", "/bin/sh", "-c", script, "sh")
+
+    @property
+    def repository(self) -> Path:
+        return self.folder / "repository"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -58,6 +69,7 @@ class User:
             "TARE_CACHE": str(self.folder / "cache"),
             "XDG_RUNTIME_DIR": str(self.folder / "run"),
             "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": ":".join(str(self.repository / path) for path in ("src", PACKAGES)),
         }
 
     def start(self, *arguments: str | Path) -> Any:
@@ -84,13 +96,11 @@ def user() -> Iterator[User]:
         build = ensure_kernels("openmpi")
         shutil.copytree(build.prefix, folder / "cache" / "kernels" / build.prefix.name)
         (folder / "run").mkdir()
+        made.repository.mkdir()
         folder.chmod(0o755)
         for path in (folder, *folder.rglob("*")):
             os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
         (folder / "run").chmod(0o700)
-        can = subprocess.run((*made.before, sys.executable, "-c", "import tare.cli"), check=False, cwd="/")
-        if can.returncode != 0:
-            pytest.skip("this machine cannot: an ordinary user may not read the repository")
         yield made
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,14 @@ def test_all_metrics_can_be_asked_for() -> None:
     assert "latency 4 KiB" not in render_text(summary)
     assert "latency 4 KiB" in render_text(summary, all_metrics=True)
     assert "but in the HTML report: 17 more metrics." in render_text(summary)
+
+
+def test_launches_that_others_disturbed_are_told_at_the_top(result: factory.Result) -> None:
+    assert "Other programs" not in render_text(result.summary)
+    disturbed = replace(result.summary, counts={**result.summary.counts, "disturbed": 3, "trials that count": 1200})
+    lines = [line for line in render_text(disturbed, width=200).splitlines() if "Other programs used" in line]
+    assert len(lines) == 1
+    assert "more than 15% of the machine during 3 of the 1,200 launches that count" in lines[0]
 
 
 def test_text_in_square_brackets_is_not_taken_for_markup(result: factory.Result) -> None:

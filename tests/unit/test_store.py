@@ -7,7 +7,7 @@ import os
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -77,6 +77,44 @@ def test_the_last_complete_attempt_counts() -> None:
     broken = [trial_of(c, 0, 0, 2) for c in block_order(PLAN, 0, 0, 2)[:2]]
     assert {t.key.attempt for t in counted(PLAN, first + again + broken)} == {1}
     assert len(counted(PLAN, first + again + broken)) == len(PLAN.cells)
+
+
+def disturbed(block: Iterable[Trial], background_s: float = 1.0) -> list[Trial]:
+    """Return the trials as if others had used this much CPU time during each, on one core that took a second."""
+    noise = {"cores": 1.0, "background_s": background_s, "job_s": 0.9, "steal_s": 0.0}
+    return [replace(trial, elapsed_s=1.0, noise=noise) for trial in block]
+
+
+def test_a_disturbed_block_comes_once_more_and_then_counts_as_it_is() -> None:
+    first = [trial_of(c, 0, 0, 0) for c in block_order(PLAN, 0, 0)]
+    second = [trial_of(c, 0, 0, 1) for c in block_order(PLAN, 0, 0, 1)]
+    assert next(remaining_blocks(PLAN, disturbed(first, 0.15))) == (0, 1, 0)
+    assert next(remaining_blocks(PLAN, [*disturbed(first[:1], 0.16), *first[1:]])) == (0, 0, 1)
+    assert next(remaining_blocks(PLAN, [*disturbed(first), *second])) == (0, 1, 0)
+    assert next(remaining_blocks(PLAN, disturbed([*first, *second]))) == (0, 1, 0)
+    assert {t.key.attempt for t in counted(PLAN, disturbed([*first, *second]))} == {1}
+    broken = trial_of(second[0].key.cell, 0, 0, 1, Interrupted())
+    assert next(remaining_blocks(PLAN, [*disturbed(first), broken])) == (0, 0, 2)
+    never = replace(PLAN, study=replace(STUDY, repetition=replace(STUDY.repetition, reruns=0)))
+    assert next(remaining_blocks(never, disturbed(first))) == (0, 1, 0)
+
+
+def test_half_of_the_blocks_come_again_on_a_machine_that_stays_busy() -> None:
+    all_trials: list[Trial] = []
+    made = []
+    while (key := next(remaining_blocks(PLAN, all_trials), None)) is not None:
+        made.append(key)
+        all_trials += disturbed(trial_of(cell, *key) for cell in block_order(PLAN, *key))
+    assert sorted(made) == [
+        (0, 0, 0),
+        (0, 0, 1),
+        (0, 1, 0),
+        (0, 1, 1),
+        (1, 0, 0),
+        (1, 0, 1),
+        (1, 1, 0),
+        *((2, b, 0) for b in (0, 1)),
+    ]
 
 
 def test_a_plan_without_any_cell_that_can_run_has_no_blocks() -> None:

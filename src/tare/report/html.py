@@ -92,6 +92,7 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
         summary=summary,
         machine=view.machine_line(summary) if summary.emulated else summary.machine,
         counts=view.counts_text(summary),
+        disturbed=view.disturbed_text(summary),
         tables=tables,
         pages=pages,
         sweeps=sweeps,

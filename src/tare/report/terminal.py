@@ -42,6 +42,8 @@ class TerminalReport:
         yield Text(say(summary.headline), style="bold")
         badge = "emulated lab: " if summary.emulated else ""
         yield Text(say(badge + (view.machine_line(summary) if summary.emulated else summary.machine)), style="dim")
+        if disturbed := view.disturbed_text(summary):
+            yield Text(say(f"! {disturbed}"), style="yellow")
         groups = view.groups(summary)
         for group in groups:
             columns = group.columns if self.all_metrics else view.first_screen(group.columns, MOST_COLUMNS)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tare.disturbance import DISTURBED
 from tare.model import (
     Comparison,
     Estimate,
@@ -182,6 +183,17 @@ def counts_text(summary: Summary) -> str:
     total = summary.counts.get("trials", sum(summary.counts.values()))
     again = f", {reruns} of them made again" if reruns else ""
     return f"{total:,} launches" + (f" ({ended})" if ended else "") + again
+
+
+def disturbed_text(summary: Summary) -> str:
+    """Say how many of the launches that count others disturbed; empty if none."""
+    disturbed, counted = summary.counts.get("disturbed", 0), summary.counts.get("trials that count", 0)
+    if not disturbed:
+        return ""
+    return (
+        f"Other programs used more than {DISTURBED:.0%} of the machine during {disturbed} of the {counted:,} launches "
+        "that count: repeat on a quiet machine before you rely on small differences."
+    )
 
 
 def cell_text(column: Column, comparison: Comparison | None, summary: Summary, *, compact: bool = False) -> CellText:

@@ -39,6 +39,7 @@ def to_model(stated: StudyIn, name: str) -> model.Study:
             budget_s=repeat.budget,
             confidence=repeat.confidence,
             target_half_width=repeat.target_half_width,
+            reruns=repeat.reruns,
         ),
         margin=stated.margin,
         limit=stated.limit,

@@ -155,6 +155,9 @@ class RepetitionIn(_Checked):
     budget: Duration | None = Field(default=None, description="begin no round after this much time")
     confidence: Annotated[float, *_PERCENT, Field(ge=0.5, lt=1)] = 0.95
     target_half_width: Percentage = Field(default=0.01, description="an interval of this half-width is narrow enough")
+    reruns: Annotated[int, Field(ge=0, le=10, strict=True)] = Field(
+        default=1, description="how often a block that other programs disturbed is run again"
+    )
 
 
 class StudyIn(_Checked):

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tare import stats
+from tare.disturbance import is_disturbed
 from tare.errors import (
     EXIT_CELLS_FAILED,
     EXIT_DONE,
@@ -110,6 +111,7 @@ def _counts(
         },
         "trials that count": sum(len(chosen) for chosen in selection.trials.values()),
         "reruns": sum(selection.reruns.values()),
+        "disturbed": sum(is_disturbed(trial) for chosen in selection.trials.values() for trial in chosen.values()),
         "comparisons": len(comparisons),
         **{f"comparisons {verdict.value}": verdicts[verdict] for verdict in Verdict},
     }

@@ -1,0 +1,37 @@
+"""Tell from a trial's CPU counters whether others disturbed it. Pure (METHOD.md section 4).
+
+The rule is stated before a study runs and looks at no result: a block in which any trial was disturbed is run again
+whole (`repetition.reruns`), and the last attempt counts, whatever it shows.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tare.model import Trial
+
+DISTURBED: Final = 0.15
+"""Share of the machine's CPU time that others may use during a trial.
+
+Chosen from 90 trials of the quick start on a quiet machine of two cores, whose largest share was .091 (its median .062,
+the daemons of other environments among it), and from 59 beside other programs, whose smallest was .326.
+"""
+
+
+def share(trial: Trial) -> float | None:
+    """Return the share of the machine's CPU time that went to others and to other guests; None if it is not known.
+
+    Not known: nothing was read, or the job itself seems to have used nothing (its cgroup cannot be read, as an ordinary
+    user's, or it is a fake).
+    """
+    noise = trial.noise
+    capacity_s = trial.elapsed_s * noise.get("cores", 0.0)
+    if capacity_s <= 0.0 or noise.get("job_s", 0.0) <= 0.0:
+        return None
+    return (noise.get("background_s", 0.0) + noise.get("steal_s", 0.0)) / capacity_s
+
+
+def is_disturbed(trial: Trial) -> bool:
+    """Say whether others used more than `DISTURBED` of the machine while the trial ran."""
+    used = share(trial)
+    return used is not None and used > DISTURBED
