@@ -13,8 +13,8 @@ from tare.model import Trial
 DISTURBED: Final = 0.15
 """Share of the machine's CPU time that others may use during a trial.
 
-Chosen from 90 trials of the quick start on a quiet machine of two cores, whose largest share was .091 (its median .062,
-the daemons of other environments among it), and from 59 beside other programs, whose smallest was .326.
+Chosen from 132 trials of 0.3 s on a quiet machine of two cores, whose largest share was .077 (nine in ten below .034),
+and from 59 trials of the quick start beside other programs, whose smallest was .326.
 """
 
 

@@ -121,17 +121,18 @@ def deployed(
     site: Site, environment: Environment, placement: Placement, *, slot: int, nic: int, files: Files
 ) -> Iterator[Deployed]:
     """Keep the pods of an environment up on the first nodes of a site; `slot` is unique among environments."""
-    nodes = site.nodes[: placement.nodes]
+    daemon = RUNTIMES[environment.runtime].needs_daemon
+    nodes = (site.daemon_nodes if daemon else site.nodes)[: placement.nodes]
     network = NETWORKS[environment.network]
     with ExitStack() as stack:
         stack.enter_context(network.prepare(nodes, f"{site.name}-{slot}"))
         stacks = [stack.enter_context(ExitStack()) for _ in nodes]
 
         def one(node: Node) -> Side:
-            inside = is_inside(environment.sides, node.index, len(nodes))
-            return _side(
-                stacks[node.index], site, environment if inside else bare_side(environment), node, slot, nic, files
-            )
+            stack = stacks[node.index]
+            if is_inside(environment.sides, node.index, len(nodes)):
+                return _side(stack, site, environment, node, slot, nic, files)
+            return _side(stack, site, bare_side(environment), site.nodes[node.index], slot, nic, files)
 
         with uninterrupted(), ThreadPoolExecutor(max_workers=min(4, len(nodes))) as pool:
             futures = [pool.submit(one, node) for node in nodes]

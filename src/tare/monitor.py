@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,10 +43,14 @@ class Reading:
     steal_s: float = 0.0
     softirq_s: float = 0.0
     job_s: float = 0.0
+    ours_s: float = 0.0
 
 
-def read(places: Iterable[Place]) -> Reading:
-    """Return all counters now; costs well below a millisecond for two nodes."""
+def read(places: Iterable[Place], site_s: float = 0.0) -> Reading:
+    """Return all counters now; costs well below a millisecond for two nodes.
+
+    `site_s` is the CPU time of all that the cluster runs for the study, the job and its launcher among it.
+    """
     interfaces: dict[tuple[int, str], tuple[int, int, int, int]] = {}
     tcp: dict[int, Mapping[str, int]] = {}
     job_s = 0.0
@@ -58,7 +63,16 @@ def read(places: Iterable[Place]) -> Reading:
         tcp[place.pid] = tcp_counters(place.pid)
         job_s += place.node.group.usage_s()
     busy_s, steal_s, softirq_s = machine_times()
-    return Reading(interfaces=interfaces, tcp=tcp, busy_s=busy_s, steal_s=steal_s, softirq_s=softirq_s, job_s=job_s)
+    ours_s = max(site_s, job_s) + time.process_time()
+    return Reading(
+        interfaces=interfaces,
+        tcp=tcp,
+        busy_s=busy_s,
+        steal_s=steal_s,
+        softirq_s=softirq_s,
+        job_s=job_s,
+        ours_s=ours_s,
+    )
 
 
 def traffic(places: Iterable[Place], before: Reading, after: Reading) -> tuple[InterfaceTraffic, ...]:
@@ -96,11 +110,14 @@ def counters(before: Reading, after: Reading) -> dict[str, float]:
 
 
 def noise(before: Reading, after: Reading) -> dict[str, float]:
-    """Return the machine's cores and the CPU seconds used between two readings: by others, the job, steal, softirq."""
-    job_s = after.job_s - before.job_s
+    """Return the machine's cores and the CPU seconds used between two readings: by others, the job, steal, softirq.
+
+    Others are all but what the cluster runs for the study and this program itself.
+    """
+    job_s, ours_s = after.job_s - before.job_s, after.ours_s - before.ours_s
     return {
         "cores": float(os.cpu_count() or 0),
-        "background_s": max(0.0, after.busy_s - before.busy_s - job_s),
+        "background_s": max(0.0, after.busy_s - before.busy_s - ours_s),
         "job_s": job_s,
         "steal_s": after.steal_s - before.steal_s,
         "softirq_s": after.softirq_s - before.softirq_s,

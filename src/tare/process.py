@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -64,17 +64,20 @@ def run(
     cwd: Path | None = None,
     check: bool = True,
     what: str = "",
+    started: Callable[[int], None] | None = None,
 ) -> Result:
     """Run a command to its end and return what it said.
 
-    `env` replaces the environment. Raises `MissingTool` when the program is not there, and with `check`
-    `CommandFailed` on a non-zero status and `CommandTimeout` at the time limit; `what` names the action in the
-    message.
+    `env` replaces the environment; `started` is called with the process's number as soon as it runs. Raises
+    `MissingTool` when the program is not there, and with `check` `CommandFailed` on a non-zero status and
+    `CommandTimeout` at the time limit; `what` names the action in the message.
     """
-    started = time.monotonic()
+    begin = time.monotonic()
     process = _popen(argv, env=env, cwd=cwd, stdin=stdin is not None, capture=True)
     timed_out = False
     try:
+        if started is not None:
+            started(process.pid)
         out, err = process.communicate(stdin, timeout=timeout_s)
     except subprocess.TimeoutExpired:
         timed_out = True
@@ -87,7 +90,7 @@ def run(
         status=process.returncode,
         stdout=out,
         stderr=err,
-        elapsed_s=time.monotonic() - started,
+        elapsed_s=time.monotonic() - begin,
         timed_out=timed_out,
     )
     if check:

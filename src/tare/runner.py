@@ -9,7 +9,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -178,9 +178,9 @@ class Run:
             self._store(trial, {})
             return
         padding = random.Random(f"{self.plan.study.seed}/{key}").randrange(PADDING_LIMIT)
-        before = monitor.read(ready.places)
-        result = run_launch(ready, padding)
-        after = monitor.read(ready.places)
+        before = monitor.read(ready.places, self.site.usage_s())
+        result = run_launch(ready, padding, self.site.adopt)
+        after = monitor.read(ready.places, self.site.usage_s())
         if result.status != 0:
             end_strays(ready.deployed)
         traffic = monitor.traffic(ready.places, before, after)
@@ -219,8 +219,8 @@ def running(plan: Plan, store: Store, files: Files, watcher: Watcher, *, name: s
     cluster = CLUSTERS[plan.study.cluster]
     with cluster.open(name, plan.study.lab, needs(plan, files.shown)) as site:
         agent = write_agent(site.folder, plain_python())
-        if files.tar is not None and any(node.docker_socket for node in site.nodes):
-            docker.import_image(site.nodes, files.tar, files.image_tag)
+        if files.tar is not None and site.daemon_nodes:
+            docker.import_image(site.daemon_nodes, files.tar, files.image_tag)
         yield Run(plan=plan, store=store, site=site, files=files, watcher=watcher, agent=agent)
 
 
@@ -260,12 +260,13 @@ def bind(program: tuple[str, ...], cell: Cell, node: Node) -> tuple[str, ...]:
     return program if all(own == node.cores for own in cores) else bound(program, cores)
 
 
-def run_launch(ready: Ready, padding: int) -> Result:
-    """Run a launch to its end or its time limit."""
+def run_launch(ready: Ready, padding: int, started: Callable[[int], None] | None = None) -> Result:
+    """Run a launch to its end or its time limit; `started` is told its launcher."""
     environment = {**os.environ, **ready.environment, PADDING: "x" * padding}
     # MPI starts ranks in its own folder, where that is on their node; kernels need none.
     cwd = Path("/") if ready.cell.workload.kernels else None
-    return run(ready.argv, env=environment, timeout_s=ready.cell.workload.time_limit_s, cwd=cwd, check=False)
+    limit_s = ready.cell.workload.time_limit_s
+    return run(ready.argv, env=environment, timeout_s=limit_s, cwd=cwd, check=False, started=started)
 
 
 def judge(ready: Ready, result: Result, traffic: tuple[InterfaceTraffic, ...]) -> tuple[Outcome, Parsed | None]:

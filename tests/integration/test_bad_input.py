@@ -272,6 +272,6 @@ def test_a_daemon_that_does_not_start_ends_the_run_with_what_it_said(tmp_path: P
     result = tare("run", study, cwd=tmp_path, before=without("containerd"))
     assert result.status == 5
     said = told_once(result)
-    assert "dockerd on n" in said
+    assert "dockerd on d" in said
     assert "containerd" in said
     assert watch.left(result.lab) == []

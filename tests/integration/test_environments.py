@@ -41,6 +41,12 @@ SIDES = {
 }
 
 
+def hosts_of(name: str) -> tuple[str, str]:
+    """Return the hosts of an environment: containers of Docker are on those with a daemon, all else on the others."""
+    inside = "d" if name.startswith("docker") else "n"
+    return ("n" if name.endswith("receiver") else inside) + "0", ("n" if name.endswith("sender") else inside) + "1"
+
+
 @pytest.fixture(scope="module")
 def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Watch, Path]:
     folder = tmp_path_factory.mktemp("environments")
@@ -64,7 +70,7 @@ def test_an_environment_completes_and_proves_where_its_traffic_went(
     roles = {t["role"] for t in trial["traffic"]} - {"must stay silent"}
     if name in CARRIERS:
         assert roles == CARRIERS[name]
-    assert {t["node"] for t in trial["traffic"] if t["role"] in roles} == {"n0", "n1"}
+    assert {t["node"] for t in trial["traffic"] if t["role"] in roles} == set(hosts_of(name))
 
 
 def prove(trial: Mapping[str, Any]) -> None:
@@ -82,7 +88,7 @@ def test_the_ranks_were_on_different_hosts_on_cores_of_their_own(two_nodes: tupl
     for name, (trial,) in by_environment(two_nodes[2]).items():
         first, second = trial["ranks"]
         assert first["host"] != second["host"], name
-        assert (first["hostname"], second["hostname"]) == ("n0", "n1"), name
+        assert (first["hostname"], second["hostname"]) == hosts_of(name), name
         assert not set(first["cpus"]) & set(second["cpus"]), name
         assert first["shared_memory_ranks"] == [0], name
 
@@ -90,7 +96,7 @@ def test_the_ranks_were_on_different_hosts_on_cores_of_their_own(two_nodes: tupl
 def test_one_side_only_puts_only_that_side_into_the_environment(two_nodes: tuple[Ended, Watch, Path]) -> None:
     found = by_environment(two_nodes[2])
     for name in SIDES:
-        sides = [{t["role"] for t in found[name][0]["traffic"] if t["node"] == node} for node in ("n0", "n1")]
+        sides = [{t["role"] for t in found[name][0]["traffic"] if t["node"] == node} for node in hosts_of(name)]
         bare = sides[1] if name.endswith("sender") else sides[0]
         assert bare == {"data NIC", "must stay silent"}, name
         assert sides[0] != sides[1] or "bridge" in name, name

@@ -37,8 +37,8 @@ def test_a_trial_that_never_started_has_no_share() -> None:
 
 
 def test_the_monitor_tells_the_cores_that_the_share_is_of() -> None:
-    before = monitor.Reading(busy_s=10.0, job_s=1.0)
-    noise = monitor.noise(before, monitor.Reading(busy_s=14.0, job_s=4.0, steal_s=0.5))
+    before = monitor.Reading(busy_s=10.0, job_s=1.0, ours_s=1.5)
+    noise = monitor.noise(before, monitor.Reading(busy_s=14.0, job_s=4.0, ours_s=4.5, steal_s=0.5))
     cores = os.cpu_count() or 0
     assert noise == {"cores": cores, "background_s": 1.0, "job_s": 3.0, "steal_s": 0.5, "softirq_s": 0.0}
     assert share(trial(elapsed_s=1.0, **noise)) == pytest.approx(1.5 / cores)

@@ -24,9 +24,9 @@ from tare.runtimes import PodRequest
 FILES = Files(host_prefix=Path("/cache/kernels"), rootfs=Path("/cache/rootfs"), image_tag="tare:1", shown=("/home/u",))
 
 
-def node(index: int) -> Node:
+def node(index: int, kind: str = "n") -> Node:
     return Node(
-        name=f"n{index}",
+        name=f"{kind}{index}",
         index=index,
         cores=(index,),
         control_address=f"10.213.0.{index + 1}",
@@ -71,6 +71,8 @@ class Recorded:
     journal: Journal
     name: str = "lab"
     nodes: tuple[Node, ...] = (node(0), node(1))
+    daemon_nodes: tuple[Node, ...] = (node(0, "d"), node(1, "d"))
+    needs_daemon: bool = False
     wiring: Wiring = Wiring.OWN
     nics: list[str] = field(default_factory=list)
 
@@ -217,6 +219,17 @@ def test_one_side_is_in_the_environment_and_the_other_is_bare_with_the_same_mpi(
     assert prefixes[inside] == environment.IMAGE_PREFIX
     assert prefixes[1 - inside] == FILES.host_prefix
     assert parts.journal.requests[f"n{1 - inside}"].rootfs is None
+
+
+def test_a_runtime_with_a_daemon_gets_the_nodes_that_have_one(parts: Recorded) -> None:
+    parts.needs_daemon = True
+    assert [side.pod.node.name for side in put_up(parts).sides] == ["d0", "d1"]
+
+
+@pytest.mark.parametrize(("sides", "names"), [(Sides.SENDER, ["d0", "n1"]), (Sides.RECEIVER, ["n0", "d1"])])
+def test_the_bare_side_is_on_a_node_without_a_daemon(parts: Recorded, sides: Sides, names: list[str]) -> None:
+    parts.needs_daemon = True
+    assert [side.pod.node.name for side in put_up(parts, replace(DOCKER, sides=sides)).sides] == names
 
 
 @given(st.integers(2, 50))

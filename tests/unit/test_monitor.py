@@ -140,11 +140,11 @@ def test_a_namespace_that_was_not_read_before_adds_nothing() -> None:
 
 
 def test_noise_is_what_was_used_beside_the_job_and_never_negative() -> None:
-    before = Reading(busy_s=10.0, steal_s=1.0, softirq_s=2.0, job_s=4.0)
-    after = Reading(busy_s=16.0, steal_s=1.5, softirq_s=2.25, job_s=9.0)
+    before = Reading(busy_s=10.0, steal_s=1.0, softirq_s=2.0, job_s=4.0, ours_s=5.0)
+    after = Reading(busy_s=16.0, steal_s=1.5, softirq_s=2.25, job_s=9.0, ours_s=10.25)
     found = monitor.noise(before, after)
-    assert found == {"cores": os.cpu_count(), "background_s": 1.0, "job_s": 5.0, "steal_s": 0.5, "softirq_s": 0.25}
-    assert monitor.noise(before, Reading(busy_s=10.0, steal_s=1.0, softirq_s=2.0, job_s=9.0))["background_s"] == 0.0
+    assert found == {"cores": os.cpu_count(), "background_s": 0.75, "job_s": 5.0, "steal_s": 0.5, "softirq_s": 0.25}
+    assert monitor.noise(before, Reading(busy_s=10.0, steal_s=1.0, softirq_s=2.0, ours_s=9.0))["background_s"] == 0.0
 
 
 def test_reading_two_nodes_is_cheap_beside_a_launch() -> None:

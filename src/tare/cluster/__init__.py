@@ -24,6 +24,11 @@ class Site(Protocol):
     @property
     def nodes(self) -> tuple[Node, ...]: ...
     @property
+    def daemon_nodes(self) -> tuple[Node, ...]:
+        """Return the hosts that run daemons, in the order of `nodes`; others where a daemon changes a host's cost."""
+        ...
+
+    @property
     def head(self) -> tuple[str, ...]:
         """Return the argv prefix that brings a launcher to the head."""
         ...
@@ -37,6 +42,12 @@ class Site(Protocol):
 
     def connect(self, pod: Pod, slot: int) -> AbstractContextManager[None]:
         """Put a pod with a network of its own into the control network; `slot` tells its environment."""
+
+    def adopt(self, pid: int) -> None:
+        """Count a launcher, and what it starts from now on, among what the cluster runs for the study."""
+
+    def usage_s(self) -> float:
+        """Return the CPU time of all that the cluster runs for the study, daemons included; 0 if it is not known."""
 
     def settle(self) -> None:
         """Bring the nodes into the state that trials expect, after pods were made and before the first trial."""

@@ -27,6 +27,13 @@ class FakeSite:
     folder: Path
     head: tuple[str, ...] = ()
     control_subnet: str = "192.0.2.0/24"
+    daemon_nodes: tuple[Node, ...] = ()
+
+    def adopt(self, pid: int) -> None:
+        pass
+
+    def usage_s(self) -> float:
+        return 0.0
 
     def settle(self) -> None:
         pass

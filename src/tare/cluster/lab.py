@@ -38,7 +38,11 @@ END_S: Final = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lab:
-    """A lab that is up. `head_pid` holds the control network, `switch_pid` the data switch."""
+    """A lab that is up. `head_pid` holds the control network, `switch_pid` the data switch.
+
+    `twins` are the same hosts once more (same cores, own namespaces and addresses), for what changes a host by being
+    installed on it, as Docker does (docs/adr/0004-docker-on-twins.md).
+    """
 
     name: str
     spec: LabSpec
@@ -47,6 +51,12 @@ class Lab:
     nodes: tuple[Node, ...]
     group: Group
     shares_cores: bool
+    twins: tuple[Node, ...] = ()
+
+    @property
+    def launchers(self) -> Group:
+        """Return the group of what is started on the head, for a cluster to make."""
+        return self.group.below("head")
 
     @property
     def control_subnet(self) -> str:
@@ -54,14 +64,16 @@ class Lab:
         return f"{CONTROL}.0.0/{CONTROL_PREFIX}"
 
 
-def up(name: str, spec: LabSpec, *, nics: int = 1, keep: Sequence[str] = ()) -> Lab:
-    """Make a lab with `nics` data NICs a node; folders in `keep` stay visible in every node.
+def up(name: str, spec: LabSpec, *, nics: int = 1, keep: Sequence[str] = (), twins: bool = False) -> Lab:
+    """Make a lab with `nics` data NICs a node, each with a twin on request; folders in `keep` stay visible everywhere.
 
     Raises `RefusedError` for an impossible size and `InfrastructureError` when the kernel refuses; then nothing is
     left behind.
     """
-    if not 1 <= spec.nodes <= MAX_NODES:
-        raise RefusedError(f"a lab of {spec.nodes} nodes is not possible: 1 to {MAX_NODES}")
+    most = MAX_NODES // 2 if twins else MAX_NODES
+    if not 1 <= spec.nodes <= most:
+        beside = " beside as many with Docker" if twins else ""
+        raise RefusedError(f"a lab of {spec.nodes} nodes{beside} is not possible: 1 to {most}")
     if not 1 <= nics <= 250:
         raise RefusedError(f"{nics} data NICs a node are not possible: 1 to 250")
     cores, shares = divide_cores(sorted(os.sched_getaffinity(0)), spec)
@@ -69,20 +81,29 @@ def up(name: str, spec: LabSpec, *, nics: int = 1, keep: Sequence[str] = ()) -> 
     holders: list[int] = []
     try:
         with uninterrupted():
-            nodes = _make_nodes(name, cores, top, keep, holders, nics)
+            made = _make_nodes(name, cores * (1 + twins), top, keep, holders, nics, hosts=spec.nodes)
         head, switch = holders[0], holders[1]
-        _wire(nodes, head, switch, spec)
+        _wire(made, head, switch, spec)
     except BaseException:
         with uninterrupted():
             _end(name, holders, top)
         raise
-    return Lab(name=name, spec=spec, head_pid=head, switch_pid=switch, nodes=nodes, group=top, shares_cores=shares)
+    return Lab(
+        name=name,
+        spec=spec,
+        head_pid=head,
+        switch_pid=switch,
+        nodes=made[: spec.nodes],
+        twins=made[spec.nodes :],
+        group=top,
+        shares_cores=shares,
+    )
 
 
 def down(lab: Lab) -> None:
     """End every process of the lab; its namespaces and links go with them, its cgroups after them."""
     with uninterrupted():
-        _end(lab.name, [lab.head_pid, lab.switch_pid, *(node.pid for node in lab.nodes)], lab.group)
+        _end(lab.name, [lab.head_pid, lab.switch_pid, *(node.pid for node in (*lab.nodes, *lab.twins))], lab.group)
 
 
 def divide_cores(available: Sequence[int], spec: LabSpec) -> tuple[tuple[tuple[int, ...], ...], bool]:
@@ -111,8 +132,12 @@ def _make_nodes(
     keep: Sequence[str],
     holders: list[int],
     nics: int,
+    *,
+    hosts: int,
 ) -> tuple[Node, ...]:
-    groups = [top.below(f"n{i}").create(c) for i, c in enumerate(cores)]
+    """Make a node for each entry of `cores`; those after the first `hosts` are twins, in the same order."""
+    names = [f"n{i}" if i < hosts else f"d{i - hosts}" for i in range(len(cores))]
+    groups = [top.below(each).create(own) for each, own in zip(names, cores, strict=True)]
     switches = top.below("switch").create()
     specs: list[tuple[str, dict[str, Any]]] = [
         (mark(name, part), {"new": ["net", "uts"], "cgroups": _folders(switches), "hostname": f"tare-{part}"})
@@ -120,7 +145,7 @@ def _make_nodes(
     ]
     boot_ids = [str(uuid.uuid4()) for _ in cores]
     for i, node_cores in enumerate(cores):
-        specs.append((mark(name, f"n{i}"), _node_spec(i, groups[i], node_cores, boot_ids[i], keep)))
+        specs.append((mark(name, names[i]), _node_spec(names[i], groups[i], node_cores, boot_ids[i], keep)))
     with ThreadPoolExecutor(max_workers=4) as pool:
         futures = [pool.submit(hold, text, spec) for text, spec in specs]
         failures = [f.exception() for f in futures]
@@ -130,8 +155,8 @@ def _make_nodes(
             raise failure
     return tuple(
         Node(
-            name=f"n{i}",
-            index=i,
+            name=names[i],
+            index=i % hosts,
             cores=node_cores,
             control_address=f"{CONTROL}.0.{i + 1}",
             nics=tuple(Nic(name=f"data{k}", address=f"{DATA}.{k}.{i + 1}", prefix=24) for k in range(nics)),
@@ -147,13 +172,13 @@ def _folders(of: Group) -> list[str]:
     return [str(folder) for folder in of.folders]
 
 
-def _node_spec(index: int, of: Group, cores: tuple[int, ...], boot_id: str, keep: Sequence[str]) -> dict[str, Any]:
+def _node_spec(name: str, of: Group, cores: tuple[int, ...], boot_id: str, keep: Sequence[str]) -> dict[str, Any]:
     leaf = of.create_leaf()
     return {
         "new": list(NODE_NAMESPACES),
         "cgroups": _folders(of),
         "leaf": [] if leaf is of else _folders(leaf),
-        "hostname": f"n{index}",
+        "hostname": name,
         "cpus": list(cores),
         "boot_id": boot_id,
         "tmpfs": ["/tmp", "/run", "/dev/shm"],

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,11 +24,12 @@ from tare.process import find
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabSite:
-    """A lab that is up."""
+    """A lab that is up; `daemon_nodes` are the nodes' twins, on which Docker runs."""
 
     name: str
     lab: lab.Lab
     nodes: tuple[Node, ...]
+    daemon_nodes: tuple[Node, ...]
     folder: Path
 
     @property
@@ -39,10 +40,19 @@ class LabSite:
     def control_subnet(self) -> str:
         return self.lab.control_subnet
 
+    def adopt(self, pid: int) -> None:
+        for folder in self.lab.launchers.folders:
+            with suppress(ProcessLookupError):  # it may have ended already
+                (folder / "cgroup.procs").write_text(str(pid))
+
+    def usage_s(self) -> float:
+        return self.lab.group.usage_s()
+
     def settle(self) -> None:
         # Docker loads br_netfilter, which then holds for every network namespace of the machine, and switches it on
         # in its own when it makes a network.
-        lab.plain_bridges([self.lab.head_pid, self.lab.switch_pid, *(node.pid for node in self.nodes)])
+        nodes = (*self.nodes, *self.daemon_nodes)
+        lab.plain_bridges([self.lab.head_pid, self.lab.switch_pid, *(node.pid for node in nodes)])
 
     @contextmanager
     def connect(self, pod: Pod, slot: int) -> Iterator[None]:
@@ -81,12 +91,13 @@ class LabCluster:
             folder = stack.enter_context(_state_folder(study))
             keep = (*needs.shown, str(docker.data_folder())) if needs.docker else needs.shown
             with uninterrupted():
-                made = lab.up(study, spec, nics=needs.nics, keep=keep)
+                made = lab.up(study, spec, nics=needs.nics, keep=keep, twins=needs.docker)
                 stack.callback(lab.down, made)
-            nodes = made.nodes
+                made.launchers.create()
+            twins = made.twins
             if needs.docker:
-                nodes = stack.enter_context(docker.daemons(nodes, log_folder=folder, swarm=needs.swarm))
-            yield LabSite(name=study, lab=made, nodes=nodes, folder=folder)
+                twins = stack.enter_context(docker.daemons(twins, log_folder=folder, swarm=needs.swarm))
+            yield LabSite(name=study, lab=made, nodes=made.nodes, daemon_nodes=twins, folder=folder)
 
 
 @contextmanager
