@@ -184,7 +184,7 @@ def test_the_headline_names_the_cluster_the_largest_cost_with_its_interval_and_w
     plan = make_plan("host", "slow", "overlay")
     summary = summarise(plan, make_trials(plan, more=(1.0,)), {})
     assert re.fullmatch(
-        r"In this emulated lab overlay adds 5\.\d+ us \[\d+\.\d+, \d+\.\d+\] "
+        r"In this emulated lab overlay adds 5\.\d+ µs \[\d+\.\d+, \d+\.\d+\] "
         r"\(\+\S+ % \[\+59\S*, \+60\S*\] on bare's 9\.\d+ us, n = 10\) to 8-byte latency, "
         r"and nothing beyond 2 % to other 0; "
         r"host shows no cost beyond 2 % on anything compared \(n = 10\)\.",
@@ -231,7 +231,7 @@ def test_the_headline_tells_gains_and_what_is_open() -> None:
     plan = make_plan("fast", "gone", unavailable={"gone": "not installed"})
     headline = summarise(plan, make_trials(plan), {}).headline
     assert re.search(
-        r"fast takes 2\.\d+ us \[\S+, \S+\] \(-\S+ % \[\S+, \S+\] on bare's \S+ us, n = 10\) off 8-byte latency",
+        r"fast takes 2\.\d+ µs \[\S+, \S+\] \(-\S+ % \[\S+, \S+\] on bare's \S+ µs, n = 10\) off 8-byte latency",
         headline,
     )
     assert headline.endswith("; 1 unavailable of 2 comparisons.")

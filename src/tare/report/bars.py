@@ -21,7 +21,18 @@ HEIGHT: Final = 13.0
 _EDGE: Final = 6.0
 _LINEAR_TO: Final = 0.10
 _TICKS: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0)
-_LABEL_ROOM: Final = 30.0
+_CHARACTER: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """A tick's text, the point that it hangs on, and about how far it reaches."""
+
+    text: str
+    at: float
+    anchor: str
+    left: float
+    right: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +58,23 @@ class Scale:
         chosen = [0.0]
         for tick in (tick for size in reversed(_TICKS) for tick in (size, -size)):
             inside = self.low <= _squeeze(tick) <= self.high
-            if inside and len(chosen) < 4 and all(abs(self.x(tick) - self.x(other)) >= _LABEL_ROOM for other in chosen):
+            if inside and len(chosen) < 4 and all(_apart(self.label(tick), self.label(other)) for other in chosen):
                 chosen.append(tick)
         return sorted(chosen)
+
+    def label(self, tick: float) -> Label:
+        """Return the text of a tick and where it stands; at an edge it is drawn inwards."""
+        text = "0" if tick == 0 else units.percent(tick).replace(".0 ", " ")
+        x, width = self.x(tick), len(text) * _CHARACTER
+        if x < width / 2:
+            return Label(text=text, at=x - 2, anchor="start", left=x - 2, right=x - 2 + width)
+        if x > WIDTH - width / 2:
+            return Label(text=text, at=x + 5, anchor="end", left=x + 5 - width, right=x + 5)
+        return Label(text=text, at=x, anchor="middle", left=x - width / 2, right=x + width / 2)
+
+
+def _apart(one: Label, other: Label) -> bool:
+    return one.left >= other.right + _CHARACTER or other.left >= one.right + _CHARACTER
 
 
 def _squeeze(overhead: float) -> float:
@@ -60,12 +85,9 @@ def axis(scale: Scale) -> Markup:
     """Return the tick labels of a column."""
     parts = [_open(14)]
     for tick in scale.ticks():
-        x = scale.x(tick)
-        anchor = "start" if x < _LABEL_ROOM / 2 else "end" if x > WIDTH - _LABEL_ROOM / 2 else "middle"
-        label = "0" if tick == 0 else units.percent(tick).replace(".0 ", " ")
-        edge = {"start": x - 2, "end": x + 5, "middle": x}[anchor]
-        parts.append(f'<text x="{edge}" y="9" text-anchor="{anchor}">{label}</text>')
-        parts.append(f'<path class="tick" d="M{x} 11V14"/>')
+        label = scale.label(tick)
+        parts.append(f'<text x="{label.at}" y="9" text-anchor="{label.anchor}">{label.text}</text>')
+        parts.append(f'<path class="tick" d="M{scale.x(tick)} 11V14"/>')
     return Markup("".join([*parts, "</svg>"]))  # noqa: S704 - numbers and fixed text only
 
 

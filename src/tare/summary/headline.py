@@ -164,7 +164,7 @@ def _percent(fraction: float) -> str:
 
 
 def _unit(seconds: float) -> tuple[float, str]:
-    for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
+    for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if abs(seconds) >= size:
             return size, unit
     return 1e-9, "ns"
