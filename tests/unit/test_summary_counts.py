@@ -185,7 +185,7 @@ def test_the_headline_names_the_cluster_the_largest_cost_with_its_interval_and_w
     summary = summarise(plan, make_trials(plan, more=(1.0,)), {})
     assert re.fullmatch(
         r"In this emulated lab overlay adds 5\.\d+ µs \[\d+\.\d+, \d+\.\d+\] "
-        r"\(\+\S+ % \[\+59\S*, \+60\S*\] on bare's 9\.\d+ us, n = 10\) to 8-byte latency, "
+        r"\(\+\S+ % \[\+59\S*, \+60\S*\] on bare's 9\.\d+ µs, n = 10\) to 8-byte latency, "
         r"and nothing beyond 2 % to other 0; "
         r"host shows no cost beyond 2 % on anything compared \(n = 10\)\.",
         summary.headline,
