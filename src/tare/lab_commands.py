@@ -22,7 +22,7 @@ from tare.model import LabSpec
 from tare.node import Nic, Node
 from tare.paths import RUN_FOLDER, run_folder
 from tare.process import replace
-from tare.runtimes.bare import enter
+from tare.runtimes.held import enter
 from tare.units import parse_bit_rate
 from tare.user_namespace import become_root, is_real_root
 

@@ -20,7 +20,7 @@ from tare.launch import write_agent, write_map
 from tare.model import Environment, Placement
 from tare.mpi import MPIS, MpiWiring
 from tare.namespaces import plain_python
-from tare.runtimes.bare import enter
+from tare.runtimes.held import enter
 
 pytestmark = live()
 MIB_8 = 8 << 20

@@ -11,7 +11,7 @@ import pytest
 from tare import user_namespace
 from tare.errors import MissingTool
 from tare.paths import RUN_FOLDER, run_folder
-from tare.runtimes.bare import enter
+from tare.runtimes.held import enter
 
 Seen = list[tuple[tuple[str, ...], dict[str, str]]]
 
@@ -85,8 +85,8 @@ def test_root_of_a_user_namespace_is_not_root_of_the_machine(
 def test_a_node_is_entered_as_far_as_one_may(
     euid: int, real: bool, words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tare.runtimes.bare.is_real_root", lambda: real)
-    monkeypatch.setattr("tare.runtimes.bare.os.geteuid", lambda: euid)
+    monkeypatch.setattr("tare.runtimes.held.is_real_root", lambda: real)
+    monkeypatch.setattr("tare.runtimes.held.os.geteuid", lambda: euid)
     argv = enter(7)
     assert argv[:3] == ("nsenter", "-t", "7")
     assert set(words) <= set(argv)
