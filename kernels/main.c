@@ -5,6 +5,7 @@
 #include "common/check.h"
 #include "common/clock.h"
 #include "common/fault.h"
+#include "common/leave.h"
 #include "common/listing.h"
 #include "common/locality.h"
 #include "common/options.h"
@@ -172,6 +173,7 @@ static void finish(struct program *program)
     free(program->measurements);
     locality_free(&program->locality);
     options_free(&program->options);
+    leave_together();
     CHECK_MPI(MPI_Finalize());
 }
 

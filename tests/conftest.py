@@ -26,8 +26,14 @@ def _file(path: str) -> Callable[[], bool]:
     return lambda: Path(path).exists()
 
 
+def _apptainer() -> bool:
+    return any(present() for present in (_program("apptainer"), _file("/opt/tare/apptainer/bin/apptainer")))
+
+
 NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "root": (lambda: os.geteuid() == 0, "run the tests as root (make test uses sudo)"),
+    "charliecloud": (_program("ch-run"), "apt-get install charliecloud-runtime"),
+    "apptainer": (_apptainer, "tools/apptainer"),
     "chromium": (_program("chromium", "chromedriver"), "apt-get install chromium chromium-driver"),
     "clang": (_program("clang"), "apt-get install clang libclang-rt-14-dev"),
     "clang-format": (_program("clang-format"), "apt-get install clang-format"),
@@ -41,6 +47,7 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "mpich": (_program("mpicc.mpich", "mpirun.mpich"), "apt-get install mpich libmpich-dev"),
     "nftables": (_program("nft"), "apt-get install nftables"),
     "openmpi": (_program("mpicc.openmpi", "mpirun.openmpi"), "apt-get install openmpi-bin libopenmpi-dev"),
+    "podman": (_program("podman", "crun", "catatonit"), "apt-get install podman crun catatonit"),
     "shellcheck": (_program("shellcheck"), "apt-get install shellcheck"),
     "ucx": (_program("ucx_info"), "apt-get install ucx-utils libucx-dev"),
     "uidmap": (_program("newuidmap", "newgidmap"), "apt-get install uidmap"),

@@ -2,6 +2,7 @@
 
 #include "common/check.h"
 #include "common/clock.h"
+#include "common/leave.h"
 #include "common/locality.h"
 #include "common/output.h"
 
@@ -59,6 +60,7 @@ void wall_finalizing(void)
     }
     free(rank_wall_s);
     locality_free(&locality);
+    leave_together();
 }
 
 EXPORTED int MPI_Init(int *argc, char ***argv)

@@ -101,9 +101,8 @@ class Group:
     def remove(self) -> None:
         """Remove the group and all groups below it; they must be empty of processes."""
         for folder in self.folders:
-            for inner in sorted((p for p in folder.rglob("*") if p.is_dir()), reverse=True):
-                _rmdir(inner)
-            _rmdir(folder)
+            for inner, _, _ in os.walk(folder, topdown=False):  # what another run removes meanwhile is no error
+                _rmdir(Path(inner))
             if "/" not in self.path:
                 with suppress(OSError):  # other labs are still below our mark
                     folder.parent.rmdir()
@@ -202,7 +201,7 @@ def _kill(pid: int) -> None:
 
 
 def _rmdir(folder: Path) -> None:
-    for _ in range(100):
+    for _ in range(500):
         try:
             folder.rmdir()
             return

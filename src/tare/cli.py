@@ -85,9 +85,59 @@ def quick(
     )
 
 
-@app.command()
-def doctor() -> None:
+@app.command(context_settings={"allow_interspersed_args": False})
+def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
+    command: Annotated[list[str], typer.Argument(help="The program and its arguments, after --.", show_default=False)],
+    runtime: Annotated[str, typer.Option(help="bare, docker, podman, apptainer, charliecloud.")] = "bare",
+    network: Annotated[str, typer.Option(help="host, bridge, direct, macvlan, overlay.")] = "host",
+    ranks: Annotated[int, typer.Option("-n", min=1, help="Ranks of the whole job.")] = 1,
+    nodes: Annotated[int, typer.Option(min=1, help="Nodes of the lab.")] = 1,
+    containers_per_node: Annotated[int, typer.Option(min=1, help="Containers a node.")] = 1,
+    share: Annotated[str, typer.Option(help="pod: containers of a node share one; none: one each.")] = "pod",
+    binding: Annotated[str, typer.Option(help="disjoint, or mpi-default.")] = "disjoint",
+    mpi: Annotated[str, typer.Option(help="openmpi, mpich.")] = "openmpi",
+    oversubscribe: Annotated[bool, typer.Option("--oversubscribe", help="Allow more ranks than cores.")] = False,
+    by_rank: Annotated[bool, typer.Option("--by-rank", help="Say of each line whose output it is.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print every command; start no rank.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Tell what starting up took.")] = False,
+) -> None:
+    """Run an application in an environment; its exit code is the command's, 125 to 127 as with docker run."""
+    from tare.launch_command import Wanted, run_launch
+
+    raise typer.Exit(
+        run_launch(
+            Wanted(
+                command=tuple(command),
+                environment=f"{runtime}+{network}",
+                mpi=mpi,
+                nodes=nodes,
+                ranks=ranks,
+                containers_per_node=containers_per_node,
+                share=share,
+                binding=binding,
+                oversubscribe=oversubscribe,
+                by_rank=by_rank,
+                dry_run=dry_run,
+                verbose=verbose,
+            )
+        )
+    )
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+def doctor(
+    command: Annotated[
+        list[str] | None, typer.Argument(help="With --locality: what starts two ranks.", show_default=False)
+    ] = None,
+    locality: Annotated[bool, typer.Option("--locality", help="Do two ranks share memory? If not, why?")] = False,
+) -> None:
     """Tell what this machine can run, what is missing, what installs it, and whether it is quiet enough."""
+    if locality:
+        from tare.doctor_locality import checked, show_locality
+
+        raise typer.Exit(show_locality(checked(command or [])))
+    if command:
+        raise UsageError("tare doctor takes a command only with --locality")
     from tare.doctor import show_doctor
 
     raise typer.Exit(show_doctor())

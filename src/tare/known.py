@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tare.cluster import CLUSTERS
-from tare.images import DEFAULT, RECIPES
+from tare.images import DEFAULT, MPI_OF, RECIPES
 from tare.mpi import MPIS
 from tare.networks import NETWORKS
 from tare.runtimes import RUNTIMES
@@ -22,5 +22,6 @@ def registered() -> Known:
         clusters=tuple(CLUSTERS),
         imageless=tuple(name for name, runtime in RUNTIMES.items() if not runtime.needs_image),
         images=tuple(RECIPES),
+        mpi_of=MPI_OF,
         default_image=DEFAULT,
     )

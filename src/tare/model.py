@@ -389,6 +389,18 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A mechanism that the launches of a cell show, in `launches` of `of`: what it is, how it was seen, its remedy."""
+
+    group: str
+    environment: str
+    kind: str
+    text: str
+    launches: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MetricInfo:
     """What a column of the report is."""
 
@@ -428,3 +440,4 @@ class Summary:
     counts: Mapping[str, int]
     exit_code: int = 0
     cells: tuple[Cell, ...] = ()
+    findings: tuple[Finding, ...] = ()

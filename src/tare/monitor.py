@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -26,11 +26,12 @@ TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """The watches of one node and the process whose network namespace its TCP counters are read in."""
+    """The watches of one host (a node, or a pod on it) and the process in whose network its TCP counters are read."""
 
     node: Node
     pid: int
     watches: tuple[Watch, ...]
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +47,13 @@ class Reading:
     ours_s: float = 0.0
 
 
-def read(places: Iterable[Place], site_s: float = 0.0) -> Reading:
+def read(places: Sequence[Place], site_s: float = 0.0) -> Reading:
     """Return all counters now; costs well below a millisecond for two nodes.
 
     `site_s` is the CPU time of all that the cluster runs for the study, the job and its launcher among it.
     """
     interfaces: dict[tuple[int, str], tuple[int, int, int, int]] = {}
     tcp: dict[int, Mapping[str, int]] = {}
-    job_s = 0.0
     seen: set[int] = set()
     for place in places:
         for watch in place.watches:
@@ -61,7 +61,8 @@ def read(places: Iterable[Place], site_s: float = 0.0) -> Reading:
                 seen.add(watch.pid)
                 interfaces.update({(watch.pid, name): v for name, v in interface_counters(watch.pid).items()})
         tcp[place.pid] = tcp_counters(place.pid)
-        job_s += place.node.group.usage_s()
+    nodes = {place.node.group.path: place.node for place in places}
+    job_s = sum(node.group.usage_s() for node in nodes.values())
     busy_s, steal_s, softirq_s = machine_times()
     ours_s = max(site_s, job_s) + time.process_time()
     return Reading(
@@ -86,7 +87,7 @@ def traffic(places: Iterable[Place], before: Reading, after: Reading) -> tuple[I
             values = [b - a for a, b in zip(before.interfaces[key], after.interfaces[key], strict=True)]
             found.append(
                 InterfaceTraffic(
-                    node=place.node.name,
+                    node=place.host or place.node.name,
                     interface=watch.interface,
                     role=watch.role,
                     rx_bytes=values[0],

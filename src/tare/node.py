@@ -75,7 +75,9 @@ class Pod:
     """Namespaces held on a node, and how the head starts a process in them.
 
     `pid` is a process in the pod as this machine numbers it, `enter` the argv prefix, `group` the cgroup whose
-    processes are the pod's, `keepers` those of them that hold it.
+    processes are the pod's, `keepers` those of them that hold it. `outside` is the argv prefix to the node with the
+    pod's network, from which the runtime enters the pod's containers. `number` counts the pods of a node, `host` is the
+    pod's name as a host of the MPI.
     """
 
     name: str
@@ -89,3 +91,21 @@ class Pod:
     own_network: bool = False
     prefix: Path = Path("/")
     join_groups: bool = True
+    outside: tuple[str, ...] = ()
+    number: int = 0
+    host: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """One of several containers in a pod, which ranks enter one by one.
+
+    `enter` is the argv prefix from the pod's `outside` into the container, `carry` tells that it forgets the
+    environment of who enters; `group` and `keepers` are as a pod's, and there is no group where the runtime makes none.
+    """
+
+    name: str
+    enter: tuple[str, ...]
+    carry: bool = False
+    group: Group | None = None
+    keepers: frozenset[int] = frozenset()

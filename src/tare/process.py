@@ -98,6 +98,29 @@ def run(
     return result
 
 
+FORWARDED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+
+
+def attend(
+    argv: Sequence[str], *, env: Mapping[str, str] | None = None, started: Callable[[int], None] | None = None
+) -> int:
+    """Run a command in the foreground and return its status, 128 + n where signal n ended it.
+
+    It has our standard streams; signals that come meanwhile are its, not ours. `started` is as in `run`.
+    """
+    process = subprocess.Popen(list(argv), env=None if env is None else dict(env), start_new_session=True)
+    before = {number: signal.signal(number, lambda got, _: process.send_signal(got)) for number in FORWARDED}
+    try:
+        if started is not None:
+            started(process.pid)
+        status = process.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        _signal_group(process.pid, signal.SIGKILL)
+    return status if status >= 0 else 128 - status
+
+
 def raise_unless_done(result: Result, *, timeout_s: float | None, what: str = "") -> None:
     """Raise the error that tells how a command ended, unless it ended well."""
     action = what or f"running {result.argv[0]}"

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
-from tare.model import InterfaceTraffic, Placement, RankPlace
+from tare.model import Binding, InterfaceTraffic, Placement, RankPlace
 from tare.node import SILENT_ROLE
 from tare.workloads.output import Payload
 
@@ -25,15 +25,16 @@ SILENT: Final = 0.01
 def check_places(ranks: Sequence[RankPlace], placement: Placement, *, boot_ids: Sequence[str]) -> str | None:
     """Return why the ranks were not placed as the study says, or None.
 
-    `boot_ids` are those of the nodes, in order; block placement puts rank r on node r // ranks_per_node.
+    `boot_ids` are those of the hosts' nodes, in order; each host has as many ranks. Cores are not looked at where the
+    study asked for them to be shared, or left them to the MPI: what it makes of them is then what is measured.
     """
     if len(ranks) != placement.ranks:
         return f"{len(ranks)} ranks ran where the placement has {placement.ranks}"
     for rank in ranks:
-        node = rank.rank // placement.ranks_per_node
+        node = rank.rank * len(boot_ids) // placement.ranks
         if not (0 <= node < len(boot_ids) and rank.host.startswith(f"{boot_ids[node]}/")):
             return f"rank {rank.rank} ran on {rank.hostname}, which is not the node that the placement says"
-    if placement.oversubscribe:
+    if placement.oversubscribe or placement.binding is Binding.MPI_DEFAULT:
         return None
     return shared_cores(ranks)
 

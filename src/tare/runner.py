@@ -9,7 +9,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +17,8 @@ from typing import Final, Protocol
 
 from tare import docker, monitor, proof
 from tare.cluster import CLUSTERS, Needs, Site
-from tare.environment import Deployed, Files, deployed, nic_slots
+from tare.deploy import Deployed, Files, deployed, groups_of
+from tare.environment import nic_slots
 from tare.errors import InfrastructureError, TareError
 from tare.last_words import last_words
 from tare.launch import PADDING, Launch, bound, write_agent, write_map
@@ -40,7 +41,8 @@ from tare.mpi import MPIS
 from tare.mpi.wiring import MpiWiring
 from tare.namespaces import plain_python, processes_beside
 from tare.networks import NETWORKS
-from tare.node import Node
+from tare.networks.plug import wait_until_running
+from tare.node import Pod
 from tare.placement import NodeCores, Topology, place
 from tare.plan import available, block_order
 from tare.process import Result, run
@@ -118,6 +120,7 @@ class Run:
         with ExitStack() as stack:
             ready = self.pods(stack)
             self.site.settle()
+            wait_for_carriers(ready.values())
             for _, block, attempt in blocks:
                 order = block_order(self.plan, round_, block, attempt)
                 for position, cell in enumerate(order):
@@ -128,13 +131,15 @@ class Run:
         """Make the pods of every environment and placement anew; what fails is remembered with its reason."""
         self.broken.clear()
         cells = available(self.plan)
-        slots = nic_slots([c.environment for c in {c.environment.name: c for c in self.plan.cells}.values()])
+        slots = nic_slots((cell.environment, cell.placement) for cell in self.plan.cells)
         made: dict[tuple[Environment, Placement], Deployed | str] = {}
         ready: dict[str, Ready] = {}
         for cell in cells:
             pair = (cell.environment, cell.placement)
             if pair not in made:
-                made[pair] = self._deploy(stack, *pair, slot=len(made), nic=slots[cell.environment.name])
+                made[pair] = self._deploy(
+                    stack, *pair, slot=len(made), nic=slots[cell.environment.name, cell.placement]
+                )
             up = made[pair]
             if isinstance(up, str):
                 self.broken[cell.key] = up
@@ -165,7 +170,8 @@ class Run:
             argv=launch.argv(str(self.agent)),
             environment={**MPIS[cell.environment.mpi].head_environment(str(self.agent)), "TARE_LAUNCH_MAP": str(path)},
             places=tuple(
-                monitor.Place(node=side.pod.node, pid=side.pod.pid, watches=side.endpoint.watches) for side in up.sides
+                monitor.Place(node=side.pod.node, pid=side.pod.pid, watches=side.endpoint.watches, host=side.pod.host)
+                for side in up.sides
             ),
         )
 
@@ -217,7 +223,7 @@ class Run:
 def running(plan: Plan, store: Store, files: Files, watcher: Watcher, *, name: str) -> Iterator[Run]:
     """Bring the cluster of a study up and yield its run."""
     cluster = CLUSTERS[plan.study.cluster]
-    with cluster.open(name, plan.study.lab, needs(plan, files.shown)) as site:
+    with cluster.open(name, plan.study.lab, needs(plan, files.seen_by_nodes)) as site:
         agent = write_agent(site.folder, plain_python())
         if files.tar is not None and site.daemon_nodes:
             docker.import_image(site.daemon_nodes, files.tar, files.image_tag)
@@ -227,7 +233,7 @@ def running(plan: Plan, store: Store, files: Files, watcher: Watcher, *, name: s
 def needs(plan: Plan, shown: tuple[str, ...] = ()) -> Needs:
     """Return what a plan's cells need of their cluster."""
     cells = available(plan)
-    slots = nic_slots([c.environment for c in {c.environment.name: c for c in plan.cells}.values()])
+    slots = nic_slots((cell.environment, cell.placement) for cell in plan.cells)
     return Needs(
         nics=1 + max(slots.values(), default=0),
         docker=any(RUNTIMES[c.environment.runtime].needs_daemon for c in cells),
@@ -236,27 +242,42 @@ def needs(plan: Plan, shown: tuple[str, ...] = ()) -> Needs:
     )
 
 
-def make_launch(site: Site, cell: Cell, up: Deployed) -> Launch:
-    """Return the launch of a cell in its deployed environment."""
+def wait_for_carriers(ready: Iterable[Ready]) -> None:
+    """Wait until the data interfaces of all pods are running."""
+    sides = (side for each in ready for side in each.deployed.sides)
+    for pid, interface in {(side.pod.pid, side.endpoint.interface) for side in sides if side.pod.pid}:
+        wait_until_running(pid, interface)
+
+
+def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True) -> Launch:
+    """Return the launch of a cell in its deployed environment; without `preload` a command runs without our library."""
     plugin = plugin_of(cell.workload)
-    wiring = MpiWiring(control_subnet=site.control_subnet, data_subnet=up.subnet, transport=cell.environment.transport)
+    wiring = MpiWiring(
+        control_subnet=site.control_subnet,
+        data_subnet=up.subnet,
+        transport=cell.environment.transport,
+        interfaces=tuple(side.endpoint.interface for side in up.sides),
+    )
     return MPIS[cell.environment.mpi].launch(
         head=site.head,
         hosts=up.hosts(cell.placement),
         placement=cell.placement,
         wiring=wiring,
-        programs=tuple(bind(plugin.argv(cell.workload, side.prefix), cell, side.pod.node) for side in up.sides),
-        environments=tuple(plugin.environment(cell.workload, side.prefix) for side in up.sides),
+        programs=tuple(
+            bind(plugin.argv(cell.workload, side.prefix), cell, side.pod, ranks=cell.placement.ranks // len(up.sides))
+            for side in up.sides
+        ),
+        environments=tuple(plugin.environment(cell.workload, side.prefix) if preload else {} for side in up.sides),
     )
 
 
-def bind(program: tuple[str, ...], cell: Cell, node: Node) -> tuple[str, ...]:
-    """Return the program with its ranks bound to cores of their own, where the node's cores are more than a rank's."""
-    placement = cell.placement
+def bind(program: tuple[str, ...], cell: Cell, pod: Pod, *, ranks: int) -> tuple[str, ...]:
+    """Return the program with the `ranks` of a pod bound to cores of their own, where it has more than a rank's."""
+    placement, node = cell.placement, pod.node
     if placement.binding is Binding.MPI_DEFAULT or cell.environment.runtime == "fake":
         return program
-    one = replace(placement, nodes=1)
-    cores = [slot.cores for slot in place(one, Topology(nodes=(NodeCores(cores=node.cores),)))]
+    slots = place(replace(placement, nodes=1), Topology(nodes=(NodeCores(cores=node.cores),)))
+    cores = [slot.cores for slot in slots[pod.number * ranks : (pod.number + 1) * ranks]]
     return program if all(own == node.cores for own in cores) else bound(program, cores)
 
 
@@ -314,10 +335,9 @@ def end_strays(up: Deployed) -> None:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             continue
-        try:
-            side.pod.group.kill(spare=side.pod.keepers)
-        except InfrastructureError:
-            continue
+        for group, keepers in groups_of(side):
+            with suppress(InfrastructureError):
+                group.kill(spare=keepers)
 
 
 def startup(result: Result, parsed: Parsed | None) -> dict[str, float]:

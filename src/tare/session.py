@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tare import clean, environment, runner
 from tare.cluster import CLUSTERS
-from tare.environment import Files
+from tare.deploy import Files
 from tare.errors import RefusedError
 from tare.images import find_recipe
 from tare.images.build import ensure_image
@@ -50,7 +50,10 @@ def make_files(plan: Plan, say: Say, shown: tuple[str, ...] = ()) -> Files:
     cells = available(plan)
     if all(cell.environment.runtime == "fake" for cell in cells):
         return Files(host_prefix=Path("/nowhere"))
-    host_prefix = ensure_kernels(progress=say).prefix
+    mpis = {cell.environment.mpi for cell in cells} - {"fake"}
+    if len(mpis) > 1:
+        raise RefusedError(f"one MPI a study is supported, and this one has {', '.join(sorted(mpis))}")
+    host_prefix = ensure_kernels(mpis.pop(), progress=say).prefix
     names = {cell.environment.image for cell in cells if cell.environment.image}
     if not names:
         return Files(host_prefix=host_prefix, shown=(str(host_prefix), *shown))
@@ -113,7 +116,7 @@ def check_program(path: str, files: Files) -> None:
         if missing:
             raise RefusedError(
                 f"{path} cannot run {where}: {', '.join(missing)} is missing",
-                remedy="build it for the image's MPI (Debian 12, Open MPI 4.1), or link it statically",
+                remedy="build it on Debian 12 for the MPI of the environment, or link it statically",
             )
 
 

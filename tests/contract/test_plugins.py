@@ -23,10 +23,10 @@ from tare.launch import Entry, Host
 from tare.model import Environment, KernelSpec, LabSpec, MetricKind, Placement, Share, Sides, Workload
 from tare.mpi import MPIS, MpiWiring
 from tare.networks import NETWORKS, Wiring
-from tare.node import Nic, Node
+from tare.node import Nic, Node, Pod
 from tare.plan import expand
 from tare.runtimes import RUNTIMES, PodRequest
-from tare.runtimes.docker import run_options
+from tare.runtimes.docker import join_config, run_options
 from tare.study import KNOWN
 from tare.workloads import WORKLOADS, plugin_of
 from tare.workloads.output import OutputError
@@ -44,6 +44,10 @@ PROBED = [(family, name) for family, name in MEMBERS if family != "workload"]
 SUPPORTED = {
     ("bare", "host"), ("bare", "bridge"), ("bare", "direct"), ("bare", "macvlan"),
     ("docker", "host"), ("docker", "bridge"), ("docker", "direct"), ("docker", "macvlan"), ("docker", "overlay"),
+    ("podman", "host"), ("podman", "bridge"), ("podman", "direct"), ("podman", "macvlan"),
+    ("charliecloud", "host"), ("charliecloud", "bridge"), ("charliecloud", "direct"), ("charliecloud", "macvlan"),
+    ("apptainer", "host"), ("apptainer", "bridge"), ("apptainer", "direct"), ("apptainer", "macvlan"),
+    ("apptainer-sif", "host"), ("apptainer-sif", "bridge"), ("apptainer-sif", "direct"), ("apptainer-sif", "macvlan"),
     ("fake", "fake"), ("fake", "fake-slow"),
 }  # fmt: skip
 """What can run on two nodes. A new plug-in adds its pairs here; every other pair must be refused with its reason."""
@@ -189,18 +193,51 @@ def test_one_side_only_needs_a_network_that_reaches_outside(runtime: str, networ
         assert is_sentence(reason)
 
 
-@pytest.mark.parametrize(
-    "placement",
-    [
-        Placement(ranks_per_node=2, containers_per_node=2),
-        Placement(ranks_per_node=2, containers_per_node=2, share=Share.NONE),
-        Placement(share=Share.NONE),
-    ],
-)
-def test_a_placement_that_no_runtime_can_make_yet_is_refused_and_not_run_as_another(placement: Placement) -> None:
-    reason = environment.refuse(composed("docker", "host"), placement)
+@pytest.mark.parametrize(("runtime", "network"), sorted(SUPPORTED))
+def test_several_containers_share_a_pod_on_every_network(runtime: str, network: str) -> None:
+    placement = Placement(ranks_per_node=2, containers_per_node=2)
+    assert environment.refuse(composed(runtime, network), placement) is None
+
+
+@pytest.mark.parametrize(("runtime", "network"), sorted(SUPPORTED))
+def test_a_pod_each_needs_a_network_that_has_an_address_for_each(runtime: str, network: str) -> None:
+    placement = Placement(ranks_per_node=2, containers_per_node=2, share=Share.NONE)
+    reason = environment.refuse(composed(runtime, network), placement)
+    plugin = RUNTIMES[runtime]
+    if not plugin.makes_containers or (NETWORKS[network].pods_share_nic and plugin.pods_are_hosts):
+        assert reason is None
+    else:
+        assert reason is not None
+        assert is_sentence(reason)
+
+
+def test_one_side_only_has_one_container_a_node() -> None:
+    wanted = composed("docker", "bridge", sides=Sides.SENDER)
+    reason = environment.refuse(wanted, Placement(ranks_per_node=2, containers_per_node=2))
     assert reason is not None
     assert is_sentence(reason)
+
+
+def test_a_container_that_joins_a_pod_is_not_privileged_and_shares_what_mpi_needs() -> None:
+    pod = Pod(
+        name="p",
+        node=NODE,
+        runtime="docker",
+        pid=7,
+        enter=(),
+        group=Group(path="x", hierarchies=()),
+        container="tare-p",
+    )
+    request = PodRequest(
+        name="tare-p", study="s", node=NODE, wiring=Wiring.OWN, image_tag="tare:x", shown=("/home/u",), session="/run/t"
+    )
+    config = join_config(pod, request, (3,))
+    host = config["HostConfig"]
+    assert set(config) == {"Image", "Cmd", "Labels", "HostConfig"}
+    assert set(host) == {"NetworkMode", "IpcMode", "PidMode", "CpusetCpus", "Binds"}, "no right is asked for"
+    assert {host["NetworkMode"], host["IpcMode"], host["PidMode"]} == {"container:tare-p"}
+    assert host["CpusetCpus"] == "3"
+    assert host["Binds"] == ["/home/u:/home/u:ro", "/run/t:/run/t"]
 
 
 def test_shared_memory_between_nodes_is_refused_and_within_one_is_not() -> None:
@@ -256,7 +293,8 @@ def test_environments_that_own_a_nic_get_one_each_and_the_others_share_the_first
     pairs = [("bare", "host"), ("docker", "bridge"), ("docker", "overlay"), ("bare", "direct"), ("docker", "macvlan")]
     wanted = [Environment(name=f"{r}+{n}", runtime=r, network=n) for r, n in pairs]
     wanted.append(Environment(name="one side", runtime="docker", network="host", sides=Sides.SENDER))
-    slots = environment.nic_slots(wanted)
+    there = Placement()
+    slots = {name: slot for (name, _), slot in environment.nic_slots((e, there) for e in wanted).items()}
     owners = [e.name for e in wanted if NETWORKS[e.network].owns_nic or e.sides is not Sides.BOTH]
     assert sorted(slots[name] for name in owners) == list(range(1, len(owners) + 1))
     assert {slots[e.name] for e in wanted if e.name not in owners} == {0}

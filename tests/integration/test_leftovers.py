@@ -24,7 +24,7 @@ from integration.live import (
     wait_for,
     write_study,
 )
-from tare.environment import Files, deployed
+from tare.deploy import Files, deployed
 from tare.model import Environment, Placement
 from tare.namespaces import netlink
 

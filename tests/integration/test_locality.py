@@ -14,7 +14,7 @@ import pytest
 from integration.live import compiled, lab_site, live, sent_on, wait_for
 from tare import process
 from tare.cluster.lab_site import LabSite
-from tare.environment import Deployed, Files, deployed
+from tare.deploy import Deployed, Files, deployed
 from tare.images.kernels import ensure_kernels
 from tare.launch import write_agent, write_map
 from tare.model import Environment, Placement

@@ -10,7 +10,7 @@ import pytest
 
 from tare import commands, environment, session
 from tare.commands import Progress, plan_text, quick_study
-from tare.environment import Files
+from tare.deploy import Files
 from tare.errors import RefusedError
 from tare.model import Binding, Completed, Failed, Invalid, Outcome, Placement, Plan, Repetition, Trial, TrialKey
 from tare.placement import NodeCores, Topology

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tare import environment
+from tare import deploy, environment
 from tare.cgroups import Group, Hierarchy
-from tare.environment import Files, deployed, host_of, is_inside, subnet_of
-from tare.errors import InfrastructureError
-from tare.model import Environment, Placement, Sides
+from tare.deploy import IMAGE_PREFIX, Deployed, Files, Side, deployed, host_of, nic_of_pod, subnet_of
+from tare.environment import is_inside
+from tare.errors import InfrastructureError, RefusedError
+from tare.model import Environment, Placement, Share, Sides
 from tare.networks import Wiring
-from tare.node import Endpoint, Nic, Node, Pod
+from tare.node import Container, Endpoint, Nic, Node, Pod
 from tare.runtimes import PodRequest
 
 FILES = Files(host_prefix=Path("/cache/kernels"), rootfs=Path("/cache/rootfs"), image_tag="tare:1", shown=("/home/u",))
@@ -73,6 +74,10 @@ class Recorded:
     nodes: tuple[Node, ...] = (node(0), node(1))
     daemon_nodes: tuple[Node, ...] = (node(0, "d"), node(1, "d"))
     needs_daemon: bool = False
+    makes_containers: bool = True
+    pods_are_hosts: bool = True
+    pods_share_nic: bool = True
+    folder: Path = Path("/run/tare/lab")
     wiring: Wiring = Wiring.OWN
     nics: list[str] = field(default_factory=list)
 
@@ -81,7 +86,7 @@ class Recorded:
         with self.journal.kept(f"prepare {study}"):
             yield
 
-    def container_options(self, node: Node, study: str) -> tuple[str, ...]:
+    def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
         return ("--network", f"{study}-{node.name}")
 
     @contextmanager
@@ -89,6 +94,21 @@ class Recorded:
         self.nics.append(f"{pod.node.name} {nic.name}")
         with self.journal.kept(f"attach {pod.node.name}"):
             yield Endpoint(address=nic.address, prefix=nic.prefix, interface="eth0", mtu=1500)
+
+    @contextmanager
+    def on_node(self, node: Node, nic: Nic) -> Iterator[None]:
+        with self.journal.kept(f"share {node.name}"):
+            yield
+
+    @contextmanager
+    def containers(
+        self, pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
+    ) -> Iterator[tuple[Container, ...]]:
+        with self.journal.kept(f"containers {pod.node.name}"):
+            yield tuple(
+                Container(name=f"c{i}", enter=("enter", f"c{i}", *map(str, own)), carry=True)
+                for i, own in enumerate(cores)
+            )
 
     @contextmanager
     def connect(self, pod: Pod, slot: int) -> Iterator[None]:
@@ -113,14 +133,15 @@ class Recorded:
 def parts(monkeypatch: pytest.MonkeyPatch) -> Recorded:
     made = Recorded(Journal())
     for registry, names in (("RUNTIMES", ("bare", "docker")), ("NETWORKS", ("host", "bridge", "overlay"))):
-        monkeypatch.setattr(environment, registry, dict.fromkeys(names, made))
+        for module in (deploy, environment):
+            monkeypatch.setattr(module, registry, dict.fromkeys(names, made))
     return made
 
 
 DOCKER = Environment(name="e", runtime="docker", network="bridge", image="debian-openmpi")
 
 
-def put_up(parts: Recorded, wanted: Environment = DOCKER, nodes: int = 2, nic: int = 1) -> environment.Deployed:
+def put_up(parts: Recorded, wanted: Environment = DOCKER, nodes: int = 2, nic: int = 1) -> Deployed:
     with deployed(parts, wanted, Placement(nodes=nodes), slot=3, nic=nic, files=FILES) as up:  # type: ignore[arg-type]
         return up
 
@@ -132,8 +153,8 @@ def test_a_node_gets_namespaces_first_then_control_then_data_and_loses_them_in_r
     put_up(parts)
     for name in ("n0", "n1"):
         assert parts.journal.of(name) == [
-            f"+pod {name}", f"+connect {name}", f"+attach {name}",
-            f"-attach {name}", f"-connect {name}", f"-pod {name}",
+            f"+share {name}", f"+pod {name}", f"+connect {name}", f"+attach {name}",
+            f"-attach {name}", f"-connect {name}", f"-pod {name}", f"-share {name}",
         ]  # fmt: skip
 
 
@@ -172,7 +193,7 @@ def test_when_the_body_is_interrupted_everything_is_taken_down(parts: Recorded) 
     ):
         raise KeyboardInterrupt
     assert parts.journal.lines.count("-prepare lab-3") == 1
-    assert sum(line.startswith("-") for line in parts.journal.lines) == 7
+    assert sum(line.startswith("-") for line in parts.journal.lines) == 9
 
 
 def test_a_failing_end_of_one_node_does_not_keep_the_other_up(parts: Recorded) -> None:
@@ -201,7 +222,7 @@ def test_without_an_image_a_pod_has_the_files_of_the_host_and_its_programs(parts
 
 
 def test_with_an_image_the_programs_are_those_inside_it(parts: Recorded) -> None:
-    assert [side.prefix for side in put_up(parts).sides] == [environment.IMAGE_PREFIX] * 2
+    assert [side.prefix for side in put_up(parts).sides] == [IMAGE_PREFIX] * 2
 
 
 @pytest.mark.parametrize("nic", [0, 1, 2])
@@ -216,7 +237,7 @@ def test_one_side_is_in_the_environment_and_the_other_is_bare_with_the_same_mpi(
 ) -> None:
     up = put_up(parts, replace(DOCKER, sides=sides, mpi="openmpi"))
     prefixes = [side.prefix for side in up.sides]
-    assert prefixes[inside] == environment.IMAGE_PREFIX
+    assert prefixes[inside] == IMAGE_PREFIX
     assert prefixes[1 - inside] == FILES.host_prefix
     assert parts.journal.requests[f"n{1 - inside}"].rootfs is None
 
@@ -252,7 +273,9 @@ def test_hosts_come_in_order_with_their_ranks_and_how_to_enter_them(parts: Recor
 def test_a_daemon_joins_the_cgroups_and_cores_of_a_pod_unless_the_runtime_does_that() -> None:
     group = Group(path="lab/n0", hierarchies=(Hierarchy(mountpoint=Path("/cg"), version=1),))
     pod = Pod(name="p", node=node(0), runtime="bare", pid=1, enter=(), group=group)
-    ours, theirs = host_of(pod, 1).agent, host_of(replace(pod, join_groups=False), 1).agent
+    at = Endpoint(address="10.214.0.1", prefix=24, interface="eth0", mtu=1500)
+    side = Side(pod=pod, endpoint=at, prefix=Path("/"))
+    ours, theirs = host_of(side, 1).agent, host_of(replace(side, pod=replace(pod, join_groups=False)), 1).agent
     assert ours is not None
     assert theirs is not None
     assert (ours.cgroups, ours.cpus) == (("/cg/tare/lab/n0",), (0,))
@@ -296,3 +319,50 @@ def test_the_first_part_that_is_missing_is_the_reason(
     monkeypatch.setattr(environment, "NETWORKS", {"bridge": Probed(network)})
     monkeypatch.setattr(environment, "MPIS", {"openmpi": Probed(mpi)})
     assert environment.probe(DOCKER) == expected
+
+
+# --- several containers on a node ---------------------------------------------------------------------------------
+
+
+FOUR = Placement(nodes=1, ranks_per_node=4, containers_per_node=2)
+
+
+def put_up_several(parts: Recorded, placement: Placement, cores: int = 4) -> Deployed:
+    parts.nodes = (replace(node(0), cores=tuple(range(cores))),)
+    with deployed(parts, DOCKER, placement, slot=3, nic=1, files=FILES) as up:  # type: ignore[arg-type]
+        return up
+
+
+def test_in_one_pod_ranks_enter_their_container_under_one_daemon(parts: Recorded) -> None:
+    up = put_up_several(parts, FOUR)
+    (host,) = up.hosts(FOUR)
+    assert (host.name, host.ranks) == ("n0", 4)
+    assert host.agent is not None
+    assert host.agent.argv == ("env", "TMPDIR=/run/tare/lab")
+    entered = [entry.argv for entry in host.enter]
+    assert entered == [("enter", "c0", "0", "1")] * 2 + [("enter", "c1", "2", "3")] * 2
+    assert all(entry.carry for entry in host.enter)
+    assert parts.journal.of("n0").index("+attach n0") < parts.journal.of("n0").index("+containers n0")
+
+
+def test_with_a_pod_each_containers_are_hosts_with_addresses_and_cores_of_their_own(parts: Recorded) -> None:
+    placement = replace(FOUR, share=Share.NONE)
+    up = put_up_several(parts, placement)
+    assert [(host.name, host.ranks, host.enter) for host in up.hosts(placement)] == [("n0c0", 2, ()), ("n0c1", 2, ())]
+    assert [side.endpoint.address for side in up.sides] == ["10.214.1.1", "10.214.1.3"]
+    assert [(side.pod.number, side.pod.name) for side in up.sides] == [(0, "tare-lab-3-n0c0"), (1, "tare-lab-3-n0c1")]
+    assert parts.journal.requests["n0"].cores == (2, 3)
+    assert [line for line in parts.journal.lines if "share" in line] == ["+share n0", "-share n0"]
+
+
+def test_what_makes_no_containers_keeps_its_ranks_together(parts: Recorded) -> None:
+    parts.makes_containers = False
+    assert environment.pods_per_node(DOCKER, replace(FOUR, share=Share.NONE)) == 1
+
+
+def test_a_subnet_that_is_full_has_no_address_for_one_more_pod() -> None:
+    nic = Nic(name="data0", address="10.214.0.2", prefix=24)
+    assert nic_of_pod(nic, 0, hosts=4) is nic
+    assert nic_of_pod(nic, 3, hosts=4).address == "10.214.0.14"
+    with pytest.raises(RefusedError, match=r"10\.214\.0\.0/24 has no address for pod 65 of a node"):
+        nic_of_pod(nic, 64, hosts=4)

@@ -110,6 +110,7 @@ def recipe(tmp_path: Path) -> Recipe:
     return Recipe(
         name="test",
         suite="bookworm",
+        mpi="openmpi",
         packages=("openmpi-bin",),
         build_packages=("gcc",),
         mpi_compiler="mpicc",

@@ -27,6 +27,7 @@ def recipe(kernels: Path) -> Recipe:
     return Recipe(
         name="test",
         suite="bookworm",
+        mpi="openmpi",
         packages=("a", "b"),
         build_packages=("gcc",),
         mpi_compiler="mpicc",

@@ -168,4 +168,4 @@ def test_the_cpu_time_of_the_job_is_that_of_its_cgroup(tmp_path: Path) -> None:
     (tmp_path / MARK / "n0").mkdir(parents=True)
     (tmp_path / MARK / "n0" / "cpu.stat").write_text("usage_usec 1250000\n")
     place = Place(node=replace(NODE, group=group), pid=70, watches=())
-    assert monitor.read([place, place]).job_s == 2.5
+    assert monitor.read([place, replace(place, pid=71)]).job_s == 1.25, "two pods of one node have its group"

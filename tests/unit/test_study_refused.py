@@ -39,6 +39,16 @@ def message_of(text: str, file: str = "s.yaml") -> str:
 
 BASE = ENVIRONMENTS + WORK
 WRONG: list[tuple[str, str, str]] = [
+    (
+        f"environments: {{bare: {{mpi: mpich}}, docker: {{mpi: mpich, image: debian-openmpi}}}}{WORK}",
+        "1:57",
+        "debian-openmpi has openmpi inside, which mpich cannot start: use debian-mpich, or mpi: openmpi",
+    ),
+    (
+        f"environments: {{bare: , docker: {{mpi: mpich}}}}{WORK}",
+        "1:33",
+        "a study has one MPI, and this has mpich where bare has openmpi",
+    ),
     (f"foo: 1{BASE}", "1:1", "foo: unknown key 'foo' (allowed: name, cluster"),
     (f"baselne: bare{BASE}", "1:1", "did you mean baseline?"),
     (f"environments: [bare, docker+foo]{WORK}", "1:22", "environments.docker+foo.network: unknown network 'foo'"),
@@ -58,7 +68,7 @@ WRONG: list[tuple[str, str, str]] = [
     (
         f"environments: {{bare: {{image: debian}}}}{WORK}",
         "1:23",
-        "unknown image 'debian'; did you mean debian-openmpi",
+        "unknown image 'debian'; did you mean debian-mpich",
     ),
     (
         f"environments: {{bare: {{sides: left}}}}{WORK}",

@@ -109,9 +109,11 @@ def fresh_file_systems(spec: dict[str, Any]) -> None:
     show_again(kept)
     if "pid" in new:
         mount("tare", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
-    if "net" in new and "pid" in new:
+    if "net" in new:  # what asks /sys for the network devices (UCX does) is else told those of another namespace
+        cgroups = [] if "pid" in new else held(["/sys/fs/cgroup"])
         mount("tare", "/sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC)
         cgroup_file_systems(spec.get("cgroupfs", []))
+        show_again(cgroups)
     if spec.get("boot_id"):
         path = "/run/.tare-boot-id"
         with open(path, "w") as file:

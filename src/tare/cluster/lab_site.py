@@ -59,8 +59,8 @@ class LabSite:
         if not pod.own_network:
             yield
             return
-        name = f"{pod.node.name}s{slot}"
-        address = f"{lab.CONTROL}.{slot + 1}.{pod.node.index + 1}"
+        name = f"{pod.host or pod.node.name}s{slot}"
+        address = f"{lab.CONTROL}.{slot + 1}.{pod.number * len(self.nodes) + pod.node.index + 1}"
         lab.attach_control(self.lab, pod.pid, name=name, address=address)
         try:
             yield
@@ -89,7 +89,7 @@ class LabCluster:
             raise MissingTool(f"the lab cannot be made: {reason}")
         with ExitStack() as stack:
             folder = stack.enter_context(_state_folder(study))
-            keep = (*needs.shown, str(docker.data_folder())) if needs.docker else needs.shown
+            keep = (*needs.shown, str(folder), *([str(docker.data_folder())] if needs.docker else []))
             with uninterrupted():
                 made = lab.up(study, spec, nics=needs.nics, keep=keep, twins=needs.docker)
                 stack.callback(lab.down, made)

@@ -9,13 +9,17 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from tare.errors import UsageError
-from tare.images.recipe import Recipe, debian_openmpi
+from tare.images.recipe import Recipe, debian_mpich, debian_openmpi
 
 DEFAULT: Final = "debian-openmpi"
 
 RECIPES: Final[Mapping[str, Callable[[], Recipe]]] = {
     DEFAULT: debian_openmpi,
+    "debian-mpich": debian_mpich,
 }
+
+MPI_OF: Final[Mapping[str, str]] = {DEFAULT: "openmpi", "debian-mpich": "mpich"}
+"""The MPI inside each image, for who reads a study: a recipe itself needs the kernels' sources."""
 
 
 def find_recipe(name: str = DEFAULT) -> Recipe:

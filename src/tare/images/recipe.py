@@ -29,6 +29,9 @@ MOUNT_FILES: Final = {"etc/hosts": "127.0.0.1 localhost\n", "etc/hostname": "", 
 
 _SOURCE_SUFFIXES: Final = frozenset({".c", ".h", ".cmake", ".in", ".txt"})
 
+_TOOLS: Final = ("iproute2", "iputils-ping", "procps", "util-linux")
+"""What runtimes and networks call inside a container."""
+
 _OMITTED_FILES: Final = ("/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/doc/*")
 
 
@@ -36,11 +39,13 @@ _OMITTED_FILES: Final = ("/usr/share/man/*", "/usr/share/info/*", "/usr/share/lo
 class Recipe:
     """One image: a Debian suite, packages on top of the smallest system, and the kernels built against its MPI.
 
-    `build_packages` are there while the kernels are compiled and are not in the image.
+    `build_packages` are there while the kernels are compiled and are not in the image; `mpi` is the MPI's name in the
+    registry of MPIs.
     """
 
     name: str
     suite: str
+    mpi: str
     packages: tuple[str, ...]
     build_packages: tuple[str, ...]
     mpi_compiler: str
@@ -72,9 +77,23 @@ def debian_openmpi() -> Recipe:
     return Recipe(
         name="debian-openmpi",
         suite="bookworm",
-        packages=("openmpi-bin", "libopenmpi3", "iproute2", "iputils-ping", "procps", "util-linux"),
+        mpi="openmpi",
+        packages=("openmpi-bin", "libopenmpi3", *_TOOLS),
         build_packages=("gcc", "libc6-dev", "make", "cmake", "libopenmpi-dev"),
         mpi_compiler="mpicc.openmpi",
+        kernels=kernels_source(),
+    )
+
+
+def debian_mpich() -> Recipe:
+    """Return Debian 12 with its own MPICH."""
+    return Recipe(
+        name="debian-mpich",
+        suite="bookworm",
+        mpi="mpich",
+        packages=("mpich", "libmpich12", *_TOOLS),
+        build_packages=("gcc", "libc6-dev", "make", "cmake", "libmpich-dev"),
+        mpi_compiler="mpicc.mpich",
         kernels=kernels_source(),
     )
 

@@ -8,6 +8,7 @@ from typing import Final, Protocol
 from tare.launch import Host, Launch
 from tare.model import Placement
 from tare.mpi.fake import FakeMpi
+from tare.mpi.mpich import Mpich
 from tare.mpi.openmpi import OpenMpi
 from tare.mpi.wiring import MpiWiring
 
@@ -38,11 +39,15 @@ class Mpi(Protocol):
     ) -> Launch:
         """Return the launch of a job; `programs` and `environments` belong to the hosts, in order."""
 
+    def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
+        """Return the launcher's options for a job whose user looks on: where ranks work, whose output a line is."""
+
     def head_environment(self, agent_program: str) -> Mapping[str, str]:
         """Return the variables that the launcher alone needs."""
 
 
 MPIS: Final[Mapping[str, Mpi]] = {
     "openmpi": OpenMpi(),
+    "mpich": Mpich(),
     "fake": FakeMpi(),
 }

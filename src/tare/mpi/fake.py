@@ -43,5 +43,8 @@ class FakeMpi:
         )  # fmt: skip
         return Launch(head=head, launcher=launcher, hosts=hosts, contexts=(Context(hosts=hosts, program=programs[0]),))
 
+    def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
+        return ()
+
     def head_environment(self, agent_program: str) -> Mapping[str, str]:
         return {}

@@ -67,6 +67,9 @@ class OpenMpi:
         parts = tuple(replace(part, options=_options(part)) for part in contexts(hosts, programs, environments))
         return Launch(head=head, launcher=launcher, hosts=hosts, contexts=parts)
 
+    def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
+        return ("--wdir", cwd, *(("--tag-output",) if by_rank else ()))
+
     def head_environment(self, agent_program: str) -> Mapping[str, str]:
         # As an argument it would reach the daemons, which stop when they cannot find their launcher's agent.
         # Beside the agent is the run's own folder: what a killed mpirun leaves goes with it.

@@ -7,8 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MpiWiring:
-    """The subnets of control and data network (CIDR) and the transport that messages between hosts must take."""
+    """The subnets of control and data network (CIDR) and the transport that messages between hosts must take.
+
+    For MPIs that know no subnets: the head's interface on the control network, and each host's on the data network.
+    """
 
     control_subnet: str
     data_subnet: str
     transport: str = "tcp"
+    control_interface: str = "ctl0"
+    interfaces: tuple[str, ...] = ()

@@ -23,7 +23,8 @@ class Network(Protocol):
     """What every network offers. `probe` is read-only; `attach` undoes everything when it is left.
 
     `wiring` says whose network namespace the pod has, `owns_nic` whether the network needs a NIC of its own,
-    `reaches_outside` whether a pod can talk to a bare node.
+    `reaches_outside` whether a pod can talk to a bare node, `pods_share_nic` whether a node's NIC serves several pods,
+    each with an address of its own.
     """
 
     @property
@@ -34,6 +35,8 @@ class Network(Protocol):
     def owns_nic(self) -> bool: ...
     @property
     def reaches_outside(self) -> bool: ...
+    @property
+    def pods_share_nic(self) -> bool: ...
 
     def probe(self) -> str | None:
         """Return why the network cannot be used here, or None."""
@@ -44,8 +47,11 @@ class Network(Protocol):
     def prepare(self, nodes: Sequence[Node], study: str) -> AbstractContextManager[None]:
         """Make what all pods of the network share, before there are pods."""
 
-    def container_options(self, node: Node, study: str) -> tuple[str, ...]:
-        """Return the options with which Docker puts a container into this network."""
+    def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
+        """Return the options with which Docker puts a node's container of this number into this network."""
+
+    def on_node(self, node: Node, nic: Nic) -> AbstractContextManager[None]:
+        """Make what the network's pods on one node share, before the first of them is wired."""
 
     def attach(self, pod: Pod, nic: Nic) -> AbstractContextManager[Endpoint]:
         """Wire a pod."""

@@ -1,6 +1,6 @@
 """`bridge`: a veth into a Linux bridge that holds the data NIC, as in papers/001.
 
-CNI's bridge plug-in makes bridge and veth; putting the NIC into the bridge is ours, for no CNI plug-in does it.
+CNI's bridge plug-in makes the veths; the bridge is made first, by us, because no CNI plug-in puts a NIC into one.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ class Bridge:
     wiring = Wiring.OWN
     owns_nic = True
     reaches_outside = True
+    pods_share_nic = True
 
     def probe(self) -> str | None:
         return cni_missing("bridge", "static")
@@ -32,47 +33,46 @@ class Bridge:
     def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
         yield
 
-    def container_options(self, node: Node, study: str) -> tuple[str, ...]:
+    def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
         return ("--network", "none")
 
     @contextmanager
+    def on_node(self, node: Node, nic: Nic) -> Iterator[None]:
+        with given_away(node, nic), _bridge(node, nic):
+            yield
+
+    @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
-        name = f"tarebr-{nic.name}"[:15]
-        node = pod.node
-        configuration = config("bridge", nic, bridge=name, isGateway=False, ipMasq=False, mtu=nic.mtu)
-        with (
-            given_away(node, nic),
-            _no_bridge_left(node, name),
-            plugged(pod, configuration),
-            _enslaved(node, nic, name),
-        ):
+        bridge = bridge_name(nic)
+        with plugged(pod, config("bridge", nic, bridge=bridge, isGateway=False, ipMasq=False, mtu=nic.mtu)):
             yield Endpoint(
                 address=nic.address,
                 prefix=nic.prefix,
                 interface=POD_INTERFACE,
                 mtu=mtu_of(pod.pid, POD_INTERFACE),
                 watches=(
-                    *carriers((pod.pid, POD_INTERFACE, "veth of the pod"), (node.pid, nic.name, "data NIC")),
+                    *carriers((pod.pid, POD_INTERFACE, "veth of the pod"), (pod.node.pid, nic.name, "data NIC")),
                     *silent(pod.pid),
                 ),
             )
 
 
+def bridge_name(nic: Nic) -> str:
+    """Return the name of the bridge that holds a NIC."""
+    return f"tarebr-{nic.name}"[:15]
+
+
 @contextmanager
-def _enslaved(node: Node, nic: Nic, bridge: str) -> Iterator[None]:
-    """Keep the NIC a port of the bridge while the block runs."""
+def _bridge(node: Node, nic: Nic) -> Iterator[None]:
+    """Keep a bridge up with the NIC as a port; its MAC address is the NIC's: pods that come and go change none."""
+    name = bridge_name(nic)
     with netlink(node.pid) as route:
-        route.link("set", index=index_of(route, nic.name), master=index_of(route, bridge), state="up")
-    try:
-        yield
-    finally:
-        with suppress(InfrastructureError, FileNotFoundError), netlink(node.pid) as route:
-            route.link("set", index=index_of(route, nic.name), master=0)
-
-
-@contextmanager
-def _no_bridge_left(node: Node, name: str) -> Iterator[None]:
-    """Remove the bridge in the end: CNI's plug-in leaves it."""
+        port = index_of(route, nic.name)
+        address = route.get_links(port)[0].get_attr("IFLA_ADDRESS")
+        route.link("add", ifname=name, kind="bridge", mtu=nic.mtu, address=address)
+        bridge = index_of(route, name)
+        route.link("set", index=port, master=bridge, state="up")
+        route.link("set", index=bridge, state="up")
     try:
         yield
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from tare.networks.plug import POD_INTERFACE, Wiring, carriers, cni_missing, config, given_away, mtu_of, plugged, silent
 from tare.node import Endpoint, Nic, Node, Pod
@@ -16,6 +16,7 @@ class Direct:
     wiring = Wiring.OWN
     owns_nic = True
     reaches_outside = True
+    pods_share_nic = False
 
     def probe(self) -> str | None:
         return cni_missing("host-device", "static")
@@ -27,8 +28,11 @@ class Direct:
     def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
         yield
 
-    def container_options(self, node: Node, study: str) -> tuple[str, ...]:
+    def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
         return ("--network", "none")
+
+    def on_node(self, node: Node, nic: Nic) -> AbstractContextManager[None]:
+        return nullcontext()
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from tare.errors import InfrastructureError
 from tare.namespaces import index_of, netlink
@@ -18,6 +18,7 @@ class DockerDefault:
     wiring = Wiring.DOCKER
     owns_nic = False
     reaches_outside = False
+    pods_share_nic = False
 
     def probe(self) -> str | None:
         return None
@@ -33,8 +34,11 @@ class DockerDefault:
     def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
         yield
 
-    def container_options(self, node: Node, study: str) -> tuple[str, ...]:
+    def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
         return ("--network", "bridge")
+
+    def on_node(self, node: Node, nic: Nic) -> AbstractContextManager[None]:
+        return nullcontext()
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final
 
 from tare.networks.plug import Wiring
@@ -19,6 +19,7 @@ class FakeNetwork:
     wiring = Wiring.NODE
     owns_nic = False
     reaches_outside = True
+    pods_share_nic = False
 
     def __init__(self, name: str, subnet: str) -> None:
         self.name = name
@@ -34,8 +35,11 @@ class FakeNetwork:
     def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
         yield
 
-    def container_options(self, node: Node, study: str) -> tuple[str, ...]:
+    def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
         return ()
+
+    def on_node(self, node: Node, nic: Nic) -> AbstractContextManager[None]:
+        return nullcontext()
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from tare.networks.plug import Wiring, carriers, silent
 from tare.node import Endpoint, Nic, Node, Pod
@@ -16,6 +16,7 @@ class HostNetwork:
     wiring = Wiring.NODE
     owns_nic = False
     reaches_outside = True
+    pods_share_nic = False
 
     def probe(self) -> str | None:
         return None
@@ -27,8 +28,11 @@ class HostNetwork:
     def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
         yield
 
-    def container_options(self, node: Node, study: str) -> tuple[str, ...]:
+    def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
         return ("--network", "host")
+
+    def on_node(self, node: Node, nic: Nic) -> AbstractContextManager[None]:
+        return nullcontext()
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:

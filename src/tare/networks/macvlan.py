@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from tare.networks.plug import POD_INTERFACE, Wiring, carriers, cni_missing, config, given_away, mtu_of, plugged, silent
 from tare.node import Endpoint, Nic, Node, Pod
@@ -16,6 +16,7 @@ class Macvlan:
     wiring = Wiring.OWN
     owns_nic = True
     reaches_outside = True
+    pods_share_nic = True
 
     def probe(self) -> str | None:
         return cni_missing("macvlan", "static")
@@ -27,12 +28,15 @@ class Macvlan:
     def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
         yield
 
-    def container_options(self, node: Node, study: str) -> tuple[str, ...]:
+    def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
         return ("--network", "none")
+
+    def on_node(self, node: Node, nic: Nic) -> AbstractContextManager[None]:
+        return given_away(node, nic)
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
-        with given_away(pod.node, nic), plugged(pod, config("macvlan", nic, master=nic.name, mode="bridge")):
+        with plugged(pod, config("macvlan", nic, master=nic.name, mode="bridge")):
             yield Endpoint(
                 address=nic.address,
                 prefix=nic.prefix,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Final
 
 from tare.docker import docker
-from tare.networks.plug import OVERLAY_SUBNET, Wiring, carriers, interface_with, mtu_of, silent
+from tare.networks.plug import OVERLAY_SUBNETS, Wiring, carriers, interface_in, mtu_of, silent
 from tare.node import Endpoint, Nic, Node, Pod
 
 REMOVED_S: Final = 10.0
@@ -24,6 +24,7 @@ class Overlay:
     wiring = Wiring.DOCKER
     owns_nic = False
     reaches_outside = False
+    pods_share_nic = True
 
     def probe(self) -> str | None:
         return None
@@ -43,20 +44,24 @@ class Overlay:
         name = network_name(study)
         docker(
             manager, "network", "create", "--driver", "overlay", "--attachable", "--label", f"tare.study={study}",
-            "--subnet", f"{OVERLAY_SUBNET}.0/24", name,
+            "--subnet", f"{overlay_subnet(study)}.0/24", name,
         )  # fmt: skip
         try:
             yield
         finally:
             _remove(nodes, name)
 
-    def container_options(self, node: Node, study: str) -> tuple[str, ...]:
-        return ("--network", network_name(study), "--ip", overlay_address(node))
+    def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
+        # Docker gives addresses from the subnet's beginning to those that ask for none.
+        own = ("--ip", overlay_address(node, study)) if number == 0 else ()
+        return ("--network", network_name(study), *own)
+
+    def on_node(self, node: Node, nic: Nic) -> AbstractContextManager[None]:
+        return nullcontext()
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
-        address = overlay_address(pod.node)
-        interface = interface_with(pod.pid, address)
+        interface, address = interface_in(pod.pid, f"{overlay_subnet(study_of(pod))}.0/24")
         uplink = pod.node.nics[0].name
         yield Endpoint(
             address=address,
@@ -88,6 +93,17 @@ def network_name(study: str) -> str:
     return f"tare-{study}"
 
 
-def overlay_address(node: Node) -> str:
+def study_of(pod: Pod) -> str:
+    """Return the study and slot that a pod's name holds (`tare-STUDY-SLOT-HOST`)."""
+    return pod.name.removeprefix("tare-").rsplit("-", 1)[0]
+
+
+def overlay_subnet(study: str) -> str:
+    """Return the first three octets of the subnet: one for each slot, for environments of a study are up together."""
+    slot = study.rpartition("-")[2]
+    return f"{OVERLAY_SUBNETS}.{int(slot) % 256 if slot.isdecimal() else 0}"
+
+
+def overlay_address(node: Node, study: str) -> str:
     """Return the address of a node's container; the load balancers of Docker take low ones by themselves."""
-    return f"{OVERLAY_SUBNET}.{node.index + FIRST_ADDRESS}"
+    return f"{overlay_subnet(study)}.{node.index + FIRST_ADDRESS}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
 CNI_FOLDERS: Final = ("/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni")
 CNI_VERSION: Final = "0.4.0"
 POD_INTERFACE: Final = "eth0"
-OVERLAY_SUBNET: Final = "10.215.0"
+IFF_RUNNING: Final = 0x40
+OVERLAY_SUBNETS: Final = "10.215"
 
 
 class Wiring(StrEnum):
@@ -113,13 +116,27 @@ def mtu_of(pid: int, interface: str) -> int:
         return int(link.get_attr("IFLA_MTU"))
 
 
-def interface_with(pid: int, address: str) -> str:
-    """Return the interface that has an address, in the network namespace of a process."""
+def interface_in(pid: int, subnet: str) -> tuple[str, str]:
+    """Return the interface with an address in a subnet, in the network namespace of a process, and the address."""
+    wanted = ipaddress.ip_network(subnet)
     with netlink(pid) as route:
         for entry in route.get_addr(family=2):
-            if entry.get_attr("IFA_ADDRESS") == address or entry.get_attr("IFA_LOCAL") == address:
-                return str(route.get_links(entry["index"])[0].get_attr("IFLA_IFNAME"))
-    raise InfrastructureError(f"no interface of the pod has the address {address}")
+            address = str(entry.get_attr("IFA_LOCAL") or entry.get_attr("IFA_ADDRESS"))
+            if ipaddress.ip_address(address) in wanted:
+                return str(route.get_links(entry["index"])[0].get_attr("IFLA_IFNAME")), address
+    raise InfrastructureError(f"no interface of the pod has an address in {subnet}")
+
+
+def wait_until_running(pid: int, interface: str, limit_s: float = 5.0) -> None:
+    """Wait until the kernel has noted the carrier of a new interface, which takes up to a second.
+
+    UCX passes over interfaces that are not running, and what is not running at the limit is left to fail there.
+    """
+    until = time.monotonic() + limit_s
+    with netlink(pid) as route:
+        index = index_of(route, interface)
+        while not route.get_links(index)[0]["flags"] & IFF_RUNNING and time.monotonic() < until:
+            time.sleep(0.01)
 
 
 def carriers(*places: tuple[int, str, str]) -> tuple[Watch, ...]:

@@ -53,6 +53,7 @@ class Table:
     rows: tuple[tuple[str, tuple[Drawn, ...], view.Note | None], ...]
     notes: tuple[view.Note, ...]
     warnings: tuple[str, ...]
+    causes: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +164,8 @@ def _table(group: Group, summary: Summary) -> Table:
     heads = tuple(Head(column=column, axis=bars.axis(scale)) for column, scale in zip(columns, scales, strict=True))
     warnings = (*view.self_warnings(group), *view.modes_warnings(group))
     notes = tuple(note for note in view.notes(group) if note not in reasons.values())
-    return Table(group=group, heads=heads, rows=rows, notes=notes, warnings=warnings)
+    causes = view.causes(group, summary)
+    return Table(group=group, heads=heads, rows=rows, notes=notes, warnings=warnings, causes=causes)
 
 
 def _drawn_estimates(column: Column) -> list[Estimate]:

@@ -306,6 +306,16 @@ def _rank(verdict: Verdict) -> int:
     return _NOTE_ORDER.index(verdict) if verdict in _NOTE_ORDER else len(_NOTE_ORDER)
 
 
+def causes(group: Group, summary: Summary) -> tuple[tuple[str, str], ...]:
+    """Return why environments of this group cost what they cost, where their launches show it: (who, why)."""
+    found: dict[str, list[str]] = {}
+    for finding in summary.findings:
+        if finding.group == group.name:
+            seen = "" if finding.launches == finding.of else f" (in {finding.launches} of {finding.of} launches)"
+            found.setdefault(f"{finding.kind}: {finding.text}{seen}", []).append(finding.environment)
+    return tuple((", ".join(names), text) for text, names in found.items())
+
+
 def self_warnings(group: Group) -> tuple[str, ...]:
     """Return one sentence for every metric on which the baseline seems to differ from itself."""
     return tuple(

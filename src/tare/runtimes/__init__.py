@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
-from tare.node import Pod
+from tare.node import Container, Pod
+from tare.runtimes.apptainer import Apptainer
+from tare.runtimes.apptainer_sif import ApptainerSif
 from tare.runtimes.bare import Bare
+from tare.runtimes.charliecloud import Charliecloud
 from tare.runtimes.docker import Docker
 from tare.runtimes.fake import Fake
+from tare.runtimes.podman import Podman
 from tare.runtimes.request import PodRequest
 
 __all__ = ["RUNTIMES", "PodRequest", "Runtime"]
@@ -24,6 +28,12 @@ class Runtime(Protocol):
     def needs_image(self) -> bool: ...
     @property
     def needs_daemon(self) -> bool: ...
+    @property
+    def makes_containers(self) -> bool: ...
+    @property
+    def pods_are_hosts(self) -> bool:
+        """Tell whether several pods of a node have hostnames of their own, and so are hosts to an MPI."""
+        ...
 
     def probe(self) -> str | None:
         """Return why the runtime cannot be used here, or None."""
@@ -31,9 +41,21 @@ class Runtime(Protocol):
     def pod(self, request: PodRequest) -> AbstractContextManager[Pod]:
         """Hold a pod on a node, without its network."""
 
+    def containers(
+        self, pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
+    ) -> AbstractContextManager[tuple[Container, ...]]:
+        """Hold a container in the pod for each entry of `cores`, which are its own.
+
+        They share the pod's network, processes and shared memory. A runtime that makes no containers holds none.
+        """
+
 
 RUNTIMES: Final[Mapping[str, Runtime]] = {
     "bare": Bare(),
     "docker": Docker(),
+    "apptainer": Apptainer(),
+    "apptainer-sif": ApptainerSif(),
+    "podman": Podman(),
+    "charliecloud": Charliecloud(),
     "fake": Fake(),
 }

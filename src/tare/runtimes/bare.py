@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from tare.errors import RefusedError
 from tare.networks.plug import Wiring
-from tare.node import Pod
+from tare.node import Container, Pod
 from tare.runtimes.held import enter, held, job_group
 from tare.runtimes.request import PodRequest
 
@@ -18,6 +18,8 @@ class Bare:
     name = "bare"
     needs_image = False
     needs_daemon = False
+    makes_containers = False
+    pods_are_hosts = False
 
     def probe(self) -> str | None:
         return None
@@ -37,3 +39,9 @@ class Bare:
                 keepers=frozenset({pid} - {request.node.pid}),
                 own_network=request.wiring is Wiring.OWN,
             )
+
+    @contextmanager
+    def containers(
+        self, pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
+    ) -> Iterator[tuple[Container, ...]]:
+        yield ()

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, Final
 
 from tare import docker as daemon
+from tare import docker_api as api
 from tare.cgroups import MARK, Group
 from tare.errors import InfrastructureError
 from tare.networks.plug import Wiring
-from tare.node import Node, Pod
-from tare.process import run
+from tare.node import Container, Node, Pod
+from tare.runtimes.boot_id import show_boot_id
 from tare.runtimes.request import PodRequest
 
-BOOT_ID = "/proc/sys/kernel/random/boot_id"
+STARTED_AT_ONCE: Final = 8
 
 
 class Docker:
@@ -23,6 +26,8 @@ class Docker:
     name = "docker"
     needs_image = True
     needs_daemon = True
+    makes_containers = True
+    pods_are_hosts = True
 
     def probe(self) -> str | None:
         return daemon.probe()
@@ -33,7 +38,7 @@ class Docker:
         try:
             daemon.docker(node, *run_options(request), timeout_s=60)
             pid = daemon.container_pid(node, request.name)
-            _show_boot_id(node, pid)
+            show_boot_id(node, pid)
             group = container_group(node, pid)
             yield Pod(
                 name=request.name,
@@ -46,19 +51,95 @@ class Docker:
                 container=request.name,
                 own_network=request.wiring is not Wiring.NODE,
                 join_groups=False,
+                outside=on_node(node, pid),
             )
         finally:
-            if Path(f"/proc/{node.pid}").exists():
-                daemon.docker(node, "rm", "--force", request.name, check=False, timeout_s=30)
+            _remove(node, request.name)
+
+    @contextmanager
+    def containers(
+        self, pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
+    ) -> Iterator[tuple[Container, ...]]:
+        names = [f"{pod.container}-{number}" for number in range(len(cores))]
+        with ThreadPoolExecutor(max_workers=STARTED_AT_ONCE) as pool:
+            try:
+                futures = [pool.submit(_join, pod, request, *each) for each in zip(names, cores, strict=True)]
+                yield tuple(future.result() for future in futures)
+            finally:
+                list(pool.map(lambda name: _remove(pod.node, name), names))
+
+
+def _join(pod: Pod, request: PodRequest, name: str, cores: tuple[int, ...]) -> Container:
+    """Start one more container in a pod."""
+    node = pod.node
+    inside = api.start_container(node, name, join_config(pod, request, cores))
+    if inside == 0:
+        raise InfrastructureError(f"the container {name} on {node.name} ended as it started")
+    pid = daemon.outer_pid(node, inside)
+    show_boot_id(node, pid)
+    group = container_group(node, pid)
+    return Container(
+        name=name,
+        enter=("docker", "exec", *(("--workdir", request.cwd) if request.cwd else ()), name),
+        carry=True,
+        group=group,
+        keepers=frozenset(group.pids()),
+    )
+
+
+def _remove(node: Node, name: str) -> None:
+    if Path(f"/proc/{node.pid}").exists():
+        with suppress(InfrastructureError):  # the daemon may be gone, and its containers end with the node
+            api.remove_container(node, name)
+
+
+def on_node(node: Node, pod_pid: int) -> tuple[str, ...]:
+    """Return the argv prefix to the node, where Docker's client works, but in the network of a pod."""
+    spaces = {"mount": "mnt", "uts": "uts", "ipc": "ipc", "pid": "pid", "cgroup": "cgroup"}
+    kinds = tuple(f"--{option}=/proc/{node.pid}/ns/{name}" for option, name in spaces.items())
+    return ("nsenter", *kinds, f"--net=/proc/{pod_pid}/ns/net", "--")
+
+
+def join_config(pod: Pod, request: PodRequest, cores: Sequence[int]) -> dict[str, Any]:
+    """Return what the daemon is asked for a container in the namespaces of a pod's own; never privileged.
+
+    The pod's container lends network, shared memory and process numbers: without the last two an MPI that takes the
+    ranks for neighbours would fail (METHOD.md section 2).
+    """
+    pod_of = f"container:{pod.container}"
+    folders = binds(request)
+    return {
+        "Image": request.image_tag,
+        "Cmd": ["sleep", "infinity"],
+        "Labels": {"tare.study": request.study},
+        "HostConfig": {
+            "NetworkMode": pod_of,
+            "IpcMode": pod_of,
+            "PidMode": pod_of,
+            "CpusetCpus": ",".join(map(str, cores)),
+            "Binds": [*folders, f"{request.session}:{request.session}"],
+        },
+    }
+
+
+def binds(request: PodRequest) -> tuple[str, ...]:
+    """Return how folders of the host are shown: a program's read-only, the one in which ranks work as it is."""
+    work = (f"{request.cwd}:{request.cwd}",) if request.cwd else ()
+    return (*(f"{path}:{path}:ro" for path in request.shown if path != request.cwd), *work)
+
+
+def volumes(request: PodRequest) -> tuple[str, ...]:
+    """Return `binds` as options of the client."""
+    return tuple(f"--volume={folder}" for folder in binds(request))
 
 
 def run_options(request: PodRequest) -> tuple[str, ...]:
     """Return the arguments of `docker` that make the pod's container; never `--privileged`."""
     node = request.node
-    shown = tuple(f"--volume={path}:{path}:ro" for path in request.shown)
+    shown = volumes(request)
     return (
-        "run", "--detach", "--init", "--name", request.name, "--hostname", node.name,
-        "--label", f"tare.study={request.study}", "--cpuset-cpus", ",".join(map(str, node.cores)),
+        "run", "--detach", "--init", "--name", request.name, "--hostname", request.host or node.name,
+        "--label", f"tare.study={request.study}", "--cpuset-cpus", ",".join(map(str, request.cores or node.cores)),
         "--ipc", "shareable", "--shm-size", "1g",
         *request.network_options, *shown, request.image_tag, "sleep", "infinity",
     )  # fmt: skip
@@ -71,15 +152,3 @@ def container_group(node: Node, pid: int) -> Group:
         if f"/{MARK}/{node.group.path}/" in path:
             return Group(path=path.split(f"/{MARK}/", 1)[1], hierarchies=node.group.hierarchies)
     raise InfrastructureError(f"the container of {node.name} is in no cgroup of the lab")
-
-
-def _show_boot_id(node: Node, pid: int) -> None:
-    """Let the container see its node's boot_id: Docker mounts a /proc of its own, which shows this machine's.
-
-    Only the mount namespace is entered, by us and from outside; the container gets no right that it did not have.
-    """
-    program = (
-        "nsenter", "-t", str(pid), "--mount", "--", "/bin/sh", "-c",
-        f'echo "$0" > /dev/.tare-boot-id && mount --bind /dev/.tare-boot-id {BOOT_ID}', node.boot_id,
-    )  # fmt: skip
-    run(program, what=f"showing the boot_id of {node.name} in its container", timeout_s=10)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tare.node import Pod
+from tare.node import Container, Pod
 from tare.runtimes.request import PodRequest
 
 
@@ -15,6 +15,8 @@ class Fake:
     name = "fake"
     needs_image = False
     needs_daemon = False
+    makes_containers = False
+    pods_are_hosts = False
 
     def probe(self) -> str | None:
         return None
@@ -30,3 +32,9 @@ class Fake:
             group=request.node.group,
             join_groups=False,
         )
+
+    @contextmanager
+    def containers(
+        self, pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
+    ) -> Iterator[tuple[Container, ...]]:
+        yield ()

@@ -20,16 +20,17 @@ ENTERED: Final = ("mount", "uts", "ipc", "net", "pid", "cgroup")
 
 
 @contextmanager
-def held(request: PodRequest, *, root: Path | None = None) -> Iterator[int]:
+def held(request: PodRequest, *, root: Path | None = None, own_mounts: bool = False) -> Iterator[int]:
     """Hold a pod's namespaces and yield a process in them; `root` becomes the root directory inside.
 
-    All namespaces are the node's, but the network where the pod is to have its own, and the mounts where it has a root
-    directory of its own. Where nothing differs from the node the process is the node's own.
+    All namespaces are the node's, but network and mounts where the pod is to have a network of its own, and the mounts
+    where it has a root directory of its own or the runtime asks for `own_mounts`. Where nothing differs from the node
+    the process is the node's own.
     """
-    if request.wiring is Wiring.NODE and root is None:
+    if request.wiring is Wiring.NODE and root is None and not own_mounts:
         yield request.node.pid
         return
-    pid = hold(f"tare:{request.study}:{request.name}", _spec(request, root))
+    pid = hold(f"tare:{request.study}:{request.name}", _spec(request, root, own_mounts))
     try:
         yield pid
     finally:
@@ -54,8 +55,9 @@ def job_group(node: Node) -> Group:
     return node.group.below("job")
 
 
-def _spec(request: PodRequest, root: Path | None) -> dict[str, Any]:
-    new = (["net"] if request.wiring is Wiring.OWN else []) + (["mnt"] if root is not None else [])
+def _spec(request: PodRequest, root: Path | None, own_mounts: bool) -> dict[str, Any]:
+    own_net = request.wiring is Wiring.OWN  # with mounts of its own, because /sys shows the network devices
+    new = (["net"] if own_net else []) + (["mnt"] if own_net or root is not None or own_mounts else [])
     return {
         "new": new,
         "join": request.node.pid,
@@ -63,5 +65,5 @@ def _spec(request: PodRequest, root: Path | None) -> dict[str, Any]:
         "cgroups": [str(f) for f in request.node.group.below("pods").create().folders],
         "cpus": list(request.node.cores),
         "root": str(root) if root is not None else "",
-        "keep": list(request.shown) if root is not None else [],
+        "keep": [*request.shown, *([request.cwd] if request.cwd else [])] if root is not None else [],
     }

@@ -14,8 +14,10 @@ from tare.node import Node
 class PodRequest:
     """A pod on a node. `rootfs` and `image_tag` are empty without an image.
 
-    `shown` are folders of the host that are visible inside at the same path (a user's program);
-    `network_options` is how Docker is told about its network.
+    `shown` are folders of the host that are visible inside at the same path (a user's program), `cwd` is one that is
+    writable as well, in which ranks work. `network_options` is how Docker is told about its network. `session` is a
+    folder of the run that host, node and every container of a pod with several see alike, for the MPI's daemons.
+    `host` is the pod's hostname, `cores` are its own ("" and (): the node's).
     """
 
     name: str
@@ -27,3 +29,7 @@ class PodRequest:
     network_options: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+    session: str = ""
+    host: str = ""
+    cwd: str = ""
+    cores: tuple[int, ...] = ()

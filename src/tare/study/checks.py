@@ -23,6 +23,7 @@ Finding = tuple[Place, str]
 def check(study: model.Study, stated: StudyIn, known: Known) -> Iterator[Finding]:
     """Yield what is wrong between keys, as (place, sentence)."""
     yield from _check_environments(study)
+    yield from _check_mpis(study, known)
     yield from _check_placements(study)
     for workload in study.workloads:
         here = ("workloads", workload.name)
@@ -60,6 +61,18 @@ def _check_environments(study: model.Study) -> Iterator[Finding]:
         first = seen.setdefault(replace(environment, name=""), environment.name)
         if first != environment.name:
             yield here, f"this is the same as {first}; for the noise floor use `a_a: true`"
+
+
+def _check_mpis(study: model.Study, known: Known) -> Iterator[Finding]:
+    real = [environment for environment in study.environments if environment.mpi in known.mpi_of.values()]
+    for environment in real:
+        here = ("environments", environment.name)
+        mpi, inside = environment.mpi, known.mpi_of.get(environment.image)
+        if inside is not None and inside != mpi:
+            told = f"{environment.image} has {inside} inside, which {mpi} cannot start"
+            yield (*here, "image"), f"{told}: use {known.image_for(mpi)}, or mpi: {inside}"
+        elif mpi != real[0].mpi:
+            yield (*here, "mpi"), f"a study has one MPI, and this has {mpi} where {real[0].name} has {real[0].mpi}"
 
 
 def _check_placements(study: model.Study) -> Iterator[Finding]:

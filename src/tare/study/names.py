@@ -5,7 +5,8 @@ No plug-in is imported here: the tool fills `Known` from the registries (`tare.k
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from tare.study.messages import unknown
@@ -18,29 +19,34 @@ class Known:
     """The names that a study can use. `tare.known` fills it from the registries; the defaults are what is in them.
 
     `imageless` lists the runtimes that can run on the files of the host; every other always has an image, and that
-    is `default_image` where the study names none. The kernels' registry is in C (kernels/kernels/registry.c); what
-    Python needs of it stands here: which of them take no message size, a window, a rate, only whole floats, at least a
-    byte.
+    is `image_for` its MPI where the study names none. `mpi_of` tells the MPI inside each image. The kernels' registry
+    is in C (kernels/kernels/registry.c); what Python needs of it stands here: which of them take no message size, a
+    window, a rate, only whole floats, at least a byte.
     """
 
-    runtimes: tuple[str, ...] = ("bare", "docker", "fake")
+    runtimes: tuple[str, ...] = ("bare", "docker", "apptainer", "apptainer-sif", "podman", "charliecloud", "fake")
     networks: tuple[str, ...] = (
         "host", "bridge", "direct", "macvlan", "docker-default", "overlay", "fake", "fake-slow",
     )  # fmt: skip
     transports: tuple[str, ...] = ("tcp", "shm")
-    mpis: tuple[str, ...] = ("openmpi", "fake")
+    mpis: tuple[str, ...] = ("openmpi", "mpich", "fake")
     clusters: tuple[str, ...] = ("lab", "fake")
     kernels: tuple[str, ...] = (
         "latency", "bw", "bibw", "sendrecv", "barrier", "alltoall", "alltoallv", "allgather", "allreduce", "spacing",
     )  # fmt: skip
     imageless: tuple[str, ...] = ("bare", "fake")
-    images: tuple[str, ...] = (DEFAULT_IMAGE,)
+    images: tuple[str, ...] = (DEFAULT_IMAGE, "debian-mpich")
+    mpi_of: Mapping[str, str] = field(default_factory=lambda: {DEFAULT_IMAGE: "openmpi", "debian-mpich": "mpich"})
     default_image: str = DEFAULT_IMAGE
     unsized: tuple[str, ...] = ("barrier",)
     windowed: tuple[str, ...] = ("bw", "bibw")
     paced: tuple[str, ...] = ("spacing",)
     of_floats: tuple[str, ...] = ("allreduce",)
     never_empty: tuple[str, ...] = ("bw", "bibw", "alltoall", "alltoallv", "allgather", "allreduce")
+
+    def image_for(self, mpi: object) -> str:
+        """Return the image that an environment has where the study names none: the first with its MPI inside."""
+        return next((image for image in self.images if self.mpi_of.get(image) == mpi), self.default_image)
 
 
 KNOWN: Final = Known()

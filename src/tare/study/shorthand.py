@@ -90,21 +90,22 @@ class Expander:
         return replace(node, value=written | given | {"image": image})
 
     def _image(self, node: Node, given: Mapping[str, Node], parts: Mapping[str, str]) -> Node:
-        """Return the node of `image` as text; true is the default image and false the files of the host."""
+        """Return the node of `image` as text; true is the MPI's default image and false the files of the host."""
         runtime = given["runtime"].value if "runtime" in given else parts.get("runtime", "")
         needed = runtime in self._known.runtimes and runtime not in self._known.imageless
-        default = parts.get("image") or (self._known.default_image if needed else "")
+        usual = self._known.image_for(given["mpi"].value if "mpi" in given else None)
+        default = usual if needed or parts.get("image") else ""
         stated = given.get("image")
         if stated is None:
             return replace(node, value=default, path=f"{node.path}.image")
         value = stated.value
         if value is None or isinstance(value, bool):
-            value = self._known.default_image if value else ""
+            value = usual if value else ""
         if value in ("yes", "no", "on", "off", "none", "host"):
             self._complain(stated, f"write true for the default image, false for the host's files, not {value}")
         elif value and value not in self._known.images:
             self._complain(stated, unknown("image", value, self._known.images))
-            value = self._known.default_image
+            value = usual
         elif needed and value == "":
             self._complain(stated, f"{runtime} always runs from an image: name one, or leave the key out")
         elif value == "" and parts.get("image"):

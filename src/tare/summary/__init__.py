@@ -19,6 +19,7 @@ from tare.errors import (
     EXIT_OVER_LIMIT,
     EXIT_PRECEDENCE,
 )
+from tare.locality import findings
 from tare.model import Comparison, Plan, Role, Summary, Trial, Verdict
 from tare.summary import compare
 from tare.summary.headline import DECIDED, headline
@@ -57,6 +58,11 @@ def summarise(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any]) -> S
         counts=_counts(plan, trials, selection, comparisons),
         exit_code=exit_code(_codes(comparisons)),
         cells=plan.cells,
+        findings=tuple(
+            finding
+            for cell in plan.cells
+            for finding in findings(cell.environment.name, cell.group, selection.trials[cell.key].values())
+        ),
     )
 
 

@@ -1,0 +1,230 @@
+"""Deploy an environment on the nodes of a site: pods, their network, their containers, and the hosts that MPI sees.
+
+A pod is a host of the MPI: usually one a node, and one a container where a placement gives each a pod of its own.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from tare.cgroups import Group
+from tare.cluster import Site
+from tare.environment import bare_side, is_inside, pods_per_node
+from tare.errors import RefusedError
+from tare.interrupts import uninterrupted
+from tare.launch import Entry, Host
+from tare.model import Environment, Placement, Share
+from tare.networks import NETWORKS
+from tare.node import Container, Endpoint, Nic, Node, Pod
+from tare.placement import NodeCores, Topology, cores_of_container, place
+from tare.runtimes import RUNTIMES, PodRequest
+from tare.runtimes.held import job_group
+
+IMAGE_PREFIX: Final = Path("/opt/tare")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """What pods are made of: our programs on the host, the image (None: no environment needs one), shown folders.
+
+    `cwd` is the folder in which ranks work, which they may write to; "" where that does not matter.
+    """
+
+    host_prefix: Path
+    rootfs: Path | None = None
+    tar: Path | None = None
+    image_tag: str = ""
+    shown: tuple[str, ...] = ()
+    cwd: str = ""
+
+    @property
+    def seen_by_nodes(self) -> tuple[str, ...]:
+        """Return the folders that must be visible on the nodes, wherever they are."""
+        places = (*self.shown, str(self.rootfs) if self.rootfs else "", self.cwd)
+        return tuple(dict.fromkeys(place for place in places if place))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One host of a deployed environment: its pod, its endpoint, and where our programs are inside.
+
+    `containers` are those that the host's ranks enter one by one; without any, the MPI's daemon is in the pod's own.
+    """
+
+    pod: Pod
+    endpoint: Endpoint
+    prefix: Path
+    containers: tuple[Container, ...] = ()
+    session: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployed:
+    """An environment that is up, its hosts in order of ranks."""
+
+    environment: Environment
+    sides: tuple[Side, ...]
+
+    @property
+    def subnet(self) -> str:
+        """Return the data subnet, as MPI is told it."""
+        return subnet_of(self.sides[0].endpoint)
+
+    def hosts(self, placement: Placement) -> tuple[Host, ...]:
+        """Return the hosts as the MPI sees them."""
+        return tuple(host_of(side, placement.ranks // len(self.sides)) for side in self.sides)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Order:
+    """What is to be deployed, the same for every pod."""
+
+    site: Site
+    environment: Environment
+    placement: Placement
+    slot: int
+    nic: int
+    files: Files
+
+    @property
+    def study(self) -> str:
+        return f"{self.site.name}-{self.slot}"
+
+
+@contextmanager
+def deployed(
+    site: Site, environment: Environment, placement: Placement, *, slot: int, nic: int, files: Files
+) -> Iterator[Deployed]:
+    """Keep the pods of an environment up on the first nodes of a site; `slot` is unique among environments."""
+    order = _Order(site=site, environment=environment, placement=placement, slot=slot, nic=nic, files=files)
+    daemon = RUNTIMES[environment.runtime].needs_daemon
+    nodes = (site.daemon_nodes if daemon else site.nodes)[: placement.nodes]
+    network = NETWORKS[environment.network]
+    with ExitStack() as stack:
+        stack.enter_context(network.prepare(nodes, order.study))
+        stacks = [stack.enter_context(ExitStack()) for _ in nodes]
+
+        def one(node: Node) -> tuple[Side, ...]:
+            if is_inside(environment.sides, node.index, len(nodes)):
+                return _on_node(stacks[node.index], order, node)
+            bare = replace(order, environment=bare_side(environment))
+            return _on_node(stacks[node.index], bare, site.nodes[node.index])
+
+        with uninterrupted(), ThreadPoolExecutor(max_workers=min(4, len(nodes))) as pool:
+            futures = [pool.submit(one, node) for node in nodes]
+        yield Deployed(environment=environment, sides=tuple(side for future in futures for side in future.result()))
+
+
+def _on_node(stack: ExitStack, order: _Order, node: Node) -> tuple[Side, ...]:
+    """Make the pods of one node, one after the other."""
+    nic = node.nics[order.nic]
+    stack.enter_context(NETWORKS[order.environment.network].on_node(node, nic))
+    return tuple(
+        _side(stack, order, node, number) for number in range(pods_per_node(order.environment, order.placement))
+    )
+
+
+def _side(stack: ExitStack, order: _Order, node: Node, number: int) -> Side:
+    environment, placement, files = order.environment, order.placement, order.files
+    network, runtime = NETWORKS[environment.network], RUNTIMES[environment.runtime]
+    request = _request(order, node, number)
+    pod = replace(stack.enter_context(runtime.pod(request)), number=number, host=request.host)
+    stack.enter_context(order.site.connect(pod, order.slot))
+    nic = nic_of_pod(node.nics[order.nic], number, hosts=2 * len(order.site.nodes))
+    endpoint = stack.enter_context(network.attach(pod, nic))
+    containers: tuple[Container, ...] = ()
+    if placement.share is Share.NONE and pods_per_node(environment, placement) > 1:
+        # A node's NIC carries only what its pods have to say to other nodes; each pod's own interface proves the rest.
+        endpoint = replace(endpoint, watches=tuple(watch for watch in endpoint.watches if watch.pid == pod.pid))
+    elif placement.containers_per_node > 1:
+        containers = stack.enter_context(runtime.containers(pod, request, container_cores(placement, node.cores)))
+        if containers:
+            job_group(node).create()
+    prefix = IMAGE_PREFIX if environment.image else files.host_prefix
+    return Side(pod=pod, endpoint=endpoint, prefix=prefix, containers=containers, session=request.session)
+
+
+def _request(order: _Order, node: Node, number: int) -> PodRequest:
+    environment, files = order.environment, order.files
+    network = NETWORKS[environment.network]
+    several = pods_per_node(environment, order.placement) > 1
+    host = f"{node.name}c{number}" if several else node.name
+    return PodRequest(
+        name=f"tare-{order.study}-{host}",
+        study=order.study,
+        node=node,
+        wiring=network.wiring,
+        rootfs=files.rootfs if environment.image else None,
+        image_tag=files.image_tag,
+        network_options=network.container_options(node, order.study, number) if environment.runtime == "docker" else (),
+        shown=files.shown,
+        session=str(order.site.folder),
+        cwd=files.cwd,
+        host=host,
+        cores=container_cores(order.placement, node.cores)[number] if several else node.cores,
+    )
+
+
+def nic_of_pod(nic: Nic, number: int, *, hosts: int) -> Nic:
+    """Return the NIC with the address that a node's pod of this number has on it.
+
+    The first pod has the NIC's own; those of the following pods lie beyond the addresses of all `hosts` of the cluster.
+    """
+    if number == 0:
+        return nic
+    interface = ipaddress.ip_interface(nic.cidr)
+    address = interface.ip + number * hosts
+    if address not in interface.network or address + 1 not in interface.network:
+        raise RefusedError(f"the data subnet {interface.network} has no address for pod {number + 1} of a node")
+    return replace(nic, address=str(address))
+
+
+def container_cores(placement: Placement, cores: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """Return the cores of each container of a node."""
+    slots = place(replace(placement, nodes=1), Topology(nodes=(NodeCores(cores=cores),)))
+    return tuple(cores_of_container(slots, node=0, container=i) for i in range(placement.containers_per_node))
+
+
+def host_of(side: Side, ranks: int) -> Host:
+    """Return a pod as a host of the MPI.
+
+    Its daemon is started in the pod's container, so that ranks need no entering; where the pod has several containers
+    it is started beside them, in their network, and each rank enters its own. All ranks of a host are thus children
+    of one daemon: they share memory (METHOD.md section 2).
+    """
+    pod = side.pod
+    name = pod.host or pod.node.name
+    if side.containers:
+        agent = Entry(
+            argv=(*pod.outside, "env", f"TMPDIR={side.session}"),
+            cgroups=tuple(str(f) for f in job_group(pod.node).folders),
+            cpus=pod.node.cores,
+        )
+        own = (side.containers[local * len(side.containers) // ranks] for local in range(ranks))
+        enter = tuple(Entry(argv=each.enter, carry=each.carry) for each in own)
+        return Host(name=name, ranks=ranks, agent=agent, enter=enter)
+    agent = Entry(
+        argv=pod.enter,
+        cgroups=tuple(str(f) for f in pod.group.folders) if pod.join_groups else (),
+        cpus=pod.node.cores if pod.join_groups else (),
+    )
+    return Host(name=name, ranks=ranks, agent=agent)
+
+
+def groups_of(side: Side) -> Iterator[tuple[Group, frozenset[int]]]:
+    """Yield the cgroups in which a job's processes on a host can be, each with those processes that hold the place."""
+    yield side.pod.group, side.pod.keepers
+    if side.containers:
+        yield job_group(side.pod.node), frozenset()
+    yield from ((each.group, each.keepers) for each in side.containers if each.group is not None)
+
+
+def subnet_of(endpoint: Endpoint) -> str:
+    """Return the subnet of an endpoint's address."""
+    return str(ipaddress.ip_interface(f"{endpoint.address}/{endpoint.prefix}").network)

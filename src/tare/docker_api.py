@@ -1,0 +1,71 @@
+"""Speak to a Docker daemon over its socket: starting a client for each request takes longer than the request.
+
+Docker Engine API 1.41: https://docs.docker.com/engine/api/v1.41/
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tare.errors import CommandFailed, InfrastructureError
+from tare.node import Node
+
+TIMEOUT_S: Final = 60.0
+
+
+class _Connection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("docker", timeout=TIMEOUT_S)
+        self._path = path
+
+    def connect(self) -> None:
+        """Connect to the daemon's socket."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(TIMEOUT_S)
+        self.sock.connect(self._path)
+
+
+def request(
+    node: Node, method: str, path: str, body: Mapping[str, Any] | None = None, *, what: str
+) -> Mapping[str, Any]:
+    """Send one request to a node's daemon and return its answer; `what` names the action in messages.
+
+    Raises `CommandFailed` with what the daemon said, and `InfrastructureError` where it does not answer.
+    """
+    connection = _Connection(node.docker_socket)
+    try:
+        text = None if body is None else json.dumps(body)
+        connection.request(method, path, body=text, headers={"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        data = answer.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise InfrastructureError(f"{what} on {node.name} failed: its daemon does not answer ({error})") from error
+    finally:
+        connection.close()
+    told: Mapping[str, Any] = json.loads(data) if data.strip() else {}
+    if answer.status >= http.HTTPStatus.BAD_REQUEST:
+        raise CommandFailed(f"{what} on {node.name} failed: {told.get('message', answer.reason)}", status=answer.status)
+    return told
+
+
+def start_container(node: Node, name: str, config: Mapping[str, Any]) -> int:
+    """Create and start a container; return its first process as the daemon numbers it."""
+    what = f"starting the container {name}"
+    request(node, "POST", f"/containers/create?name={name}", config, what=what)
+    request(node, "POST", f"/containers/{name}/start", what=what)
+    return int(request(node, "GET", f"/containers/{name}/json", what=what)["State"]["Pid"])
+
+
+def remove_container(node: Node, name: str) -> None:
+    """Remove a container, running or not; one that is not there is no error."""
+    try:
+        request(node, "DELETE", f"/containers/{name}?force=true", what=f"removing the container {name}")
+    except CommandFailed as error:
+        if error.status != http.HTTPStatus.NOT_FOUND:
+            raise

@@ -1,0 +1,185 @@
+"""`tare launch`: run an application in an environment and a placement, in the foreground, as its user would.
+
+Exit codes are those of `docker run`: the application's own, 125 where tare failed, 126 where the program cannot be
+executed, 127 where there is none.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from tare import clean, docker, process, runner, session, study
+from tare.cluster import CLUSTERS, Site
+from tare.deploy import Deployed, Files, deployed
+from tare.errors import RefusedError, TareError, UsageError
+from tare.known import registered
+from tare.lab_commands import without_dashes
+from tare.launch import PADDING, Launch, write_agent, write_map
+from tare.model import Cell, Plan
+from tare.mpi import MPIS
+from tare.namespaces import plain_python
+from tare.plan import available
+from tare.user_namespace import become_root
+
+FAILED: Final = 125
+NOT_EXECUTABLE: Final = 126
+NOT_FOUND: Final = 127
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What `tare launch` is asked for; `ranks` are those of the whole job."""
+
+    command: tuple[str, ...]
+    environment: str = "bare"
+    mpi: str = "openmpi"
+    nodes: int = 1
+    ranks: int = 1
+    containers_per_node: int = 1
+    share: str = "pod"
+    binding: str = "disjoint"
+    oversubscribe: bool = False
+    dry_run: bool = False
+    by_rank: bool = False
+    verbose: bool = False
+
+
+def run_launch(wanted: Wanted) -> int:
+    """Run the application and return the exit code of the command."""
+    try:
+        wanted = replace(wanted, command=tuple(without_dashes(wanted.command)))
+        if (status := _unusable(wanted.command[0])) is not None:
+            return status
+        return _run(wanted)
+    except TareError as error:
+        print(f"tare: {error}", file=sys.stderr)
+        return FAILED
+
+
+def _unusable(program: str) -> int | None:
+    """Say what is wrong with a program that is named by its path, and return the status for it."""
+    if "/" not in program:
+        return None
+    path = Path(program)
+    if not path.is_file():
+        print(
+            f"tare: {program} is not there\n  name a program by its path, or one that is in the image", file=sys.stderr
+        )
+        return NOT_FOUND
+    if not os.access(path, os.X_OK):
+        print(f"tare: {program} is not executable\n  chmod +x {program}", file=sys.stderr)
+        return NOT_EXECUTABLE
+    return None
+
+
+def make_plan(wanted: Wanted) -> Plan:
+    """Return the plan of the one cell that is asked for; a bad combination is told as in a study."""
+    if wanted.ranks % wanted.nodes:
+        raise UsageError(f"{wanted.ranks} ranks cannot be shared out equally over {wanted.nodes} nodes")
+    oversubscribe = f"oversubscribe: {str(wanted.oversubscribe).lower()}"
+    placement = (
+        f"nodes: {wanted.nodes}, ranks_per_node: {wanted.ranks // wanted.nodes}, {oversubscribe}, "
+        f"containers_per_node: {wanted.containers_per_node}, share: {wanted.share}, binding: {wanted.binding}"
+    )
+    text = "\n".join(
+        [
+            "name: launch",
+            f"cluster: {{lab: {{nodes: {wanted.nodes}, {oversubscribe}}}}}",
+            f"environments: {{{wanted.environment}: {{mpi: {wanted.mpi}}}}}",
+            f"placements: [{{{placement}}}]",
+            "workloads: {app: {command: [app]}}",
+            "a_a: true",
+        ]
+    )
+    stated = study.parse(text, file="tare launch", known=registered())
+    # The user's own words go in afterwards: no quoting could spoil them.
+    workloads = tuple(replace(workload, command=_absolute(wanted.command)) for workload in stated.workloads)
+    return session.make_plan(replace(stated, workloads=workloads, self_comparison=False))
+
+
+def _absolute(command: Sequence[str]) -> tuple[str, ...]:
+    program = str(Path(command[0]).absolute()) if "/" in command[0] else command[0]
+    return (program, *command[1:])
+
+
+def _run(wanted: Wanted) -> int:
+    started = time.monotonic()
+    plan = make_plan(wanted)
+    if not available(plan):
+        raise RefusedError(next(iter(plan.unavailable.values())))
+    (cell,) = available(plan)
+    program = cell.workload.command[0]
+    shown = (str(Path(program).parent),) if "/" in program else ()
+    files = replace(session.make_files(plan, _say, shown), cwd=str(Path.cwd()))
+    become_root()
+    if "/" in program:
+        session.check_program(program, files)
+    clean.leftovers_of_the_dead()
+    with _site(plan, files) as site, _deployed(site, cell, files) as up:
+        launch = _launch(wanted, site, cell, up)
+        agent = write_agent(site.folder, plain_python())
+        if wanted.dry_run:
+            print(described(launch, str(agent)))
+            return 0
+        if wanted.verbose:
+            _say(f"tare: pods up in {time.monotonic() - started:.2f} s")
+        return _attended(wanted, launch, agent, site, cell)
+
+
+@contextmanager
+def _site(plan: Plan, files: Files) -> Iterator[Site]:
+    needs = runner.needs(plan, files.seen_by_nodes)
+    with CLUSTERS[plan.study.cluster].open(f"l{os.getpid()}", plan.study.lab, needs) as site:
+        if files.tar is not None and site.daemon_nodes:
+            docker.import_image(site.daemon_nodes, files.tar, files.image_tag)
+        yield site
+
+
+@contextmanager
+def _deployed(site: Site, cell: Cell, files: Files) -> Iterator[Deployed]:
+    nic = len(site.nodes[0].nics) - 1
+    with ExitStack() as stack:
+        up = stack.enter_context(deployed(site, cell.environment, cell.placement, slot=0, nic=nic, files=files))
+        site.settle()
+        stack.callback(runner.end_strays, up)
+        yield up
+
+
+def _launch(wanted: Wanted, site: Site, cell: Cell, up: Deployed) -> Launch:
+    launch = runner.make_launch(site, cell, up, preload=False)
+    options = MPIS[cell.environment.mpi].foreground(str(Path.cwd()), by_rank=wanted.by_rank)
+    return replace(launch, launcher=(*launch.launcher, *options))
+
+
+def _attended(wanted: Wanted, launch: Launch, agent: Path, site: Site, cell: Cell) -> int:
+    path = site.folder / "launch.json"
+    write_map(launch, path)
+    own = {**MPIS[cell.environment.mpi].head_environment(str(agent)), "TARE_LAUNCH_MAP": str(path), PADDING: ""}
+    started = time.monotonic()
+    status = process.attend(launch.argv(str(agent)), env={**os.environ, **own}, started=site.adopt)
+    if wanted.verbose:
+        _say(f"tare: the job took {time.monotonic() - started:.2f} s, its start among it")
+    return status
+
+
+def described(launch: Launch, agent: str) -> str:
+    """Return every command of a launch, one a line, as a shell would take it."""
+    lines = ["# on the head", shlex.join(launch.argv(agent))]
+    for host in launch.hosts:
+        if host.agent is not None:
+            lines += [f"# the daemon of {host.name}, its command after it", shlex.join(host.agent.argv)]
+        for local, entry in enumerate(host.enter):
+            lines += [f"# rank {local} of {host.name}, the program after it", shlex.join(entry.argv)]
+    return "\n".join(lines)
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)

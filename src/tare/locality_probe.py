@@ -1,0 +1,189 @@
+"""Two ranks tell where they are, whether the MPI lets them share memory, and how fast they answer each other.
+
+It runs under any MPI launcher as `python3 -c SOURCE`, also inside a container: it imports nothing of ours and calls the
+MPI's library through ctypes, so that Python and the MPI are all that has to be there. Each rank writes one line of JSON
+after `@tare-locality `. Times are half round trips in microseconds; a call through ctypes adds about one to each.
+"""
+
+import ctypes
+import errno
+import json
+import os
+import socket
+import time
+from typing import Any
+
+OPEN_MPI = ("libmpi.so.40", "libmpi.so")
+MPICH = ("libmpich.so.12", "libmpi.so.12", "libmpi.so")
+SIZES = {1: 200, 65536: 40, 1048576: 4}
+BATCHES = 10
+BATCH_S = 0.05
+WARM_UP = 4
+
+
+class Mpi:
+    """The few functions of an MPI that are needed, with the handles of its kind."""
+
+    def __init__(self) -> None:
+        """Load the library of the launcher that started us and initialise it."""
+        self.open_mpi = "OMPI_COMM_WORLD_RANK" in os.environ or "PMIX_RANK" in os.environ
+        self.library = self._load(OPEN_MPI if self.open_mpi else MPICH)
+        if self.open_mpi:
+            self.world, self.byte = self._symbol("ompi_mpi_comm_world"), self._symbol("ompi_mpi_byte")
+            self.no_info, self.shared, self.no_status = self._symbol("ompi_mpi_info_null"), 0, None
+        else:
+            self.world, self.byte = ctypes.c_int(0x44000000), ctypes.c_int(0x4C00010D)
+            self.no_info, self.shared, self.no_status = ctypes.c_int(0x1C000000), 1, ctypes.c_void_p(1)
+        self.call("MPI_Init", None, None)
+        self.rank, self.size = self._number("MPI_Comm_rank", self.world), self._number("MPI_Comm_size", self.world)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call a function of the MPI; anything but success ends the program."""
+        if getattr(self.library, name)(*arguments) != 0:
+            raise SystemExit(f"{name} failed")
+
+    def send(self, buffer: Any, size: int, peer: int) -> None:
+        """Send bytes."""
+        self.call("MPI_Send", buffer, size, self.byte, peer, 1, self.world)
+
+    def receive(self, buffer: Any, size: int, peer: int) -> None:
+        """Receive bytes."""
+        self.call("MPI_Recv", buffer, size, self.byte, peer, 1, self.world, self.no_status)
+
+    def neighbours(self) -> int:
+        """Return with how many ranks, this one among them, the MPI says that memory can be shared."""
+        together = ctypes.c_void_p() if self.open_mpi else ctypes.c_int()
+        self.call("MPI_Comm_split_type", self.world, self.shared, self.rank, self.no_info, ctypes.byref(together))
+        return self._number("MPI_Comm_size", together)
+
+    def version(self) -> str:
+        """Return the library's first line about itself."""
+        text, length = ctypes.create_string_buffer(8192), ctypes.c_int()
+        self.call("MPI_Get_library_version", text, ctypes.byref(length))
+        return text.value.decode(errors="replace").splitlines()[0].split(",")[0].replace("\t", " ").strip()
+
+    def _number(self, name: str, communicator: Any) -> int:
+        value = ctypes.c_int()
+        self.call(name, communicator, ctypes.byref(value))
+        return value.value
+
+    def _symbol(self, name: str) -> Any:
+        return ctypes.byref(ctypes.c_char.in_dll(self.library, name))
+
+    @staticmethod
+    def _load(names: tuple[str, ...]) -> ctypes.CDLL:
+        for name in names:
+            try:
+                return ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
+            except OSError:
+                continue
+        raise SystemExit(f"no library of the MPI was found here: {', '.join(names)}")
+
+
+def place() -> dict[str, Any]:
+    """Return where this process is."""
+    names = ("net", "ipc", "uts", "pid", "mnt", "user")
+    return {
+        "hostname": socket.gethostname(),
+        "boot_id": _text("/proc/sys/kernel/random/boot_id"),
+        "pid": os.getpid(),
+        "cpus": sorted(os.sched_getaffinity(0)),
+        "namespaces": {name: _inode(f"/proc/self/ns/{name}") for name in names},
+        "shm": _device("/dev/shm"),
+    }
+
+
+def ping_pong(mpi: Mpi) -> dict[str, float]:
+    """Return the half round trip of each size in microseconds, of the quickest batch: the machine may be busy."""
+    found = {}
+    for size, most in SIZES.items():
+        buffer = ctypes.create_string_buffer(size)
+        count = agreed(mpi, int(BATCH_S / (batch(mpi, buffer, size, WARM_UP) / WARM_UP)), most)
+        batches = [batch(mpi, buffer, size, count) for _ in range(BATCHES)]
+        found[str(size)] = min(batches) / count / 2 * 1e6
+    return found
+
+
+def agreed(mpi: Mpi, wanted: int, most: int) -> int:
+    """Return how many messages a batch has, as rank 0 says: few where each takes long, but some."""
+    number = ctypes.c_long(max(2, min(wanted, most)))
+    if mpi.rank == 0:
+        mpi.send(ctypes.byref(number), ctypes.sizeof(number), 1)
+    else:
+        mpi.receive(ctypes.byref(number), ctypes.sizeof(number), 0)
+    return number.value
+
+
+def batch(mpi: Mpi, buffer: Any, size: int, count: int) -> float:
+    """Send a message there and back so many times and return the seconds."""
+    peer = 1 - mpi.rank
+    start = time.perf_counter()
+    for _ in range(count):
+        if mpi.rank == 0:
+            mpi.send(buffer, size, peer)
+            mpi.receive(buffer, size, peer)
+        else:
+            mpi.receive(buffer, size, peer)
+            mpi.send(buffer, size, peer)
+    return time.perf_counter() - start
+
+
+def single_copy(mpi: Mpi) -> str:
+    """Return "yes" if this rank may read the other's memory at one go, else the name of the error."""
+    own = ctypes.create_string_buffer(b"x" * 64, 64)
+    words = (ctypes.c_long * 2)(os.getpid(), ctypes.addressof(own))
+    theirs = (ctypes.c_long * 2)()
+    peer, size = 1 - mpi.rank, ctypes.sizeof(words)
+    if mpi.rank == 0:
+        mpi.send(words, size, peer)
+        mpi.receive(theirs, size, peer)
+    else:
+        mpi.receive(theirs, size, peer)
+        mpi.send(words, size, peer)
+    target = ctypes.create_string_buffer(64)
+    here = (ctypes.c_long * 2)(ctypes.addressof(target), 64)
+    there = (ctypes.c_long * 2)(theirs[1], 64)
+    libc = ctypes.CDLL(None, use_errno=True)
+    done = libc.process_vm_readv(ctypes.c_int(theirs[0]), here, 1, there, 1, 0)
+    number = ctypes.get_errno()
+    mpi.call("MPI_Barrier", mpi.world)
+    return "yes" if done == 64 else errno.errorcode.get(number, str(number))
+
+
+def main() -> None:
+    """Run on two ranks."""
+    mpi = Mpi()
+    if mpi.size != 2:
+        raise SystemExit(f"two ranks are needed, and {mpi.size} were started")
+    told = {"rank": mpi.rank, "mpi": mpi.version(), "neighbours": mpi.neighbours(), **place()}
+    told["half_round_trip_us"] = ping_pong(mpi)
+    told["single_copy"] = single_copy(mpi) if told["neighbours"] == mpi.size else ""
+    print("@tare-locality " + json.dumps(told), flush=True)
+    mpi.call("MPI_Finalize")
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path) as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def _inode(path: str) -> int:
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return 0
+
+
+def _device(path: str) -> str:
+    try:
+        status = os.stat(path)
+        return f"{status.st_dev}:{status.st_ino}"
+    except OSError:
+        return ""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""`apptainer`: a container of Apptainer (or Singularity) on the node, from the image's root file system as it is.
+
+There is no daemon and nothing to hold: a container lives as long as the command that `apptainer exec` starts in it, and
+shares with its node all namespaces but the mounts. What is held is the pod's network, where it has one of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tare.errors import MissingTool, RefusedError
+from tare.networks.plug import Wiring
+from tare.node import Container, Pod
+from tare.process import find, run
+from tare.runtimes.held import enter, held, job_group
+from tare.runtimes.request import PodRequest
+from tare.user_namespace import is_real_root
+
+PROGRAMS: Final = ("apptainer", "/opt/tare/apptainer/bin/apptainer", "singularity")
+"""The machine's own, the one that tools/apptainer unpacks, and the older name, which in Debian is a game's."""
+
+SETTINGS: Final = "APPTAINER_CONFIGDIR=/tmp/tare-apptainer"
+"""Where Apptainer looks for settings of the user's. It makes the folder in each start, and a home is no node's own."""
+
+VERSION: Final = re.compile(r"(?:apptainer|singularity(?:-\w+)?) version \S+")
+MISSING: Final = (
+    "neither apptainer nor singularity is installed: run tools/apptainer on Debian 12, "
+    "or apt-get install apptainer where it is packaged"
+)
+
+
+class Apptainer:
+    """Run in containers of Apptainer."""
+
+    name = "apptainer"
+    needs_image = True
+    needs_daemon = False
+    makes_containers = True
+    pods_are_hosts = True
+
+    def probe(self) -> str | None:
+        program = find_program()
+        if program is None:
+            return MISSING
+        if not self.version():
+            return f"{program} does not start or is another program: run tools/apptainer, or apt-get install apptainer"
+        return None
+
+    def version(self) -> str:
+        """Return name and version, as `apptainer 1.4.5`, or "" where there is none that starts."""
+        program = find_program()
+        if program is None:
+            return ""
+        said = VERSION.match(run((program, "--version"), check=False, timeout_s=20).stdout)
+        return said.group().replace(" version ", " ") if said else ""
+
+    @contextmanager
+    def pod(self, request: PodRequest) -> Iterator[Pod]:
+        if request.wiring is Wiring.DOCKER:
+            raise RefusedError("containers of apptainer cannot be put into a network that Docker makes")
+        command = self.command(request)
+        with held(request) as pid:
+            yield Pod(
+                name=request.name,
+                node=request.node,
+                runtime=self.name,
+                pid=pid,
+                enter=(*enter(pid), *command),
+                group=job_group(request.node).create(),
+                keepers=frozenset({pid} - {request.node.pid}),
+                own_network=request.wiring is Wiring.OWN,
+                outside=enter(pid),
+            )
+
+    @contextmanager
+    def containers(
+        self, pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
+    ) -> Iterator[tuple[Container, ...]]:
+        command = self.command(request, alone=True)
+        yield tuple(
+            Container(name=f"{pod.name}-{number}", enter=(*on_cores(own), *command)) for number, own in enumerate(cores)
+        )
+
+    def command(self, request: PodRequest, *, alone: bool = False) -> tuple[str, ...]:
+        """Return the argv prefix that starts a command in a container; see `exec_options`."""
+        program = find_program()
+        if program is None:
+            raise MissingTool(MISSING)
+        if request.rootfs is None:
+            raise RefusedError("a container of apptainer needs an image")
+        return ("env", SETTINGS, program, *exec_options(request, self.image(program, request.rootfs), alone=alone))
+
+    def image(self, program: str, rootfs: Path) -> Path:
+        """Return what a container starts from, given the image's root file system."""
+        return rootfs
+
+
+def exec_options(request: PodRequest, image: Path, *, alone: bool = False) -> tuple[str, ...]:
+    """Return the arguments of `apptainer` that start a command in a container; `alone`, one rank of several containers.
+
+    It sees /proc, /sys, /dev, /tmp and /dev/shm of its node, as Apptainer has it: all containers of a node share memory
+    and MPI's session folders. Home and working folder, which it would show as well, are no part of the image. It gets
+    no capability: else Apptainer gives root all of them, and stops where the machine's root lacks one.
+    A rank alone is shown the session folder of the MPI's daemon, which is outside.
+
+    Who is root of a user namespace only is no root to Apptainer, unless it makes one more namespace.
+    """
+    rights = ("--no-privs",) if is_real_root() else ("--no-privs", "--userns")
+    shown = tuple(f"--bind={path}:{path}:ro" for path in request.shown)
+    session = (f"--bind={request.session}:{request.session}",) if alone else ()
+    return ("exec", *rights, "--no-mount", "home,cwd", "--pwd", "/", *shown, *session, str(image))
+
+
+def on_cores(cores: Sequence[int]) -> tuple[str, ...]:
+    """Return the argv prefix that puts a container on cores of its own: it has no cgroup, so by affinity."""
+    return ("taskset", "--cpu-list", ",".join(map(str, cores)))
+
+
+def find_program() -> str | None:
+    """Return the path of Apptainer or Singularity, or None."""
+    return next((path for name in PROGRAMS if (path := find(name))), None)

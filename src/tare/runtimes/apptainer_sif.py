@@ -1,0 +1,38 @@
+"""`apptainer-sif`: Apptainer from a SIF, the one compressed file as which images are handed on where it is at home.
+
+The container is that of `apptainer`. Its root directory is a squashfs, which is mounted anew in each start.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from tare.images.convert import ensure_sif
+from tare.process import find
+from tare.runtimes.apptainer import Apptainer
+from tare.user_namespace import is_real_root
+
+LOOP: Final = Path("/dev/loop-control")
+
+
+class ApptainerSif(Apptainer):
+    """Run in containers of Apptainer that start from a SIF."""
+
+    name = "apptainer-sif"
+
+    def probe(self) -> str | None:
+        if reason := super().probe():
+            return reason
+        if find("mksquashfs") is None:
+            return "mksquashfs, which packs a SIF, is not installed: apt-get install squashfs-tools"
+        if not is_real_root():
+            return (
+                "mounting a SIF needs root: an ordinary user has apptainer, which takes the image's files as they are"
+            )
+        if not LOOP.exists():
+            return f"a SIF is mounted through a loop device, and there is no {LOOP} here: modprobe loop"
+        return None
+
+    def image(self, program: str, rootfs: Path) -> Path:
+        return ensure_sif(program, rootfs)

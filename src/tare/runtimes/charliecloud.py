@@ -1,0 +1,102 @@
+"""`charliecloud`: `ch-run` on the image's root file system: a user namespace and mounts, all else is the node's.
+
+There is no daemon and nothing runs in a pod between launches: what is held is the network, where the pod has one of its
+own, and the mounts from which ch-run starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tare.errors import RefusedError
+from tare.networks.plug import Wiring
+from tare.node import Container, Pod
+from tare.process import find, need, run
+from tare.runtimes.held import enter, held, job_group
+from tare.runtimes.request import PodRequest
+
+LIMIT: Final = Path("/proc/sys/user/max_user_namespaces")
+PLACE: Final = "/run/tare-charliecloud"
+INSIDE_PATH: Final = "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+PREPARE: Final = (
+    'set -e; image=$1; shift; mkdir -p "$0"; mount -t tmpfs -o mode=755 tare "$0"; cd "$0"; '
+    "mkdir image upper work root; "
+    'mount --bind "$image" image; mount -t overlay -o lowerdir=image,upperdir=upper,workdir=work tare root; '
+    'for path; do mkdir -p "root$path"; mount --bind "$path" "root$path"; mount -o remount,bind,ro "root$path"; done'
+)
+"""What makes the root directory that ch-run is given: $0 is where, the first argument the image, the others are folders
+to show. ch-run cannot bind a folder to a place that a read-only image does not have, and the image in the cache is not
+to be written to; so the places are made in an overlay, which only this pod's mount namespace has."""
+SHOW: Final = 'set -e; for path; do mkdir -p "$0$path"; mount --rbind "$path" "$0$path"; done'
+"""What shows folders as they are, writable: $0 is the root directory."""
+
+
+class Charliecloud:
+    """Run in containers of Charliecloud."""
+
+    name = "charliecloud"
+    needs_image = True
+    needs_daemon = False
+    makes_containers = True
+    pods_are_hosts = False
+
+    def probe(self) -> str | None:
+        if find("ch-run") is None:
+            return "ch-run is not installed: apt-get install charliecloud-runtime"
+        if LIMIT.exists() and LIMIT.read_text().strip() == "0":
+            return "this machine allows no user namespaces, which ch-run needs: sysctl user.max_user_namespaces=1000"
+        return None
+
+    @contextmanager
+    def pod(self, request: PodRequest) -> Iterator[Pod]:
+        if request.wiring is Wiring.DOCKER:
+            raise RefusedError("containers of charliecloud cannot be put into a network that Docker makes")
+        if request.host not in ("", request.node.name):
+            raise RefusedError("containers of charliecloud have their node's hostname: share: none is not possible")
+        program = need("ch-run", package="charliecloud-runtime")
+        with held(request, own_mounts=True) as pid:
+            prepared = ("/bin/sh", "-c", PREPARE, PLACE, str(request.rootfs), *request.shown)
+            run((*enter(pid), *prepared), what=f"preparing the root of {request.name}", timeout_s=20)
+            if request.cwd:
+                _show(enter(pid), request.cwd)
+            yield Pod(
+                name=request.name,
+                node=request.node,
+                runtime="charliecloud",
+                pid=pid,
+                enter=(*enter(pid), *ch_run(program)),
+                group=job_group(request.node).create(),
+                keepers=frozenset({pid}),
+                own_network=request.wiring is Wiring.OWN,
+                outside=enter(pid),
+            )
+
+    @contextmanager
+    def containers(
+        self, pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
+    ) -> Iterator[tuple[Container, ...]]:
+        program = need("ch-run", package="charliecloud-runtime")
+        _show(pod.outside, request.session)
+        # ch-run would show the folder of $TMPDIR as /tmp, and that is the session of the daemon outside
+        alone = ("env", "--unset=TMPDIR", *ch_run(program, cwd=request.cwd or "/"))
+        yield tuple(
+            Container(name=f"{pod.name}-{number}", enter=("taskset", "-c", ",".join(map(str, own)), *alone))
+            for number, own in enumerate(cores)
+        )
+
+
+def _show(outside: tuple[str, ...], folder: str) -> None:
+    script = ("/bin/sh", "-c", SHOW, f"{PLACE}/root", folder)
+    run((*outside, *script), what=f"showing {folder} in a container", timeout_s=20)
+
+
+def ch_run(program: str, *, cwd: str = "/") -> tuple[str, ...]:
+    """Return the argv prefix that starts a command in the container, as root of its user namespace.
+
+    /proc, /sys, /dev with /dev/shm, and /tmp are the node's, as Charliecloud has it; the image is read-only. ch-run
+    stops without $USER, and hands on the environment of the caller, whose PATH is that of the host.
+    """
+    return ("env", "USER=root", program, f"--cd={cwd}", f"--set-env={INSIDE_PATH}", f"{PLACE}/root", "--")

@@ -1,0 +1,187 @@
+"""`podman`: containers of rootful Podman; a pod is a container that sleeps and is entered with podman exec.
+
+There is no daemon, and no image is imported: a container's root directory is an overlay on the image's files.
+All that Podman keeps is in the node's own /run and ends with the node; its monitors and containers are in the node's
+cgroup and pid namespace. So nothing of it is left on this machine, however a run ends.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tare.cgroups import Group
+from tare.docker import AGENT, outer_pid
+from tare.errors import InfrastructureError, RefusedError
+from tare.namespaces import plain_python
+from tare.networks.plug import Wiring
+from tare.node import Container, Node, Pod
+from tare.process import Result, find, need, run
+from tare.runtimes.boot_id import show_boot_id
+from tare.runtimes.docker import container_group, on_node, volumes
+from tare.runtimes.held import enter, held
+from tare.runtimes.request import PodRequest
+from tare.user_namespace import is_real_root
+
+STATE: Final = "/run/tare-podman"
+CAP_SYS_RESOURCE: Final = 24
+STARTED_AT_ONCE: Final = 4
+INIT: Final = Path("/usr/libexec/podman/catatonit")
+
+
+class Podman:
+    """Run in containers of rootful Podman."""
+
+    name = "podman"
+    needs_image = True
+    needs_daemon = False
+    makes_containers = True
+    pods_are_hosts = True
+
+    def probe(self) -> str | None:
+        if not is_real_root():
+            return "containers of rootful Podman need root: rootless Podman is not supported yet"
+        for program in ("podman", "crun"):
+            if find(program) is None:
+                return f"{program} is not installed: apt-get install {program}"
+        if find("catatonit") is None and not INIT.exists():
+            return "catatonit, which podman --init starts, is not installed: apt-get install catatonit"
+        return None
+
+    @contextmanager
+    def pod(self, request: PodRequest) -> Iterator[Pod]:
+        if request.wiring is Wiring.DOCKER:
+            raise RefusedError("containers of podman cannot be put into a network that Docker makes")
+        node = request.node
+        with held(request) as holder:
+            try:
+                pid, group = _started(node, request.name, run_options(request, network=_network(request, holder)))
+                yield Pod(
+                    name=request.name,
+                    node=node,
+                    runtime="podman",
+                    pid=pid,
+                    enter=(*enter(node.pid), *client("exec", request.name)),
+                    group=group,
+                    keepers=frozenset(group.pids()),
+                    container=request.name,
+                    own_network=request.wiring is Wiring.OWN,
+                    join_groups=False,
+                    outside=on_node(node, pid),
+                )
+            finally:
+                _remove(node, request.name)
+
+    @contextmanager
+    def containers(
+        self, pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
+    ) -> Iterator[tuple[Container, ...]]:
+        names = [f"{pod.container}-{number}" for number in range(len(cores))]
+        with ThreadPoolExecutor(max_workers=STARTED_AT_ONCE) as pool:
+            try:
+                futures = [pool.submit(_join, pod, request, *each) for each in zip(names, cores, strict=True)]
+                yield tuple(future.result() for future in futures)
+            finally:
+                list(pool.map(lambda name: _remove(pod.node, name), names))
+
+
+def client(*arguments: str) -> tuple[str, ...]:
+    """Return the argv of podman, with its state in folders of the node; to be run on the node.
+
+    The OCI runtime is named, so that it is not another one from machine to machine.
+    """
+    return (
+        need("podman", package="podman"), "--root", f"{STATE}/storage", "--runroot", f"{STATE}/run",
+        "--tmpdir", f"{STATE}/tmp", "--storage-driver", "overlay", "--runtime", "crun",
+        "--cgroup-manager", "cgroupfs", "--events-backend", "none", *arguments,
+    )  # fmt: skip
+
+
+def run_options(request: PodRequest, *, network: str) -> tuple[str, ...]:
+    """Return the arguments of podman that make the pod's container, as Docker's are made; never `--privileged`."""
+    node = request.node
+    return (
+        "run", "--detach", "--init", "--name", request.name, "--hostname", request.host or node.name,
+        "--label", f"tare.study={request.study}", "--cpuset-cpus", ",".join(map(str, request.cores or node.cores)),
+        "--ipc", "shareable", "--shm-size", "1g", "--network", network,
+        *volumes(request), "--rootfs", f"{request.rootfs}:O", "sleep", "infinity",
+    )  # fmt: skip
+
+
+def join_options(pod: Pod, request: PodRequest, name: str, cores: Sequence[int]) -> tuple[str, ...]:
+    """Return the arguments of podman that start a container in the namespaces of a pod's own; never `--privileged`.
+
+    The pod's container lends network, shared memory and process numbers, as with Docker, but not its hostname, by which
+    an MPI tells hosts apart.
+    """
+    pod_of = f"container:{pod.container}"
+    return (
+        "run", "--detach", "--name", name, "--hostname", request.host or pod.node.name,
+        "--label", f"tare.study={request.study}",
+        "--network", pod_of, "--ipc", pod_of, "--pid", pod_of, "--cpuset-cpus", ",".join(map(str, cores)),
+        *volumes(request), f"--volume={request.session}:{request.session}",
+        "--rootfs", f"{request.rootfs}:O", "sleep", "infinity",
+    )  # fmt: skip
+
+
+def _join(pod: Pod, request: PodRequest, name: str, cores: tuple[int, ...]) -> Container:
+    """Start one more container in a pod."""
+    _, group = _started(pod.node, name, join_options(pod, request, name, cores))
+    work = ("--workdir", request.cwd) if request.cwd else ()
+    return Container(
+        name=name, enter=client("exec", *work, name), carry=True, group=group, keepers=frozenset(group.pids())
+    )
+
+
+def _started(node: Node, name: str, options: tuple[str, ...]) -> tuple[int, Group]:
+    """Start a container that sleeps; return the number of its first process on this machine, and its cgroup."""
+    verb, *rest = options
+    # Where limits may not be raised Podman tries to raise that of open files all the same, and stops.
+    limits = ("--ulimit", "host") if _is_limited(node.pid) else ()
+    _podman(node, verb, *limits, *rest)
+    pid = _container_pid(node, name)
+    show_boot_id(node, pid)
+    return pid, container_group(node, pid)
+
+
+def _remove(node: Node, name: str) -> None:
+    if Path(f"/proc/{node.pid}").exists():
+        _podman(node, "rm", "--force", "--time", "0", name, check=False)
+
+
+def _podman(node: Node, *arguments: str, check: bool = True) -> Result:
+    """Run podman on a node, in the node's cgroup, which its monitors inherit."""
+    entry = {"cgroups": [str(folder) for folder in node.group.leaf.folders], "argv": list(enter(node.pid))}
+    argv = (plain_python(), "-IS", str(AGENT), "--entry", json.dumps(entry), "--", *client(*arguments))
+    return run(argv, check=check, timeout_s=60, what=f"podman {arguments[0]} on {node.name}")
+
+
+def _network(request: PodRequest, holder: int) -> str:
+    """Return the network of a pod, in Podman's words: the node's own, or the one that we hold for it."""
+    return "host" if request.wiring is Wiring.NODE else f"ns:/proc/{_inner_pid(holder)}/ns/net"
+
+
+def _inner_pid(pid: int) -> int:
+    """Return the number that a process has on its node."""
+    return int(_status(pid, "NSpid").split()[-1])
+
+
+def _is_limited(pid: int) -> bool:
+    """Tell whether root of a node may not raise its limits."""
+    return not int(_status(pid, "CapBnd"), 16) >> CAP_SYS_RESOURCE & 1
+
+
+def _status(pid: int, key: str) -> str:
+    return Path(f"/proc/{pid}/status").read_text().partition(f"{key}:")[2].partition("\n")[0]
+
+
+def _container_pid(node: Node, container: str) -> int:
+    """Return the number, on this machine, of a container's first process."""
+    inside = int(_podman(node, "inspect", "--format", "{{.State.Pid}}", container).stdout)
+    if inside == 0:
+        raise InfrastructureError(f"the container {container} on {node.name} is not running")
+    return outer_pid(node, inside)

@@ -1,0 +1,167 @@
+"""What the tests of runtimes without a daemon share: they run the same environments and are held to the same."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from integration.live import (
+    Ended,
+    Watch,
+    by_environment,
+    compiled,
+    ended,
+    outcome,
+    pids_of,
+    start,
+    tare,
+    trials,
+    wait_for,
+    write_study,
+)
+from integration.test_environments import KERNELS, PAYLOAD, prove
+from tare.deploy import Deployed
+from tare.model import Placement
+from tare.process import Result, run
+
+CARRIERS = {
+    "host": {"data NIC"},
+    "bridge": {"veth of the pod", "data NIC"},
+    "direct": {"data NIC in the pod"},
+    "macvlan": {"macvlan", "data NIC"},
+}
+TWO_ROUNDS = "{rounds: 2, max_rounds: 2}"
+ENOUGH = "{rounds: 40, max_rounds: 40}"
+
+
+def ran(folder: Path, environments: Sequence[str] | str, **keys: str) -> tuple[Ended, Watch, Path]:
+    """Run a study to its end, looking at its lab all the while; return how it ended, what was seen, its results."""
+    study = write_study(folder, "all", environments, **{"workloads": KERNELS, **keys})
+    watch = Watch()
+    process = start("run", study, cwd=folder)
+    with watch.looking(f"s{process.pid}"):
+        result = ended(process, 110)
+    return result, watch, folder / "results" / "all"
+
+
+def ran_everywhere(runtime: str, folder: Path) -> tuple[Ended, Watch, Path]:
+    """Run bare and a runtime on all networks of ours, and on one side only."""
+    names = ["bare", *(f"{runtime}+{network}" for network in CARRIERS)]
+    sides = [f"{runtime} {side}: {{runtime: {runtime}, network: bridge, sides: {side}}}" for side in SIDES]
+    return ran(folder, f"{{{', '.join([*names, *sides])}}}")
+
+
+SIDES = ("sender", "receiver")
+
+
+def check_network(name: str, network: str, everywhere: tuple[Ended, Watch, Path]) -> None:
+    """Hold a trial to what its network must have carried, on nodes and cores of their own."""
+    result, _, results = everywhere
+    (trial,) = by_environment(results)[name]
+    assert outcome(trial) == "Completed", (trial["outcome"], result.stderr)
+    prove(trial)
+    assert {t["role"] for t in trial["traffic"]} - {"must stay silent"} == CARRIERS[network]
+    first, second = trial["ranks"]
+    assert (first["hostname"], second["hostname"]) == ("n0", "n1")
+    assert first["host"] != second["host"]
+    assert not set(first["cpus"]) & set(second["cpus"])
+
+
+def check_one_node(runtime: str, folder: Path) -> None:
+    """Run two ranks on one node, over TCP and over shared memory."""
+    result, watch, results = ran(
+        folder,
+        f"{{tcp: {{runtime: {runtime}, network: host, transport: tcp}}, "
+        f"shm: {{runtime: {runtime}, network: bridge, transport: shm}}}}",
+        cluster="{lab: {nodes: 1, cores_per_node: 2}}",
+        placements="[{nodes: 1, ranks_per_node: 2}]",
+    )
+    found = by_environment(results)
+    assert set(found) == {"tcp", "shm"}
+    for name, (trial,) in found.items():
+        assert outcome(trial) == "Completed", (name, trial["outcome"], result.stderr)
+        first, second = trial["ranks"]
+        assert first["host"] == second["host"]
+        assert not set(first["cpus"]) & set(second["cpus"])
+        assert first["shared_memory_ranks"] == [0, 1]
+        assert sum(t["tx_bytes"] for t in trial["traffic"] if t["role"] != "must stay silent") < PAYLOAD, name
+    assert watch.left(result.lab) == []
+
+
+def check_several(runtime: str, folder: Path) -> None:
+    """Give each of a node's two ranks a container of its own in one pod."""
+    result, watch, results = ran(
+        folder,
+        [f"{runtime}+host", f"{runtime}+bridge"],
+        cluster="{lab: {nodes: 1, cores_per_node: 2}}",
+        placements="[{nodes: 1, ranks_per_node: 2, containers_per_node: 2}]",
+    )
+    found = by_environment(results)
+    assert len(found) == 2
+    for name, (trial,) in found.items():
+        assert outcome(trial) == "Completed", (name, trial["outcome"], result.stderr)
+        first, second = trial["ranks"]
+        assert first["namespaces"]["mnt"] != second["namespaces"]["mnt"], "both ranks are in one container"
+        for kind in ("net", "ipc", "pid"):
+            assert first["namespaces"][kind] == second["namespaces"][kind], kind
+        assert first["shared_memory_ranks"] == [0, 1]
+        assert not set(first["cpus"]) & set(second["cpus"])
+    assert watch.left(result.lab) == []
+
+
+def check_command(runtime: str, folder: Path, program_folder: Path) -> None:
+    """Run a user's program, which no image has, from its own folder."""
+    program = compiled("misbehave", program_folder)
+    result, watch, results = ran(
+        folder, [f"{runtime}+host", f"{runtime}+bridge"], workloads=f"{{app: {{command: [{program}, well]}}}}"
+    )
+    for name, (trial,) in by_environment(results).items():
+        assert outcome(trial) == "Completed", (name, trial["outcome"], result.stderr)
+    assert len(by_environment(results)) == 2
+    assert watch.left(result.lab) == []
+
+
+def check_interrupted(runtime: str, folder: Path, number: signal.Signals) -> None:
+    """Interrupt a run in its rounds: it undoes everything and ends with 130."""
+    process, name, watch = _begun(runtime, folder, ENOUGH)
+    os.kill(process.pid, number)
+    result = ended(process, 30)
+    assert result.status == 130, result.stderr
+    assert "Traceback" not in result.stderr
+    assert watch.left(name) == []
+
+
+def check_killed(runtime: str, folder: Path) -> None:
+    """Kill a run: the next one removes all that it left."""
+    process, name, watch = _begun(runtime, folder, TWO_ROUNDS)
+    os.kill(process.pid, signal.SIGKILL)
+    ended(process)
+    assert pids_of(name), "nothing was left: the test proves nothing"
+    result = tare("run", folder / "cut.yaml", cwd=folder)
+    assert result.status in (0, 3), result.stderr
+    kinds = [outcome(trial) for trial in trials(folder / "results" / "cut")]
+    assert kinds.count("Completed") >= 4, result.stderr
+    assert watch.left(result.lab) == []
+    assert watch.left(name) == []
+
+
+def _begun(runtime: str, folder: Path, repetition: str) -> tuple[Any, str, Watch]:
+    study = write_study(folder, "cut", [f"{runtime}+host", f"{runtime}+bridge"], repetition=repetition)
+    watch = Watch()
+    process = start("run", study, cwd=folder)
+    name = f"s{process.pid}"
+    wait_for(lambda: trials(folder / "results" / "cut") or process.poll() is not None, "trial", 60)
+    assert process.poll() is None, process.stderr.read()
+    watch.look(name)
+    return process, name, watch
+
+
+def inside(up: Deployed, script: str, *, check: bool = True) -> Result:
+    """Run a shell script in the first container, as the MPI's daemon is started there."""
+    agent = up.hosts(Placement())[0].agent
+    assert agent is not None
+    return run((*agent.argv, "/bin/sh", "-c", script), check=check, timeout_s=20, what=shlex.join(agent.argv))

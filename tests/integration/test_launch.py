@@ -1,0 +1,101 @@
+"""`tare launch` runs an application for real: its output, its exit status, its signals, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from integration.live import Ended, Watch, compiled, ended, live, start, wait_for
+
+pytestmark = live("docker", "cni", "mmdebstrap")
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = compiled("where", tmp_path_factory.mktemp("app"))
+    return made.rename(made.parent / "app")
+
+
+def launched(app: Path, *arguments: str) -> Ended:
+    return ended(start("launch", *arguments, cwd=app.parent), 60)
+
+
+@pytest.mark.parametrize(
+    ("options", "hosts"),
+    [
+        (("-n", "2"), ["n0", "n0"]),
+        (("--runtime", "docker", "--containers-per-node", "2", "-n", "2"), ["d0", "d0"]),
+        (
+            ("--runtime", "docker", "--network", "bridge", "--containers-per-node", "2", "--share", "none", "-n", "2"),
+            ["d0c0", "d0c1"],
+        ),
+        (("--runtime", "docker", "--network", "macvlan", "--nodes", "2", "-n", "2"), ["d0", "d1"]),
+    ],
+    ids=["bare", "a container each", "a pod each", "two nodes"],
+)
+def test_an_application_runs_where_it_was_asked_to_and_its_status_is_passed_on(
+    app: Path, options: tuple[str, ...], hosts: list[str]
+) -> None:
+    result = launched(app, *options, "--", "./app", "7")
+    assert result.status == 7, result.stderr
+    wanted = [f"rank {rank} of 2 on {host} in {app.parent}" for rank, host in enumerate(hosts)]
+    assert sorted(result.stdout.splitlines()) == wanted, result.stderr
+    assert "Warning" not in result.stderr
+
+
+def test_lines_say_whose_they_are_on_request(app: Path) -> None:
+    result = launched(app, "-n", "2", "--by-rank", "--", "./app")
+    assert result.status == 0, result.stderr
+    assert sorted(line.split(":")[0] for line in result.stdout.splitlines()) == ["[1,0]<stdout>", "[1,1]<stdout>"]
+
+
+def test_our_own_failures_have_the_codes_of_docker_run(app: Path) -> None:
+    (app.parent / "text").write_text("no program")
+    for words, status, said in (
+        (("--", "./nowhere"), 127, "./nowhere is not there"),
+        (("--", "./text"), 126, "./text is not executable"),
+        (("-n", "64", "--", "./app"), 125, "64 ranks need 64 cores"),
+        (("-n", "3", "--nodes", "2", "--", "./app"), 125, "3 ranks cannot be shared out equally over 2 nodes"),
+        (("--runtime", "dockr", "--", "./app"), 125, "unknown runtime 'dockr'"),
+    ):
+        result = launched(app, *words)
+        assert result.status == status, result.stderr
+        assert said in result.stderr
+
+
+def test_a_dry_run_prints_every_command_and_starts_no_rank(app: Path) -> None:
+    result = launched(app, "--runtime", "docker", "--containers-per-node", "2", "-n", "2", "--dry-run", "--", "./app")
+    assert result.status == 0, result.stderr
+    assert "mpirun" in result.stdout
+    assert result.stdout.count("docker exec") == 2
+    assert "rank 0 of 2 on" not in result.stdout
+
+
+@pytest.mark.parametrize("runtime", ["bare", "docker"])
+def test_a_signal_ends_the_job_in_its_containers_too_and_nothing_is_left(app: Path, runtime: str) -> None:
+    (app.parent / "written").unlink(missing_ok=True)
+    watch = Watch()
+    process = start(
+        "launch",
+        "--runtime",
+        runtime,
+        "--containers-per-node",
+        "2",
+        "-n",
+        "2",
+        "--",
+        "./app",
+        "0",
+        "60",
+        cwd=app.parent,
+    )
+    lab = f"l{process.pid}"
+    with watch.looking(lab):
+        wait_for((app.parent / "written").exists, "the application to run in a folder that it can write to", 40)
+        os.kill(process.pid, signal.SIGTERM)
+        result = ended(process, 20)
+    assert result.status not in {0, 125}, result.stderr
+    assert watch.left(lab) == []

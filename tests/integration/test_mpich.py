@@ -1,0 +1,134 @@
+"""MPICH runs the environments that Open MPI runs, over the network that each claims, and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.live import Ended, Watch, by_environment, compiled, ended, live, outcome, start, write_study
+
+pytestmark = live("mpich", "docker", "cni", "mmdebstrap")
+
+BYTES = 65536
+ITERATIONS = 60
+PAYLOAD = BYTES * ITERATIONS
+LATENCY = f"{{latency: {{message_bytes: {BYTES}, iterations: {ITERATIONS}, warmup: 5}}}}"
+KERNELS = f"{{micro: {{time_limit: 30s, kernels: [{LATENCY}, {{barrier: {{iterations: 100}}}}]}}}}"
+INTERFACES: Mapping[str, tuple[str, str]] = {
+    "bare": ("data0", "data0"),
+    "bare+image": ("data0", "data0"),
+    "bare+bridge": ("eth0", "eth0"),
+    "bare+image+bridge": ("eth0", "eth0"),
+    "docker+host": ("data0", "data0"),
+    "docker+bridge": ("eth0", "eth0"),
+    "docker+overlay": ("eth0", "eth0"),
+    "docker+bridge sender": ("eth0", "data4"),  # the fifth environment in the order of NICs
+}
+
+
+def stated(name: str) -> str:
+    if name.endswith("sender"):
+        return f"{name}: {{runtime: docker, network: bridge, sides: sender, mpi: mpich}}"
+    return f"{name}: {{mpi: mpich}}"
+
+
+@pytest.fixture(scope="module")
+def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Watch, Path]:
+    folder = tmp_path_factory.mktemp("mpich")
+    study = write_study(folder, "all", f"{{{', '.join(map(stated, INTERFACES))}}}", workloads=KERNELS)
+    watch = Watch()
+    process = start("run", study, cwd=folder)
+    with watch.looking(f"s{process.pid}"):
+        result = ended(process, 110)
+    return result, watch, folder / "results" / "all"
+
+
+@pytest.mark.parametrize("name", INTERFACES)
+def test_an_environment_completes_and_proves_where_its_traffic_went(
+    name: str, two_nodes: tuple[Ended, Watch, Path]
+) -> None:
+    result, _, results = two_nodes
+    (trial,) = by_environment(results)[name]
+    assert outcome(trial) == "Completed", (trial["outcome"], result.stderr)
+    assert "MPICH" in trial["mpi_library"]
+    assert [place["shared_memory_ranks"] for place in trial["ranks"]] == [[0], [1]]
+    carried = [item for item in trial["traffic"] if item["role"] != "must stay silent"]
+    assert carried
+    for item in trial["traffic"]:
+        if item in carried:
+            assert PAYLOAD <= item["tx_bytes"] <= 1.5 * PAYLOAD, item
+        else:
+            assert item["tx_bytes"] < PAYLOAD / 10, item
+
+
+@pytest.mark.parametrize("name", INTERFACES)
+def test_ranks_are_told_the_interface_of_their_own_pod(name: str, two_nodes: tuple[Ended, Watch, Path]) -> None:
+    (trial,) = by_environment(two_nodes[2])[name]
+    argv = trial["argv"]
+    named = [argv[i + 2] for i, token in enumerate(argv[:-2]) if argv[i : i + 2] == ["-env", "UCX_NET_DEVICES"]]
+    assert set(named) == set(INTERFACES[name])
+
+
+def test_a_run_leaves_nothing_behind(two_nodes: tuple[Ended, Watch, Path]) -> None:
+    result, watch, _ = two_nodes
+    assert watch.most_processes > 20, "the watch saw no lab"
+    assert watch.left(result.lab) == []
+
+
+def on_one_node(tmp_path: Path, environments: str, placement: str = "") -> dict[str, list[dict[str, Any]]]:
+    study = write_study(
+        tmp_path,
+        "one",
+        environments,
+        cluster="{lab: {nodes: 1, cores_per_node: 2}}",
+        placements=f"[{{nodes: 1, ranks_per_node: 2{placement}}}]",
+        workloads=KERNELS,
+    )
+    ended(start("run", study, cwd=tmp_path))
+    return by_environment(tmp_path / "results" / "one")
+
+
+def test_two_ranks_of_a_node_share_memory_and_send_nothing(tmp_path: Path) -> None:
+    found = on_one_node(
+        tmp_path,
+        "{bare: {mpi: mpich}, shm: {runtime: bare, transport: shm, mpi: mpich}, docker+bridge: {mpi: mpich}}",
+    )
+    assert set(found) == {"bare", "shm", "docker+bridge"}
+    for name, (trial,) in found.items():
+        assert outcome(trial) == "Completed", (name, trial["outcome"])
+        first, second = trial["ranks"]
+        assert first["shared_memory_ranks"] == second["shared_memory_ranks"] == [0, 1]
+        assert not set(first["cpus"]) & set(second["cpus"])
+        assert sum(item["tx_bytes"] for item in trial["traffic"]) < PAYLOAD / 10, name
+
+
+def test_two_containers_of_a_pod_share_memory_too(tmp_path: Path) -> None:
+    found = on_one_node(tmp_path, "{bare: {mpi: mpich}, docker+bridge: {mpi: mpich}}", ", containers_per_node: 2")
+    (trial,) = found["docker+bridge"]
+    assert outcome(trial) == "Completed", trial["outcome"]
+    assert sum(item["tx_bytes"] for item in trial["traffic"]) < PAYLOAD / 10
+
+
+def test_a_launch_ends_every_time(tmp_path: Path) -> None:
+    study = write_study(
+        tmp_path, "often", "{bare: {mpi: mpich}, bare+bridge: {mpi: mpich}}", repetition="{rounds: 8, max_rounds: 8}"
+    )
+    ended(start("run", study, cwd=tmp_path), 110)
+    trials = [trial for each in by_environment(tmp_path / "results" / "often").values() for trial in each]
+    assert [outcome(trial) for trial in trials] == ["Completed"] * 16
+
+
+def test_a_command_of_the_users_ends_too_and_its_time_is_told(tmp_path: Path) -> None:
+    program = compiled("split", tmp_path, mpi="mpich")
+    study = write_study(
+        tmp_path,
+        "app",
+        "{bare: {mpi: mpich}, docker+bridge: {mpi: mpich}}",
+        workloads=f"{{app: {{time_limit: 30s, command: [{program}]}}}}",
+    )
+    result = ended(start("run", study, cwd=tmp_path))
+    for name, (trial,) in by_environment(tmp_path / "results" / "app").items():
+        assert outcome(trial) == "Completed", (name, trial["outcome"], result.stderr)

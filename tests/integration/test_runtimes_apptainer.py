@@ -1,0 +1,195 @@
+"""Containers of Apptainer run for real on every network that needs no Docker, and leave nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.live import (
+    Ended,
+    Watch,
+    by_environment,
+    compiled,
+    ended,
+    live,
+    outcome,
+    pids_of,
+    start,
+    trials,
+    wait_for,
+    write_study,
+)
+from tare.images import find_recipe
+from tare.images.build import ensure_image
+from tare.paths import cache_folder
+from tare.runtimes.apptainer import Apptainer, find_program
+from tare.runtimes.apptainer_sif import ApptainerSif
+
+pytestmark = live("cni", "mmdebstrap", "apptainer")
+
+BYTES = 65536
+ITERATIONS = 60
+PAYLOAD = BYTES * ITERATIONS
+LATENCY = f"{{latency: {{message_bytes: {BYTES}, iterations: {ITERATIONS}, warmup: 5}}}}"
+KERNELS = f"{{micro: {{time_limit: 30s, kernels: [{LATENCY}, {{barrier: {{iterations: 100}}}}]}}}}"
+CARRIERS = {
+    "bare": {"data NIC"},
+    "apptainer": {"data NIC"},
+    "apptainer+bridge": {"veth of the pod", "data NIC"},
+    "apptainer+direct": {"data NIC in the pod"},
+    "apptainer+macvlan": {"macvlan", "data NIC"},
+    "apptainer-sif": {"data NIC"},
+    "apptainer-sif+bridge": {"veth of the pod", "data NIC"},
+    "apptainer-sif+direct": {"data NIC in the pod"},
+    "apptainer-sif+macvlan": {"macvlan", "data NIC"},
+}
+ON_ONE_SIDE = "one side"
+NAMES = ("bare", "apptainer", "apptainer+bridge", "apptainer-sif")
+
+
+@pytest.fixture(scope="module")
+def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Watch, Path]:
+    folder = tmp_path_factory.mktemp("apptainer")
+    side = f"{ON_ONE_SIDE}: {{runtime: apptainer, network: bridge, sides: receiver}}"
+    ApptainerSif().image(str(find_program()), ensure_image(find_recipe()).rootfs)  # packing it takes half a minute
+    study = write_study(folder, "all", f"{{{', '.join([*CARRIERS, side])}}}", workloads=KERNELS)
+    watch = Watch()
+    (folder / "home").mkdir()
+    process = start("run", study, cwd=folder, env={"HOME": str(folder / "home"), "TARE_CACHE": str(cache_folder())})
+    with watch.looking(f"s{process.pid}"):
+        result = ended(process)
+    return result, watch, folder / "results" / "all"
+
+
+def test_the_apptainer_that_is_installed_here_can_be_used() -> None:
+    assert Apptainer().probe() is None
+    assert Apptainer().version().split()[0] in {"apptainer", "singularity", "singularity-ce"}
+
+
+@pytest.mark.parametrize("name", [*CARRIERS, ON_ONE_SIDE])
+def test_an_environment_completes_and_its_traffic_went_where_it_claims(
+    name: str, two_nodes: tuple[Ended, Watch, Path]
+) -> None:
+    result, _, results = two_nodes
+    (trial,) = by_environment(results)[name]
+    assert outcome(trial) == "Completed", (trial["outcome"], result.stderr)
+    for item in trial["traffic"]:
+        moved = (item["tx_bytes"], item["rx_bytes"])
+        if item["role"] == "must stay silent":
+            assert max(moved) < PAYLOAD / 10, item
+        else:
+            assert PAYLOAD <= min(moved) <= max(moved) <= 1.5 * PAYLOAD, item
+    if name in CARRIERS:
+        assert {t["role"] for t in trial["traffic"]} - {"must stay silent"} == CARRIERS[name]
+
+
+def test_ranks_are_in_containers_of_their_own_node(two_nodes: tuple[Ended, Watch, Path]) -> None:
+    found = by_environment(two_nodes[2])
+    (bare,) = found["bare"]
+    for name in CARRIERS:
+        (trial,) = found[name]
+        for rank, on_host in zip(trial["ranks"], bare["ranks"], strict=True):
+            assert (rank["host"], rank["hostname"], rank["cpus"]) == (
+                on_host["host"],
+                on_host["hostname"],
+                on_host["cpus"],
+            )
+            assert rank["shm_device"] == on_host["shm_device"], name
+            own = {kind for kind, number in rank["namespaces"].items() if number != on_host["namespaces"][kind]}
+            expected = set() if name == "bare" else {"mnt", "net"} if "+" in name else {"mnt"}
+            assert own == expected, name
+
+
+def test_a_run_leaves_nothing_behind_not_even_a_loop_device_or_a_folder_in_the_home(
+    two_nodes: tuple[Ended, Watch, Path],
+) -> None:
+    result, watch, _ = two_nodes
+    assert watch.most_processes > 5, "the watch saw no lab"
+    assert watch.left(result.lab) == []
+    assert [file for file in Path("/sys/block").glob("loop*/loop/backing_file") if "tare" in file.read_text()] == []
+    assert not (two_nodes[2].parents[1] / "home" / ".apptainer").exists()
+
+
+@pytest.mark.parametrize("containers", [1, 2])
+def test_ranks_of_one_node_share_memory_in_one_container_and_in_two(containers: int, tmp_path: Path) -> None:
+    study = write_study(
+        tmp_path,
+        "one",
+        f"{{{', '.join(f'{name}: {{transport: shm}}' for name in NAMES)}}}",
+        cluster="{lab: {nodes: 1, cores_per_node: 2}}",
+        placements=f"[{{nodes: 1, ranks_per_node: 2, containers_per_node: {containers}}}]",
+        workloads=KERNELS,
+    )
+    watch = Watch()
+    process = start("run", study, cwd=tmp_path)
+    with watch.looking(f"s{process.pid}"):
+        result = ended(process)
+    found = by_environment(tmp_path / "results" / "one")
+    assert set(found) == set(NAMES)
+    for name, (trial,) in found.items():
+        assert outcome(trial) == "Completed", (name, trial["outcome"], result.stderr)
+        first, second = trial["ranks"]
+        assert first["host"] == second["host"]
+        assert first["shared_memory_ranks"] == [0, 1]
+        assert not set(first["cpus"]) & set(second["cpus"])
+        apart = first["namespaces"]["mnt"] != second["namespaces"]["mnt"]
+        assert apart is (name != "bare" and containers == 2), name
+    assert watch.left(result.lab) == []
+
+
+def app_study(folder: Path, how: str, limit: str) -> Path:
+    program = compiled("misbehave", folder)
+    workload = f"{{app: {{command: [{program}, {how}], time_limit: {limit}}}}}"
+    return write_study(folder, how, ["apptainer", "apptainer-sif+bridge"], workloads=workload, baseline="apptainer")
+
+
+def test_a_program_of_the_user_s_that_hangs_inside_is_ended_and_gone(tmp_path: Path) -> None:
+    watch = Watch()
+    process = start("run", app_study(tmp_path, "hang", "3s"), cwd=tmp_path)
+    with watch.looking(f"s{process.pid}"):
+        result = ended(process)
+    assert result.status == 4, result.stderr
+    reasons = [reason_of(trial) for trial in trials(tmp_path / "results" / "hang")]
+    assert reasons == ["it did not end within its time limit of 3 s"] * 2
+    assert watch.left(result.lab) == []
+
+
+def reason_of(trial: dict[str, Any]) -> str:
+    return str(trial["outcome"].get("reason"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["SIGINT", "SIGKILL"])
+def test_what_a_run_made_is_undone_when_it_is_ended_while_containers_run(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    watch = Watch()
+    process = start("run", app_study(tmp_path, "hang", "60s"), cwd=tmp_path)
+    name = f"s{process.pid}"
+    with watch.looking(name):
+        wait_for(lambda: running(name) == 2 or process.poll() is not None, "rank in a container on each node")
+        assert process.poll() is None, process.stderr.read()
+        os.kill(process.pid, number)
+        ended(process, 30)
+    if number is signal.SIGKILL:
+        assert running(name) == 2, "nothing was left: the test proves nothing"
+        from tare import clean  # `tare clean` would also remove the labs of others who test here
+
+        clean.remove_lab(name)
+    wait_for(lambda: not pids_of(name), "end of the processes", 5)
+    assert watch.left(name) == []
+
+
+def running(lab: str) -> int:
+    """Return how many ranks of the program that hangs run in the lab."""
+    return sum(b"misbehave" in _read(pid).split(b"\0")[0] for pid in pids_of(lab))
+
+
+def _read(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""

@@ -1,0 +1,79 @@
+"""Charliecloud's command lines and probe; nothing is started."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tare.cgroups import Group
+from tare.errors import RefusedError
+from tare.networks.plug import Wiring
+from tare.node import Node
+from tare.runtimes import PodRequest, charliecloud
+from tare.runtimes.charliecloud import PREPARE, SHOW, Charliecloud, ch_run
+
+NODE = Node(
+    name="n0",
+    index=0,
+    cores=(0,),
+    control_address="10.213.0.1",
+    nics=(),
+    pid=1,
+    group=Group(path="lab/n0", hierarchies=()),
+    boot_id="b0",
+)
+
+
+def request(**more: object) -> PodRequest:
+    return PodRequest(**{"name": "tare-s-n0", "study": "s", "node": NODE, "wiring": Wiring.NODE, **more})
+
+
+def test_a_command_is_put_behind_ch_run_with_a_user_and_the_image_s_own_path() -> None:
+    argv = ch_run("/usr/bin/ch-run")
+    assert argv[:3] == ("env", "USER=root", "/usr/bin/ch-run")
+    assert "--set-env=PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin" in argv
+    assert argv[-2:] == ("/run/tare-charliecloud/root", "--")
+    assert "--cd=/" in argv
+    assert "--cd=/home/u" in ch_run("/usr/bin/ch-run", cwd="/home/u")
+    assert not {"--write", "-w", "--unsafe"} & set(argv)
+
+
+@pytest.mark.parametrize("script", [PREPARE, SHOW])
+def test_what_is_run_by_the_shell_is_a_sound_script(script: str) -> None:
+    assert subprocess.run(["/bin/sh", "-n", "-c", script], check=False, capture_output=True).stderr == b""
+    if shutil.which("shellcheck"):
+        told = subprocess.run(
+            ["shellcheck", "--shell=sh", "-"], input=script, text=True, capture_output=True, check=False
+        )
+        assert told.stdout == ""
+
+
+def test_without_ch_run_the_probe_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(charliecloud, "find", lambda program: None)
+    assert Charliecloud().probe() == "ch-run is not installed: apt-get install charliecloud-runtime"
+
+
+@pytest.mark.parametrize(("limit", "usable"), [("0\n", False), ("15000\n", True), (None, True)])
+def test_a_machine_without_user_namespaces_is_told_apart(
+    limit: str | None, usable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(charliecloud, "find", lambda program: f"/usr/bin/{program}")
+    monkeypatch.setattr(charliecloud, "LIMIT", tmp_path / "max_user_namespaces")
+    if limit is not None:
+        (tmp_path / "max_user_namespaces").write_text(limit)
+    reason = Charliecloud().probe()
+    assert (reason is None) is usable
+    assert usable or "max_user_namespaces" in str(reason)
+
+
+@pytest.mark.parametrize(
+    ("more", "why"), [({"wiring": Wiring.DOCKER}, "network that Docker makes"), ({"host": "n0c1"}, "hostname")]
+)
+def test_a_pod_that_charliecloud_cannot_make_is_refused_before_anything_is_started(
+    more: dict[str, object], why: str
+) -> None:
+    with pytest.raises(RefusedError, match=why), Charliecloud().pod(request(**more)):
+        pass

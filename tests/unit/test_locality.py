@@ -1,0 +1,62 @@
+"""Which mechanism keeps ranks of one node apart is read from where they really were."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tare.locality import BINDING_COLLAPSE, TRANSPORT_LOSS, binding_collapse, findings, transport_loss
+from tare.model import Completed, Finding, RankPlace, Trial, TrialKey
+
+
+def rank(number: int, host: str = "b0/n0", cpus: tuple[int, ...] = (), near: tuple[int, ...] = (0, 1)) -> RankPlace:
+    return RankPlace(
+        rank=number,
+        host=host,
+        hostname=host.partition("/")[2],
+        pid=number,
+        cpus=cpus or (number,),
+        shared_memory_ranks=near,
+    )
+
+
+TOGETHER = (rank(0), rank(1))
+APART = (rank(0, "b0/n0c0", near=(0,)), rank(1, "b0/n0c1", near=(1,)))
+COLLAPSED = tuple(replace(each, cpus=(0,)) for each in APART)
+
+
+def trial(number: int, ranks: tuple[RankPlace, ...]) -> Trial:
+    key = TrialKey(cell="c", round=number, block=0, attempt=0)
+    return Trial(key=key, position=0, started_unix_s=0.0, elapsed_s=1.0, outcome=Completed(metrics=()), ranks=ranks)
+
+
+def test_neighbours_that_share_memory_on_cores_of_their_own_show_nothing() -> None:
+    assert transport_loss(TOGETHER) is None
+    assert binding_collapse(TOGETHER) is None
+    assert findings("e", "g", [trial(0, TOGETHER)]) == ()
+
+
+def test_ranks_of_one_node_that_do_not_share_memory_lose_their_transport() -> None:
+    text = transport_loss(APART)
+    assert text is not None
+    assert "ranks 0 and 1 are on one node" in text
+    assert "share: pod" in text
+    assert binding_collapse(APART) is None
+
+
+def test_ranks_of_different_nodes_are_not_expected_to_share_memory_or_to_be_told_by_their_core_numbers() -> None:
+    two_nodes = (rank(0, "b0/n0", (0,), (0,)), rank(1, "b1/n1", (0,), (1,)))
+    assert transport_loss(two_nodes) is None
+    assert binding_collapse(two_nodes) is None
+
+
+def test_fewer_cores_than_ranks_are_a_collapse_whatever_the_masks_look_like() -> None:
+    assert "2 ranks of one node share 1 core (0)" in str(binding_collapse(COLLAPSED))
+    three = (*(replace(each, cpus=(0, 1)) for each in TOGETHER), rank(2, cpus=(1,)))
+    assert "3 ranks of one node share 2 cores (0, 1)" in str(binding_collapse(three))
+    assert binding_collapse([replace(each, cpus=(0, 1)) for each in TOGETHER]) is None
+
+
+def test_the_launches_that_show_a_mechanism_are_counted() -> None:
+    found = findings("e", "g", [trial(0, COLLAPSED), trial(1, APART), trial(2, ())])
+    assert [(each.kind, each.launches, each.of) for each in found] == [(TRANSPORT_LOSS, 2, 2), (BINDING_COLLAPSE, 1, 2)]
+    assert all(isinstance(each, Finding) and (each.environment, each.group) == ("e", "g") for each in found)
