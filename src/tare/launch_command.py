@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from tare import clean, docker, process, runner, session, study
+from tare import clean, docker, job, process, runner, session, study
 from tare.cluster import CLUSTERS, Site
 from tare.deploy import Deployed, Files, deployed
 from tare.errors import RefusedError, TareError, UsageError
@@ -149,12 +149,13 @@ def _deployed(site: Site, cell: Cell, files: Files) -> Iterator[Deployed]:
     with ExitStack() as stack:
         up = stack.enter_context(deployed(site, cell.environment, cell.placement, slot=0, nic=nic, files=files))
         site.settle()
-        stack.callback(runner.end_strays, up)
+        job.wait_for_carriers([up])
+        stack.callback(job.end_strays, up)
         yield up
 
 
 def _launch(wanted: Wanted, site: Site, cell: Cell, up: Deployed) -> Launch:
-    launch = runner.make_launch(site, cell, up, preload=False)
+    launch = job.make_launch(site, cell, up, preload=False)
     options = MPIS[cell.environment.mpi].foreground(str(Path.cwd()), by_rank=wanted.by_rank)
     return replace(launch, launcher=(*launch.launcher, *options))
 

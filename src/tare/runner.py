@@ -7,23 +7,21 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from tare import docker, monitor, proof
+from tare import docker, job, monitor, proof
 from tare.cluster import CLUSTERS, Needs, Site
-from tare.deploy import Deployed, Files, deployed, groups_of
+from tare.deploy import Deployed, Files, deployed
 from tare.environment import nic_slots
-from tare.errors import InfrastructureError, TareError
+from tare.errors import TareError
 from tare.last_words import last_words
-from tare.launch import PADDING, Launch, bound, write_agent, write_map
+from tare.launch import PADDING, Launch, write_agent, write_map
 from tare.model import (
-    Binding,
     Cell,
     Completed,
     Environment,
@@ -38,12 +36,8 @@ from tare.model import (
     TrialKey,
 )
 from tare.mpi import MPIS
-from tare.mpi.wiring import MpiWiring
-from tare.namespaces import plain_python, processes_beside
+from tare.namespaces import plain_python
 from tare.networks import NETWORKS
-from tare.networks.plug import wait_until_running
-from tare.node import Pod
-from tare.placement import NodeCores, Topology, place
 from tare.plan import available, block_order
 from tare.process import Result, run
 from tare.runtimes import RUNTIMES
@@ -120,7 +114,7 @@ class Run:
         with ExitStack() as stack:
             ready = self.pods(stack)
             self.site.settle()
-            wait_for_carriers(ready.values())
+            job.wait_for_carriers(each.deployed for each in ready.values())
             for _, block, attempt in blocks:
                 order = block_order(self.plan, round_, block, attempt)
                 for position, cell in enumerate(order):
@@ -160,7 +154,7 @@ class Run:
         return up
 
     def _prepare(self, cell: Cell, up: Deployed, *, number: int) -> Ready:
-        launch = make_launch(self.site, cell, up)
+        launch = job.make_launch(self.site, cell, up)
         path = self.site.folder / f"launch-{number}.json"
         write_map(launch, path)
         return Ready(
@@ -188,7 +182,7 @@ class Run:
         result = run_launch(ready, padding, self.site.adopt)
         after = monitor.read(ready.places, self.site.usage_s())
         if result.status != 0:
-            end_strays(ready.deployed)
+            job.end_strays(ready.deployed)
         traffic = monitor.traffic(ready.places, before, after)
         outcome, parsed = judge(ready, result, traffic)
         trial = Trial(
@@ -242,45 +236,6 @@ def needs(plan: Plan, shown: tuple[str, ...] = ()) -> Needs:
     )
 
 
-def wait_for_carriers(ready: Iterable[Ready]) -> None:
-    """Wait until the data interfaces of all pods are running."""
-    sides = (side for each in ready for side in each.deployed.sides)
-    for pid, interface in {(side.pod.pid, side.endpoint.interface) for side in sides if side.pod.pid}:
-        wait_until_running(pid, interface)
-
-
-def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True) -> Launch:
-    """Return the launch of a cell in its deployed environment; without `preload` a command runs without our library."""
-    plugin = plugin_of(cell.workload)
-    wiring = MpiWiring(
-        control_subnet=site.control_subnet,
-        data_subnet=up.subnet,
-        transport=cell.environment.transport,
-        interfaces=tuple(side.endpoint.interface for side in up.sides),
-    )
-    return MPIS[cell.environment.mpi].launch(
-        head=site.head,
-        hosts=up.hosts(cell.placement),
-        placement=cell.placement,
-        wiring=wiring,
-        programs=tuple(
-            bind(plugin.argv(cell.workload, side.prefix), cell, side.pod, ranks=cell.placement.ranks // len(up.sides))
-            for side in up.sides
-        ),
-        environments=tuple(plugin.environment(cell.workload, side.prefix) if preload else {} for side in up.sides),
-    )
-
-
-def bind(program: tuple[str, ...], cell: Cell, pod: Pod, *, ranks: int) -> tuple[str, ...]:
-    """Return the program with the `ranks` of a pod bound to cores of their own, where it has more than a rank's."""
-    placement, node = cell.placement, pod.node
-    if placement.binding is Binding.MPI_DEFAULT or cell.environment.runtime == "fake":
-        return program
-    slots = place(replace(placement, nodes=1), Topology(nodes=(NodeCores(cores=node.cores),)))
-    cores = [slot.cores for slot in slots[pod.number * ranks : (pod.number + 1) * ranks]]
-    return program if all(own == node.cores for own in cores) else bound(program, cores)
-
-
 def run_launch(ready: Ready, padding: int, started: Callable[[int], None] | None = None) -> Result:
     """Run a launch to its end or its time limit; `started` is told its launcher."""
     environment = {**os.environ, **ready.environment, PADDING: "x" * padding}
@@ -325,19 +280,6 @@ def untreated(ready: Ready, parsed: Parsed, traffic: tuple[InterfaceTraffic, ...
         or proof.check_transport(parsed.ranks)
         or proof.check_traffic(traffic, parsed.payload, said_bytes=said_bytes)
     )
-
-
-def end_strays(up: Deployed) -> None:
-    """End what a broken launch left in the pods: killing docker exec, for one, leaves the process running."""
-    for side in up.sides:
-        if not side.pod.group.hierarchies:
-            for pid in processes_beside(side.pod.pid) if side.pod.pid else ():
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            continue
-        for group, keepers in groups_of(side):
-            with suppress(InfrastructureError):
-                group.kill(spare=keepers)
 
 
 def startup(result: Result, parsed: Parsed | None) -> dict[str, float]:

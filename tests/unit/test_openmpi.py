@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tare import environment, runner
+from tare import environment, job, runner
 from tare.cgroups import Group, Hierarchy
 from tare.deploy import IMAGE_PREFIX, Deployed, Files, Side
 from tare.errors import RefusedError
@@ -193,7 +193,7 @@ def launched(case: Case, lines: list[str] | None = None) -> Launch:
         environment=case.environment,
         placement=case.placement,
     )
-    return runner.make_launch(site, cell, up)  # type: ignore[arg-type]
+    return job.make_launch(site, cell, up)  # type: ignore[arg-type]
 
 
 def lined(argv: tuple[str, ...]) -> list[str]:
