@@ -3,6 +3,7 @@
 #include "common/check.h"
 #include "common/cpus.h"
 #include "common/output.h"
+#include "common/rights.h"
 
 #include <limits.h>
 #include <sched.h>
@@ -118,6 +119,7 @@ static struct json describe(MPI_Comm comm, int rank, const struct host *host)
     put_cpus(&line);
     put_namespaces(&line);
     put_shm(&line);
+    rights_put(&line);
     put_shared_memory_ranks(&line, comm, rank);
     char *cgroup = cpus_cgroup();
     json_put_string(&line, "cgroup_cpus", cgroup);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from tare.cluster import Site
 from tare.deploy import Deployed, groups_of
 from tare.errors import InfrastructureError
 from tare.launch import Launch, bound
-from tare.model import Binding, Cell
+from tare.model import Binding, Cell, RankPlace
 from tare.mpi import MPIS
 from tare.mpi.wiring import MpiWiring
 from tare.namespaces import processes_beside
@@ -72,3 +72,22 @@ def end_strays(up: Deployed) -> None:
         for group, keepers in groups_of(side):
             with suppress(InfrastructureError):
                 group.kill(spare=keepers)
+
+
+def with_node_namespaces(ranks: Sequence[RankPlace], up: Deployed) -> tuple[RankPlace, ...]:
+    """Return the ranks with the names of those namespaces that are their node's own."""
+    hosts = [_namespaces_of(side.pod.node.pid) for side in up.sides]
+    told = []
+    for rank in ranks:
+        node = hosts[min(rank.rank * len(hosts) // max(1, len(ranks)), len(hosts) - 1)]
+        shared = tuple(name for name, inode in rank.namespaces.items() if node.get(name) == inode)
+        told.append(replace(rank, node_namespaces=shared))
+    return tuple(told)
+
+
+def _namespaces_of(pid: int) -> dict[str, int]:
+    found = {}
+    for name in ("net", "ipc", "uts", "pid", "mnt", "user", "cgroup"):
+        with suppress(OSError):
+            found[name] = os.stat(f"/proc/{pid}/ns/{name}").st_ino
+    return found

@@ -236,7 +236,10 @@ class Metric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankPlace:
-    """Where a rank really was, as it saw it itself. `host` is boot_id and hostname."""
+    """Where a rank really was, as it saw it itself. `host` is boot_id and hostname, `rights` what it may do.
+
+    `node_namespaces` names those of its namespaces that are its node's own.
+    """
 
     rank: int
     host: str
@@ -244,6 +247,8 @@ class RankPlace:
     pid: int
     cpus: tuple[int, ...]
     namespaces: Mapping[str, int] = field(default_factory=dict)
+    rights: Mapping[str, str] = field(default_factory=dict)
+    node_namespaces: tuple[str, ...] = ()
     shm_device: int | None = None
     shared_memory_ranks: tuple[int, ...] = ()
 
@@ -401,6 +406,20 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Isolation:
+    """What an environment kept from its ranks and what it gave them, in words; `shared` are namespaces of the node."""
+
+    environment: str
+    daemon: str
+    capabilities: str
+    seccomp: str
+    no_new_privileges: str
+    users: str
+    speculation: str
+    shared: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MetricInfo:
     """What a column of the report is."""
 
@@ -441,3 +460,4 @@ class Summary:
     exit_code: int = 0
     cells: tuple[Cell, ...] = ()
     findings: tuple[Finding, ...] = ()
+    isolation: tuple[Isolation, ...] = ()

@@ -193,7 +193,7 @@ class Run:
             outcome=outcome,
             argv=ready.argv,
             startup_s=startup(result, parsed),
-            ranks=parsed.ranks if parsed else (),
+            ranks=job.with_node_namespaces(parsed.ranks, ready.deployed) if parsed else (),
             traffic=traffic,
             counters={**monitor.counters(before, after), "environment_padding_bytes": padding},
             mpi_library=parsed.mpi_library if parsed else "",

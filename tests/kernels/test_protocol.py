@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from pathlib import Path
 from statistics import fmean
 
 import pytest
@@ -87,6 +88,9 @@ def test_rank_lines_say_where_each_rank_is(launch):
         assert line["hostname"] == os.uname().nodename
         assert line["shared_memory_ranks"] == [0, 1, 2, 3]
         assert line["namespaces"]["net"] == os.stat("/proc/self/ns/net").st_ino
+        assert int(line["rights"]["capabilities"], 16) >= 0
+        assert line["rights"]["seccomp"] in {"0", "1", "2"}
+        assert line["rights"]["uid_map"] == " ".join(Path("/proc/self/uid_map").read_text().split()[:3])
         assert set(line["namespaces"]) == {"net", "ipc", "uts", "pid", "mnt", "user", "cgroup"}
         assert line["shm_device"] == os.stat("/dev/shm").st_dev
         assert line["last_cpu"] in cpus(line["cpus"])

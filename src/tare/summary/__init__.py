@@ -19,8 +19,9 @@ from tare.errors import (
     EXIT_OVER_LIMIT,
     EXIT_PRECEDENCE,
 )
+from tare.isolation import isolation_of
 from tare.locality import findings
-from tare.model import Comparison, Plan, Role, Summary, Trial, Verdict
+from tare.model import Comparison, Isolation, Plan, Role, Summary, Trial, Verdict
 from tare.summary import compare
 from tare.summary.headline import DECIDED, headline
 from tare.summary.select import Selection, select
@@ -58,12 +59,24 @@ def summarise(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any]) -> S
         counts=_counts(plan, trials, selection, comparisons),
         exit_code=exit_code(_codes(comparisons)),
         cells=plan.cells,
+        isolation=_isolation(plan, selection),
         findings=tuple(
             finding
             for cell in plan.cells
             for finding in findings(cell.environment.name, cell.group, selection.trials[cell.key].values())
         ),
     )
+
+
+def _isolation(plan: Plan, selection: Selection) -> tuple[Isolation, ...]:
+    """Return the facts of every environment that told any, in the study's order."""
+    found = []
+    for environment in plan.study.environments:
+        own = [cell for cell in plan.cells if cell.environment == environment and cell.role is not Role.SELF]
+        trials = (trial for cell in own for trial in selection.trials[cell.key].values())
+        facts = isolation_of(environment.name, environment.runtime, trials)
+        found += [facts] if facts else []
+    return tuple(found)
 
 
 def precise_enough(plan: Plan, trials: Sequence[Trial]) -> bool:

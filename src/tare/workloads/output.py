@@ -90,6 +90,7 @@ def rank_place(record: Mapping[str, Any]) -> RankPlace:
         pid=int(record["pid"]),
         cpus=tuple(sorted(cpu_list(record.get("cpus") or ""))),
         namespaces={k: int(v) for k, v in record["namespaces"].items() if v is not None},
+        rights={k: v for k, v in record.get("rights", {}).items() if isinstance(v, str)},
         shm_device=record.get("shm_device"),
         shared_memory_ranks=tuple(record.get("shared_memory_ranks") or ()),
     )
