@@ -84,9 +84,9 @@ def test_all_metrics_can_be_asked_for() -> None:
 
 
 def test_launches_that_others_disturbed_are_told_at_the_top(result: factory.Result) -> None:
-    assert "Other programs" not in render_text(result.summary)
+    assert "Others (programs" not in render_text(result.summary)
     disturbed = replace(result.summary, counts={**result.summary.counts, "disturbed": 3, "trials that count": 1200})
-    lines = [line for line in render_text(disturbed, width=200).splitlines() if "Other programs used" in line]
+    lines = [line for line in render_text(disturbed, width=200).splitlines() if "Others (programs" in line]
     assert len(lines) == 1
     assert "more than 15% of the machine during 3 of the 1,200 launches that count" in lines[0]
 

@@ -191,8 +191,8 @@ def disturbed_text(summary: Summary) -> str:
     if not disturbed:
         return ""
     return (
-        f"Other programs used more than {DISTURBED:.0%} of the machine during {disturbed} of the {counted:,} launches "
-        "that count: repeat on a quiet machine before you rely on small differences."
+        f"Others (programs, or guests of the same host) used more than {DISTURBED:.0%} of the machine during "
+        f"{disturbed} of the {counted:,} launches that count: repeat on a quiet machine before you rely on small differences."
     )
 
 

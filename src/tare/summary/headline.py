@@ -11,8 +11,8 @@ from tare.model import Comparison, Estimate, MetricInfo, MetricKind, Plan, Verdi
 
 DECIDED = (Verdict.COSTS, Verdict.GAINS, Verdict.NO_COST)
 LISTED = 3
-
-
+TIMES_FROM: Final = 9.0
+"""Overhead (as a fraction) from which a multiple is easier to read than a percentage."""
 MANY_ROUNDS: Final = 200
 """Beyond this many rounds the advice is to calm the machine, not to repeat."""
 
@@ -155,6 +155,8 @@ def _time_interval(added: Estimate) -> str:
 
 
 def _signed(overhead: Estimate) -> str:
+    if overhead.value >= TIMES_FROM:
+        return f"×{1 + overhead.value:,.0f} [{1 + overhead.low:,.0f}, {1 + overhead.high:,.0f}]"
     low, value, high = (100.0 * part for part in (overhead.low, overhead.value, overhead.high))
     return f"{value:+.3g} % [{low:+.3g}, {high:+.3g}]"
 
