@@ -192,7 +192,8 @@ def disturbed_text(summary: Summary) -> str:
         return ""
     return (
         f"Others (programs, or guests of the same host) used more than {DISTURBED:.0%} of the machine during "
-        f"{disturbed} of the {counted:,} launches that count: repeat on a quiet machine before you rely on small differences."
+        f"{disturbed} of the {counted:,} launches that count: "
+        "repeat on a quiet machine before you rely on small differences."
     )
 
 
