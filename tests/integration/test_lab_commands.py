@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +24,9 @@ from integration.live import (
     pids_of,
     start,
     tare,
+    trials,
     wait_for,
+    write_study,
 )
 
 pytestmark = live()
@@ -171,6 +174,20 @@ def test_quick_compares_a_program_in_every_environment(tmp_path: Path) -> None:
     assert {outcome(trial) for its in found.values() for trial in its} == {"Completed"}, result.stderr
     assert (results / "report.html").is_file()
     assert watch.left(result.lab) == []
+
+
+def test_a_program_is_seen_inside_the_image_wherever_it_is(tmp_path: Path) -> None:
+    home = Path("/srv/tare-test")  # the image has no such folder, and its files are read-only
+    home.mkdir(exist_ok=True)
+    try:
+        program = compiled("where", home)
+        workloads = f"{{app: {{command: [{program}], time_limit: 20s}}}}"
+        study = write_study(tmp_path, "far", ["bare", "bare+image"], workloads=workloads)
+        result = tare("run", study, cwd=tmp_path)
+        assert result.status == 3, result.stderr
+        assert [outcome(trial) for trial in trials(tmp_path / "results" / "far")] == ["Completed"] * 2
+    finally:
+        shutil.rmtree(home)
 
 
 def test_quick_refuses_a_program_whose_library_the_image_lacks_and_names_it(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ import signal
 import sys
 from typing import Any
 
+FRESH = ("/tmp", "/run", "/root", "/tare")
 CLONE = {
     "mnt": 0x00020000,
     "cgroup": 0x02000000,
@@ -134,11 +135,14 @@ def change_root(root: str, keep: list[str], binds: list[list[str]]) -> None:
     """Make a folder the root directory, with the kernel's file systems and the kept folders inside."""
     kept = held(keep)
     sources = [(target, os.open(source, os.O_PATH | os.O_CLOEXEC)) for source, target in binds]
+    for path in keep:  # an empty folder to mount on, where the image has none; below these there will be a new one
+        if os.path.isdir(path) and not path.startswith(tuple(f"{place}/" for place in FRESH)):
+            os.makedirs(root + path, exist_ok=True)
     mount(root, root, None, MS_BIND)
     mount(None, root, None, MS_BIND | MS_REMOUNT | MS_RDONLY)
     for path in ("/proc", "/sys", "/dev"):
         mount(path, root + path, None, MS_BIND | MS_REC)
-    for path in ("/tmp", "/run", "/root", "/tare"):
+    for path in FRESH:
         if os.path.isdir(root + path):
             mount("tare", root + path, "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777")
     show_again(kept, root)
