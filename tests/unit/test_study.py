@@ -11,10 +11,9 @@ from tare.errors import StudyError
 from tare.model import Binding, Environment, KernelSpec, LabSpec, Placement, Repetition, Share, Sides, Study
 from tare.plan import estimate_kernel_s, expand
 from tare.study import DEFAULT_IMAGE, Known, environment, json_schema, json_schema_text, load, parse
+from unit.study_texts import ENVIRONMENTS, WORK
 
 ROOT = Path(__file__).parents[2]
-WORK = "\nworkloads: {w: {kernels: [barrier]}}\n"
-ENVIRONMENTS = "\nenvironments: [bare, docker+host]\n"
 
 
 def environments_of(text: str) -> tuple[Environment, ...]:
@@ -23,12 +22,6 @@ def environments_of(text: str) -> tuple[Environment, ...]:
 
 def kernels_of(text: str) -> tuple[KernelSpec, ...]:
     return parse(f"{ENVIRONMENTS}workloads: {{w: {{kernels: {text}}}}}").workloads[0].kernels
-
-
-def message_of(text: str, file: str = "s.yaml") -> str:
-    with pytest.raises(StudyError) as caught:
-        parse(text, file=file)
-    return str(caught.value)
 
 
 # --- what is read -----------------------------------------------------------------------------------------------

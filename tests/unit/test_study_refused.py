@@ -12,20 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tare.errors import StudyError
-from tare.model import Environment, KernelSpec
 from tare.study import load, parse
-
-ROOT = Path(__file__).parents[2]
-WORK = "\nworkloads: {w: {kernels: [barrier]}}\n"
-ENVIRONMENTS = "\nenvironments: [bare, docker+host]\n"
-
-
-def environments_of(text: str) -> tuple[Environment, ...]:
-    return parse(f"environments: {text}{WORK}").environments
-
-
-def kernels_of(text: str) -> tuple[KernelSpec, ...]:
-    return parse(f"{ENVIRONMENTS}workloads: {{w: {{kernels: {text}}}}}").workloads[0].kernels
+from unit.study_texts import ENVIRONMENTS, WORK
 
 
 def message_of(text: str, file: str = "s.yaml") -> str:

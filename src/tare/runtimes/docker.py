@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from tare import docker as daemon
 from tare import docker_api as api
@@ -16,8 +16,7 @@ from tare.networks.plug import Wiring
 from tare.node import Container, Node, Pod
 from tare.runtimes.boot_id import show_boot_id
 from tare.runtimes.request import PodRequest
-
-STARTED_AT_ONCE: Final = 8
+from tare.runtimes.together import started_together
 
 
 class Docker:
@@ -60,13 +59,9 @@ class Docker:
     def containers(
         self, pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
     ) -> Iterator[tuple[Container, ...]]:
-        names = [f"{pod.container}-{number}" for number in range(len(cores))]
-        with ThreadPoolExecutor(max_workers=STARTED_AT_ONCE) as pool:
-            try:
-                futures = [pool.submit(_join, pod, request, *each) for each in zip(names, cores, strict=True)]
-                yield tuple(future.result() for future in futures)
-            finally:
-                list(pool.map(lambda name: _remove(pod.node, name), names))
+        start, remove = partial(_join, pod, request), partial(_remove, pod.node)
+        with started_together(pod, cores, start, remove) as containers:
+            yield containers
 
 
 def _join(pod: Pod, request: PodRequest, name: str, cores: tuple[int, ...]) -> Container:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -25,11 +25,11 @@ from tare.runtimes.boot_id import show_boot_id
 from tare.runtimes.docker import container_group, on_node, volumes
 from tare.runtimes.held import enter, held
 from tare.runtimes.request import PodRequest
+from tare.runtimes.together import started_together
 from tare.user_namespace import is_real_root
 
 STATE: Final = "/run/tare-podman"
 CAP_SYS_RESOURCE: Final = 24
-STARTED_AT_ONCE: Final = 4
 INIT: Final = Path("/usr/libexec/podman/catatonit")
 
 
@@ -80,13 +80,9 @@ class Podman:
     def containers(
         self, pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
     ) -> Iterator[tuple[Container, ...]]:
-        names = [f"{pod.container}-{number}" for number in range(len(cores))]
-        with ThreadPoolExecutor(max_workers=STARTED_AT_ONCE) as pool:
-            try:
-                futures = [pool.submit(_join, pod, request, *each) for each in zip(names, cores, strict=True)]
-                yield tuple(future.result() for future in futures)
-            finally:
-                list(pool.map(lambda name: _remove(pod.node, name), names))
+        start, remove = partial(_join, pod, request), partial(_remove, pod.node)
+        with started_together(pod, cores, start, remove) as containers:
+            yield containers
 
 
 def client(*arguments: str) -> tuple[str, ...]:
