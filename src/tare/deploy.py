@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from tare import ssh
 from tare.cgroups import Group
 from tare.cluster import Site
-from tare.environment import bare_side, is_inside, pods_per_node
+from tare.environment import bare_side, enters_containers, is_inside, pods_per_node
 from tare.errors import RefusedError
 from tare.interrupts import uninterrupted
 from tare.launch import Entry, Host
-from tare.model import Environment, Placement, Share
+from tare.model import Control, Environment, Launching, Placement, Share
 from tare.networks import NETWORKS
 from tare.node import Container, Endpoint, Nic, Node, Pod
 from tare.placement import NodeCores, Topology, cores_of_container, place
@@ -55,6 +56,7 @@ class Side:
     """One host of a deployed environment: its pod, its endpoint, and where our programs are inside.
 
     `containers` are those that the host's ranks enter one by one; without any, the MPI's daemon is in the pod's own.
+    `control` is the pod's address on the control network.
     """
 
     pod: Pod
@@ -62,14 +64,16 @@ class Side:
     prefix: Path
     containers: tuple[Container, ...] = ()
     session: str = ""
+    control: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployed:
-    """An environment that is up, its hosts in order of ranks."""
+    """An environment that is up, its hosts in order of ranks; `ssh` is the folder with its keys, where it has any."""
 
     environment: Environment
     sides: tuple[Side, ...]
+    ssh: Path | None = None
 
     @property
     def subnet(self) -> str:
@@ -102,11 +106,16 @@ def deployed(
     site: Site, environment: Environment, placement: Placement, *, slot: int, nic: int, files: Files
 ) -> Iterator[Deployed]:
     """Keep the pods of an environment up on the first nodes of a site; `slot` is unique among environments."""
+    keys = site.folder / f"ssh-{slot}" if environment.launch is Launching.SSH else None
+    if keys is not None:
+        files = replace(files, shown=(*files.shown, str(keys)))
     order = _Order(site=site, environment=environment, placement=placement, slot=slot, nic=nic, files=files)
     daemon = RUNTIMES[environment.runtime].needs_daemon
     nodes = (site.daemon_nodes if daemon else site.nodes)[: placement.nodes]
     network = NETWORKS[environment.network]
     with ExitStack() as stack:
+        if keys is not None:
+            stack.enter_context(ssh.prepared(keys))
         stack.enter_context(network.prepare(nodes, order.study))
         stacks = [stack.enter_context(ExitStack()) for _ in nodes]
 
@@ -118,7 +127,31 @@ def deployed(
 
         with uninterrupted(), ThreadPoolExecutor(max_workers=min(4, len(nodes))) as pool:
             futures = [pool.submit(one, node) for node in nodes]
-        yield Deployed(environment=environment, sides=tuple(side for future in futures for side in future.result()))
+        sides = tuple(side for future in futures for side in future.result())
+        if keys is not None:
+            sides = stack.enter_context(_reached_by_ssh(sides, environment, slot, keys))
+        yield Deployed(environment=environment, sides=sides, ssh=keys)
+
+
+@contextmanager
+def _reached_by_ssh(
+    sides: tuple[Side, ...], environment: Environment, slot: int, keys: Path
+) -> Iterator[tuple[Side, ...]]:
+    """Keep an sshd in every pod; what it is keeps the pod, and is not ended with a job."""
+    hosts = [
+        ssh.SshHost(
+            name=side.pod.host or side.pod.node.name,
+            address=side.endpoint.address if environment.control is Control.DATA else side.control,
+            port=environment.ssh_port or ssh.default_port(side.pod, slot),
+            pod=side.pod,
+        )
+        for side in sides
+    ]
+    with ssh.listening(hosts, keys) as daemons:
+        yield tuple(
+            replace(side, pod=replace(side.pod, keepers=side.pod.keepers | pids))
+            for side, pids in zip(sides, daemons, strict=True)
+        )
 
 
 def _on_node(stack: ExitStack, order: _Order, node: Node) -> tuple[Side, ...]:
@@ -135,19 +168,24 @@ def _side(stack: ExitStack, order: _Order, node: Node, number: int) -> Side:
     network, runtime = NETWORKS[environment.network], RUNTIMES[environment.runtime]
     request = _request(order, node, number)
     pod = replace(stack.enter_context(runtime.pod(request)), number=number, host=request.host)
-    stack.enter_context(order.site.connect(pod, order.slot))
+    control = stack.enter_context(order.site.connect(pod, order.slot))
     nic = nic_of_pod(node.nics[order.nic], number, hosts=2 * len(order.site.nodes))
     endpoint = stack.enter_context(network.attach(pod, nic))
     containers: tuple[Container, ...] = ()
     if placement.share is Share.NONE and pods_per_node(environment, placement) > 1:
         # A node's NIC carries only what its pods have to say to other nodes; each pod's own interface proves the rest.
         endpoint = replace(endpoint, watches=tuple(watch for watch in endpoint.watches if watch.pid == pod.pid))
-    elif placement.containers_per_node > 1:
-        containers = stack.enter_context(runtime.containers(pod, request, container_cores(placement, node.cores)))
+    elif enters_containers(environment, placement):
+        several = placement
+        if environment.launch is Launching.HYBRID:
+            several = replace(placement, containers_per_node=placement.ranks_per_node)
+        containers = stack.enter_context(runtime.containers(pod, request, container_cores(several, node.cores)))
         if containers:
             job_group(node).create()
     prefix = IMAGE_PREFIX if environment.image else files.host_prefix
-    return Side(pod=pod, endpoint=endpoint, prefix=prefix, containers=containers, session=request.session)
+    return Side(
+        pod=pod, endpoint=endpoint, prefix=prefix, containers=containers, session=request.session, control=control
+    )
 
 
 def _request(order: _Order, node: Node, number: int) -> PodRequest:

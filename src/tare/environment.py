@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tare.model import Environment, Placement, Share, Sides
+from tare import ssh
+from tare.model import Control, Environment, Launching, Placement, Share, Sides
 from tare.mpi import MPIS
 from tare.networks import NETWORKS
 from tare.runtimes import RUNTIMES
@@ -20,6 +21,8 @@ def refuse(environment: Environment, placement: Placement) -> str | None:
     if len(fakes) > 1:
         return "the fake runtime, networks and MPI go with each other only"
     if reason := network.refuse(environment.runtime, placement.nodes * pods_per_node(environment, placement)):
+        return reason
+    if reason := _refuse_launch(environment, placement):
         return reason
     if environment.sides is not Sides.BOTH and not network.reaches_outside:
         return f"{environment.network} cannot reach outside itself, so it cannot be on one side only"
@@ -34,11 +37,50 @@ def refuse(environment: Environment, placement: Placement) -> str | None:
     return None
 
 
+def _refuse_launch(environment: Environment, placement: Placement) -> str | None:
+    """Return why an environment cannot be launched the way it says, or None."""
+    runtime, way = RUNTIMES[environment.runtime], environment.launch
+    own_pods = pods_per_node(environment, placement) > 1
+    if way is not Launching.SSH:
+        if environment.control is Control.DATA:
+            return "the data network reaches from pod to pod only: control: data needs launch: ssh"
+        if environment.ssh_port:
+            return f"ssh_port is of no use with launch: {way}: use launch: ssh"
+    if way is Launching.EXEC:
+        return None
+    if environment.sides is not Sides.BOTH:
+        return f"one side only is launched with exec, not with {way}"
+    several = placement.containers_per_node > 1 and runtime.makes_containers and not own_pods
+    if way is Launching.SSH:
+        if not runtime.runs_sshd:
+            return f"a pod of {environment.runtime} has no rights for an sshd: use launch: hybrid or exec"
+        if several:
+            return "ssh reaches a pod and not the containers in it: use share: none, or launch: daemon"
+        return None
+    return _refuse_container_launch(environment, own_pods=own_pods, several=several)
+
+
+def _refuse_container_launch(environment: Environment, *, own_pods: bool, several: bool) -> str | None:
+    """Return why a way of launching that is about a pod's containers cannot be, or None."""
+    runtime, way = RUNTIMES[environment.runtime], environment.launch
+    if not runtime.makes_containers:
+        return f"{environment.runtime} has no containers that launch: {way} could be about: use launch: exec"
+    if way in (Launching.DAEMON, Launching.HYBRID) and own_pods:
+        return f"launch: {way} has one daemon a host, and share: none has one a container: use share: pod"
+    if way is Launching.HYBRID and runtime.holds_containers:
+        return f"containers of {environment.runtime} are held and entered: use launch: daemon"
+    if way is Launching.HOST_MPI and several:
+        return "launch: host-mpi has the daemon in the pod's one container: use share: none, or containers_per_node: 1"
+    return None
+
+
 def probe(environment: Environment) -> str | None:
     """Return what of an environment is missing on this machine, or None."""
     parts = (RUNTIMES[environment.runtime], NETWORKS[environment.network])
     reasons = (part.probe() for part in parts)
     missing = next((reason for reason in reasons if reason), None)
+    if environment.launch is Launching.SSH and not environment.image:
+        missing = missing or ssh.missing_on_node()
     return missing or (MPIS[environment.mpi].probe() if environment.runtime != "fake" else None)
 
 
@@ -67,6 +109,13 @@ def bare_side(environment: Environment) -> Environment:
     return Environment(
         name=environment.name, runtime="bare", network="host", mpi=environment.mpi, transport=environment.transport
     )
+
+
+def enters_containers(environment: Environment, placement: Placement) -> bool:
+    """Tell whether a host's daemon is beside its containers, and ranks enter them."""
+    if pods_per_node(environment, placement) > 1:
+        return False
+    return placement.containers_per_node > 1 or environment.launch in (Launching.DAEMON, Launching.HYBRID)
 
 
 def pods_per_node(environment: Environment, placement: Placement) -> int:

@@ -7,12 +7,15 @@ import signal
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
+from typing import Final
 
+from tare import ssh
 from tare.cluster import Site
-from tare.deploy import Deployed, groups_of
+from tare.deploy import Deployed, Side, groups_of
 from tare.errors import InfrastructureError
-from tare.launch import Launch, bound
-from tare.model import Binding, Cell, RankPlace
+from tare.launch import Entry, Launch, bound
+from tare.model import Binding, Cell, Control, Environment, RankPlace
 from tare.mpi import MPIS
 from tare.mpi.wiring import MpiWiring
 from tare.namespaces import processes_beside
@@ -20,6 +23,9 @@ from tare.networks.plug import wait_until_running
 from tare.node import Pod
 from tare.placement import NodeCores, Topology, place
 from tare.workloads import plugin_of
+
+CONTROL_INTERFACE: Final = "ctl0"
+LAUNCHER_INSIDE: Final = "mpirun"
 
 
 def wait_for_carriers(environments: Iterable[Deployed]) -> None:
@@ -32,23 +38,50 @@ def wait_for_carriers(environments: Iterable[Deployed]) -> None:
 def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True) -> Launch:
     """Return the launch of a cell in its deployed environment; without `preload` a command runs without our library."""
     plugin = plugin_of(cell.workload)
-    wiring = MpiWiring(
-        control_subnet=site.control_subnet,
-        data_subnet=up.subnet,
-        transport=cell.environment.transport,
-        interfaces=tuple(side.endpoint.interface for side in up.sides),
-    )
-    return MPIS[cell.environment.mpi].launch(
-        head=site.head,
+    launch = MPIS[cell.environment.mpi].launch(
+        head=site.head if up.ssh is None else (),
         hosts=up.hosts(cell.placement),
         placement=cell.placement,
-        wiring=wiring,
+        wiring=wiring_of(site, cell.environment, up),
         programs=tuple(
             bind(plugin.argv(cell.workload, side.prefix), cell, side.pod, ranks=cell.placement.ranks // len(up.sides))
             for side in up.sides
         ),
         environments=tuple(plugin.environment(cell.workload, side.prefix) if preload else {} for side in up.sides),
     )
+    return launch if up.ssh is None else replace(launch, master=master_entry(up.sides[0]))
+
+
+def wiring_of(site: Site, environment: Environment, up: Deployed) -> MpiWiring:
+    """Return what the MPI is told about its networks, and about the place of its launcher."""
+    over_data = environment.control is Control.DATA
+    return MpiWiring(
+        control_subnet=up.subnet if over_data else site.control_subnet,
+        data_subnet=up.subnet,
+        transport=environment.transport,
+        control_interface=up.sides[0].endpoint.interface if over_data else CONTROL_INTERFACE,
+        interfaces=tuple(side.endpoint.interface for side in up.sides),
+        launcher=LAUNCHER_INSIDE if up.ssh is not None and environment.image else "",
+    )
+
+
+def master_entry(side: Side) -> Entry:
+    """Return the way of a launcher into the first pod, for ssh: it is there that it finds its hosts and its keys."""
+    pod = side.pod
+    groups = tuple(str(folder) for folder in pod.group.folders) if pod.join_groups else ()
+    return Entry(argv=pod.enter, cgroups=groups, cpus=pod.node.cores if pod.join_groups else (), carry=True)
+
+
+def head_environment(site: Site, environment: Environment, up: Deployed, agent: Path) -> dict[str, str]:
+    """Return the variables of the launcher: how it starts its daemons, and where it puts what it leaves.
+
+    A launcher in an image, with a folder for that of its own, is told no other.
+    """
+    reach = agent if up.ssh is None else up.ssh / ssh.AGENT_NAME
+    told = dict(MPIS[environment.mpi].head_environment(str(reach)))
+    if up.ssh is not None:
+        told["TMPDIR"] = "/tmp" if environment.image else str(site.folder)
+    return told
 
 
 def bind(program: tuple[str, ...], cell: Cell, pod: Pod, *, ranks: int) -> tuple[str, ...]:

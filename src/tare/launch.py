@@ -91,13 +91,15 @@ class Launch:
     """A job, ready to start.
 
     `head` is the argv prefix that brings the launcher to its place, `launcher` its argv without the programs,
-    `contexts` what the ranks run, in order of ranks.
+    `contexts` what the ranks run, in order of ranks. `master` is the host that the launcher is entered through, where
+    it does not start at the head.
     """
 
     head: tuple[str, ...]
     launcher: tuple[str, ...]
     hosts: tuple[Host, ...]
     contexts: tuple[Context, ...]
+    master: Entry | None = None
 
     def agent(self, host: str) -> Entry | None:
         """Return how the launcher starts its daemon on a host."""
@@ -125,7 +127,10 @@ class Launch:
         for context in self.contexts:
             parts += [":"] if parts else []
             parts += [*context.options, *wrapper, *context.program]
-        return (*self.head, *self.launcher, *parts)
+        head = self.head
+        if self.master is not None:
+            head = (agent_program, "--entry", json.dumps(self.master.as_json()), "--")
+        return (*head, *self.launcher, *parts)
 
     def as_map(self) -> dict[str, Any]:
         """Return the launch map: JSON-ready, and all that `tare-agent` needs."""

@@ -131,7 +131,7 @@ def _run(wanted: Wanted) -> int:
             return 0
         if wanted.verbose:
             _say(f"tare: pods up in {time.monotonic() - started:.2f} s")
-        return _attended(wanted, launch, agent, site, cell)
+        return _attended(wanted, launch, agent, site, up)
 
 
 @contextmanager
@@ -160,10 +160,11 @@ def _launch(wanted: Wanted, site: Site, cell: Cell, up: Deployed) -> Launch:
     return replace(launch, launcher=(*launch.launcher, *options))
 
 
-def _attended(wanted: Wanted, launch: Launch, agent: Path, site: Site, cell: Cell) -> int:
+def _attended(wanted: Wanted, launch: Launch, agent: Path, site: Site, up: Deployed) -> int:
     path = site.folder / "launch.json"
     write_map(launch, path)
-    own = {**MPIS[cell.environment.mpi].head_environment(str(agent)), "TARE_LAUNCH_MAP": str(path), PADDING: ""}
+    told = job.head_environment(site, up.environment, up, agent)
+    own = {**told, "TARE_LAUNCH_MAP": str(path), PADDING: ""}
     started = time.monotonic()
     status = process.attend(launch.argv(str(agent)), env={**os.environ, **own}, started=site.adopt)
     if wanted.verbose:

@@ -37,6 +37,29 @@ class Binding(StrEnum):
     MPI_DEFAULT = "mpi-default"
 
 
+class Launching(StrEnum):
+    """How the MPI's daemons come to the hosts of a job, and its ranks into their containers.
+
+    `exec`: the launcher is outside and starts each daemon in its pod by the runtime's exec; where a pod has several
+    containers it is `daemon`. `ssh`: an sshd in each pod, and the launcher in the first. `daemon`: one daemon a host,
+    beside the containers, whose ranks enter them. `hybrid`: as `daemon`, and each rank starts a container of its own.
+    `host-mpi`: as `exec`, with the host's MPI in place of the image's.
+    """
+
+    EXEC = "exec"
+    SSH = "ssh"
+    DAEMON = "daemon"
+    HYBRID = "hybrid"
+    HOST_MPI = "host-mpi"
+
+
+class Control(StrEnum):
+    """Which network daemons are started and talk over: one of its own, or the one that is measured."""
+
+    OWN = "own"
+    DATA = "data"
+
+
 class MetricKind(StrEnum):
     """The type of a metric; it selects the mean (arithmetic for costs, harmonic for rates)."""
 
@@ -54,9 +77,9 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """What a trial runs in: runtime + network + image + transport + MPI, and on which sides.
+    """What a trial runs in: runtime + network + image + transport + MPI, how it is launched, and on which sides.
 
-    `image` names a recipe, or is "" for the files of the host.
+    `image` names a recipe, or is "" for the files of the host. `ssh_port` 0 is the usual one (`tare.ssh`).
     """
 
     name: str
@@ -66,6 +89,9 @@ class Environment:
     transport: str = "tcp"
     mpi: str = "openmpi"
     sides: Sides = Sides.BOTH
+    launch: Launching = Launching.EXEC
+    control: Control = Control.OWN
+    ssh_port: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ def run_folder() -> Path:
     if given := os.environ.get(RUN_FOLDER):
         return Path(given)
     if os.geteuid() == 0:
-        return Path("/run/tare")
+        # The helper that launchers start is in it, and many systems start no program from /run.
+        return Path("/var/lib/tare" if os.statvfs("/run").f_flag & os.ST_NOEXEC else "/run/tare")
     base = os.environ.get("XDG_RUNTIME_DIR")
     return Path(base) / "tare" if base else Path(f"/tmp/tare-{os.getuid()}")

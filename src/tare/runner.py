@@ -35,7 +35,6 @@ from tare.model import (
     Trial,
     TrialKey,
 )
-from tare.mpi import MPIS
 from tare.namespaces import plain_python
 from tare.networks import NETWORKS
 from tare.plan import available, block_order
@@ -162,7 +161,10 @@ class Run:
             deployed=up,
             launch=launch,
             argv=launch.argv(str(self.agent)),
-            environment={**MPIS[cell.environment.mpi].head_environment(str(self.agent)), "TARE_LAUNCH_MAP": str(path)},
+            environment={
+                **job.head_environment(self.site, cell.environment, up, self.agent),
+                "TARE_LAUNCH_MAP": str(path),
+            },
             places=tuple(
                 monitor.Place(node=side.pod.node, pid=side.pod.pid, watches=side.endpoint.watches, host=side.pod.host)
                 for side in up.sides

@@ -40,8 +40,11 @@ class Site(Protocol):
         """Return the folder for launch maps and logs of this run."""
         ...
 
-    def connect(self, pod: Pod, slot: int) -> AbstractContextManager[None]:
-        """Put a pod with a network of its own into the control network; `slot` tells its environment."""
+    def connect(self, pod: Pod, slot: int) -> AbstractContextManager[str]:
+        """Put a pod with a network of its own into the control network, and tell its address there.
+
+        `slot` tells its environment. A pod on its node's network is there already.
+        """
 
     def adopt(self, pid: int) -> None:
         """Count a launcher, and what it starts from now on, among what the cluster runs for the study."""

@@ -38,8 +38,8 @@ class FakeSite:
     def settle(self) -> None:
         pass
 
-    def connect(self, pod: Pod, slot: int) -> AbstractContextManager[None]:
-        return nullcontext()
+    def connect(self, pod: Pod, slot: int) -> AbstractContextManager[str]:
+        return nullcontext(pod.node.control_address)
 
 
 class FakeCluster:

@@ -55,15 +55,15 @@ class LabSite:
         lab.plain_bridges([self.lab.head_pid, self.lab.switch_pid, *(node.pid for node in nodes)])
 
     @contextmanager
-    def connect(self, pod: Pod, slot: int) -> Iterator[None]:
+    def connect(self, pod: Pod, slot: int) -> Iterator[str]:
         if not pod.own_network:
-            yield
+            yield pod.node.control_address
             return
         name = f"{pod.host or pod.node.name}s{slot}"
         address = f"{lab.CONTROL}.{slot + 1}.{pod.number * len(self.nodes) + pod.node.index + 1}"
         lab.attach_control(self.lab, pod.pid, name=name, address=address)
         try:
-            yield
+            yield address
         finally:
             lab.detach_control(self.lab, name)
 

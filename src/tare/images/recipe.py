@@ -29,8 +29,8 @@ MOUNT_FILES: Final = {"etc/hosts": "127.0.0.1 localhost\n", "etc/hostname": "", 
 
 _SOURCE_SUFFIXES: Final = frozenset({".c", ".h", ".cmake", ".in", ".txt"})
 
-_TOOLS: Final = ("iproute2", "iputils-ping", "procps", "util-linux")
-"""What runtimes and networks call inside a container."""
+_TOOLS: Final = ("iproute2", "iputils-ping", "openssh-server", "procps", "util-linux")
+"""What runtimes, networks and ways of launching call inside a container."""
 
 _OMITTED_FILES: Final = ("/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/doc/*")
 

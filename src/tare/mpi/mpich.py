@@ -56,7 +56,7 @@ class Mpich:
         if wiring.transport not in TRANSPORTS:
             raise RefusedError(f"MPICH has no transport {wiring.transport!r} here: {', '.join(TRANSPORTS)}")
         launcher = (
-            self._program() or PROGRAMS[0],
+            wiring.launcher or self._program() or PROGRAMS[0],
             "-launcher", "rsh",
             "-rmk", "user",
             "-iface", wiring.control_interface,

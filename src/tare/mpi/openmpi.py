@@ -53,7 +53,7 @@ class OpenMpi:
         if wiring.transport not in BTLS:
             raise RefusedError(f"Open MPI has no transport {wiring.transport!r} here: {', '.join(BTLS)}")
         launcher = (
-            self._program() or PROGRAMS[-1],
+            wiring.launcher or self._program() or PROGRAMS[-1],
             "--allow-run-as-root",
             *_mca("plm_rsh_no_tree_spawn", "1"),
             *_mca("plm_rsh_pass_environ_mca_params", "0"),

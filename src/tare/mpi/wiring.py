@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class MpiWiring:
     """The subnets of control and data network (CIDR) and the transport that messages between hosts must take.
 
-    For MPIs that know no subnets: the head's interface on the control network, and each host's on the data network.
+    For MPIs that know no subnets: the launcher's interface on the control network, and each host's on the data network.
+    `launcher` is the launcher's program where it is not this machine's own, because it starts inside an image.
     """
 
     control_subnet: str
@@ -17,3 +18,4 @@ class MpiWiring:
     transport: str = "tcp"
     control_interface: str = "ctl0"
     interfaces: tuple[str, ...] = ()
+    launcher: str = ""

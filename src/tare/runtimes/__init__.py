@@ -35,6 +35,16 @@ class Runtime(Protocol):
         """Tell whether several pods of a node have hostnames of their own, and so are hosts to an MPI."""
         ...
 
+    @property
+    def holds_containers(self) -> bool:
+        """Tell whether a container is held and entered; else each command is one of its own."""
+        ...
+
+    @property
+    def runs_sshd(self) -> bool:
+        """Tell whether an sshd can work in a pod: it gives up rights, so it must have them."""
+        ...
+
     def probe(self) -> str | None:
         """Return why the runtime cannot be used here, or None."""
 

@@ -41,6 +41,8 @@ class Apptainer:
     needs_daemon = False
     makes_containers = True
     pods_are_hosts = True
+    holds_containers = False
+    runs_sshd = False
 
     def probe(self) -> str | None:
         program = find_program()

@@ -20,6 +20,8 @@ class Bare:
     needs_daemon = False
     makes_containers = False
     pods_are_hosts = False
+    holds_containers = False
+    runs_sshd = True
 
     def probe(self) -> str | None:
         return None

@@ -42,6 +42,8 @@ class Charliecloud:
     needs_daemon = False
     makes_containers = True
     pods_are_hosts = False
+    holds_containers = False
+    runs_sshd = False
 
     def probe(self) -> str | None:
         if find("ch-run") is None:

@@ -27,6 +27,8 @@ class Docker:
     needs_daemon = True
     makes_containers = True
     pods_are_hosts = True
+    holds_containers = True
+    runs_sshd = True
 
     def probe(self) -> str | None:
         return daemon.probe()

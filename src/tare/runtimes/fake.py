@@ -17,6 +17,8 @@ class Fake:
     needs_daemon = False
     makes_containers = False
     pods_are_hosts = False
+    holds_containers = False
+    runs_sshd = False
 
     def probe(self) -> str | None:
         return None

@@ -41,6 +41,8 @@ class Podman:
     needs_daemon = False
     makes_containers = True
     pods_are_hosts = True
+    holds_containers = True
+    runs_sshd = True
 
     def probe(self) -> str | None:
         if not is_real_root():

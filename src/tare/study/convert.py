@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tare import model
-from tare.study.schema import ClusterIn, StudyIn, WorkloadIn
+from tare.study.schema import ClusterIn, EnvironmentIn, StudyIn, WorkloadIn
 
 
 def to_model(stated: StudyIn, name: str) -> model.Study:
     """Return the study; `name` is used if it states none. It is for `checks` to say whether it makes sense."""
     environments = tuple(
-        model.Environment(name=each, **{**fields.model_dump(), "sides": model.Sides(fields.sides)})
+        model.Environment(name=each, **{**fields.model_dump(), **_choices(fields)})
         for each, fields in stated.environments.items()
     )
     placements = tuple(
@@ -46,6 +46,14 @@ def to_model(stated: StudyIn, name: str) -> model.Study:
         self_comparison=stated.a_a,
         seed=stated.seed,
     )
+
+
+def _choices(stated: EnvironmentIn) -> dict[str, object]:
+    return {
+        "sides": model.Sides(stated.sides),
+        "launch": model.Launching(stated.launch),
+        "control": model.Control(stated.control),
+    }
 
 
 def _to_workload(name: str, stated: WorkloadIn) -> model.Workload:

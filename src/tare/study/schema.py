@@ -98,6 +98,15 @@ class EnvironmentIn(_Checked):
     sides: _choice(*model.Sides) = Field(  # type: ignore[valid-type]
         default="both", description="which side of a two-node job is put into the environment; the other runs bare"
     )
+    launch: _choice(*model.Launching) = Field(  # type: ignore[valid-type]
+        default="exec", description="how daemons come to the hosts, and ranks into their containers"
+    )
+    control: _choice(*model.Control) = Field(  # type: ignore[valid-type]
+        default="own", description="own: daemons talk over a network of their own; data: over the one that is measured"
+    )
+    ssh_port: Annotated[int, Field(ge=0, le=65535, strict=True)] = Field(
+        default=0, description="the port of sshd in the pods; 0: 9100 or above on the host's network, else 22"
+    )
 
 
 class PlacementIn(_Checked):

@@ -13,6 +13,7 @@ shift 2
 tar --create --file "$base" --directory "$root" --one-file-system --numeric-owner --sort=name \
 	--exclude='./var/lib/apt/lists/*' --exclude='./var/cache/apt/*' --exclude='./var/log/*' --exclude='./tmp/*' \
 	--exclude='./etc/apt/sources.list*' --exclude='./etc/apt/apt.conf.d/99mmdebstrap' --exclude='./run/*' \
+	--exclude='./etc/ssh/ssh_host_*' \
 	--exclude='./var/cache/debconf/*-old' --exclude='./var/lib/dpkg/*-old' --exclude='./proc/*' --exclude='./sys/*' .
 
 # Inside the new root: an apt-get outside would work on the machine's own packages.
