@@ -18,6 +18,7 @@ from tare.cgroups import Group
 from tare.cluster import Site
 from tare.environment import bare_side, enters_containers, is_inside, pods_per_node
 from tare.errors import RefusedError
+from tare.images.host_mpi import HostMpi, unfit
 from tare.interrupts import uninterrupted
 from tare.launch import Entry, Host
 from tare.model import Control, Environment, Launching, Placement, Share
@@ -28,13 +29,15 @@ from tare.runtimes import RUNTIMES, PodRequest
 from tare.runtimes.held import job_group
 
 IMAGE_PREFIX: Final = Path("/opt/tare")
+LAUNCHER_INSIDE: Final = "mpirun"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Files:
     """What pods are made of: our programs on the host, the image (None: no environment needs one), shown folders.
 
-    `cwd` is the folder in which ranks work, which they may write to; "" where that does not matter.
+    `cwd` is the folder in which ranks work, which they may write to; "" where that does not matter. `host_mpi` is this
+    machine's MPI for containers that get it in place of their own.
     """
 
     host_prefix: Path
@@ -43,11 +46,17 @@ class Files:
     image_tag: str = ""
     shown: tuple[str, ...] = ()
     cwd: str = ""
+    host_mpi: HostMpi | None = None
 
     @property
     def seen_by_nodes(self) -> tuple[str, ...]:
         """Return the folders that must be visible on the nodes, wherever they are."""
-        places = (*self.shown, str(self.rootfs) if self.rootfs else "", self.cwd)
+        places = (
+            *self.shown,
+            *(self.host_mpi.shown if self.host_mpi else ()),
+            str(self.rootfs) if self.rootfs else "",
+            self.cwd,
+        )
         return tuple(dict.fromkeys(place for place in places if place))
 
 
@@ -56,7 +65,7 @@ class Side:
     """One host of a deployed environment: its pod, its endpoint, and where our programs are inside.
 
     `containers` are those that the host's ranks enter one by one; without any, the MPI's daemon is in the pod's own.
-    `control` is the pod's address on the control network.
+    `control` is the pod's address on the control network, `variables` are what the daemon is told, as `NAME=value`.
     """
 
     pod: Pod
@@ -65,15 +74,20 @@ class Side:
     containers: tuple[Container, ...] = ()
     session: str = ""
     control: str = ""
+    variables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployed:
-    """An environment that is up, its hosts in order of ranks; `ssh` is the folder with its keys, where it has any."""
+    """An environment that is up, its hosts in order of ranks; `ssh` is the folder with its keys, where it has any.
+
+    `launcher` is the program that starts jobs, "" where it is this machine's own.
+    """
 
     environment: Environment
     sides: tuple[Side, ...]
     ssh: Path | None = None
+    launcher: str = ""
 
     @property
     def subnet(self) -> str:
@@ -109,6 +123,8 @@ def deployed(
     keys = site.folder / f"ssh-{slot}" if environment.launch is Launching.SSH else None
     if keys is not None:
         files = replace(files, shown=(*files.shown, str(keys)))
+    if environment.launch is Launching.HOST_MPI:
+        files = _with_host_mpi(files)
     order = _Order(site=site, environment=environment, placement=placement, slot=slot, nic=nic, files=files)
     daemon = RUNTIMES[environment.runtime].needs_daemon
     nodes = (site.daemon_nodes if daemon else site.nodes)[: placement.nodes]
@@ -130,7 +146,19 @@ def deployed(
         sides = tuple(side for future in futures for side in future.result())
         if keys is not None:
             sides = stack.enter_context(_reached_by_ssh(sides, environment, slot, keys))
-        yield Deployed(environment=environment, sides=sides, ssh=keys)
+        launcher = LAUNCHER_INSIDE if keys is not None and environment.image else ""
+        if environment.launch is Launching.HOST_MPI and files.host_mpi is not None:
+            launcher = str(files.host_mpi.launcher)
+        yield Deployed(environment=environment, sides=sides, ssh=keys, launcher=launcher)
+
+
+def _with_host_mpi(files: Files) -> Files:
+    """Return the files of pods that are shown this machine's MPI; refuse where the image cannot run it."""
+    if files.host_mpi is None or files.rootfs is None:
+        raise RefusedError("launch: host-mpi needs an image and this machine's MPI")
+    if reason := unfit(files.host_mpi, files.rootfs):
+        raise RefusedError(reason)
+    return replace(files, shown=(*files.shown, *files.host_mpi.shown))
 
 
 @contextmanager
@@ -182,9 +210,15 @@ def _side(stack: ExitStack, order: _Order, node: Node, number: int) -> Side:
         containers = stack.enter_context(runtime.containers(pod, request, container_cores(several, node.cores)))
         if containers:
             job_group(node).create()
-    prefix = IMAGE_PREFIX if environment.image else files.host_prefix
+    host_mpi = files.host_mpi if environment.launch is Launching.HOST_MPI else None
     return Side(
-        pod=pod, endpoint=endpoint, prefix=prefix, containers=containers, session=request.session, control=control
+        pod=pod,
+        endpoint=endpoint,
+        prefix=IMAGE_PREFIX if environment.image and host_mpi is None else files.host_prefix,
+        containers=containers,
+        session=request.session,
+        control=control,
+        variables=host_mpi.environment if host_mpi else (),
     )
 
 
@@ -248,7 +282,7 @@ def host_of(side: Side, ranks: int) -> Host:
         enter = tuple(Entry(argv=each.enter, carry=each.carry) for each in own)
         return Host(name=name, ranks=ranks, agent=agent, enter=enter)
     agent = Entry(
-        argv=pod.enter,
+        argv=(*pod.enter, *(("env", *side.variables) if side.variables else ())),
         cgroups=tuple(str(f) for f in pod.group.folders) if pod.join_groups else (),
         cpus=pod.node.cores if pod.join_groups else (),
     )

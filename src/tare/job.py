@@ -25,7 +25,6 @@ from tare.placement import NodeCores, Topology, place
 from tare.workloads import plugin_of
 
 CONTROL_INTERFACE: Final = "ctl0"
-LAUNCHER_INSIDE: Final = "mpirun"
 
 
 def wait_for_carriers(environments: Iterable[Deployed]) -> None:
@@ -61,7 +60,7 @@ def wiring_of(site: Site, environment: Environment, up: Deployed) -> MpiWiring:
         transport=environment.transport,
         control_interface=up.sides[0].endpoint.interface if over_data else CONTROL_INTERFACE,
         interfaces=tuple(side.endpoint.interface for side in up.sides),
-        launcher=LAUNCHER_INSIDE if up.ssh is not None and environment.image else "",
+        launcher=up.launcher,
     )
 
 

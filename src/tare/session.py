@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,8 +14,9 @@ from tare.deploy import Files
 from tare.errors import RefusedError
 from tare.images import find_recipe
 from tare.images.build import ensure_image
-from tare.images.kernels import ensure_kernels
-from tare.model import Binding, Environment, Placement, Plan, Study, Summary
+from tare.images.host_mpi import HostMpi, ensure_host_mpi
+from tare.images.kernels import KernelBuild, ensure_kernels
+from tare.model import Binding, Cell, Environment, Launching, Placement, Plan, Study, Summary
 from tare.mpi import MPIS
 from tare.placement import NodeCores, Topology, place
 from tare.plan import available, expand
@@ -61,12 +62,18 @@ def make_files(plan: Plan, say: Say, shown: tuple[str, ...] = ()) -> Files:
         raise RefusedError(f"one image a study is supported, and this one has {', '.join(sorted(names))}")
     image = ensure_image(find_recipe(names.pop()), progress=say)
     return Files(
+        host_mpi=_host_mpi(cells, host_prefix, say),
         host_prefix=host_prefix,
         rootfs=image.rootfs,
         tar=image.tar,
         image_tag=f"tare:{image.digest[:16]}",
         shown=(str(host_prefix), *shown),
     )
+
+
+def _host_mpi(cells: Sequence[Cell], prefix: Path, say: Say) -> HostMpi | None:
+    wanted = {cell.environment.mpi for cell in cells if cell.environment.launch is Launching.HOST_MPI}
+    return ensure_host_mpi(wanted.pop(), KernelBuild(prefix=prefix, digest="").program, say) if wanted else None
 
 
 def facts(plan: Plan, files: Files) -> dict[str, Any]:

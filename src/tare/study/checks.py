@@ -68,7 +68,8 @@ def _check_mpis(study: model.Study, known: Known) -> Iterator[Finding]:
     for environment in real:
         here = ("environments", environment.name)
         mpi, inside = environment.mpi, known.mpi_of.get(environment.image)
-        if inside is not None and inside != mpi:
+        own = environment.launch is not model.Launching.HOST_MPI
+        if own and inside is not None and inside != mpi:
             told = f"{environment.image} has {inside} inside, which {mpi} cannot start"
             yield (*here, "image"), f"{told}: use {known.image_for(mpi)}, or mpi: {inside}"
         elif mpi != real[0].mpi:

@@ -1,0 +1,147 @@
+"""The MPI of this machine, made ready to be shown inside a container in place of the image's own (papers/003, by hand).
+
+What the MPI's daemon, its library and its plug-ins load is followed with the dynamic loader and copied into one folder
+of the cache; the C library is not, because it must be the image's. Plug-ins and settings are shown where they are, for
+their place is compiled in. What was collected runs in an image whose C library is new enough: `unfit` says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tare.errors import InfrastructureError
+from tare.images.cache import Progress, locked, made_whole, silent
+from tare.paths import cache_folder
+from tare.process import find, need, run
+
+LIBC: Final = re.compile(
+    r"(?:ld-linux.*|lib(?:c|m|pthread|dl|rt|resolv|util|anl|nsl|mvec|thread_db|BrokenLocale))\.so\.\d+"
+)
+"""The C library's own files: two of them in one process do not work, so the image's are taken."""
+
+GLIBC: Final = re.compile(rb"GLIBC_(\d+)\.(\d+)(?:\.\d+)?\0")
+LOADED: Final = re.compile(r"^\s*(\S+) => (/\S+)", re.MULTILINE)
+PROGRAMS: Final = {
+    "openmpi": ("openmpi-bin", ("mpirun.openmpi", "mpirun"), "orted"),
+    "mpich": ("mpich", ("mpiexec.hydra",), "hydra_pmi_proxy"),
+}
+"""Package, names of the launcher, and daemon of each MPI. A launcher expects its daemon in the folder it is started
+from, so it is started from the folder that containers see as well."""
+
+PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+Version = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostMpi:
+    """The collected MPI: `folder` has bin/ and lib/, `shown` are all folders that a container must see.
+
+    `launcher` is in bin/; `glibc` is the C library's version that its files need at least.
+    """
+
+    folder: Path
+    launcher: Path
+    shown: tuple[str, ...]
+    glibc: Version
+
+    @property
+    def environment(self) -> tuple[str, ...]:
+        """Return the variables, as `NAME=value`, with which a daemon and its ranks find what is shown."""
+        return (f"PATH={self.folder}/bin:{PATH}", f"LD_LIBRARY_PATH={self.folder}/lib")
+
+
+def ensure_host_mpi(mpi: str, program: Path, progress: Progress = silent) -> HostMpi:
+    """Collect the MPI of this machine, unless it is in the cache; `program` is one that is linked with it.
+
+    Raises `MissingTool` where it is not installed.
+    """
+    package, launchers, name = PROGRAMS[mpi]
+    daemon = Path(need(name, package=package))
+    launcher = Path(need(next((each for each in launchers if find(each)), launchers[0]), package=package))
+    places = plug_ins(mpi, program)
+    files = [daemon, program, *(file for place in places for file in sorted(place.glob("**/*.so")))]
+    libraries = loaded(files)
+    told = "".join(
+        f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}\n" for path in [launcher, daemon, *libraries]
+    )
+    folder = cache_folder() / "host-mpi" / hashlib.sha256(told.encode()).hexdigest()[:32]
+    if not folder.is_dir():
+        with locked(folder.parent, what=f"this machine's {mpi}", progress=progress):
+            if not folder.is_dir():
+                progress(f"this machine's {mpi}: collecting {len(libraries)} libraries")
+                with made_whole(folder) as work:
+                    _collect(work, (launcher, daemon), libraries)
+    return HostMpi(
+        folder=folder,
+        launcher=folder / "bin" / launcher.name,
+        shown=(str(folder), *(str(place) for place in places)),
+        glibc=max(glibc_needed(file) for file in [*files, *libraries]),
+    )
+
+
+def plug_ins(mpi: str, program: Path) -> tuple[Path, ...]:
+    """Return the folders of plug-ins and settings that the MPI looks for in places that are compiled in."""
+    found: list[Path] = []
+    if mpi == "openmpi":
+        for what in ("pkglibdir", "sysconfdir", "pkgdatadir"):
+            said = run((need("ompi_info", package="openmpi-bin"), "--path", what, "--parsable"), timeout_s=20).stdout
+            found += [Path(line.split(":", 2)[2]) for line in said.splitlines() if line.startswith(f"path:{what}:")]
+    for library in loaded([program, *(file for place in found for file in sorted(place.glob("*.so")))]):
+        beside = {"libpmix": "pmix", "libucp": "ucx"}.get(library.name.split(".")[0])
+        if beside is not None:
+            found.append(library.resolve().parent / beside)
+    return tuple(dict.fromkeys(place for place in found if place.is_dir()))
+
+
+def loaded(files: Sequence[Path]) -> tuple[Path, ...]:
+    """Return the libraries that the dynamic loader finds for files, without those of the C library."""
+    if find("ldd") is None or not files:
+        raise InfrastructureError(
+            "ldd is missing, so the libraries of the MPI cannot be found: apt-get install libc-bin"
+        )
+    said = run(("ldd", *map(str, files)), check=False, timeout_s=60).stdout
+    return tuple(sorted({Path(path) for name, path in LOADED.findall(said) if not LIBC.fullmatch(name)}))
+
+
+def glibc_needed(file: Path) -> Version:
+    """Return the newest version of the C library whose symbols a file asks for; (0, 0) where it asks for none."""
+    versions = GLIBC.findall(file.read_bytes())
+    return max(((int(major), int(minor)) for major, minor in versions), default=(0, 0))
+
+
+def glibc_of(rootfs: Path) -> Version | None:
+    """Return the version of the C library in an image, None where there is none to be found."""
+    places = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64", "usr/lib64", "usr/lib", "lib")
+    found: Iterable[Path] = (rootfs / place / "libc.so.6" for place in places)
+    library = next((path for path in found if path.is_file()), None)
+    return None if library is None else glibc_needed(library)
+
+
+def unfit(found: HostMpi, rootfs: Path) -> str | None:
+    """Return why the host's MPI cannot run inside an image, or None."""
+    there = glibc_of(rootfs)
+    if there is None:
+        return "launch: host-mpi needs an image with the GNU C library, and none was found in it"
+    if there < found.glibc:
+        wanted, given = (".".join(map(str, version)) for version in (found.glibc, there))
+        return (
+            f"this machine's MPI needs glibc {wanted}, and the image has {given}: "
+            "take a newer image, or launch: exec with the MPI in the image"
+        )
+    return None
+
+
+def _collect(work: Path, programs: Iterable[Path], libraries: Iterable[Path]) -> None:
+    for name in ("bin", "lib"):
+        (work / name).mkdir()
+    for program in programs:
+        shutil.copy2(program.resolve(), work / "bin" / program.name)
+    for library in libraries:
+        shutil.copy2(library.resolve(), work / "lib" / library.name)
