@@ -30,6 +30,10 @@ def _apptainer() -> bool:
     return any(present() for present in (_program("apptainer"), _file("/opt/tare/apptainer/bin/apptainer")))
 
 
+def _sshd() -> bool:
+    return any(Path(path).exists() for path in ("/usr/sbin/sshd", "/opt/tare/openssh/usr/sbin/sshd"))
+
+
 NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "root": (lambda: os.geteuid() == 0, "run the tests as root (make test uses sudo)"),
     "charliecloud": (_program("ch-run"), "apt-get install charliecloud-runtime"),
@@ -50,6 +54,7 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "podman": (_program("podman", "crun", "catatonit"), "apt-get install podman crun catatonit"),
     "shellcheck": (_program("shellcheck"), "apt-get install shellcheck"),
     "ucx": (_program("ucx_info"), "apt-get install ucx-utils libucx-dev"),
+    "sshd": (_sshd, "tools/bootstrap unpacks it"),
     "uidmap": (_program("newuidmap", "newgidmap"), "apt-get install uidmap"),
 }
 

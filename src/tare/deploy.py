@@ -145,7 +145,7 @@ def deployed(
             futures = [pool.submit(one, node) for node in nodes]
         sides = tuple(side for future in futures for side in future.result())
         if keys is not None:
-            sides = stack.enter_context(_reached_by_ssh(sides, environment, slot, keys))
+            sides = stack.enter_context(_reached_by_ssh(sides, environment, keys))
         launcher = LAUNCHER_INSIDE if keys is not None and environment.image else ""
         if environment.launch is Launching.HOST_MPI and files.host_mpi is not None:
             launcher = str(files.host_mpi.launcher)
@@ -162,19 +162,15 @@ def _with_host_mpi(files: Files) -> Files:
 
 
 @contextmanager
-def _reached_by_ssh(
-    sides: tuple[Side, ...], environment: Environment, slot: int, keys: Path
-) -> Iterator[tuple[Side, ...]]:
+def _reached_by_ssh(sides: tuple[Side, ...], environment: Environment, keys: Path) -> Iterator[tuple[Side, ...]]:
     """Keep an sshd in every pod; what it is keeps the pod, and is not ended with a job."""
-    hosts = [
-        ssh.SshHost(
-            name=side.pod.host or side.pod.node.name,
-            address=side.endpoint.address if environment.control is Control.DATA else side.control,
-            port=environment.ssh_port or ssh.default_port(side.pod, slot),
-            pod=side.pod,
-        )
-        for side in sides
-    ]
+    over_data = environment.control is Control.DATA
+    hosts = []
+    for side in sides:
+        address = side.endpoint.address if over_data else side.control
+        port = ssh.port_of(side.pod, address, keys, environment.ssh_port)
+        name = side.pod.host or side.pod.node.name
+        hosts.append(ssh.SshHost(name=name, address=address, port=port, pod=side.pod))
     with ssh.listening(hosts, keys) as daemons:
         yield tuple(
             replace(side, pod=replace(side.pod, keepers=side.pod.keepers | pids))

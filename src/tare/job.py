@@ -93,6 +93,27 @@ def bind(program: tuple[str, ...], cell: Cell, pod: Pod, *, ranks: int) -> tuple
     return program if all(own == node.cores for own in cores) else bound(program, cores)
 
 
+def signal_launcher(up: Deployed, launch: Launch, number: int) -> bool:
+    """Send a signal to a launcher that runs in the first pod, where what entered it (docker exec) passes none on.
+
+    Return whether it was there to be sent to.
+    """
+    if launch.master is None:
+        return False
+    name = Path(launch.launcher[0]).name
+    found = [pid for pid in up.sides[0].pod.group.pids() if _argv0(pid) == name]
+    for pid in found:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+    return bool(found)
+
+
+def _argv0(pid: int) -> str:
+    with suppress(OSError):
+        return Path(os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0])).name
+    return ""
+
+
 def end_strays(up: Deployed) -> None:
     """End what a broken launch left in the pods: killing docker exec, for one, leaves the process running."""
     for side in up.sides:

@@ -13,10 +13,11 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tare import clean, docker, job, process, runner, session, study
+from tare import clean, docker, job, process, runner, session, ssh, study
 from tare.cluster import CLUSTERS, Site
 from tare.deploy import Deployed, Files, deployed
 from tare.errors import RefusedError, TareError, UsageError
@@ -32,6 +33,7 @@ from tare.user_namespace import become_root
 FAILED: Final = 125
 NOT_EXECUTABLE: Final = 126
 NOT_FOUND: Final = 127
+IN_FOLDER: Final = 'cd "$0" && exec "$@"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,8 @@ class Wanted:
     command: tuple[str, ...]
     environment: str = "bare"
     mpi: str = "openmpi"
+    way: str = "exec"
+    control: str = "own"
     nodes: int = 1
     ranks: int = 1
     containers_per_node: int = 1
@@ -89,11 +93,12 @@ def make_plan(wanted: Wanted) -> Plan:
         f"nodes: {wanted.nodes}, ranks_per_node: {wanted.ranks // wanted.nodes}, {oversubscribe}, "
         f"containers_per_node: {wanted.containers_per_node}, share: {wanted.share}, binding: {wanted.binding}"
     )
+    how = f"mpi: {wanted.mpi}, launch: {wanted.way}, control: {wanted.control}"
     text = "\n".join(
         [
             "name: launch",
             f"cluster: {{lab: {{nodes: {wanted.nodes}, {oversubscribe}}}}}",
-            f"environments: {{{wanted.environment}: {{mpi: {wanted.mpi}}}}}",
+            f"environments: {{{wanted.environment}: {{{how}}}}}",
             f"placements: [{{{placement}}}]",
             "workloads: {app: {command: [app]}}",
             "a_a: true",
@@ -127,7 +132,7 @@ def _run(wanted: Wanted) -> int:
         launch = _launch(wanted, site, cell, up)
         agent = write_agent(site.folder, plain_python())
         if wanted.dry_run:
-            print(described(launch, str(agent)))
+            print(described(launch, str(agent), up))
             return 0
         if wanted.verbose:
             _say(f"tare: pods up in {time.monotonic() - started:.2f} s")
@@ -157,7 +162,10 @@ def _deployed(site: Site, cell: Cell, files: Files) -> Iterator[Deployed]:
 def _launch(wanted: Wanted, site: Site, cell: Cell, up: Deployed) -> Launch:
     launch = job.make_launch(site, cell, up, preload=False)
     options = MPIS[cell.environment.mpi].foreground(str(Path.cwd()), by_rank=wanted.by_rank)
-    return replace(launch, launcher=(*launch.launcher, *options))
+    master = launch.master
+    if master is not None:  # an MPI's own option is for its first context alone, the others start where the launcher is
+        master = replace(master, argv=(*master.argv, "/bin/sh", "-c", IN_FOLDER, str(Path.cwd())))
+    return replace(launch, launcher=(*launch.launcher, *options), master=master)
 
 
 def _attended(wanted: Wanted, launch: Launch, agent: Path, site: Site, up: Deployed) -> int:
@@ -165,18 +173,22 @@ def _attended(wanted: Wanted, launch: Launch, agent: Path, site: Site, up: Deplo
     write_map(launch, path)
     told = job.head_environment(site, up.environment, up, agent)
     own = {**told, "TARE_LAUNCH_MAP": str(path), PADDING: ""}
+    passed_on = partial(job.signal_launcher, up, launch)
     started = time.monotonic()
-    status = process.attend(launch.argv(str(agent)), env={**os.environ, **own}, started=site.adopt)
+    status = process.attend(launch.argv(str(agent)), env={**os.environ, **own}, started=site.adopt, passed_on=passed_on)
     if wanted.verbose:
         _say(f"tare: the job took {time.monotonic() - started:.2f} s, its start among it")
     return status
 
 
-def described(launch: Launch, agent: str) -> str:
+def described(launch: Launch, agent: str, up: Deployed) -> str:
     """Return every command of a launch, one a line, as a shell would take it."""
     lines = ["# on the head", shlex.join(launch.argv(agent))]
     for host in launch.hosts:
-        if host.agent is not None:
+        if up.ssh is not None:
+            reach = (str(up.ssh / ssh.AGENT_NAME), host.name)
+            lines += [f"# the daemon of {host.name}, its command after it, from the first host", shlex.join(reach)]
+        elif host.agent is not None:
             lines += [f"# the daemon of {host.name}, its command after it", shlex.join(host.agent.argv)]
         for local, entry in enumerate(host.enter):
             lines += [f"# rank {local} of {host.name}, the program after it", shlex.join(entry.argv)]

@@ -102,14 +102,24 @@ FORWARDED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1
 
 
 def attend(
-    argv: Sequence[str], *, env: Mapping[str, str] | None = None, started: Callable[[int], None] | None = None
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    started: Callable[[int], None] | None = None,
+    passed_on: Callable[[int], bool] = lambda _: False,
 ) -> int:
     """Run a command in the foreground and return its status, 128 + n where signal n ended it.
 
-    It has our standard streams; signals that come meanwhile are its, not ours. `started` is as in `run`.
+    It has our standard streams; signals that come meanwhile are its, not ours: `passed_on` may bring one to where the
+    command does not pass it on itself, and tells whether it did. `started` is as in `run`.
     """
     process = subprocess.Popen(list(argv), env=None if env is None else dict(env), start_new_session=True)
-    before = {number: signal.signal(number, lambda got, _: process.send_signal(got)) for number in FORWARDED}
+
+    def forward(number: int, _frame: object) -> None:
+        if not passed_on(number):
+            process.send_signal(number)
+
+    before = {number: signal.signal(number, forward) for number in FORWARDED}
     try:
         if started is not None:
             started(process.pid)

@@ -52,9 +52,22 @@ class SshHost:
     pod: Pod
 
 
-def default_port(pod: Pod, slot: int) -> int:
-    """Return the port of a pod's sshd: where the network is the node's, one of its own among all `slot`s there."""
-    return PORT if pod.own_network else PORT_ON_NODE + slot
+def port_of(pod: Pod, address: str, folder: Path, wanted: int = 0) -> int:
+    """Return the port of a pod's sshd: `wanted`, or 9100 on the network of a node and 22 on one of its own.
+
+    Pods of several environments, or placements, can share a node's address: each takes the port after those before it.
+    `folder` is the one of this launch's keys, beside those of the others.
+    """
+    port = wanted or (PORT if pod.own_network else PORT_ON_NODE)
+    taken = {line for file in folder.parent.glob("ssh-*/sshd-*") for line in file.read_text().splitlines()[:1]}
+    while listen_line(address, port) in taken:
+        port += 1
+    return port
+
+
+def listen_line(address: str, port: int) -> str:
+    """Return the first line of an sshd's configuration."""
+    return f"ListenAddress {address}:{port}"
 
 
 def client_config(hosts: Sequence[SshHost], folder: Path) -> str:
@@ -86,7 +99,7 @@ def daemon_config(host: SshHost, folder: Path, environment: Mapping[str, str]) -
         if name not in NOT_PASSED_ON and VARIABLE.fullmatch(name) and not re.search(r'["\\\n]', value)
     )
     return (
-        f"ListenAddress {host.address}:{host.port}\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\n"
+        f"{listen_line(host.address, host.port)}\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\n"
         "PidFile none\nStrictModes no\nUsePAM no\nUseDNS no\n"
         "PermitRootLogin prohibit-password\nPubkeyAuthentication yes\nPasswordAuthentication no\n"
         "KbdInteractiveAuthentication no\nAllowUsers root\n"

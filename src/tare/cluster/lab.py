@@ -109,15 +109,18 @@ def down(lab: Lab) -> None:
 def divide_cores(available: Sequence[int], spec: LabSpec) -> tuple[tuple[tuple[int, ...], ...], bool]:
     """Return the cores of each node, and whether nodes have to share some.
 
-    Without `cores_per_node` the cores are dealt evenly; nodes share cores only when there are too few.
+    Without `cores_per_node` the cores are dealt evenly; nodes share cores only when there are too few. Then each begins
+    at another core, so that placements with few ranks on a node still have cores of their own.
     """
     each = spec.cores_per_node or max(1, len(available) // spec.nodes)
     if each > len(available):
         raise RefusedError(f"nodes of {each} cores are not possible: this machine has {len(available)}")
+    shared = each * spec.nodes > len(available)
+    step = max(1, len(available) // spec.nodes) if shared else each
     chosen = tuple(
-        tuple(available[(node * each + core) % len(available)] for core in range(each)) for node in range(spec.nodes)
+        tuple(available[(node * step + core) % len(available)] for core in range(each)) for node in range(spec.nodes)
     )
-    return chosen, each * spec.nodes > len(available)
+    return chosen, shared
 
 
 def mark(lab: str, part: str) -> str:

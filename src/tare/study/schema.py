@@ -82,7 +82,7 @@ class ClusterIn(_Checked):
     wire: _choice("segmented", "unsegmented") = Field(  # type: ignore[valid-type]
         default="unsegmented", description="segmented: frames of MTU size, as on a real wire"
     )
-    oversubscribe: bool = Field(default=False, description="nodes may share cores; then no verdict is given")
+    oversubscribe: bool = Field(default=False, description="nodes may share cores; ranks still need one each")
 
 
 class EnvironmentIn(_Checked):
@@ -105,7 +105,7 @@ class EnvironmentIn(_Checked):
         default="own", description="own: daemons talk over a network of their own; data: over the one that is measured"
     )
     ssh_port: Annotated[int, Field(ge=0, le=65535, strict=True)] = Field(
-        default=0, description="the port of sshd in the pods; 0: 9100 or above on the host's network, else 22"
+        default=0, description="the first port of the pods' sshd; 0: 9100 on the host's network, else 22"
     )
 
 

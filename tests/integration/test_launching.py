@@ -1,0 +1,208 @@
+"""Ways of launching, for real: over ssh, one daemon a host, a container a rank, this machine's MPI in a container."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.live import (
+    Ended,
+    Watch,
+    by_environment,
+    compiled,
+    ended,
+    lab_site,
+    live,
+    outcome,
+    pids_of,
+    start,
+    tare,
+    wait_for,
+    write_study,
+)
+from tare import ssh
+from tare.deploy import Files, deployed
+from tare.errors import InfrastructureError
+from tare.model import Environment, Launching, Placement
+
+pytestmark = live("docker", "podman", "charliecloud", "apptainer", "cni", "mmdebstrap", "sshd")
+
+WAYS = """{
+  bare: {launch: ssh},
+  bare+image+bridge: {launch: ssh, control: data},
+  docker: {launch: ssh},
+  docker+overlay: {launch: ssh, control: data},
+  podman+macvlan: {launch: ssh},
+  docker daemon: {runtime: docker, launch: daemon},
+  podman daemon: {runtime: podman, network: bridge, launch: daemon},
+  apptainer: {launch: hybrid},
+  charliecloud: {launch: hybrid},
+  docker with the host's MPI: {runtime: docker, launch: host-mpi},
+  apptainer with the host's MPI: {runtime: apptainer, launch: host-mpi},
+  apptainer over ssh: {runtime: apptainer, launch: ssh}}""".replace("\n", " ")
+IN_CONTAINERS = ("docker", "docker+overlay", "podman+macvlan", "docker daemon", "podman daemon", "apptainer",
+                 "charliecloud", "docker with the host's MPI", "apptainer with the host's MPI")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, dict[str, Any], list[str]]:
+    folder = tmp_path_factory.mktemp("ways")
+    study = write_study(folder, "ways", WAYS)
+    watch = Watch()
+    process = start("run", study, cwd=folder)
+    with watch.looking(f"s{process.pid}"):
+        result = ended(process, 240)
+    return (
+        result,
+        {name: each[0] for name, each in by_environment(folder / "results" / "ways").items()},
+        watch.left(result.lab),
+    )
+
+
+@pytest.mark.parametrize("name", ["bare", "bare+image+bridge", *IN_CONTAINERS])
+def test_every_way_runs_and_its_treatment_is_proven(name: str, ran: Any) -> None:
+    result, found, _ = ran
+    assert outcome(found[name]) == "Completed", (found[name]["outcome"], result.stderr)
+
+
+@pytest.mark.parametrize("name", IN_CONTAINERS)
+def test_ranks_are_in_containers_however_they_came_there(name: str, ran: Any) -> None:
+    own = {rank["namespaces"]["mnt"] for rank in ran[1][name]["ranks"]}
+    assert len(own) == 2
+    assert not own & {rank["namespaces"]["mnt"] for rank in ran[1]["bare"]["ranks"]}
+
+
+def test_a_launcher_over_ssh_is_started_in_the_first_pod_and_no_other_way(ran: Any) -> None:
+    argv = ran[1]["docker"]["argv"]
+    assert argv[1] == "--entry"
+    assert "mpirun" in argv
+    assert not any("tare-agent" in word for word in argv[argv.index("mpirun") :])
+
+
+def test_a_way_that_cannot_work_is_listed_with_what_can(ran: Any) -> None:
+    assert "apptainer over ssh: unavailable, a pod of apptainer has no rights for an sshd" in " ".join(
+        ran[0].stdout.split()
+    )
+
+
+def test_no_sshd_key_or_container_is_left(ran: Any) -> None:
+    assert ran[2] == []
+
+
+# --- what is up meanwhile -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = compiled("where", tmp_path_factory.mktemp("app"))
+    return made.rename(made.parent / "app")
+
+
+def daemons(lab: str) -> list[int]:
+    """Return the sshds of a lab that listen, without those of sessions."""
+    return [pid for pid in pids_of(lab) if b"sshd: " in (line := command(pid)) and b"listener" in line]
+
+
+def command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+@pytest.fixture
+def waiting(app: Path) -> Iterator[str]:
+    """Run a job over ssh that waits, and return its lab."""
+    process = start("launch", "--runtime", "docker", "--network", "overlay", "--nodes", "2", "-n", "2",
+                    "--launch", "ssh", "--control", "data", "--", "sleep", "60", cwd=app.parent)  # fmt: skip
+    lab = f"l{process.pid}"
+    try:
+        wait_for(lambda: sum(b"sleep\x0060" in command(pid) for pid in pids_of(lab)) >= 2, "job that sleeps", 60)
+        yield lab
+    finally:
+        os.kill(process.pid, signal.SIGTERM)
+        result = ended(process, 60)
+    assert result.status in (143, 137, 1), result.stderr
+    assert pids_of(lab) == set()
+
+
+def test_sshd_listens_inside_pods_alone_and_lets_no_other_key_in(waiting: str, tmp_path: Path) -> None:
+    (folder,) = Path("/run/tare").glob(f"{waiting}-*/ssh-0")
+    assert stat.S_IMODE((folder / "user").stat().st_mode) == 0o600
+    found = daemons(waiting)
+    assert len(found) == 2
+    assert not ssh.listens(os.getpid(), 22)
+    assert all(ssh.listens(pid, 22) for pid in found)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "other"], check=True)
+
+    def to_d1(config: Path, command: str) -> subprocess.CompletedProcess[str]:
+        argv = ["nsenter", f"--net=/proc/{found[0]}/ns/net", "--", "ssh", "-F", str(config), "d1", command]
+        return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=30)
+
+    ours = to_d1(folder / "config", "echo hello; env")
+    assert ours.stdout.startswith("hello\n"), ours.stderr
+    assert "\nPATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin\n" in ours.stdout, (
+        "not the image's, and not what sshd itself gives"
+    )
+    foreign = (folder / "config").read_text().replace(f"IdentityFile {folder}/user", f"IdentityFile {tmp_path}/other")
+    (tmp_path / "config").write_text(foreign)
+    refused = to_d1(tmp_path / "config", "true")
+    assert refused.returncode == 255
+    assert "Permission denied" in refused.stderr
+
+
+def test_a_job_over_ssh_passes_its_status_on(app: Path) -> None:
+    result = tare("launch", "--runtime", "docker", "--network", "bridge", "--containers-per-node", "2", "--share",
+                  "none", "-n", "2", "--launch", "ssh", "--", "./app", "7", cwd=app.parent)  # fmt: skip
+    assert result.status == 7, result.stderr
+    said = [f"rank {rank} of 2 on d0c{rank} in {app.parent}" for rank in range(2)]
+    assert sorted(result.stdout.splitlines()) == said, result.stderr
+
+
+# --- bad input ----------------------------------------------------------------------------------------------------
+
+
+def test_a_port_that_is_taken_is_named_with_its_host_and_the_way_out() -> None:
+    wanted = Environment(name="e", runtime="bare", network="host", launch=Launching.SSH, ssh_port=9200)
+    listen = (
+        "import socket, time; s = socket.create_server(('10.213.0.1', 9200)); print('up', flush=True); time.sleep(60)"
+    )
+    with lab_site(nodes=1) as site:
+        into = ("nsenter", f"--net=/proc/{site.nodes[0].pid}/ns/net", "--")
+        files = Files(host_prefix=Path("/nowhere"))
+        up = deployed(site, wanted, Placement(nodes=1), slot=0, nic=0, files=files)
+        with subprocess.Popen([*into, sys.executable, "-c", listen], stdout=subprocess.PIPE, text=True) as other:
+            try:
+                assert other.stdout is not None
+                assert other.stdout.readline() == "up\n"
+                with (
+                    ExitStack() as stack,
+                    pytest.raises(InfrastructureError, match="port 9200 of n0 is taken") as caught,
+                ):
+                    stack.enter_context(up)
+            finally:
+                other.kill()
+        assert caught.value.remedy == "name another with ssh_port"
+        assert not list(site.folder.glob("ssh-*"))
+
+
+# --- this machine's MPI in an image that has another --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("mpi", "image"), [("openmpi", "debian-mpich"), ("mpich", "debian-openmpi")])
+def test_the_hosts_mpi_runs_in_an_image_that_has_none_of_it(mpi: str, image: str, tmp_path: Path) -> None:
+    environments = f"{{bare: {{mpi: {mpi}}}, docker+bridge: {{mpi: {mpi}, image: {image}, launch: host-mpi}}}}"
+    study = write_study(tmp_path, "borrowed", environments)
+    result = tare("run", study, cwd=tmp_path, timeout_s=240)
+    found = {name: each[0] for name, each in by_environment(tmp_path / "results" / "borrowed").items()}
+    assert outcome(found["docker+bridge"]) == "Completed", (found["docker+bridge"]["outcome"], result.stderr)
+    assert found["docker+bridge"]["mpi_library"] == found["bare"]["mpi_library"] != ""

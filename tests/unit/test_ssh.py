@@ -1,0 +1,167 @@
+"""What a launch over ssh writes down: configurations that let one key in, at one address, and know one host key."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tare import environment, ssh
+from tare.cgroups import Group
+from tare.model import Control, Environment, Launching, Placement, Share, Sides
+from tare.node import Nic, Node, Pod
+from tare.runtimes import RUNTIMES
+
+NODE = Node(
+    name="n0",
+    index=0,
+    cores=(0,),
+    control_address="10.213.0.1",
+    nics=(Nic(name="data0", address="10.214.0.1", prefix=24),),
+    pid=1,
+    group=Group(path="x/n0", hierarchies=()),
+    boot_id="b",
+)
+
+
+def pod(name: str, *, own_network: bool) -> Pod:
+    return Pod(
+        name=name, node=NODE, runtime="docker", pid=os.getpid(), enter=(), group=NODE.group, own_network=own_network
+    )
+
+
+def host(name: str, address: str = "10.0.0.1", port: int = 22) -> ssh.SshHost:
+    return ssh.SshHost(name=name, address=address, port=port, pod=pod(name, own_network=True))
+
+
+def settings(text: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if line.strip():
+            key, value = line.split(maxsplit=1)
+            found.setdefault(key, []).append(value)
+    return found
+
+
+# --- configurations -----------------------------------------------------------------------------------------------
+
+
+def test_a_daemon_listens_at_its_pods_address_alone_and_takes_only_the_key_of_this_launch() -> None:
+    said = settings(ssh.daemon_config(host("d0", "10.215.3.100"), Path("/keys"), {}))
+    assert said["ListenAddress"] == ["10.215.3.100:22"]
+    assert (said["AuthorizedKeysFile"], said["HostKey"]) == (["/keys/user.pub"], ["/keys/host"])
+    for refused in ("PasswordAuthentication", "KbdInteractiveAuthentication", "AllowTcpForwarding", "X11Forwarding"):
+        assert said[refused] == ["no"]
+
+
+def test_a_session_gets_the_images_environment_but_for_what_is_the_sessions_own() -> None:
+    given = {"PATH": "/opt/mpi/bin:/usr/bin", "HOME": "/nowhere", "HOSTNAME": "x", "A": "two words", "B": 'a "quote"'}
+    (line,) = settings(ssh.daemon_config(host("d0"), Path("/keys"), given))["SetEnv"]
+    assert line == '"A=two words" "PATH=/opt/mpi/bin:/usr/bin"'
+    assert "SetEnv" not in ssh.daemon_config(host("d0"), Path("/keys"), {})
+
+
+def test_the_client_finds_each_host_by_its_alias_and_trusts_the_pinned_key_alone() -> None:
+    text = ssh.client_config([host("d0", "10.0.0.1", 9100), host("d1", "10.0.0.2", 9101)], Path("/keys"))
+    shown = subprocess.run(
+        ["ssh", "-G", "-F", "/dev/stdin", "d1"], input=text, capture_output=True, text=True, check=True
+    )
+    said = settings(shown.stdout)
+    assert (said["hostname"], said["port"], said["hostkeyalias"]) == (["10.0.0.2"], ["9101"], ["d1"])
+    assert said["stricthostkeychecking"] == ["true"]
+    assert said["userknownhostsfile"] == ["/keys/known_hosts"]
+    assert said["identitiesonly"] == ["yes"]
+    assert said["batchmode"] == ["yes"]
+
+
+def test_every_host_is_known_by_the_one_key_of_the_launch() -> None:
+    assert ssh.known_hosts([host("d0"), host("d1")], "ssh-ed25519 KEY tare\n") == (
+        "d0 ssh-ed25519 KEY\nd1 ssh-ed25519 KEY\n"
+    )
+
+
+def test_keys_are_new_in_each_launch_private_and_gone_after_it(tmp_path: Path) -> None:
+    seen = []
+    for _ in range(2):
+        with ssh.prepared(tmp_path / "ssh-0"):
+            for name in ("user", "host"):
+                assert stat.S_IMODE((tmp_path / "ssh-0" / name).stat().st_mode) == 0o600
+            assert os.access(tmp_path / "ssh-0" / ssh.AGENT_NAME, os.X_OK)
+            seen.append((tmp_path / "ssh-0" / "user.pub").read_text())
+        assert not (tmp_path / "ssh-0").exists()
+    assert seen[0] != seen[1]
+
+
+# --- ports --------------------------------------------------------------------------------------------------------
+
+
+def test_ports_are_the_papers_and_those_after_it_where_launches_share_an_address(tmp_path: Path) -> None:
+    folders = [tmp_path / f"ssh-{slot}" for slot in range(3)]
+    found = []
+    for folder in folders:
+        folder.mkdir()
+        port = ssh.port_of(pod("p", own_network=False), "10.213.0.1", folder)
+        (folder / "sshd-n0").write_text(ssh.daemon_config(host("n0", "10.213.0.1", port), folder, {}))
+        found.append(port)
+    assert found == [9100, 9101, 9102]
+    assert ssh.port_of(pod("p", own_network=True), "10.215.0.100", folders[0]) == 22
+    assert ssh.port_of(pod("p", own_network=False), "10.213.0.2", folders[0], 2222) == 2222
+    shutil.rmtree(folders[0])
+    assert ssh.port_of(pod("p", own_network=False), "10.213.0.1", folders[1]) == 9100
+
+
+def test_a_port_on_which_something_listens_is_seen_and_a_free_one_is_not() -> None:
+    for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::")):
+        with socket.socket(family) as server:
+            server.bind((address, 0))
+            port = server.getsockname()[1]
+            assert not ssh.listens(os.getpid(), port), "bound, and not listening yet"
+            server.listen()
+            assert ssh.listens(os.getpid(), port)
+
+
+# --- what goes with what ------------------------------------------------------------------------------------------
+
+
+def refusal(runtime: str, way: str, placement: Placement | None = None, network: str = "host", **more: object) -> str:
+    image = "debian-openmpi" if RUNTIMES[runtime].needs_image else ""
+    wanted = Environment(name="e", runtime=runtime, network=network, image=image, launch=Launching(way), **more)  # type: ignore[arg-type]
+    return environment.refuse(wanted, placement or Placement()) or ""
+
+
+TWO_EACH = Placement(ranks_per_node=2, containers_per_node=2)
+OWN_PODS = Placement(ranks_per_node=2, containers_per_node=2, share=Share.NONE)
+
+
+@pytest.mark.parametrize("runtime", ["bare", "docker", "podman"])
+def test_ssh_goes_where_an_sshd_has_the_rights_it_gives_up(runtime: str) -> None:
+    assert refusal(runtime, "ssh") == ""
+    assert refusal(runtime, "ssh", network="bridge", control=Control.DATA) == ""
+
+
+@pytest.mark.parametrize(
+    ("runtime", "way", "placement", "more", "said"),
+    [
+        ("apptainer", "ssh", None, {}, "has no rights for an sshd: use launch: hybrid"),
+        ("charliecloud", "ssh", None, {}, "has no rights for an sshd"),
+        ("docker", "ssh", TWO_EACH, {}, "ssh reaches a pod and not the containers in it: use share: none"),
+        ("docker", "ssh", None, {"sides": Sides.SENDER}, "one side only is launched with exec, not with ssh"),
+        ("docker", "hybrid", None, {}, "held and entered: use launch: daemon"),
+        ("bare", "daemon", None, {}, "bare has no containers"),
+        ("bare", "host-mpi", None, {}, "bare has no containers"),
+        ("docker", "host-mpi", TWO_EACH, {}, "launch: host-mpi has the daemon in the pod's one container"),
+        ("docker", "exec", None, {"control": Control.DATA}, "control: data needs launch: ssh"),
+        ("docker", "daemon", None, {"ssh_port": 9100}, "ssh_port is of no use with launch: daemon"),
+        ("docker", "daemon", OWN_PODS, {"network": "bridge"}, "use share: pod"),
+    ],
+)
+def test_what_cannot_be_launched_is_refused_with_what_can(
+    runtime: str, way: str, placement: Placement | None, more: dict[str, object], said: str
+) -> None:
+    network = str(more.pop("network", "host")) if "network" in more else "host"
+    assert said in refusal(runtime, way, placement, network, **more)
