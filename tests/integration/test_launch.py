@@ -43,7 +43,8 @@ def test_an_application_runs_where_it_was_asked_to_and_its_status_is_passed_on(
     assert result.status == 7, result.stderr
     wanted = [f"rank {rank} of 2 on {host} in {app.parent}" for rank, host in enumerate(hosts)]
     assert sorted(result.stdout.splitlines()) == wanted, result.stderr
-    assert "Warning" not in result.stderr
+    # on a busy machine Open MPI's launcher can lose a race with its own child, and says so
+    assert [line for line in result.stderr.splitlines() if "Warning" in line and "setpgid" not in line] == []
 
 
 def test_lines_say_whose_they_are_on_request(app: Path) -> None:
