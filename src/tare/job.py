@@ -18,7 +18,7 @@ from tare.launch import Entry, Launch, bound
 from tare.model import Binding, Cell, Control, Environment, RankPlace
 from tare.mpi import MPIS
 from tare.mpi.wiring import MpiWiring
-from tare.namespaces import processes_beside
+from tare.namespaces import processes_beside, runs
 from tare.networks.plug import wait_until_running
 from tare.node import Pod
 from tare.placement import NodeCores, Topology, place
@@ -112,6 +112,21 @@ def _argv0(pid: int) -> str:
     with suppress(OSError):
         return Path(os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0])).name
     return ""
+
+
+def gone(up: Deployed) -> str | None:
+    """Return which container of an environment has ended, where none should have, or None.
+
+    Runtimes whose containers live as long as a rank hold namespaces instead, and the node itself where they need none.
+    """
+    for side in up.sides:
+        pod = side.pod
+        held = [(f"the container {pod.container}" if pod.container else f"what holds the pod {pod.name}", pod.pid)]
+        held += [(f"the container {each.name}", each.pid) for each in side.containers]
+        for what, pid in held:
+            if pid and not runs(pid):
+                return f"{what} on {pod.node.name} has ended"
+    return None
 
 
 def end_strays(up: Deployed) -> None:

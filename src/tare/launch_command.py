@@ -20,7 +20,7 @@ from typing import Final
 from tare import clean, docker, job, process, runner, session, ssh, study
 from tare.cluster import CLUSTERS, Site
 from tare.deploy import Deployed, Files, deployed
-from tare.errors import RefusedError, TareError, UsageError
+from tare.errors import InfrastructureError, RefusedError, TareError, UsageError
 from tare.known import registered
 from tare.lab_commands import without_dashes
 from tare.launch import PADDING, Launch, write_agent, write_map
@@ -176,6 +176,8 @@ def _attended(wanted: Wanted, launch: Launch, agent: Path, site: Site, up: Deplo
     passed_on = partial(job.signal_launcher, up, launch)
     started = time.monotonic()
     status = process.attend(launch.argv(str(agent)), env={**os.environ, **own}, started=site.adopt, passed_on=passed_on)
+    if status and (missing := job.gone(up)):
+        raise InfrastructureError(f"{missing} while the application ran, which ended with status {status}")
     if wanted.verbose:
         _say(f"tare: the job took {time.monotonic() - started:.2f} s, its start among it")
     return status

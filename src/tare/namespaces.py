@@ -70,6 +70,14 @@ def processes_beside(pid: int) -> set[int]:
     return found
 
 
+def runs(pid: int) -> bool:
+    """Tell whether a process is there and has not ended; one whose end nobody has asked for yet has (proc(5))."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 def is_holder(pid: int, lab: str = "") -> bool:
     """Tell whether a process is a holder of ours (of this lab): a number alone may by now be someone else's."""
     try:

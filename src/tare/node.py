@@ -102,6 +102,7 @@ class Container:
 
     `enter` is the argv prefix from the pod's `outside` into the container, `carry` tells that it forgets the
     environment of who enters; `group` and `keepers` are as a pod's, and there is no group where the runtime makes none.
+    `pid` is the first process, 0 where there is none before a rank enters.
     """
 
     name: str
@@ -109,3 +110,4 @@ class Container:
     carry: bool = False
     group: Group | None = None
     keepers: frozenset[int] = frozenset()
+    pid: int = 0

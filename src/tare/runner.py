@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -172,11 +172,12 @@ class Run:
         )
 
     def trial(self, key: TrialKey, position: int, ready: Ready | None) -> None:
-        """Run one trial and store it; without `ready` its pods could not be made, and that is stored."""
+        """Run one trial and store it; where its pods could not be made, or have ended since, that is stored."""
         started = time.time()
-        if ready is None:
-            outcome: Outcome = Failed(reason=self.broken.get(key.cell, "it was not made"))
-            trial = Trial(key=key, position=position, started_unix_s=started, elapsed_s=0.0, outcome=outcome)
+        missing = self.broken.get(key.cell, "it was not made") if ready is None else job.gone(ready.deployed)
+        if ready is None or missing:
+            failed = Failed(reason=missing or "it was not made")
+            trial = Trial(key=key, position=position, started_unix_s=started, elapsed_s=0.0, outcome=failed)
             self._store(trial, {})
             return
         padding = random.Random(f"{self.plan.study.seed}/{key}").randrange(PADDING_LIMIT)
@@ -187,6 +188,8 @@ class Run:
             job.end_strays(ready.deployed)
         traffic = monitor.traffic(ready.places, before, after)
         outcome, parsed = judge(ready, result, traffic)
+        if isinstance(outcome, Failed) and (missing := job.gone(ready.deployed)):
+            outcome = replace(outcome, reason=f"{missing} while the launch ran ({outcome.reason})")
         trial = Trial(
             key=key,
             position=position,

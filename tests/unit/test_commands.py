@@ -30,7 +30,7 @@ def test_a_quick_study_compares_the_program_bare_against_every_environment() -> 
     assert stated.baseline == "bare"
     assert [e.name for e in stated.environments] == [
         "bare", "bare+image", "bare+bridge", "docker+host", "docker+bridge", "docker+direct", "docker+macvlan",
-        "docker+overlay",
+        "docker+overlay", "podman", "apptainer", "charliecloud",
     ]  # fmt: skip
     assert stated.placements == (Placement(nodes=2, ranks_per_node=2),)
     assert (stated.repetition.rounds, stated.repetition.max_rounds) == (4, 4)
@@ -38,11 +38,11 @@ def test_a_quick_study_compares_the_program_bare_against_every_environment() -> 
     assert stated.self_comparison
 
 
-@pytest.mark.parametrize(("nodes", "last"), [(1, "docker+docker-default"), (2, "docker+overlay")])
-def test_no_environment_of_a_quick_study_is_refused(nodes: int, last: str) -> None:
+@pytest.mark.parametrize(("nodes", "engine"), [(1, "docker+docker-default"), (2, "docker+overlay")])
+def test_no_environment_of_a_quick_study_is_refused(nodes: int, engine: str) -> None:
     stated = quick_study(("/home/u/app",), rounds=4, ranks=2, nodes=nodes, limit_s=90.0)
-    assert stated.environments[-1].name == last
-    assert [environment.refuse(e, stated.placements[0]) for e in stated.environments] == [None] * 8
+    assert engine in [e.name for e in stated.environments]
+    assert not any(environment.refuse(e, stated.placements[0]) for e in stated.environments)
 
 
 @pytest.mark.parametrize(

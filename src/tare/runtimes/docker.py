@@ -81,6 +81,7 @@ def _join(pod: Pod, request: PodRequest, name: str, cores: tuple[int, ...]) -> C
         carry=True,
         group=group,
         keepers=frozenset(group.pids()),
+        pid=pid,
     )
 
 

@@ -128,10 +128,15 @@ def join_options(pod: Pod, request: PodRequest, name: str, cores: Sequence[int])
 
 def _join(pod: Pod, request: PodRequest, name: str, cores: tuple[int, ...]) -> Container:
     """Start one more container in a pod."""
-    _, group = _started(pod.node, name, join_options(pod, request, name, cores))
+    pid, group = _started(pod.node, name, join_options(pod, request, name, cores))
     work = ("--workdir", request.cwd) if request.cwd else ()
     return Container(
-        name=name, enter=client("exec", *work, name), carry=True, group=group, keepers=frozenset(group.pids())
+        name=name,
+        enter=client("exec", *work, name),
+        carry=True,
+        group=group,
+        keepers=frozenset(group.pids()),
+        pid=pid,
     )
 
 

@@ -1,0 +1,67 @@
+"""What held a pod or a container and has ended is named, with its node."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tare.cgroups import Group
+from tare.deploy import Deployed, Side
+from tare.job import gone
+from tare.model import Environment
+from tare.namespaces import runs
+from tare.node import Container, Endpoint, Node, Pod
+
+GROUP = Group(path="x", hierarchies=())
+NODE = Node(
+    name="n0", index=0, cores=(0,), control_address="10.213.0.1", nics=(), pid=0, group=GROUP, boot_id="b"
+)  # fmt: skip
+
+
+@pytest.fixture
+def living() -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def deployed(pid: int, *containers: Container, container: str = "") -> Deployed:
+    pod = Pod(name="tare-s1-n0", node=NODE, runtime="r", pid=pid, enter=(), group=GROUP, container=container)
+    endpoint = Endpoint(address="10.214.0.1", prefix=24, interface="data0", mtu=1500)
+    side = Side(pod=pod, endpoint=endpoint, prefix=Path("/opt/tare"), containers=containers)
+    return Deployed(environment=Environment(name="e", runtime="docker", network="host"), sides=(side,))
+
+
+def test_nothing_is_gone_while_all_first_processes_run(living: subprocess.Popen[bytes]) -> None:
+    assert gone(deployed(living.pid, Container(name="c0", enter=(), pid=living.pid))) is None
+
+
+def test_containers_without_a_process_of_their_own_cannot_be_gone(living: subprocess.Popen[bytes]) -> None:
+    assert gone(deployed(living.pid, Container(name="c0", enter=()))) is None
+    assert gone(deployed(0)) is None
+
+
+def test_a_process_whose_end_nobody_asked_for_has_ended(living: subprocess.Popen[bytes]) -> None:
+    assert runs(living.pid)
+    living.kill()
+    _wait_until_it_is_a_zombie(living.pid)
+    assert not runs(living.pid)
+    assert gone(deployed(living.pid, container="tare-s1-n0")) == "the container tare-s1-n0 on n0 has ended"
+    assert gone(deployed(living.pid)) == "what holds the pod tare-s1-n0 on n0 has ended"
+
+
+def test_one_of_several_containers_is_named(living: subprocess.Popen[bytes]) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    both = (Container(name="c0", enter=(), pid=living.pid), Container(name="c1", enter=(), pid=dead.pid))
+    assert gone(deployed(living.pid, *both, container="tare-s1-n0")) == "the container c1 on n0 has ended"
+
+
+def _wait_until_it_is_a_zombie(pid: int) -> None:
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
