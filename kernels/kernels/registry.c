@@ -4,8 +4,9 @@
 #include <string.h>
 
 static const struct kernel *const kernels[] = {
-    &kernel_latency,  &kernel_bw,        &kernel_bibw,      &kernel_sendrecv,  &kernel_barrier,
-    &kernel_alltoall, &kernel_alltoallv, &kernel_allgather, &kernel_allreduce, &kernel_spacing,
+    &kernel_latency,   &kernel_bw,       &kernel_bibw,      &kernel_sendrecv,
+    &kernel_barrier,   &kernel_alltoall, &kernel_alltoallv, &kernel_allgather,
+    &kernel_allreduce, &kernel_halo,     &kernel_spacing,
 };
 
 size_t registry_count(void)

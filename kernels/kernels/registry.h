@@ -11,6 +11,7 @@ extern const struct kernel kernel_alltoallv;
 extern const struct kernel kernel_barrier;
 extern const struct kernel kernel_bibw;
 extern const struct kernel kernel_bw;
+extern const struct kernel kernel_halo;
 extern const struct kernel kernel_latency;
 extern const struct kernel kernel_sendrecv;
 extern const struct kernel kernel_spacing;

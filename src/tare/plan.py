@@ -43,6 +43,8 @@ START_IN_CONTAINER_S: Final = 1.0
 POD_S: Final = {"bare": 0.1, "fake": 0.0}
 CONTAINER_POD_S: Final = 0.8
 COMMAND_S: Final = 10.0
+ALONE: Final = frozenset({"halo"})
+"""The kernels that run on one rank, too."""
 
 
 def expand(study: Study, availability: Availability) -> Plan:
@@ -151,9 +153,10 @@ def _pair_reason(environment: Environment, placement: Placement, availability: A
 
 
 def _workload_reason(workload: Workload, placement: Placement) -> str | None:
-    """Return why the workload cannot run on so few ranks; every kernel of ours needs a partner."""
-    if workload.kernels and placement.ranks < 2:
-        return f"{workload.kernels[0].kernel} needs at least 2 ranks, and this placement has {placement.ranks}"
+    """Return why the workload cannot run on so few ranks; most kernels of ours need a partner."""
+    paired = [spec.kernel for spec in workload.kernels if spec.kernel not in ALONE]
+    if paired and placement.ranks < 2:
+        return f"{paired[0]} needs at least 2 ranks, and this placement has {placement.ranks}"
     return None
 
 
@@ -164,6 +167,7 @@ def _workload_reason(workload: Workload, placement: Placement) -> str | None:
 MESSAGE_S: Final = 10e-6
 BYTES_PER_S: Final = 1.5e9
 SMALL_BYTES: Final = 8192
+SWEEP_S: Final = 100e-6
 DEFAULT_ITERATIONS: Final = {"latency": (10000, 1000), "bw": (100, 20), "bibw": (100, 20), "spacing": (10000, 1000)}
 DEFAULT_COLLECTIVE_ITERATIONS: Final = (1000, 100)
 
@@ -202,6 +206,8 @@ def estimate_kernel_s(spec: KernelSpec, ranks: int) -> float:
     steps = math.ceil(math.log2(max(ranks, 2)))
     if spec.kernel == "spacing":
         return passes / (spec.rate_hz or 10_000.0)
+    if spec.kernel == "halo":
+        return passes * (SWEEP_S + 2 * message)
     if spec.kernel in ("bw", "bibw"):
         return passes * (2 * MESSAGE_S + (spec.window or 64) * size / BYTES_PER_S)
     if spec.kernel in ("alltoall", "alltoallv"):

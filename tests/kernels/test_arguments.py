@@ -29,6 +29,9 @@ pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake", "openmpi")]
         (("latency:iterations=0",), "iterations=0", "from 1 to"),
         (("latency:sync=maybe",), "sync=maybe", "none, barrier, window"),
         (("allreduce:bytes=6",), "bytes=6", "a multiple of 4"),
+        (("halo:bytes=12",), "bytes=12", "a multiple of 8"),
+        (("halo:bytes=0",), "bytes=0", "from 8 to"),
+        (("halo:skew=8",), "'skew'", "bytes, iterations, warmup, sync"),
         (("bw:skew=4096",), "skew=4096", "from 0 to 4095"),
         (("bw:window=0",), "window=0", "from 1 to 65536"),
         (("spacing:rate=nan",), "rate=nan", "above 0"),
@@ -86,7 +89,7 @@ def test_clocks_that_disagree_are_refused_for_start_windows(launch):
 def test_the_list_describes_every_kernel_without_a_launcher(build):
     done = subprocess.run([build("openmpi") / "tare-kernels", "--list"], capture_output=True, text=True, check=True)
     kernels = json.loads(done.stdout)
-    assert len(kernels) == len({kernel["name"] for kernel in kernels}) == 10
+    assert len(kernels) == len({kernel["name"] for kernel in kernels}) == 11
     fields = {"name", "description", "timer", "synchronisation", "reduction", "metric", "min_ranks", "defaults"}
     for kernel in kernels:
         assert set(kernel) == fields

@@ -19,6 +19,7 @@ SPECS = (
     "alltoallv:iterations=3,bytes=70001",
     "allgather:iterations=3,bytes=13",
     "allreduce:iterations=3,bytes=2052",
+    "halo:iterations=3,bytes=4104",
     "spacing:iterations=3,warmup=1",
 )
 

@@ -8,7 +8,10 @@ import pytest
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake", "openmpi")]
 
-KERNELS = ("latency", "bw", "bibw", "sendrecv", "barrier", "alltoall", "alltoallv", "allgather", "allreduce", "spacing")
+KERNELS = (
+    "latency", "bw", "bibw", "sendrecv", "barrier", "alltoall", "alltoallv", "allgather", "allreduce", "halo",
+    "spacing",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -12,7 +12,10 @@ import pytest
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake", "openmpi")]
 
-KERNELS = ("latency", "bw", "bibw", "sendrecv", "barrier", "alltoall", "alltoallv", "allgather", "allreduce", "spacing")
+KERNELS = (
+    "latency", "bw", "bibw", "sendrecv", "barrier", "alltoall", "alltoallv", "allgather", "allreduce", "halo",
+    "spacing",
+)  # fmt: skip
 PAIR_KERNELS = ("latency", "bw", "bibw", "spacing")
 
 # Few iterations, odd sizes (no multiple of a word but where floats are summed), one size beyond eager.
@@ -32,6 +35,9 @@ SPECS = (
     "allreduce:iterations=6,bytes=20004,skew=16",
     "alltoall:iterations=6,bytes=4096,skew=4095",
     "bw:iterations=2,bytes=130,skew=1",
+    "halo:iterations=4,warmup=1,bytes=24",
+    "halo:iterations=2,warmup=1,bytes=1048576",
+    "halo:iterations=2,warmup=1,bytes=1200008",
     "spacing:iterations=8,warmup=2,rate=20000",
 )
 
@@ -51,6 +57,15 @@ def test_every_kernel_is_verified_and_has_as_many_samples_as_iterations(launch, 
         for column in samples(line).values():
             assert len(column) == line["iterations"]
             assert all(math.isfinite(value) and value >= 0 for value in column)
+
+
+def test_a_halo_exchange_runs_on_one_rank_and_on_an_odd_number(launch):
+    for ranks in (1, 3):
+        run = launch("halo:iterations=3,bytes=40", ranks=ranks)
+        assert run.code == 0, run.stderr
+        assert run.kernel["verified"] is True
+        assert run.kernel["bytes_per_sample"] == 160
+        assert len(run.kernel["rank_mean_s"]) == ranks
 
 
 def test_lines_come_in_the_order_of_the_protocol(launch):
@@ -203,6 +218,7 @@ def test_payload_between_hosts_is_bounded_by_what_the_operations_must_send(launc
         "alltoallv:bytes=100,iterations=10,warmup=5",
         "allgather:bytes=100,iterations=10,warmup=5",
         "allreduce:bytes=100,iterations=10,warmup=5",
+        "halo:bytes=104,iterations=10,warmup=5",
         "barrier:iterations=10,warmup=5",
         wrapper=("unshare", "--uts", "sh", "-c", rename, "sh"),
     )
@@ -220,6 +236,7 @@ def test_payload_between_hosts_is_bounded_by_what_the_operations_must_send(launc
         "alltoallv": 200,
         "allgather": 200,
         "allreduce": 200,
+        "halo": 416,
         "barrier": 0,
     }
     assert {name: payload["bytes_min"] for name, payload in lines.items()} == {

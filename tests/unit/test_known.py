@@ -11,6 +11,7 @@ import pytest
 from tare.cluster import CLUSTERS
 from tare.known import registered
 from tare.mpi.openmpi import BTLS
+from tare.plan import ALONE
 from tare.study import KNOWN, parse
 from tare.workloads.kernels import RATES, SIZELESS
 
@@ -57,12 +58,17 @@ def test_the_kernels_are_those_of_the_registry_in_c() -> None:
         ("windowed", takes("KEY_WINDOW")),
         ("paced", takes("KEY_RATE")),
         ("paced", lambda entry: "SAMPLES_GAPS" in entry),
-        ("of_floats", lambda entry: ".bytes_multiple = 4" in entry),
+        ("of_floats", lambda entry: ".bytes_multiple = 4," in entry),
+        ("of_doubles", lambda entry: ".bytes_multiple = 8," in entry),
         ("never_empty", lambda entry: re.search(r"\.bytes_min = [1-9]", entry) is not None),
     ],
 )
 def test_what_is_known_of_the_kernels_is_what_their_sources_say(field: str, holds: Callable[[str], bool]) -> None:
     assert getattr(KNOWN, field) == tuple(kernel for kernel in registry_in_c() if holds(entry_in_c(kernel)))
+
+
+def test_the_kernels_that_need_no_partner_are_those_whose_sources_say_so() -> None:
+    assert {kernel for kernel in registry_in_c() if ".min_ranks = 1," in entry_in_c(kernel)} == ALONE
 
 
 @pytest.mark.parametrize("name", CLUSTERS)

@@ -208,7 +208,7 @@ def test_a_launch_is_given_a_minute_if_nothing_is_said() -> None:
 
 
 def test_messages_of_whole_floats_empty_ones_and_a_warm_up_of_one_are_let_through() -> None:
-    assert [k.message_bytes for k in kernels_of("[allreduce: [4, 1MiB], latency: 0]")] == [4, 1 << 20, 0]
+    assert [k.message_bytes for k in kernels_of("[allreduce: [4, 1MiB], latency: 0, halo: 24]")] == [4, 1 << 20, 0, 24]
     assert kernels_of("[spacing: {warmup: 1}, {latency: 8, warmup: 0}]")[0].warmup == 1
 
 

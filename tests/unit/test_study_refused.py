@@ -129,6 +129,7 @@ WRONG_KERNELS = [
     ("[latency, latency: 8]", "4:13", "measured twice"),
     ("[[latency]]", "4:4", "a kernel is a name"),
     ("[allreduce: [8, 6]]", "4:19", "a multiple of 4, not 6"),
+    ("[halo: [8, 12]]", "4:14", "a multiple of 8, not 12"),
     ("[allreduce: 0]", "4:4", "allreduce needs a message of at least one byte, not 0"),
     ("[bw: 0]", "4:4", "bw needs a message of at least one byte, not 0"),
     ("[spacing: {warmup: 0}]", "4:14", "spacing needs a warm-up of at least 1, not 0"),

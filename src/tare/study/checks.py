@@ -15,6 +15,7 @@ from tare.study.schema import StudyIn
 
 DEFAULT_BYTES: Final = 8
 FLOAT_BYTES: Final = 4
+DOUBLE_BYTES: Final = 8
 
 Place = tuple[str | int, ...]
 Finding = tuple[Place, str]
@@ -122,6 +123,9 @@ def _check_values(at: Place, spec: model.KernelSpec, known: Known) -> Iterator[F
         yield (*at, "message_bytes"), f"{spec.kernel} needs a message of at least one byte, not 0"
     elif size is not None and size % FLOAT_BYTES and spec.kernel in known.of_floats:
         told = f"{spec.kernel} adds floats of {FLOAT_BYTES} bytes: its size must be a multiple of {FLOAT_BYTES}"
+        yield (*at, "message_bytes"), f"{told}, not {size}"
+    elif size is not None and size % DOUBLE_BYTES and spec.kernel in known.of_doubles:
+        told = f"{spec.kernel} sends cells of {DOUBLE_BYTES} bytes: its size must be a multiple of {DOUBLE_BYTES}"
         yield (*at, "message_bytes"), f"{told}, not {size}"
     if spec.warmup == 0 and spec.kernel in known.paced:
         told = f"{spec.kernel} needs a warm-up of at least 1, not 0"

@@ -21,7 +21,7 @@ class Known:
     `imageless` lists the runtimes that can run on the files of the host; every other always has an image, and that
     is `image_for` its MPI where the study names none. `mpi_of` tells the MPI inside each image. The kernels' registry
     is in C (kernels/kernels/registry.c); what Python needs of it stands here: which of them take no message size, a
-    window, a rate, only whole floats, at least a byte.
+    window, a rate, only whole floats or doubles, at least a byte.
     """
 
     runtimes: tuple[str, ...] = ("bare", "docker", "apptainer", "apptainer-sif", "podman", "charliecloud", "fake")
@@ -32,7 +32,8 @@ class Known:
     mpis: tuple[str, ...] = ("openmpi", "mpich", "fake")
     clusters: tuple[str, ...] = ("lab", "fake")
     kernels: tuple[str, ...] = (
-        "latency", "bw", "bibw", "sendrecv", "barrier", "alltoall", "alltoallv", "allgather", "allreduce", "spacing",
+        "latency", "bw", "bibw", "sendrecv", "barrier", "alltoall", "alltoallv", "allgather", "allreduce", "halo",
+        "spacing",
     )  # fmt: skip
     imageless: tuple[str, ...] = ("bare", "fake")
     images: tuple[str, ...] = (DEFAULT_IMAGE, "debian-mpich")
@@ -42,7 +43,8 @@ class Known:
     windowed: tuple[str, ...] = ("bw", "bibw")
     paced: tuple[str, ...] = ("spacing",)
     of_floats: tuple[str, ...] = ("allreduce",)
-    never_empty: tuple[str, ...] = ("bw", "bibw", "alltoall", "alltoallv", "allgather", "allreduce")
+    of_doubles: tuple[str, ...] = ("halo",)
+    never_empty: tuple[str, ...] = ("bw", "bibw", "alltoall", "alltoallv", "allgather", "allreduce", "halo")
 
     def image_for(self, mpi: object) -> str:
         """Return the image that an environment has where the study names none: the first with its MPI inside."""
