@@ -1,5 +1,8 @@
 #include "common/rights.h"
 
+#include "common/devices.h"
+#include "common/mounts.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -64,5 +67,7 @@ void rights_put(struct json *line)
     put_status(line);
     put_users(line);
     json_put_bool(line, "infiniband", stat("/dev/infiniband", &status) == 0);
+    devices_put(line);
+    mounts_put(line);
     json_close(line, '}');
 }

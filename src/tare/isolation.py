@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tare.model import Isolation, RankPlace, Trial
+from tare.surroundings import NOT_KNOWN
 
 CAPABILITIES: Final = (
     "chown", "dac_override", "dac_read_search", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap",
@@ -42,11 +43,14 @@ def _isolation(environment: str, runtime: str, rank: RankPlace) -> Isolation:
         environment=environment,
         daemon=DAEMONS.get(runtime, "none"),
         capabilities=capabilities(rights.get("capabilities", "")),
-        seccomp=SECCOMP.get(rights.get("seccomp", ""), "not known"),
-        no_new_privileges={"0": "no", "1": "yes"}.get(rights.get("no_new_privs", ""), "not known"),
+        seccomp=SECCOMP.get(rights.get("seccomp", ""), NOT_KNOWN),
+        no_new_privileges={"0": "no", "1": "yes"}.get(rights.get("no_new_privs", ""), NOT_KNOWN),
         users=users(rights),
-        speculation=rights.get("speculation_store_bypass", "not known"),
+        speculation=rights.get("speculation_store_bypass", NOT_KNOWN),
         shared=tuple(name for name in NAMESPACES if name in rank.node_namespaces),
+        devices=rights.get("devices", NOT_KNOWN),
+        mounts=rights.get("mounts", NOT_KNOWN),
+        setuid=rights.get("setuid", NOT_KNOWN),
     )
 
 
@@ -55,7 +59,7 @@ def capabilities(mask: str) -> str:
     try:
         bits = int(mask, 16)
     except ValueError:
-        return "not known"
+        return NOT_KNOWN
     held = [CAPABILITIES[bit] if bit < len(CAPABILITIES) else str(bit) for bit in range(64) if bits >> bit & 1]
     if not held:
         return "none"
@@ -69,7 +73,7 @@ def users(rights: Mapping[str, str]) -> str:
     """Return whom the ranks' root is outside of their user namespace."""
     mapping = rights.get("uid_map", "")
     if not mapping:
-        return "not known"
+        return NOT_KNOWN
     if mapping == WHOLE_MAP:
         return "the machine's"
     inside, outside, count = mapping.split()

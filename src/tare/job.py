@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tare import ssh
+from tare import ssh, surroundings
 from tare.cluster import Site
 from tare.deploy import Deployed, Side, groups_of
 from tare.errors import InfrastructureError
@@ -22,6 +23,7 @@ from tare.namespaces import processes_beside, runs
 from tare.networks.plug import wait_until_running
 from tare.node import Pod
 from tare.placement import NodeCores, Topology, place
+from tare.surroundings import USUAL_DEVICES, WITHOUT_DEVICES
 from tare.workloads import plugin_of
 
 CONTROL_INTERFACE: Final = "ctl0"
@@ -151,6 +153,37 @@ def with_node_namespaces(ranks: Sequence[RankPlace], up: Deployed) -> tuple[Rank
         shared = tuple(name for name, inode in rank.namespaces.items() if node.get(name) == inode)
         told.append(replace(rank, node_namespaces=shared))
     return tuple(told)
+
+
+def with_surroundings(ranks: Sequence[RankPlace], up: Deployed) -> tuple[RankPlace, ...]:
+    """Return the ranks with what they reach of their nodes in words, and with how they were put into their pods."""
+    hosts = [(_node_has(side.pod.node.pid), side.pod.setuid) for side in up.sides]
+    told = []
+    for rank in ranks:
+        node, setuid = hosts[min(rank.rank * len(hosts) // max(1, len(ranks)), len(hosts) - 1)]
+        told.append(replace(rank, rights={**surroundings.in_words(rank.rights, node), "setuid": setuid}))
+    return tuple(told)
+
+
+def _node_has(pid: int) -> surroundings.NodeHas:
+    """Return the devices and file systems of a node; nothing where it is not of this machine."""
+    top = Path(f"/proc/{pid}/root/dev")
+    devices = set()
+    for folder, below, names in os.walk(top):
+        below[:] = [name for name in below if Path(folder, name).parent != top or name not in WITHOUT_DEVICES]
+        devices |= {str(Path(folder, name).relative_to(top)) for name in names if _is_device(Path(folder, name))}
+    try:
+        numbers = surroundings.mounted_numbers(Path(f"/proc/{pid}/mountinfo").read_text())
+    except OSError:
+        numbers = frozenset()
+    return surroundings.NodeHas(devices=frozenset(devices - USUAL_DEVICES), file_systems=numbers)
+
+
+def _is_device(path: Path) -> bool:
+    with suppress(OSError):
+        mode = path.lstat().st_mode
+        return stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
+    return False
 
 
 def _namespaces_of(pid: int) -> dict[str, int]:

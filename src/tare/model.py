@@ -433,7 +433,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Isolation:
-    """What an environment kept from its ranks and what it gave them, in words; `shared` are namespaces of the node."""
+    """What an environment kept from its ranks and what it gave them, in words; `shared` are namespaces of the node.
+
+    `devices` are those beyond the usual that can be opened, `mounts` where files can be written.
+    """
 
     environment: str
     daemon: str
@@ -443,6 +446,9 @@ class Isolation:
     users: str
     speculation: str
     shared: tuple[str, ...]
+    devices: str = "not known"
+    mounts: str = "not known"
+    setuid: str = "not known"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,7 +77,7 @@ class Pod:
     `pid` is a process in the pod as this machine numbers it, `enter` the argv prefix, `group` the cgroup whose
     processes are the pod's, `keepers` those of them that hold it. `outside` is the argv prefix to the node with the
     pod's network, from which the runtime enters the pod's containers. `number` counts the pods of a node, `host` is the
-    pod's name as a host of the MPI.
+    pod's name as a host of the MPI. `setuid` says which program with the rights of root helps an ordinary user in.
     """
 
     name: str
@@ -94,6 +94,7 @@ class Pod:
     outside: tuple[str, ...] = ()
     number: int = 0
     host: str = ""
+    setuid: str = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,7 @@ from tare.model import (
     Outcome,
     Placement,
     Plan,
+    RankPlace,
     Trial,
     TrialKey,
 )
@@ -198,7 +199,7 @@ class Run:
             outcome=outcome,
             argv=ready.argv,
             startup_s=startup(result, parsed),
-            ranks=job.with_node_namespaces(parsed.ranks, ready.deployed) if parsed else (),
+            ranks=_told(parsed, ready.deployed) if parsed else (),
             traffic=traffic,
             counters={**monitor.counters(before, after), "environment_padding_bytes": padding},
             mpi_library=parsed.mpi_library if parsed else "",
@@ -216,6 +217,11 @@ class Run:
         found = attempts(self.store.trials)
         last = (cells for (round_, block, attempt), cells in found.items() if (round_, block, attempt + 1) not in found)
         return sum(not isinstance(trial.outcome, Interrupted) for cells in last for trial in cells.values())
+
+
+def _told(parsed: Parsed, up: Deployed) -> tuple[RankPlace, ...]:
+    """Return what ranks told of themselves, held against their nodes."""
+    return job.with_surroundings(job.with_node_namespaces(parsed.ranks, up), up)
 
 
 @contextmanager

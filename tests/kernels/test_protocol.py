@@ -106,10 +106,40 @@ def test_rank_lines_say_where_each_rank_is(launch):
         assert int(line["rights"]["capabilities"], 16) >= 0
         assert line["rights"]["seccomp"] in {"0", "1", "2"}
         assert line["rights"]["uid_map"] == " ".join(Path("/proc/self/uid_map").read_text().split()[:3])
+        assert set(line["rights"]["devices"].split()) == devices()
+        assert line["rights"]["mounts"].splitlines() == mounts()
         assert set(line["namespaces"]) == {"net", "ipc", "uts", "pid", "mnt", "user", "cgroup"}
         assert line["shm_device"] == os.stat("/dev/shm").st_dev
         assert line["last_cpu"] in cpus(line["cpus"])
         assert cpus(line["cpus"]) <= os.sched_getaffinity(0)
+
+
+def devices():
+    """Return the devices beyond the usual that this process may open."""
+    usual = {"null", "zero", "full", "random", "urandom", "tty", "ptmx"}
+    top, found = Path("/dev"), set()
+    for path in top.rglob("*"):
+        name = str(path.relative_to(top))
+        if name.startswith(("pts/", "fd/")) or path.is_symlink() or name in usual:
+            continue
+        if (path.is_char_device() or path.is_block_device()) and (os.access(path, os.R_OK) or os.access(path, os.W_OK)):
+            found.add(name)
+    return found
+
+
+def mounts():
+    """Return what is mounted here and is no file system of the kernel's own, as ranks write it."""
+    kernel = {"proc", "sysfs", "cgroup", "cgroup2", "devpts", "devtmpfs", "mqueue", "debugfs", "tracefs", "securityfs"}
+    kernel |= {"pstore", "bpf", "configfs", "hugetlbfs", "binfmt_misc", "nsfs", "autofs", "efivarfs", "fusectl"}
+    kernel |= {"rpc_pipefs", "selinuxfs"}
+    found = []
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        place, _, what = line.partition(" - ")
+        words, (kind, _, options) = place.split(), what.split(" ", 2)
+        fixed = {"ro"} & {*words[5].split(","), *options.split(",")}
+        if kind not in kernel:
+            found.append(f"{'ro' if fixed else 'rw'} {words[2]} {words[4]}")
+    return found
 
 
 def cpus(text):

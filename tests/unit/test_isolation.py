@@ -51,3 +51,12 @@ def test_the_first_rank_that_tells_speaks_for_its_environment() -> None:
     assert (facts.daemon, facts.capabilities, facts.seccomp) == ("dockerd, as root", "none", "filter")
     assert (facts.no_new_privileges, facts.shared) == ("yes", ("net", "pid"))
     assert facts.speculation == "not known"
+    assert (facts.devices, facts.mounts, facts.setuid) == ("not known", "not known", "not known")
+
+
+def test_what_a_rank_reaches_of_its_node_and_how_it_was_put_there_is_passed_on() -> None:
+    rights = {"devices": "the usual", "mounts": "root read-only; own: /tmp", "setuid": "newuidmap"}
+    place = RankPlace(rank=0, host="b/n0", hostname="n0", pid=1, cpus=(0,), rights=rights)
+    facts = isolation_of("e", "podman", [trial(place)])
+    assert facts is not None
+    assert (facts.devices, facts.mounts, facts.setuid) == tuple(rights.values())

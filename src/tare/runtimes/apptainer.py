@@ -76,6 +76,7 @@ class Apptainer:
                 keepers=frozenset({pid} - {request.node.pid}),
                 own_network=request.wiring is Wiring.OWN,
                 outside=enter(pid),
+                setuid=setuid(find_program() or ""),
             )
 
     @contextmanager
@@ -120,6 +121,17 @@ def exec_options(request: PodRequest, image: Path, *, alone: bool = False) -> tu
 def on_cores(cores: Sequence[int]) -> tuple[str, ...]:
     """Return the argv prefix that puts a container on cores of its own: it has no cgroup, so by affinity."""
     return ("taskset", "--cpu-list", ",".join(map(str, cores)))
+
+
+def setuid(program: str) -> str:
+    """Say which program with the rights of root helps into a container, by how Apptainer was built.
+
+    Without one it makes a user namespace; it does so with `--userns` too, however it was built.
+    """
+    built_with = "_SUID_INSTALL=1" in run((program, "buildcfg"), check=False, timeout_s=20).stdout
+    if not built_with:
+        return "none: built without"
+    return "starter-suid" if is_real_root() else "none: starter-suid is there, and not used with --userns"
 
 
 def find_program() -> str | None:
