@@ -203,7 +203,7 @@ def _side(stack: ExitStack, order: _Order, node: Node, number: int) -> Side:
         several = placement
         if environment.launch is Launching.HYBRID:
             several = replace(placement, containers_per_node=placement.ranks_per_node)
-        containers = stack.enter_context(runtime.containers(pod, request, container_cores(several, node.cores)))
+        containers = stack.enter_context(runtime.containers(pod, request, container_cores(several, node.places)))
         if containers:
             job_group(node).create()
     host_mpi = files.host_mpi if environment.launch is Launching.HOST_MPI else None
@@ -235,7 +235,7 @@ def _request(order: _Order, node: Node, number: int) -> PodRequest:
         session=str(order.site.folder),
         cwd=files.cwd,
         host=host,
-        cores=container_cores(order.placement, node.cores)[number] if several else node.cores,
+        cores=container_cores(order.placement, node.places)[number] if several else node.cores,
     )
 
 
@@ -253,9 +253,9 @@ def nic_of_pod(nic: Nic, number: int, *, hosts: int) -> Nic:
     return replace(nic, address=str(address))
 
 
-def container_cores(placement: Placement, cores: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+def container_cores(placement: Placement, places: NodeCores) -> tuple[tuple[int, ...], ...]:
     """Return the cores of each container of a node."""
-    slots = place(replace(placement, nodes=1), Topology(nodes=(NodeCores(cores=cores),)))
+    slots = place(replace(placement, nodes=1), Topology(nodes=(places,)))
     return tuple(cores_of_container(slots, node=0, container=i) for i in range(placement.containers_per_node))
 
 

@@ -22,7 +22,7 @@ from tare.mpi.wiring import MpiWiring
 from tare.namespaces import processes_beside, runs
 from tare.networks.plug import wait_until_running
 from tare.node import Pod
-from tare.placement import NodeCores, Topology, place
+from tare.placement import Topology, place
 from tare.surroundings import USUAL_DEVICES, WITHOUT_DEVICES
 from tare.workloads import plugin_of
 
@@ -90,7 +90,7 @@ def bind(program: tuple[str, ...], cell: Cell, pod: Pod, *, ranks: int) -> tuple
     placement, node = cell.placement, pod.node
     if placement.binding is Binding.MPI_DEFAULT or cell.environment.runtime == "fake":
         return program
-    slots = place(replace(placement, nodes=1), Topology(nodes=(NodeCores(cores=node.cores),)))
+    slots = place(replace(placement, nodes=1), Topology(nodes=(node.places,)))
     cores = [slot.cores for slot in slots[pod.number * ranks : (pod.number + 1) * ranks]]
     return program if all(own == node.cores for own in cores) else bound(program, cores)
 

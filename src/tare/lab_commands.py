@@ -21,6 +21,7 @@ from tare.errors import InfrastructureError, UsageError
 from tare.model import LabSpec
 from tare.node import Nic, Node
 from tare.paths import RUN_FOLDER, run_folder
+from tare.placement import HardwareThread
 from tare.process import replace
 from tare.runtimes.held import enter
 from tare.units import parse_bit_rate
@@ -175,7 +176,8 @@ def _as_json(made: lab.Lab) -> dict[str, Any]:
 
 def _node_as_json(node: Node) -> dict[str, Any]:
     plain = {f.name: getattr(node, f.name) for f in dataclasses.fields(node)}
-    return {**plain, "nics": [dataclasses.asdict(nic) for nic in node.nics], "group": node.group.path}
+    parts = {name: [dataclasses.asdict(each) for each in getattr(node, name)] for name in ("nics", "layout")}
+    return {**plain, **parts, "group": node.group.path}
 
 
 def _from_json(data: dict[str, Any]) -> lab.Lab:
@@ -185,6 +187,7 @@ def _from_json(data: dict[str, Any]) -> lab.Lab:
                 **node,
                 "cores": tuple(node["cores"]),
                 "nics": tuple(Nic(**nic) for nic in node["nics"]),
+                "layout": tuple(HardwareThread(**thread) for thread in node["layout"]),
                 "group": group(node["group"]),
             }
         )

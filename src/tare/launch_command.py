@@ -50,6 +50,7 @@ class Wanted:
     containers_per_node: int = 1
     share: str = "pod"
     binding: str = "disjoint"
+    map_by: str = "core"
     oversubscribe: bool = False
     dry_run: bool = False
     by_rank: bool = False
@@ -91,7 +92,8 @@ def make_plan(wanted: Wanted) -> Plan:
     oversubscribe = f"oversubscribe: {str(wanted.oversubscribe).lower()}"
     placement = (
         f"nodes: {wanted.nodes}, ranks_per_node: {wanted.ranks // wanted.nodes}, {oversubscribe}, "
-        f"containers_per_node: {wanted.containers_per_node}, share: {wanted.share}, binding: {wanted.binding}"
+        f"containers_per_node: {wanted.containers_per_node}, share: {wanted.share}, binding: {wanted.binding}, "
+        f"map_by: {wanted.map_by}"
     )
     how = f"mpi: {wanted.mpi}, launch: {wanted.way}, control: {wanted.control}"
     text = "\n".join(

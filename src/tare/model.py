@@ -37,6 +37,19 @@ class Binding(StrEnum):
     MPI_DEFAULT = "mpi-default"
 
 
+class MapBy(StrEnum):
+    """How the ranks of a node are dealt to its cores.
+
+    `core`: neighbours to neighbouring cores. `socket`, `numa`: to the sockets or NUMA nodes in turn. `hwthread`: to
+    hardware threads one after the other, so that neighbours share a core where it has several.
+    """
+
+    CORE = "core"
+    SOCKET = "socket"
+    NUMA = "numa"
+    HWTHREAD = "hwthread"
+
+
 class Launching(StrEnum):
     """How the MPI's daemons come to the hosts of a job, and its ranks into their containers.
 
@@ -96,7 +109,11 @@ class Environment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Ranks -> containers -> nodes, and the binding to cores."""
+    """Ranks -> containers -> nodes, the binding to cores, and what a container may use.
+
+    `memory_per_container` is in bytes, 0 for no limit. `cpus_per_container` is how many CPUs a container has: cores, as
+    long as they are whole and no fewer than its ranks need, else a limit on its CPU time; 0: the cores of its ranks.
+    """
 
     nodes: int = 2
     ranks_per_node: int = 1
@@ -105,6 +122,9 @@ class Placement:
     binding: Binding = Binding.DISJOINT
     threads_per_rank: int = 1
     oversubscribe: bool = False
+    map_by: MapBy = MapBy.CORE
+    memory_per_container: int = 0
+    cpus_per_container: float = 0.0
 
     @property
     def ranks(self) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.cgroups import Group
+from tare.placement import HardwareThread, NodeCores
 
 SILENT_ROLE: Final = "must stay silent"
 
@@ -35,6 +36,8 @@ class Node:
     """A host, or the namespaces that stand for one in the lab.
 
     `pid` is a process in the node's namespaces (0: this machine itself); `docker_socket` is "" without a daemon.
+    `layout` says where its cores are, `machine` on which machine they are counted: nodes of one can share a core ("":
+    this machine).
     """
 
     name: str
@@ -47,6 +50,13 @@ class Node:
     boot_id: str
     docker_socket: str = ""
     docker_pid: int = 0
+    layout: tuple[HardwareThread, ...] = ()
+    machine: str = ""
+
+    @property
+    def places(self) -> NodeCores:
+        """Return the node's cores as ranks are placed on them."""
+        return NodeCores(cores=self.cores, layout=self.layout, name=self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ from tare.model import (
     Study,
     Workload,
 )
+from tare.text import bytes_label
 
 Availability = Callable[[Environment, Placement], str | None]
 
@@ -97,6 +98,12 @@ def placement_name(placement: Placement) -> str:
         parts.append("a pod each" if placement.share is Share.NONE else str(placement.share))
     if placement.binding is not usual.binding:
         parts.append("bound by the MPI" if placement.binding is Binding.MPI_DEFAULT else str(placement.binding))
+    if placement.map_by is not usual.map_by:
+        parts.append(f"by {placement.map_by}")
+    if placement.cpus_per_container:
+        parts.append(f"{placement.cpus_per_container:g} CPUs a container")
+    if placement.memory_per_container:
+        parts.append(f"{bytes_label(placement.memory_per_container)} a container")
     if placement.oversubscribe:
         parts.append("oversubscribed")
     return ", ".join(parts)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tare.model import Binding, InterfaceTraffic, Placement, RankPlace
-from tare.node import SILENT_ROLE
+from tare.node import SILENT_ROLE, Node
 from tare.workloads.output import Payload
 
 HEADER_BYTES: Final = 400
@@ -22,34 +22,45 @@ UPPER: Final = 1.5
 SILENT: Final = 0.01
 
 
-def check_places(ranks: Sequence[RankPlace], placement: Placement, *, boot_ids: Sequence[str]) -> str | None:
+def check_places(ranks: Sequence[RankPlace], placement: Placement, *, nodes: Sequence[Node]) -> str | None:
     """Return why the ranks were not placed as the study says, or None.
 
-    `boot_ids` are those of the hosts' nodes, in order; each host has as many ranks. Cores are not looked at where the
+    `nodes` are those of the hosts, in order; each host has as many ranks. Cores are not looked at where the
     study asked for them to be shared, or left them to the MPI: what it makes of them is then what is measured.
     """
     if len(ranks) != placement.ranks:
         return f"{len(ranks)} ranks ran where the placement has {placement.ranks}"
+    placed = []
     for rank in ranks:
-        node = rank.rank * len(boot_ids) // placement.ranks
-        if not (0 <= node < len(boot_ids) and rank.host.startswith(f"{boot_ids[node]}/")):
+        host = rank.rank * len(nodes) // placement.ranks
+        if not (0 <= host < len(nodes) and rank.host.startswith(f"{nodes[host].boot_id}/")):
             return f"rank {rank.rank} ran on {rank.hostname}, which is not the node that the placement says"
+        placed.append((rank, nodes[host]))
     if placement.oversubscribe or placement.binding is Binding.MPI_DEFAULT:
         return None
-    return shared_cores(ranks)
+    return foreign_cores(placed) or shared_cores(placed)
 
 
-def shared_cores(ranks: Sequence[RankPlace]) -> str | None:
+def foreign_cores(placed: Sequence[tuple[RankPlace, Node]]) -> str | None:
+    """Return which rank may run on a core that its node does not have, or None."""
+    for rank, node in placed:
+        if foreign := sorted(set(rank.cpus) - set(node.cores)):
+            return f"rank {rank.rank} may run on core {foreign[0]}, which is none of those of its node {node.name}"
+    return None
+
+
+def shared_cores(placed: Sequence[tuple[RankPlace, Node]]) -> str | None:
     """Return which ranks may run on the same core, or None.
 
-    A node with one rank may lend it all of its cores; ranks of one node need disjoint masks, each of them.
+    A node with one rank may lend it all of its cores; ranks of one machine need disjoint masks, each of them. Nodes of
+    a lab are on one machine; of others two nodes may each have a core of the same number.
     """
-    used: dict[int, int] = {}
-    for rank in ranks:
+    used: dict[tuple[str, int], int] = {}
+    for rank, node in placed:
         for core in rank.cpus:
-            if core in used:
-                return f"ranks {used[core]} and {rank.rank} share core {core}: their CPU masks overlap"
-            used[core] = rank.rank
+            other = used.setdefault((node.machine, core), rank.rank)
+            if other != rank.rank:
+                return f"ranks {other} and {rank.rank} share core {core}: their CPU masks overlap"
     return None
 
 

@@ -287,7 +287,7 @@ def untreated(ready: Ready, parsed: Parsed, traffic: tuple[InterfaceTraffic, ...
     if ready.cell.environment.runtime == "fake":
         return None
     return (
-        proof.check_places(parsed.ranks, placement, boot_ids=[node.boot_id for node in nodes])
+        proof.check_places(parsed.ranks, placement, nodes=nodes)
         or proof.check_transport(parsed.ranks)
         or proof.check_traffic(traffic, parsed.payload, said_bytes=said_bytes)
     )

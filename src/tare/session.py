@@ -18,7 +18,7 @@ from tare.images.host_mpi import HostMpi, ensure_host_mpi
 from tare.images.kernels import KernelBuild, ensure_kernels
 from tare.model import Binding, Cell, Environment, Launching, Placement, Plan, Study, Summary
 from tare.mpi import MPIS
-from tare.placement import NodeCores, Topology, place
+from tare.placement import Topology, place
 from tare.plan import available, expand
 from tare.store import Results, Store
 from tare.summary import summarise
@@ -31,8 +31,7 @@ SYSCTLS: Final = ("net/core/rmem_max", "net/core/wmem_max", "net/ipv4/tcp_rmem",
 def make_plan(study: Study) -> Plan:
     """Expand a study; cells that cannot run here are in it with the reason."""
     cluster = CLUSTERS[study.cluster]
-    cores = cluster.cores(study.lab)
-    topology = Topology(nodes=tuple(NodeCores(cores=c) for c in cores))
+    topology = cluster.topology(study.lab)
     cluster_reason = cluster.probe()
 
     def availability(wanted: Environment, placement: Placement) -> str | None:

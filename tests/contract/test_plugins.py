@@ -306,9 +306,9 @@ def test_environments_that_own_a_nic_get_one_each_and_the_others_share_the_first
 @pytest.mark.parametrize("name", CLUSTERS)
 @pytest.mark.parametrize("nodes", [1, 2, 3])
 def test_a_cluster_gives_every_node_cores_without_making_any(name: str, nodes: int) -> None:
-    cores = CLUSTERS[name].cores(LabSpec(nodes=nodes, cores_per_node=1))
-    assert len(cores) == nodes
-    assert all(len(own) == 1 for own in cores)
+    topology = CLUSTERS[name].topology(LabSpec(nodes=nodes, cores_per_node=1))
+    assert len(topology.nodes) == nodes
+    assert all(len(own.cores) == 1 for own in topology.nodes)
 
 
 @pytest.mark.parametrize("name", CLUSTERS)

@@ -8,12 +8,32 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tare.cgroups import Group
 from tare.model import InterfaceTraffic, Placement, RankPlace
-from tare.node import SILENT_ROLE
+from tare.node import SILENT_ROLE, Node
 from tare.proof import CHATTER_BYTES, HEADER_BYTES, UPPER, check_places, check_traffic, check_transport, shared_cores
 from tare.workloads.output import Payload
 
 BOOT_IDS = ("b0", "b1", "b10")
+
+
+def nodes_of(placement: Placement, machine: str = "") -> list[Node]:
+    """Return the nodes of a launch, with the cores that `rank_places` has; `machine` {} stands for the node's name."""
+    each = placement.ranks_per_node
+    return [
+        Node(
+            name=f"n{i}",
+            index=i,
+            cores=tuple(range(i * each, (i + 1) * each)),
+            control_address=f"10.213.0.{i + 1}",
+            nics=(),
+            pid=0,
+            group=Group(path=f"lab/n{i}", hierarchies=()),
+            boot_id=BOOT_IDS[i],
+            machine=machine.format(f"n{i}"),
+        )
+        for i in range(placement.nodes)
+    ]
 
 
 def rank_places(placement: Placement) -> list[RankPlace]:
@@ -42,7 +62,7 @@ placements = st.builds(Placement, nodes=st.integers(1, 3), ranks_per_node=st.int
 @given(placements)
 def test_a_right_launch_is_proven(placement: Placement) -> None:
     ranks = rank_places(placement)
-    assert check_places(ranks, placement, boot_ids=BOOT_IDS[: placement.nodes]) is None
+    assert check_places(ranks, placement, nodes=nodes_of(placement)) is None
     assert check_transport(ranks) is None
 
 
@@ -53,7 +73,7 @@ def test_a_rank_on_another_node_is_found_and_named(placement: Placement, data: s
     moved = data.draw(st.sampled_from(ranks))
     other = data.draw(st.sampled_from([r for r in ranks if r.host != moved.host]))
     ranks[moved.rank] = replace(moved, host=other.host, hostname=other.hostname)
-    reason = check_places(ranks, placement, boot_ids=BOOT_IDS[: placement.nodes])
+    reason = check_places(ranks, placement, nodes=nodes_of(placement))
     assert reason is not None
     assert f"rank {moved.rank} ran on {other.hostname}" in reason
 
@@ -62,19 +82,19 @@ def test_a_boot_id_that_only_begins_alike_is_another_node() -> None:
     placement = Placement(nodes=2, ranks_per_node=1)
     ranks = rank_places(placement)
     ranks[1] = replace(ranks[1], host="b10/n2", hostname="n2")
-    assert check_places(ranks, placement, boot_ids=BOOT_IDS[: placement.nodes]) is not None
+    assert check_places(ranks, placement, nodes=nodes_of(placement)) is not None
 
 
 def test_too_few_or_too_many_ranks_are_counted() -> None:
     ranks = rank_places(TWO)
-    assert check_places(ranks[:-1], TWO, boot_ids=BOOT_IDS[:2]) == "3 ranks ran where the placement has 4"
-    assert check_places([*ranks, ranks[0]], TWO, boot_ids=BOOT_IDS[:2]) == "5 ranks ran where the placement has 4"
+    assert check_places(ranks[:-1], TWO, nodes=nodes_of(TWO)) == "3 ranks ran where the placement has 4"
+    assert check_places([*ranks, ranks[0]], TWO, nodes=nodes_of(TWO)) == "5 ranks ran where the placement has 4"
 
 
 def test_a_rank_number_beyond_the_job_is_told_and_no_crash() -> None:
     ranks = rank_places(TWO)
     ranks[3] = replace(ranks[3], rank=77)
-    assert "rank 77" in str(check_places(ranks, TWO, boot_ids=BOOT_IDS[:2]))
+    assert "rank 77" in str(check_places(ranks, TWO, nodes=nodes_of(TWO)))
 
 
 # --- cores --------------------------------------------------------------------------------------------------------
@@ -84,22 +104,37 @@ masks = st.lists(st.sets(st.integers(0, 12), min_size=1, max_size=4), min_size=1
 
 @given(masks)
 def test_two_ranks_share_a_core_exactly_when_their_masks_meet(cores: list[set[int]]) -> None:
-    ranks = [replace(rank_places(TWO)[0], rank=i, cpus=tuple(sorted(own))) for i, own in enumerate(cores)]
+    node = nodes_of(TWO)[0]
+    ranks = [(replace(rank_places(TWO)[0], rank=i, cpus=tuple(sorted(own))), node) for i, own in enumerate(cores)]
     meet = sum(map(len, cores)) > len(set().union(*cores))
     assert (shared_cores(ranks) is not None) == meet
 
 
 def test_the_shared_core_and_both_ranks_are_named() -> None:
     ranks = rank_places(TWO)
-    ranks[2] = replace(ranks[2], cpus=(5, 0))
-    assert shared_cores(ranks) == "ranks 0 and 2 share core 0: their CPU masks overlap"
-    assert check_places(ranks, TWO, boot_ids=BOOT_IDS[:2]) == shared_cores(ranks)
+    ranks[1] = replace(ranks[1], cpus=(1, 0))
+    assert check_places(ranks, TWO, nodes=nodes_of(TWO)) == "ranks 0 and 1 share core 0: their CPU masks overlap"
+
+
+@pytest.mark.parametrize(("machine", "shared"), [("", True), ("{}", False)])
+def test_one_number_on_two_machines_is_two_cores_and_on_two_nodes_of_one_it_is_one(machine: str, shared: bool) -> None:
+    ranks = [replace(rank, cpus=(rank.rank % 2,)) for rank in rank_places(TWO)]
+    nodes = [replace(node, cores=(0, 1)) for node in nodes_of(TWO, machine)]
+    reason = check_places(ranks, TWO, nodes=nodes)
+    assert reason == ("ranks 0 and 2 share core 0: their CPU masks overlap" if shared else None)
+
+
+def test_a_rank_that_may_run_on_a_core_of_another_node_is_found() -> None:
+    ranks = rank_places(TWO)
+    ranks[2] = replace(ranks[2], cpus=(2, 7))
+    reason = check_places(ranks, TWO, nodes=nodes_of(TWO))
+    assert reason == "rank 2 may run on core 7, which is none of those of its node n1"
 
 
 def test_shared_cores_are_allowed_only_where_the_placement_asks_for_them() -> None:
     ranks = [replace(rank, cpus=(0, 1)) for rank in rank_places(TWO)]
-    assert check_places(ranks, TWO, boot_ids=BOOT_IDS[:2]) is not None
-    assert check_places(ranks, replace(TWO, oversubscribe=True), boot_ids=BOOT_IDS[:2]) is None
+    assert check_places(ranks, TWO, nodes=nodes_of(TWO)) is not None
+    assert check_places(ranks, replace(TWO, oversubscribe=True), nodes=nodes_of(TWO)) is None
 
 
 # --- traffic ------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from tare.cluster.lab_site import LabCluster
 from tare.cluster.needs import Needs
 from tare.model import LabSpec
 from tare.node import Node, Pod
+from tare.placement import Topology
 
 __all__ = ["CLUSTERS", "Cluster", "Needs", "Site"]
 
@@ -67,7 +68,7 @@ class Cluster(Protocol):
     def probe(self) -> str | None:
         """Return why the cluster cannot be used here, or None."""
 
-    def cores(self, spec: LabSpec) -> tuple[tuple[int, ...], ...]:
+    def topology(self, spec: LabSpec) -> Topology:
         """Return the cores of each node, without making any."""
 
     def open(self, study: str, spec: LabSpec, needs: Needs) -> AbstractContextManager[Site]:

@@ -13,6 +13,7 @@ from tare.cgroups import Group
 from tare.cluster.needs import Needs
 from tare.model import LabSpec
 from tare.node import Nic, Node, Pod
+from tare.placement import NodeCores, Topology
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -51,9 +52,10 @@ class FakeCluster:
     def probe(self) -> str | None:
         return None
 
-    def cores(self, spec: LabSpec) -> tuple[tuple[int, ...], ...]:
+    def topology(self, spec: LabSpec) -> Topology:
         each = spec.cores_per_node or 1
-        return tuple(tuple(range(i * each, (i + 1) * each)) for i in range(spec.nodes))
+        nodes = (NodeCores(cores=tuple(range(i * each, (i + 1) * each)), name=f"n{i}") for i in range(spec.nodes))
+        return Topology(nodes=tuple(nodes))
 
     @contextmanager
     def open(self, study: str, spec: LabSpec, needs: Needs) -> Iterator[FakeSite]:
@@ -61,14 +63,14 @@ class FakeCluster:
             Node(
                 name=f"n{i}",
                 index=i,
-                cores=cores,
+                cores=own.cores,
                 control_address=f"192.0.2.{i + 1}",
                 nics=tuple(Nic(name=f"data{k}", address=f"198.51.100.{i + 1}", prefix=24) for k in range(needs.nics)),
                 pid=0,
                 group=Group(path=f"fake/n{i}", hierarchies=()),
                 boot_id=f"fake-{i}",
             )
-            for i, cores in enumerate(self.cores(spec))
+            for i, own in enumerate(self.topology(spec).nodes)
         )
         with tempfile.TemporaryDirectory(prefix="tare-fake-") as folder:
             yield FakeSite(name=study, nodes=nodes, folder=Path(folder))

@@ -22,6 +22,8 @@ from tare.interrupts import uninterrupted
 from tare.model import LabSpec
 from tare.namespaces import bridges_pass_netfilter, hold, index_of, is_holder, netlink
 from tare.node import Nic, Node
+from tare.placement import NodeCores, Topology, order_by_core
+from tare.topology import read_topology
 
 if TYPE_CHECKING:
     from pyroute2 import IPRoute
@@ -76,12 +78,12 @@ def up(name: str, spec: LabSpec, *, nics: int = 1, keep: Sequence[str] = (), twi
         raise RefusedError(f"a lab of {spec.nodes} nodes{beside} is not possible: 1 to {most}")
     if not 1 <= nics <= 250:
         raise RefusedError(f"{nics} data NICs a node are not possible: 1 to 250")
-    cores, shares = divide_cores(sorted(os.sched_getaffinity(0)), spec)
+    places, shares = topology(spec)
     top = group(name)
     holders: list[int] = []
     try:
         with uninterrupted():
-            made = _make_nodes(name, cores * (1 + twins), top, keep, holders, nics, hosts=spec.nodes)
+            made = _make_nodes(name, places.nodes * (1 + twins), top, keep, holders, nics, hosts=spec.nodes)
         head, switch = holders[0], holders[1]
         _wire(made, head, switch, spec)
     except BaseException:
@@ -106,10 +108,23 @@ def down(lab: Lab) -> None:
         _end(lab.name, [lab.head_pid, lab.switch_pid, *(node.pid for node in (*lab.nodes, *lab.twins))], lab.group)
 
 
+def topology(spec: LabSpec) -> tuple[Topology, bool]:
+    """Return the cores of each node of a lab, and whether nodes have to share some."""
+    cpus = os.sched_getaffinity(0)
+    layout = read_topology(cpus)
+    divided, shares = divide_cores(order_by_core(cpus, layout), spec)
+    nodes = (
+        NodeCores(cores=own, layout=tuple(each for each in layout if each.cpu in own), name=f"n{i}")
+        for i, own in enumerate(divided)
+    )
+    return Topology(nodes=tuple(nodes)), shares
+
+
 def divide_cores(available: Sequence[int], spec: LabSpec) -> tuple[tuple[tuple[int, ...], ...], bool]:
     """Return the cores of each node, and whether nodes have to share some.
 
-    Without `cores_per_node` the cores are dealt evenly; nodes share cores only when there are too few. Then each begins
+    `available` is in the order of the machine's cores, so that a node has whole ones as far as possible.
+    Without `cores_per_node` they are dealt evenly; nodes share cores only when there are too few. Then each begins
     at another core, so that placements with few ranks on a node still have cores of their own.
     """
     each = spec.cores_per_node or max(1, len(available) // spec.nodes)
@@ -130,7 +145,7 @@ def mark(lab: str, part: str) -> str:
 
 def _make_nodes(
     name: str,
-    cores: Sequence[tuple[int, ...]],
+    places: Sequence[NodeCores],
     top: Group,
     keep: Sequence[str],
     holders: list[int],
@@ -138,17 +153,17 @@ def _make_nodes(
     *,
     hosts: int,
 ) -> tuple[Node, ...]:
-    """Make a node for each entry of `cores`; those after the first `hosts` are twins, in the same order."""
-    names = [f"n{i}" if i < hosts else f"d{i - hosts}" for i in range(len(cores))]
-    groups = [top.below(each).create(own) for each, own in zip(names, cores, strict=True)]
+    """Make a node for each entry of `places`; those after the first `hosts` are twins, in the same order."""
+    names = [f"n{i}" if i < hosts else f"d{i - hosts}" for i in range(len(places))]
+    groups = [top.below(each).create(own.cores) for each, own in zip(names, places, strict=True)]
     switches = top.below("switch").create()
     specs: list[tuple[str, dict[str, Any]]] = [
         (mark(name, part), {"new": ["net", "uts"], "cgroups": _folders(switches), "hostname": f"tare-{part}"})
         for part in ("head", "switch")
     ]
-    boot_ids = [str(uuid.uuid4()) for _ in cores]
-    for i, node_cores in enumerate(cores):
-        specs.append((mark(name, names[i]), _node_spec(names[i], groups[i], node_cores, boot_ids[i], keep)))
+    boot_ids = [str(uuid.uuid4()) for _ in places]
+    for i, own in enumerate(places):
+        specs.append((mark(name, names[i]), _node_spec(names[i], groups[i], own.cores, boot_ids[i], keep)))
     with ThreadPoolExecutor(max_workers=4) as pool:
         futures = [pool.submit(hold, text, spec) for text, spec in specs]
         failures = [f.exception() for f in futures]
@@ -160,14 +175,15 @@ def _make_nodes(
         Node(
             name=names[i],
             index=i % hosts,
-            cores=node_cores,
+            cores=own.cores,
+            layout=own.layout,
             control_address=f"{CONTROL}.0.{i + 1}",
             nics=tuple(Nic(name=f"data{k}", address=f"{DATA}.{k}.{i + 1}", prefix=24) for k in range(nics)),
             pid=holders[i + 2],
             group=groups[i],
             boot_id=boot_ids[i],
         )
-        for i, node_cores in enumerate(cores)
+        for i, own in enumerate(places)
     )
 
 

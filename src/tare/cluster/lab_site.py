@@ -19,6 +19,7 @@ from tare.interrupts import uninterrupted
 from tare.model import LabSpec
 from tare.node import Node, Pod
 from tare.paths import run_folder
+from tare.placement import Topology
 from tare.process import find
 
 
@@ -80,8 +81,8 @@ class LabCluster:
                 return f"{program} is not installed: apt-get install {package}"
         return None
 
-    def cores(self, spec: LabSpec) -> tuple[tuple[int, ...], ...]:
-        return lab.divide_cores(sorted(os.sched_getaffinity(0)), spec)[0]
+    def topology(self, spec: LabSpec) -> Topology:
+        return lab.topology(spec)[0]
 
     @contextmanager
     def open(self, study: str, spec: LabSpec, needs: Needs) -> Iterator[LabSite]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from tare import model
 from tare.errors import RefusedError
-from tare.placement import NodeCores, Topology, place
+from tare.placement import NodeCores, Topology, needed_cores, place
 from tare.study.names import Known
 from tare.study.schema import StudyIn
 
@@ -84,7 +84,7 @@ def _check_placements(study: model.Study) -> Iterator[Finding]:
         first = seen.setdefault(placement, index)
         if first != index:
             yield here, f"this is the same as placement {first + 1}"
-        cores = study.lab.cores_per_node or placement.ranks_per_node * placement.threads_per_rank
+        cores = study.lab.cores_per_node or needed_cores(placement)
         node = NodeCores(cores=tuple(range(min(cores, 4096))))
         try:
             place(placement, Topology(nodes=(node,) * min(study.lab.nodes, 4096)))

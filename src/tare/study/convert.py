@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tare import model
-from tare.study.schema import ClusterIn, EnvironmentIn, StudyIn, WorkloadIn
+from tare.study.schema import ClusterIn, EnvironmentIn, PlacementIn, StudyIn, WorkloadIn
 
 
 def to_model(stated: StudyIn, name: str) -> model.Study:
@@ -13,8 +13,7 @@ def to_model(stated: StudyIn, name: str) -> model.Study:
         for each, fields in stated.environments.items()
     )
     placements = tuple(
-        model.Placement(**{**p.model_dump(), "share": model.Share(p.share), "binding": model.Binding(p.binding)})
-        for p in stated.placements
+        model.Placement(**{**each.model_dump(), **_placement_choices(each)}) for each in stated.placements
     )
     cluster, lab = next(iter(stated.cluster.items()), ("", ClusterIn()))
     repeat = stated.repetition
@@ -53,6 +52,14 @@ def _choices(stated: EnvironmentIn) -> dict[str, object]:
         "sides": model.Sides(stated.sides),
         "launch": model.Launching(stated.launch),
         "control": model.Control(stated.control),
+    }
+
+
+def _placement_choices(stated: PlacementIn) -> dict[str, object]:
+    return {
+        "share": model.Share(stated.share),
+        "binding": model.Binding(stated.binding),
+        "map_by": model.MapBy(stated.map_by),
     }
 
 

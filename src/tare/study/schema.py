@@ -123,6 +123,9 @@ class PlacementIn(_Checked):
     )
     threads_per_rank: Count = 1
     oversubscribe: bool = Field(default=False, description="more ranks than cores; then no verdict is given")
+    map_by: _choice(*model.MapBy) = Field(  # type: ignore[valid-type]
+        default="core", description="how ranks are dealt to cores: in order, or to sockets or NUMA nodes in turn"
+    )
 
 
 class KernelIn(_Checked):
