@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -94,12 +95,16 @@ def test_a_node_is_entered_as_far_as_one_may(
     assert ("--all" in argv) == real
 
 
-def test_the_folder_of_states_is_where_it_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("flags", "of_root"), [(0, "/run/tare"), (os.ST_NOEXEC, "/var/lib/tare")])
+def test_the_folder_of_states_is_where_it_is_said_to_be(
+    flags: int, of_root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=flags if path == "/run" else 0))
     monkeypatch.setenv(RUN_FOLDER, "/somewhere/tare")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert run_folder() == Path("/somewhere/tare")
     monkeypatch.delenv(RUN_FOLDER)
-    assert run_folder() == Path("/run/tare")
+    assert run_folder() == Path(of_root)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/1000")
     assert run_folder() == Path("/run/user/1000/tare")
