@@ -66,6 +66,7 @@ types: ## mypy --strict
 
 docs: ## links in the documentation, and that every command is documented
 	$(BIN)/python tools/check_docs.py
+	$(BIN)/python tools/environments_table.py --check
 
 lock: ## renew the locked versions of the Python packages (needs uv)
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
