@@ -1,7 +1,6 @@
-"""Write the table of docs/environments.md that says which runtime, network and launch go together, from the code itself.
+"""Write the table of docs/environments.md that says which runtime, network and launch go together, as the code has it.
 
-    tools/environments_table.py            write it between its markers
-    tools/environments_table.py --check    end with 1 where it is not what the code says
+Without an argument it writes the table between its markers; with --check it ends with 1 where it is another.
 """
 
 from __future__ import annotations
