@@ -16,6 +16,7 @@ from typing import Any, Final
 from tare.errors import CommandFailed, CommandTimeout, MissingTool, UsageError
 from tare.lab_commands import without_dashes
 from tare.process import find, run
+from tare.symptoms import EQUAL_NUMBERS, recognised
 
 MARK: Final = "@tare-locality "
 LIMIT_S: Final = 60.0
@@ -54,7 +55,8 @@ def ask(command: Sequence[str]) -> tuple[Report, Report]:
         words = result.stderr_tail or result.stdout[-600:].strip()
         raise CommandFailed(
             f"`{shlex.join(launcher)} python3 ...` did not bring two ranks up (status {result.status}): {words[-600:]}",
-            remedy=explain(words) or "give the command that starts two ranks: tare doctor --locality -- mpirun -n 2",
+            remedy=explain(result.stderr + result.stdout)
+            or "give the command that starts two ranks: tare doctor --locality -- mpirun -n 2",
         )
     return ranks[0], ranks[1]
 
@@ -115,13 +117,10 @@ def explain(words: str) -> str:
     """Return what helps where ranks did not come up, from what the MPI said; "" if it is not known."""
     if "as root" in words and "allow-run-as-root" in words:
         return "tare doctor --locality -- mpirun --allow-run-as-root -n 2"
-    if "Segmentation fault" in words or "signal 11" in words:
-        return "ranks with equal process numbers make Open MPI crash: let the containers share one pid namespace"
-    if "PMIX" in words or "PMIx" in words:
-        return "the ranks do not reach their daemon (PMIx): let them share its network namespace and its session folder"
     if "not enough slots" in words:
         return "tare doctor --locality -- mpirun --oversubscribe -n 2"
-    return ""
+    # The probe has no other way to crash, and what says where it did may be cut off.
+    return recognised(words) or (EQUAL_NUMBERS if "Segmentation fault" in words else "")
 
 
 def checked(command: Sequence[str]) -> tuple[str, ...]:

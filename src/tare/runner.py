@@ -44,6 +44,7 @@ from tare.runtimes import RUNTIMES
 from tare.stats import is_look
 from tare.store import Store, attempts, remaining_blocks
 from tare.summary import precise_enough
+from tare.symptoms import recognised
 from tare.workloads import Parsed, plugin_of
 from tare.workloads.output import OutputError
 
@@ -260,8 +261,7 @@ def judge(ready: Ready, result: Result, traffic: tuple[InterfaceTraffic, ...]) -
     """Return the outcome of a launch and what it said."""
     limit = ready.cell.workload.time_limit_s
     tail = result.stderr_tail
-    words = last_words(result.stderr)
-    said = f": {words}" if words else ""
+    said = "".join(f": {words}" for words in (last_words(result.stderr), recognised(result.stderr)) if words)
     if result.timed_out:
         return Failed(reason=f"it did not end within its time limit of {limit:g} s", stderr_tail=tail), None
     try:

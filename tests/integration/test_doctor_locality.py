@@ -9,6 +9,8 @@ import pytest
 from integration.live import live, tare
 
 pytestmark = live("mpich")
+OWN_SHM = ("sh", "-c", 'mount -t tmpfs tmpfs /dev/shm && exec "$0" "$@"')
+MPICH = ("mpirun.mpich", "-n", "2")
 OPEN_MPI = ("mpirun.openmpi", "--allow-run-as-root", "-n", "2")
 
 
@@ -33,6 +35,28 @@ def test_what_makes_neighbours_slow_is_named(options: tuple[str, ...], part: str
     result = tare("doctor", "--locality", "--", *OPEN_MPI, *options, cwd=tmp_path)
     assert result.status == 1, result.stdout + result.stderr
     assert part in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("launcher", "apart", "part"),
+    [
+        (OPEN_MPI, ("--pid", "--fork", "--mount-proc"), "equal process numbers"),
+        (OPEN_MPI, ("--mount", *OWN_SHM), "each has a /dev/shm of its own"),
+        (OPEN_MPI, ("--net",), "do not reach their daemon (PMIx)"),
+        (OPEN_MPI, ("--user", "--map-root-user"), "the ranks are in two user namespaces"),
+        (MPICH, ("--pid", "--fork", "--mount-proc"), "the ranks are in two pid namespaces"),
+        (MPICH, ("--ipc",), "each has IPC of its own, which UCX needs shared"),
+        (MPICH, ("--mount", *OWN_SHM), "the ranks do not see one /dev/shm"),
+        (MPICH, ("--user", "--map-root-user"), "UCX reaches no shared memory of a rank in another user namespace"),
+    ],
+)
+def test_what_keeps_containers_of_one_host_apart_is_named(
+    launcher: tuple[str, ...], apart: tuple[str, ...], part: str, tmp_path: Path
+) -> None:
+    result = tare("doctor", "--locality", "--", *launcher, "unshare", *apart, cwd=tmp_path)
+    assert result.status != 0
+    assert part in result.stdout + result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_a_command_without_locality_is_refused(tmp_path: Path) -> None:

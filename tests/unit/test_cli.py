@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -63,12 +64,14 @@ def main(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | None:
 
 def test_help_answers_within_300_ms() -> None:
     times: list[float] = []
-    while len(times) < 5 or (min(times) > 0.3 and len(times) < 20):  # more than five only where others load the machine
-        started = time.perf_counter()
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         result = tare("--help")
-        times.append(time.perf_counter() - started)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        # It waits for nothing, so its time is the processor's; the clock's would count what else the machine does.
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
         assert result.returncode == 0
-    assert min(times) <= 0.3, f"best of {len(times)}: {min(times):.3f} s"
+    assert 0.02 < min(times) <= 0.3, f"best of {len(times)}: {min(times):.3f} s"
 
 
 def test_help_does_not_load_what_only_a_study_needs() -> None:

@@ -105,6 +105,7 @@ def test_two_machines_are_told_as_such() -> None:
 @pytest.mark.parametrize(
     ("words", "part"),
     [
+        ("[n0:1] [ 0] mca_btl_vader.so\nSignal: Segmentation fault", "equal process numbers"),
         ("mpirun detected ... signal 11 (Segmentation fault)", "equal process numbers"),
         ("PMIX ERROR: UNREACHABLE", "session folder"),
         ("There are not enough slots available", "--oversubscribe"),

@@ -1,0 +1,79 @@
+"""Recognise in what a failed job said the ways in which containers break an MPI, and say what helps. Pure.
+
+Each was made to happen and the message noted down: Open MPI 4.1.4 and MPICH 4.0.2 over UCX (METHOD.md section 2).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Symptom:
+    """A message that tells a cause: `pattern` is looked for in all that was said, `cause` is told with its remedy."""
+
+    name: str
+    pattern: re.Pattern[str]
+    cause: str
+
+
+def _symptom(name: str, pattern: str, cause: str) -> Symptom:
+    return Symptom(name=name, pattern=re.compile(pattern, re.IGNORECASE | re.DOTALL), cause=cause)
+
+
+EQUAL_NUMBERS: Final = (
+    "Open MPI crashes in its shared memory where ranks have equal process numbers, as in containers with a pid "
+    "namespace each; remedy: one pid namespace for all (--pid container:NAME)"
+)
+
+SYMPTOMS: Final = (
+    _symptom("equal process numbers", r"Segmentation fault.*mca_btl_(?:vader|sm)\.so", EQUAL_NUMBERS),
+    _symptom(
+        "private network",
+        r"(?:OPAL|PMIX) ERROR: \S*Unreach\w*|pmix_ifinit: unable to find network|PMIX(?:_\w+)? ERROR",
+        "the ranks do not reach their daemon (PMIx), as in containers with a network of their own; remedy: the network "
+        "and session folder of the daemon in each (--network container:NAME), or a daemon in each container",
+    ),
+    _symptom(
+        "single copy forbidden",
+        r"Read -1, expected \d+, errno = 1\b|process_vm_(?:read|write)v\([^)]*\)[^\n]*not permitted",
+        "a rank may not read another's memory at one go (CMA): seccomp, ptrace rules or user namespaces forbid it; "
+        "remedy: --mca btl_vader_single_copy_mechanism none (Open MPI 4), --mca smsc ^cma (Open MPI 5), UCX_TLS=^cma "
+        "(MPICH), or --cap-add SYS_PTRACE",
+    ),
+    _symptom(
+        "single copy into another pid namespace",
+        r"Read -1, expected \d+, errno = (?:3|14)\b",
+        "a rank looked for another's memory (CMA) under a process number that is another's in its pid namespace; "
+        "remedy: one pid namespace for all (--pid container:NAME), or the single copy switched off",
+    ),
+    _symptom(
+        "single copy across user namespaces",
+        r"vader BTL is aborting the MPI job",
+        "CMA was asked for, and ranks in user namespaces of their own may not use it; remedy: --mca "
+        "btl_vader_single_copy_mechanism none, or one user namespace for all",
+    ),
+    _symptom(
+        "user namespaces",
+        r"initial_address_exchange[^\n]*Shared memory error",
+        "UCX reaches no shared memory of a rank in another user namespace; remedy: one user namespace for all, or "
+        "UCX_POSIX_USE_PROC_LINK=n",
+    ),
+    _symptom(
+        "private /dev/shm",
+        r"MPIDU_Init_shm_init[^\n]*unable to allocate shared memory",
+        "the ranks do not see one /dev/shm; remedy: --ipc container:NAME (Docker, Podman), or the host's /dev/shm",
+    ),
+    _symptom(
+        "full /dev/shm",
+        r"Bus error|No space left on device[^\n]*(?:/dev/shm|shared memory)|/dev/shm[^\n]*No space left on device",
+        "/dev/shm is full, which Docker makes 64 MB small; remedy: --shm-size 1g, or the host's (--ipc host)",
+    ),
+)
+
+
+def recognised(words: str) -> str:
+    """Return the cause and remedy of the first symptom in what a job said, "" where there is none."""
+    return next((symptom.cause for symptom in SYMPTOMS if symptom.pattern.search(words)), "")
