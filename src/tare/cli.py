@@ -96,7 +96,7 @@ def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
     share: Annotated[str, typer.Option(help="pod: containers of a node share one; none: one each.")] = "pod",
     binding: Annotated[str, typer.Option(help="disjoint, or mpi-default.")] = "disjoint",
     map_by: Annotated[str, typer.Option(help="Deal ranks to: core, socket, numa, hwthread.")] = "core",
-    mpi: Annotated[str, typer.Option(help="openmpi, mpich.")] = "openmpi",
+    mpi: Annotated[str, typer.Option(help="openmpi, openmpi5, mpich, mpich5.")] = "openmpi",
     way: Annotated[str, typer.Option("--launch", help="exec, ssh, daemon, hybrid, host-mpi.")] = "exec",
     control: Annotated[str, typer.Option(help="Daemons talk over: own, or data (with ssh).")] = "own",
     oversubscribe: Annotated[bool, typer.Option("--oversubscribe", help="Allow more ranks than cores.")] = False,

@@ -22,6 +22,7 @@ from tare.images.host_mpi import HostMpi, unfit
 from tare.interrupts import uninterrupted
 from tare.launch import Entry, Host
 from tare.model import Control, Environment, Launching, Placement, Share
+from tare.mpi import MPIS
 from tare.networks import NETWORKS
 from tare.node import Container, Endpoint, Nic, Node, Pod
 from tare.placement import NodeCores, Topology, cores_of_container, place
@@ -29,7 +30,6 @@ from tare.runtimes import RUNTIMES, PodRequest
 from tare.runtimes.held import job_group
 
 IMAGE_PREFIX: Final = Path("/opt/tare")
-LAUNCHER_INSIDE: Final = "mpirun"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,7 @@ def deployed(
         sides = tuple(side for future in futures for side in future.result())
         if keys is not None:
             sides = stack.enter_context(_reached_by_ssh(sides, environment, keys))
-        launcher = LAUNCHER_INSIDE if keys is not None and environment.image else ""
+        launcher = MPIS[environment.mpi].inside if keys is not None and environment.image else ""
         if environment.launch is Launching.HOST_MPI and files.host_mpi is not None:
             launcher = str(files.host_mpi.launcher)
         yield Deployed(environment=environment, sides=sides, ssh=keys, launcher=launcher)

@@ -27,6 +27,8 @@ from tare.surroundings import USUAL_DEVICES, WITHOUT_DEVICES
 from tare.workloads import plugin_of
 
 CONTROL_INTERFACE: Final = "ctl0"
+BECOMES: Final = "prterun"
+"""What Open MPI 5's mpirun is as a process."""
 
 
 def wait_for_carriers(environments: Iterable[Deployed]) -> None:
@@ -102,8 +104,8 @@ def signal_launcher(up: Deployed, launch: Launch, number: int) -> bool:
     """
     if launch.master is None:
         return False
-    name = Path(launch.launcher[0]).name
-    found = [pid for pid in up.sides[0].pod.group.pids() if _argv0(pid) == name]
+    names = {Path(launch.launcher[0]).name, BECOMES}
+    found = [pid for pid in up.sides[0].pod.group.pids() if _argv0(pid) in names]
     for pid in found:
         with suppress(ProcessLookupError):
             os.kill(pid, number)

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tare import wheels
 from tare.cluster import Needs
 from tare.cluster.lab_site import LabCluster, LabSite
 from tare.model import LabSpec
@@ -260,7 +261,8 @@ def compiled(name: str, folder: Path, *options: str, mpi: str = "openmpi") -> Pa
     """Compile one of the small programs in `apps`."""
     target = folder / f"{name}-{mpi}"
     warnings = ("-Wall", "-Wextra", "-Wshadow", "-Werror")
-    argv = (f"mpicc.{mpi}", "-std=gnu11", *warnings, str(APPS / f"{name}.c"), "-o", str(target), *options)
+    compiler = str(wheels.program(mpi, "mpicc")) if mpi in wheels.PACKAGES else f"mpicc.{mpi}"
+    argv = (compiler, "-std=gnu11", *warnings, str(APPS / f"{name}.c"), "-o", str(target), *options)
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return target

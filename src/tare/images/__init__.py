@@ -9,16 +9,23 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from tare.errors import UsageError
-from tare.images.recipe import Recipe, debian_mpich, debian_openmpi
+from tare.images.recipe import Recipe, debian_mpich, debian_mpich5, debian_openmpi, debian_openmpi5
 
 DEFAULT: Final = "debian-openmpi"
 
 RECIPES: Final[Mapping[str, Callable[[], Recipe]]] = {
     DEFAULT: debian_openmpi,
     "debian-mpich": debian_mpich,
+    "debian-openmpi5": debian_openmpi5,
+    "debian-mpich5": debian_mpich5,
 }
 
-MPI_OF: Final[Mapping[str, str]] = {DEFAULT: "openmpi", "debian-mpich": "mpich"}
+MPI_OF: Final[Mapping[str, str]] = {
+    DEFAULT: "openmpi",
+    "debian-mpich": "mpich",
+    "debian-openmpi5": "openmpi5",
+    "debian-mpich5": "mpich5",
+}
 """The MPI inside each image, for who reads a study: a recipe itself needs the kernels' sources."""
 
 

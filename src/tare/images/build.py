@@ -214,6 +214,8 @@ def _assemble(recipe: Recipe, base: Path, work: Path, digest: str) -> None:
     inside.parent.mkdir(exist_ok=True)
     (work / "kernels" / recipes.PREFIX.lstrip("/")).rename(inside)
     shutil.rmtree(work / "kernels")
+    if recipe.brought is not None:
+        shutil.copytree(recipe.brought, rootfs / str(recipe.brought).lstrip("/"), symlinks=True)
     owner = () if _is_root() else ("--owner=0", "--group=0")
     packed = f"--file={work / 'rootfs.tar'}"
     _step(

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tare import wheels
 from tare.errors import InfrastructureError
 from tare.images.cache import Progress, locked, made_whole, silent
 from tare.paths import cache_folder
@@ -62,6 +63,8 @@ def ensure_host_mpi(mpi: str, program: Path, progress: Progress = silent) -> Hos
 
     Raises `MissingTool` where it is not installed.
     """
+    if mpi in wheels.PACKAGES:
+        return _wheel(mpi)
     package, launchers, name = PROGRAMS[mpi]
     daemon = Path(need(name, package=package))
     launcher = Path(need(next((each for each in launchers if find(each)), launchers[0]), package=package))
@@ -83,6 +86,18 @@ def ensure_host_mpi(mpi: str, program: Path, progress: Progress = silent) -> Hos
         launcher=folder / "bin" / launcher.name,
         shown=(str(folder), *(str(place) for place in places)),
         glibc=max(glibc_needed(file) for file in [*files, *libraries]),
+    )
+
+
+def _wheel(mpi: str) -> HostMpi:
+    """Return an MPI of `tools/mpis`: it is whole in its own folder, and finds what it needs from there."""
+    folder = wheels.folder(mpi)
+    files = [file for file in folder.rglob("*") if file.is_file() and (file.parent.name == "bin" or ".so" in file.name)]
+    return HostMpi(
+        folder=folder,
+        launcher=wheels.program(mpi, "mpirun"),
+        shown=(str(folder),),
+        glibc=max(glibc_needed(file) for file in files),
     )
 
 

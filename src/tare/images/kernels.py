@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tare import process
-from tare.errors import CommandFailed, InfrastructureError, UsageError
+from tare import process, wheels
+from tare.errors import CommandFailed, InfrastructureError, MissingTool, UsageError
 from tare.images.cache import Progress, locked, made_whole, silent
 from tare.images.recipe import kernels_digest, kernels_source
 from tare.paths import cache_folder
@@ -48,11 +48,11 @@ def ensure_kernels(
 ) -> KernelBuild:
     """Return the kernels built for this machine's MPI, building them first where they are not in the cache.
 
-    `compiler` names the wrapper of an MPI that is not Debian's (then `mpi` is only part of the folder's name).
+    `compiler` names another wrapper than the MPI's usual one (then `mpi` is only part of the folder's name).
     Raises `UsageError` for an MPI that it does not know, `MissingTool` naming the package that brings a compiler,
     and `InfrastructureError` with the end of the compiler's output.
     """
-    wrapper = compiler or _debian_compiler(mpi)
+    wrapper = compiler or _compiler(mpi)
     source = kernels_source()
     digest = _digest(kernels_digest(source), wrapper)
     place = (cache_dir or cache_folder()) / "kernels" / f"{digest}-{mpi}"
@@ -68,9 +68,14 @@ def ensure_kernels(
     return build
 
 
-def _debian_compiler(mpi: str) -> Path:
+def _compiler(mpi: str) -> Path:
+    if mpi in wheels.PACKAGES:
+        if reason := wheels.missing(mpi):
+            raise MissingTool(reason)
+        return wheels.program(mpi, "mpicc")
     if mpi not in _COMPILERS:
-        raise UsageError(f"no compiler is known for the MPI {mpi!r}", remedy=f"known: {', '.join(_COMPILERS)}")
+        known = ", ".join([*_COMPILERS, *wheels.PACKAGES])
+        raise UsageError(f"no compiler is known for the MPI {mpi!r}", remedy=f"known: {known}")
     program, package = _COMPILERS[mpi]
     return Path(process.need(program, package=package))
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tare.errors import InfrastructureError
+from tare import wheels
+from tare.errors import InfrastructureError, MissingTool
 
 SCRIPTS: Final = Path(__file__).parent / "scripts"
 PREFIX: Final = "/opt/tare"
@@ -40,7 +41,8 @@ class Recipe:
     """One image: a Debian suite, packages on top of the smallest system, and the kernels built against its MPI.
 
     `build_packages` are there while the kernels are compiled and are not in the image; `mpi` is the MPI's name in the
-    registry of MPIs.
+    registry of MPIs. `debian` names a Debian part that recipes share, "" where it is the recipe's own; `brought` is a
+    folder of this machine that is in the image at the same path, and `brought_stamp` says which build of it.
     """
 
     name: str
@@ -50,13 +52,16 @@ class Recipe:
     build_packages: tuple[str, ...]
     mpi_compiler: str
     kernels: Path
+    debian: str = ""
+    brought: Path | None = None
+    brought_stamp: str = ""
 
     @property
     def debian_digest(self) -> str:
         """Return the digest of the Debian part, without the kernels; changing a kernel does not change it."""
         commands = [
             debian_argv(self, base=Path("base.tar"), target=Path("root.tar")),
-            [self.name, *self.packages, *self.build_packages],
+            [self.debian or self.name, *self.packages, *self.build_packages],
         ]
         return _digest(json.dumps(commands).encode(), _script("debian.sh"))
 
@@ -64,9 +69,10 @@ class Recipe:
     def digest(self) -> str:
         """Return the digest of all that the image is made of."""
         inside = [MOUNT_POINTS, MOUNT_FILES, self.mpi_compiler, PREFIX]
+        brought = [str(self.brought), self.brought_stamp] if self.brought else []
         return _digest(
             self.debian_digest.encode(),
-            json.dumps(inside).encode(),
+            json.dumps([*inside, *brought]).encode(),
             _script("compile.sh"),
             kernels_digest(self.kernels).encode(),
         )
@@ -95,6 +101,34 @@ def debian_mpich() -> Recipe:
         build_packages=("gcc", "libc6-dev", "make", "cmake", "libmpich-dev"),
         mpi_compiler="mpicc.mpich",
         kernels=kernels_source(),
+    )
+
+
+def debian_openmpi5() -> Recipe:
+    """Return Debian 12 with Open MPI 5 of the Python package index (tools/mpis)."""
+    return _with_wheel("openmpi5")
+
+
+def debian_mpich5() -> Recipe:
+    """Return Debian 12 with MPICH 5 of the Python package index (tools/mpis)."""
+    return _with_wheel("mpich5")
+
+
+def _with_wheel(mpi: str) -> Recipe:
+    """Return Debian 12 with an MPI of tools/mpis at the path that it has on this machine; raises `MissingTool`."""
+    if reason := wheels.missing(mpi):
+        raise MissingTool(reason)
+    return Recipe(
+        name=f"debian-{mpi}",
+        suite="bookworm",
+        mpi=mpi,
+        packages=("zlib1g", *_TOOLS),
+        build_packages=("gcc", "libc6-dev", "make", "cmake"),
+        mpi_compiler=str(wheels.program(mpi, "mpicc")),
+        kernels=kernels_source(),
+        debian="debian-wheels",
+        brought=wheels.folder(mpi),
+        brought_stamp=wheels.stamp(mpi),
     )
 
 
@@ -165,6 +199,7 @@ def compile_argv(recipe: Recipe, *, root: Path, result: Path, as_root: bool) -> 
         str(result),
         recipe.mpi_compiler,
         PREFIX,
+        *((str(recipe.brought),) if recipe.brought else ()),
     )
 
 

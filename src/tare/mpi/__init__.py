@@ -9,7 +9,9 @@ from tare.launch import Host, Launch
 from tare.model import Placement
 from tare.mpi.fake import FakeMpi
 from tare.mpi.mpich import Mpich
+from tare.mpi.mpich5 import Mpich5
 from tare.mpi.openmpi import OpenMpi
+from tare.mpi.openmpi5 import OpenMpi5
 from tare.mpi.wiring import MpiWiring
 
 __all__ = ["MPIS", "Mpi", "MpiWiring"]
@@ -20,6 +22,10 @@ class Mpi(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def inside(self) -> str:
+        """Return the launcher's program as it is found in an image with this MPI."""
 
     def probe(self) -> str | None:
         """Return why the MPI cannot be used here, or None."""
@@ -48,6 +54,8 @@ class Mpi(Protocol):
 
 MPIS: Final[Mapping[str, Mpi]] = {
     "openmpi": OpenMpi(),
+    "openmpi5": OpenMpi5(),
     "mpich": Mpich(),
+    "mpich5": Mpich5(),
     "fake": FakeMpi(),
 }

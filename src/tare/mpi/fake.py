@@ -19,6 +19,7 @@ class FakeMpi:
     """Launch the fake program, once for all ranks."""
 
     name = "fake"
+    inside = str(PROGRAM)
 
     def probe(self) -> str | None:
         return None

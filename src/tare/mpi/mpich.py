@@ -22,6 +22,7 @@ class Mpich:
     """Launch with Hydra: `mpiexec` and the proxy that it starts on each host."""
 
     name = "mpich"
+    inside = "mpirun"
 
     def probe(self) -> str | None:
         program = self._program()
@@ -53,23 +54,15 @@ class Mpich:
         programs: tuple[tuple[str, ...], ...],
         environments: tuple[Mapping[str, str], ...],
     ) -> Launch:
-        if wiring.transport not in TRANSPORTS:
-            raise RefusedError(f"MPICH has no transport {wiring.transport!r} here: {', '.join(TRANSPORTS)}")
-        launcher = (
-            wiring.launcher or self._program() or PROGRAMS[0],
-            "-launcher", "rsh",
-            "-rmk", "user",
-            "-iface", wiring.control_interface,
-            "-disable-hostname-propagation",
-            *_pmi(hosts),
-            *_binding(placement),
-            "-hosts", ",".join(f"{host.name}:{host.ranks}" for host in hosts),
-            "-genvlist", PADDING,
-            *(token for name, value in transports(wiring, hosts).items() for token in ("-genv", name, value)),
-        )  # fmt: skip
-        given = _with_devices(environments, wiring.interfaces)
-        parts = tuple(replace(part, options=_options(part)) for part in contexts(hosts, programs, given))
-        return Launch(head=head, launcher=launcher, hosts=hosts, contexts=parts)
+        return hydra(
+            program=wiring.launcher or self._program() or PROGRAMS[0],
+            head=head,
+            hosts=hosts,
+            placement=placement,
+            wiring=wiring,
+            pinned=transports(wiring, hosts),
+            parts=contexts(hosts, programs, with_devices(environments, wiring.interfaces)),
+        )
 
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
         return ("-wdir", cwd, *(("-prepend-rank",) if by_rank else ()))
@@ -80,6 +73,35 @@ class Mpich:
 
     def _program(self) -> str | None:
         return next((path for name in PROGRAMS if (path := find(name))), None)
+
+
+def hydra(
+    *,
+    program: str,
+    head: tuple[str, ...],
+    hosts: tuple[Host, ...],
+    placement: Placement,
+    wiring: MpiWiring,
+    pinned: Mapping[str, str],
+    parts: tuple[Context, ...],
+) -> Launch:
+    """Return a launch by MPICH's launcher, Hydra; `pinned` are the variables that keep the MPI from choosing."""
+    if wiring.transport not in TRANSPORTS:
+        raise RefusedError(f"MPICH has no transport {wiring.transport!r} here: {', '.join(TRANSPORTS)}")
+    launcher = (
+        program,
+        "-launcher", "rsh",
+        "-rmk", "user",
+        "-iface", wiring.control_interface,
+        "-disable-hostname-propagation",
+        *_pmi(hosts),
+        *_binding(placement),
+        "-hosts", ",".join(f"{host.name}:{host.ranks}" for host in hosts),
+        "-genvlist", PADDING,
+        *(token for name, value in pinned.items() for token in ("-genv", name, value)),
+    )  # fmt: skip
+    told = tuple(replace(part, options=_options(part)) for part in parts)
+    return Launch(head=head, launcher=launcher, hosts=hosts, contexts=told)
 
 
 def transports(wiring: MpiWiring, hosts: tuple[Host, ...]) -> Mapping[str, str]:
@@ -100,7 +122,7 @@ def _build(program: str) -> str:
     return run((program, "-info"), check=False, timeout_s=20).stdout
 
 
-def _with_devices(
+def with_devices(
     environments: tuple[Mapping[str, str], ...], interfaces: tuple[str, ...]
 ) -> tuple[Mapping[str, str], ...]:
     """Return the hosts' variables with the device that UCX may use there.

@@ -22,6 +22,7 @@ class OpenMpi:
     """Launch with `mpirun` and its `orted` daemons."""
 
     name = "openmpi"
+    inside = "mpirun"
 
     def probe(self) -> str | None:
         program = self._program()
@@ -61,10 +62,10 @@ class OpenMpi:
             *_mca("ras", "^slurm"),
             *_mca("oob_tcp_if_include", wiring.control_subnet),
             *point_to_point(wiring),
-            *_binding(placement),
+            *binding(placement),
             "--map-by", "slot",
         )  # fmt: skip
-        parts = tuple(replace(part, options=_options(part)) for part in contexts(hosts, programs, environments))
+        parts = tuple(replace(part, options=told(part)) for part in contexts(hosts, programs, environments))
         return Launch(head=head, launcher=launcher, hosts=hosts, contexts=parts)
 
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
@@ -79,7 +80,8 @@ class OpenMpi:
         return next((path for name in PROGRAMS if (path := find(name))), None)
 
 
-def _options(part: Context) -> tuple[str, ...]:
+def told(part: Context) -> tuple[str, ...]:
+    """Return how `mpirun` is told the hosts, ranks and variables of one part of a job."""
     carried = [f"{name}={value}" for name, value in sorted(part.environment.items())]
     return (
         "--host", ",".join(f"{host.name}:{host.ranks}" for host in part.hosts),
@@ -103,9 +105,12 @@ def point_to_point(wiring: MpiWiring) -> tuple[str, ...]:
     )
 
 
-def _binding(placement: Placement) -> tuple[str, ...]:
-    # Ranks run where their node, container or wrapper put them: Open MPI itself would bind the first rank of every
-    # node to core 0 of the machine.
+def binding(placement: Placement) -> tuple[str, ...]:
+    """Return the options for binding.
+
+    Ranks run where their node, container or wrapper put them: Open MPI itself would bind the first rank of every node
+    to core 0 of the machine.
+    """
     return () if placement.binding is Binding.MPI_DEFAULT else ("--bind-to", "none")
 
 

@@ -29,15 +29,22 @@ class Known:
         "host", "bridge", "direct", "macvlan", "docker-default", "overlay", "fake", "fake-slow",
     )  # fmt: skip
     transports: tuple[str, ...] = ("tcp", "shm")
-    mpis: tuple[str, ...] = ("openmpi", "mpich", "fake")
+    mpis: tuple[str, ...] = ("openmpi", "openmpi5", "mpich", "mpich5", "fake")
     clusters: tuple[str, ...] = ("lab", "fake")
     kernels: tuple[str, ...] = (
         "latency", "bw", "bibw", "sendrecv", "barrier", "alltoall", "alltoallv", "allgather", "allreduce", "halo",
         "spacing",
     )  # fmt: skip
     imageless: tuple[str, ...] = ("bare", "fake")
-    images: tuple[str, ...] = (DEFAULT_IMAGE, "debian-mpich")
-    mpi_of: Mapping[str, str] = field(default_factory=lambda: {DEFAULT_IMAGE: "openmpi", "debian-mpich": "mpich"})
+    images: tuple[str, ...] = (DEFAULT_IMAGE, "debian-mpich", "debian-openmpi5", "debian-mpich5")
+    mpi_of: Mapping[str, str] = field(
+        default_factory=lambda: {
+            DEFAULT_IMAGE: "openmpi",
+            "debian-mpich": "mpich",
+            "debian-openmpi5": "openmpi5",
+            "debian-mpich5": "mpich5",
+        }
+    )
     default_image: str = DEFAULT_IMAGE
     unsized: tuple[str, ...] = ("barrier",)
     windowed: tuple[str, ...] = ("bw", "bibw")

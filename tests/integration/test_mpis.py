@@ -1,0 +1,120 @@
+"""Open MPI 5 and MPICH 5 run what Open MPI 4.1 and MPICH 4.0 run: bare, in containers, launched in every way."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.live import Watch, by_environment, compiled, ended, live, outcome, start, tare, wait_for, write_study
+
+pytestmark = live("openmpi5", "mpich5", "docker", "podman", "apptainer", "charliecloud", "cni", "mmdebstrap", "sshd")
+
+MPIS = ("openmpi5", "mpich5")
+SAYS = {"openmpi5": "Open MPI v5.0", "mpich5": "MPICH Version:      5.0"}
+LONG = "{micro: {kernels: [{latency: {message_bytes: 65536, iterations: 60}}, {barrier: {iterations: 50}}]}}"
+LITTLE = 65536 * 60 / 10
+
+ON_TWO_NODES = {
+    "bare": "",
+    "bare over ssh": "runtime: bare, network: bridge, launch: ssh, control: data",
+    "docker+bridge": "",
+    "docker over ssh": "runtime: docker, launch: ssh",
+    "podman daemon": "runtime: podman, network: bridge, launch: daemon",
+    "apptainer": "launch: hybrid",
+    "docker with the host's MPI": "runtime: docker, launch: host-mpi, image: debian-mpich",
+}
+ON_ONE_NODE = {
+    "bare": "",
+    "shm": "runtime: bare, transport: shm",
+    "docker+bridge": "",
+    "charliecloud": "",
+}
+Found = Mapping[str, Any]
+
+
+def stated(environments: Mapping[str, str], mpi: str) -> str:
+    """Return the environments of a study, with their MPI."""
+    return f"{{{', '.join(f'{name}: {{mpi: {mpi}, {more}}}' for name, more in environments.items())}}}"
+
+
+@pytest.fixture(scope="module", params=MPIS)
+def mpi(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def two_nodes(mpi: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Found, list[str]]:
+    folder = tmp_path_factory.mktemp(mpi)
+    own = {name: more for name, more in ON_TWO_NODES.items() if "debian-mpich" not in more}
+    borrowed = {name: more for name, more in ON_TWO_NODES.items() if name not in own or name == "bare"}
+    found: dict[str, Any] = {}
+    left: list[str] = []
+    for name, environments in (("own", own), ("borrowed", borrowed)):
+        watch = Watch()
+        process = start("run", write_study(folder, name, stated(environments, mpi)), cwd=folder)
+        with watch.looking(f"s{process.pid}"):
+            result = ended(process, 120)
+        found |= {key: (each[0], result.stderr) for key, each in by_environment(folder / "results" / name).items()}
+        left += watch.left(result.lab)
+    return found, left
+
+
+@pytest.mark.parametrize("name", ON_TWO_NODES)
+def test_an_environment_is_launched_and_its_treatment_is_proven(
+    name: str, mpi: str, two_nodes: tuple[Found, list[str]]
+) -> None:
+    trial, stderr = two_nodes[0][name]
+    assert outcome(trial) == "Completed", (trial["outcome"], stderr)
+    assert trial["mpi_library"].startswith(SAYS[mpi])
+    assert [place["shared_memory_ranks"] for place in trial["ranks"]] == [[0], [1]]
+
+
+def test_nothing_is_left_behind(two_nodes: tuple[Found, list[str]]) -> None:
+    assert two_nodes[1] == []
+
+
+def test_ranks_of_a_node_share_memory_also_in_two_containers_of_a_pod(mpi: str, tmp_path: Path) -> None:
+    study = write_study(
+        tmp_path,
+        "one",
+        stated(ON_ONE_NODE, mpi),
+        cluster="{lab: {nodes: 1, cores_per_node: 2}}",
+        placements="[{nodes: 1, ranks_per_node: 2, containers_per_node: 2}]",
+        workloads=LONG,
+    )
+    result = tare("run", study, cwd=tmp_path)
+    found = by_environment(tmp_path / "results" / "one")
+    assert set(found) == set(ON_ONE_NODE), result.stderr
+    for name, (trial,) in found.items():
+        assert outcome(trial) == "Completed", (name, trial["outcome"])
+        first, second = trial["ranks"]
+        assert first["shared_memory_ranks"] == second["shared_memory_ranks"] == [0, 1]
+        assert not set(first["cpus"]) & set(second["cpus"])
+        assert sum(item["tx_bytes"] for item in trial["traffic"]) < LITTLE, name
+
+
+def test_a_launched_application_passes_its_status_on_and_says_whose_a_line_is(mpi: str, tmp_path: Path) -> None:
+    program = compiled("where", tmp_path, mpi=mpi)
+    result = tare("launch", "--mpi", mpi, "-n", "2", "--by-rank", "--", program, "7", cwd=tmp_path)
+    assert result.status == 7, result.stderr
+    lines = sorted(line for line in result.stdout.splitlines() if "of 2 on n0" in line)
+    assert [line.split("rank ", 1)[1][0] for line in lines] == ["0", "1"]
+    assert not any(line.startswith("rank ") for line in lines)
+
+
+def test_a_signal_ends_a_job_whose_launcher_is_in_a_container(mpi: str, tmp_path: Path) -> None:
+    program = compiled("where", tmp_path, mpi=mpi)
+    words = ("--mpi", mpi, "--runtime", "docker", "--network", "bridge", "-n", "1", "--launch", "ssh")
+    process = start("launch", *words, "--", program, "0", "60", cwd=tmp_path)
+    watch = Watch()
+    with watch.looking(f"l{process.pid}"):
+        wait_for((tmp_path / "written").exists, "the application to run", 40)
+        os.kill(process.pid, signal.SIGTERM)
+        result = ended(process, 20)
+    assert result.status not in {0, 125}, result.stderr
+    assert watch.left(f"l{process.pid}") == []
