@@ -1,0 +1,148 @@
+"""Look into an image, without starting anything of it: which MPI it has, and where its C library is.
+
+Links in an image are followed as they would be inside it: an absolute one begins at the image's root directory.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+LIBRARY_PLACES: Final = ("lib", "lib64", "usr/lib", "usr/lib64", "usr/local", "opt")
+PROGRAM_PLACES: Final = ("usr/local/bin", "usr/bin", "bin", "usr/local/sbin", "usr/sbin", "sbin")
+DEEPEST: Final = 6
+"""How many folders below one of the places are looked at: /opt/NAME/VERSION/lib, /usr/lib/TRIPLET/openmpi/lib."""
+
+LINKS: Final = 40
+"""As many links are followed for one path, as in the kernel."""
+
+LIBRARIES: Final = {
+    "libmpi.so.40": "openmpi",
+    "libmpi.so.20": "openmpi",
+    "libmpi.so.12": "mpich",
+    "libmpich.so.12": "mpich",
+}
+"""The file names by which programs ask for their MPI, those that are looked for first: what MPICH's ABI has in common
+(MPICH, Intel MPI, MVAPICH) counts as mpich."""
+
+LAUNCHERS: Final = {"openmpi": ("mpirun.openmpi", "mpirun", "prterun"), "mpich": ("mpiexec.hydra", "mpirun.mpich")}
+DAEMONS: Final = {"openmpi": ("orted", "prted"), "mpich": ("hydra_pmi_proxy",)}
+VERSIONS: Final = {
+    "openmpi": re.compile(rb"\0(\d+\.\d+\.\d+)(?:rc\d+|a\d+)?\0"),
+    "mpich": re.compile(rb"\0(\d+\.\d+(?:\.\d+)?)(?:rc\d+|[ab]\d+)?\0"),
+}
+PMIX: Final = re.compile(rb"PMIx (\d+\.\d+(?:\.\d+)?)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MpiInside:
+    """The MPI of an image. Paths are those inside it; "" is what was not found.
+
+    `soname` is the name by which programs ask for the library, `pmix` the version of its PMIx library.
+    """
+
+    family: str
+    soname: str
+    library: str
+    version: str = ""
+    pmix: str = ""
+    launcher: str = ""
+    daemon: str = ""
+
+
+def mpi_of(rootfs: Path) -> MpiInside | None:
+    """Return the MPI that is in a root file system, or None; of several, the first of `LIBRARIES`."""
+    wanted = {*LIBRARIES, "libpmix.so.2"}
+    found: dict[str, str] = {}
+    for path in _libraries(rootfs):
+        name = path.name
+        if name in wanted:
+            found.setdefault(name, str(path))
+    soname = next((name for name in LIBRARIES if name in found), None)
+    if soname is None:
+        return None
+    family = LIBRARIES[soname]
+    prefix = _prefix_of(found[soname])
+    pmix = _first(PMIX, inside(rootfs, found["libpmix.so.2"])) if "libpmix.so.2" in found else ""
+    return MpiInside(
+        family=family,
+        soname=soname,
+        library=found[soname],
+        version=_first(VERSIONS[family], inside(rootfs, found[soname])),
+        pmix=pmix,
+        launcher=_program(rootfs, LAUNCHERS[family], prefix),
+        daemon=_program(rootfs, DAEMONS[family], prefix),
+    )
+
+
+def inside(rootfs: Path, path: str) -> Path | None:
+    """Return the file that a path of an image leads to, or None; it is in the image, whatever its links say."""
+    left = list(reversed(PurePosixPath(path).parts))
+    at: list[str] = []
+    links = 0
+    while left:
+        part = left.pop()
+        if part in ("/", "."):
+            at = [] if part == "/" else at
+            continue
+        if part == "..":
+            at = at[:-1]
+            continue
+        here = rootfs.joinpath(*at, part)
+        if here.is_symlink():
+            links += 1
+            if links > LINKS:
+                return None
+            target = PurePosixPath(os.readlink(here))
+            left += reversed(target.parts)
+            continue
+        if not here.exists():
+            return None
+        at.append(part)
+    return rootfs.joinpath(*at)
+
+
+def _libraries(rootfs: Path) -> Iterator[PurePosixPath]:
+    """Yield the files, and links to files, below the places where libraries are, as paths inside the image."""
+    for place in LIBRARY_PLACES:
+        top = rootfs / place
+        if top.is_symlink() or not top.is_dir():  # /lib is often /usr/lib, which is looked at by itself
+            continue
+        for folder, folders, files in os.walk(top):
+            relative = PurePosixPath("/", Path(folder).relative_to(rootfs).as_posix())
+            if len(relative.parts) - len(PurePosixPath(place).parts) > DEEPEST:
+                folders.clear()
+            folders.sort()
+            yield from (relative / name for name in sorted(files))
+
+
+def _prefix_of(library: str) -> str:
+    """Return the folder above the `lib` in which a library is: where its programs are, if not with all others."""
+    parts = PurePosixPath(library).parts
+    below = next((number for number in range(len(parts) - 1, 0, -1) if parts[number] in ("lib", "lib64")), 1)
+    return str(PurePosixPath(*parts[:below]))
+
+
+def _program(rootfs: Path, names: tuple[str, ...], prefix: str) -> str:
+    """Return the first of the programs that an image has, as a path inside it, or ""."""
+    folders = dict.fromkeys((str(PurePosixPath(prefix) / "bin"), *(f"/{place}" for place in PROGRAM_PLACES)))
+    for name in names:
+        for folder in folders:
+            found = inside(rootfs, f"{folder}/{name}")
+            if found is not None and found.is_file():
+                return f"{folder}/{name}"
+    return ""
+
+
+def _first(pattern: re.Pattern[bytes], file: Path | None) -> str:
+    """Return what a pattern finds first in a file, or ""."""
+    if file is None or file.stat().st_size == 0:
+        return ""
+    with file.open("rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        found = pattern.search(content)
+        return found.group(1).decode() if found else ""
