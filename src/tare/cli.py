@@ -23,6 +23,8 @@ app = typer.Typer(
 )
 lab_app = typer.Typer(help="A small cluster inside this machine.", no_args_is_help=True)
 app.add_typer(lab_app, name="lab")
+image_app = typer.Typer(help="The images that containers start from, and their cache.", no_args_is_help=True)
+app.add_typer(image_app, name="image")
 
 EXIT_INTERRUPTED: Final = 130
 
@@ -201,6 +203,58 @@ def lab_down(name: Annotated[str, typer.Option(help="The lab's name.")] = "lab")
     from tare.lab_commands import lab_down as go
 
     go(name)
+
+
+@image_app.command("list")
+def image_list() -> None:
+    """List the images of the cache: digest, size, when they were used, and in which formats they are there."""
+    from tare.image_commands import image_list as go
+
+    go()
+
+
+@image_app.command("build")
+def image_build(
+    recipe: Annotated[list[str] | None, typer.Argument(help="Recipes [debian-openmpi].", show_default=False)] = None,
+) -> None:
+    """Build images from their recipes, unless they are in the cache."""
+    from tare.image_commands import image_build as go
+
+    go(recipe or [])
+
+
+@image_app.command("convert")
+def image_convert(
+    name: Annotated[str, typer.Argument(help="A recipe.", show_default=False)],
+    to: Annotated[
+        str,
+        typer.Argument(
+            metavar="FORMAT",
+            help="oci, docker-archive, sif, squashfs, directory (sandbox), charliecloud, podman.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Argument(help="Where to [the cache; podman: its storage].", show_default=False)
+    ] = None,
+) -> None:
+    """Convert an image to what a runtime starts from."""
+    from tare.image_commands import image_convert as go
+
+    go(name, to, out)
+
+
+@image_app.command("prune")
+def image_prune(
+    limit: Annotated[
+        str, typer.Option(help="Size of the cache [$TARE_CACHE_LIMIT, or 20GB].", show_default=False)
+    ] = "",
+    unused_days: Annotated[float, typer.Option(min=0, help="Remove what was not used for so many days.")] = 60.0,
+) -> None:
+    """Remove from the cache what was not used for long, then the least recently used until it is within its limit."""
+    from tare.image_commands import image_prune as go
+
+    go(limit, unused_days)
 
 
 def main() -> None:

@@ -43,6 +43,7 @@ class Files:
     host_prefix: Path
     rootfs: Path | None = None
     tar: Path | None = None
+    sif: Path | None = None
     image_tag: str = ""
     shown: tuple[str, ...] = ()
     cwd: str = ""
@@ -55,6 +56,7 @@ class Files:
             *self.shown,
             *(self.host_mpi.shown if self.host_mpi else ()),
             str(self.rootfs) if self.rootfs else "",
+            str(self.sif.parent) if self.sif else "",
             self.cwd,
         )
         return tuple(dict.fromkeys(place for place in places if place))
@@ -230,6 +232,7 @@ def _request(order: _Order, node: Node, number: int) -> PodRequest:
         wiring=network.wiring,
         rootfs=files.rootfs if environment.image else None,
         image_tag=files.image_tag,
+        sif=files.sif if environment.image else None,
         network_options=network.container_options(node, order.study, number) if environment.runtime == "docker" else (),
         shown=files.shown,
         session=str(order.site.folder),

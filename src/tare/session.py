@@ -13,13 +13,16 @@ from tare.cluster import CLUSTERS
 from tare.deploy import Files
 from tare.errors import RefusedError
 from tare.images import find_recipe
-from tare.images.build import ensure_image
+from tare.images.build import Image, ensure_image
+from tare.images.convert import ensure_file
 from tare.images.host_mpi import HostMpi, ensure_host_mpi
 from tare.images.kernels import KernelBuild, ensure_kernels
+from tare.images.usage import prune
 from tare.model import Binding, Cell, Environment, Launching, Placement, Plan, Study, Summary
 from tare.mpi import MPIS
 from tare.placement import Topology, place
 from tare.plan import available, expand
+from tare.runtimes import apptainer
 from tare.store import Results, Store
 from tare.summary import summarise
 
@@ -60,14 +63,25 @@ def make_files(plan: Plan, say: Say, shown: tuple[str, ...] = ()) -> Files:
     if len(names) > 1:
         raise RefusedError(f"one image a study is supported, and this one has {', '.join(sorted(names))}")
     image = ensure_image(find_recipe(names.pop()), progress=say)
+    sif = _sif(cells, image, say)
+    prune(progress=say)
     return Files(
         host_mpi=_host_mpi(cells, host_prefix, say),
         host_prefix=host_prefix,
         rootfs=image.rootfs,
         tar=image.tar,
+        sif=sif,
         image_tag=f"tare:{image.digest[:16]}",
         shown=(str(host_prefix), *shown),
     )
+
+
+def _sif(cells: Sequence[Cell], image: Image, say: Say) -> Path | None:
+    """Return the image as a SIF where a runtime starts from one, packing it first where it is not in the cache."""
+    program = apptainer.find_program()
+    if program is None or not any(cell.environment.runtime == "apptainer-sif" for cell in cells):
+        return None
+    return ensure_file(image, "sif", program, say).path
 
 
 def _host_mpi(cells: Sequence[Cell], prefix: Path, say: Say) -> HostMpi | None:

@@ -269,10 +269,10 @@ def compiled(name: str, folder: Path, *options: str, mpi: str = "openmpi") -> Pa
 
 
 @contextmanager
-def lab_site(nics: int = 1, *, shown: Sequence[Path] = (), **spec: Any) -> Iterator[LabSite]:
+def lab_site(nics: int = 1, *, shown: Sequence[Path] = (), docker: bool = False, **spec: Any) -> Iterator[LabSite]:
     """Keep a lab of two nodes up that belongs to this process, so that no other run takes it for a dead one's."""
     name = f"it{os.getpid()}x{next(NUMBERS)}"
-    wanted = Needs(nics=nics, shown=tuple(map(str, shown)))
+    wanted = Needs(nics=nics, docker=docker, shown=tuple(map(str, shown)))
     with LabCluster().open(name, LabSpec(**{"nodes": 2, **spec}), wanted) as site:
         wait_for(lambda: all(settled(node.pid) for node in site.nodes), "carrier on every link")
         yield site

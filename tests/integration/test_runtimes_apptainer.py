@@ -25,9 +25,9 @@ from integration.live import (
 )
 from tare.images import find_recipe
 from tare.images.build import ensure_image
+from tare.images.convert import ensure_file
 from tare.paths import cache_folder
 from tare.runtimes.apptainer import Apptainer, find_program
-from tare.runtimes.apptainer_sif import ApptainerSif
 
 pytestmark = live("cni", "mmdebstrap", "apptainer")
 
@@ -55,7 +55,7 @@ NAMES = ("bare", "apptainer", "apptainer+bridge", "apptainer-sif")
 def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Watch, Path]:
     folder = tmp_path_factory.mktemp("apptainer")
     side = f"{ON_ONE_SIDE}: {{runtime: apptainer, network: bridge, sides: receiver}}"
-    ApptainerSif().image(str(find_program()), ensure_image(find_recipe()).rootfs)  # packing it takes half a minute
+    ensure_file(ensure_image(find_recipe()), "sif", str(find_program()))  # packing it takes half a minute
     study = write_study(folder, "all", f"{{{', '.join([*CARRIERS, side])}}}", workloads=KERNELS)
     watch = Watch()
     (folder / "home").mkdir()

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from tare.cgroups import Group
-from tare.errors import CommandFailed, MissingTool, RefusedError
-from tare.images.convert import ensure_sif
+from tare.errors import MissingTool, RefusedError
 from tare.networks import Wiring
 from tare.node import Node
 from tare.runtimes import PodRequest, apptainer, apptainer_sif
@@ -215,45 +214,20 @@ def test_a_network_of_docker_s_is_refused() -> None:
 # --- from a SIF ---------------------------------------------------------------------------------------------------
 
 
-PACK = """#!/bin/sh
-echo "$@" >> {log}
-case $1 in build) echo "apptainer version 1" > "$2";; --version) echo "apptainer version 1.4.5";; esac
-"""
-
-
-@pytest.fixture
-def packing(machine: Path, tmp_path: Path) -> Path:
-    """Let Apptainer pack anything, and note what it was told."""
-    path = program(machine / "apptainer", "")
-    path.write_text(PACK.format(log=tmp_path / "log"))
-    return tmp_path / "log"
-
-
-def test_a_sif_is_packed_once_and_lies_beside_the_images(packing: Path, machine: Path, tmp_path: Path) -> None:
-    rootfs = tmp_path / "cache/images/0123/rootfs"
-    for _ in range(2):
-        sif = ensure_sif(str(machine / "apptainer"), rootfs)
-        assert sif == tmp_path / "cache/sif/0123/image.sif"
-    assert [file.name for file in sif.parent.iterdir()] == ["image.sif"]
-    (line,) = packing.read_text().splitlines()
-    assert line.startswith("build ")
-    assert line.endswith(f"image.sif {rootfs}")
-
-
-def test_packing_that_fails_leaves_no_sif(machine: Path, tmp_path: Path) -> None:
-    path = program(machine / "apptainer", "no room", 1)
-    with pytest.raises(CommandFailed, match="no room"):
-        ensure_sif(str(path), tmp_path / "cache/images/0123/rootfs")
-    assert [file.name for file in (tmp_path / "cache/sif").iterdir()] == [".lock"]
-
-
-@pytest.mark.usefixtures("nothing_is_held", "packing")
-def test_the_container_of_a_sif_is_that_of_a_folder_but_for_the_image(tmp_path: Path) -> None:
-    asked = replace(request(), rootfs=tmp_path / "cache/images/0123/rootfs")
+@pytest.mark.usefixtures("nothing_is_held")
+def test_the_container_of_a_sif_is_that_of_a_folder_but_for_the_image(machine: Path) -> None:
+    program(machine / "apptainer", "apptainer version 1.4.5")
+    asked = replace(request(), sif=Path("/cache/sif/0123/image.sif"))
     with Apptainer().pod(asked) as folder, ApptainerSif().pod(asked) as packed:
         assert packed.enter[:-1] == folder.enter[:-1]
-        assert packed.enter[-1] == str(tmp_path / "cache/sif/0123/image.sif")
+        assert packed.enter[-1] == "/cache/sif/0123/image.sif"
         assert (folder.runtime, packed.runtime) == ("apptainer", "apptainer-sif")
+
+
+def test_a_container_of_a_sif_that_was_not_packed_is_refused(machine: Path) -> None:
+    program(machine / "apptainer", "apptainer version 1.4.5")
+    with pytest.raises(RefusedError, match="needs a SIF"), ApptainerSif().pod(request()):
+        pass
 
 
 def test_a_sif_needs_root_and_the_tool_that_packs_it(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:

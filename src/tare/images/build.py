@@ -22,8 +22,10 @@ from typing import Any, Final
 from tare import process
 from tare.errors import CommandFailed, CommandTimeout, InfrastructureError
 from tare.images import recipe as recipes
+from tare.images.archive import sha256_of
 from tare.images.cache import Progress, locked, made_whole, silent
 from tare.images.recipe import Recipe
+from tare.images.usage import keep
 from tare.paths import cache_folder
 
 _RECORD: Final = "image.json"
@@ -33,19 +35,27 @@ _STEP_LIMIT_S: Final = 300.0
 _LAST_CHANGE_S: Final = 1_700_000_000
 """Newest date of a file in an image (SOURCE_DATE_EPOCH), so that it does not tell when it was built."""
 
+VARIABLES: Final = ("PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",)
+"""The environment of images of ours."""
+
 _TOOLS: Final = {"mmdebstrap": "mmdebstrap", "unshare": "util-linux", "tar": "tar", "chroot": "coreutils"}
 _APT_OPTIONS: Final = re.compile(r'^(?:Acquire::https?::[^\s"]+|Acquire::Check-(?:Valid-Until|Date)) ".+";$')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """An image that is in the cache, whole. `rootfs` belongs to root where root built it."""
+    """An image that is in the cache, whole. `rootfs` belongs to root where root built it.
+
+    `variables` are those of its environment, as `NAME=value`; `cache` is the folder of the cache that it is in.
+    """
 
     name: str
     digest: str
     rootfs: Path
     tar: Path
     packages: Mapping[str, str]
+    cache: Path
+    variables: tuple[str, ...] = VARIABLES
 
 
 def ensure_image(recipe: Recipe, cache_dir: Path | None = None, progress: Progress = silent) -> Image:
@@ -57,6 +67,7 @@ def ensure_image(recipe: Recipe, cache_dir: Path | None = None, progress: Progre
     cache = cache_dir or cache_folder()
     digest = recipe.digest
     place = cache / "images" / digest
+    keep(place)
     found = _read(place)
     if found is not None:
         return found
@@ -123,6 +134,7 @@ def _read(place: Path) -> Image | None:
         rootfs=place / "rootfs",
         tar=place / "rootfs.tar",
         packages=record.get("packages", {}),
+        cache=place.parents[1],
     )
     whole = record.get("digest") == place.name and image.rootfs.is_dir() and image.tar.is_file()
     return image if whole else None
@@ -140,6 +152,7 @@ def _need_space(cache: Path) -> None:
 def _ensure_debian(recipe: Recipe, cache: Path, progress: Progress) -> Path:
     """Return the folder with the Debian part: base.tar and builder/."""
     place = cache / "roots" / recipe.debian_digest
+    keep(place)
     if place.is_dir():  # it was renamed whole, there is no need for a record
         return place
     with locked(place.parent, what=f"image {recipe.name}", progress=progress):
@@ -229,6 +242,7 @@ def _assemble(recipe: Recipe, base: Path, work: Path, digest: str) -> None:
         "digest": digest,
         "suite": recipe.suite,
         "debian_digest": recipe.debian_digest,
+        "tar_digest": f"sha256:{sha256_of(work / 'rootfs.tar')}",
         "kernels_digest": recipes.kernels_digest(recipe.kernels),
         "packages": _package_versions(rootfs / "var/lib/dpkg/status"),
     }

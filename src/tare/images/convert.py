@@ -1,48 +1,225 @@
-"""Convert images to the file that a runtime starts from, once: later calls find it in the cache.
+"""Convert an image to what a runtime starts from. A file is made once: later calls find it in the cache.
 
-<cache>/sif/<digest of the image>/image.sif   the root file system as one compressed, read-only file
+    <cache>/FORMAT/<digest of the image>/   the file, and format.json with its own digest
+
+A SIF is built from the Docker archive, as in the papers. Folders are the image's root file system itself; only where
+a folder of one's own is asked for it is copied.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from tare import process
+from tare.errors import InfrastructureError, UsageError
+from tare.images import archive
+from tare.images.build import Image
 from tare.images.cache import Progress, locked, made_whole, remove_tree, silent
+from tare.images.usage import keep
 
-SIF: Final = "image.sif"
-_SIF_LIMIT_S: Final = 600.0
-_FOLDERS: Final = ("TMPDIR", "APPTAINER_CACHEDIR", "APPTAINER_CONFIGDIR", "SINGULARITY_CACHEDIR")
+FILES: Final[Mapping[str, str]] = {
+    "oci": "image.oci.tar",
+    "docker-archive": "image.tar",
+    "sif": "image.sif",
+    "squashfs": "image.squashfs",
+}
+"""Formats that are one file, and what it is called in the cache."""
+
+FORMATS: Final = (*FILES, "directory", "sandbox", "charliecloud", "podman")
+_RECORD: Final = "format.json"
+_LIMIT_S: Final = 900.0
+_FOLDERS: Final = ("TMPDIR", "APPTAINER_TMPDIR", "APPTAINER_CACHEDIR", "APPTAINER_CONFIGDIR", "SINGULARITY_CACHEDIR")
 """Variables that keep what packing leaves behind out of the user's home and of /tmp."""
 
-
-def sif_argv(program: str, rootfs: Path, target: Path) -> tuple[str, ...]:
-    """Return the command of Apptainer (or Singularity) that packs a root file system into a SIF."""
-    return (program, "build", str(target), str(rootfs))
+_EPOCH: Final = "1700000000"
 
 
-def ensure_sif(program: str, rootfs: Path, progress: Progress = silent) -> Path:
-    """Return the SIF of an image of the cache, packing it first where there is none (about half a minute).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Converted:
+    """An image in one format: where it is, and the digest of the file (of the image, where it is a folder)."""
 
-    `rootfs` is the image's, as `tare.images.build` has it; `program` is Apptainer's. Raises `CommandFailed` with the
-    end of what it said.
+    path: Path
+    digest: str
+
+
+def tag_of(image: Image) -> str:
+    """Return the name that an image has in Docker and Podman."""
+    return f"tare/{image.name}:{image.digest[:16]}"
+
+
+def ensure_file(image: Image, wanted: str, program: str = "", progress: Progress = silent) -> Converted:
+    """Return an image as a file of the cache in one of `FILES`, making it first where it is not there.
+
+    `program` is Apptainer's, for a SIF. Raises `CommandFailed` with the end of what the packing program said.
     """
-    place = rootfs.parents[2] / "sif" / rootfs.parent.name
-    if (place / SIF).is_file():  # it was renamed whole
-        return place / SIF
-    with locked(place.parent, what="the image as SIF", progress=progress):
-        if not (place / SIF).is_file():
-            progress("image: packing it into a SIF")
-            with made_whole(place) as work:
-                scratch = work / "scratch"
-                scratch.mkdir()
-                process.run(
-                    sif_argv(program, rootfs, work / SIF),
-                    timeout_s=_SIF_LIMIT_S,
-                    env={**os.environ, **dict.fromkeys(_FOLDERS, str(scratch))},
-                    what="packing the image into a SIF",
-                )
-                remove_tree(scratch)
-    return place / SIF
+    place = image.cache / wanted / image.digest
+    keep(place)
+    if (found := _read(place, wanted)) is not None:
+        return found
+    source = ensure_file(image, "docker-archive", progress=progress).path if wanted == "sif" else image.tar
+    with locked(place.parent, what=f"image {image.name} as {wanted}", progress=progress):
+        if (found := _read(place, wanted)) is not None:
+            return found
+        progress(f"image {image.name}: packing it as {wanted}{_how_long(wanted)}")
+        with made_whole(place) as work:
+            target = work / FILES[wanted]
+            _makers(program)[wanted](image, source, target)
+            told = {"format": wanted, "digest": f"sha256:{archive.sha256_of(target)}", "bytes": target.stat().st_size}
+            (work / _RECORD).write_text(json.dumps(told, indent=1) + "\n")
+    made = _read(place, wanted)
+    if made is None:
+        raise InfrastructureError(f"{place} was removed while it was made", remedy="run the same command again")
+    return made
+
+
+def convert(
+    image: Image, wanted: str, out: Path | None = None, program: str = "", progress: Progress = silent
+) -> Converted:
+    """Return an image in one of `FORMATS`: at `out`, or in the cache, or (`podman`) in the user's own storage.
+
+    Raises `UsageError` where `out` is there already.
+    """
+    if wanted not in FORMATS:
+        raise UsageError(f"there is no format {wanted!r}", remedy=f"known formats: {', '.join(FORMATS)}")
+    if out is not None and (out.exists() or out.is_symlink()):
+        raise UsageError(f"{out} is there already", remedy="name a file or folder that is not there, or remove it")
+    if out is not None and not out.absolute().parent.is_dir():
+        raise UsageError(f"there is no folder {out.absolute().parent} to write to")
+    if wanted == "podman":
+        return _into_podman(image, out, progress)
+    if wanted in FILES:
+        made = ensure_file(image, wanted, program, progress)
+        if out is None:
+            return made
+        _whole(out, partial(shutil.copyfile, made.path))
+        return Converted(path=out, digest=made.digest)
+    if out is None:
+        return Converted(path=image.rootfs, digest=image.digest)
+    progress(f"image {image.name}: copying its files to {out}")
+    _whole(out, partial(_copy, image, for_charliecloud=wanted == "charliecloud"))
+    return Converted(path=out, digest=image.digest)
+
+
+def formats_of(image: Image) -> tuple[str, ...]:
+    """Return the formats in which an image is in the cache now."""
+    there = (wanted for wanted in FILES if _read(image.cache / wanted / image.digest, wanted) is not None)
+    return ("directory", *there)
+
+
+def sif_argv(program: str, source: Path, target: Path) -> tuple[str, ...]:
+    """Return the command of Apptainer (or Singularity) that makes a SIF of a Docker archive."""
+    return (program, "build", str(target), f"docker-archive:{source}")
+
+
+def squashfs_argv(program: str, rootfs: Path, target: Path) -> tuple[str, ...]:
+    """Return the command that packs a root file system; as an ordinary user's all files become root's."""
+    owner = () if os.geteuid() == 0 else ("-all-root",)
+    return (program, str(rootfs), str(target), "-noappend", "-no-progress", "-quiet", *owner)
+
+
+def podman_argv(program: str, source: Path, storage: Path | None, state: Path) -> tuple[str, ...]:
+    """Return the command that loads a Docker archive into Podman's storage: the user's own, or a folder.
+
+    With a folder what Podman keeps while it runs is in `state`, whose name must be short: Podman allows 50 characters.
+    """
+    folders = (("--root", storage), ("--runroot", state / "run"), ("--tmpdir", state / "tmp"))
+    own = [] if storage is None else [token for option, folder in folders for token in (option, str(folder))]
+    return (program, *own, "load", "--quiet", "--input", str(source))
+
+
+def _read(place: Path, wanted: str) -> Converted | None:
+    try:
+        record = json.loads((place / _RECORD).read_text())
+        file = place / FILES[wanted]
+        whole = file.stat().st_size == record["bytes"]
+        return Converted(path=file, digest=str(record["digest"])) if whole else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _how_long(wanted: str) -> str:
+    return " (apptainer build, about half a minute)" if wanted == "sif" else ""
+
+
+def _makers(program: str) -> Mapping[str, Callable[[Image, Path, Path], None]]:
+    return {
+        "docker-archive": _docker_archive,
+        "oci": _oci,
+        "squashfs": _squashfs,
+        "sif": partial(_sif, program),
+    }
+
+
+def _configuration(image: Image, layer: Path) -> dict[str, object]:
+    labels = {"org.opencontainers.image.title": image.name, "tare.digest": image.digest}
+    return archive.config(archive.sha256_of(layer), image.variables, labels)
+
+
+def _docker_archive(image: Image, layer: Path, target: Path) -> None:
+    archive.write_docker_archive(target, layer, _configuration(image, layer), tag_of(image))
+
+
+def _oci(image: Image, layer: Path, target: Path) -> None:
+    archive.write_oci_layout(target, layer, _configuration(image, layer), image.digest[:16])
+
+
+def _squashfs(image: Image, _layer: Path, target: Path) -> None:
+    program = process.need("mksquashfs", package="squashfs-tools")
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": _EPOCH}
+    what = f"packing {image.name} as squashfs"
+    process.run(squashfs_argv(program, image.rootfs, target), timeout_s=_LIMIT_S, env=environment, what=what)
+
+
+def _sif(program: str, image: Image, source: Path, target: Path) -> None:
+    scratch = target.parent / "scratch"
+    scratch.mkdir()
+    process.run(
+        sif_argv(program, source, target),
+        timeout_s=_LIMIT_S,
+        env={**os.environ, **dict.fromkeys(_FOLDERS, str(scratch))},
+        what=f"packing {image.name} into a SIF",
+    )
+    remove_tree(scratch)
+
+
+def _copy(image: Image, target: Path, *, for_charliecloud: bool) -> None:
+    """Copy an image's files; ch-run finds the image's variables in ch/environment."""
+    argv = ("cp", "--archive", "--reflink=auto", "--one-file-system", "--no-target-directory")
+    process.run((*argv, str(image.rootfs), str(target)), timeout_s=_LIMIT_S, what=f"copying {image.name}")
+    if for_charliecloud:
+        (target / "ch").mkdir(exist_ok=True)
+        (target / "ch/environment").write_text("".join(f"{variable}\n" for variable in image.variables))
+
+
+def _into_podman(image: Image, storage: Path | None, progress: Progress) -> Converted:
+    program = process.need("podman", package="podman")
+    source = ensure_file(image, "docker-archive", progress=progress).path
+    where = "Podman's storage" if storage is None else str(storage)
+    progress(f"image {image.name}: loading it into {where} as {tag_of(image)}")
+    with tempfile.TemporaryDirectory(prefix="tare-", dir="/tmp") as state:
+        argv = podman_argv(program, source, storage, Path(state))
+        process.run(argv, timeout_s=_LIMIT_S, what=f"loading {image.name} into {where}")
+    if storage is not None and (storage / "libpod").is_dir():
+        remove_tree(storage / "libpod")  # Podman's notes on the state it had just now, which it would insist on
+    return Converted(path=storage or Path(tag_of(image)), digest=image.digest)
+
+
+def _whole(out: Path, make: Callable[[Path], object]) -> None:
+    """Make a file or folder beside its place and move it there when it is whole."""
+    part = out.with_name(f".{out.name}.tare-{os.getpid()}")
+    try:
+        make(part)
+        part.rename(out)
+    except OSError as error:
+        raise UsageError(f"{out} cannot be written: {error.strerror}") from error
+    finally:
+        if part.exists():
+            remove_tree(part)

@@ -18,6 +18,7 @@ from typing import Final
 from tare import wheels
 from tare.errors import InfrastructureError
 from tare.images.cache import Progress, locked, made_whole, silent
+from tare.images.usage import keep
 from tare.paths import cache_folder
 from tare.process import find, need, run
 
@@ -75,6 +76,7 @@ def ensure_host_mpi(mpi: str, program: Path, progress: Progress = silent) -> Hos
         f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}\n" for path in [launcher, daemon, *libraries]
     )
     folder = cache_folder() / "host-mpi" / hashlib.sha256(told.encode()).hexdigest()[:32]
+    keep(folder)
     if not folder.is_dir():
         with locked(folder.parent, what=f"this machine's {mpi}", progress=progress):
             if not folder.is_dir():

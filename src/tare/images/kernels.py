@@ -12,6 +12,7 @@ from tare import process, wheels
 from tare.errors import CommandFailed, InfrastructureError, MissingTool, UsageError
 from tare.images.cache import Progress, locked, made_whole, silent
 from tare.images.recipe import kernels_digest, kernels_source
+from tare.images.usage import keep
 from tare.paths import cache_folder
 
 _COMPILERS: Final = {
@@ -57,6 +58,7 @@ def ensure_kernels(
     digest = _digest(kernels_digest(source), wrapper)
     place = (cache_dir or cache_folder()) / "kernels" / f"{digest}-{mpi}"
     build = KernelBuild(prefix=place, digest=digest)
+    keep(place)
     if build.program.is_file():
         return build
     process.need("cmake", package="cmake")

@@ -93,13 +93,13 @@ class Apptainer:
         program = find_program()
         if program is None:
             raise MissingTool(MISSING)
+        return ("env", SETTINGS, program, *exec_options(request, self.image(request), alone=alone))
+
+    def image(self, request: PodRequest) -> Path:
+        """Return what a container starts from."""
         if request.rootfs is None:
             raise RefusedError("a container of apptainer needs an image")
-        return ("env", SETTINGS, program, *exec_options(request, self.image(program, request.rootfs), alone=alone))
-
-    def image(self, program: str, rootfs: Path) -> Path:
-        """Return what a container starts from, given the image's root file system."""
-        return rootfs
+        return request.rootfs
 
 
 def exec_options(request: PodRequest, image: Path, *, alone: bool = False) -> tuple[str, ...]:

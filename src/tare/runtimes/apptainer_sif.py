@@ -8,9 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tare.images.convert import ensure_sif
+from tare.errors import RefusedError
 from tare.process import find
 from tare.runtimes.apptainer import Apptainer
+from tare.runtimes.request import PodRequest
 from tare.user_namespace import is_real_root
 
 LOOP: Final = Path("/dev/loop-control")
@@ -34,5 +35,7 @@ class ApptainerSif(Apptainer):
             return f"a SIF is mounted through a loop device, and there is no {LOOP} here: modprobe loop"
         return None
 
-    def image(self, program: str, rootfs: Path) -> Path:
-        return ensure_sif(program, rootfs)
+    def image(self, request: PodRequest) -> Path:
+        if request.sif is None:
+            raise RefusedError("a container of apptainer-sif needs a SIF")
+        return request.sif

@@ -12,7 +12,7 @@ from tare.node import Node
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRequest:
-    """A pod on a node. `rootfs` and `image_tag` are empty without an image.
+    """A pod on a node. `rootfs` and `image_tag` are empty without an image, `sif` where it is not packed as one.
 
     `shown` are folders of the host that are visible inside at the same path (a user's program), `cwd` is one that is
     writable as well, in which ranks work. `network_options` is how Docker is told about its network. `session` is a
@@ -26,6 +26,7 @@ class PodRequest:
     wiring: Wiring
     rootfs: Path | None = None
     image_tag: str = ""
+    sif: Path | None = None
     network_options: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,177 @@
+"""What of the cache is in use, how large it is, and what goes when it is larger than it may be.
+
+A process that uses an entry holds a shared lock on a file that stands for it, to its end however that comes; the
+date of that file is when the entry was used last. Only what nobody holds is removed, least recently used first.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tare.errors import UsageError
+from tare.images.cache import Progress, remove_tree, silent
+from tare.paths import cache_folder
+from tare.units import parse_bytes
+
+FAMILIES: Final = (
+    "images", "roots", "kernels", "host-mpi", "sif", "docker-archive", "oci", "squashfs", "docker",
+)  # fmt: skip
+"""The folders of the cache; what is in one is an entry. `docker` holds what the lab's daemons keep between studies."""
+
+LIMIT: Final = "TARE_CACHE_LIMIT"
+DEFAULT_LIMIT_BYTES: Final = 20_000_000_000
+UNUSED_S: Final = 60 * 86400.0
+"""What was not used for so long is removed although there is room: it belongs to a version or an MPI that is gone."""
+
+_USES: Final = ".uses"
+_STAYS: Final = "stays-"
+_GONE: Final = ".unfinished-gone-"
+"""The name begins as that of what was not finished, so that what an interrupted removal leaves goes later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One entry of the cache: its size on the disk and when it was used last."""
+
+    place: Path
+    size_bytes: int
+    used_unix_s: float
+
+    @property
+    def name(self) -> str:
+        """Return family and name, as `images/0123...`."""
+        return f"{self.place.parent.name}/{self.place.name}"
+
+
+def keep(entry: Path) -> None:
+    """Keep an entry from being removed while this process lives, and note that it is used now.
+
+    It need not be there yet: who asks before looking finds it whole or not at all. In a cache that may only be read
+    nothing is noted; whoever may write to it is not this user.
+    """
+    file = _use_file(entry)
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)  # open until the process ends
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        os.utime(handle)
+
+
+def limit_bytes(environment: str | None = None) -> int:
+    """Return the size that the cache may have: $TARE_CACHE_LIMIT, or 20 GB. Raises `UsageError`."""
+    text = os.environ.get(LIMIT) if environment is None else environment
+    try:
+        return parse_bytes(text) if text else DEFAULT_LIMIT_BYTES
+    except ValueError as error:
+        raise UsageError(f"{LIMIT} is {error}", remedy=f"write it as {LIMIT}=20GB") from error
+
+
+def entries(cache_dir: Path | None = None) -> tuple[Entry, ...]:
+    """Return what is in the cache, the least recently used first."""
+    cache = cache_dir or cache_folder()
+    places = (place for family in FAMILIES for place in (cache / family).glob("*"))
+    found = []
+    for place in places:
+        with suppress(FileNotFoundError):  # it went away meanwhile
+            if not place.name.startswith((".", _STAYS)) and stat.S_ISDIR(place.stat().st_mode):
+                found.append(Entry(place=place, size_bytes=size_of(place), used_unix_s=used_unix_s(place)))
+    return tuple(sorted(found, key=lambda entry: (entry.used_unix_s, entry.name)))
+
+
+def used_unix_s(place: Path) -> float:
+    """Return when an entry was used last; when it was made, where nobody noted a use."""
+    try:
+        return _use_file(place).stat().st_mtime
+    except OSError:
+        return place.lstat().st_mtime
+
+
+def size_of(folder: Path) -> int:
+    """Return the bytes that a folder takes on the disk; a link takes none of what it leads to."""
+    total = 0
+    seen: set[tuple[int, int]] = set()  # hard links count once
+    left = [folder]
+    while left:
+        at = left.pop()
+        with suppress(OSError):
+            told = at.lstat()
+            if (told.st_dev, told.st_ino) not in seen:
+                seen.add((told.st_dev, told.st_ino))
+                total += told.st_blocks * 512
+            if stat.S_ISDIR(told.st_mode):
+                left += at.iterdir()
+    return total
+
+
+def prune(
+    limit: int | None = None,
+    cache_dir: Path | None = None,
+    progress: Progress = silent,
+    *,
+    unused_s: float = UNUSED_S,
+    now_unix_s: float | None = None,
+) -> tuple[Entry, ...]:
+    """Remove what was not used for `unused_s`, then the least recently used until the cache is within its limit.
+
+    Return what was removed. What a process uses stays, also above the limit.
+    """
+    allowed = limit_bytes() if limit is None else limit
+    now = time.time() if now_unix_s is None else now_unix_s
+    found = entries(cache_dir)
+    size = sum(entry.size_bytes for entry in found)
+    removed = []
+    for entry in found:
+        old = now - entry.used_unix_s > unused_s
+        if (old or size > allowed) and _remove(entry.place):
+            why = f"not used for {unused_s / 86400:g} days" if old else f"the cache may have {allowed / 1e9:g} GB"
+            progress(f"cache: removed {entry.name} ({why})")
+            size -= entry.size_bytes
+            removed.append(entry)
+    return tuple(removed)
+
+
+def _remove(place: Path) -> bool:
+    """Remove an entry unless it is in use; tell whether it is gone. It is moved away first: none is half there."""
+    with _alone(_use_file(place)) as free, _alone(place.with_name(f"{place.name}.lock"), make=False) as unlent:
+        if not free or not unlent:
+            return False
+        gone = place.with_name(f"{_GONE}{os.getpid()}-{place.name}")
+        try:
+            place.rename(gone)
+        except OSError:  # somebody else removed it, or it is another user's
+            return False
+        remove_tree(gone)
+    return True
+
+
+@contextmanager
+def _alone(file: Path, *, make: bool = True) -> Iterator[bool]:
+    """Lock a file and tell whether nobody else has it; a file that is not there and not to be made is nobody's."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(file, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0), 0o644)
+    except FileNotFoundError:
+        yield True
+        return
+    except OSError:
+        yield False
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield True
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(handle)
+
+
+def _use_file(entry: Path) -> Path:
+    return entry.parent.parent / _USES / f"{entry.parent.name}-{entry.name}"

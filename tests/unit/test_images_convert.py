@@ -1,0 +1,179 @@
+"""Images are packed once, with their digests, into what Docker, OCI tools and Apptainer read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tare import image_commands
+from tare.errors import CommandFailed, UsageError
+from tare.images import archive, convert
+from tare.images.build import Image
+from tare.images.convert import FILES, FORMATS, ensure_file, formats_of
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Image:
+    place = tmp_path / "cache/images/0123456789abcdef"
+    (place / "rootfs/etc").mkdir(parents=True)
+    (place / "rootfs/etc/os-release").write_text("ID=tiny\n")
+    with tarfile.open(place / "rootfs.tar", "w") as packed:
+        packed.add(place / "rootfs", ".")
+    return Image(
+        name="tiny",
+        digest=place.name,
+        rootfs=place / "rootfs",
+        tar=place / "rootfs.tar",
+        packages={},
+        cache=tmp_path / "cache",
+        variables=("PATH=/bin", "GREETING=hello world"),
+    )
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    with tarfile.open(path) as packed:
+        return {m.name: f.read() for m in packed.getmembers() if (f := packed.extractfile(m)) is not None}
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def test_a_docker_archive_names_its_layer_and_its_variables(image: Image) -> None:
+    made = ensure_file(image, "docker-archive")
+    inside = contents(made.path)
+    (manifest,) = json.loads(inside["manifest.json"])
+    assert manifest["RepoTags"] == ["tare/tiny:0123456789abcdef"]
+    config = json.loads(inside[manifest["Config"]])
+    (layer,) = manifest["Layers"]
+    assert inside[layer] == image.tar.read_bytes()
+    assert config["rootfs"]["diff_ids"] == [f"sha256:{sha256(inside[layer])}"]
+    assert config["config"]["Env"] == ["PATH=/bin", "GREETING=hello world"]
+    assert "Entrypoint" not in config["config"]
+
+
+def test_every_blob_of_an_oci_layout_is_named_by_its_digest_and_found_from_the_index(image: Image) -> None:
+    inside = contents(ensure_file(image, "oci").path)
+    assert json.loads(inside["oci-layout"]) == {"imageLayoutVersion": "1.0.0"}
+    blobs = {name.removeprefix("blobs/sha256/"): blob for name, blob in inside.items() if name.startswith("blobs/")}
+    assert all(sha256(blob) == name for name, blob in blobs.items())
+
+    def blob_of(descriptor: dict[str, Any]) -> bytes:
+        blob = blobs[descriptor["digest"].removeprefix("sha256:")]
+        assert len(blob) == descriptor["size"]
+        return blob
+
+    (named,) = json.loads(inside["index.json"])["manifests"]
+    manifest = json.loads(blob_of(named))
+    assert json.loads(blob_of(manifest["config"]))["architecture"] == archive.architecture()
+    assert [blob_of(layer) for layer in manifest["layers"]] == [image.tar.read_bytes()]
+
+
+@pytest.mark.parametrize("wanted", ["oci", "docker-archive"])
+def test_the_same_image_gives_the_same_file_and_is_packed_once(image: Image, wanted: str) -> None:
+    said: list[str] = []
+    first = ensure_file(image, wanted, progress=said.append)
+    assert first.digest == f"sha256:{archive.sha256_of(first.path)}"
+    assert ensure_file(image, wanted, progress=said.append) == first
+    assert len(said) == 1
+    content = first.path.read_bytes()
+    first.path.unlink()  # a file that is not whole is made anew
+    assert ensure_file(image, wanted).path.read_bytes() == content
+
+
+def test_formats_that_are_in_the_cache_are_listed(image: Image) -> None:
+    assert formats_of(image) == ("directory",)
+    ensure_file(image, "oci")
+    assert formats_of(image) == ("directory", "oci")
+
+
+def test_a_sif_is_built_from_the_docker_archive_with_nothing_in_the_users_home(image: Image, tmp_path: Path) -> None:
+    program = tmp_path / "apptainer"
+    told = '"$@"', '"$TMPDIR $APPTAINER_CACHEDIR"'
+    program.write_text("\n".join(["#!/bin/sh", *(f"echo {it} >> {tmp_path}/log" for it in told), 'echo sif > "$2"']))
+    program.chmod(0o755)
+    made = ensure_file(image, "sif", str(program))
+    assert made.path == image.cache / "sif" / image.digest / "image.sif"
+    assert sorted(path.name for path in made.path.parent.iterdir()) == ["format.json", "image.sif"]
+    said, folders = (tmp_path / "log").read_text().splitlines()
+    assert said.startswith("build ")
+    assert said.endswith(f" docker-archive:{image.cache}/docker-archive/{image.digest}/image.tar")
+    assert all(folder.startswith(f"{image.cache}/sif/") for folder in folders.split())
+
+
+def test_packing_that_fails_tells_why_and_leaves_no_sif(image: Image, tmp_path: Path) -> None:
+    program = tmp_path / "apptainer"
+    program.write_text("#!/bin/sh\necho no room >&2\nexit 1\n")
+    program.chmod(0o755)
+    with pytest.raises(CommandFailed, match=r"packing tiny into a SIF failed.*no room"):
+        ensure_file(image, "sif", str(program))
+    assert [path.name for path in (image.cache / "sif").iterdir()] == [".lock"]
+
+
+def test_a_folder_of_ones_own_is_a_copy_and_charliecloud_finds_the_variables_in_it(
+    image: Image, tmp_path: Path
+) -> None:
+    assert convert.convert(image, "sandbox").path == image.rootfs
+    made = convert.convert(image, "charliecloud", tmp_path / "own")
+    assert (made.path / "etc/os-release").read_text() == "ID=tiny\n"
+    assert (made.path / "ch/environment").read_text() == "PATH=/bin\nGREETING=hello world\n"
+    assert not (image.rootfs / "ch").exists()
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_nothing_is_written_over(image: Image, tmp_path: Path) -> None:
+    (tmp_path / "there").write_text("mine")
+    with pytest.raises(UsageError, match="is there already"):
+        convert.convert(image, "oci", tmp_path / "there")
+    with pytest.raises(UsageError, match="there is no folder"):
+        convert.convert(image, "oci", tmp_path / "none/x.tar")
+    assert (tmp_path / "there").read_text() == "mine"
+
+
+def test_an_unknown_format_is_refused_with_those_there_are(image: Image) -> None:
+    with pytest.raises(UsageError, match="no format 'zip'") as refused:
+        convert.convert(image, "zip")
+    assert all(name in refused.value.remedy for name in FORMATS)
+
+
+def test_podman_loads_the_archive_into_its_own_storage_or_a_folder() -> None:
+    assert convert.podman_argv("podman", Path("/x.tar"), None, Path("/t")) == (
+        "podman",
+        "load",
+        "--quiet",
+        "--input",
+        "/x.tar",
+    )
+    argv = convert.podman_argv("podman", Path("/x.tar"), Path("/s"), Path("/t"))
+    assert argv[:7] == ("podman", "--root", "/s", "--runroot", "/t/run", "--tmpdir", "/t/tmp")
+
+
+def test_images_are_listed_with_their_digest_and_formats(
+    image: Image, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TARE_CACHE", str(image.cache))
+    image_commands.image_list()
+    assert "no image is in the cache" in capsys.readouterr().out
+    (image.rootfs.parent / "image.json").write_text(json.dumps({"name": "tiny", "digest": image.digest}))
+    ensure_file(image, "oci")
+    image_commands.image_list()
+    headings, row, _, cache = capsys.readouterr().out.splitlines()
+    assert headings.split() == list(image_commands.HEADINGS)
+    assert row.startswith("tiny   0123456789abcdef ")
+    assert row.endswith("directory, oci")
+    assert "of 20.0 GB" in cache
+
+
+def test_a_limit_that_is_no_size_is_told_as_the_option_s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TARE_CACHE", str(tmp_path))
+    with pytest.raises(UsageError, match="--limit is '20 gold'"):
+        image_commands.image_prune("20 gold", 60)
+
+
+def test_every_file_format_has_a_maker() -> None:
+    assert set(convert._makers("apptainer")) == set(FILES)
