@@ -6,6 +6,7 @@ shares with its node all namespaces but the mounts. What is held is the pod's ne
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -128,8 +129,9 @@ def setuid(program: str) -> str:
 
     Without one it makes a user namespace; it does so with `--userns` too, however it was built.
     """
-    built_with = "_SUID_INSTALL=1" in run((program, "buildcfg"), check=False, timeout_s=20).stdout
-    if not built_with:
+    name, _, value = SETTINGS.partition("=")
+    told = run((program, "buildcfg"), env={**os.environ, name: value}, check=False, timeout_s=20).stdout
+    if "_SUID_INSTALL=1" not in told:
         return "none: built without"
     return "starter-suid" if is_real_root() else "none: starter-suid is there, and not used with --userns"
 
