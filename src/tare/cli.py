@@ -104,6 +104,7 @@ def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
     oversubscribe: Annotated[bool, typer.Option("--oversubscribe", help="Allow more ranks than cores.")] = False,
     by_rank: Annotated[bool, typer.Option("--by-rank", help="Say of each line whose output it is.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print every command; start no rank.")] = False,
+    prove: Annotated[bool, typer.Option("--prove", help="First let two ranks of a host answer each other.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Tell what starting up took.")] = False,
 ) -> None:
     """Run an application in an environment; its exit code is the command's, 125 to 127 as with docker run."""
@@ -126,6 +127,7 @@ def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
                 oversubscribe=oversubscribe,
                 by_rank=by_rank,
                 dry_run=dry_run,
+                prove=prove,
                 verbose=verbose,
             )
         )

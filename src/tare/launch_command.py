@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tare import clean, docker, job, process, runner, session, ssh, study
+from tare import clean, docker, job, neighbours, process, runner, session, ssh, study
 from tare.cluster import CLUSTERS, Site
 from tare.deploy import Deployed, Files, deployed
 from tare.errors import InfrastructureError, RefusedError, TareError, UsageError
@@ -54,6 +54,7 @@ class Wanted:
     oversubscribe: bool = False
     dry_run: bool = False
     by_rank: bool = False
+    prove: bool = False
     verbose: bool = False
 
 
@@ -134,10 +135,15 @@ def _run(wanted: Wanted) -> int:
         launch = _launch(wanted, site, cell, up)
         agent = write_agent(site.folder, plain_python())
         if wanted.dry_run:
-            print(described(launch, str(agent), up))
+            print(described(launch, str(agent), up, neighbours.expected(cell.environment, cell.placement)))
             return 0
         if wanted.verbose:
             _say(f"tare: pods up in {time.monotonic() - started:.2f} s")
+        if wanted.verbose or wanted.prove:
+            _say(f"tare: {neighbours.expected(cell.environment, cell.placement)}")
+        if wanted.prove and cell.placement.ranks_per_node > 1:
+            for sentence in neighbours.described(neighbours.ping_pong(site, cell, up, agent)):
+                _say(f"tare: {sentence}")
         return _attended(wanted, launch, agent, site, up)
 
 
@@ -185,9 +191,9 @@ def _attended(wanted: Wanted, launch: Launch, agent: Path, site: Site, up: Deplo
     return status
 
 
-def described(launch: Launch, agent: str, up: Deployed) -> str:
-    """Return every command of a launch, one a line, as a shell would take it."""
-    lines = ["# on the head", shlex.join(launch.argv(agent))]
+def described(launch: Launch, agent: str, up: Deployed, expectation: str) -> str:
+    """Return every command of a launch, one a line, as a shell would take it; `expectation` is about neighbours."""
+    lines = [f"# {expectation}", "# on the head", shlex.join(launch.argv(agent))]
     for host in launch.hosts:
         if up.ssh is not None:
             reach = (str(up.ssh / ssh.AGENT_NAME), host.name)

@@ -10,7 +10,7 @@ import pytest
 
 from integration.live import Ended, Watch, compiled, ended, live, start, wait_for
 
-pytestmark = live("docker", "cni", "mmdebstrap")
+pytestmark = live("docker", "podman", "cni", "mmdebstrap")
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +73,22 @@ def test_a_dry_run_prints_every_command_and_starts_no_rank(app: Path) -> None:
     assert "mpirun" in result.stdout
     assert result.stdout.count("docker exec") == 2
     assert "rank 0 of 2 on" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("share", "expected", "lost"),
+    [("pod", "neighbours share memory", False), ("none", "neighbours use the data network", True)],
+)
+def test_what_neighbours_talk_over_is_told_and_proven_on_request(
+    app: Path, share: str, expected: str, lost: bool
+) -> None:
+    where = ("--runtime", "podman", "--network", "bridge", "--containers-per-node", "2", "--share", share, "-n", "2")
+    result = launched(app, *where, "--prove", "--", "./app")
+    assert result.status == 0, result.stderr
+    assert "half round trip between ranks 0 and 1" in result.stderr
+    assert expected in result.stderr
+    assert ("transport loss: ranks 0 and 1" in result.stderr) is lost
+    assert len(result.stdout.splitlines()) == 2, "the application did not run after the ping-pong"
 
 
 @pytest.mark.parametrize("runtime", ["bare", "docker"])
