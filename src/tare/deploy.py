@@ -16,6 +16,7 @@ from typing import Final
 from tare import ssh
 from tare.cgroups import Group
 from tare.cluster import Site
+from tare.devices import given
 from tare.environment import bare_side, enters_containers, is_inside, pods_per_node
 from tare.errors import RefusedError
 from tare.images.host_mpi import HostMpi, unfit
@@ -239,6 +240,7 @@ def _request(order: _Order, node: Node, number: int) -> PodRequest:
         cwd=files.cwd,
         host=host,
         cores=container_cores(order.placement, node.places)[number] if several else node.cores,
+        devices=given(environment.devices),
     )
 
 

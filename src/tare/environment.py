@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tare import ssh
+from tare import devices, ssh
 from tare.model import Control, Environment, Launching, Placement, Share, Sides
 from tare.mpi import MPIS
 from tare.networks import NETWORKS
@@ -81,6 +81,7 @@ def probe(environment: Environment) -> str | None:
     missing = next((reason for reason in reasons if reason), None)
     if environment.launch is Launching.SSH and not environment.image:
         missing = missing or ssh.missing_on_node()
+    missing = missing or devices.missing(environment.devices)
     return missing or (MPIS[environment.mpi].probe() if environment.runtime != "fake" else None)
 
 
@@ -107,7 +108,12 @@ def is_inside(sides: Sides, node: int, nodes: int) -> bool:
 def bare_side(environment: Environment) -> Environment:
     """Return what runs on the other side of an environment that is on one side only."""
     return Environment(
-        name=environment.name, runtime="bare", network="host", mpi=environment.mpi, transport=environment.transport
+        name=environment.name,
+        runtime="bare",
+        network="host",
+        mpi=environment.mpi,
+        transport=environment.transport,
+        devices=environment.devices,
     )
 
 

@@ -6,6 +6,7 @@ executed, 127 where there is none.
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
@@ -51,6 +52,7 @@ class Wanted:
     share: str = "pod"
     binding: str = "disjoint"
     map_by: str = "core"
+    devices: tuple[str, ...] = ()
     oversubscribe: bool = False
     dry_run: bool = False
     by_rank: bool = False
@@ -96,7 +98,7 @@ def make_plan(wanted: Wanted) -> Plan:
         f"containers_per_node: {wanted.containers_per_node}, share: {wanted.share}, binding: {wanted.binding}, "
         f"map_by: {wanted.map_by}"
     )
-    how = f"mpi: {wanted.mpi}, launch: {wanted.way}, control: {wanted.control}"
+    how = f"mpi: {wanted.mpi}, launch: {wanted.way}, control: {wanted.control}, devices: {json.dumps(wanted.devices)}"
     text = "\n".join(
         [
             "name: launch",

@@ -93,6 +93,7 @@ class Environment:
     """What a trial runs in: runtime + network + image + transport + MPI, how it is launched, and on which sides.
 
     `image` names a recipe, or is "" for the files of the host. `ssh_port` 0 is the usual one (`tare.ssh`).
+    `devices` are those that containers are given: paths below /dev, or `infiniband` (`tare.devices`).
     """
 
     name: str
@@ -105,6 +106,7 @@ class Environment:
     launch: Launching = Launching.EXEC
     control: Control = Control.OWN
     ssh_port: int = 0
+    devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,3 +132,16 @@ def test_on_one_node_docker_s_default_network_carries_tcp_and_shared_memory_need
         assert not set(first["cpus"]) & set(second["cpus"])
         assert sum(t["tx_bytes"] for t in trial["traffic"] if t["role"] != "must stay silent") < PAYLOAD, name
     assert watch.left(result.lab) == []
+
+
+def test_ranks_tell_what_of_their_node_they_can_open_and_write(two_nodes: tuple[Ended, Watch, Path]) -> None:
+    rights = {name: trial["ranks"][0]["rights"] for name, (trial,) in by_environment(two_nodes[2]).items()}
+    assert rights["bare"]["devices"].startswith("all of the node's (")
+    assert rights["bare"]["mounts"] == "the node's: /"
+    assert rights["bare+image"]["devices"] == rights["bare"]["devices"]
+    assert rights["bare+image"]["mounts"].startswith("root read-only; own: ")
+    for name in CARRIERS:
+        if name.startswith("docker"):
+            assert rights[name]["devices"] == "the usual"
+            assert rights[name]["mounts"].startswith("own: /; the node's: /etc/hostname")
+    assert {told["setuid"] for told in rights.values()} == {"none"}

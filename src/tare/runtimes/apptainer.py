@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from tare import devices
 from tare.errors import MissingTool, RefusedError
 from tare.networks.plug import Wiring
 from tare.node import Container, Pod
@@ -94,7 +95,8 @@ class Apptainer:
         program = find_program()
         if program is None:
             raise MissingTool(MISSING)
-        return ("env", SETTINGS, program, *exec_options(request, self.image(request), alone=alone))
+        options = exec_options(request, self.image(request), alone=alone)
+        return (*devices.inherited(request.devices), "env", SETTINGS, program, *options)
 
     def image(self, request: PodRequest) -> Path:
         """Return what a container starts from."""
@@ -109,6 +111,7 @@ def exec_options(request: PodRequest, image: Path, *, alone: bool = False) -> tu
     It sees /proc, /sys, /dev, /tmp and /dev/shm of its node, as Apptainer has it: all containers of a node share memory
     and MPI's session folders. Home and working folder, which it would show as well, are no part of the image. It gets
     no capability: else Apptainer gives root all of them, and stops where the machine's root lacks one.
+    The node's devices are among what it sees, so none is bound: what Apptainer binds is mounted `nodev`.
     A rank alone is shown the session folder of the MPI's daemon, which is outside.
 
     Who is root of a user namespace only is no root to Apptainer, unless it makes one more namespace.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from tare import devices
 from tare.errors import RefusedError
 from tare.networks.plug import Wiring
 from tare.node import Container, Pod
@@ -36,7 +37,7 @@ class Bare:
                 node=request.node,
                 runtime="bare",
                 pid=pid,
-                enter=enter(pid),
+                enter=(*enter(pid), *devices.inherited(request.devices)),
                 group=job_group(request.node).create(),
                 keepers=frozenset({pid} - {request.node.pid}),
                 own_network=request.wiring is Wiring.OWN,

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from tare import devices
 from tare.errors import RefusedError
 from tare.networks.plug import Wiring
 from tare.node import Container, Pod
@@ -69,7 +70,7 @@ class Charliecloud:
                 node=request.node,
                 runtime="charliecloud",
                 pid=pid,
-                enter=(*enter(pid), *ch_run(program)),
+                enter=(*enter(pid), *devices.inherited(request.devices), *ch_run(program)),
                 group=job_group(request.node).create(),
                 keepers=frozenset({pid}),
                 own_network=request.wiring is Wiring.OWN,
@@ -83,7 +84,8 @@ class Charliecloud:
         program = need("ch-run", package="charliecloud-runtime")
         _show(pod.outside, request.session)
         # ch-run would show the folder of $TMPDIR as /tmp, and that is the session of the daemon outside
-        alone = ("env", "--unset=TMPDIR", *ch_run(program, cwd=request.cwd or "/"))
+        unlimited = devices.inherited(request.devices)
+        alone = (*unlimited, "env", "--unset=TMPDIR", *ch_run(program, cwd=request.cwd or "/"))
         yield tuple(
             Container(name=f"{pod.name}-{number}", enter=("taskset", "-c", ",".join(map(str, own)), *alone))
             for number, own in enumerate(cores)

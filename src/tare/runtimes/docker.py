@@ -11,6 +11,7 @@ from typing import Any
 from tare import docker as daemon
 from tare import docker_api as api
 from tare.cgroups import MARK, Group
+from tare.devices import client_options, host_config
 from tare.errors import InfrastructureError
 from tare.networks.plug import Wiring
 from tare.node import Container, Node, Pod
@@ -116,6 +117,7 @@ def join_config(pod: Pod, request: PodRequest, cores: Sequence[int]) -> dict[str
             "PidMode": pod_of,
             "CpusetCpus": ",".join(map(str, cores)),
             "Binds": [*folders, f"{request.session}:{request.session}"],
+            **host_config(request.devices),
         },
     }
 
@@ -139,7 +141,7 @@ def run_options(request: PodRequest) -> tuple[str, ...]:
         "run", "--detach", "--init", "--name", request.name, "--hostname", request.host or node.name,
         "--label", f"tare.study={request.study}", "--cpuset-cpus", ",".join(map(str, request.cores or node.cores)),
         "--ipc", "shareable", "--shm-size", "1g",
-        *request.network_options, *shown, request.image_tag, "sleep", "infinity",
+        *request.network_options, *shown, *client_options(request.devices), request.image_tag, "sleep", "infinity",
     )  # fmt: skip
 
 

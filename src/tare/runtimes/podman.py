@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from tare import devices
 from tare.cgroups import Group
 from tare.docker import AGENT, outer_pid
 from tare.errors import InfrastructureError, RefusedError
@@ -61,13 +62,13 @@ class Podman:
         node = request.node
         with held(request) as holder:
             try:
-                pid, group = _started(node, request.name, run_options(request, network=_network(request, holder)))
+                pid, group = _started(request, request.name, run_options(request, network=_network(request, holder)))
                 yield Pod(
                     name=request.name,
                     node=node,
                     runtime="podman",
                     pid=pid,
-                    enter=(*enter(node.pid), *client("exec", request.name)),
+                    enter=(*enter(node.pid), *devices.inherited(request.devices), *client("exec", request.name)),
                     group=group,
                     keepers=frozenset(group.pids()),
                     container=request.name,
@@ -106,7 +107,8 @@ def run_options(request: PodRequest, *, network: str) -> tuple[str, ...]:
         "run", "--detach", "--init", "--name", request.name, "--hostname", request.host or node.name,
         "--label", f"tare.study={request.study}", "--cpuset-cpus", ",".join(map(str, request.cores or node.cores)),
         "--ipc", "shareable", "--shm-size", "1g", "--network", network,
-        *volumes(request), "--rootfs", f"{request.rootfs}:O", "sleep", "infinity",
+        *volumes(request), *devices.client_options(request.devices),
+        "--rootfs", f"{request.rootfs}:O", "sleep", "infinity",
     )  # fmt: skip
 
 
@@ -122,17 +124,18 @@ def join_options(pod: Pod, request: PodRequest, name: str, cores: Sequence[int])
         "--label", f"tare.study={request.study}",
         "--network", pod_of, "--ipc", pod_of, "--pid", pod_of, "--cpuset-cpus", ",".join(map(str, cores)),
         *volumes(request), f"--volume={request.session}:{request.session}",
+        *devices.client_options(request.devices),
         "--rootfs", f"{request.rootfs}:O", "sleep", "infinity",
     )  # fmt: skip
 
 
 def _join(pod: Pod, request: PodRequest, name: str, cores: tuple[int, ...]) -> Container:
     """Start one more container in a pod."""
-    pid, group = _started(pod.node, name, join_options(pod, request, name, cores))
+    pid, group = _started(request, name, join_options(pod, request, name, cores))
     work = ("--workdir", request.cwd) if request.cwd else ()
     return Container(
         name=name,
-        enter=client("exec", *work, name),
+        enter=(*devices.inherited(request.devices), *client("exec", *work, name)),
         carry=True,
         group=group,
         keepers=frozenset(group.pids()),
@@ -140,12 +143,16 @@ def _join(pod: Pod, request: PodRequest, name: str, cores: tuple[int, ...]) -> C
     )
 
 
-def _started(node: Node, name: str, options: tuple[str, ...]) -> tuple[int, Group]:
+def _started(request: PodRequest, name: str, options: tuple[str, ...]) -> tuple[int, Group]:
     """Start a container that sleeps; return the number of its first process on this machine, and its cgroup."""
+    node = request.node
     verb, *rest = options
-    # Where limits may not be raised Podman tries to raise that of open files all the same, and stops.
-    limits = ("--ulimit", "host") if _is_limited(node.pid) else ()
-    _podman(node, verb, *limits, *rest)
+    limits: tuple[str, ...] = ()
+    if _is_limited(node.pid):
+        # Where limits may not be raised Podman tries to raise that of open files all the same, and stops; told to leave
+        # them alone, it takes no other.
+        limits, rest = ("--ulimit", "host"), list(devices.without_limits(rest))
+    _podman(node, verb, *limits, *rest, before=devices.inherited(request.devices))
     pid = _container_pid(node, name)
     show_boot_id(node, pid)
     return pid, container_group(node, pid)
@@ -156,9 +163,9 @@ def _remove(node: Node, name: str) -> None:
         _podman(node, "rm", "--force", "--time", "0", name, check=False)
 
 
-def _podman(node: Node, *arguments: str, check: bool = True) -> Result:
-    """Run podman on a node, in the node's cgroup, which its monitors inherit."""
-    entry = {"cgroups": [str(folder) for folder in node.group.leaf.folders], "argv": list(enter(node.pid))}
+def _podman(node: Node, *arguments: str, check: bool = True, before: tuple[str, ...] = ()) -> Result:
+    """Run podman on a node, in the node's cgroup, which its monitors inherit; `before` stands before its argv."""
+    entry = {"cgroups": [str(folder) for folder in node.group.leaf.folders], "argv": [*enter(node.pid), *before]}
     argv = (plain_python(), "-IS", str(AGENT), "--entry", json.dumps(entry), "--", *client(*arguments))
     return run(argv, check=check, timeout_s=60, what=f"podman {arguments[0]} on {node.name}")
 

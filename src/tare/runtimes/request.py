@@ -17,7 +17,8 @@ class PodRequest:
     `shown` are folders of the host that are visible inside at the same path (a user's program), `cwd` is one that is
     writable as well, in which ranks work. `network_options` is how Docker is told about its network. `session` is a
     folder of the run that host, node and every container of a pod with several see alike, for the MPI's daemons.
-    `host` is the pod's hostname, `cores` are its own ("" and (): the node's).
+    `host` is the pod's hostname, `cores` are its own ("" and (): the node's). `devices` are the device nodes that
+    containers are given.
     """
 
     name: str
@@ -34,3 +35,4 @@ class PodRequest:
     host: str = ""
     cwd: str = ""
     cores: tuple[int, ...] = ()
+    devices: tuple[str, ...] = ()

@@ -52,6 +52,7 @@ def _choices(stated: EnvironmentIn) -> dict[str, object]:
         "sides": model.Sides(stated.sides),
         "launch": model.Launching(stated.launch),
         "control": model.Control(stated.control),
+        "devices": tuple(dict.fromkeys(stated.devices)),
     }
 
 

@@ -42,6 +42,8 @@ def _state_environment(environment_in: Schema, known: Known) -> None:
         ("mpi", known.mpis),
     ]:
         environment_in["properties"][key]["enum"] = list(names)
+    device = environment_in["properties"]["devices"]
+    environment_in["properties"]["devices"] = _also({"enum": ["none", "infiniband"]}, device)
     environment_in.pop("required", None)  # the name may say it
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -16,8 +17,11 @@ from pydantic import (
 )
 
 from tare import model, units
+from tare.devices import INFINIBAND
 from tare.study.messages import unknown
 from tare.study.names import KNOWN
+
+_DEVICE = re.compile(r"/dev/(?:[A-Za-z0-9_-][A-Za-z0-9_.-]*/)*[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 
 
 def _one_of(family: str, what: str) -> BeforeValidator:
@@ -41,6 +45,20 @@ def _choice(*names: str) -> Any:
         return value
 
     return Annotated[str, BeforeValidator(check), WithJsonSchema({"enum": list(names), "type": "string"})]
+
+
+def _device(value: object) -> object:
+    """Check one of `devices`; no runtime could be told another form, or would understand something else by it."""
+    if isinstance(value, str) and value != INFINIBAND and not _DEVICE.fullmatch(value):
+        raise ValueError(f"{value!r} is no device: write {INFINIBAND}, or a path as /dev/fuse")
+    return value
+
+
+def _devices(value: object) -> object:
+    """Return a list where one word stands for it."""
+    if value in (None, "none"):
+        return []
+    return [_device(value)] if isinstance(value, str) else value
 
 
 def _quantity(parse: Callable[[object], float], *examples: str) -> tuple[BeforeValidator, WithJsonSchema]:
@@ -106,6 +124,12 @@ class EnvironmentIn(_Checked):
     )
     ssh_port: Annotated[int, Field(ge=0, le=65535, strict=True)] = Field(
         default=0, description="the first port of the pods' sshd; 0: 9100 on the host's network, else 22"
+    )
+    devices: Annotated[
+        list[Annotated[str, BeforeValidator(_device)]],
+        BeforeValidator(_devices),
+    ] = Field(
+        default=[], description="what containers are given of /dev: none, infiniband, or a list of paths; never all"
     )
 
 

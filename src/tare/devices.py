@@ -1,0 +1,142 @@
+"""Which devices of a node a container is given, one by one, and what they need beside. Never all of them.
+
+PEARC'18 gave containers their InfiniBand adapter with `--privileged`: every device of the machine, every capability and
+no seccomp filter. What verbs need of it is two or three device nodes and a limit:
+
+- `uverbsN`, one an adapter, through which queues and memory are set up, and `rdma_cm`, which finds peers by address.
+  Not `umadN` and `issmN`: with these a container could speak for the fabric's subnet manager, and no MPI asks for them.
+- Memory that an adapter reads and writes is pinned, and pages that are pinned count against RLIMIT_MEMLOCK, so that has
+  to be unlimited. The capability IPC_LOCK only lifts that same limit (ib_umem_get asks for one or the other), so it is
+  not given.
+"""
+
+from __future__ import annotations
+
+import re
+import resource
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from tare.errors import RefusedError
+
+INFINIBAND: Final = "infiniband"
+FOLDER: Final = "/dev/infiniband"
+DEV: Final = Path("/dev")
+CLASSES: Final = Path("/sys/class")
+ACTIVE: Final = "ACTIVE"
+NUMBER: Final = re.compile(r"uverbs(\d+)")
+CAP_SYS_RESOURCE: Final = 24
+UNLIMITED: Final = "memlock=-1:-1"
+
+
+def given(wanted: Sequence[str], dev: Path = DEV, classes: Path = CLASSES) -> tuple[str, ...]:
+    """Return the device nodes that an environment's `devices` mean on this machine.
+
+    Raises `RefusedError` where one of them is not here.
+    """
+    paths: list[str] = []
+    for word in wanted:
+        paths += infiniband(dev, classes) if word == INFINIBAND else [_present(word)]
+    return tuple(dict.fromkeys(paths))
+
+
+def missing(wanted: Sequence[str]) -> str | None:
+    """Return why an environment cannot have its devices on this machine, or None."""
+    try:
+        paths = given(wanted)
+    except RefusedError as refused:
+        return f"{refused.message}: {refused.remedy}"
+    hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
+    return locked_too_little(hard, can_raise=_may_raise_limits()) if pins_memory(paths) else None
+
+
+def infiniband(dev: Path = DEV, classes: Path = CLASSES) -> tuple[str, ...]:
+    """Return the device nodes that verbs need: one of every adapter with an active port, and the connection manager's.
+
+    Raises `RefusedError` where there is no adapter, or no port of one is active.
+    """
+    folder = dev / "infiniband"
+    names = sorted(
+        (path.name for path in folder.glob("uverbs*") if NUMBER.fullmatch(path.name)), key=lambda name: int(name[6:])
+    )
+    if not names:
+        raise RefusedError(
+            f"this machine has no InfiniBand device (no {FOLDER}/uverbs0)",
+            remedy="load the driver of its adapter and ib_uverbs, or leave devices: infiniband out",
+        )
+    ports = {name: _ports(classes, name) for name in names}
+    active = [name for name in names if any(ACTIVE in state for state in ports[name].values())]
+    if not active:
+        told = ", ".join(f"{port} is {state}" for found in ports.values() for port, state in found.items())
+        raise RefusedError(
+            f"no InfiniBand port of this machine is active ({told or 'no adapter tells of any'})",
+            remedy="look at cable and subnet manager, or leave devices: infiniband out",
+        )
+    manager = ["rdma_cm"] if (folder / "rdma_cm").exists() else []
+    return tuple(f"{FOLDER}/{name}" for name in (*active, *manager))
+
+
+def pins_memory(paths: Sequence[str]) -> bool:
+    """Tell whether one of these devices pins the memory that it is to read or write."""
+    return any(path.startswith(f"{FOLDER}/") for path in paths)
+
+
+def client_options(paths: Sequence[str]) -> tuple[str, ...]:
+    """Return the options of Docker and Podman that pass devices, one by one, and lift the limit of locked memory."""
+    memory = ("--ulimit", UNLIMITED) if pins_memory(paths) else ()
+    return (*(word for path in paths for word in ("--device", path)), *memory)
+
+
+def without_limits(options: Sequence[str]) -> tuple[str, ...]:
+    """Return options of a client without the limit of locked memory that `client_options` sets."""
+    at = options.index(UNLIMITED) if UNLIMITED in options else 0
+    return (*options[: at - 1], *options[at + 1 :]) if at else tuple(options)
+
+
+def host_config(paths: Sequence[str]) -> dict[str, Any]:
+    """Return the same for Docker's API, as part of a HostConfig."""
+    passed = [{"PathOnHost": path, "PathInContainer": path, "CgroupPermissions": "rwm"} for path in paths]
+    memory = [{"Name": "memlock", "Soft": -1, "Hard": -1}] if pins_memory(paths) else []
+    return {key: value for key, value in {"Devices": passed, "Ulimits": memory}.items() if value}
+
+
+def inherited(paths: Sequence[str]) -> tuple[str, ...]:
+    """Return the argv prefix that lifts the limit of locked memory, for containers that inherit their starter's."""
+    return ("prlimit", "--memlock=unlimited:unlimited") if pins_memory(paths) else ()
+
+
+def locked_too_little(hard: int, *, can_raise: bool) -> str | None:
+    """Return why memory cannot be pinned under a hard limit of locked memory, or None."""
+    if hard == resource.RLIM_INFINITY or can_raise:
+        return None
+    return (
+        f"InfiniBand pins memory, and no more than {hard // 1024} KiB may be locked here (ulimit -H -l): raise the "
+        "limit where tare is started, with LimitMEMLOCK=infinity of a service or memlock in /etc/security/limits.conf"
+    )
+
+
+def _may_raise_limits() -> bool:
+    mask = Path("/proc/self/status").read_text().partition("CapEff:")[2].partition("\n")[0]
+    return bool(int(mask, 16) >> CAP_SYS_RESOURCE & 1)
+
+
+def _present(path: str) -> str:
+    try:
+        mode = Path(path).stat().st_mode
+    except OSError:
+        raise RefusedError(f"this machine has no {path}", remedy="leave it out of devices") from None
+    if not (stat.S_ISCHR(mode) or stat.S_ISBLK(mode)):
+        raise RefusedError(f"{path} is no device", remedy="leave it out of devices; files are shown by other means")
+    return path
+
+
+def _ports(classes: Path, verbs: str) -> dict[str, str]:
+    """Return the state of each port of the adapter behind a device, as `mlx5_0 port 1` and `4: ACTIVE`."""
+    try:
+        adapter = (classes / "infiniband_verbs" / verbs / "ibdev").read_text().strip()
+        ports = sorted((classes / "infiniband" / adapter / "ports").iterdir())
+        return {f"{adapter} port {port.name}": (port / "state").read_text().strip() for port in ports}
+    except OSError:
+        return {}

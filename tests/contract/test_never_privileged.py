@@ -1,0 +1,84 @@
+"""No runtime is ever started as privileged, and devices reach containers exactly as asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from contract.test_plugins import NODE
+from tare.devices import host_config
+from tare.networks import Wiring
+from tare.node import Pod
+from tare.runtimes import RUNTIMES, PodRequest, apptainer, charliecloud, docker, podman
+
+INFINIBAND = ("/dev/infiniband/uverbs0", "/dev/infiniband/rdma_cm")
+FORBIDDEN = ("privileged", "--cap-add", "CapAdd", "unconfined", "SecurityOpt", "IPC_LOCK", "umad")
+POD = Pod(name="p", node=NODE, runtime="x", pid=7, enter=(), group=NODE.group, container="p")
+
+
+def request(devices: tuple[str, ...]) -> PodRequest:
+    return PodRequest(
+        name="p", study="s", node=NODE, wiring=Wiring.OWN, rootfs=Path("/image"), image_tag="i", session="/s",
+        shown=("/opt/x",), devices=devices,
+    )  # fmt: skip
+
+
+def of_docker(asked: PodRequest) -> tuple[str, ...]:
+    return (*docker.run_options(asked), json.dumps(docker.join_config(POD, asked, (2,))))
+
+
+def of_podman(asked: PodRequest) -> tuple[str, ...]:
+    return (*podman.run_options(asked, network="host"), *podman.join_options(POD, asked, "p-0", (2,)))
+
+
+COMMANDS: Mapping[str, Callable[[PodRequest], tuple[str, ...]]] = {
+    "docker": of_docker,
+    "podman": of_podman,
+    "apptainer": lambda asked: (
+        *apptainer.exec_options(asked, Path("/image")),
+        *apptainer.exec_options(asked, Path("/image"), alone=True),
+    ),
+    "charliecloud": lambda asked: charliecloud.ch_run("ch-run"),
+}
+"""The commands of each runtime that makes containers. A new runtime adds its own here."""
+SAME = {"apptainer-sif": "apptainer"}
+
+
+def test_every_runtime_with_containers_is_held_to_it() -> None:
+    made = {name for name, runtime in RUNTIMES.items() if runtime.makes_containers and name != "fake"}
+    assert made == set(COMMANDS) | set(SAME)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("devices", [(), ("/dev/fuse",), INFINIBAND], ids=["none", "fuse", "infiniband"])
+def test_no_command_is_privileged_or_asks_for_a_right(name: str, devices: tuple[str, ...]) -> None:
+    for word in COMMANDS[name](request(devices)):
+        assert not any(forbidden.lower() in word.lower() for forbidden in FORBIDDEN), word
+
+
+def test_no_golden_command_is_privileged() -> None:
+    golden = sorted((Path(__file__).parents[1] / "golden" / "argv").glob("*.txt"))
+    assert len(golden) > 30
+    assert [path.name for path in golden if "privileged" in path.read_text()] == []
+
+
+@pytest.mark.parametrize("name", ["docker", "podman"])
+def test_a_client_is_told_exactly_the_devices_and_the_limit(name: str) -> None:
+    words = COMMANDS[name](request(INFINIBAND))
+    assert {words[at + 1] for at, word in enumerate(words) if word == "--device"} == set(INFINIBAND)
+    assert words[words.index("--ulimit") + 1] == "memlock=-1:-1"
+    assert "--device" not in COMMANDS[name](request(()))
+    assert "--ulimit" not in COMMANDS[name](request(("/dev/fuse",)))
+
+
+def test_further_containers_of_docker_get_the_same() -> None:
+    host = docker.join_config(POD, request(INFINIBAND), (2,))["HostConfig"]
+    assert {key: host[key] for key in ("Devices", "Ulimits")} == host_config(INFINIBAND)
+    assert not {"Devices", "Ulimits", "Privileged"} & set(docker.join_config(POD, request(()), (2,))["HostConfig"])
+
+
+def test_apptainer_does_not_bind_devices_for_what_it_binds_cannot_be_opened_as_one() -> None:
+    assert COMMANDS["apptainer"](request(INFINIBAND)) == COMMANDS["apptainer"](request(()))

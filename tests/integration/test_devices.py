@@ -1,0 +1,51 @@
+"""A device that is passed arrives in a container, and no other does; nothing is privileged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from integration.live import live, tare
+
+pytestmark = live("mmdebstrap", "docker", "podman")
+TUN = Path("/dev/net/tun")
+SAY = (
+    "for path in /dev/net/tun /dev/fuse; do "
+    '[ -c "$path" ] && (exec 3<>"$path") 2>/dev/null && echo "opened $path"; done; true'
+)
+
+
+def opened(runtime: str, folder: Path, *options: str) -> list[str]:
+    """Return which devices a rank in a container of a runtime could open."""
+    done = tare("launch", "--runtime", runtime, *options, "--", "sh", "-c", SAY, cwd=folder)
+    assert done.status == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.skipif(not TUN.exists(), reason="this machine cannot: its kernel has no tun")
+@pytest.mark.parametrize("runtime", ["docker", "podman"])
+def test_a_device_that_is_passed_can_be_opened_and_no_other(runtime: str, tmp_path: Path) -> None:
+    assert opened(runtime, tmp_path, "--device", str(TUN)) == [f"opened {TUN}"]
+    assert opened(runtime, tmp_path) == []
+
+
+@pytest.mark.skipif(not TUN.exists(), reason="this machine cannot: its kernel has no tun")
+@pytest.mark.parametrize("runtime", ["docker", "podman"])
+def test_each_of_several_containers_gets_it(runtime: str, tmp_path: Path) -> None:
+    options = ("--device", str(TUN), "--containers-per-node", "2", "-n", "2")
+    assert opened(runtime, tmp_path, *options) == [f"opened {TUN}"] * 2
+
+
+@pytest.mark.requires("apptainer", "charliecloud")
+@pytest.mark.skipif(not TUN.exists(), reason="this machine cannot: its kernel has no tun")
+@pytest.mark.parametrize("runtime", ["apptainer", "charliecloud"])
+def test_a_runtime_that_shows_the_node_s_devices_shows_it_too(runtime: str, tmp_path: Path) -> None:
+    assert f"opened {TUN}" in opened(runtime, tmp_path, "--device", str(TUN))
+
+
+@pytest.mark.skipif(Path("/dev/infiniband").exists(), reason="this machine cannot: it has InfiniBand")
+def test_infiniband_is_refused_with_the_reason_where_there_is_none(tmp_path: Path) -> None:
+    done = tare("launch", "--runtime", "docker", "--device", "infiniband", "--", "true", cwd=tmp_path)
+    assert done.status == 125
+    assert "this machine has no InfiniBand device (no /dev/infiniband/uverbs0)" in done.stderr

@@ -1,0 +1,138 @@
+"""Devices are passed one by one: InfiniBand's are found in made-up trees, and no command hands over more."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import pytest
+from hypothesis import given as for_all
+from hypothesis import strategies
+
+from tare import devices
+from tare.environment import probe
+from tare.errors import RefusedError
+from tare.model import Environment
+from tare.study import parse
+
+TWO = ("/dev/infiniband/uverbs0", "/dev/infiniband/rdma_cm")
+
+
+def tree(folder: Path, *, verbs: dict[str, str], others: tuple[str, ...] = (), states: dict[str, str] | None = None):
+    """Make the files of a machine with InfiniBand: `verbs` names the adapter of each device, `states` the ports'."""
+    nodes = folder / "dev" / "infiniband"
+    nodes.mkdir(parents=True)
+    for name in (*verbs, *others):
+        (nodes / name).touch()
+    for name, adapter in verbs.items():
+        place = folder / "class" / "infiniband_verbs" / name
+        place.mkdir(parents=True)
+        (place / "ibdev").write_text(f"{adapter}\n")
+    for port, state in (states or {}).items():
+        place = folder / "class" / "infiniband" / port
+        place.mkdir(parents=True)
+        (place / "state").write_text(f"{state}\n")
+    return folder / "dev", folder / "class"
+
+
+def test_an_adapter_s_device_and_the_connection_manager_are_all_that_is_passed(tmp_path: Path) -> None:
+    dev, classes = tree(
+        tmp_path,
+        verbs={"uverbs0": "mlx5_0"},
+        others=("rdma_cm", "umad0", "issm0", "ucm0"),
+        states={"mlx5_0/ports/1": "4: ACTIVE"},
+    )
+    assert devices.infiniband(dev, classes) == TWO
+
+
+def test_adapters_without_an_active_port_are_left_out_and_the_others_are_in_order(tmp_path: Path) -> None:
+    names = {f"uverbs{number}": f"mlx5_{number}" for number in (0, 2, 10, 3)}
+    states = {"mlx5_0/ports/1": "1: DOWN", "mlx5_2/ports/1": "1: DOWN", "mlx5_2/ports/2": "4: ACTIVE"}
+    states |= {"mlx5_10/ports/1": "4: ACTIVE", "mlx5_3/ports/1": "2: INIT"}
+    dev, classes = tree(tmp_path, verbs=names, others=("uverbs2.bak",), states=states)
+    assert devices.infiniband(dev, classes) == ("/dev/infiniband/uverbs2", "/dev/infiniband/uverbs10")
+
+
+def test_a_machine_without_an_adapter_is_told_so(tmp_path: Path) -> None:
+    with pytest.raises(RefusedError, match="has no InfiniBand device"):
+        devices.infiniband(tmp_path, tmp_path)
+
+
+def test_a_machine_whose_ports_are_down_is_told_which(tmp_path: Path) -> None:
+    dev, classes = tree(tmp_path, verbs={"uverbs0": "mlx4_0"}, states={"mlx4_0/ports/1": "1: DOWN"})
+    with pytest.raises(RefusedError, match=r"no InfiniBand port .*mlx4_0 port 1 is 1: DOWN"):
+        devices.infiniband(dev, classes)
+    dev, classes = tree(tmp_path / "other", verbs={"uverbs0": "mlx4_0"})
+    with pytest.raises(RefusedError, match="no adapter tells of any"):
+        devices.infiniband(dev, classes)
+
+
+def test_words_and_paths_become_device_nodes_once_each(tmp_path: Path) -> None:
+    dev, classes = tree(tmp_path, verbs={"uverbs0": "a"}, others=("rdma_cm",), states={"a/ports/1": "4: ACTIVE"})
+    assert devices.given(("infiniband", "/dev/null", "infiniband"), dev, classes) == (*TWO, "/dev/null")
+    assert devices.given(()) == ()
+
+
+@pytest.mark.parametrize(("path", "words"), [("/dev/tare-nothing", "has no"), ("/dev/shm", "is no device")])
+def test_what_is_no_device_is_refused(path: str, words: str) -> None:
+    with pytest.raises(RefusedError, match=words):
+        devices.given((path,))
+    assert words in str(devices.missing((path,)))
+    environment = Environment(name="e", runtime="bare", network="host", devices=(path,))
+    assert words in str(probe(environment))
+
+
+def test_clients_are_told_the_devices_and_the_limit() -> None:
+    assert devices.client_options(TWO) == (
+        "--device", "/dev/infiniband/uverbs0", "--device", "/dev/infiniband/rdma_cm", "--ulimit", "memlock=-1:-1",
+    )  # fmt: skip
+    assert devices.client_options(("/dev/fuse",)) == ("--device", "/dev/fuse")
+    assert devices.client_options(()) == ()
+
+
+def test_docker_s_api_is_told_the_same() -> None:
+    config = devices.host_config(TWO)
+    assert [each["PathOnHost"] for each in config["Devices"]] == list(TWO)
+    assert config["Ulimits"] == [{"Name": "memlock", "Soft": -1, "Hard": -1}]
+    assert set(devices.host_config(("/dev/fuse",))) == {"Devices"}
+    assert devices.host_config(()) == {}
+
+
+@for_all(strategies.lists(strategies.sampled_from(["--label", "x", "--network", "host", "--device", "/dev/fuse"])))
+def test_the_limit_alone_can_be_taken_back(words: list[str]) -> None:
+    options = (*words, *devices.client_options(TWO), *words)
+    limit = ("--ulimit", "memlock=-1:-1")
+    assert devices.without_limits(options) == tuple(word for word in options if word not in limit)
+    assert devices.without_limits(words) == tuple(words)
+
+
+def test_memory_is_locked_where_the_limit_allows_it_or_can_be_raised() -> None:
+    assert devices.locked_too_little(resource.RLIM_INFINITY, can_raise=False) is None
+    assert devices.locked_too_little(8 << 20, can_raise=True) is None
+    assert "no more than 8192 KiB" in str(devices.locked_too_little(8 << 20, can_raise=False))
+
+
+def test_only_infiniband_pins_memory() -> None:
+    assert devices.inherited(TWO) == ("prlimit", "--memlock=unlimited:unlimited")
+    assert devices.inherited(("/dev/fuse",)) == ()
+
+
+@pytest.mark.parametrize(
+    ("stated", "wanted"),
+    [
+        ("none", ()),
+        ("infiniband", ("infiniband",)),
+        ("/dev/fuse", ("/dev/fuse",)),
+        ("[infiniband, /dev/net/tun, infiniband]", ("infiniband", "/dev/net/tun")),
+    ],
+)
+def test_a_study_names_devices_by_word_path_or_list(stated: str, wanted: tuple[str, ...]) -> None:
+    text = f"environments: [bare, docker+host: {{devices: {stated}}}]\nworkloads: {{m: {{kernels: [barrier]}}}}\n"
+    assert parse(text).environments[1].devices == wanted
+
+
+@pytest.mark.parametrize("stated", ["all", "[fuse]", "[/dev/../etc/shadow]", "/dev/fuse:/dev/x", "/dev/", "[/etc/x]"])
+def test_a_study_cannot_name_anything_else(stated: str) -> None:
+    text = f"environments: [bare, docker+host: {{devices: {stated}}}]\nworkloads: {{m: {{kernels: [barrier]}}}}\n"
+    with pytest.raises(Exception, match="is no device: write infiniband, or a path as /dev/fuse"):
+        parse(text)
