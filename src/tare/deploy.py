@@ -17,11 +17,12 @@ from tare import ssh
 from tare.cgroups import Group
 from tare.cluster import Site
 from tare.devices import given
-from tare.environment import bare_side, enters_containers, is_inside, pods_per_node
+from tare.environment import as_launched, bare_side, enters_containers, is_inside, pods_per_node
 from tare.errors import RefusedError
 from tare.images.host_mpi import HostMpi, unfit
 from tare.interrupts import uninterrupted
 from tare.launch import Entry, Host
+from tare.limits import Limits, limited, limits_of
 from tare.model import Control, Environment, Launching, Placement, Share
 from tare.mpi import MPIS
 from tare.networks import NETWORKS
@@ -203,10 +204,9 @@ def _side(stack: ExitStack, order: _Order, node: Node, number: int) -> Side:
         # A node's NIC carries only what its pods have to say to other nodes; each pod's own interface proves the rest.
         endpoint = replace(endpoint, watches=tuple(watch for watch in endpoint.watches if watch.pid == pod.pid))
     elif enters_containers(environment, placement):
-        several = placement
-        if environment.launch is Launching.HYBRID:
-            several = replace(placement, containers_per_node=placement.ranks_per_node)
-        containers = stack.enter_context(runtime.containers(pod, request, container_cores(several, node.places)))
+        several = as_launched(environment, placement)
+        inner = replace(request, limits=limits_of(several))
+        containers = stack.enter_context(runtime.containers(pod, inner, container_cores(several, node.places)))
         if containers:
             job_group(node).create()
     host_mpi = files.host_mpi if environment.launch is Launching.HOST_MPI else None
@@ -222,9 +222,10 @@ def _side(stack: ExitStack, order: _Order, node: Node, number: int) -> Side:
 
 
 def _request(order: _Order, node: Node, number: int) -> PodRequest:
-    environment, files = order.environment, order.files
+    environment, placement, files = order.environment, order.placement, order.files
     network = NETWORKS[environment.network]
-    several = pods_per_node(environment, order.placement) > 1
+    several = pods_per_node(environment, placement) > 1
+    limits, cores = _pod_has(environment, placement, node, number)
     host = f"{node.name}c{number}" if several else node.name
     return PodRequest(
         name=f"tare-{order.study}-{host}",
@@ -239,9 +240,28 @@ def _request(order: _Order, node: Node, number: int) -> PodRequest:
         session=str(order.site.folder),
         cwd=files.cwd,
         host=host,
-        cores=container_cores(order.placement, node.places)[number] if several else node.cores,
+        cores=cores,
         devices=given(environment.devices),
+        limits=limits,
     )
+
+
+def _pod_has(
+    environment: Environment, placement: Placement, node: Node, number: int
+) -> tuple[Limits | None, tuple[int, ...]]:
+    """Return the limits and the cores of a pod's own container.
+
+    They are the node's where containers in the pod have their own. What makes no containers gets what all containers
+    of a node have together.
+    """
+    makes_containers = RUNTIMES[environment.runtime].makes_containers
+    if pods_per_node(environment, placement) > 1:
+        return limits_of(placement), container_cores(placement, node.places)[number]
+    if not limited(placement) or (makes_containers and enters_containers(environment, placement)):
+        return None, node.cores
+    every = container_cores(placement, node.places)
+    together = limits_of(placement, containers=placement.containers_per_node)
+    return together, tuple(sorted({core for own in every for core in own}))
 
 
 def nic_of_pod(nic: Nic, number: int, *, hosts: int) -> Nic:
@@ -280,7 +300,7 @@ def host_of(side: Side, ranks: int) -> Host:
             cpus=pod.node.cores,
         )
         own = (side.containers[local * len(side.containers) // ranks] for local in range(ranks))
-        enter = tuple(Entry(argv=each.enter, carry=each.carry) for each in own)
+        enter = tuple(Entry(argv=each.enter, carry=each.carry, cgroups=each.joins) for each in own)
         return Host(name=name, ranks=ranks, agent=agent, enter=enter)
     agent = Entry(
         argv=(*pod.enter, *(("env", *side.variables) if side.variables else ())),
@@ -296,6 +316,22 @@ def groups_of(side: Side) -> Iterator[tuple[Group, frozenset[int]]]:
     if side.containers:
         yield job_group(side.pod.node), frozenset()
     yield from ((each.group, each.keepers) for each in side.containers if each.group is not None)
+
+
+def held_to(side: Side) -> Iterator[tuple[str, Group]]:
+    """Yield the cgroup of each container of a host, in order of its ranks, with the words for it.
+
+    Where containers have none they are in the group of all jobs of their node; that is then the only one.
+    """
+    pod = side.pod
+    named = [(each.name, each.group) for each in side.containers if each.group is not None]
+    for name, group in named:
+        yield f"container {name} on node {pod.node.name}", group
+    if side.containers and not named:
+        yield f"the jobs on node {pod.node.name}", job_group(pod.node)
+    if not side.containers:
+        what = f"container {pod.container or pod.name}" if RUNTIMES[pod.runtime].makes_containers else "the ranks"
+        yield f"{what} on node {pod.node.name}", pod.group
 
 
 def subnet_of(endpoint: Endpoint) -> str:

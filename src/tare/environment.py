@@ -6,8 +6,10 @@ Plug-ins know nothing of each other; what makes sense together is decided here, 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tare import devices, ssh
+from tare.limits import limited
 from tare.model import Control, Environment, Launching, Placement, Share, Sides
 from tare.mpi import MPIS
 from tare.networks import NETWORKS
@@ -32,6 +34,8 @@ def refuse(environment: Environment, placement: Placement) -> str | None:
         return f"{environment.network} has no address for each container: use bridge, macvlan or overlay, or share: pod"
     if environment.sides is not Sides.BOTH and placement.containers_per_node > 1:
         return "one side only is measured with one container a node: use containers_per_node: 1"
+    if environment.runtime == "fake" and limited(placement):
+        return "the fake runtime starts nothing that could be limited"
     if environment.transport == "shm" and placement.nodes > 1:
         return "shared memory does not reach from one node to another: use transport: tcp"
     return None
@@ -115,6 +119,13 @@ def bare_side(environment: Environment) -> Environment:
         transport=environment.transport,
         devices=environment.devices,
     )
+
+
+def as_launched(environment: Environment, placement: Placement) -> Placement:
+    """Return the placement with as many containers as it comes to: launched in hybrid fashion each rank starts one."""
+    if environment.launch is Launching.HYBRID:
+        return replace(placement, containers_per_node=placement.ranks_per_node)
+    return placement
 
 
 def enters_containers(environment: Environment, placement: Placement) -> bool:

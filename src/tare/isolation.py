@@ -51,6 +51,7 @@ def _isolation(environment: str, runtime: str, rank: RankPlace) -> Isolation:
         devices=rights.get("devices", NOT_KNOWN),
         mounts=rights.get("mounts", NOT_KNOWN),
         setuid=rights.get("setuid", NOT_KNOWN),
+        limits=rights.get("limits", NOT_KNOWN),
     )
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tare import ssh, surroundings
+from tare import limits, ssh, surroundings
 from tare.cluster import Site
-from tare.deploy import Deployed, Side, groups_of
+from tare.deploy import Deployed, Side, groups_of, held_to
+from tare.environment import as_launched
 from tare.errors import InfrastructureError
 from tare.launch import Entry, Launch, bound
 from tare.model import Binding, Cell, Control, Environment, RankPlace
@@ -92,7 +93,8 @@ def bind(program: tuple[str, ...], cell: Cell, pod: Pod, *, ranks: int) -> tuple
     placement, node = cell.placement, pod.node
     if placement.binding is Binding.MPI_DEFAULT or cell.environment.runtime == "fake":
         return program
-    slots = place(replace(placement, nodes=1), Topology(nodes=(node.places,)))
+    one_node = replace(as_launched(cell.environment, placement), nodes=1)
+    slots = place(one_node, Topology(nodes=(node.places,)))
     cores = [slot.cores for slot in slots[pod.number * ranks : (pod.number + 1) * ranks]]
     return program if all(own == node.cores for own in cores) else bound(program, cores)
 
@@ -165,6 +167,32 @@ def with_surroundings(ranks: Sequence[RankPlace], up: Deployed) -> tuple[RankPla
         node, setuid = hosts[min(rank.rank * len(hosts) // max(1, len(ranks)), len(hosts) - 1)]
         told.append(replace(rank, rights={**surroundings.in_words(rank.rights, node), "setuid": setuid}))
     return tuple(told)
+
+
+def with_limits(ranks: Sequence[RankPlace], up: Deployed) -> tuple[RankPlace, ...]:
+    """Return the ranks with what their containers are held to, as the kernel tells it outside of them."""
+    hosts = [[limits.in_words(group) for _, group in held_to(side)] for side in up.sides]
+    each = max(1, len(ranks) // len(hosts))
+    told = []
+    for rank in ranks:
+        words = hosts[min(rank.rank // each, len(hosts) - 1)]
+        own = words[min(rank.rank % each * len(words) // each, len(words) - 1)]
+        told.append(replace(rank, rights={**rank.rights, "limits": own}))
+    return tuple(told)
+
+
+def memory_kills(up: Deployed) -> dict[str, int]:
+    """Return how many processes the kernel has killed in each container because they hit its memory limit."""
+    return {what: limits.memory_kills(group) for side in up.sides for what, group in held_to(side)}
+
+
+def memory_hit(up: Deployed, before: Mapping[str, int]) -> str | None:
+    """Return which container has hit its memory limit since `before`, in a sentence, or None."""
+    for side in up.sides:
+        for what, group in held_to(side):
+            if limits.memory_kills(group) > before.get(what, 0):
+                return limits.memory_hit(what, group)
+    return None
 
 
 def _node_has(pid: int) -> surroundings.NodeHas:

@@ -53,6 +53,8 @@ class Wanted:
     binding: str = "disjoint"
     map_by: str = "core"
     devices: tuple[str, ...] = ()
+    memory: str = "0"
+    cpus: float = 0.0
     oversubscribe: bool = False
     dry_run: bool = False
     by_rank: bool = False
@@ -96,7 +98,7 @@ def make_plan(wanted: Wanted) -> Plan:
     placement = (
         f"nodes: {wanted.nodes}, ranks_per_node: {wanted.ranks // wanted.nodes}, {oversubscribe}, "
         f"containers_per_node: {wanted.containers_per_node}, share: {wanted.share}, binding: {wanted.binding}, "
-        f"map_by: {wanted.map_by}"
+        f"map_by: {wanted.map_by}, memory_per_container: {wanted.memory}, cpus_per_container: {wanted.cpus:g}"
     )
     how = f"mpi: {wanted.mpi}, launch: {wanted.way}, control: {wanted.control}, devices: {json.dumps(wanted.devices)}"
     text = "\n".join(
@@ -185,9 +187,12 @@ def _attended(wanted: Wanted, launch: Launch, agent: Path, site: Site, up: Deplo
     own = {**told, "TARE_LAUNCH_MAP": str(path), PADDING: ""}
     passed_on = partial(job.signal_launcher, up, launch)
     started = time.monotonic()
+    kills = job.memory_kills(up)
     status = process.attend(launch.argv(str(agent)), env={**os.environ, **own}, started=site.adopt, passed_on=passed_on)
     if status and (missing := job.gone(up)):
         raise InfrastructureError(f"{missing} while the application ran, which ended with status {status}")
+    if hit := job.memory_hit(up, kills):
+        _say(f"tare: {hit}")
     if wanted.verbose:
         _say(f"tare: the job took {time.monotonic() - started:.2f} s, its start among it")
     return status

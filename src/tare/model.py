@@ -457,7 +457,8 @@ class Finding:
 class Isolation:
     """What an environment kept from its ranks and what it gave them, in words; `shared` are namespaces of the node.
 
-    `devices` are those beyond the usual that can be opened, `mounts` where files can be written.
+    `devices` are those beyond the usual that can be opened, `mounts` where files can be written, `limits` what
+    the kernel holds a container to.
     """
 
     environment: str
@@ -471,6 +472,7 @@ class Isolation:
     devices: str = "not known"
     mounts: str = "not known"
     setuid: str = "not known"
+    limits: str = "not known"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -113,7 +113,8 @@ class Container:
 
     `enter` is the argv prefix from the pod's `outside` into the container, `carry` tells that it forgets the
     environment of who enters; `group` and `keepers` are as a pod's, and there is no group where the runtime makes none.
-    `pid` is the first process, 0 where there is none before a rank enters.
+    `pid` is the first process, 0 where there is none before a rank enters. `joins` are the folders of the group as the
+    node sees them, where who enters has to join it.
     """
 
     name: str
@@ -122,3 +123,4 @@ class Container:
     group: Group | None = None
     keepers: frozenset[int] = frozenset()
     pid: int = 0
+    joins: tuple[str, ...] = ()

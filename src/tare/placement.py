@@ -211,7 +211,8 @@ def _check_cores(placement: Placement, number: int, node: NodeCores) -> None:
         threads = f" x {placement.threads_per_rank} threads" if placement.threads_per_rank > 1 else ""
         who = f"{ranks} ranks{threads}"
         if needed > ranks * placement.threads_per_rank:
-            who = f"{placement.containers_per_node} containers x {placement.cpus_per_container:g} CPUs"
+            containers = placement.containers_per_node
+            who = f"{containers} container{'s' if containers > 1 else ''} x {placement.cpus_per_container:g} CPUs"
         more = f" ({len(node.cores)} hardware threads)" if len(node.cores) > cores else ""
         raise RefusedError(
             f"placement {placement.label}: {who} need {needed} cores on node {name}, which has {cores}{more}",

@@ -101,7 +101,7 @@ def placement_name(placement: Placement) -> str:
     if placement.map_by is not usual.map_by:
         parts.append(f"by {placement.map_by}")
     if placement.cpus_per_container:
-        parts.append(f"{placement.cpus_per_container:g} CPUs a container")
+        parts.append(f"{placement.cpus_per_container:.12g} CPUs a container")
     if placement.memory_per_container:
         parts.append(f"{bytes_label(placement.memory_per_container)} a container")
     if placement.oversubscribe:

@@ -183,6 +183,7 @@ class Run:
             self._store(trial, {})
             return
         padding = random.Random(f"{self.plan.study.seed}/{key}").randrange(PADDING_LIMIT)
+        kills = job.memory_kills(ready.deployed)
         before = monitor.read(ready.places, self.site.usage_s())
         result = run_launch(ready, padding, self.site.adopt)
         after = monitor.read(ready.places, self.site.usage_s())
@@ -190,6 +191,8 @@ class Run:
             job.end_strays(ready.deployed)
         traffic = monitor.traffic(ready.places, before, after)
         outcome, parsed = judge(ready, result, traffic)
+        if hit := job.memory_hit(ready.deployed, kills):
+            outcome = Failed(reason=hit, status=result.status, stderr_tail=result.stderr_tail)
         if isinstance(outcome, Failed) and (missing := job.gone(ready.deployed)):
             outcome = replace(outcome, reason=f"{missing} while the launch ran ({outcome.reason})")
         trial = Trial(
@@ -222,7 +225,7 @@ class Run:
 
 def _told(parsed: Parsed, up: Deployed) -> tuple[RankPlace, ...]:
     """Return what ranks told of themselves, held against their nodes."""
-    return job.with_surroundings(job.with_node_namespaces(parsed.ranks, up), up)
+    return job.with_limits(job.with_surroundings(job.with_node_namespaces(parsed.ranks, up), up), up)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tare import clean, environment, runner
+from tare import clean, environment, limits, runner
 from tare.cluster import CLUSTERS
 from tare.deploy import Files
 from tare.errors import RefusedError
@@ -41,8 +41,9 @@ def make_plan(study: Study) -> Plan:
         return (
             cluster_reason
             or environment.refuse(wanted, placement)
-            or _no_place(placement, topology)
+            or _no_place(environment.as_launched(wanted, placement), topology)
             or environment.probe(wanted)
+            or (limits.missing() if limits.limited(placement) else None)
         )
 
     return expand(study, availability)

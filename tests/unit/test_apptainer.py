@@ -16,8 +16,9 @@ from tare.errors import MissingTool, RefusedError
 from tare.networks import Wiring
 from tare.node import Node
 from tare.runtimes import PodRequest, apptainer, apptainer_sif
-from tare.runtimes.apptainer import Apptainer, exec_options, on_cores
+from tare.runtimes.apptainer import Apptainer, exec_options
 from tare.runtimes.apptainer_sif import ApptainerSif
+from tare.runtimes.held import on_cores
 
 NODE = Node(
     name="n0",

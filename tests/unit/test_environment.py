@@ -17,7 +17,8 @@ from tare.cgroups import Group, Hierarchy
 from tare.deploy import IMAGE_PREFIX, Deployed, Files, Side, deployed, host_of, nic_of_pod, subnet_of
 from tare.environment import is_inside
 from tare.errors import InfrastructureError, RefusedError
-from tare.model import Environment, Placement, Share, Sides
+from tare.limits import Limits
+from tare.model import Environment, Launching, Placement, Share, Sides
 from tare.networks import Wiring
 from tare.node import Container, Endpoint, Nic, Node, Pod
 from tare.runtimes import PodRequest
@@ -45,6 +46,7 @@ class Journal:
         self.lines: list[str] = []
         self.fail_at = ""
         self.requests: dict[str, PodRequest] = {}
+        self.inner: PodRequest | None = None
         self._lock = threading.Lock()
 
     def note(self, line: str) -> None:
@@ -105,6 +107,7 @@ class Recorded:
         self, pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
     ) -> Iterator[tuple[Container, ...]]:
         with self.journal.kept(f"containers {pod.node.name}"):
+            self.journal.inner = request
             yield tuple(
                 Container(name=f"c{i}", enter=("enter", f"c{i}", *map(str, own)), carry=True)
                 for i, own in enumerate(cores)
@@ -353,6 +356,52 @@ def test_with_a_pod_each_containers_are_hosts_with_addresses_and_cores_of_their_
     assert [(side.pod.number, side.pod.name) for side in up.sides] == [(0, "tare-lab-3-n0c0"), (1, "tare-lab-3-n0c1")]
     assert parts.journal.requests["n0"].cores == (2, 3)
     assert [line for line in parts.journal.lines if "share" in line] == ["+share n0", "-share n0"]
+
+
+TIGHT = replace(FOUR, memory_per_container=64 * 2**20, cpus_per_container=0.5)
+EACH = Limits(memory_bytes=64 * 2**20, cpus=0.5)
+
+
+def test_containers_in_a_pod_have_limits_and_the_pod_that_lends_its_namespaces_has_none(parts: Recorded) -> None:
+    put_up_several(parts, TIGHT)
+    pod, inner = parts.journal.requests["n0"], parts.journal.inner
+    assert (pod.limits, pod.cores) == (None, (0, 1, 2, 3))
+    assert inner is not None
+    assert inner.limits == EACH
+
+
+def test_a_pod_that_is_a_container_has_its_limits_and_the_cores_of_its_ranks(parts: Recorded) -> None:
+    put_up_several(parts, replace(TIGHT, share=Share.NONE))
+    assert (parts.journal.requests["n0"].limits, parts.journal.requests["n0"].cores) == (EACH, (2, 3))
+    put_up_several(parts, replace(TIGHT, ranks_per_node=2, containers_per_node=1), cores=4)
+    assert (parts.journal.requests["n0"].limits, parts.journal.requests["n0"].cores) == (EACH, (0, 1))
+
+
+def test_what_makes_no_containers_is_held_to_what_they_have_together(parts: Recorded) -> None:
+    parts.makes_containers = False
+    put_up_several(parts, TIGHT)
+    pod = parts.journal.requests["n0"]
+    assert (pod.limits, pod.cores) == (Limits(memory_bytes=128 * 2**20, cpus=1.0), (0, 1, 2, 3))
+
+
+def test_a_rank_joins_the_cgroup_of_its_container_as_its_node_sees_it() -> None:
+    pod = Pod(name="p", node=node(0), runtime="bare", pid=1, enter=(), group=node(0).group)
+    at = Endpoint(address="10.214.0.1", prefix=24, interface="eth0", mtu=1500)
+    inside = tuple(Container(name=f"c{i}", enter=(f"c{i}",), joins=(f"/cg/c{i}",)) for i in range(2))
+    entries = host_of(Side(pod=pod, endpoint=at, prefix=Path("/"), containers=inside), 4).enter
+    assert [entry.cgroups for entry in entries] == [("/cg/c0",), ("/cg/c0",), ("/cg/c1",), ("/cg/c1",)]
+
+
+def test_launched_in_hybrid_fashion_every_rank_is_a_container() -> None:
+    hybrid = replace(DOCKER, runtime="apptainer", launch=Launching.HYBRID)
+    assert environment.as_launched(hybrid, TIGHT).containers_per_node == 4
+    assert environment.as_launched(DOCKER, TIGHT) == TIGHT
+
+
+def test_the_fake_runtime_cannot_be_limited() -> None:
+    fake = Environment(name="f", runtime="fake", network="fake", mpi="fake")
+    assert environment.refuse(fake, Placement()) is None
+    assert "nothing that could be limited" in str(environment.refuse(fake, Placement(memory_per_container=2**30)))
 
 
 def test_what_makes_no_containers_keeps_its_ranks_together(parts: Recorded) -> None:

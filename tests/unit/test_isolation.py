@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tare.isolation import capabilities, isolation_of, users
@@ -50,7 +52,11 @@ def test_the_first_rank_that_tells_speaks_for_its_environment() -> None:
     assert facts is not None
     assert (facts.daemon, facts.capabilities, facts.seccomp) == ("dockerd, as root", "none", "filter")
     assert (facts.no_new_privileges, facts.shared) == ("yes", ("net", "pid"))
-    assert facts.speculation == "not known"
+    assert facts.speculation == facts.limits == "not known"
+    limited = replace(telling, rights={**telling.rights, "limits": "64 MiB of memory, cores 0"})
+    told = isolation_of("e", "docker", [trial(limited)])
+    assert told is not None
+    assert told.limits == "64 MiB of memory, cores 0"
     assert (facts.devices, facts.mounts, facts.setuid) == ("not known", "not known", "not known")
 
 

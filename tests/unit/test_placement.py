@@ -268,7 +268,7 @@ def test_left_to_the_mpi_a_container_has_as_many_cpus_as_are_stated() -> None:
         (Placement(nodes=0), "nodes of at least 1"),
         (Placement(threads_per_rank=0), "threads_per_rank of at least 1"),
         (Placement(binding=Binding.MPI_DEFAULT, map_by=MapBy.SOCKET), "leaves that to the MPI"),
-        (Placement(cpus_per_container=3), "1 containers x 3 CPUs need 3 cores on node 0, which has 2"),
+        (Placement(cpus_per_container=3), "1 container x 3 CPUs need 3 cores on node 0, which has 2"),
         (Placement(cpus_per_container=0.001), "cpus_per_container of 0.001 is not possible"),
         (Placement(memory_per_container=65536), "memory_per_container of 64 KiB is too little"),
     ],

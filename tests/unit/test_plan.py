@@ -16,6 +16,7 @@ from tare.model import (
     Environment,
     KernelSpec,
     LabSpec,
+    MapBy,
     Placement,
     Repetition,
     Role,
@@ -113,6 +114,10 @@ def test_placements_that_differ_in_anything_have_different_names() -> None:
         replace(base, binding=Binding.MPI_DEFAULT),
         replace(base, threads_per_rank=2),
         replace(base, oversubscribe=True),
+        replace(base, map_by=MapBy.SOCKET),
+        replace(base, cpus_per_container=0.5),
+        replace(base, memory_per_container=2**26),
+        replace(base, memory_per_container=2**26 + 4096),
     ]
     assert len({placement_name(p) for p in variants}) == len(variants)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tare.errors import StudyError
-from tare.model import Binding, Environment, KernelSpec, LabSpec, Placement, Repetition, Share, Sides, Study
+from tare.model import Binding, Environment, KernelSpec, LabSpec, MapBy, Placement, Repetition, Share, Sides, Study
 from tare.plan import estimate_kernel_s, expand
 from tare.study import DEFAULT_IMAGE, Known, environment, json_schema, json_schema_text, load, parse
 from unit.study_texts import ENVIRONMENTS, WORK
@@ -179,6 +179,11 @@ def test_kernels_are_read_in_every_form_and_lists_of_sizes_are_spread() -> None:
         ("[1n x 2r]", Placement(nodes=1, ranks_per_node=2)),
         ("[2x4 in 2c]", Placement(nodes=2, ranks_per_node=4, containers_per_node=2)),
         ("{ranks_per_node: 3}", Placement(nodes=2, ranks_per_node=3)),
+        ("{map_by: numa, cpus_per_container: 2}", Placement(map_by=MapBy.NUMA, cpus_per_container=2.0)),
+        (
+            "{memory_per_container: 4GiB, cpus_per_container: 0.5}",
+            Placement(memory_per_container=4 * 2**30, cpus_per_container=0.5),
+        ),
     ],
 )
 def test_placements_have_a_short_form(text: str, placement: Placement) -> None:

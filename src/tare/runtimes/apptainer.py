@@ -18,7 +18,7 @@ from tare.errors import MissingTool, RefusedError
 from tare.networks.plug import Wiring
 from tare.node import Container, Pod
 from tare.process import find, run
-from tare.runtimes.held import enter, held, job_group
+from tare.runtimes.held import enter, held, limited_containers, pod_group
 from tare.runtimes.request import PodRequest
 from tare.user_namespace import is_real_root
 
@@ -67,14 +67,14 @@ class Apptainer:
         if request.wiring is Wiring.DOCKER:
             raise RefusedError("containers of apptainer cannot be put into a network that Docker makes")
         command = self.command(request)
-        with held(request) as pid:
+        with held(request) as pid, pod_group(request) as group:
             yield Pod(
                 name=request.name,
                 node=request.node,
                 runtime=self.name,
                 pid=pid,
                 enter=(*enter(pid), *command),
-                group=job_group(request.node).create(),
+                group=group,
                 keepers=frozenset({pid} - {request.node.pid}),
                 own_network=request.wiring is Wiring.OWN,
                 outside=enter(pid),
@@ -86,9 +86,8 @@ class Apptainer:
         self, pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
     ) -> Iterator[tuple[Container, ...]]:
         command = self.command(request, alone=True)
-        yield tuple(
-            Container(name=f"{pod.name}-{number}", enter=(*on_cores(own), *command)) for number, own in enumerate(cores)
-        )
+        with limited_containers(pod, request, cores, command) as containers:
+            yield containers
 
     def command(self, request: PodRequest, *, alone: bool = False) -> tuple[str, ...]:
         """Return the argv prefix that starts a command in a container; see `exec_options`."""
@@ -120,11 +119,6 @@ def exec_options(request: PodRequest, image: Path, *, alone: bool = False) -> tu
     shown = tuple(f"--bind={path}:{path}:ro" for path in request.shown)
     session = (f"--bind={request.session}:{request.session}",) if alone else ()
     return ("exec", *rights, "--no-mount", "home,cwd", "--pwd", "/", *shown, *session, str(image))
-
-
-def on_cores(cores: Sequence[int]) -> tuple[str, ...]:
-    """Return the argv prefix that puts a container on cores of its own: it has no cgroup, so by affinity."""
-    return ("taskset", "--cpu-list", ",".join(map(str, cores)))
 
 
 def setuid(program: str) -> str:

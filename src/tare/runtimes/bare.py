@@ -9,7 +9,7 @@ from tare import devices
 from tare.errors import RefusedError
 from tare.networks.plug import Wiring
 from tare.node import Container, Pod
-from tare.runtimes.held import enter, held, job_group
+from tare.runtimes.held import enter, held, pod_group
 from tare.runtimes.request import PodRequest
 
 
@@ -31,14 +31,14 @@ class Bare:
     def pod(self, request: PodRequest) -> Iterator[Pod]:
         if request.wiring is Wiring.DOCKER:
             raise RefusedError("bare processes cannot be put into a network that Docker makes")
-        with held(request, root=request.rootfs) as pid:
+        with held(request, root=request.rootfs) as pid, pod_group(request) as group:
             yield Pod(
                 name=request.name,
                 node=request.node,
                 runtime="bare",
                 pid=pid,
                 enter=(*enter(pid), *devices.inherited(request.devices)),
-                group=job_group(request.node).create(),
+                group=group,
                 keepers=frozenset({pid} - {request.node.pid}),
                 own_network=request.wiring is Wiring.OWN,
             )

@@ -16,7 +16,7 @@ from tare.errors import RefusedError
 from tare.networks.plug import Wiring
 from tare.node import Container, Pod
 from tare.process import find, need, run
-from tare.runtimes.held import enter, held, job_group
+from tare.runtimes.held import enter, held, limited_containers, pod_group
 from tare.runtimes.request import PodRequest
 
 LIMIT: Final = Path("/proc/sys/user/max_user_namespaces")
@@ -60,7 +60,7 @@ class Charliecloud:
         if request.host not in ("", request.node.name):
             raise RefusedError("containers of charliecloud have their node's hostname: share: none is not possible")
         program = need("ch-run", package="charliecloud-runtime")
-        with held(request, own_mounts=True) as pid:
+        with held(request, own_mounts=True) as pid, pod_group(request) as group:
             prepared = ("/bin/sh", "-c", PREPARE, PLACE, str(request.rootfs), *request.shown)
             run((*enter(pid), *prepared), what=f"preparing the root of {request.name}", timeout_s=20)
             if request.cwd:
@@ -71,7 +71,7 @@ class Charliecloud:
                 runtime="charliecloud",
                 pid=pid,
                 enter=(*enter(pid), *devices.inherited(request.devices), *ch_run(program)),
-                group=job_group(request.node).create(),
+                group=group,
                 keepers=frozenset({pid}),
                 own_network=request.wiring is Wiring.OWN,
                 outside=enter(pid),
@@ -86,10 +86,8 @@ class Charliecloud:
         # ch-run would show the folder of $TMPDIR as /tmp, and that is the session of the daemon outside
         unlimited = devices.inherited(request.devices)
         alone = (*unlimited, "env", "--unset=TMPDIR", *ch_run(program, cwd=request.cwd or "/"))
-        yield tuple(
-            Container(name=f"{pod.name}-{number}", enter=("taskset", "-c", ",".join(map(str, own)), *alone))
-            for number, own in enumerate(cores)
-        )
+        with limited_containers(pod, request, cores, alone) as containers:
+            yield containers
 
 
 def _show(outside: tuple[str, ...], folder: str) -> None:

@@ -116,6 +116,7 @@ def join_config(pod: Pod, request: PodRequest, cores: Sequence[int]) -> dict[str
             "IpcMode": pod_of,
             "PidMode": pod_of,
             "CpusetCpus": ",".join(map(str, cores)),
+            **(request.limits.as_config() if request.limits else {}),
             "Binds": [*folders, f"{request.session}:{request.session}"],
             **host_config(request.devices),
         },
@@ -140,7 +141,7 @@ def run_options(request: PodRequest) -> tuple[str, ...]:
     return (
         "run", "--detach", "--init", "--name", request.name, "--hostname", request.host or node.name,
         "--label", f"tare.study={request.study}", "--cpuset-cpus", ",".join(map(str, request.cores or node.cores)),
-        "--ipc", "shareable", "--shm-size", "1g",
+        "--ipc", "shareable", "--shm-size", "1g", *request.limit_options,
         *request.network_options, *shown, *client_options(request.devices), request.image_tag, "sleep", "infinity",
     )  # fmt: skip
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path, PurePath
 from typing import Any, Final
 
 from tare.cgroups import Group
+from tare.errors import InfrastructureError
+from tare.limits import Limits
+from tare.limits import hold as hold_to
 from tare.namespaces import hold
 from tare.networks.plug import Wiring
-from tare.node import Node
+from tare.node import Container, Node, Pod
 from tare.runtimes.request import PodRequest
 from tare.user_namespace import is_real_root
 
@@ -53,6 +57,60 @@ def enter(pid: int) -> tuple[str, ...]:
 def job_group(node: Node) -> Group:
     """Return the cgroup of the jobs that run on a node and whose runtime makes none."""
     return node.group.below("job")
+
+
+@contextmanager
+def pod_group(request: PodRequest) -> Iterator[Group]:
+    """Yield the cgroup of the jobs in a pod: its node's, or one of its own where it has limits."""
+    if request.limits is None:
+        yield job_group(request.node).create()
+        return
+    with limited_group(request, request.name, request.cores or request.node.cores) as group:
+        yield group
+
+
+@contextmanager
+def limited_group(request: PodRequest, name: str, cores: Sequence[int]) -> Iterator[Group]:
+    """Keep a cgroup that has the cores and limits of a container, for a runtime that makes none."""
+    group = request.node.group.below(name).create(cores)
+    try:
+        hold_to(group, request.limits or Limits())
+        yield group
+    finally:
+        with suppress(InfrastructureError):  # what does not end is told, and ended, with the node
+            group.kill()
+        group.remove()
+
+
+@contextmanager
+def limited_containers(
+    pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]], command: tuple[str, ...]
+) -> Iterator[tuple[Container, ...]]:
+    """Yield a container for each entry of `cores`, for a runtime in which each command is a container of its own.
+
+    It is put on its cores by affinity, and into a cgroup where it has limits.
+    """
+    with ExitStack() as stack:
+        made = []
+        for number, own in enumerate(cores):
+            name = f"{pod.name}-{number}"
+            place = Container(name=name, enter=(*on_cores(own), *command))
+            if request.limits is not None:
+                group = stack.enter_context(limited_group(request, name, own))
+                place = replace(place, group=group, joins=as_node_sees(request.node, group))
+            made.append(place)
+        yield tuple(made)
+
+
+def on_cores(cores: Sequence[int]) -> tuple[str, ...]:
+    """Return the argv prefix that puts a container on cores of its own by affinity."""
+    return ("taskset", "--cpu-list", ",".join(map(str, cores)))
+
+
+def as_node_sees(node: Node, group: Group) -> tuple[str, ...]:
+    """Return the folders of a group below its node's, as they are in the node's cgroup namespace."""
+    below = PurePath(group.path).relative_to(node.group.path)
+    return tuple(str(hierarchy.mountpoint / below) for hierarchy in group.hierarchies)
 
 
 def _spec(request: PodRequest, root: Path | None, own_mounts: bool) -> dict[str, Any]:

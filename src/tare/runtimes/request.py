@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tare.limits import Limits
 from tare.networks.plug import Wiring
 from tare.node import Node
 
@@ -18,7 +19,8 @@ class PodRequest:
     writable as well, in which ranks work. `network_options` is how Docker is told about its network. `session` is a
     folder of the run that host, node and every container of a pod with several see alike, for the MPI's daemons.
     `host` is the pod's hostname, `cores` are its own ("" and (): the node's). `devices` are the device nodes that
-    containers are given.
+    containers are given. `limits` hold for each container that is asked for, the pod's own or those in it (None: it has
+    what its node has).
     """
 
     name: str
@@ -36,3 +38,9 @@ class PodRequest:
     cwd: str = ""
     cores: tuple[int, ...] = ()
     devices: tuple[str, ...] = ()
+    limits: Limits | None = None
+
+    @property
+    def limit_options(self) -> tuple[str, ...]:
+        """Return the limits as options of docker and podman."""
+        return self.limits.as_options() if self.limits else ()

@@ -75,6 +75,7 @@ _BITS = _quantity(units.parse_bit_rate, "10Gbit", "100Mbit")
 _HERTZ = _quantity(units.parse_frequency, "10000", "10kHz")
 
 Size = Annotated[int, *_BYTES, Field(le=2**31 - 1)]
+Memory = Annotated[int, *_BYTES, Field(le=2**50)]
 Duration = Annotated[float, *_SECONDS, Field(gt=0)]
 Percentage = Annotated[float, *_PERCENT, Field(gt=0)]
 BitRate = Annotated[int, *_BITS]
@@ -149,6 +150,10 @@ class PlacementIn(_Checked):
     oversubscribe: bool = Field(default=False, description="more ranks than cores; then no verdict is given")
     map_by: _choice(*model.MapBy) = Field(  # type: ignore[valid-type]
         default="core", description="how ranks are dealt to cores: in order, or to sockets or NUMA nodes in turn"
+    )
+    memory_per_container: Memory = Field(default=0, description="memory that a container may use; 0: no limit")
+    cpus_per_container: Annotated[float, Field(ge=0, le=4096)] = Field(
+        default=0.0, description="CPUs that a container has, a fraction as CPU time; 0: the cores of its ranks"
     )
 
 

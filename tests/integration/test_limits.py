@@ -1,0 +1,97 @@
+"""What a container may use is enforced by the kernel in every runtime, and a limit that is hit is told as such."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.live import Ended, Watch, cell_of, compiled, ended, live, outcome, start, trials, write_study
+
+pytestmark = live("docker", "podman", "apptainer", "charliecloud", "mmdebstrap")
+
+RUNTIMES = ("bare", "docker", "podman", "apptainer", "charliecloud")
+HYBRID = "apptainer, hybrid"
+NAMES = (*RUNTIMES, HYBRID)
+LIMIT_MIB = 96
+PLACEMENTS = (
+    f"[{{nodes: 1, ranks_per_node: 2, memory_per_container: {LIMIT_MIB}MiB}}, "
+    f"{{nodes: 1, ranks_per_node: 2, containers_per_node: 2, memory_per_container: {LIMIT_MIB}MiB}}]"
+)
+ONE, TWO = "1n x 2r, 96 MiB a container", "1n x 2r in 2c, 96 MiB a container"
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Watch, dict[tuple[str, str, str], dict[str, Any]]]:
+    """Run kernels that fit into the limit, and a program whose second rank uses more than both containers may."""
+    folder = tmp_path_factory.mktemp("limits")
+    program = compiled("allocate", folder)
+    environments = f"{{{', '.join(RUNTIMES)}, '{HYBRID}': {{runtime: apptainer, launch: hybrid}}}}"
+    study = write_study(
+        folder,
+        "limits",
+        environments,
+        cluster="{lab: {nodes: 1, cores_per_node: 2}}",
+        placements=PLACEMENTS,
+        workloads=f"{{fits: {{time_limit: 20s, kernels: [{{barrier: {{iterations: 50}}}}]}}, "
+        f"hits: {{time_limit: 20s, command: [{program}, '{3 * LIMIT_MIB}', '1']}}}}",
+    )
+    watch = Watch()
+    process = start("run", study, cwd=folder)
+    with watch.looking(f"s{process.pid}"):
+        result = ended(process, 110)
+    found = {}
+    for trial in trials(folder / "results" / "limits"):
+        workload, placement, _ = trial["key"]["cell"].split(" / ")
+        found[workload, placement, cell_of(trial)] = trial
+    return result, watch, found
+
+
+@pytest.mark.parametrize("placement", [ONE, TWO])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_rank_that_hits_the_memory_limit_is_told_with_container_node_and_size(
+    name: str, placement: str, ran: Any
+) -> None:
+    result, _, found = ran
+    trial = found["hits", placement, name]
+    assert outcome(trial) == "Failed", (trial["outcome"], result.stderr)
+    said = trial["outcome"]["reason"]
+    node = "d0" if name == "docker" else "n0"
+    together = LIMIT_MIB * (2 if (name, placement) == ("bare", TWO) else 1)
+    assert f"on node {node} ({together} MiB) was hit: a rank's process was killed by the kernel" in said
+    assert said.startswith("the memory limit of the ranks" if name == "bare" else "the memory limit of container tare-")
+    assert "raise memory_per_container" in said
+    own_container = name == HYBRID or (placement == TWO and name != "bare")
+    assert (f"{node}-1 on node" in said) == own_container, "the second rank is in the second container"
+
+
+@pytest.mark.parametrize("placement", [ONE, TWO])
+@pytest.mark.parametrize("name", NAMES)
+def test_what_fits_completes_and_its_limits_are_among_the_facts(name: str, placement: str, ran: Any) -> None:
+    result, _, found = ran
+    trial = found["fits", placement, name]
+    assert outcome(trial) == "Completed", (trial["outcome"], result.stderr)
+    for rank in trial["ranks"]:
+        told = rank["rights"]["limits"]
+        together = LIMIT_MIB * (2 if (name, placement) == ("bare", TWO) else 1)
+        assert told.startswith(f"{together} MiB of memory, cores "), told
+        assert ("2048 processes" in told) == (name == "podman"), "Podman's default, which nobody asked for"
+
+
+def test_nothing_is_left_of_limited_containers(ran: Any) -> None:
+    result, watch, _ = ran
+    assert watch.left(result.lab) == []
+
+
+@pytest.mark.parametrize("runtime", ["docker", "apptainer"])
+@pytest.mark.parametrize("way", ["exec", "daemon"])
+def test_a_fraction_of_a_cpu_is_a_limit_on_time(
+    runtime: str, way: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder: Path = tmp_path_factory.mktemp("spin")
+    program = compiled("spin", folder)
+    options = ("--runtime", runtime, "--launch", way, "--cpus", "0.3", "-n", "1")
+    result = ended(start("launch", *options, "--", program, cwd=folder), 60)
+    assert result.status == 0, result.stderr
+    assert 0.05 < float(result.stdout) < 0.6, "a whole CPU was there to be had"

@@ -1,0 +1,310 @@
+"""Limits are told to runtimes in their words or written into cgroups of ours, and read back from either version."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tare import job, limits
+from tare.cgroups import MARK, Group, Hierarchy
+from tare.deploy import Deployed, Side
+from tare.errors import InfrastructureError
+from tare.limits import Limits, limits_of
+from tare.model import Environment, Placement, RankPlace
+from tare.networks.plug import Wiring
+from tare.node import Container, Endpoint, Node, Pod
+from tare.runtimes import PodRequest, held
+from tare.runtimes.docker import join_config
+from tare.runtimes.docker import run_options as docker_options
+from tare.runtimes.podman import join_options
+from tare.runtimes.podman import run_options as podman_options
+
+MIB = 2**20
+V1 = {
+    "memory": {
+        "memory.limit_in_bytes": str(2**63 - 4096),
+        "memory.memsw.limit_in_bytes": str(2**63 - 4096),
+        "memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 0",
+    },
+    "cpu": {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "-1"},
+    "cpuset": {"cpuset.cpus": "0-1", "cpuset.mems": "0"},
+    "pids": {"pids.max": "max"},
+}
+V2 = {
+    "memory.max": "max", "memory.swap.max": "max", "memory.events": "low 0\nhigh 0\nmax 0\noom 0\noom_kill 0",
+    "cpu.max": "max 100000", "cpuset.cpus": "0-1", "pids.max": "max",
+}  # fmt: skip
+
+
+@pytest.fixture(params=[1, 2])
+def group(request: pytest.FixtureRequest, tmp_path: Path) -> Group:
+    """Return a group whose files are there, as the kernel makes them, in either version."""
+    if request.param == 2:
+        made = Group(path="lab/n0/c0", hierarchies=(Hierarchy(mountpoint=tmp_path, version=2),))
+        _fill(made.folders[0], V2)
+        return made
+    there = tuple(Hierarchy(mountpoint=tmp_path / name, version=1, controllers=(name,)) for name in V1)
+    made = Group(path="lab/n0/c0", hierarchies=there)
+    for folder, files in zip(made.folders, V1.values(), strict=True):
+        _fill(folder, files)
+    return made
+
+
+def _fill(folder: Path, files: dict[str, str]) -> None:
+    folder.mkdir(parents=True)
+    for name, text in files.items():
+        (folder / name).write_text(f"{text}\n")
+
+
+def killed(group: Group, times: int) -> None:
+    """Write what the kernel does when it has killed processes of a group."""
+    for folder in group.folders:
+        for name in ("memory.oom_control", "memory.events"):
+            if (folder / name).exists():
+                (folder / name).write_text(f"oom_kill {times}\n")
+
+
+# --- what is asked for --------------------------------------------------------------------------------------------
+
+
+def test_a_placement_that_limits_nothing_has_no_limits() -> None:
+    assert limits_of(Placement()) is None
+
+
+@pytest.mark.parametrize(("cpus", "quota"), [(0.0, 0.0), (0.5, 0.5), (1.0, 1.0), (2.0, 0.0), (2.5, 2.5), (3.0, 0.0)])
+def test_cpus_are_cores_where_they_are_whole_and_enough_and_else_time(cpus: float, quota: float) -> None:
+    placement = Placement(ranks_per_node=2, memory_per_container=64 * MIB, cpus_per_container=cpus)
+    assert limits_of(placement) == Limits(memory_bytes=64 * MIB, cpus=quota)
+
+
+def test_what_makes_no_containers_gets_what_all_of_a_node_have_together() -> None:
+    placement = Placement(
+        ranks_per_node=2, containers_per_node=2, memory_per_container=64 * MIB, cpus_per_container=0.3
+    )
+    assert limits_of(placement, containers=2) == Limits(memory_bytes=128 * MIB, cpus=0.6)
+
+
+NODE = Node(
+    name="n0", index=0, cores=(0, 1), control_address="10.213.0.1", nics=(), pid=1,
+    group=Group(path="lab/n0", hierarchies=()), boot_id="b0",
+)  # fmt: skip
+POD = Pod(name="tare-s-n0", node=NODE, runtime="docker", pid=1, enter=(), group=NODE.group, container="tare-s-n0")
+
+
+def request(wanted: Limits | None) -> PodRequest:
+    return PodRequest(
+        name="tare-s-n0", study="s", node=NODE, wiring=Wiring.OWN, rootfs=Path("/image/rootfs"), limits=wanted
+    )
+
+
+MEMORY = ("--memory", str(64 * MIB), "--memory-swap", str(64 * MIB))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "options", "config"),
+    [
+        (None, (), {}),
+        (Limits(), (), {}),
+        (Limits(memory_bytes=64 * MIB), MEMORY, {"Memory": 64 * MIB, "MemorySwap": 64 * MIB}),
+        (Limits(cpus=0.5), ("--cpus", "0.5"), {"NanoCpus": 500_000_000}),
+        (
+            Limits(memory_bytes=64 * MIB, cpus=1.5),
+            (*MEMORY, "--cpus", "1.5"),
+            {"Memory": 64 * MIB, "MemorySwap": 64 * MIB, "NanoCpus": 1_500_000_000},
+        ),
+    ],
+)
+def test_docker_and_podman_are_told_in_their_words(
+    wanted: Limits | None, options: tuple[str, ...], config: dict[str, int]
+) -> None:
+    asked = request(wanted)
+    told = (docker_options(asked), podman_options(asked, network="host"), join_options(POD, asked, "c", (0,)))
+    names = ("--memory", "--memory-swap", "--cpus")
+    for argv in told:
+        found = tuple(word for i, word in enumerate(argv) if word in names or argv[i - 1] in names)
+        assert found == options
+        assert argv.index("sleep") > max((argv.index(word) for word in found), default=0)
+    host = join_config(POD, asked, (0,))["HostConfig"]
+    assert {name: host[name] for name in ("Memory", "MemorySwap", "NanoCpus") if name in host} == config
+
+
+# --- cgroups of ours ----------------------------------------------------------------------------------------------
+
+
+def test_a_new_group_is_held_to_nothing(group: Group) -> None:
+    assert (limits.memory_limit(group), limits.cpu_limit(group), limits.memory_kills(group)) == (0, 0.0, 0)
+    assert limits.in_words(group) == "cores 0-1"
+
+
+@given(memory=st.integers(6 * MIB, 2**45), hundredths=st.integers(1, 6400))
+def test_what_a_group_was_told_is_what_is_read_back(
+    memory: int, hundredths: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    made = Group(path="g", hierarchies=(Hierarchy(mountpoint=tmp_path_factory.mktemp("cg"), version=2),))
+    _fill(made.folders[0], V2)
+    limits.hold(made, Limits(memory_bytes=memory, cpus=hundredths / 100))
+    assert limits.memory_limit(made) == memory
+    assert limits.cpu_limit(made) == pytest.approx(hundredths / 100)
+
+
+def test_limits_are_written_swap_among_them_and_told_in_words(group: Group) -> None:
+    limits.hold(group, Limits(memory_bytes=64 * MIB, cpus=0.5))
+    assert limits.in_words(group) == "64 MiB of memory, 0.5 CPUs, cores 0-1"
+    files = {path.name: path.read_text() for folder in group.folders for path in folder.iterdir()}
+    if group.version == 2:
+        assert (files["memory.swap.max"], files["cpu.max"]) == ("0", "50000 100000")
+    else:
+        assert files["memory.memsw.limit_in_bytes"] == str(64 * MIB)
+        assert (files["cpu.cfs_period_us"], files["cpu.cfs_quota_us"]) == ("100000", "50000")
+
+
+def test_a_number_of_processes_is_told(group: Group) -> None:
+    folder = next(folder for folder in group.folders if (folder / "pids.max").exists())
+    (folder / "pids.max").write_text("2048\n")
+    assert limits.in_words(group) == "cores 0-1, 2048 processes"
+
+
+def test_a_kernel_that_does_not_count_swap_limits_memory_all_the_same(group: Group) -> None:
+    for folder in group.folders:
+        for name in limits.SWAP:
+            (folder / name).unlink(missing_ok=True)
+    limits.hold(group, Limits(memory_bytes=64 * MIB))
+    assert limits.memory_limit(group) == 64 * MIB
+
+
+def test_a_limit_that_the_kernel_refuses_is_told_with_what_to_do(group: Group) -> None:
+    less = replace(group, hierarchies=tuple(h for h in group.hierarchies if h.controllers == ("pids",)))
+    with pytest.raises(
+        InfrastructureError, match=r"cannot limit memory of lab/n0/c0 to 67108864: .*no such controller"
+    ):
+        limits.hold(less, Limits(memory_bytes=64 * MIB))
+
+
+def test_without_cgroups_nothing_is_limited_and_nothing_is_read() -> None:
+    none = Group(path="lab/n0", hierarchies=())
+    assert limits.in_words(none) == "none: no cgroup"
+    assert (limits.memory_kills(none), limits.memory_limit(none), limits.cpu_limit(none)) == (0, 0, 0.0)
+
+
+def test_what_is_missing_for_limits_is_named(group: Group) -> None:
+    for hierarchy in group.hierarchies:
+        if hierarchy.version == 2:
+            (hierarchy.mountpoint / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
+    assert limits.missing(group.hierarchies) is None
+    assert "we may not use memory, cpu, cpuset here" in str(limits.missing(()))
+    only_memory = [Hierarchy(mountpoint=Path("/cg"), version=1, controllers=("memory",))]
+    assert "we may not use cpu, cpuset here" in str(limits.missing(only_memory))
+
+
+# --- containers of ours -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
+    """Return a node with a cgroup in plain folders, whose files are made with them."""
+    node_group = Group(path="lab/n0", hierarchies=(Hierarchy(mountpoint=tmp_path, version=2),))
+    mkdir = Path.mkdir
+
+    def make(folder: Path, *arguments: object, **options: object) -> None:
+        mkdir(folder, *arguments, **options)  # type: ignore[arg-type]
+        for name, text in {**V2, "cgroup.controllers": "", "cgroup.procs": ""}.items():
+            (folder / name).write_text(text)
+
+    monkeypatch.setattr(Path, "mkdir", make)
+    monkeypatch.setattr("tare.cgroups._rmdir", lambda folder: folder.rename(f"{folder}.removed"))
+    (tmp_path / "cgroup.controllers").write_text("")
+    return replace(NODE, group=node_group)
+
+
+def test_each_container_of_a_runtime_without_cgroups_gets_one_that_who_enters_joins(on_disk: Node) -> None:
+    asked = replace(request(Limits(memory_bytes=64 * MIB)), node=on_disk)
+    with held.limited_containers(POD, asked, ((0,), (1,)), ("enter",)) as (first, second):
+        assert first.enter == ("taskset", "--cpu-list", "0", "enter")
+        assert first.group is not None
+        assert second.group is not None
+        assert limits.in_words(first.group) == "64 MiB of memory, cores 0"
+        assert limits.in_words(second.group) == "64 MiB of memory, cores 1"
+        top = on_disk.group.hierarchies[0].mountpoint
+        assert second.joins == (f"{top}/tare-s-n0-1",), "a node sees its own cgroup as the topmost"
+        assert second.group.folders == (top / MARK / "lab/n0/tare-s-n0-1",)
+    assert not first.group.folders[0].exists()
+
+
+def test_without_limits_containers_join_nothing_and_a_pod_has_its_node_s_jobs(on_disk: Node) -> None:
+    asked = replace(request(None), node=on_disk)
+    with held.limited_containers(POD, asked, ((0,),), ("enter",)) as (container,):
+        assert (container.group, container.joins) == (None, ())
+    with held.pod_group(asked) as group:
+        assert group.path == "lab/n0/job"
+
+
+def test_a_pod_with_limits_has_a_cgroup_of_its_own_that_goes_with_it(on_disk: Node) -> None:
+    asked = replace(request(Limits(cpus=0.5)), node=on_disk, cores=(1,))
+    with held.pod_group(asked) as group:
+        assert group.path == "lab/n0/tare-s-n0"
+        assert limits.in_words(group) == "0.5 CPUs, cores 1"
+    assert not group.folders[0].exists()
+
+
+# --- what a launch is told ----------------------------------------------------------------------------------------
+
+AT = Endpoint(address="10.214.0.1", prefix=24, interface="eth0", mtu=1500)
+
+
+def deployed(pods: tuple[Pod, ...], containers: tuple[tuple[Container, ...], ...] = ()) -> Deployed:
+    inside = containers or ((),) * len(pods)
+    return Deployed(
+        environment=Environment(name="e", runtime=pods[0].runtime, network="host"),
+        sides=tuple(
+            Side(pod=pod, endpoint=AT, prefix=Path("/"), containers=own) for pod, own in zip(pods, inside, strict=True)
+        ),
+    )
+
+
+def test_a_memory_limit_that_is_hit_during_a_launch_is_told_with_container_node_and_size(group: Group) -> None:
+    limits.hold(group, Limits(memory_bytes=64 * MIB))
+    up = deployed((replace(POD, group=group),))
+    killed(group, 3)
+    before = job.memory_kills(up)
+    assert job.memory_hit(up, before) is None, "those of earlier launches do not count"
+    killed(group, 4)
+    assert job.memory_hit(up, before) == (
+        "the memory limit of container tare-s-n0 on node n0 (64 MiB) was hit: a rank's process was killed by the "
+        "kernel; raise memory_per_container"
+    )
+
+
+def test_bare_ranks_are_told_as_what_they_are(group: Group) -> None:
+    up = deployed((replace(POD, runtime="bare", container="", group=group),))
+    killed(group, 1)
+    assert str(job.memory_hit(up, {})).startswith("the memory limit of the ranks on node n0 ")
+
+
+def test_of_several_containers_the_one_that_hit_its_limit_is_named(group: Group, tmp_path: Path) -> None:
+    other = Group(path="other", hierarchies=())
+    inside = tuple(Container(name=f"c{i}", enter=(), group=own) for i, own in enumerate((other, group)))
+    up = deployed((POD,), (inside,))
+    killed(group, 1)
+    assert "container c1 on node n0" in str(job.memory_hit(up, {}))
+
+
+def test_every_rank_is_told_the_limits_of_its_own_container(group: Group) -> None:
+    limits.hold(group, Limits(memory_bytes=64 * MIB))
+    unlimited = Group(path="other", hierarchies=())
+    inside = tuple(Container(name=f"c{i}", enter=(), group=own) for i, own in enumerate((unlimited, group)))
+    up = deployed((POD, POD), (inside, inside))
+    ranks = [RankPlace(rank=i, host="b0/n0", hostname="n0", pid=i, cpus=(0,)) for i in range(8)]
+    words = [rank.rights["limits"] for rank in job.with_limits(ranks, up)]
+    assert words == (["none: no cgroup"] * 2 + ["64 MiB of memory, cores 0-1"] * 2) * 2
+
+
+def test_containers_without_a_group_of_their_own_have_that_of_the_node_s_jobs() -> None:
+    inside = (Container(name="c0", enter=()), Container(name="c1", enter=()))
+    ranks = [RankPlace(rank=i, host="b0/n0", hostname="n0", pid=i, cpus=(0,)) for i in range(2)]
+    assert [rank.rights["limits"] for rank in job.with_limits(ranks, deployed((POD,), (inside,)))] == [
+        "none: no cgroup", "none: no cgroup",
+    ]  # fmt: skip
