@@ -73,6 +73,13 @@ class Control(StrEnum):
     DATA = "data"
 
 
+class Caches(StrEnum):
+    """What a start-up finds in memory: what a launch before it read, or nothing that can be dropped (`tare.caches`)."""
+
+    WARM = "warm"
+    COLD = "cold"
+
+
 class MetricKind(StrEnum):
     """The type of a metric; it selects the mean (arithmetic for costs, harmonic for rates)."""
 
@@ -174,11 +181,12 @@ class KernelSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What one launch runs: a list of kernels, or a command of the user's (then `kernels` is empty)."""
+    """What one launch runs: a list of kernels, a command of the user's, or a start-up and nothing after it."""
 
     name: str
     kernels: tuple[KernelSpec, ...] = ()
     command: tuple[str, ...] = ()
+    startup: Caches | None = None
     time_limit_s: float = 60.0
 
 

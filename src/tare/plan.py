@@ -44,15 +44,17 @@ START_IN_CONTAINER_S: Final = 1.0
 POD_S: Final = {"bare": 0.1, "fake": 0.0}
 CONTAINER_POD_S: Final = 0.8
 COMMAND_S: Final = 10.0
+STARTUPS: Final = 2
+"""A warm start-up has one before it, and a cold one takes about twice as long."""
 ALONE: Final = frozenset({"halo"})
 """The kernels that run on one rank, too."""
 
 
-def expand(study: Study, availability: Availability) -> Plan:
+def expand(study: Study, availability: Availability, cannot: Callable[[Workload], str | None] = lambda _: None) -> Plan:
     """Return the plan of a study: every cell, also those that cannot run, with the reason.
 
     `availability` returns the reason why an environment cannot run in a placement here, or None; it is asked once
-    for each pair.
+    for each pair. `cannot` returns the reason why a workload cannot be run here, in whatever environment.
     """
     baseline = next(e for e in study.environments if e.name == study.baseline)
     roles = [(baseline, Role.BASELINE)]
@@ -76,7 +78,7 @@ def expand(study: Study, availability: Availability) -> Plan:
                 )
                 cells.append(cell)
                 asked = baseline if role is Role.SELF else environment
-                reason = _workload_reason(workload, placement) or reasons[asked, placement]
+                reason = _workload_reason(workload, placement) or cannot(workload) or reasons[asked, placement]
                 if reason is not None:
                     unavailable[cell.key] = reason
     plan = Plan(study=study, cells=tuple(cells), unavailable=unavailable, digest=digest(study))
@@ -200,6 +202,8 @@ def estimate_pods_s(cell: Cell) -> float:
 def estimate_trial_s(cell: Cell) -> float:
     """Return about how long one launch takes."""
     start = START_S.get(cell.environment.runtime, START_IN_CONTAINER_S)
+    if cell.workload.startup is not None:
+        return STARTUPS * start
     measured = sum(estimate_kernel_s(spec, cell.placement.ranks) for spec in cell.workload.kernels)
     return start + (COMMAND_S if cell.workload.command else measured)
 

@@ -26,7 +26,10 @@ TAIL_CHARACTERS: Final = 4000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """How a command ended. `timed_out` is set when we ended it at its time limit; `status` is then negative."""
+    """How a command ended. `timed_out` is set when we ended it at its time limit; `status` is then negative.
+
+    `began_s` is CLOCK_MONOTONIC just before it was started.
+    """
 
     argv: tuple[str, ...]
     status: int
@@ -34,6 +37,7 @@ class Result:
     stderr: str
     elapsed_s: float
     timed_out: bool = False
+    began_s: float = 0.0
 
     @property
     def stderr_tail(self) -> str:
@@ -92,6 +96,7 @@ def run(
         stderr=err,
         elapsed_s=time.monotonic() - begin,
         timed_out=timed_out,
+        began_s=begin,
     )
     if check:
         raise_unless_done(result, timeout_s=timeout_s, what=what)

@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
-from tare import docker, job, monitor, proof
+from tare import caches, docker, job, monitor, proof
 from tare.cluster import CLUSTERS, Needs, Site
 from tare.deploy import Deployed, Files, deployed
 from tare.environment import nic_slots
@@ -22,6 +23,7 @@ from tare.errors import TareError
 from tare.last_words import last_words
 from tare.launch import PADDING, Launch, write_agent, write_map
 from tare.model import (
+    Caches,
     Cell,
     Completed,
     Environment,
@@ -39,13 +41,14 @@ from tare.model import (
 from tare.namespaces import plain_python
 from tare.networks import NETWORKS
 from tare.plan import available, block_order
+from tare.pods import Made, made
 from tare.process import Result, run
 from tare.runtimes import RUNTIMES
 from tare.stats import is_look
 from tare.store import Store, attempts, remaining_blocks
 from tare.summary import precise_enough
 from tare.symptoms import recognised
-from tare.workloads import Parsed, plugin_of
+from tare.workloads import Began, Parsed, plugin_of
 from tare.workloads.output import OutputError
 
 PADDING_LIMIT: Final = 4096
@@ -63,7 +66,7 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """A cell's launch, prepared once a round: what is started, where it is watched."""
+    """A cell's launch, prepared once a round: what is started, where it is watched, how long its pods took."""
 
     cell: Cell
     deployed: Deployed
@@ -71,6 +74,7 @@ class Ready:
     argv: tuple[str, ...]
     environment: Mapping[str, str]
     places: tuple[monitor.Place, ...]
+    pods_s: float
 
 
 @dataclass(slots=True, kw_only=True)
@@ -127,15 +131,15 @@ class Run:
         self.broken.clear()
         cells = available(self.plan)
         slots = nic_slots((cell.environment, cell.placement) for cell in self.plan.cells)
-        made: dict[tuple[Environment, Placement], Deployed | str] = {}
+        found: dict[tuple[Environment, Placement], Made[Deployed] | str] = {}
         ready: dict[str, Ready] = {}
         for cell in cells:
             pair = (cell.environment, cell.placement)
-            if pair not in made:
-                made[pair] = self._deploy(
-                    stack, *pair, slot=len(made), nic=slots[cell.environment.name, cell.placement]
+            if pair not in found:
+                found[pair] = self._deploy(
+                    stack, *pair, slot=len(found), nic=slots[cell.environment.name, cell.placement]
                 )
-            up = made[pair]
+            up = found[pair]
             if isinstance(up, str):
                 self.broken[cell.key] = up
             else:
@@ -144,17 +148,21 @@ class Run:
 
     def _deploy(
         self, stack: ExitStack, environment: Environment, placement: Placement, *, slot: int, nic: int
-    ) -> Deployed | str:
+    ) -> Made[Deployed] | str:
         inner = ExitStack()
+        make = partial(deployed, self.site, environment, placement, slot=slot, nic=nic, files=self.files)
+        pair = (environment, placement)
+        wanted = {each.workload.startup for each in available(self.plan) if (each.environment, each.placement) == pair}
         try:
-            up = inner.enter_context(deployed(self.site, environment, placement, slot=slot, nic=nic, files=self.files))
+            up = made(make, inner, wanted)
         except TareError as error:
             inner.close()
             return f"its pods could not be made: {error.message}"
         stack.enter_context(inner)
         return up
 
-    def _prepare(self, cell: Cell, up: Deployed, *, number: int) -> Ready:
+    def _prepare(self, cell: Cell, made: Made[Deployed], *, number: int) -> Ready:
+        up = made.up
         launch = job.make_launch(self.site, cell, up)
         path = self.site.folder / f"launch-{number}.json"
         write_map(launch, path)
@@ -171,6 +179,7 @@ class Run:
                 monitor.Place(node=side.pod.node, pid=side.pod.pid, watches=side.endpoint.watches, host=side.pod.host)
                 for side in up.sides
             ),
+            pods_s=made.took_s[cell.workload.startup],
         )
 
     def trial(self, key: TrialKey, position: int, ready: Ready | None) -> None:
@@ -183,6 +192,7 @@ class Run:
             self._store(trial, {})
             return
         padding = random.Random(f"{self.plan.study.seed}/{key}").randrange(PADDING_LIMIT)
+        dropped = self._set_caches(ready, padding)
         kills = job.memory_kills(ready.deployed)
         before = monitor.read(ready.places, self.site.usage_s())
         result = run_launch(ready, padding, self.site.adopt)
@@ -202,14 +212,28 @@ class Run:
             elapsed_s=result.elapsed_s,
             outcome=outcome,
             argv=ready.argv,
-            startup_s=startup(result, parsed),
+            startup_s=startup(ready.pods_s, result, parsed),
             ranks=_told(parsed, ready.deployed) if parsed else (),
             traffic=traffic,
-            counters={**monitor.counters(before, after), "environment_padding_bytes": padding},
+            counters={**monitor.counters(before, after), **dropped, "environment_padding_bytes": padding},
             mpi_library=parsed.mpi_library if parsed else "",
             noise=monitor.noise(before, after),
         )
         self._store(trial, dict(parsed.samples) if parsed else {})
+
+    def _set_caches(self, ready: Ready, padding: int) -> dict[str, float]:
+        """Bring the machine's caches into the state that a start-up wants; return what is recorded of it.
+
+        Warm is what a launch leaves that goes before and counts for nothing: a cold one of another cell may have been
+        the last. What that launch has to say it would say again.
+        """
+        wanted = ready.cell.workload.startup
+        if wanted is Caches.COLD:
+            caches.drop()
+            return {"caches_dropped": 1}
+        if wanted is Caches.WARM and run_launch(ready, padding, self.site.adopt).status != 0:
+            job.end_strays(ready.deployed)
+        return {}
 
     def _store(self, trial: Trial, samples: Mapping[str, object]) -> None:
         stored = self.store.append(trial, samples)  # type: ignore[arg-type]
@@ -254,8 +278,8 @@ def needs(plan: Plan, shown: tuple[str, ...] = ()) -> Needs:
 def run_launch(ready: Ready, padding: int, started: Callable[[int], None] | None = None) -> Result:
     """Run a launch to its end or its time limit; `started` is told its launcher."""
     environment = {**os.environ, **ready.environment, PADDING: "x" * padding}
-    # MPI starts ranks in its own folder, where that is on their node; kernels need none.
-    cwd = Path("/") if ready.cell.workload.kernels else None
+    # MPI starts ranks in its own folder, where that is on their node; our programs need none.
+    cwd = None if ready.cell.workload.command else Path("/")
     limit_s = ready.cell.workload.time_limit_s
     return run(ready.argv, env=environment, timeout_s=limit_s, cwd=cwd, check=False, started=started)
 
@@ -268,7 +292,8 @@ def judge(ready: Ready, result: Result, traffic: tuple[InterfaceTraffic, ...]) -
     if result.timed_out:
         return Failed(reason=f"it did not end within its time limit of {limit:g} s", stderr_tail=tail), None
     try:
-        parsed = plugin_of(ready.cell.workload).parse(ready.cell.workload, result.stdout)
+        began = Began(launched_s=result.began_s, ended_s=result.began_s + result.elapsed_s, pods_s=ready.pods_s)
+        parsed = plugin_of(ready.cell.workload).parse(ready.cell.workload, result.stdout, began)
     except OutputError as error:
         reason = f"it ended with status {result.status}" if result.status else str(error)
         return Failed(reason=f"{reason}{said}", status=result.status, stderr_tail=tail), None
@@ -296,8 +321,9 @@ def untreated(ready: Ready, parsed: Parsed, traffic: tuple[InterfaceTraffic, ...
     )
 
 
-def startup(result: Result, parsed: Parsed | None) -> dict[str, float]:
-    """Return the start-up cost, apart from the measured section."""
+def startup(pods_s: float, result: Result, parsed: Parsed | None) -> dict[str, float]:
+    """Return the start-up cost, apart from the measured section; the pods are those of the round."""
     if parsed is None:
-        return {}
-    return {"mpi_init_s": parsed.init_s, "launch_s": max(0.0, result.elapsed_s - parsed.measured_s)}
+        return {"pods_s": pods_s}
+    launch_s = max(0.0, result.elapsed_s - parsed.measured_s)
+    return {"pods_s": pods_s, "mpi_init_s": parsed.init_s, "launch_s": launch_s}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tare import clean, environment, limits, runner
+from tare import caches, clean, environment, limits, runner
 from tare.cluster import CLUSTERS
 from tare.deploy import Files
 from tare.errors import RefusedError
@@ -18,7 +18,7 @@ from tare.images.convert import ensure_file
 from tare.images.host_mpi import HostMpi, ensure_host_mpi
 from tare.images.kernels import KernelBuild, ensure_kernels
 from tare.images.usage import prune
-from tare.model import Binding, Cell, Environment, Launching, Placement, Plan, Study, Summary
+from tare.model import Binding, Caches, Cell, Environment, Launching, Placement, Plan, Study, Summary
 from tare.mpi import MPIS
 from tare.placement import Topology, place
 from tare.plan import available, expand
@@ -46,7 +46,7 @@ def make_plan(study: Study) -> Plan:
             or (limits.missing() if limits.limited(placement) else None)
         )
 
-    return expand(study, availability)
+    return expand(study, availability, lambda wanted: caches.missing() if wanted.startup is Caches.COLD else None)
 
 
 def make_files(plan: Plan, say: Say, shown: tuple[str, ...] = ()) -> Files:

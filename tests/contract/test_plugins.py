@@ -20,7 +20,7 @@ from tare import environment
 from tare.cgroups import Group
 from tare.cluster import CLUSTERS
 from tare.launch import Entry, Host
-from tare.model import Environment, KernelSpec, LabSpec, MetricKind, Placement, Share, Sides, Workload
+from tare.model import Caches, Environment, KernelSpec, LabSpec, MetricKind, Placement, Share, Sides, Workload
 from tare.mpi import MPIS, MpiWiring
 from tare.networks import NETWORKS, Wiring
 from tare.node import Nic, Node, Pod
@@ -29,7 +29,7 @@ from tare.runtimes import RUNTIMES, PodRequest
 from tare.runtimes.docker import join_config, run_options
 from tare.study import KNOWN
 from tare.workloads import WORKLOADS, plugin_of
-from tare.workloads.output import OutputError
+from tare.workloads.output import Began, OutputError
 
 FAMILIES: Mapping[str, tuple[Mapping[str, Any], type]] = {
     "cluster": (CLUSTERS, tare.cluster.Cluster),
@@ -74,7 +74,7 @@ MICRO = Workload(
     ),
 )
 APP = Workload(name="app", command=("/home/u/app", "--size", "two words"))
-EXAMPLES = {"kernels": MICRO, "command": APP}
+EXAMPLES = {"kernels": MICRO, "command": APP, "startup": Workload(name="start", startup=Caches.WARM)}
 
 
 def member(family: str, name: str) -> Any:
@@ -409,7 +409,7 @@ def test_the_argv_of_a_workload_is_pure_tokens_under_the_prefix_of_its_place(nam
 )
 def test_output_that_is_not_a_launch_of_the_workload_is_never_a_result(name: str, said: str) -> None:
     with pytest.raises(OutputError):
-        WORKLOADS[name].parse(EXAMPLES[name], said)
+        WORKLOADS[name].parse(EXAMPLES[name], said, Began(launched_s=0.0, ended_s=1.0, pods_s=0.1))
 
 
 def test_a_cell_that_cannot_run_stays_in_the_plan_with_its_reason() -> None:

@@ -141,6 +141,25 @@ def launch(build: Callable[[str], Path]) -> Callable[..., Run]:
 
 
 @pytest.fixture(scope="session")
+def launch_startup(build: Callable[[str], Path]) -> Callable[..., Run]:
+    """Return a function that runs tare-startup on some ranks, on the files of its build or of another folder."""
+
+    def run(
+        folder: Path | None = None,
+        *,
+        ranks: int = 2,
+        variant: str = "openmpi",
+        env: Mapping[str, str] | None = None,
+    ) -> Run:
+        made = build(variant)
+        launcher = LAUNCHERS[variant.partition("-")[0]]
+        argv = (*launcher, "-n", str(ranks), made / "tare-startup", folder or made / "modules")
+        return execute(argv, env, 60)
+
+    return run
+
+
+@pytest.fixture(scope="session")
 def alone(build: Callable[[str], Path]) -> Callable[..., Run]:
     """Return a function that runs tare-kernels without a launcher, as one rank."""
 

@@ -87,10 +87,14 @@ def test_no_memory_of_ours_is_lost(launch, arguments):
 
 
 @pytest.mark.requires("openmpi")
-def test_installing_puts_the_program_in_bin_and_the_library_in_lib(build, tool, tmp_path):
+def test_installing_puts_programs_in_bin_the_library_in_lib_and_small_files_in_share(build, tool, tmp_path):
     tool("cmake", "--install", build("openmpi"), "--prefix", tmp_path)
-    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()) == [
+    installed = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
+    modules = [path for path in installed if path.startswith("share/tare/modules/package")]
+    assert len(modules) == 1000
+    assert [path for path in installed if path not in modules] == [
         "bin/tare-kernels",
+        "bin/tare-startup",
         "lib/libtare_wall.so",
     ]
     subprocess.run([tmp_path / "bin" / "tare-kernels", "--list"], check=True, capture_output=True)

@@ -25,6 +25,7 @@ from tare.report.verdicts import EXIT_MEANINGS, LOOKS
 from tare.report.view import CellText, Column, Group
 
 CURVE_POINTS: Final = 240
+STARTUP_WORDS: Final = {"pods_s": "containers up", "mpi_init_s": "MPI_Init", "launch_s": "launch"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,7 +322,9 @@ def _trial_row(run: Launch, summary: Summary) -> Mapping[str, Any]:
         "stderr": getattr(outcome, "stderr_tail", ""),
         "started": datetime.fromtimestamp(trial.started_unix_s, tz=UTC).strftime("%Y-%m-%d %H:%M:%S"),
         "elapsed": units.duration(trial.elapsed_s),
-        "startup": ", ".join(f"{name} {units.seconds(value)}" for name, value in trial.startup_s.items()),
+        "startup": ", ".join(
+            f"{STARTUP_WORDS.get(name, name)} {units.seconds(value)}" for name, value in trial.startup_s.items()
+        ),
         "values": {
             info.key: _metric_text(info, metric.value)
             for info in summary.metrics

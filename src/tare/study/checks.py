@@ -29,9 +29,10 @@ def check(study: model.Study, stated: StudyIn, known: Known) -> Iterator[Finding
     for workload in study.workloads:
         here = ("workloads", workload.name)
         yield from _check_name(here, workload.name)
-        if bool(workload.kernels) == bool(workload.command):
-            how = "not both" if workload.kernels else "and has neither"
-            yield here, f"a workload has `kernels` or `command`, {how}"
+        given = [key for key in ("kernels", "command", "startup") if getattr(workload, key)]
+        if len(given) != 1:
+            how = f"and this has {' and '.join(given)}" if given else "and this has none of them"
+            yield here, f"a workload has `kernels`, `command` or `startup`, {how}"
         yield from _check_kernels(here, workload.kernels, known)
     repeat = study.repetition
     if repeat.max_rounds < repeat.rounds:

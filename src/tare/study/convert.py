@@ -69,4 +69,5 @@ def _to_workload(name: str, stated: WorkloadIn) -> model.Workload:
         model.KernelSpec(rate_hz=kernel.rate, **kernel.model_dump(exclude={"rate"})) for kernel in stated.kernels or ()
     )
     command = tuple(stated.command or ())
-    return model.Workload(name=name, kernels=kernels, command=command, time_limit_s=stated.time_limit)
+    startup = None if stated.startup is None else model.Caches(stated.startup)
+    return model.Workload(name=name, kernels=kernels, command=command, startup=startup, time_limit_s=stated.time_limit)

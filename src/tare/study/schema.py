@@ -176,11 +176,14 @@ class KernelIn(_Checked):
 
 
 class WorkloadIn(_Checked):
-    """What one launch runs: kernels one after the other, or a command of yours."""
+    """What one launch runs: kernels one after the other, a command of yours, or a start-up."""
 
     kernels: list[KernelIn] | None = Field(default=None, min_length=1)
     command: list[Word] | None = Field(
         default=None, min_length=1, description="the program and its arguments, one a word"
+    )
+    startup: _choice(*model.Caches) | None = Field(  # type: ignore[valid-type]
+        default=None, description="time the start-up itself; cold: drop the machine's file caches before each launch"
     )
     time_limit: Duration = Field(default=60.0, description="a launch that takes longer is ended and counted as failed")
 

@@ -9,9 +9,10 @@ from typing import Final, Protocol
 from tare.model import MetricInfo, Placement, Workload
 from tare.workloads.command import Command
 from tare.workloads.kernels import Kernels
-from tare.workloads.output import Parsed
+from tare.workloads.output import Began, Parsed
+from tare.workloads.startup import Startup
 
-__all__ = ["WORKLOADS", "Parsed", "WorkloadPlugin", "plugin_of"]
+__all__ = ["WORKLOADS", "Began", "Parsed", "WorkloadPlugin", "plugin_of"]
 
 
 class WorkloadPlugin(Protocol):
@@ -35,16 +36,22 @@ class WorkloadPlugin(Protocol):
     def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:
         """Return the metrics that a completed launch will have."""
 
-    def parse(self, workload: Workload, stdout: str) -> Parsed:
-        """Return metrics, ranks and samples from what a launch said, or raise `OutputError`."""
+    def parse(self, workload: Workload, stdout: str, began: Began | None = None) -> Parsed:
+        """Return metrics, ranks and samples from what a launch said, or raise `OutputError`.
+
+        `began` tells how the launch began; those that time only what they run need not be told.
+        """
 
 
 WORKLOADS: Final[Mapping[str, WorkloadPlugin]] = {
     "kernels": Kernels(),
     "command": Command(),
+    "startup": Startup(),
 }
 
 
 def plugin_of(workload: Workload) -> WorkloadPlugin:
     """Return the plug-in that serves a workload of a study."""
+    if workload.startup is not None:
+        return WORKLOADS["startup"]
     return WORKLOADS["kernels" if workload.kernels else "command"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tare.model import Metric, MetricInfo, MetricKind, Placement, Workload
-from tare.workloads.output import OutputError, Parsed, Payload, ranks_of, records, understood
+from tare.workloads.output import Began, OutputError, Parsed, Payload, ranks_of, records, understood
 
 KEY = "wall"
 
@@ -30,7 +30,7 @@ class Command:
             MetricInfo(key=KEY, label="wall time", kind=MetricKind.COST, statistic=self.reduction, group=workload.name),
         )
 
-    def parse(self, workload: Workload, stdout: str) -> Parsed:
+    def parse(self, workload: Workload, stdout: str, began: Began | None = None) -> Parsed:
         with understood():
             return _parsed(stdout)
 

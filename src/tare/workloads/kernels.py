@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tare.model import KernelSpec, Metric, MetricInfo, MetricKind, Placement, Workload
 from tare.stats import launch_statistics, p99_minus_median
 from tare.text import bytes_label
-from tare.workloads.output import OutputError, Parsed, Payload, decode, ranks_of, records, understood
+from tare.workloads.output import Began, OutputError, Parsed, Payload, decode, ranks_of, records, understood
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +38,7 @@ class Kernels:
     def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:
         return tuple(info for spec in workload.kernels for info in _infos(spec, workload.name))
 
-    def parse(self, workload: Workload, stdout: str) -> Parsed:
+    def parse(self, workload: Workload, stdout: str, began: Began | None = None) -> Parsed:
         with understood():
             return _parsed(workload, stdout)
 

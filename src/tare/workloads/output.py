@@ -24,6 +24,15 @@ class OutputError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Began:
+    """How a launch began: when its launcher was started (CLOCK_MONOTONIC), until when it ran, what its pods took."""
+
+    launched_s: float
+    ended_s: float
+    pods_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Payload:
     """Bounds of the bytes that ranks sent to ranks on other hosts, and the messages that carried them."""
 

@@ -1,0 +1,40 @@
+"""The kernel's caches of files: drop them, so that a start-up reads from disk.
+
+That is a thing of the whole machine: it slows every program that reads files for some seconds, and is done only where
+a study asks for it (`startup: cold`). What is mapped by a running program stays in memory: the C library, for one.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from tare.errors import InfrastructureError
+
+DROP: Final = Path("/proc/sys/vm/drop_caches")
+ALL: Final = "3\n"
+"""Pages of files, and the entries of folders and files that are kept beside them."""
+
+
+def missing() -> str | None:
+    """Return why caches cannot be dropped here, or None; nothing is dropped."""
+    if not DROP.exists():
+        return f"this kernel has no {DROP}: use startup: warm"
+    if not os.access(DROP, os.W_OK):
+        return f"{DROP} cannot be written here, so nothing is cold: be root of the machine, or use startup: warm"
+    return None
+
+
+def drop() -> None:
+    """Write what is still to be written to disk, and forget all that can be read again.
+
+    Raises `InfrastructureError` where the kernel refuses.
+    """
+    os.sync()
+    try:
+        DROP.write_text(ALL)
+    except OSError as error:
+        raise InfrastructureError(
+            f"the machine's file caches cannot be dropped: {error.strerror}", remedy="use startup: warm"
+        ) from error

@@ -1,0 +1,96 @@
+"""`startup`: what it takes until a job's ranks are ready, and until an interpreter has opened its many small files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from tare.model import Metric, MetricInfo, MetricKind, Placement, Workload
+from tare.workloads.output import Began, OutputError, Parsed, Payload, ranks_of, records, understood
+
+MODULES: Final = 1000
+LABELS: Final = {
+    "pods": "containers up",
+    "main": "ranks start",
+    "mpi_init": "MPI_Init",
+    "ready": "ranks ready",
+    "modules": f"{MODULES} files",
+}
+"""The metrics in the order in which a start-up comes to them; docs/startup.md says what each of them is."""
+
+
+class Startup:
+    """Run `tare-startup`, which does nothing but start up."""
+
+    name = "startup"
+    timer = "CLOCK_MONOTONIC, of the launcher and of ranks"
+    synchronisation = "none until MPI_Init; one barrier after it"
+    reduction = "maximum over ranks"
+
+    def argv(self, workload: Workload, prefix: Path) -> tuple[str, ...]:
+        return (str(prefix / "bin" / "tare-startup"), str(prefix / "share" / "tare" / "modules"))
+
+    def environment(self, workload: Workload, prefix: Path) -> Mapping[str, str]:
+        return {}
+
+    def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:
+        return tuple(
+            MetricInfo(key=key, label=label, kind=MetricKind.COST, statistic=self.reduction, group=workload.name)
+            for key, label in LABELS.items()
+        )
+
+    def parse(self, workload: Workload, stdout: str, began: Began | None = None) -> Parsed:
+        if began is None:
+            raise OutputError("a start-up is timed from its launch, and nothing is told of that")
+        with understood():
+            return _parsed(stdout, began)
+
+
+def _parsed(stdout: str, began: Began) -> Parsed:
+    found = records(stdout)
+    told = next((record for record in found if record["type"] == "startup"), None)
+    if told is None:
+        raise OutputError("the program told nothing of its start-up")
+    places = ranks_of(found)
+    main, init, ready, modules = (
+        [float(value) for value in told[f"rank_{name}_s"]] for name in ("main", "init", "ready", "modules")
+    )
+    if not len(main) == len(init) == len(ready) == len(modules) == len(places):
+        raise OutputError(f"not all of {len(places)} ranks told of their start-up")
+    if not began.launched_s <= min(main) <= max(ready) <= began.ended_s:
+        raise OutputError("the clocks of launcher and ranks disagree: a start-up cannot be timed across them")
+    times = {
+        "pods": [began.pods_s],
+        "main": [moment - began.launched_s for moment in main],
+        "mpi_init": init,
+        "ready": [moment - began.launched_s for moment in ready],
+        "modules": modules,
+    }
+    return Parsed(
+        metrics=tuple(_metric(key, times[key]) for key in LABELS),
+        ranks=places,
+        payload=Payload(),
+        mpi_library=str(found[0]["mpi_library"]),
+        init_s=max(init),
+        measured_s=max(modules),
+        wrong=() if told["verified"] else (_complaint(told),),
+    )
+
+
+def _metric(key: str, ranks_s: Sequence[float]) -> Metric:
+    longest = max(ranks_s)
+    return Metric(
+        key=key,
+        label=LABELS[key],
+        kind=MetricKind.COST,
+        value=longest,
+        statistic=Startup.reduction,
+        median_s=longest,
+        p99_s=longest,
+        rank_average_s=sum(ranks_s) / len(ranks_s),
+    )
+
+
+def _complaint(told: Mapping[str, Any]) -> str:
+    return f"{told['wrong_modules']} of {told['modules']} small files"

@@ -1,0 +1,89 @@
+"""tare-startup: when ranks came to main, what MPI_Init took, and small files that are read as they are."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+
+import pytest
+
+pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake", "openmpi")]
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+@pytest.mark.parametrize("mpi", ["openmpi", pytest.param("mpich", marks=pytest.mark.requires("mpich"))])
+def test_moments_of_all_ranks_lie_between_the_launchers_start_and_its_end(launch_startup, mpi, ranks):
+    before = time.monotonic()
+    run = launch_startup(ranks=ranks, variant=mpi)
+    after = time.monotonic()
+    assert run.code == 0, run.stderr
+    assert [line["type"] for line in run.lines] == ["start", *["rank"] * ranks, "startup", "end"]
+    told = run.lines[-2]
+    for name in ("main", "init", "ready", "modules"):
+        assert len(told[f"rank_{name}_s"]) == ranks
+    assert run.lines[0]["init_s"] == max(told["rank_init_s"]) > 0
+    assert min(told["rank_modules_s"]) > 0
+    moments = zip(told["rank_main_s"], told["rank_init_s"], told["rank_ready_s"], strict=True)
+    for main_s, init_s, ready_s in moments:
+        assert before < main_s < main_s + init_s <= ready_s < after
+    # none leaves the barrier before the last has come to it
+    assert min(told["rank_ready_s"]) > max(told["rank_main_s"])
+
+
+def test_all_files_are_read_and_right(launch_startup):
+    told = launch_startup().lines[-2]
+    assert (told["modules"], told["wrong_modules"], told["verified"]) == (1000, 0, True)
+
+
+def test_the_build_makes_small_files_in_packages(build):
+    files = sorted((build("openmpi") / "modules").rglob("module*"))
+    assert len(files) == 1000
+    assert len({file.parent for file in files}) == 40
+    sizes = [file.stat().st_size for file in files]
+    assert 128 <= min(sizes) < max(sizes) <= 4096
+
+
+@pytest.mark.parametrize("damage", ["changed", "longer", "shorter", "removed"])
+def test_a_file_that_is_not_as_it_should_be_is_wrong_data(launch_startup, build, tmp_path, damage):
+    folder = tmp_path / "modules"
+    shutil.copytree(build("openmpi") / "modules", folder)
+    file = folder / "package03" / "module080"
+    data = file.read_bytes()
+    changed = {"changed": b"X" + data[1:], "longer": data + b"\n", "shorter": data[:-1]}
+    if damage == "removed":
+        file.unlink()
+    else:
+        file.write_bytes(changed[damage])
+    run = launch_startup(folder=folder)
+    assert run.code == 3
+    told = run.of_type("startup")[0]
+    assert (told["wrong_modules"], told["verified"]) == (2, False)  # each of two ranks saw it
+    assert run.lines[-1]["exit"] == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("variant", "options"),
+    [
+        ("openmpi-sanitized", {"ASAN_OPTIONS": "detect_leaks=0"}),
+        pytest.param("mpich-sanitized", {"ASAN_OPTIONS": "detect_leaks=0"}, marks=pytest.mark.requires("mpich")),
+    ],
+)
+def test_the_sanitizers_find_nothing(launch_startup, variant, options):
+    run = launch_startup(variant=variant, env=options)
+    assert run.code == 0, run.stderr
+    assert "runtime error" not in run.stderr
+
+
+def test_without_its_folder_it_says_what_is_needed_and_starts_no_mpi(build):
+    done = subprocess.run([build("openmpi") / "tare-startup"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "the folder of the small files" in done.stderr
+    assert done.stdout == ""
+
+
+def test_the_documentation_names_every_field(launch_startup, sources):
+    text = (sources.parent / "docs" / "kernels.md").read_text()
+    for field in launch_startup().of_type("startup")[0]:
+        assert f"`{field}`" in text, field
