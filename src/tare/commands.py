@@ -12,7 +12,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tare import clean, session, study
+from tare import clean, preflight, session, study
+from tare.deploy import Files
 from tare.errors import RefusedError, UsageError
 from tare.known import registered
 from tare.lab_commands import without_dashes
@@ -38,9 +39,7 @@ def run_study(path: Path, results: Path | None, *, fresh: bool) -> int:
 def run_plan(stated: Study, results: Path | None, *, fresh: bool = False, shown: tuple[str, ...] = ()) -> int:
     """Run a study, print its tables, write its HTML report, and return the exit code of its results."""
     plan = session.make_plan(stated)
-    if not available(plan):
-        reasons = "\n  ".join(sorted({f"{key}: {reason}" for key, reason in plan.unavailable.items()}))
-        raise RefusedError("no cell of this study can run here", remedy=reasons)
+    _need_a_cell(plan)
     programs = sorted({cell.workload.command[0] for cell in available(plan) if cell.workload.command})
     folders = (str(_program(name).parent) for name in programs)
     files = session.make_files(plan, _say, tuple(dict.fromkeys((*shown, *folders))))
@@ -48,11 +47,25 @@ def run_plan(stated: Study, results: Path | None, *, fresh: bool = False, shown:
         become_root()  # what was to be built is built by now: as root of a user namespace it could not be
     for name in programs:
         session.check_program(name, files)
+    plan = _fitting(plan, files)
     folder = results or RESULTS_FOLDER / stated.name
     with Store.create_or_open(folder, plan, session.facts(plan, files), fresh=fresh) as store:
         _tell_resumed(store)
         session.execute(plan, store, files, Progress(plan))
         return _report(store, folder / "report.html")
+
+
+def _fitting(plan: Plan, files: Files) -> Plan:
+    """Return the plan without the cells whose parts turn out not to fit together; some must be left."""
+    plan = preflight.fitting(plan, files)
+    _need_a_cell(plan)
+    return plan
+
+
+def _need_a_cell(plan: Plan) -> None:
+    if not available(plan):
+        reasons = "\n  ".join(sorted({f"{key}: {reason}" for key, reason in plan.unavailable.items()}))
+        raise RefusedError("no cell of this study can run here", remedy=reasons)
 
 
 def show_report(folder: Path, html: Path | None) -> int:

@@ -19,7 +19,7 @@ from tare.cluster import Site
 from tare.devices import given
 from tare.environment import as_launched, bare_side, enters_containers, is_inside, pods_per_node
 from tare.errors import RefusedError
-from tare.images.host_mpi import HostMpi, unfit
+from tare.images.host_mpi import HostMpi
 from tare.interrupts import uninterrupted
 from tare.launch import Entry, Host
 from tare.limits import Limits, limited, limits_of
@@ -157,11 +157,9 @@ def deployed(
 
 
 def _with_host_mpi(files: Files) -> Files:
-    """Return the files of pods that are shown this machine's MPI; refuse where the image cannot run it."""
+    """Return the files of pods that are shown this machine's MPI; that the image can run it was looked at before."""
     if files.host_mpi is None or files.rootfs is None:
         raise RefusedError("launch: host-mpi needs an image and this machine's MPI")
-    if reason := unfit(files.host_mpi, files.rootfs):
-        raise RefusedError(reason)
     return replace(files, shown=(*files.shown, *files.host_mpi.shown))
 
 

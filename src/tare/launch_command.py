@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tare import clean, docker, job, neighbours, process, runner, session, ssh, study
+from tare import clean, docker, job, neighbours, preflight, process, runner, session, ssh, study
 from tare.cluster import CLUSTERS, Site
 from tare.deploy import Deployed, Files, deployed
 from tare.errors import InfrastructureError, RefusedError, TareError, UsageError
@@ -134,6 +134,8 @@ def _run(wanted: Wanted) -> int:
     become_root()
     if "/" in program:
         session.check_program(program, files)
+    if reason := preflight.misfit(cell, files):
+        raise RefusedError(reason)
     clean.leftovers_of_the_dead()
     with _site(plan, files) as site, _deployed(site, cell, files) as up:
         launch = _launch(wanted, site, cell, up)

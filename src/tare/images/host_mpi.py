@@ -2,7 +2,7 @@
 
 What the MPI's daemon, its library and its plug-ins load is followed with the dynamic loader and copied into one folder
 of the cache; the C library is not, because it must be the image's. Plug-ins and settings are shown where they are, for
-their place is compiled in. What was collected runs in an image whose C library is new enough: `unfit` says.
+their place is compiled in. What was collected runs in an image whose C library is new enough (`tare.preflight`).
 """
 
 from __future__ import annotations
@@ -139,20 +139,6 @@ def glibc_of(rootfs: Path) -> Version | None:
     found: Iterable[Path] = (rootfs / place / "libc.so.6" for place in places)
     library = next((path for path in found if path.is_file()), None)
     return None if library is None else glibc_needed(library)
-
-
-def unfit(found: HostMpi, rootfs: Path) -> str | None:
-    """Return why the host's MPI cannot run inside an image, or None."""
-    there = glibc_of(rootfs)
-    if there is None:
-        return "launch: host-mpi needs an image with the GNU C library, and none was found in it"
-    if there < found.glibc:
-        wanted, given = (".".join(map(str, version)) for version in (found.glibc, there))
-        return (
-            f"this machine's MPI needs glibc {wanted}, and the image has {given}: "
-            "take a newer image, or launch: exec with the MPI in the image"
-        )
-    return None
 
 
 def _collect(work: Path, programs: Iterable[Path], libraries: Iterable[Path]) -> None:

