@@ -273,7 +273,8 @@ class Metric:
     """One figure of a trial.
 
     `value` is always a cost in seconds (a rate is inverted first); `statistic` says how it was made of the samples.
-    `bytes_per_sample` turns the cost back into a rate for display (0: the metric has no rate).
+    `bytes_per_sample` turns the cost back into a rate for display (0: the metric has no rate); with `added_first` the
+    added time is what is read, however long the baseline takes: a step that bare hardly has makes any ratio large.
     """
 
     key: str
@@ -288,6 +289,7 @@ class Metric:
     late: int = 0
     bytes_per_sample: int = 0
     message_bytes: int | None = None
+    added_first: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -494,6 +496,7 @@ class MetricInfo:
     group: str
     message_bytes: int | None = None
     bytes_per_sample: int = 0
+    added_first: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from tare import caches, commands, session
 from tare.errors import InfrastructureError
 from tare.model import Caches, Completed, MetricKind, Placement, Workload
 from tare.pods import made
+from tare.report import view
 from tare.store import read_only
 from tare.workloads import WORKLOADS, Began
 from tare.workloads.output import OutputError, Parsed
@@ -68,6 +69,8 @@ def test_the_metrics_are_those_that_were_announced() -> None:
     assert [(i.key, i.label, i.kind) for i in announced] == [(m.key, m.label, m.kind) for m in parse(said()).metrics]
     assert [info.key for info in announced] == list(LABELS)
     assert {info.kind for info in announced} == {MetricKind.COST}
+    assert all(info.added_first for info in announced)
+    assert all(metric.added_first for metric in parse(said()).metrics)
 
 
 def test_what_is_apart_from_the_start_up_is_the_reading_of_files_and_no_payload_is_claimed() -> None:
@@ -178,6 +181,14 @@ def test_a_study_of_start_ups_drops_caches_for_the_cold_ones_only(tmp_path: Path
         values = {metric.key: metric.value for metric in trial.outcome.metrics}
         assert values["pods"] == trial.startup_s["pods_s"] > 0
         assert 0 < values["main"] < values["ready"] < trial.elapsed_s
+
+
+def test_the_added_time_of_a_step_is_read_first_however_long_bare_takes(tmp_path: Path, dropped: list[str]) -> None:
+    commands.run_plan(replace(known_study(rounds=3), workloads=(WARM,)), tmp_path / "r")
+    summary = session.summary_of(read_only(tmp_path / "r"))
+    columns = [column for group in view.groups(summary) for column in group.columns]
+    assert {column.info.key for column in columns if column.leads_with_time} == set(LABELS)
+    assert any((column.base_s or 0) > view.SMALL_COST_S for column in columns)
 
 
 def test_a_study_of_other_workloads_drops_nothing_and_tells_what_pods_took(tmp_path: Path, dropped: list[str]) -> None:

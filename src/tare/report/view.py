@@ -56,7 +56,9 @@ class Column:
     @property
     def leads_with_time(self) -> bool:
         """Tell whether the added time is shown before the ratio."""
-        return not self.is_rate and self.base_s is not None and abs(self.base_s) < SMALL_COST_S
+        if self.is_rate or self.base_s is None:
+            return False
+        return self.info.added_first or abs(self.base_s) < SMALL_COST_S
 
     @property
     def unit(self) -> str:

@@ -117,6 +117,7 @@ def _info(metric: Metric, group: str) -> MetricInfo:
         group=group,
         message_bytes=metric.message_bytes,
         bytes_per_sample=metric.bytes_per_sample,
+        added_first=metric.added_first,
     )
 
 

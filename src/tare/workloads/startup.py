@@ -36,7 +36,14 @@ class Startup:
 
     def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:
         return tuple(
-            MetricInfo(key=key, label=label, kind=MetricKind.COST, statistic=self.reduction, group=workload.name)
+            MetricInfo(
+                key=key,
+                label=label,
+                kind=MetricKind.COST,
+                statistic=self.reduction,
+                group=workload.name,
+                added_first=True,
+            )
             for key, label in LABELS.items()
         )
 
@@ -89,6 +96,7 @@ def _metric(key: str, ranks_s: Sequence[float]) -> Metric:
         median_s=longest,
         p99_s=longest,
         rank_average_s=sum(ranks_s) / len(ranks_s),
+        added_first=True,
     )
 
 
