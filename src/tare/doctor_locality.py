@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -173,6 +174,8 @@ def _copying(reports: tuple[Report, Report]) -> str:
 
 
 def _no_copy_option(report: Report) -> str:
+    if re.search(r"MPICH\D*5", report["mpi"]):
+        return "MPIR_CVAR_CH4_CMA_ENABLE=0, or --cap-add SYS_PTRACE"
     if "MPICH" in report["mpi"]:
         return "UCX_TLS=^cma, or --cap-add SYS_PTRACE"
     if "v5" in report["mpi"]:

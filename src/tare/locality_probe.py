@@ -72,7 +72,8 @@ class Mpi:
 
     @staticmethod
     def _load(names: tuple[str, ...]) -> ctypes.CDLL:
-        for name in names:
+        beside = tuple(os.path.join(_libraries_of_launcher(), name) for name in names)
+        for name in (*beside, *names):
             try:
                 return ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
             except OSError:
@@ -160,6 +161,15 @@ def main() -> None:
     told["single_copy"] = single_copy(mpi) if told["neighbours"] == mpi.size else ""
     print("@tare-locality " + json.dumps(told), flush=True)
     mpi.call("MPI_Finalize")
+
+
+def _libraries_of_launcher() -> str:
+    """Return where the libraries of what started us would be, if its MPI has a folder of its own."""
+    try:
+        program = os.readlink(f"/proc/{os.getppid()}/exe")
+    except OSError:
+        return ""
+    return os.path.join(os.path.dirname(os.path.dirname(program)), "lib")
 
 
 def _text(path: str) -> str:

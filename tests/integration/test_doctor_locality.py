@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from integration.live import live, tare
+from tare import wheels
 
-pytestmark = live("mpich")
+pytestmark = live("mpich", "openmpi5", "mpich5")
 OWN_SHM = ("sh", "-c", 'mount -t tmpfs tmpfs /dev/shm && exec "$0" "$@"')
 MPICH = ("mpirun.mpich", "-n", "2")
 OPEN_MPI = ("mpirun.openmpi", "--allow-run-as-root", "-n", "2")
@@ -19,6 +20,22 @@ def test_two_ranks_of_a_site_share_memory(launcher: tuple[str, ...], tmp_path: P
     result = tare("doctor", "--locality", *(("--", *launcher) if launcher else ()), cwd=tmp_path)
     assert result.status == 0, result.stdout + result.stderr
     assert "the two ranks share memory, on cores of their own" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("mpi", "options", "name"),
+    [
+        ("openmpi5", ("--allow-run-as-root",), "MPI: Open MPI v5.0"),
+        ("mpich5", ("-bind-to", "core"), "MPI: MPICH Version:      5.0"),
+    ],
+)
+def test_an_mpi_in_a_folder_of_its_own_is_asked_and_not_the_systems(
+    mpi: str, options: tuple[str, ...], name: str, tmp_path: Path
+) -> None:
+    launcher = (str(wheels.program(mpi, "mpirun")), *options, "-n", "2")
+    result = tare("doctor", "--locality", "--", *launcher, cwd=tmp_path)
+    assert result.status == 0, result.stdout + result.stderr
+    assert name in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ BUILDS: dict[str, tuple[str, ...]] = {
     "openmpi-sanitized": ("-DMPI_C_COMPILER=mpicc.openmpi", "-DTARE_SANITIZE=ON"),
     "openmpi-clang": ("-DMPI_C_COMPILER=mpicc.openmpi", "-DCMAKE_C_COMPILER=clang"),
     "mpich": ("-DMPI_C_COMPILER=mpicc.mpich",),
+    "openmpi5": ("-DMPI_C_COMPILER=/opt/tare/mpis/openmpi5/bin/mpicc",),
+    "mpich5": ("-DMPI_C_COMPILER=/opt/tare/mpis/mpich5/bin/mpicc",),
     "mpich-sanitized": ("-DMPI_C_COMPILER=mpicc.mpich", "-DTARE_SANITIZE=ON"),
 }
 
@@ -33,7 +35,12 @@ LAUNCHERS: dict[str, tuple[str, ...]] = {
         *("mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"),
         *("--mca", "pml", "ob1", "--mca", "btl", "self,vader"),
     ),
+    "openmpi5": (
+        *("/opt/tare/mpis/openmpi5/bin/mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"),
+        *("--mca", "pml", "ob1", "--mca", "btl", "self,sm"),
+    ),
     "mpich": ("mpirun.mpich",),
+    "mpich5": ("/opt/tare/mpis/mpich5/bin/mpiexec",),
 }
 
 

@@ -38,16 +38,27 @@ def expect_all_verified(run):
     assert all(line["verified"] for line in run.of_type("kernel"))
 
 
-@pytest.mark.requires("mpich")
-def test_every_kernel_runs_under_mpich(launch):
-    run = launch(*SPECS, variant="mpich")
+def needing(mpi, *values):
+    return pytest.param(mpi, *values, marks=pytest.mark.requires(mpi))
+
+
+@pytest.mark.parametrize(
+    ("mpi", "library"),
+    [
+        needing("mpich", "MPICH Version: 4."),
+        needing("openmpi5", "Open MPI v5."),
+        needing("mpich5", "MPICH Version: 5."),
+    ],
+)
+def test_every_kernel_runs_under_every_mpi(launch, mpi, library):
+    run = launch(*SPECS, variant=mpi)
     expect_all_verified(run)
-    assert run.lines[0]["mpi_library"].startswith("MPICH Version: ")
+    assert " ".join(run.lines[0]["mpi_library"].split()).startswith(library)
 
 
-@pytest.mark.requires("mpich")
-def test_bad_arguments_are_refused_under_mpich_too(launch):
-    run = launch("latncy", variant="mpich")
+@pytest.mark.parametrize("mpi", [needing("mpich"), needing("openmpi5"), needing("mpich5")])
+def test_bad_arguments_are_refused_under_every_mpi(launch, mpi):
+    run = launch("latncy", variant=mpi)
     assert run.code == 2
     assert len(run.complaints) == 1
 

@@ -12,7 +12,9 @@ pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake", "openmpi")]
 
 
 @pytest.mark.parametrize("ranks", [1, 3])
-@pytest.mark.parametrize("mpi", ["openmpi", pytest.param("mpich", marks=pytest.mark.requires("mpich"))])
+@pytest.mark.parametrize(
+    "mpi", [pytest.param(mpi, marks=pytest.mark.requires(mpi)) for mpi in ("openmpi", "openmpi5", "mpich", "mpich5")]
+)
 def test_moments_of_all_ranks_lie_between_the_launchers_start_and_its_end(launch_startup, mpi, ranks):
     before = time.monotonic()
     run = launch_startup(ranks=ranks, variant=mpi)

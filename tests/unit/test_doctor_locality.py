@@ -86,6 +86,7 @@ def test_a_private_dev_shm_comes_first() -> None:
         ("Open MPI v4.1.4", (), ("seccomp", "btl_vader_single_copy_mechanism none")),
         ("Open MPI v5.0.1", ("user",), ("two user namespaces", "smsc ^cma")),
         ("MPICH Version: 4.0.2", ("pid",), ("two pid namespaces", "UCX_TLS=^cma")),
+        ("MPICH Version:      5.0.2", ("pid",), ("two pid namespaces", "MPIR_CVAR_CH4_CMA_ENABLE=0")),
     ],
 )
 def test_a_forbidden_single_copy_has_its_cause_and_the_option_of_its_mpi(

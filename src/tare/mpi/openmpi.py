@@ -15,6 +15,8 @@ from tare.mpi.wiring import MpiWiring
 from tare.process import find, run
 
 PROGRAMS: Final = ("mpirun.openmpi", "mpirun")
+NEWEST: Final = 4
+"""The last major version that has its own launcher; from 5 on it is PRRTE's."""
 BTLS: Final = {"tcp": "self,vader,tcp", "shm": "self,vader"}
 
 
@@ -31,6 +33,10 @@ class OpenMpi:
         version = self.version()
         if "Open MPI" not in version:
             return f"{program} is not Open MPI but {version!r}: apt-get install openmpi-bin"
+        if (found := re.search(r"Open MPI (\d+)", version)) and int(found.group(1)) > NEWEST:
+            return (
+                f"{program} is {version}, whose options are others: use mpi: openmpi5, or apt-get install openmpi-bin"
+            )
         return None
 
     def version(self) -> str:
