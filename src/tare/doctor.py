@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from tare import clean, environment, monitor
+from tare import clean, environment, limits, monitor
 from tare.cgroups import hierarchies
 from tare.cluster import CLUSTERS
 from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE
@@ -17,6 +17,7 @@ from tare.model import Environment, Placement
 from tare.mpi import MPIS
 from tare.networks import NETWORKS
 from tare.runtimes import RUNTIMES
+from tare.topology import in_words, read_topology
 
 QUIET: Final = 0.03
 """Share of one core that others may use before figures suffer: 3 % moved an 8-byte latency within its interval."""
@@ -39,6 +40,7 @@ def diagnosis() -> tuple[list[str], bool]:
                 lines.append(_line(f"{family} {name}", member.probe(), _version(member)))
     images = {image.name for image in list_images()}
     lines += [_line(f"image {name}", None if name in images else "not built yet: make setup") for name in RECIPES]
+    lines.append(_line("limits of containers (memory, CPUs)", limits.missing()))
     lines += ["", "environments (two nodes)"]
     for name, value in environments().items():
         refused = environment.refuse(value, Placement())
@@ -61,12 +63,12 @@ def environments() -> dict[str, Environment]:
 
 
 def _machine() -> list[str]:
-    cores = sorted(os.sched_getaffinity(0))
+    cpus = in_words(read_topology(os.sched_getaffinity(0)))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     groups = hierarchies()
     version = f"cgroup v{groups[0].version}" if groups else "no cgroup that we may write to (cores by affinity only)"
     user = "root" if os.geteuid() == 0 else "an ordinary user: labs without daemons"
-    return [f"machine: {len(cores)} cores, {memory:.0f} GiB, Linux {os.uname().release}, {version}, {user}"]
+    return [f"machine: {cpus}, {memory:.0f} GiB, Linux {os.uname().release}, {version}, {user}"]
 
 
 def _line(what: str, reason: str | None, detail: str = "") -> str:

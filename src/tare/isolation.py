@@ -7,6 +7,7 @@ is another thing than one that is as fast and may not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from tare.model import Isolation, RankPlace, Trial
@@ -22,6 +23,7 @@ CAPABILITIES: Final = (
 )  # fmt: skip
 """Names by bit, without CAP_ (capability.h of Linux 5.9)."""
 MANY: Final = 30
+FEW_LIMITS: Final = 4
 SECCOMP: Final = {"0": "off", "1": "strict", "2": "filter"}
 DAEMONS: Final = {"docker": "dockerd, as root"}
 NAMESPACES: Final = ("net", "ipc", "uts", "pid", "mnt", "user", "cgroup")
@@ -29,12 +31,21 @@ WHOLE_MAP: Final = "0 0 4294967295"
 
 
 def isolation_of(environment: str, runtime: str, trials: Iterable[Trial]) -> Isolation | None:
-    """Return the facts of an environment, from the first rank of the first launch that told them; None if none did."""
-    for trial in trials:
-        for rank in trial.ranks:
-            if rank.rights:
-                return _isolation(environment, runtime, rank)
-    return None
+    """Return the facts of an environment, from the first rank of the first launch that told them; None if none did.
+
+    Limits are those of all launches.
+    """
+    telling = [rank for trial in trials for rank in trial.ranks if rank.rights]
+    if not telling:
+        return None
+    return replace(_isolation(environment, runtime, telling[0]), limits=limits(telling))
+
+
+def limits(ranks: Iterable[RankPlace]) -> str:
+    """Return what containers were held to, each once: it differs from placement to placement."""
+    told = list(dict.fromkeys(rank.rights.get("limits", NOT_KNOWN) for rank in ranks))
+    more = f"; and {len(told) - FEW_LIMITS} more" if len(told) > FEW_LIMITS else ""
+    return "; ".join(told[:FEW_LIMITS]) + more
 
 
 def _isolation(environment: str, runtime: str, rank: RankPlace) -> Isolation:
@@ -51,7 +62,6 @@ def _isolation(environment: str, runtime: str, rank: RankPlace) -> Isolation:
         devices=rights.get("devices", NOT_KNOWN),
         mounts=rights.get("mounts", NOT_KNOWN),
         setuid=rights.get("setuid", NOT_KNOWN),
-        limits=rights.get("limits", NOT_KNOWN),
     )
 
 

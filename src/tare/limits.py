@@ -17,6 +17,7 @@ from tare.errors import InfrastructureError
 from tare.model import Placement
 from tare.placement import cpu_quota
 from tare.text import bytes_label
+from tare.topology import parse_list
 
 PERIOD_US: Final = 100_000
 """The kernel's and Docker's default: in each such period a group gets its share of CPU time, and then waits."""
@@ -143,11 +144,11 @@ def in_words(group: Group) -> str:
     if not group.hierarchies:
         return "none: no cgroup"
     memory, cpus = memory_limit(group), cpu_limit(group)
-    cores, pids = (_value(group, *where) for where in (("cpuset", "cpuset.cpus"), ("pids", "pids.max")))
+    cores, pids = len(parse_list(_value(group, "cpuset", "cpuset.cpus"))), _value(group, "pids", "pids.max")
     parts = [
         f"{bytes_label(memory)} of memory" if memory else "",
-        f"{cpus:g} CPUs" if cpus else "",
-        f"cores {cores}" if cores else "",
+        f"{cpus:g} CPU{'s' * (cpus != 1)}" if cpus else "",
+        f"{cores} core{'s' * (cores > 1)}" if cores else "",
         f"{pids} processes" if pids.isdigit() else "",
     ]
     return ", ".join(part for part in parts if part) or "none"

@@ -25,6 +25,7 @@ from tare.plan import available, expand
 from tare.runtimes import apptainer
 from tare.store import Results, Store
 from tare.summary import summarise
+from tare.topology import in_words, read_topology
 
 Say = Callable[[str], None]
 IMAGE_NAME: Final = "debian-openmpi"
@@ -105,6 +106,7 @@ def facts(plan: Plan, files: Files) -> dict[str, Any]:
         "identity": identity,
         "cpu": identity["cpu"],
         "cores": identity["cores"],
+        "topology": in_words(read_topology(os.sched_getaffinity(0))),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "kernel": identity["kernel"],
         "os": _os_name(),

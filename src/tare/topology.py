@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -20,6 +20,17 @@ def read_topology(cpus: Iterable[int], system: Path = SYSTEM) -> tuple[HardwareT
     """
     numa = _numa_nodes(system)
     return tuple(_thread(cpu, numa, system) for cpu in cpus)
+
+
+def in_words(threads: Sequence[HardwareThread]) -> str:
+    """Return what CPUs there are, as `2 sockets, 2 NUMA nodes, 16 cores, 32 hardware threads`."""
+    counts = (
+        (len({each.socket for each in threads}), "socket"),
+        (len({each.numa for each in threads}), "NUMA node"),
+        (len({each.core for each in threads}), "core"),
+        (len(threads), "hardware thread"),
+    )
+    return ", ".join(f"{count} {name}{'s' * (count != 1)}" for count, name in counts)
 
 
 def parse_list(text: str) -> tuple[int, ...]:

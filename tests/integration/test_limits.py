@@ -75,7 +75,8 @@ def test_what_fits_completes_and_its_limits_are_among_the_facts(name: str, place
     for rank in trial["ranks"]:
         told = rank["rights"]["limits"]
         together = LIMIT_MIB * (2 if (name, placement) == ("bare", TWO) else 1)
-        assert told.startswith(f"{together} MiB of memory, cores "), told
+        cores = "1 core" if name == HYBRID or (placement == TWO and name != "bare") else "2 cores"
+        assert told.startswith(f"{together} MiB of memory, {cores}"), told
         assert ("2048 processes" in told) == (name == "podman"), "Podman's default, which nobody asked for"
 
 

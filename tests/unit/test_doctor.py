@@ -31,6 +31,13 @@ def test_every_part_has_a_line_and_the_fakes_have_none() -> None:
     assert "fake" not in "\n".join(lines)
 
 
+def test_the_machine_s_cores_and_whether_containers_can_be_limited_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tare.limits.missing", lambda: "no cgroup for us")
+    lines, _ = doctor.diagnosis()
+    assert " NUMA node" in the_line(lines, "machine:")
+    assert the_line(lines, "missing limits") == "  missing limits of containers (memory, CPUs): no cgroup for us"
+
+
 def test_every_pair_of_runtime_and_network_can_run_is_missing_something_or_is_refused() -> None:
     lines, _ = doctor.diagnosis()
     begin = lines.index("environments (two nodes)")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from tare.isolation import capabilities, isolation_of, users
@@ -53,10 +51,6 @@ def test_the_first_rank_that_tells_speaks_for_its_environment() -> None:
     assert (facts.daemon, facts.capabilities, facts.seccomp) == ("dockerd, as root", "none", "filter")
     assert (facts.no_new_privileges, facts.shared) == ("yes", ("net", "pid"))
     assert facts.speculation == facts.limits == "not known"
-    limited = replace(telling, rights={**telling.rights, "limits": "64 MiB of memory, cores 0"})
-    told = isolation_of("e", "docker", [trial(limited)])
-    assert told is not None
-    assert told.limits == "64 MiB of memory, cores 0"
     assert (facts.devices, facts.mounts, facts.setuid) == ("not known", "not known", "not known")
 
 
@@ -66,3 +60,21 @@ def test_what_a_rank_reaches_of_its_node_and_how_it_was_put_there_is_passed_on()
     facts = isolation_of("e", "podman", [trial(place)])
     assert facts is not None
     assert (facts.devices, facts.mounts, facts.setuid) == tuple(rights.values())
+
+
+@pytest.mark.parametrize(
+    ("stated", "words"),
+    [
+        (["1 core", "1 core"], "1 core"),
+        (["1 core", "64 MiB of memory, 1 core", "1 core"], "1 core; 64 MiB of memory, 1 core"),
+        ([f"{n} cores" for n in range(2, 8)], "2 cores; 3 cores; 4 cores; 5 cores; and 2 more"),
+    ],
+)
+def test_limits_of_all_launches_are_told_each_once(stated: list[str], words: str) -> None:
+    ranks = [
+        RankPlace(rank=i, host="b/n0", hostname="n0", pid=1, cpus=(0,), rights={"limits": each})
+        for i, each in enumerate(stated)
+    ]
+    facts = isolation_of("e", "docker", [trial(*ranks[:1]), trial(*ranks[1:])])
+    assert facts is not None
+    assert facts.limits == words

@@ -137,7 +137,7 @@ def test_docker_and_podman_are_told_in_their_words(
 
 def test_a_new_group_is_held_to_nothing(group: Group) -> None:
     assert (limits.memory_limit(group), limits.cpu_limit(group), limits.memory_kills(group)) == (0, 0.0, 0)
-    assert limits.in_words(group) == "cores 0-1"
+    assert limits.in_words(group) == "2 cores"
 
 
 @given(memory=st.integers(6 * MIB, 2**45), hundredths=st.integers(1, 6400))
@@ -153,7 +153,7 @@ def test_what_a_group_was_told_is_what_is_read_back(
 
 def test_limits_are_written_swap_among_them_and_told_in_words(group: Group) -> None:
     limits.hold(group, Limits(memory_bytes=64 * MIB, cpus=0.5))
-    assert limits.in_words(group) == "64 MiB of memory, 0.5 CPUs, cores 0-1"
+    assert limits.in_words(group) == "64 MiB of memory, 0.5 CPUs, 2 cores"
     files = {path.name: path.read_text() for folder in group.folders for path in folder.iterdir()}
     if group.version == 2:
         assert (files["memory.swap.max"], files["cpu.max"]) == ("0", "50000 100000")
@@ -165,7 +165,7 @@ def test_limits_are_written_swap_among_them_and_told_in_words(group: Group) -> N
 def test_a_number_of_processes_is_told(group: Group) -> None:
     folder = next(folder for folder in group.folders if (folder / "pids.max").exists())
     (folder / "pids.max").write_text("2048\n")
-    assert limits.in_words(group) == "cores 0-1, 2048 processes"
+    assert limits.in_words(group) == "2 cores, 2048 processes"
 
 
 def test_a_kernel_that_does_not_count_swap_limits_memory_all_the_same(group: Group) -> None:
@@ -226,8 +226,8 @@ def test_each_container_of_a_runtime_without_cgroups_gets_one_that_who_enters_jo
         assert first.enter == ("taskset", "--cpu-list", "0", "enter")
         assert first.group is not None
         assert second.group is not None
-        assert limits.in_words(first.group) == "64 MiB of memory, cores 0"
-        assert limits.in_words(second.group) == "64 MiB of memory, cores 1"
+        assert limits.in_words(first.group) == "64 MiB of memory, 1 core"
+        assert limits.in_words(second.group) == "64 MiB of memory, 1 core"
         top = on_disk.group.hierarchies[0].mountpoint
         assert second.joins == (f"{top}/tare-s-n0-1",), "a node sees its own cgroup as the topmost"
         assert second.group.folders == (top / MARK / "lab/n0/tare-s-n0-1",)
@@ -246,7 +246,7 @@ def test_a_pod_with_limits_has_a_cgroup_of_its_own_that_goes_with_it(on_disk: No
     asked = replace(request(Limits(cpus=0.5)), node=on_disk, cores=(1,))
     with held.pod_group(asked) as group:
         assert group.path == "lab/n0/tare-s-n0"
-        assert limits.in_words(group) == "0.5 CPUs, cores 1"
+        assert limits.in_words(group) == "0.5 CPUs, 1 core"
     assert not group.folders[0].exists()
 
 
@@ -299,7 +299,7 @@ def test_every_rank_is_told_the_limits_of_its_own_container(group: Group) -> Non
     up = deployed((POD, POD), (inside, inside))
     ranks = [RankPlace(rank=i, host="b0/n0", hostname="n0", pid=i, cpus=(0,)) for i in range(8)]
     words = [rank.rights["limits"] for rank in job.with_limits(ranks, up)]
-    assert words == (["none: no cgroup"] * 2 + ["64 MiB of memory, cores 0-1"] * 2) * 2
+    assert words == (["none: no cgroup"] * 2 + ["64 MiB of memory, 2 cores"] * 2) * 2
 
 
 def test_containers_without_a_group_of_their_own_have_that_of_the_node_s_jobs() -> None:

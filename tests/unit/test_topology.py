@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tare.placement import HardwareThread
-from tare.topology import parse_list, read_topology
+from tare.topology import in_words, parse_list, read_topology
 
 
 def make_tree(system: Path, cpus: dict[int, tuple[str, str]], numa: dict[int, str]) -> Path:
@@ -59,6 +59,18 @@ def test_a_machine_that_hides_its_topology_is_taken_as_the_plainest(tmp_path: Pa
 )
 def test_lists_of_the_kernel_are_read(text: str, numbers: tuple[int, ...]) -> None:
     assert parse_list(text) == numbers
+
+
+@pytest.mark.parametrize(
+    ("cpus", "words"),
+    [
+        (8, "2 sockets, 2 NUMA nodes, 4 cores, 8 hardware threads"),
+        (1, "1 socket, 1 NUMA node, 1 core, 1 hardware thread"),
+    ],
+)
+def test_a_machine_is_told_in_words(cpus: int, words: str) -> None:
+    threads = [HardwareThread(cpu=i, core=i % 4, numa=i % 4 // 2, socket=i % 4 // 2) for i in range(cpus)]
+    assert in_words(threads) == words
 
 
 def test_this_machine_tells_where_its_own_cpus_are() -> None:

@@ -118,6 +118,19 @@ def test_a_failed_launch_keeps_its_status_and_the_end_of_what_it_said(
     assert (outcome.status, outcome.stderr_tail) == (9, "fake rank 1 was killed")
 
 
+def test_a_memory_limit_that_was_hit_is_the_reason_whatever_the_launch_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hits = iter((None, "the memory limit of container c on node n0 (64 MiB) was hit"))
+    monkeypatch.setattr("tare.job.memory_hit", lambda up, before: next(hits, None))
+    commands.run_plan(known_study(rounds=1, kernels=1), tmp_path / "r")
+    first, second, *_ = (trial.outcome for trial in read_only(tmp_path / "r").trials)
+    assert isinstance(first, Completed)
+    assert isinstance(second, Failed)
+    assert second.reason == "the memory limit of container c on node n0 (64 MiB) was hit"
+    assert second.status == 0
+
+
 def test_pods_that_cannot_be_made_fail_their_cells_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = FakeNetwork.attach
     closed: list[str] = []
