@@ -90,7 +90,9 @@ def quick(
 @app.command(context_settings={"allow_interspersed_args": False})
 def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
     command: Annotated[list[str], typer.Argument(help="The program and its arguments, after --.", show_default=False)],
-    runtime: Annotated[str, typer.Option(help="bare, docker, podman, apptainer, charliecloud.")] = "bare",
+    runtime: Annotated[
+        str, typer.Option(help="bare, docker, podman, podman-rootless, apptainer, charliecloud.")
+    ] = "bare",
     network: Annotated[str, typer.Option(help="host, bridge, direct, macvlan, overlay.")] = "host",
     ranks: Annotated[int, typer.Option("-n", min=1, help="Ranks of the whole job.")] = 1,
     nodes: Annotated[int, typer.Option(min=1, help="Nodes of the lab.")] = 1,

@@ -36,6 +36,8 @@ def refuse(environment: Environment, placement: Placement) -> str | None:
         return "one side only is measured with one container a node: use containers_per_node: 1"
     if environment.runtime == "fake" and limited(placement):
         return "the fake runtime starts nothing that could be limited"
+    if environment.runtime == "podman-rootless" and limited(placement) and enters_containers(environment, placement):
+        return "an ordinary user cannot hold several containers of a pod to limits of their own: use share: none"
     if environment.transport == "shm" and placement.nodes > 1:
         return "shared memory does not reach from one node to another: use transport: tcp"
     return None

@@ -12,7 +12,7 @@ from contract.test_plugins import NODE
 from tare.devices import host_config
 from tare.networks import Wiring
 from tare.node import Pod
-from tare.runtimes import RUNTIMES, PodRequest, apptainer, charliecloud, docker, podman
+from tare.runtimes import RUNTIMES, PodRequest, apptainer, charliecloud, docker, podman, podman_rootless
 
 INFINIBAND = ("/dev/infiniband/uverbs0", "/dev/infiniband/rdma_cm")
 FORBIDDEN = ("privileged", "--cap-add", "CapAdd", "unconfined", "SecurityOpt", "IPC_LOCK", "umad")
@@ -41,6 +41,10 @@ COMMANDS: Mapping[str, Callable[[PodRequest], tuple[str, ...]]] = {
         *apptainer.exec_options(asked, Path("/image")),
         *apptainer.exec_options(asked, Path("/image"), alone=True),
     ),
+    "podman-rootless": lambda asked: (
+        *podman_rootless.run_options(asked),
+        *podman_rootless.join_options(POD, asked, "p-0"),
+    ),
     "charliecloud": lambda asked: charliecloud.ch_run("ch-run"),
 }
 """The commands of each runtime that makes containers. A new runtime adds its own here."""
@@ -65,12 +69,17 @@ def test_no_golden_command_is_privileged() -> None:
     assert [path.name for path in golden if "privileged" in path.read_text()] == []
 
 
-@pytest.mark.parametrize("name", ["docker", "podman"])
-def test_a_client_is_told_exactly_the_devices_and_the_limit(name: str) -> None:
+@pytest.mark.parametrize("name", ["docker", "podman", "podman-rootless"])
+def test_a_client_is_told_exactly_the_devices(name: str) -> None:
     words = COMMANDS[name](request(INFINIBAND))
     assert {words[at + 1] for at, word in enumerate(words) if word == "--device"} == set(INFINIBAND)
-    assert words[words.index("--ulimit") + 1] == "memlock=-1:-1"
     assert "--device" not in COMMANDS[name](request(()))
+
+
+@pytest.mark.parametrize("name", ["docker", "podman"])
+def test_a_client_of_root_is_told_the_limit(name: str) -> None:
+    words = COMMANDS[name](request(INFINIBAND))
+    assert words[words.index("--ulimit") + 1] == "memlock=-1:-1"
     assert "--ulimit" not in COMMANDS[name](request(("/dev/fuse",)))
 
 

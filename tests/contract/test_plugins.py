@@ -45,6 +45,8 @@ SUPPORTED = {
     ("bare", "host"), ("bare", "bridge"), ("bare", "direct"), ("bare", "macvlan"),
     ("docker", "host"), ("docker", "bridge"), ("docker", "direct"), ("docker", "macvlan"), ("docker", "overlay"),
     ("podman", "host"), ("podman", "bridge"), ("podman", "direct"), ("podman", "macvlan"),
+    ("podman-rootless", "host"), ("podman-rootless", "bridge"), ("podman-rootless", "direct"),
+    ("podman-rootless", "macvlan"),
     ("charliecloud", "host"), ("charliecloud", "bridge"), ("charliecloud", "direct"), ("charliecloud", "macvlan"),
     ("apptainer", "host"), ("apptainer", "bridge"), ("apptainer", "direct"), ("apptainer", "macvlan"),
     ("apptainer-sif", "host"), ("apptainer-sif", "bridge"), ("apptainer-sif", "direct"), ("apptainer-sif", "macvlan"),

@@ -14,6 +14,7 @@ from tare.runtimes.charliecloud import Charliecloud
 from tare.runtimes.docker import Docker
 from tare.runtimes.fake import Fake
 from tare.runtimes.podman import Podman
+from tare.runtimes.podman_rootless import PodmanRootless
 from tare.runtimes.request import PodRequest
 
 __all__ = ["RUNTIMES", "PodRequest", "Runtime"]
@@ -66,6 +67,7 @@ RUNTIMES: Final[Mapping[str, Runtime]] = {
     "apptainer": Apptainer(),
     "apptainer-sif": ApptainerSif(),
     "podman": Podman(),
+    "podman-rootless": PodmanRootless(),
     "charliecloud": Charliecloud(),
     "fake": Fake(),
 }

@@ -47,7 +47,7 @@ class Podman:
 
     def probe(self) -> str | None:
         if not is_real_root():
-            return "containers of rootful Podman need root: rootless Podman is not supported yet"
+            return "containers of rootful Podman need root"
         for program in ("podman", "crun"):
             if find(program) is None:
                 return f"{program} is not installed: apt-get install {program}"

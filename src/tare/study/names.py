@@ -24,7 +24,9 @@ class Known:
     window, a rate, only whole floats or doubles, at least a byte.
     """
 
-    runtimes: tuple[str, ...] = ("bare", "docker", "apptainer", "apptainer-sif", "podman", "charliecloud", "fake")
+    runtimes: tuple[str, ...] = (
+        "bare", "docker", "apptainer", "apptainer-sif", "podman", "podman-rootless", "charliecloud", "fake",
+    )  # fmt: skip
     networks: tuple[str, ...] = (
         "host", "bridge", "direct", "macvlan", "docker-default", "overlay", "fake", "fake-slow",
     )  # fmt: skip

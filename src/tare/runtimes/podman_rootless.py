@@ -1,0 +1,249 @@
+"""`podman-rootless`: containers that an ordinary user starts with Podman, and in which ranks are that user too.
+
+The user is made up for each pod: passwd, subuid and subgid with a user of ours are bound over the node's own in a mount
+namespace of the pod, so that nobody is added to this machine. `newuidmap` gives that user its range of numbers, as on
+any machine where an administrator has set it up. All of Podman's state is there too, and ends with it.
+
+Root of the container is one of the user's subordinate numbers outside, and the user keeps its own number inside
+(`--userns keep-id`): the MPI's daemon beside several containers takes no rank of another user for its own (PMIx). The
+image's files are shown as the container's, the folders in which ranks work as the user's (`tare.runtimes.idmapped`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from tare import devices
+from tare.docker import AGENT, outer_pid
+from tare.errors import InfrastructureError, RefusedError
+from tare.namespaces import plain_python
+from tare.networks.plug import Wiring
+from tare.node import Container, Node, Pod
+from tare.process import Result, find, need, run
+from tare.runtimes.boot_id import show_boot_id
+from tare.runtimes.docker import on_node
+from tare.runtimes.held import enter, held, on_cores, pod_group
+from tare.runtimes.podman import INIT
+from tare.runtimes.request import PodRequest
+from tare.runtimes.together import started_together
+from tare.user_namespace import is_real_root
+
+PLACE: Final = "/run/tare-podman-rootless"
+USER: Final = 59123
+RANGE: Final = 1_900_000_000
+"""First of the numbers that the user's containers have outside: beyond those that useradd deals out (login.defs)."""
+RANGE_SIZE: Final = 65536
+IMAGE_OWNERS: Final = f"0 {RANGE} {USER},{USER} {USER} 1,{USER + 1} {RANGE + USER} {RANGE_SIZE - USER}"
+"""How the container's users are numbered outside: its root is the first subordinate one, the user itself stays."""
+FOLDER_OWNERS: Final = f"0 {USER} 1"
+IDMAPPED: Final = Path(__file__).with_name("idmapped.py")
+KERNEL: Final = (5, 19)
+SETUID: Final = "newuidmap, newgidmap"
+PREPARE: Final = (
+    'set -e; mkdir -p "$0"; mount -t tmpfs -o mode=755 tare "$0"; cd "$0"; mkdir home run proc; '
+    'chown "$1:$1" home run; chmod 700 home run; for name in passwd group; do cp "/etc/$name" .; done; '
+    'echo "tare:x:$1:$1::$0/home:/bin/sh" >> passwd; echo "tare:x:$1:" >> group; '
+    'for name in subuid subgid; do echo "tare:$2:$3" > $name; done; '
+    "for name in passwd group subuid subgid; do mount --bind $name /etc/$name; done; "
+    "printf '[engine]\\nlock_type = \"file\"\\n' > containers.conf; "
+    "mount -t proc proc proc; mount --make-rshared /"
+)
+"""What gives a pod its user: $0 is where, then the user's number, and first and count of its subordinate ones. A user
+namespace may mount a /proc of its own only where it sees one that nothing covers, and the node's has its boot_id."""
+
+
+class PodmanRootless:
+    """Run in containers of an ordinary user's Podman."""
+
+    name = "podman-rootless"
+    needs_image = True
+    needs_daemon = False
+    makes_containers = True
+    pods_are_hosts = True
+    holds_containers = True
+    runs_sshd = False
+
+    def probe(self) -> str | None:
+        if not is_real_root():
+            return "the ordinary user of podman-rootless is made up by root: run as root"
+        for program, package in (("podman", "podman"), ("crun", "crun"), ("newuidmap", "uidmap")):
+            if find(program) is None:
+                return f"{program} is not installed: apt-get install {package}"
+        if find("catatonit") is None and not INIT.exists():
+            return "catatonit, which podman --init starts, is not installed: apt-get install catatonit"
+        if lacking := [name for name in ("/etc/subuid", "/etc/subgid") if not Path(name).exists()]:
+            return f"there is no {lacking[0]} to show ranges of users in: apt-get install uidmap"
+        if kernel(Path("/proc/sys/kernel/osrelease").read_text()) < KERNEL:
+            return (
+                f"this kernel is older than {'.'.join(map(str, KERNEL))}, and cannot map the owners of an image's files"
+            )
+        return None
+
+    @contextmanager
+    def pod(self, request: PodRequest) -> Iterator[Pod]:
+        if request.wiring is Wiring.DOCKER:
+            raise RefusedError("containers of podman-rootless cannot be put into a network that Docker makes")
+        node = request.node
+        # Podman makes the container's own network namespace itself: the user must own what it is to work in.
+        with held(replace(request, wiring=Wiring.NODE), own_mounts=True) as holder, pod_group(request) as group:
+            _prepare(request, holder)
+            try:
+                pid = _started(request, holder, request.name, run_options(request))
+                yield Pod(
+                    name=request.name,
+                    node=node,
+                    runtime=self.name,
+                    pid=pid,
+                    enter=(
+                        *enter(holder),
+                        *as_user(request.devices),
+                        *_own_cores(request),
+                        *client("exec", request.name),
+                    ),
+                    group=group,
+                    keepers=frozenset({holder}),
+                    container=request.name,
+                    own_network=request.wiring is Wiring.OWN,
+                    outside=(*on_node(replace(node, pid=holder), pid), *as_user(request.devices)),
+                    setuid=SETUID,
+                )
+            finally:
+                _remove(node, holder, request.name)
+
+    @contextmanager
+    def containers(
+        self, pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
+    ) -> Iterator[tuple[Container, ...]]:
+        (holder,) = pod.keepers
+        start, remove = partial(_join, pod, request, holder), partial(_remove, pod.node, holder)
+        with started_together(pod, cores, start, remove) as containers:
+            yield containers
+
+
+def client(*arguments: str) -> tuple[str, ...]:
+    """Return the argv of podman, with its state where the user may keep it; to be run as the user."""
+    return (
+        need("podman", package="podman"), "--root", f"{PLACE}/home/storage", "--runroot", f"{PLACE}/run/containers",
+        "--tmpdir", f"{PLACE}/run/tmp", "--storage-driver", "overlay", "--runtime", "crun",
+        "--cgroup-manager", "cgroupfs", "--events-backend", "none", *arguments,
+    )  # fmt: skip
+
+
+def as_user(passed: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the argv prefix by which root becomes the user; no right is left, but limits that devices need."""
+    number = str(USER)
+    variables = (f"HOME={PLACE}/home", f"XDG_RUNTIME_DIR={PLACE}/run", f"CONTAINERS_CONF={PLACE}/containers.conf")
+    unlimited = devices.inherited(passed)
+    return (
+        *unlimited,
+        "setpriv",
+        "--reuid",
+        number,
+        "--regid",
+        number,
+        "--clear-groups",
+        "env",
+        "USER=tare",
+        *variables,
+    )
+
+
+def run_options(request: PodRequest) -> tuple[str, ...]:
+    """Return the arguments of podman that make the pod's container, as rootful Podman's; never `--privileged`.
+
+    An ordinary user has no cpuset under cgroup v1; what is started inside is put on its cores by affinity.
+    """
+    network = "host" if request.wiring is Wiring.NODE else "none"
+    return (
+        "run", "--detach", "--init", "--name", request.name, "--hostname", request.host or request.node.name,
+        "--label", f"tare.study={request.study}", "--ulimit", "host",
+        "--userns", "keep-id", "--ipc", "shareable", "--shm-size", "1g", "--network", network, *_shown(request),
+        *devices.without_limits(devices.client_options(request.devices)),
+        "--rootfs", f"{PLACE}/image:O", "sleep", "infinity",
+    )  # fmt: skip
+
+
+def join_options(pod: Pod, request: PodRequest, name: str) -> tuple[str, ...]:
+    """Return the arguments of podman that start a container in the namespaces of a pod's own; never `--privileged`."""
+    pod_of = f"container:{pod.container}"
+    network = "host" if request.wiring is Wiring.NODE else pod_of
+    return (
+        "run", "--detach", "--name", name, "--hostname", request.host or pod.node.name,
+        "--label", f"tare.study={request.study}", "--ulimit", "host",
+        "--userns", pod_of, "--user", f"{USER}:{USER}", "--network", network, "--ipc", pod_of, "--pid", pod_of,
+        *_shown(request), f"--volume={request.session}:{request.session}",
+        *devices.without_limits(devices.client_options(request.devices)),
+        "--rootfs", f"{PLACE}/image:O", "sleep", "infinity",
+    )  # fmt: skip
+
+
+def kernel(release: str) -> tuple[int, ...]:
+    """Return the first two numbers of a kernel's release, as `6.1.0-13-amd64`."""
+    return tuple(int(number) for number in release.split("-", maxsplit=1)[0].split(".")[:2])
+
+
+def folders(request: PodRequest) -> dict[str, tuple[str, str]]:
+    """Return the folders that the user's containers are shown: place among the pod's mounts -> (ro or rw, path)."""
+    shown = [path for path in request.shown if path != request.cwd]
+    places = {f"{PLACE}/shown/{number}": ("ro", path) for number, path in enumerate(shown)}
+    return places | ({f"{PLACE}/shown/cwd": ("rw", request.cwd)} if request.cwd else {})
+
+
+def _shown(request: PodRequest) -> tuple[str, ...]:
+    return tuple(
+        f"--volume={place}:{path}{':ro' if mode == 'ro' else ''}" for place, (mode, path) in folders(request).items()
+    )
+
+
+def _own_cores(request: PodRequest) -> tuple[str, ...]:
+    return on_cores(request.cores) if request.cores else ()
+
+
+def _prepare(request: PodRequest, holder: int) -> None:
+    """Make the user, and show it the image and folders as its own."""
+    prepared = ("/bin/sh", "-c", PREPARE, PLACE, str(USER), str(RANGE), str(RANGE_SIZE))
+    run((*enter(holder), *prepared), what=f"making the user of {request.name}", timeout_s=20)
+    mounts = [(IMAGE_OWNERS, "ro", str(request.rootfs), f"{PLACE}/image")]
+    mounts += [(FOLDER_OWNERS, mode, path, place) for place, (mode, path) in folders(request).items()]
+    # The session folder of the MPI's daemon, which is the user's as well, stays where it is.
+    mounts += [(FOLDER_OWNERS, "rw", request.session, request.session)] if request.session else []
+    words = [word for mount in mounts for word in mount]
+    script = (plain_python(), "-IS", "-c", IDMAPPED.read_text(), *words)
+    run((*enter(holder), *script), what=f"showing {request.name} its image", timeout_s=20)
+
+
+def _join(pod: Pod, request: PodRequest, holder: int, name: str, cores: tuple[int, ...]) -> Container:
+    pid = _started(request, holder, name, join_options(pod, request, name))
+    work = ("--workdir", request.cwd) if request.cwd else ()
+    return Container(name=name, enter=(*on_cores(cores), *client("exec", *work, name)), carry=True, pid=pid)
+
+
+def _started(request: PodRequest, holder: int, name: str, options: tuple[str, ...]) -> int:
+    """Start a container that sleeps; return the number of its first process on this machine."""
+    node = request.node
+    _podman(node, holder, *options, passed=request.devices)
+    inside = int(_podman(node, holder, "inspect", "--format", "{{.State.Pid}}", name).stdout)
+    if inside == 0:
+        raise InfrastructureError(f"the container {name} on {node.name} is not running")
+    pid = outer_pid(node, inside)
+    show_boot_id(node, pid, user=True)
+    return pid
+
+
+def _remove(node: Node, holder: int, name: str) -> None:
+    if Path(f"/proc/{holder}").exists():
+        with suppress(InfrastructureError):
+            _podman(node, holder, "rm", "--force", "--time", "0", name, check=False)
+
+
+def _podman(node: Node, holder: int, *arguments: str, check: bool = True, passed: Sequence[str] = ()) -> Result:
+    """Run podman as the user, in the node's cgroup, which its monitors and containers inherit."""
+    entry = {"cgroups": [str(folder) for folder in node.group.leaf.folders], "argv": [*enter(holder), *as_user(passed)]}
+    argv = (plain_python(), "-IS", str(AGENT), "--entry", json.dumps(entry), "--", *client(*arguments))
+    return run(argv, check=check, timeout_s=60, what=f"podman {arguments[0]} on {node.name}")

@@ -1,0 +1,162 @@
+"""The command lines of rootless Podman, its user and its probe; nothing is started."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tare.cgroups import Group
+from tare.environment import refuse
+from tare.errors import RefusedError
+from tare.model import Environment, Placement, Share
+from tare.networks.plug import Wiring
+from tare.node import Node, Pod
+from tare.runtimes import PodRequest, podman_rootless
+from tare.runtimes.podman_rootless import (
+    FOLDER_OWNERS,
+    IMAGE_OWNERS,
+    PLACE,
+    RANGE,
+    RANGE_SIZE,
+    USER,
+    PodmanRootless,
+    as_user,
+    client,
+    folders,
+    join_options,
+    kernel,
+    run_options,
+)
+
+NODE = Node(
+    name="n0",
+    index=0,
+    cores=(2, 3),
+    control_address="10.213.0.1",
+    nics=(),
+    pid=1,
+    group=Group(path="lab/n0", hierarchies=()),
+    boot_id="b0",
+)
+POD = Pod(name="tare-s-n0", node=NODE, runtime="podman", pid=1, enter=(), group=NODE.group, container="tare-s-n0")
+
+
+def request(**more: object) -> PodRequest:
+    usual = {"name": "tare-s-n0", "study": "s", "node": NODE, "wiring": Wiring.OWN, "rootfs": Path("/image/rootfs")}
+    return PodRequest(**{**usual, "session": "/run/tare/s-1", **more})
+
+
+def value(options: tuple[str, ...], name: str) -> str:
+    assert options.count(name) == 1
+    return options[options.index(name) + 1]
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(podman_rootless, "need", lambda program, package: f"/usr/bin/{program}")
+    monkeypatch.setattr(podman_rootless, "find", lambda program: f"/usr/bin/{program}")
+    monkeypatch.setattr(podman_rootless, "is_real_root", lambda: True)
+    monkeypatch.setattr(podman_rootless, "INIT", Path("/"))
+
+
+def test_a_container_keeps_its_user_and_has_a_network_of_its_user_s_making() -> None:
+    options = run_options(request())
+    assert value(options, "--userns") == "keep-id"
+    assert value(options, "--network") == "none"
+    assert value(run_options(request(wiring=Wiring.NODE)), "--network") == "host"
+    assert (value(options, "--hostname"), value(options, "--shm-size")) == ("n0", "1g")
+    assert options[-4:] == ("--rootfs", f"{PLACE}/image:O", "sleep", "infinity")
+    assert "--cpuset-cpus" not in options, "an ordinary user has no cpuset under cgroup v1"
+
+
+def test_a_container_that_joins_a_pod_is_the_same_user_in_the_same_namespaces() -> None:
+    options = join_options(POD, request(), "tare-s-n0-1")
+    assert {value(options, name) for name in ("--userns", "--network", "--ipc", "--pid")} == {"container:tare-s-n0"}
+    assert value(options, "--user") == f"{USER}:{USER}"
+    assert "--volume=/run/tare/s-1:/run/tare/s-1" in options
+    # the node's own network is not the user's to hand on
+    assert value(join_options(POD, request(wiring=Wiring.NODE), "x"), "--network") == "host"
+
+
+def test_folders_are_shown_where_they_are_and_the_one_to_work_in_can_be_written() -> None:
+    asked = request(shown=("/home/u", "/opt/x"), cwd="/home/u")
+    assert folders(asked) == {f"{PLACE}/shown/0": ("ro", "/opt/x"), f"{PLACE}/shown/cwd": ("rw", "/home/u")}
+    volumes = [option for option in run_options(asked) if option.startswith("--volume")]
+    assert volumes == [f"--volume={PLACE}/shown/0:/opt/x:ro", f"--volume={PLACE}/shown/cwd:/home/u"]
+    assert folders(request()) == {}
+
+
+def ranges(owners: str) -> list[tuple[int, int, int]]:
+    return [tuple(map(int, part.split())) for part in owners.split(",")]
+
+
+def test_the_image_s_owners_are_numbered_as_podman_numbers_those_of_the_container() -> None:
+    inside, outside = set(), set()
+    for first, other, count in ranges(IMAGE_OWNERS):
+        assert not inside & set(range(first, first + count))
+        assert not outside & set(range(other, other + count))
+        inside |= set(range(first, first + count))
+        outside |= set(range(other, other + count))
+    assert inside == set(range(RANGE_SIZE + 1))
+    assert outside == {USER} | set(range(RANGE, RANGE + RANGE_SIZE))
+    assert ranges(FOLDER_OWNERS) == [(0, USER, 1)]
+    assert RANGE + RANGE_SIZE < 2**32
+
+
+@pytest.mark.usefixtures("installed")
+def test_podman_is_run_as_the_user_with_all_that_it_keeps_in_the_pod_s_own_place() -> None:
+    assert as_user()[:6] == ("setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups")
+    argv = client("exec", "tare-s-n0")
+    for name in ("--root", "--runroot", "--tmpdir"):
+        assert value(argv, name).startswith(f"{PLACE}/")
+    assert (value(argv, "--runtime"), value(argv, "--cgroup-manager")) == ("crun", "cgroupfs")
+
+
+@pytest.mark.parametrize(
+    ("missing", "package"),
+    [("podman", "podman"), ("crun", "crun"), ("newuidmap", "uidmap"), ("catatonit", "catatonit")],
+)
+@pytest.mark.usefixtures("installed")
+def test_the_probe_names_what_is_missing_and_its_package(
+    missing: str, package: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(podman_rootless, "INIT", tmp_path / "nowhere")
+    monkeypatch.setattr(podman_rootless, "find", lambda program: None if program == missing else f"/usr/bin/{program}")
+    assert str(PodmanRootless().probe()).endswith(f"apt-get install {package}")
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_kernel_that_cannot_map_owners_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(podman_rootless, "kernel", lambda release: (5, 10))
+    monkeypatch.setattr(Path, "exists", lambda path: True)
+    assert "older than 5.19" in str(PodmanRootless().probe())
+
+
+@pytest.mark.parametrize(
+    ("release", "numbers"), [("6.1.0-13-amd64", (6, 1)), ("5.19.17", (5, 19)), ("6.18.44-fc-v595\n", (6, 18))]
+)
+def test_a_kernel_s_numbers_are_read(release: str, numbers: tuple[int, int]) -> None:
+    assert kernel(release) == numbers
+
+
+@pytest.mark.parametrize(
+    ("containers", "share", "refused"), [(1, Share.POD, False), (2, Share.POD, True), (2, Share.NONE, False)]
+)
+def test_containers_of_one_pod_cannot_have_limits_of_their_own(containers: int, share: Share, refused: bool) -> None:
+    environment = Environment(name="e", runtime="podman-rootless", network="bridge", image="i")
+    placement = Placement(ranks_per_node=2, containers_per_node=containers, share=share)
+    assert refuse(environment, placement) is None
+    reason = refuse(environment, replace(placement, memory_per_container=1 << 30))
+    assert (reason is not None and "use share: none" in reason) == refused
+
+
+def test_who_is_not_root_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(podman_rootless, "is_real_root", lambda: False)
+    assert "run as root" in str(PodmanRootless().probe())
+
+
+def test_a_pod_in_docker_s_network_is_refused_before_anything_is_started() -> None:
+    with pytest.raises(RefusedError, match="Docker makes"), PodmanRootless().pod(request(wiring=Wiring.DOCKER)):
+        pass
