@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tare import limits, ssh, surroundings
+from tare import limits, proof, ssh, surroundings
 from tare.cluster import Site
 from tare.deploy import Deployed, Side, groups_of, held_to
 from tare.environment import as_launched
@@ -157,6 +157,14 @@ def with_node_namespaces(ranks: Sequence[RankPlace], up: Deployed) -> tuple[Rank
         shared = tuple(name for name, inode in rank.namespaces.items() if node.get(name) == inode)
         told.append(replace(rank, node_namespaces=shared))
     return tuple(told)
+
+
+def with_core_sharers(ranks: Sequence[RankPlace], up: Deployed) -> tuple[RankPlace, ...]:
+    """Return the ranks with those that are on other hardware threads of their cores."""
+    nodes = [side.pod.node for side in up.sides]
+    placed = [(rank, nodes[min(rank.rank * len(nodes) // max(1, len(ranks)), len(nodes) - 1)]) for rank in ranks]
+    sharers = proof.core_sharers(placed)
+    return tuple(replace(rank, core_sharers=sharers[rank.rank]) for rank in ranks)
 
 
 def with_surroundings(ranks: Sequence[RankPlace], up: Deployed) -> tuple[RankPlace, ...]:

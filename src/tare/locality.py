@@ -1,6 +1,7 @@
 """Say from where the ranks of a launch really were what keeps neighbours apart. Pure (METHOD.md section 2).
 
-Two mechanisms are behind what "one container a rank" costs, and they need different remedies.
+Two mechanisms are behind what "one container a rank" costs, and they need different remedies. A third is a machine with
+fewer cores than ranks, though it has CPUs enough.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from tare.model import Finding, RankPlace, Trial
 
 TRANSPORT_LOSS: Final = "transport loss"
 BINDING_COLLAPSE: Final = "binding collapse"
+SHARED_CORE: Final = "shared core"
 
 
 def findings(environment: str, group: str, trials: Iterable[Trial]) -> tuple[Finding, ...]:
     """Return what the launches of one cell show, each mechanism once with the number of launches that do."""
     launches = [trial.ranks for trial in trials if trial.ranks]
     found = []
-    for kind, look in ((TRANSPORT_LOSS, transport_loss), (BINDING_COLLAPSE, binding_collapse)):
+    for kind, look in LOOKS:
         texts = [text for ranks in launches if (text := look(ranks))]
         if texts:
             found.append(
@@ -60,6 +62,22 @@ def binding_collapse(ranks: Sequence[RankPlace]) -> str | None:
                 "remedy: cores of its own for each container (binding: disjoint)"
             )
     return None
+
+
+def shared_core(ranks: Sequence[RankPlace]) -> str | None:
+    """Return which ranks have hardware threads of one core, with the remedy, or None."""
+    for rank in ranks:
+        if rank.core_sharers:
+            other = rank.core_sharers[0]
+            many = sum(bool(each.core_sharers) for each in ranks)
+            return (
+                f"{many} of {len(ranks)} ranks have a hardware thread of a core and not the core: ranks {rank.rank} "
+                f"and {other} are on one; remedy: fewer ranks or nodes on the machine, or map_by: core"
+            )
+    return None
+
+
+LOOKS: Final = ((TRANSPORT_LOSS, transport_loss), (BINDING_COLLAPSE, binding_collapse), (SHARED_CORE, shared_core))
 
 
 def _by_node(ranks: Sequence[RankPlace]) -> dict[str, list[RankPlace]]:

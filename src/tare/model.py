@@ -296,7 +296,8 @@ class Metric:
 class RankPlace:
     """Where a rank really was, as it saw it itself. `host` is boot_id and hostname, `rights` what it may do.
 
-    `node_namespaces` names those of its namespaces that are its node's own.
+    `node_namespaces` names those of its namespaces that are its node's own, `core_sharers` are ranks on other hardware
+    threads of its cores.
     """
 
     rank: int
@@ -309,6 +310,7 @@ class RankPlace:
     node_namespaces: tuple[str, ...] = ()
     shm_device: int | None = None
     shared_memory_ranks: tuple[int, ...] = ()
+    core_sharers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import permutations
 from typing import Final
 
 from tare.model import Binding, InterfaceTraffic, Placement, RankPlace
@@ -62,6 +63,25 @@ def shared_cores(placed: Sequence[tuple[RankPlace, Node]]) -> str | None:
             if other != rank.rank:
                 return f"ranks {other} and {rank.rank} share core {core}: their CPU masks overlap"
     return None
+
+
+def core_sharers(placed: Sequence[tuple[RankPlace, Node]]) -> dict[int, tuple[int, ...]]:
+    """Return for each rank the ranks that may run on other hardware threads of its cores, and on none of its own.
+
+    That is no fault: a node may have no more cores, or the placement ask for it. But each has a part of a core only.
+    """
+    on_core: defaultdict[tuple[str, int], set[tuple[int, int]]] = defaultdict(set)
+    for rank, node in placed:
+        core_of = {thread.cpu: thread.core for thread in node.layout}
+        for cpu in rank.cpus:
+            on_core[node.machine, core_of.get(cpu, cpu)].add((rank.rank, cpu))
+    cpus = {rank.rank: set(rank.cpus) for rank, _ in placed}
+    found: dict[int, set[int]] = {rank.rank: set() for rank, _ in placed}
+    for threads in on_core.values():
+        for (one, here), (other, there) in permutations(threads, 2):
+            if one != other and here != there and not cpus[one] & cpus[other]:
+                found[one].add(other)
+    return {rank: tuple(sorted(others)) for rank, others in found.items()}
 
 
 def check_traffic(traffic: Sequence[InterfaceTraffic], payload: Payload, *, said_bytes: int) -> str | None:

@@ -249,7 +249,8 @@ class Run:
 
 def _told(parsed: Parsed, up: Deployed) -> tuple[RankPlace, ...]:
     """Return what ranks told of themselves, held against their nodes."""
-    return job.with_limits(job.with_surroundings(job.with_node_namespaces(parsed.ranks, up), up), up)
+    ranks = job.with_core_sharers(job.with_node_namespaces(parsed.ranks, up), up)
+    return job.with_limits(job.with_surroundings(ranks, up), up)
 
 
 @contextmanager

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tare.locality import BINDING_COLLAPSE, TRANSPORT_LOSS, binding_collapse, findings, transport_loss
+from tare.locality import (
+    BINDING_COLLAPSE,
+    SHARED_CORE,
+    TRANSPORT_LOSS,
+    binding_collapse,
+    findings,
+    shared_core,
+    transport_loss,
+)
 from tare.model import Completed, Finding, RankPlace, Trial, TrialKey
 
 
@@ -54,6 +62,16 @@ def test_fewer_cores_than_ranks_are_a_collapse_whatever_the_masks_look_like() ->
     three = (*(replace(each, cpus=(0, 1)) for each in TOGETHER), rank(2, cpus=(1,)))
     assert "3 ranks of one node share 2 cores (0, 1)" in str(binding_collapse(three))
     assert binding_collapse([replace(each, cpus=(0, 1)) for each in TOGETHER]) is None
+
+
+def test_ranks_on_hardware_threads_of_one_core_are_told_and_are_no_collapse() -> None:
+    siblings = (replace(rank(0), core_sharers=(1,)), replace(rank(1), core_sharers=(0,)), rank(2))
+    text = shared_core(siblings)
+    assert text is not None
+    assert "2 of 3 ranks have a hardware thread of a core and not the core: ranks 0 and 1 are on one" in text
+    assert binding_collapse(siblings) is None
+    assert shared_core(TOGETHER) is None
+    assert [each.kind for each in findings("e", "g", [trial(0, siblings)])][-1] == SHARED_CORE
 
 
 def test_the_launches_that_show_a_mechanism_are_counted() -> None:

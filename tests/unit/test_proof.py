@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 from tare.cgroups import Group
 from tare.model import InterfaceTraffic, Placement, RankPlace
 from tare.node import SILENT_ROLE, Node
-from tare.proof import CHATTER_BYTES, HEADER_BYTES, UPPER, check_places, check_traffic, check_transport, shared_cores
+from tare.placement import HardwareThread
+from tare.proof import (
+    CHATTER_BYTES,
+    HEADER_BYTES,
+    UPPER,
+    check_places,
+    check_traffic,
+    check_transport,
+    core_sharers,
+    shared_cores,
+)
 from tare.workloads.output import Payload
 
 BOOT_IDS = ("b0", "b1", "b10")
@@ -129,6 +139,36 @@ def test_a_rank_that_may_run_on_a_core_of_another_node_is_found() -> None:
     ranks[2] = replace(ranks[2], cpus=(2, 7))
     reason = check_places(ranks, TWO, nodes=nodes_of(TWO))
     assert reason == "rank 2 may run on core 7, which is none of those of its node n1"
+
+
+SIBLINGS = tuple(HardwareThread(cpu=cpu, core=cpu % 2) for cpu in range(4))
+"""Two cores of two hardware threads: 0 and 2, 1 and 3."""
+
+
+@pytest.mark.parametrize(
+    ("cpus", "machine", "sharers"),
+    [
+        ([(0,), (1,)], "", {0: (), 1: ()}),
+        ([(0,), (2,)], "", {0: (1,), 1: (0,)}),
+        ([(0, 2), (1, 3)], "", {0: (), 1: ()}),
+        ([(0,), (1,), (2,), (3,)], "", {0: (2,), 1: (3,), 2: (0,), 3: (1,)}),
+        ([(0, 1), (2,), (3,)], "", {0: (1, 2), 1: (0,), 2: (0,)}),
+        ([(0,), (2,)], "{}", {0: (), 1: ()}),
+        ([(0, 2), (2,)], "", {0: (), 1: ()}),
+    ],
+    ids=["two cores", "one core", "whole cores", "crowded", "two and one", "two machines", "the same thread"],
+)
+def test_ranks_on_hardware_threads_of_one_core_are_found(
+    cpus: list[tuple[int, ...]], machine: str, sharers: dict[int, tuple[int, ...]]
+) -> None:
+    nodes = [replace(node, cores=(0, 1, 2, 3), layout=SIBLINGS) for node in nodes_of(TWO, machine)]
+    placed = [(replace(rank_places(TWO)[i], cpus=own), nodes[i % 2]) for i, own in enumerate(cpus)]
+    assert core_sharers(placed) == sharers
+
+
+def test_where_the_layout_is_not_known_no_rank_is_on_another_s_core() -> None:
+    placed = [(rank, nodes_of(TWO)[0]) for rank in rank_places(TWO)]
+    assert not any(core_sharers(placed).values())
 
 
 def test_shared_cores_are_allowed_only_where_the_placement_asks_for_them() -> None:
