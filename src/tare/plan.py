@@ -45,7 +45,7 @@ POD_S: Final = {"bare": 0.1, "fake": 0.0}
 CONTAINER_POD_S: Final = 0.8
 COMMAND_S: Final = 10.0
 STARTUPS: Final = 2
-"""A warm start-up has one before it, and a cold one takes about twice as long."""
+"""A warm start-up, of pods or of a launch, has one before it; a cold one takes about twice as long."""
 ALONE: Final = frozenset({"halo"})
 """The kernels that run on one rank, too."""
 
@@ -186,6 +186,8 @@ def estimate_s(plan: Plan, *, rounds: int | None = None) -> float:
     repeat = plan.study.repetition
     cells = available(plan)
     pods = sum({(c.environment, c.placement): estimate_pods_s(c) for c in cells}.values())
+    if any(c.workload.startup is not None for c in cells):
+        pods *= STARTUPS
     per_round = pods + repeat.blocks_per_round * sum(estimate_trial_s(cell) for cell in cells)
     total = per_round * (repeat.rounds if rounds is None else rounds)
     return total if repeat.budget_s is None else min(total, repeat.budget_s + per_round)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tare.model import (
     Binding,
+    Caches,
     Environment,
     KernelSpec,
     LabSpec,
@@ -25,7 +26,17 @@ from tare.model import (
     Study,
     Workload,
 )
-from tare.plan import block_order, digest, estimate_s, expand, placement_name
+from tare.plan import (
+    CONTAINER_POD_S,
+    START_IN_CONTAINER_S,
+    START_S,
+    STARTUPS,
+    block_order,
+    digest,
+    estimate_s,
+    expand,
+    placement_name,
+)
 
 BARE = Environment(name="bare", runtime="bare", network="host")
 OVERLAY = Environment(name="docker+overlay", runtime="docker", network="overlay", image="default")
@@ -179,6 +190,23 @@ def test_where_nothing_can_run_the_blocks_are_empty_and_take_no_time() -> None:
     plan = expand(STUDY, lambda _e, _p: "nothing works")
     assert block_order(plan, 0, 0) == ()
     assert plan.estimated_s == 0
+
+
+@pytest.mark.parametrize(
+    ("environment", "once_s"),
+    [(BARE, START_S["bare"]), (OVERLAY, START_IN_CONTAINER_S + 2 * CONTAINER_POD_S)],
+)
+def test_a_start_up_is_estimated_to_take_pods_and_launches_twice(environment: Environment, once_s: float) -> None:
+    study = replace(
+        STUDY,
+        baseline=environment.name,
+        environments=(environment,),
+        placements=(Placement(),),
+        workloads=(Workload(name="start", startup=Caches.WARM),),
+        repetition=Repetition(rounds=1, max_rounds=1),
+        self_comparison=False,
+    )
+    assert estimate_s(expand(study, everywhere)) == pytest.approx(STARTUPS * once_s)
 
 
 def test_a_budget_bounds_the_estimate() -> None:
