@@ -56,7 +56,7 @@ def _level(file: Path) -> int:
                     handle.seek(start)
                     found = max([found, *_in_notes(handle.read(min(length, LARGEST)))])
             return found
-    except (OSError, struct.error):
+    except (OSError, OverflowError, ValueError, struct.error):  # an offset may be larger than any file
         return 0
 
 

@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tare.elf import FLAGS, GNU_PROPERTIES, ISA_NEEDED, level_needed, level_of_machine
@@ -58,6 +58,7 @@ def test_another_makers_note_is_passed_over(tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=300), st.integers(0, 250))
+@example(bytes(8) + b"\x80" + bytes(24), 71)
 def test_what_is_cut_off_or_no_elf_says_nothing_and_breaks_nothing(rest: bytes, cut: int) -> None:
     import tempfile
 
