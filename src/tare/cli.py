@@ -105,6 +105,10 @@ def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
     mpi: Annotated[str, typer.Option(help="openmpi, openmpi5, mpich, mpich5.")] = "openmpi",
     way: Annotated[str, typer.Option("--launch", help="exec, ssh, daemon, hybrid, host-mpi.")] = "exec",
     control: Annotated[str, typer.Option(help="Daemons talk over: own, or data (with ssh).")] = "own",
+    image: Annotated[str, typer.Option(help="A recipe, or ./PATH of an image of yours.", show_default=False)] = "",
+    bind: Annotated[list[str] | None, typer.Option(help="Show SOURCE:TARGET[:ro] inside.")] = None,
+    workdir: Annotated[str, typer.Option(help="The folder inside in which ranks work.", show_default=False)] = "",
+    env: Annotated[list[str] | None, typer.Option(help="Give ranks NAME=value.")] = None,
     device: Annotated[list[str] | None, typer.Option(help="Give containers infiniband, or a path below /dev.")] = None,
     oversubscribe: Annotated[bool, typer.Option("--oversubscribe", help="Allow more ranks than cores.")] = False,
     by_rank: Annotated[bool, typer.Option("--by-rank", help="Say of each line whose output it is.")] = False,
@@ -129,6 +133,10 @@ def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
                 share=share,
                 binding=binding,
                 map_by=map_by,
+                image=image,
+                binds=tuple(bind or ()),
+                workdir=workdir,
+                env=tuple(env or ()),
                 devices=tuple(device or ()),
                 memory=memory,
                 cpus=cpus,
@@ -235,7 +243,7 @@ def image_build(
 
 @image_app.command("convert")
 def image_convert(
-    name: Annotated[str, typer.Argument(help="A recipe.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="A recipe, or ./PATH of an image of yours.", show_default=False)],
     to: Annotated[
         str,
         typer.Argument(

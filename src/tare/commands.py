@@ -28,7 +28,7 @@ RESULTS_FOLDER = Path("results")
 
 def show_plan(path: Path) -> None:
     """Print the plan of a study file."""
-    print(plan_text(session.make_plan(study.load(path, known=registered()))))
+    print(plan_text(session.make_plan(study.load(path, known=registered()), _say)))
 
 
 def run_study(path: Path, results: Path | None, *, fresh: bool) -> int:
@@ -38,9 +38,10 @@ def run_study(path: Path, results: Path | None, *, fresh: bool) -> int:
 
 def run_plan(stated: Study, results: Path | None, *, fresh: bool = False, shown: tuple[str, ...] = ()) -> int:
     """Run a study, print its tables, write its HTML report, and return the exit code of its results."""
-    plan = session.make_plan(stated)
+    plan = session.make_plan(stated, _say)
     _need_a_cell(plan)
-    programs = sorted({cell.workload.command[0] for cell in available(plan) if cell.workload.command})
+    commands = {cell.workload.command[0] for cell in available(plan) if cell.workload.command}
+    programs = sorted(commands - _in_images_only(plan))
     folders = (str(_program(name).parent) for name in programs)
     files = session.make_files(plan, _say, tuple(dict.fromkeys((*shown, *folders))))
     if stated.cluster == "lab":
@@ -66,6 +67,13 @@ def _need_a_cell(plan: Plan) -> None:
     if not available(plan):
         reasons = "\n  ".join(sorted({f"{key}: {reason}" for key, reason in plan.unavailable.items()}))
         raise RefusedError("no cell of this study can run here", remedy=reasons)
+
+
+def _in_images_only(plan: Plan) -> set[str]:
+    """Return the programs that are named by their path in an image, run in images only, and are not on this machine."""
+    bare = {cell.workload.command[:1] for cell in available(plan) if not cell.environment.image}
+    commands = {cell.workload.command[:1] for cell in available(plan)} - bare
+    return {name for (name,) in filter(None, commands) if name.startswith("/") and not Path(name).exists()}
 
 
 def show_report(folder: Path, html: Path | None) -> int:

@@ -20,6 +20,7 @@ from tare.devices import given
 from tare.environment import as_launched, bare_side, enters_containers, is_inside, pods_per_node
 from tare.errors import RefusedError
 from tare.images.host_mpi import HostMpi
+from tare.images.variables import merged
 from tare.interrupts import uninterrupted
 from tare.launch import Entry, Host
 from tare.limits import Limits, limited, limits_of
@@ -39,7 +40,9 @@ class Files:
     """What pods are made of: our programs on the host, the image (None: no environment needs one), shown folders.
 
     `cwd` is the folder in which ranks work, which they may write to; "" where that does not matter. `host_mpi` is this
-    machine's MPI for containers that get it in place of their own.
+    machine's MPI for containers that get it in place of their own. Of a user's own image, `variables` are its
+    environment, a `foreign` one is not to be written to, and in one without kernels this machine's are shown
+    (`shows_kernels`). `seen` is what nodes must see as well.
     """
 
     host_prefix: Path
@@ -50,12 +53,17 @@ class Files:
     shown: tuple[str, ...] = ()
     cwd: str = ""
     host_mpi: HostMpi | None = None
+    variables: tuple[str, ...] = ()
+    foreign: bool = False
+    shows_kernels: bool = False
+    seen: tuple[str, ...] = ()
 
     @property
     def seen_by_nodes(self) -> tuple[str, ...]:
         """Return the folders that must be visible on the nodes, wherever they are."""
         places = (
             *self.shown,
+            *self.seen,
             *(self.host_mpi.shown if self.host_mpi else ()),
             str(self.rootfs) if self.rootfs else "",
             str(self.sif.parent) if self.sif else "",
@@ -211,7 +219,7 @@ def _side(stack: ExitStack, order: _Order, node: Node, number: int) -> Side:
     return Side(
         pod=pod,
         endpoint=endpoint,
-        prefix=IMAGE_PREFIX if environment.image and host_mpi is None else files.host_prefix,
+        prefix=files.host_prefix if host_mpi or files.shows_kernels or not environment.image else IMAGE_PREFIX,
         containers=containers,
         session=request.session,
         control=control,
@@ -241,6 +249,9 @@ def _request(order: _Order, node: Node, number: int) -> PodRequest:
         cores=cores,
         devices=given(environment.devices),
         limits=limits,
+        binds=environment.binds,
+        variables=merged(files.variables if environment.image else (), environment.env),
+        foreign=files.foreign,
     )
 
 

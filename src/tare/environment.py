@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tare import devices, ssh
+from tare import binds, devices, ssh
 from tare.limits import limited
 from tare.model import Control, Environment, Launching, Placement, Share, Sides
 from tare.mpi import MPIS
@@ -26,6 +26,8 @@ def refuse(environment: Environment, placement: Placement) -> str | None:
         return reason
     if reason := _refuse_launch(environment, placement):
         return reason
+    if environment.binds and not environment.image:
+        return f"binds are made in containers and images, and {environment.runtime} here has the host's files"
     if environment.sides is not Sides.BOTH and not network.reaches_outside:
         return f"{environment.network} cannot reach outside itself, so it cannot be on one side only"
     if pods_per_node(environment, placement) > 1 and not RUNTIMES[environment.runtime].pods_are_hosts:
@@ -87,7 +89,7 @@ def probe(environment: Environment) -> str | None:
     missing = next((reason for reason in reasons if reason), None)
     if environment.launch is Launching.SSH and not environment.image:
         missing = missing or ssh.missing_on_node()
-    missing = missing or devices.missing(environment.devices)
+    missing = missing or devices.missing(environment.devices) or binds.missing(environment.binds)
     return missing or (MPIS[environment.mpi].probe() if environment.runtime != "fake" else None)
 
 

@@ -11,10 +11,12 @@ from tare.errors import MissingTool, UsageError
 from tare.images import DEFAULT, find_recipe
 from tare.images.build import Image, ensure_image, list_images
 from tare.images.convert import FORMATS, convert, formats_of
+from tare.images.own import ensure_own
 from tare.images.usage import entries, limit_bytes, prune, size_of, used_unix_s
 from tare.paths import cache_folder
 from tare.process import find
 from tare.runtimes import apptainer
+from tare.study import is_path
 from tare.units import parse_bytes
 
 HEADINGS = ("image", "digest", "size", "used", "formats")
@@ -43,7 +45,10 @@ def image_convert(name: str, wanted: str, out: Path | None) -> None:
     """Convert an image; print where the result is and its digest."""
     if wanted not in FORMATS:
         raise UsageError(f"there is no format {wanted!r}", remedy=f"known formats: {', '.join(FORMATS)}")
-    made = convert(ensure_image(find_recipe(name), progress=_say), wanted, out, _packer(wanted), _say)
+    program = _packer(wanted)
+    own = is_path(name)
+    image = ensure_own(Path(name), progress=_say) if own else ensure_image(find_recipe(name), progress=_say)
+    made = convert(image, wanted, out, program, _say)
     print(f"{made.path}  {made.digest}")
     prune(progress=_say)
 

@@ -27,6 +27,7 @@ from tare.placement import Topology, place
 from tare.surroundings import USUAL_DEVICES, WITHOUT_DEVICES
 from tare.workloads import plugin_of
 
+IN_FOLDER: Final = 'cd "$0" && exec "$@"'
 CONTROL_INTERFACE: Final = "ctl0"
 BECOMES: Final = "prterun"
 """What Open MPI 5's mpirun is as a process."""
@@ -48,7 +49,15 @@ def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True) -
         placement=cell.placement,
         wiring=wiring_of(site, cell.environment, up),
         programs=tuple(
-            bind(plugin.argv(cell.workload, side.prefix), cell, side.pod, ranks=cell.placement.ranks // len(up.sides))
+            in_folder(
+                cell.environment.workdir,
+                bind(
+                    plugin.argv(cell.workload, side.prefix),
+                    cell,
+                    side.pod,
+                    ranks=cell.placement.ranks // len(up.sides),
+                ),
+            )
             for side in up.sides
         ),
         environments=tuple(plugin.environment(cell.workload, side.prefix) if preload else {} for side in up.sides),
@@ -97,6 +106,11 @@ def bind(program: tuple[str, ...], cell: Cell, pod: Pod, *, ranks: int) -> tuple
     slots = place(one_node, Topology(nodes=(node.places,)))
     cores = [slot.cores for slot in slots[pod.number * ranks : (pod.number + 1) * ranks]]
     return program if all(own == node.cores for own in cores) else bound(program, cores)
+
+
+def in_folder(folder: str, program: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a program that is started in a folder, "" for any: no MPI can be told one for its first context alone."""
+    return ("/bin/sh", "-c", IN_FOLDER, folder, *program) if folder else program
 
 
 def signal_launcher(up: Deployed, launch: Launch, number: int) -> bool:

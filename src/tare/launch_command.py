@@ -22,6 +22,7 @@ from tare import clean, docker, job, neighbours, preflight, process, runner, ses
 from tare.cluster import CLUSTERS, Site
 from tare.deploy import Deployed, Files, deployed
 from tare.errors import InfrastructureError, RefusedError, TareError, UsageError
+from tare.images.inspect import inside
 from tare.known import registered
 from tare.lab_commands import without_dashes
 from tare.launch import PADDING, Launch, write_agent, write_map
@@ -34,7 +35,6 @@ from tare.user_namespace import become_root
 FAILED: Final = 125
 NOT_EXECUTABLE: Final = 126
 NOT_FOUND: Final = 127
-IN_FOLDER: Final = 'cd "$0" && exec "$@"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,18 +60,28 @@ class Wanted:
     by_rank: bool = False
     prove: bool = False
     verbose: bool = False
+    image: str = ""
+    binds: tuple[str, ...] = ()
+    workdir: str = ""
+    env: tuple[str, ...] = ()
 
 
 def run_launch(wanted: Wanted) -> int:
     """Run the application and return the exit code of the command."""
     try:
         wanted = replace(wanted, command=tuple(without_dashes(wanted.command)))
-        if (status := _unusable(wanted.command[0])) is not None:
+        if not in_image_only(wanted) and (status := _unusable(wanted.command[0])) is not None:
             return status
         return _run(wanted)
     except TareError as error:
         print(f"tare: {error}", file=sys.stderr)
         return FAILED
+
+
+def in_image_only(wanted: Wanted) -> bool:
+    """Tell whether the program is named by its path in an image, which this machine does not have."""
+    program = wanted.command[0]
+    return bool(wanted.image) and program.startswith("/") and not Path(program).exists()
 
 
 def _unusable(program: str) -> int | None:
@@ -101,6 +111,10 @@ def make_plan(wanted: Wanted) -> Plan:
         f"map_by: {wanted.map_by}, memory_per_container: {wanted.memory}, cpus_per_container: {wanted.cpus:g}"
     )
     how = f"mpi: {wanted.mpi}, launch: {wanted.way}, control: {wanted.control}, devices: {json.dumps(wanted.devices)}"
+    added = {"binds": list(wanted.binds), "workdir": wanted.workdir, "env": _variables(wanted.env)}
+    how += "".join(f", {key}: {json.dumps(value)}" for key, value in added.items())
+    if wanted.image:
+        how += f", image: {json.dumps(wanted.image)}"
     text = "\n".join(
         [
             "name: launch",
@@ -114,7 +128,14 @@ def make_plan(wanted: Wanted) -> Plan:
     stated = study.parse(text, file="tare launch", known=registered())
     # The user's own words go in afterwards: no quoting could spoil them.
     workloads = tuple(replace(workload, command=_absolute(wanted.command)) for workload in stated.workloads)
-    return session.make_plan(replace(stated, workloads=workloads, self_comparison=False))
+    return session.make_plan(replace(stated, workloads=workloads, self_comparison=False), _say)
+
+
+def _variables(given: Sequence[str]) -> dict[str, str]:
+    """Return `NAME=value` as a mapping; a NAME alone has the value that it has here, as with docker run."""
+    return {
+        name: value if sign else os.environ.get(name, "") for name, sign, value in (v.partition("=") for v in given)
+    }
 
 
 def _absolute(command: Sequence[str]) -> tuple[str, ...]:
@@ -129,11 +150,15 @@ def _run(wanted: Wanted) -> int:
         raise RefusedError(next(iter(plan.unavailable.values())))
     (cell,) = available(plan)
     program = cell.workload.command[0]
-    shown = (str(Path(program).parent),) if "/" in program else ()
-    files = replace(session.make_files(plan, _say, shown), cwd=str(Path.cwd()))
+    on_host = "/" in program and not in_image_only(wanted)
+    shown = (str(Path(program).parent),) if on_host else ()
+    files = replace(session.make_files(plan, _say, shown, measured=wanted.prove), cwd=str(Path.cwd()))
     become_root()
-    if "/" in program:
+    if on_host:
         session.check_program(program, files)
+    elif in_image_only(wanted) and not cell.environment.binds and inside(files.rootfs or Path("/"), program) is None:
+        _say(f"tare: {program} is neither on this machine nor in {wanted.image}")
+        return NOT_FOUND
     if reason := preflight.misfit(cell, files):
         raise RefusedError(reason)
     clean.leftovers_of_the_dead()
@@ -178,7 +203,7 @@ def _launch(wanted: Wanted, site: Site, cell: Cell, up: Deployed) -> Launch:
     options = MPIS[cell.environment.mpi].foreground(str(Path.cwd()), by_rank=wanted.by_rank)
     master = launch.master
     if master is not None:  # an MPI's own option is for its first context alone, the others start where the launcher is
-        master = replace(master, argv=(*master.argv, "/bin/sh", "-c", IN_FOLDER, str(Path.cwd())))
+        master = replace(master, argv=(*master.argv, "/bin/sh", "-c", job.IN_FOLDER, str(Path.cwd())))
     return replace(launch, launcher=(*launch.launcher, *options), master=master)
 
 

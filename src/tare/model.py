@@ -99,7 +99,9 @@ class Role(StrEnum):
 class Environment:
     """What a trial runs in: runtime + network + image + transport + MPI, how it is launched, and on which sides.
 
-    `image` names a recipe, or is "" for the files of the host. `ssh_port` 0 is the usual one (`tare.ssh`).
+    `image` names a recipe, is the absolute path of a user's own image, or "" for the files of the host. `binds` are
+    what a container is shown of the host as well, as `SOURCE:TARGET[:ro]`, `env` its variables, as `NAME=value`, and
+    `workdir` is the folder inside in which ranks work (`tare.binds`). `ssh_port` 0 is the usual one (`tare.ssh`).
     `devices` are those that containers are given: paths below /dev, or `infiniband` (`tare.devices`).
     """
 
@@ -114,6 +116,9 @@ class Environment:
     control: Control = Control.OWN
     ssh_port: int = 0
     devices: tuple[str, ...] = ()
+    binds: tuple[str, ...] = ()
+    workdir: str = ""
+    env: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

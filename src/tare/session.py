@@ -9,21 +9,26 @@ from pathlib import Path
 from typing import Any, Final
 
 from tare import caches, clean, environment, limits, runner
+from tare.binds import bind_of
 from tare.cluster import CLUSTERS
 from tare.deploy import Files
 from tare.errors import RefusedError
 from tare.images import find_recipe
-from tare.images.build import Image, ensure_image
+from tare.images.build import Image, ensure_image, ensure_tar
+from tare.images.cache import silent
 from tare.images.convert import ensure_file
+from tare.images.fit import has_kernels, no_such_workdir, unfit_for_kernels, unfit_for_launch
 from tare.images.host_mpi import HostMpi, ensure_host_mpi
 from tare.images.kernels import KernelBuild, ensure_kernels
+from tare.images.own import ensure_own
 from tare.images.usage import prune
 from tare.model import Binding, Caches, Cell, Environment, Launching, Placement, Plan, Study, Summary
 from tare.mpi import MPIS
 from tare.placement import Topology, place
 from tare.plan import available, expand
-from tare.runtimes import apptainer
+from tare.runtimes import RUNTIMES, apptainer
 from tare.store import Results, Store
+from tare.study import is_path
 from tare.summary import summarise
 from tare.topology import in_words, read_topology
 
@@ -32,8 +37,14 @@ IMAGE_NAME: Final = "debian-openmpi"
 SYSCTLS: Final = ("net/core/rmem_max", "net/core/wmem_max", "net/ipv4/tcp_rmem", "net/ipv4/tcp_congestion_control")
 
 
-def make_plan(study: Study) -> Plan:
-    """Expand a study; cells that cannot run here are in it with the reason."""
+def make_plan(study: Study, say: Say = silent) -> Plan:
+    """Expand a study; cells that cannot run here are in it with the reason.
+
+    A user's own image is looked into, so it is unpacked if it is not in the cache. Raises `UsageError` where it cannot
+    be read.
+    """
+    paths = {wanted.image for wanted in study.environments if is_path(wanted.image)}
+    own = {path: ensure_own(Path(path), progress=say) for path in sorted(paths)}
     cluster = CLUSTERS[study.cluster]
     topology = cluster.topology(study.lab)
     cluster_reason = cluster.probe()
@@ -45,13 +56,21 @@ def make_plan(study: Study) -> Plan:
             or _no_place(environment.as_launched(wanted, placement), topology)
             or environment.probe(wanted)
             or (limits.missing() if limits.limited(placement) else None)
+            or (_unfit(own[wanted.image], wanted) if wanted.image in own else None)
         )
 
     return expand(study, availability, lambda wanted: caches.missing() if wanted.startup is Caches.COLD else None)
 
 
-def make_files(plan: Plan, say: Say, shown: tuple[str, ...] = ()) -> Files:
-    """Return what the pods are made of, building first what is not in the cache."""
+def _unfit(image: Image, wanted: Environment) -> str | None:
+    return unfit_for_launch(image, wanted) or no_such_workdir(image, wanted)
+
+
+def make_files(plan: Plan, say: Say, shown: tuple[str, ...] = (), *, measured: bool = True) -> Files:
+    """Return what the pods are made of, building first what is not in the cache.
+
+    Where nothing is `measured` the kernels need not run in a user's own image.
+    """
     cells = available(plan)
     if all(cell.environment.runtime == "fake" for cell in cells):
         return Files(host_prefix=Path("/nowhere"))
@@ -64,15 +83,26 @@ def make_files(plan: Plan, say: Say, shown: tuple[str, ...] = ()) -> Files:
         return Files(host_prefix=host_prefix, shown=(str(host_prefix), *shown))
     if len(names) > 1:
         raise RefusedError(f"one image a study is supported, and this one has {', '.join(sorted(names))}")
-    image = ensure_image(find_recipe(names.pop()), progress=say)
+    name = names.pop()
+    image = ensure_own(Path(name), progress=say) if is_path(name) else ensure_image(find_recipe(name), progress=say)
     sif = _sif(cells, image, say)
+    tar = ensure_tar(image, say) if any(RUNTIMES[cell.environment.runtime].needs_daemon for cell in cells) else None
+    shows_kernels = bool(image.source) and not has_kernels(image)
+    own_mpi = any(cell.environment.launch is not Launching.HOST_MPI for cell in cells)
+    build = KernelBuild(prefix=host_prefix, digest="")
+    if measured and shows_kernels and own_mpi and (reason := unfit_for_kernels(image, build)):
+        raise RefusedError(reason)
     prune(progress=say)
     return Files(
         host_mpi=_host_mpi(cells, host_prefix, say),
         host_prefix=host_prefix,
         rootfs=image.rootfs,
-        tar=image.tar,
+        tar=tar,
         sif=sif,
+        variables=image.variables if image.source else (),
+        foreign=image.foreign,
+        shows_kernels=shows_kernels,
+        seen=tuple(bind_of(text).source for cell in cells for text in cell.environment.binds),
         image_tag=f"tare:{image.digest[:16]}",
         shown=(str(host_prefix), *shown),
     )
@@ -83,6 +113,8 @@ def _sif(cells: Sequence[Cell], image: Image, say: Say) -> Path | None:
     program = apptainer.find_program()
     if program is None or not any(cell.environment.runtime == "apptainer-sif" for cell in cells):
         return None
+    if image.sif is not None:
+        return image.sif
     return ensure_file(image, "sif", program, say).path
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from integration.live import lab_site, live
+from integration.tiny import tiny_image
 from tare import docker
 from tare.images.build import Image
 from tare.images.convert import convert
@@ -18,38 +18,13 @@ from tare.runtimes.apptainer import find_program
 
 pytestmark = live("apptainer", "docker", "podman", "charliecloud")
 
-MOUNT_POINTS = ("proc", "sys", "dev", "tmp", "etc", "root", "run", "var/tmp", "home", "bin", "usr/bin")
 GREETING = ("/bin/sh", "-c", 'echo "$GREETING from $(cat /etc/name)"')
 SAID = "hello from tiny"
 
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
-    """Make a root file system of a shell, cat, and what they load."""
-    place = tmp_path_factory.mktemp("cache") / "images/0123456789abcdef0123456789abcdef"
-    rootfs = place / "rootfs"
-    for name in MOUNT_POINTS:
-        (rootfs / name).mkdir(parents=True)
-    for name in ("etc/resolv.conf", "etc/hosts", "etc/passwd", "etc/group"):
-        (rootfs / name).write_text("")
-    (rootfs / "etc/name").write_text("tiny\n")
-    programs = ("/bin/sh", "/bin/cat", "/usr/bin/sleep")
-    for program in programs:
-        shutil.copy(program, rootfs / program.lstrip("/"))
-    loaded = subprocess.run(("ldd", *programs), capture_output=True, text=True, check=True).stdout
-    for library in {word for word in loaded.split() if word.startswith("/") and not word.endswith(":")}:
-        (rootfs / library.lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(library, rootfs / library.lstrip("/"))
-    subprocess.run(("tar", "-C", rootfs, "-cf", place / "rootfs.tar", "."), check=True)
-    return Image(
-        name="tiny",
-        digest=place.name,
-        rootfs=rootfs,
-        tar=place / "rootfs.tar",
-        packages={},
-        cache=place.parents[1],
-        variables=("PATH=/usr/bin:/bin", "GREETING=hello"),
-    )
+    return tiny_image(tmp_path_factory.mktemp("cache"))
 
 
 def said(*argv: str | Path) -> str:

@@ -18,6 +18,8 @@ The object's keys, all optional:
     keep        folders that stay visible although a parent of theirs gets an empty file system
     binds       [[source, target], ...] made in the new mount namespace
     root        a folder that becomes the root directory (with /proc, /sys, /dev of its own and `keep` inside)
+    overlay     true: what is mounted on in `root` is made in an overlay, and not in the folder itself
+    shown       [[source, target, read only], ...] bound below `root`
     cgroupfs    [[type, options, target], ...] file systems mounted below /sys/fs/cgroup anew
 """
 
@@ -131,9 +133,45 @@ def cgroup_file_systems(entries: list[list[str]]) -> None:
         mount("tare", target, kind, 0, options or None)
 
 
-def change_root(root: str, keep: list[str], binds: list[list[str]]) -> None:
+def overlaid(root: str) -> str:
+    """Return an overlay on a folder, which itself is not written to; it ends with the mount namespace."""
+    place = "/run/.tare-overlay"
+    os.makedirs(place, exist_ok=True)
+    mount("tare", place, "tmpfs", 0, "mode=755")
+    for name in ("image", "upper", "work", "root"):
+        os.mkdir(f"{place}/{name}")
+    mount(root, f"{place}/image", None, MS_BIND)  # names with commas and colons could not be given as options
+    layers = f"lowerdir={place}/image,upperdir={place}/upper,workdir={place}/work"
+    mount("tare", f"{place}/root", "overlay", 0, layers)
+    return f"{place}/root"
+
+
+def make_place(source: str, target: str) -> None:
+    """Make what a folder or file can be bound to."""
+    os.makedirs(target if os.path.isdir(source) else os.path.dirname(target), exist_ok=True)
+    if not os.path.exists(target):
+        open(target, "w").close()
+
+
+def show(opened: list[tuple[str, bool, int]], root: str) -> None:
+    """Bind what was opened before to its places below a root directory."""
+    for target, read_only, descriptor in opened:
+        bind(f"/proc/self/fd/{descriptor}", root + target)
+        if read_only:
+            flags = os.statvfs(root + target).f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)  # they may not be dropped
+            mount(None, root + target, None, MS_BIND | MS_REMOUNT | MS_RDONLY | flags)
+        os.close(descriptor)
+
+
+def change_root(spec: dict[str, Any]) -> None:
     """Make a folder the root directory, with the kernel's file systems and the kept folders inside."""
+    keep: list[str] = spec.get("keep", [])
+    binds: list[list[str]] = spec.get("binds", [])
     kept = held(keep)
+    shown = [(target, ro, os.open(source, os.O_PATH | os.O_CLOEXEC)) for source, target, ro in spec.get("shown", [])]
+    root = overlaid(spec["root"]) if spec.get("overlay") else spec["root"]
+    for source, target, _ in spec.get("shown", []):
+        make_place(source, root + target)
     sources = [(target, os.open(source, os.O_PATH | os.O_CLOEXEC)) for source, target in binds]
     for path in keep:  # an empty folder to mount on, where the image has none; below these there will be a new one
         if os.path.isdir(path) and not path.startswith(tuple(f"{place}/" for place in FRESH)):
@@ -146,6 +184,7 @@ def change_root(root: str, keep: list[str], binds: list[list[str]]) -> None:
         if os.path.isdir(root + path):
             mount("tare", root + path, "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777")
     show_again(kept, root)
+    show(shown, root)
     for target, descriptor in sources:
         bind(f"/proc/self/fd/{descriptor}", root + target)
         os.close(descriptor)
@@ -169,7 +208,7 @@ def prepare(spec: dict[str, Any]) -> None:
         mount(None, "/", None, MS_REC | MS_PRIVATE)
         fresh_file_systems(spec)
         if spec.get("root"):
-            change_root(spec["root"], spec.get("keep", []), spec.get("binds", []))
+            change_root(spec)
         else:
             for source, target in spec.get("binds", []):
                 bind(source, target)

@@ -28,7 +28,7 @@ from tare.images.recipe import Recipe
 from tare.images.usage import keep
 from tare.paths import cache_folder
 
-_RECORD: Final = "image.json"
+RECORD: Final = "image.json"
 _NEEDED_BYTES: Final = 3_000_000_000
 _DEBIAN_LIMIT_S: Final = 1200.0
 _STEP_LIMIT_S: Final = 300.0
@@ -47,6 +47,7 @@ class Image:
     """An image that is in the cache, whole. `rootfs` belongs to root where root built it.
 
     `variables` are those of its environment, as `NAME=value`; `cache` is the folder of the cache that it is in.
+    `source` is the path of a user's own image, whose `tar` is made when it is needed (`ensure_tar`), and `sif` its SIF.
     """
 
     name: str
@@ -56,6 +57,13 @@ class Image:
     packages: Mapping[str, str]
     cache: Path
     variables: tuple[str, ...] = VARIABLES
+    source: str = ""
+    sif: Path | None = None
+
+    @property
+    def foreign(self) -> bool:
+        """Tell whether the files are a user's own folder, which is not written to."""
+        return self.rootfs.parent != self.tar.parent
 
 
 def ensure_image(recipe: Recipe, cache_dir: Path | None = None, progress: Progress = silent) -> Image:
@@ -68,13 +76,13 @@ def ensure_image(recipe: Recipe, cache_dir: Path | None = None, progress: Progre
     digest = recipe.digest
     place = cache / "images" / digest
     keep(place)
-    found = _read(place)
+    found = read_image(place)
     if found is not None:
         return found
     for program, package in _TOOLS.items():
         process.need(program, package=package)
     with locked(place.parent, what=f"image {recipe.name}", progress=progress):
-        found = _read(place)
+        found = read_image(place)
         if found is not None:
             return found
         _need_space(cache)
@@ -84,7 +92,7 @@ def ensure_image(recipe: Recipe, cache_dir: Path | None = None, progress: Progre
             _compile(recipe, debian / "builder", work)
             progress(f"image {recipe.name}: putting it together")
             _assemble(recipe, debian / "base.tar", work, digest)
-    built = _read(place)
+    built = read_image(place)
     if built is None:
         raise InfrastructureError(
             f"the image {recipe.name} at {place} was removed while it was built", remedy="run the same command again"
@@ -96,7 +104,7 @@ def ensure_image(recipe: Recipe, cache_dir: Path | None = None, progress: Progre
 def list_images(cache_dir: Path | None = None) -> tuple[Image, ...]:
     """Return the images of the cache, by name and digest."""
     folder = (cache_dir or cache_folder()) / "images"
-    found = (_read(place) for place in folder.glob("[0-9a-f]*"))
+    found = (read_image(place) for place in folder.glob("[0-9a-f]*"))
     return tuple(sorted((image for image in found if image is not None), key=lambda i: (i.name, i.digest)))
 
 
@@ -122,22 +130,39 @@ def debian_sources(suite: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(lines))
 
 
-def _read(place: Path) -> Image | None:
+def read_image(place: Path) -> Image | None:
     """Return the image at `place`, or None where there is none or it is not whole."""
     try:
-        record: dict[str, Any] = json.loads((place / _RECORD).read_text())
+        record: dict[str, Any] = json.loads((place / RECORD).read_text())
     except (OSError, ValueError):
         return None
+    own = "source" in record
     image = Image(
         name=str(record.get("name", "")),
         digest=place.name,
-        rootfs=place / "rootfs",
+        rootfs=Path(record.get("rootfs", place / "rootfs")),
         tar=place / "rootfs.tar",
         packages=record.get("packages", {}),
         cache=place.parents[1],
+        variables=tuple(record.get("variables", VARIABLES)),
+        source=str(record.get("source", "")),
+        sif=Path(record["sif"]) if "sif" in record else None,
     )
-    whole = record.get("digest") == place.name and image.rootfs.is_dir() and image.tar.is_file()
+    whole = record.get("digest") == place.name and image.rootfs.is_dir() and (own or image.tar.is_file())
     return image if whole else None
+
+
+def ensure_tar(image: Image, progress: Progress = silent) -> Path:
+    """Return the packed root file system of an image, packing a user's own first where that was not needed yet."""
+    if image.tar.is_file():
+        return image.tar
+    with locked(image.tar.parent, what=f"image {image.name}", progress=progress):
+        if not image.tar.is_file():
+            progress(f"image {image.name}: packing its files")
+            part = image.tar.with_suffix(".part")
+            _pack(image.name, image.rootfs, part)
+            part.rename(image.tar)
+    return image.tar
 
 
 def _need_space(cache: Path) -> None:
@@ -181,7 +206,7 @@ def _debootstrap(recipe: Recipe, work: Path) -> None:
         }
         _step(
             (*argv[:1], *options, *argv[1:], *debian_sources(recipe.suite)),
-            recipe,
+            recipe.name,
             "installing Debian's packages with mmdebstrap",
             timeout_s=_DEBIAN_LIMIT_S,
             env=env,
@@ -199,7 +224,7 @@ def _compile(recipe: Recipe, builder: Path, work: Path) -> None:
     cores = str(max(1, len(os.sched_getaffinity(0))))
     _step(
         recipes.compile_argv(recipe, root=builder, result=result, as_root=_is_root()),
-        recipe,
+        recipe.name,
         "compiling the kernels inside the image",
         env={
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
@@ -229,14 +254,7 @@ def _assemble(recipe: Recipe, base: Path, work: Path, digest: str) -> None:
     shutil.rmtree(work / "kernels")
     if recipe.brought is not None:
         shutil.copytree(recipe.brought, rootfs / str(recipe.brought).lstrip("/"), symlinks=True)
-    owner = () if _is_root() else ("--owner=0", "--group=0")
-    packed = f"--file={work / 'rootfs.tar'}"
-    _step(
-        ("tar", "--create", packed, f"--directory={rootfs}", "--numeric-owner", "--sort=name", *owner, "."),
-        recipe,
-        "packing the root file system",
-        remedy="make room in the cache folder, then run the same command again",
-    )
+    _pack(recipe.name, rootfs, work / "rootfs.tar")
     record = {
         "name": recipe.name,
         "digest": digest,
@@ -246,7 +264,18 @@ def _assemble(recipe: Recipe, base: Path, work: Path, digest: str) -> None:
         "kernels_digest": recipes.kernels_digest(recipe.kernels),
         "packages": _package_versions(rootfs / "var/lib/dpkg/status"),
     }
-    (work / _RECORD).write_text(json.dumps(record, indent=1) + "\n")
+    (work / RECORD).write_text(json.dumps(record, indent=1) + "\n")
+
+
+def _pack(name: str, rootfs: Path, tar: Path) -> None:
+    owner = () if _is_root() else ("--owner=0", "--group=0")
+    what = ("--one-file-system", "--numeric-owner", "--sort=name", *owner, ".")
+    _step(
+        ("tar", "--create", f"--file={tar}", f"--directory={rootfs}", *what),
+        name,
+        "packing the root file system",
+        remedy="make room in the cache folder, then run the same command again",
+    )
 
 
 def _unpack(recipe: Recipe, tar: Path, folder: Path) -> None:
@@ -254,7 +283,7 @@ def _unpack(recipe: Recipe, tar: Path, folder: Path) -> None:
     rights = ("--same-owner", "--numeric-owner") if _is_root() else ("--no-same-owner", "--exclude=./dev/*")
     _step(
         ("tar", "--extract", f"--file={tar}", f"--directory={folder}", "--preserve-permissions", *rights),
-        recipe,
+        recipe.name,
         "unpacking the root file system",
         remedy="make room in the cache folder, then run the same command again",
     )
@@ -262,7 +291,7 @@ def _unpack(recipe: Recipe, tar: Path, folder: Path) -> None:
 
 def _step(
     argv: tuple[str, ...],
-    recipe: Recipe,
+    name: str,
     what: str,
     *,
     remedy: str,
@@ -272,11 +301,11 @@ def _step(
     try:
         process.run(argv, timeout_s=timeout_s, env=env, what=what)
     except CommandTimeout as error:
-        raise InfrastructureError(f"image {recipe.name}: {error.message}", remedy=remedy) from error
+        raise InfrastructureError(f"image {name}: {error.message}", remedy=remedy) from error
     except CommandFailed as error:
         tail = "\n  ".join(error.stderr_tail.splitlines()[-12:])
         raise InfrastructureError(
-            f"image {recipe.name}: {what} failed (status {error.status}):\n  {tail}", remedy=remedy
+            f"image {name}: {what} failed (status {error.status}):\n  {tail}", remedy=remedy
         ) from error
 
 

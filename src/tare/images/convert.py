@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -21,7 +22,7 @@ from typing import Final
 from tare import process
 from tare.errors import InfrastructureError, UsageError
 from tare.images import archive
-from tare.images.build import Image
+from tare.images.build import Image, ensure_tar
 from tare.images.cache import Progress, locked, made_whole, remove_tree, silent
 from tare.images.usage import keep
 
@@ -52,7 +53,8 @@ class Converted:
 
 def tag_of(image: Image) -> str:
     """Return the name that an image has in Docker and Podman."""
-    return f"tare/{image.name}:{image.digest[:16]}"
+    name = re.sub(r"[^a-z0-9]+", "-", image.name.lower()).strip("-") or "image"
+    return f"tare/{name}:{image.digest[:16]}"
 
 
 def ensure_file(image: Image, wanted: str, program: str = "", progress: Progress = silent) -> Converted:
@@ -64,7 +66,9 @@ def ensure_file(image: Image, wanted: str, program: str = "", progress: Progress
     keep(place)
     if (found := _read(place, wanted)) is not None:
         return found
-    source = ensure_file(image, "docker-archive", progress=progress).path if wanted == "sif" else image.tar
+    source = ensure_tar(image, progress) if wanted in ("docker-archive", "oci") else image.rootfs
+    if wanted == "sif":
+        source = ensure_file(image, "docker-archive", progress=progress).path
     with locked(place.parent, what=f"image {image.name} as {wanted}", progress=progress):
         if (found := _read(place, wanted)) is not None:
             return found

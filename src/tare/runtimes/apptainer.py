@@ -95,7 +95,8 @@ class Apptainer:
         if program is None:
             raise MissingTool(MISSING)
         options = exec_options(request, self.image(request), alone=alone)
-        return (*devices.inherited(request.devices), "env", SETTINGS, program, *options)
+        variables = variables_for(program, request.variables)
+        return (*devices.inherited(request.devices), "env", SETTINGS, *variables, program, *options)
 
     def image(self, request: PodRequest) -> Path:
         """Return what a container starts from."""
@@ -116,9 +117,16 @@ def exec_options(request: PodRequest, image: Path, *, alone: bool = False) -> tu
     Who is root of a user namespace only is no root to Apptainer, unless it makes one more namespace.
     """
     rights = ("--no-privs",) if is_real_root() else ("--no-privs", "--userns")
-    shown = tuple(f"--bind={path}:{path}:ro" for path in request.shown)
+    folders = (*(f"{path}:{path}:ro" for path in request.shown), *request.binds)
+    shown = tuple(f"--bind={folder}" for folder in folders)
     session = (f"--bind={request.session}:{request.session}",) if alone else ()
     return ("exec", *rights, "--no-mount", "home,cwd", "--pwd", "/", *shown, *session, str(image))
+
+
+def variables_for(program: str, variables: Sequence[str]) -> tuple[str, ...]:
+    """Return the variables by which Apptainer is told those of its container: `--env` would split them at commas."""
+    prefix = "SINGULARITYENV" if Path(program).name == "singularity" else "APPTAINERENV"
+    return tuple(f"{prefix}_{variable}" for variable in variables)
 
 
 def setuid(program: str) -> str:

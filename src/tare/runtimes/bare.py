@@ -31,13 +31,14 @@ class Bare:
     def pod(self, request: PodRequest) -> Iterator[Pod]:
         if request.wiring is Wiring.DOCKER:
             raise RefusedError("bare processes cannot be put into a network that Docker makes")
+        told = ("env", *request.variables) if request.variables else ()
         with held(request, root=request.rootfs) as pid, pod_group(request) as group:
             yield Pod(
                 name=request.name,
                 node=request.node,
                 runtime="bare",
                 pid=pid,
-                enter=(*enter(pid), *devices.inherited(request.devices)),
+                enter=(*enter(pid), *devices.inherited(request.devices), *told),
                 group=group,
                 keepers=frozenset({pid} - {request.node.pid}),
                 own_network=request.wiring is Wiring.OWN,

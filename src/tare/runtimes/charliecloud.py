@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tare import devices
+from tare.binds import bind_of
 from tare.errors import RefusedError
 from tare.networks.plug import Wiring
 from tare.node import Container, Pod
@@ -31,6 +32,12 @@ PREPARE: Final = (
 """What makes the root directory that ch-run is given: $0 is where, the first argument the image, the others are folders
 to show. ch-run cannot bind a folder to a place that a read-only image does not have, and the image in the cache is not
 to be written to; so the places are made in an overlay, which only this pod's mount namespace has."""
+BIND: Final = (
+    "set -e; while [ $# -gt 0 ]; do source=$1 place=$0$2 how=$3; shift 3; "
+    'if [ -d "$source" ]; then mkdir -p "$place"; else mkdir -p "${place%/*}"; : >> "$place"; fi; '
+    'mount --rbind "$source" "$place"; if [ "$how" = ro ]; then mount -o remount,bind,ro "$place"; fi; done'
+)
+"""What makes the binds: $0 is the root directory, then source, target and `ro` or `rw` of each."""
 SHOW: Final = 'set -e; for path; do mkdir -p "$0$path"; mount --rbind "$path" "$0$path"; done'
 """What shows folders as they are, writable: $0 is the root directory."""
 
@@ -65,12 +72,13 @@ class Charliecloud:
             run((*enter(pid), *prepared), what=f"preparing the root of {request.name}", timeout_s=20)
             if request.cwd:
                 _show(enter(pid), request.cwd)
+            _bind(enter(pid), request)
             yield Pod(
                 name=request.name,
                 node=request.node,
                 runtime="charliecloud",
                 pid=pid,
-                enter=(*enter(pid), *devices.inherited(request.devices), *ch_run(program)),
+                enter=(*enter(pid), *devices.inherited(request.devices), *ch_run(program, variables=request.variables)),
                 group=group,
                 keepers=frozenset({pid}),
                 own_network=request.wiring is Wiring.OWN,
@@ -85,8 +93,8 @@ class Charliecloud:
         _show(pod.outside, request.session)
         # ch-run would show the folder of $TMPDIR as /tmp, and that is the session of the daemon outside
         unlimited = devices.inherited(request.devices)
-        alone = (*unlimited, "env", "--unset=TMPDIR", *ch_run(program, cwd=request.cwd or "/"))
-        with limited_containers(pod, request, cores, alone) as containers:
+        entered = ch_run(program, cwd=request.cwd or "/", variables=request.variables)
+        with limited_containers(pod, request, cores, (*unlimited, "env", "--unset=TMPDIR", *entered)) as containers:
             yield containers
 
 
@@ -95,10 +103,19 @@ def _show(outside: tuple[str, ...], folder: str) -> None:
     run((*outside, *script), what=f"showing {folder} in a container", timeout_s=20)
 
 
-def ch_run(program: str, *, cwd: str = "/") -> tuple[str, ...]:
+def _bind(outside: tuple[str, ...], request: PodRequest) -> None:
+    binds = [bind_of(text) for text in request.binds]
+    told = [token for bind in binds for token in (bind.source, bind.target, "ro" if bind.read_only else "rw")]
+    if told:
+        script = ("/bin/sh", "-c", BIND, f"{PLACE}/root", *told)
+        run((*outside, *script), what=f"showing what is bound in {request.name}", timeout_s=20)
+
+
+def ch_run(program: str, *, cwd: str = "/", variables: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the argv prefix that starts a command in the container, as root of its user namespace.
 
     /proc, /sys, /dev with /dev/shm, and /tmp are the node's, as Charliecloud has it; the image is read-only. ch-run
     stops without $USER, and hands on the environment of the caller, whose PATH is that of the host.
     """
-    return ("env", "USER=root", program, f"--cd={cwd}", f"--set-env={INSIDE_PATH}", f"{PLACE}/root", "--")
+    told = ("env", *variables) if variables else ()
+    return ("env", "USER=root", program, f"--cd={cwd}", f"--set-env={INSIDE_PATH}", f"{PLACE}/root", "--", *told)

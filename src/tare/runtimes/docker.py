@@ -110,6 +110,7 @@ def join_config(pod: Pod, request: PodRequest, cores: Sequence[int]) -> dict[str
     return {
         "Image": request.image_tag,
         "Cmd": ["sleep", "infinity"],
+        **({"Env": list(request.variables)} if request.variables else {}),
         "Labels": {"tare.study": request.study},
         "HostConfig": {
             "NetworkMode": pod_of,
@@ -126,12 +127,15 @@ def join_config(pod: Pod, request: PodRequest, cores: Sequence[int]) -> dict[str
 def binds(request: PodRequest) -> tuple[str, ...]:
     """Return how folders of the host are shown: a program's read-only, the one in which ranks work as it is."""
     work = (f"{request.cwd}:{request.cwd}",) if request.cwd else ()
-    return (*(f"{path}:{path}:ro" for path in request.shown if path != request.cwd), *work)
+    return (*(f"{path}:{path}:ro" for path in request.shown if path != request.cwd), *work, *request.binds)
 
 
 def volumes(request: PodRequest) -> tuple[str, ...]:
-    """Return `binds` as options of the client."""
-    return tuple(f"--volume={folder}" for folder in binds(request))
+    """Return `binds`, and the variables, as options of the client."""
+    return (
+        *(f"--volume={folder}" for folder in binds(request)),
+        *(f"--env={variable}" for variable in request.variables),
+    )
 
 
 def run_options(request: PodRequest) -> tuple[str, ...]:

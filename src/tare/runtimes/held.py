@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any, Final
 
+from tare.binds import bind_of
 from tare.cgroups import Group
 from tare.errors import InfrastructureError
 from tare.limits import Limits
@@ -123,5 +124,7 @@ def _spec(request: PodRequest, root: Path | None, own_mounts: bool) -> dict[str,
         "cgroups": [str(f) for f in request.node.group.below("pods").create().folders],
         "cpus": list(request.node.cores),
         "root": str(root) if root is not None else "",
+        "overlay": request.foreign or (root is not None and bool(request.binds)),
+        "shown": [[bind.source, bind.target, bind.read_only] for bind in map(bind_of, request.binds)],
         "keep": [*request.shown, *([request.cwd] if request.cwd else [])] if root is not None else [],
     }

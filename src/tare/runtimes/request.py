@@ -19,8 +19,9 @@ class PodRequest:
     writable as well, in which ranks work. `network_options` is how Docker is told about its network. `session` is a
     folder of the run that host, node and every container of a pod with several see alike, for the MPI's daemons.
     `host` is the pod's hostname, `cores` are its own ("" and (): the node's). `devices` are the device nodes that
-    containers are given. `limits` hold for each container that is asked for, the pod's own or those in it (None: it has
-    what its node has).
+    containers are given, `binds` what else they see of the host (`tare.binds`), `variables` their environment as
+    `NAME=value`. A `foreign` root file system is a user's own folder, in which no place to mount on may be made.
+    `limits` hold for each container that is asked for, the pod's own or those in it (None: it has what its node has).
     """
 
     name: str
@@ -38,6 +39,9 @@ class PodRequest:
     cwd: str = ""
     cores: tuple[int, ...] = ()
     devices: tuple[str, ...] = ()
+    binds: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    foreign: bool = False
     limits: Limits | None = None
 
     @property

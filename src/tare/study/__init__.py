@@ -23,7 +23,7 @@ from tare.study.checks import check
 from tare.study.convert import to_model
 from tare.study.editor_schema import json_schema, json_schema_text
 from tare.study.messages import explain, kind_of, study_error
-from tare.study.names import DEFAULT_IMAGE, KNOWN, Known, read_name
+from tare.study.names import DEFAULT_IMAGE, KNOWN, Known, is_path, read_name
 from tare.study.schema import StudyIn
 from tare.study.shorthand import Expander
 from tare.study.yaml_nodes import Problem, decode, locate, plain, read_yaml
@@ -33,6 +33,7 @@ __all__ = [
     "KNOWN",
     "Known",
     "environment",
+    "is_path",
     "json_schema",
     "json_schema_text",
     "load",
@@ -56,11 +57,17 @@ def load(path: Path, *, known: Known = KNOWN) -> model.Study:
         raise StudyError(f"{path} is a folder: name the study file in it") from None
     except OSError as error:
         raise StudyError(f"{path} cannot be read: {error.strerror}") from error
-    return parse(decode(data, str(path)), file=str(path), name=_name_of(path), known=known)
+    base = path.absolute().parent
+    return parse(decode(data, str(path)), file=str(path), name=_name_of(path), known=known, base=base)
 
 
-def parse(text: str, *, file: str = "study", name: str = "study", known: Known = KNOWN) -> model.Study:
-    """Return the study that a text states; `file` stands before the messages, `name` is used if it has none."""
+def parse(
+    text: str, *, file: str = "study", name: str = "study", known: Known = KNOWN, base: Path | None = None
+) -> model.Study:
+    """Return the study that a text states; `file` stands before the messages, `name` is used if it has none.
+
+    Relative paths begin at `base`, the current folder if there is none.
+    """
     problems: list[Problem] = []
     root = read_yaml(text, file, problems)
     if root is None:
@@ -74,7 +81,7 @@ def parse(text: str, *, file: str = "study", name: str = "study", known: Known =
     except ValidationError as error:
         problems += [explain(StudyIn, tree, dict(detail)) for detail in error.errors()]
         raise study_error(file, problems) from None
-    study = to_model(stated, name)
+    study = to_model(stated, name, base or Path.cwd())
     doubtful = {problem.path.split(".")[0].split("[")[0] for problem in problems}  # a follow-up would only confuse
     findings = [(loc, message) for loc, message in check(study, stated, known) if loc[0] not in doubtful]
     problems += [Problem(*locate(tree, loc), message) for loc, message in findings]

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from tare import model
+from tare.binds import bind_of, written
+from tare.study.names import is_path
 from tare.study.schema import ClusterIn, EnvironmentIn, PlacementIn, StudyIn, WorkloadIn
 
 
-def to_model(stated: StudyIn, name: str) -> model.Study:
-    """Return the study; `name` is used if it states none. It is for `checks` to say whether it makes sense."""
+def to_model(stated: StudyIn, name: str, base: Path) -> model.Study:
+    """Return the study; `name` is used if it states none, relative paths begin at `base`.
+
+    It is for `checks` to say whether it makes sense.
+    """
     environments = tuple(
-        model.Environment(name=each, **{**fields.model_dump(), **_choices(fields)})
+        model.Environment(name=each, **{**fields.model_dump(), **_choices(fields, base)})
         for each, fields in stated.environments.items()
     )
     placements = tuple(
@@ -47,12 +55,15 @@ def to_model(stated: StudyIn, name: str) -> model.Study:
     )
 
 
-def _choices(stated: EnvironmentIn) -> dict[str, object]:
+def _choices(stated: EnvironmentIn, base: Path) -> dict[str, object]:
     return {
         "sides": model.Sides(stated.sides),
         "launch": model.Launching(stated.launch),
         "control": model.Control(stated.control),
         "devices": tuple(dict.fromkeys(stated.devices)),
+        "image": os.path.normpath(base / stated.image) if is_path(stated.image) else stated.image,
+        "binds": tuple(written(bind_of(text, base)) for text in stated.binds),
+        "env": tuple(f"{name}={value}" for name, value in stated.env.items()),
     }
 
 

@@ -63,6 +63,11 @@ class Known:
 KNOWN: Final = Known()
 
 
+def is_path(image: str) -> bool:
+    """Tell whether an image is named by the path of a file or folder, and not as a recipe."""
+    return image.startswith(("/", "./", "../"))
+
+
 def read_name(name: str, known: Known) -> tuple[dict[str, str], tuple[str, str] | None]:
     """Return what `runtime[+image][+network]` means, or (field, complaint) as the second."""
     runtime, *rest = name.split("+")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -14,9 +15,11 @@ from pydantic import (
     StringConstraints,
     ValidationInfo,
     WithJsonSchema,
+    field_validator,
 )
 
 from tare import model, units
+from tare.binds import bind_of, check_variable, check_workdir
 from tare.devices import INFINIBAND
 from tare.study.messages import unknown
 from tare.study.names import KNOWN
@@ -52,6 +55,20 @@ def _device(value: object) -> object:
     if isinstance(value, str) and value != INFINIBAND and not _DEVICE.fullmatch(value):
         raise ValueError(f"{value!r} is no device: write {INFINIBAND}, or a path as /dev/fuse")
     return value
+
+
+def _bind(value: object) -> object:
+    """Check one of `binds`; its source is looked for when the study is planned."""
+    if isinstance(value, str):
+        bind_of(value)
+    return value
+
+
+def _value(value: object) -> object:
+    """Return the text of a variable's value; a number with a fraction may be meant in other digits."""
+    if isinstance(value, bool | float):
+        raise ValueError("write the value of a variable in quotes")
+    return str(value) if isinstance(value, int) else value
 
 
 def _devices(value: object) -> object:
@@ -110,7 +127,8 @@ class EnvironmentIn(_Checked):
     runtime: Annotated[str, _one_of("runtimes", "runtime")]
     network: Annotated[str, _one_of("networks", "network")] = "host"
     image: Annotated[str, WithJsonSchema({"type": ["string", "boolean"]})] = Field(
-        default="", description="a recipe's name; true: the default image; false: the host's files"
+        default="",
+        description="a recipe's name; the path of an image of yours; true: the default image; false: the host's files",
     )
     transport: Annotated[str, _one_of("transports", "transport")] = "tcp"
     mpi: Annotated[str, _one_of("mpis", "MPI")] = "openmpi"
@@ -132,6 +150,22 @@ class EnvironmentIn(_Checked):
     ] = Field(
         default=[], description="what containers are given of /dev: none, infiniband, or a list of paths; never all"
     )
+    binds: list[Annotated[Word, BeforeValidator(_bind)]] = Field(
+        default=[], description="what containers see of the host as well: SOURCE:TARGET or SOURCE:TARGET:ro"
+    )
+    workdir: Annotated[str, AfterValidator(check_workdir)] = Field(
+        default="", description="the folder, inside, in which ranks work"
+    )
+    env: dict[str, Annotated[str, BeforeValidator(_value)]] = Field(
+        default={}, description="variables of the environment"
+    )
+
+    @field_validator("env")
+    @classmethod
+    def _check_env(cls, given: dict[str, str]) -> dict[str, str]:
+        for name, value in given.items():
+            check_variable(f"{name}={value}")
+        return given
 
 
 class PlacementIn(_Checked):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from tare.study.messages import unknown
-from tare.study.names import Known, read_name
+from tare.study.names import Known, is_path, read_name
 from tare.study.yaml_nodes import Node, Problem
 
 _PLACEMENT: Final = re.compile(r"(\d{1,6})n? ?x ?(\d{1,6})r?(?: in (\d{1,6})c)?")
@@ -103,8 +103,11 @@ class Expander:
             value = usual if value else ""
         if value in ("yes", "no", "on", "off", "none", "host"):
             self._complain(stated, f"write true for the default image, false for the host's files, not {value}")
+        elif isinstance(value, str) and is_path(value):
+            pass
         elif value and value not in self._known.images:
-            self._complain(stated, unknown("image", value, self._known.images))
+            path = "; a path begins with / or ./" if "/" in str(value) or "." in str(value) else ""
+            self._complain(stated, unknown("image", value, self._known.images) + path)
             value = usual
         elif needed and value == "":
             self._complain(stated, f"{runtime} always runs from an image: name one, or leave the key out")

@@ -1,0 +1,72 @@
+"""What a user adds to an environment: files of the host that containers see, variables, a folder to work in.
+
+A bind is written as Docker, Podman and Apptainer take it: `SOURCE:TARGET`, or `SOURCE:TARGET:ro`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+KERNELS_OWN: Final = ("/", "/dev", "/proc", "/sys")
+FORM: Final = "write it as SOURCE:TARGET or SOURCE:TARGET:ro"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bind:
+    """A folder or file of the host that is seen inside at `target`; `read_only`, or as it is."""
+
+    source: str
+    target: str
+    read_only: bool
+
+
+def bind_of(text: str, base: Path | None = None) -> Bind:
+    """Return what a bind says, its source absolute; one that is relative begins at `base`, the current folder if None.
+
+    Raises `ValueError` with a sentence on what is wrong.
+    """
+    source, _, rest = text.partition(":")
+    target, _, mode = rest.partition(":")
+    if not source or not target or mode not in ("", "ro", "rw"):
+        raise ValueError(f"{text!r} is no bind: {FORM}")
+    if not target.startswith("/") or os.path.normpath(target) in KERNELS_OWN or ".." in Path(target).parts:
+        raise ValueError(f"{text!r} cannot be bound at {target}: name an absolute path inside, not / or a kernel's own")
+    absolute = os.path.normpath((base or Path.cwd()) / Path(source).expanduser())
+    return Bind(source=absolute, target=os.path.normpath(target), read_only=mode == "ro")
+
+
+def written(bind: Bind) -> str:
+    """Return a bind as it is written."""
+    return f"{bind.source}:{bind.target}{':ro' if bind.read_only else ''}"
+
+
+def check_variable(text: str) -> str:
+    """Return a variable `NAME=value`; raise `ValueError` where it is none, or one of tare's own."""
+    name, sign, value = text.partition("=")
+    if not sign or not VARIABLE.fullmatch(name):
+        raise ValueError(f"{text!r} is no variable: write it as NAME=value")
+    if name.startswith("TARE_"):
+        raise ValueError(f"{name} is tare's own: choose another name")
+    if "\0" in value or "\n" in value:
+        raise ValueError(f"the value of {name} must be one line")
+    return text
+
+
+def check_workdir(text: str) -> str:
+    """Return a folder to work in; raise `ValueError` where it is not absolute."""
+    if text and not text.startswith("/"):
+        raise ValueError(f"{text!r} cannot be worked in: name an absolute path inside")
+    return text
+
+
+def missing(binds: Iterable[str]) -> str | None:
+    """Return why one of the binds cannot be made on this machine, or None."""
+    sources = (bind_of(text).source for text in binds)
+    lacking = next((source for source in sources if not os.path.exists(source)), None)
+    return None if lacking is None else f"there is no {lacking} on this machine that binds could show"

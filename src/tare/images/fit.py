@@ -1,0 +1,83 @@
+"""Whether a user's own image fits what is to be started in it; the reason where it does not, before anything starts."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from tare.binds import bind_of
+from tare.images.build import Image
+from tare.images.host_mpi import glibc_needed, glibc_of
+from tare.images.inspect import DAEMONS, LIBRARIES, MpiInside, inside, mpi_of
+from tare.images.kernels import KernelBuild
+from tare.model import Environment, Launching
+
+FAMILIES: Final = {"openmpi": "openmpi", "openmpi5": "openmpi", "mpich": "mpich", "mpich5": "mpich"}
+TITLES: Final = {"openmpi": "Open MPI", "mpich": "MPICH"}
+DAEMON_INSIDE: Final = (Launching.EXEC, Launching.SSH)
+"""Ways of launching in which the MPI's daemon is the image's own."""
+
+BROUGHT: Final = ("/tmp", "/dev", "/proc", "/sys", "/run")
+"""What runtimes bring, whatever is in the image."""
+
+KERNELS: Final = "/opt/tare/bin/tare-kernels"
+
+
+@cache
+def mpi_inside(rootfs: Path) -> MpiInside | None:
+    """Return the MPI of an image, looked for once."""
+    return mpi_of(rootfs)
+
+
+def unfit_for_launch(image: Image, environment: Environment) -> str | None:
+    """Return why an image cannot be started in as an environment says, or None; versions are for `tare.preflight`."""
+    way, family = environment.launch, FAMILIES.get(environment.mpi, environment.mpi)
+    if way is Launching.HOST_MPI:
+        return None
+    found = mpi_inside(image.rootfs)
+    shown = "use launch: host-mpi, which shows it this machine's"
+    if found is None:
+        return f"{image.name} has no MPI that launch: {way} could start: {shown}, or install one in the image"
+    if found.family != family:
+        has, wants = TITLES[found.family], TITLES.get(family, family)
+        return f"{image.name} has {has} inside, which {wants} cannot start: use mpi: {found.family}, or {shown}"
+    if way in DAEMON_INSIDE and not found.daemon:
+        daemon = DAEMONS[family][0]
+        return f"{image.name} has the library of {TITLES[family]} and not its daemon, {daemon}: install it, or {shown}"
+    return None
+
+
+def no_such_workdir(image: Image, environment: Environment) -> str | None:
+    """Return that the folder to work in is neither in an image nor bound into it, or None."""
+    folder = environment.workdir
+    bound = any(f"{folder}/".startswith(f"{bind_of(text).target}/") for text in environment.binds)
+    if not folder or bound or folder.startswith(BROUGHT) or inside(image.rootfs, folder) is not None:
+        return None
+    return f"there is no {folder} in {image.name} to work in: name a folder of the image, or bind one there"
+
+
+def has_kernels(image: Image) -> bool:
+    """Tell whether the kernels are in an image."""
+    return inside(image.rootfs, KERNELS) is not None
+
+
+def unfit_for_kernels(image: Image, build: KernelBuild) -> str | None:
+    """Return why this machine's kernels cannot run in an image, or None."""
+    files = (build.program, build.wall_library)
+    content = build.program.read_bytes()
+    wanted = next((name for name in LIBRARIES if name.encode() + b"\0" in content), "")
+    found = mpi_inside(image.rootfs)
+    there = glibc_of(image.rootfs)
+    needed = max(glibc_needed(file) for file in files)
+    if there is None:
+        return f"{image.name} has no GNU C library, which this machine's kernels need"
+    if there < needed:
+        versions = [".".join(map(str, version)) for version in (needed, there)]
+        return (
+            f"this machine's kernels need glibc {versions[0]}, and {image.name} has {versions[1]}: take a newer image"
+        )
+    if found is None or (wanted and found.soname != wanted):
+        has = found.soname if found else "no MPI"
+        return f"this machine's kernels need {wanted}, and {image.name} has {has}: build tare's kernels in the image"
+    return None
