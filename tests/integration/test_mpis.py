@@ -56,7 +56,7 @@ def two_nodes(mpi: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Found
     left: list[str] = []
     for name, environments in (("own", own), ("borrowed", borrowed)):
         watch = Watch()
-        process = start("run", write_study(folder, name, stated(environments, mpi)), cwd=folder)
+        process = start("run", write_study(folder, name, stated(environments, mpi), workloads=LONG), cwd=folder)
         with watch.looking(f"s{process.pid}"):
             result = ended(process, 120)
         found |= {key: (each[0], result.stderr) for key, each in by_environment(folder / "results" / name).items()}
@@ -96,6 +96,23 @@ def test_ranks_of_a_node_share_memory_also_in_two_containers_of_a_pod(mpi: str, 
         assert first["shared_memory_ranks"] == second["shared_memory_ranks"] == [0, 1]
         assert not set(first["cpus"]) & set(second["cpus"])
         assert sum(item["tx_bytes"] for item in trial["traffic"]) < LITTLE, name
+
+
+def test_of_two_nodes_with_two_ranks_neighbours_share_memory_and_the_others_use_the_network(
+    mpi: str, tmp_path: Path
+) -> None:
+    study = write_study(
+        tmp_path,
+        "four",
+        f"{{bare: {{mpi: {mpi}}}, docker+bridge: {{mpi: {mpi}}}}}",
+        cluster="{lab: {nodes: 2, oversubscribe: true}}",
+        placements="[{nodes: 2, ranks_per_node: 2, oversubscribe: true}]",
+        workloads="{micro: {kernels: [{alltoall: {message_bytes: 65536, iterations: 20}}]}}",
+    )
+    result = tare("run", study, cwd=tmp_path)
+    for name, (trial,) in by_environment(tmp_path / "results" / "four").items():
+        assert outcome(trial) == "Completed", (name, trial["outcome"], result.stderr)
+        assert [place["shared_memory_ranks"] for place in trial["ranks"]] == [[0, 1], [0, 1], [2, 3], [2, 3]]
 
 
 def test_a_launched_application_passes_its_status_on_and_says_whose_a_line_is(mpi: str, tmp_path: Path) -> None:

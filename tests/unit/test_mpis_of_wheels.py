@@ -147,8 +147,10 @@ def test_open_mpi_5_is_left_no_choice_of_components(transport: str, btl: str) ->
 def test_mpich_5_uses_ucx_between_hosts_alone_and_never_single_copy(transport: str, nodes: int, tls: str) -> None:
     told = values(launched("mpich5", transport, nodes=nodes, ranks=2), "-genv")
     assert told["UCX_TLS"] == tls
+    assert told.get("UCX_RNDV_THRESH") == ("inf" if nodes > 1 else None)
     assert told["MPIR_CVAR_CH4_NETMOD"] == "ucx"
     assert told["MPIR_CVAR_CH4_CMA_ENABLE"] == told["MPIR_CVAR_CH4_XPMEM_ENABLE"] == "0"
+    assert "UCX_RNDV_THRESH" not in values(launched("mpich5"), "-genv")
     assert values(launched("mpich5"), "-env") == {"UCX_NET_DEVICES": "data0"}
 
 

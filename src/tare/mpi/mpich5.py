@@ -58,6 +58,12 @@ class Mpich5:
 
 
 def transports(wiring: MpiWiring, hosts: tuple[Host, ...]) -> Mapping[str, str]:
-    """Return the variables that pin the transports; UCX carries what goes between hosts, and nothing else."""
-    alone = wiring.transport == "shm" or len(hosts) == 1
-    return {**PINNED, "UCX_TLS": "self,sysv" if alone else "self,tcp"}
+    """Return the variables that pin the transports; UCX carries what goes between hosts, and nothing else.
+
+    Where hosts have several ranks all its messages are eager, as with MPICH 4: with rendezvous, ranks that share cores
+    stood still for seconds (seen).
+    """
+    if wiring.transport == "shm" or len(hosts) == 1:
+        return {**PINNED, "UCX_TLS": "self,sysv"}
+    eager = {"UCX_RNDV_THRESH": "inf"} if any(host.ranks > 1 for host in hosts) else {}
+    return {**PINNED, "UCX_TLS": "self,tcp", **eager}
