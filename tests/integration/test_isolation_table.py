@@ -118,7 +118,7 @@ def written(mounts: str) -> str:
 
 def enforced(fact: Isolation) -> str:
     """Return what the kernel holds ranks to; the lab gives every node cores, so those are not told."""
-    limits = [part for part in fact.limits.split(", ") if not part.startswith("cores")]
+    limits = [part for part in fact.limits.split(", ") if not re.match(r"\d+ cores?\b|cores\b", part)]
     parts = [
         f"seccomp {fact.seccomp}" if fact.seccomp != "off" else "",
         "no new privileges" if fact.no_new_privileges == "yes" else "",
