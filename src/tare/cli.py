@@ -262,6 +262,20 @@ def image_convert(
     go(name, to, out)
 
 
+@image_app.command("recipe")
+def image_recipe(
+    base: Annotated[str, typer.Option(help="The image to begin with.")] = "debian:12",
+    mpi: Annotated[str, typer.Option(help="openmpi, mpich.")] = "openmpi",
+    ucx: Annotated[bool, typer.Option("--ucx/--no-ucx", help="With UCX.")] = True,
+    rdma_core: Annotated[bool, typer.Option("--rdma-core/--no-rdma-core", help="With rdma-core.")] = True,
+    form: Annotated[str, typer.Option("--format", help="docker, singularity.")] = "docker",
+) -> None:
+    """Print the recipe of an image for a real cluster, as a Dockerfile or a Singularity definition."""
+    from tare.images.clusters import ClusterRecipe, recipe_text
+
+    typer.echo(recipe_text(ClusterRecipe(base=base, mpi=mpi, ucx=ucx, rdma_core=rdma_core), form), nl=False)
+
+
 @image_app.command("prune")
 def image_prune(
     limit: Annotated[
