@@ -63,17 +63,16 @@ def misfit(cell: Cell, files: Files) -> str | None:
 def application_of(cell: Cell, files: Files, rootfs: Path | None, own: Mpi | None) -> Application:
     """Return what a cell's ranks run; the kernels are built with the MPI that is `own` where they run."""
     name, *_ = cell.workload.command or ("",)
+    program = Path(name) if "/" in name and Path(name).is_file() else None  # one that only the image has is its own
     borrowed = files.host_mpi if cell.environment.launch is Launching.HOST_MPI else None
     if borrowed is not None:
-        program = Path(name) if "/" in name else None
         return Application(
             name="this machine's MPI",
             mpi=own,
             glibc=max(borrowed.glibc, glibc_needed(program) if program else (0, 0)),
         )
-    if "/" not in name:  # the kernels, or a program that is looked for where the ranks are
+    if program is None:
         return Application(mpi=None if name else own)
-    program = Path(name)
     return Application(
         name=program.name,
         mpi=mpi_of_program(program, rootfs),

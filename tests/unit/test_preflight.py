@@ -81,18 +81,23 @@ def test_a_daemon_of_another_major_version_makes_a_cell_unavailable(asked: list[
     assert str(reason).startswith("the launcher is Open MPI 5.0, and the daemon in the image Open MPI 4.1")
 
 
-def test_a_program_of_the_users_is_looked_at_where_it_runs(asked: list[Asked]) -> None:
-    reason = preflight.misfit(cell("/home/u/app", launch=Launching.SSH), FILES)
+def test_a_program_of_the_users_is_looked_at_where_it_runs(asked: list[Asked], tmp_path: Path) -> None:
+    program = tmp_path / "app"
+    program.write_bytes(b"\x7fELF")
+    reason = preflight.misfit(cell(str(program), launch=Launching.SSH), FILES)
     application, _, place, machine = asked[0]
     assert application == Application(name="app", mpi=THERE, glibc=(2, 33), cpu=1)
     assert (place, machine) == (Place(name="the image", glibc=(2, 31), cpu=2), Machine(cpu=3))
     assert str(reason).startswith("app needs glibc 2.33, and the image has 2.31")
-    assert preflight.misfit(cell("/home/u/app", runtime="bare", image=""), FILES) is None
+    assert preflight.misfit(cell(str(program), runtime="bare", image=""), FILES) is None
 
 
-def test_a_program_that_is_in_the_image_is_not_judged(asked: list[Asked]) -> None:
-    preflight.misfit(cell("app", launch=Launching.SSH), FILES)
+@pytest.mark.parametrize("name", ["app", "/usr/games/only-in-the-image"])
+def test_a_program_that_only_the_image_has_is_not_judged(name: str, asked: list[Asked]) -> None:
+    preflight.misfit(cell(name, launch=Launching.SSH), FILES)
     assert asked[0][0] == Application(mpi=None)
+    said = preflight.misfit(cell(name, launch=Launching.HOST_MPI), FILES)
+    assert str(said).startswith("this machine's MPI needs glibc 2.34")
 
 
 def test_this_machines_mpi_in_an_image_needs_its_c_library(asked: list[Asked]) -> None:
