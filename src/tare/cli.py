@@ -93,7 +93,7 @@ def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
     runtime: Annotated[
         str, typer.Option(help="bare, docker, podman, podman-rootless, apptainer, charliecloud.")
     ] = "bare",
-    network: Annotated[str, typer.Option(help="host, bridge, direct, macvlan, overlay.")] = "host",
+    network: Annotated[str, typer.Option(help="host, bridge, direct, macvlan, overlay, pasta, slirp4netns.")] = "host",
     ranks: Annotated[int, typer.Option("-n", min=1, help="Ranks of the whole job.")] = 1,
     nodes: Annotated[int, typer.Option(min=1, help="Nodes of the lab.")] = 1,
     containers_per_node: Annotated[int, typer.Option(min=1, help="Containers a node.")] = 1,

@@ -53,7 +53,9 @@ SUPPORTED = {
     ("fake", "fake"), ("fake", "fake-slow"),
 }  # fmt: skip
 """What can run on two nodes. A new plug-in adds its pairs here; every other pair must be refused with its reason."""
-ONE_NODE = {("docker", "docker-default")}
+ONE_NODE = {("docker", "docker-default")} | {
+    (runtime, network) for runtime in RUNTIMES if runtime != "fake" for network in ("pasta", "slirp4netns")
+}
 PAIRS = [(runtime, network) for runtime in RUNTIMES for network in NETWORKS]
 
 NODE = Node(

@@ -13,7 +13,9 @@ from tare.networks.fake import FakeNetwork
 from tare.networks.host import HostNetwork
 from tare.networks.macvlan import Macvlan
 from tare.networks.overlay import Overlay
+from tare.networks.pasta import Pasta
 from tare.networks.plug import Wiring
+from tare.networks.slirp4netns import Slirp4netns
 from tare.node import Endpoint, Nic, Node, Pod
 
 __all__ = ["NETWORKS", "Network", "Wiring"]
@@ -64,6 +66,8 @@ NETWORKS: Final[Mapping[str, Network]] = {
     "macvlan": Macvlan(),
     "docker-default": DockerDefault(),
     "overlay": Overlay(),
+    "pasta": Pasta(),
+    "slirp4netns": Slirp4netns(),
     "fake": FakeNetwork("fake", "198.51.100.0/24"),
     "fake-slow": FakeNetwork("fake-slow", "203.0.113.0/24"),
 }

@@ -1,0 +1,76 @@
+"""`pasta`: a user-mode network that gives a pod the address of its node; Podman's for ordinary users from version 5 on.
+
+It could serve several nodes by forwarding the ports at which ranks listen. With the pasta of Debian 12 (2023-03-09) and
+Open MPI kept to such a range, ranks of two nodes met and short messages went through, and messages of 64 KiB stalled
+for ever, with the node's MTU as with pasta's own (seen). So it serves one node.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+from tare.networks.plug import POD_INTERFACE, Wiring, carriers, mtu_of
+from tare.networks.user_mode import MTU, NETNS, beside, missing
+from tare.node import Endpoint, Nic, Node, Pod
+from tare.process import need
+
+
+class Pasta:
+    """Wire a pod through pasta."""
+
+    name = "pasta"
+    wiring = Wiring.OWN
+    owns_nic = False
+    reaches_outside = False
+    pods_share_nic = False
+
+    def probe(self) -> str | None:
+        return missing("pasta", "passt")
+
+    def refuse(self, runtime: str, nodes: int) -> str | None:
+        if nodes > 1:
+            return (
+                "between containers behind pasta long messages stall: on several nodes, or with share: none, use bridge"
+            )
+        return None
+
+    @contextmanager
+    def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
+        yield
+
+    def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
+        return ("--network", "none")
+
+    def on_node(self, node: Node, nic: Nic) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    @contextmanager
+    def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
+        with beside(pod, command(need("pasta", package="passt"), nic), subnet=str(_network(nic))):
+            yield Endpoint(
+                address=nic.address,
+                prefix=nic.prefix,
+                interface=POD_INTERFACE,
+                mtu=mtu_of(pod.pid, POD_INTERFACE),
+                watches=carriers((pod.pid, POD_INTERFACE, "tap of the pod")),
+            )
+
+
+def command(program: str, nic: Nic) -> tuple[str, ...]:
+    """Return the argv of pasta for a pod that gets a NIC's address.
+
+    It insists on a gateway, so the subnet's last address is named, which no node has. It stays root, without most
+    capabilities: as another user it could not enter the namespace of a pod that root has made.
+    """
+    return (
+        program, "--foreground", "--quiet", "--config-net", "--ipv4-only", "--runas", "0", "--netns", NETNS,
+        "--interface", nic.name, "--ns-ifname", POD_INTERFACE, "--mtu", str(MTU),
+        "--address", nic.address, "--netmask", str(nic.prefix), "--gateway", str(_network(nic)[-2]),
+        "--tcp-ports", "none", "--udp-ports", "none", "--tcp-ns", "none", "--udp-ns", "none", "--no-map-gw",
+    )  # fmt: skip
+
+
+def _network(nic: Nic) -> ipaddress.IPv4Network:
+    return ipaddress.IPv4Interface(nic.cidr).network

@@ -1,0 +1,66 @@
+"""`slirp4netns`: the user-mode network that Podman gave an ordinary user's containers before pasta.
+
+Every pod has the same address behind it, so it serves one node only. It shows what such a container costs that has
+nobody to talk to, as `docker-default` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Final
+
+from tare.networks.plug import POD_INTERFACE, Wiring, carriers, mtu_of
+from tare.networks.user_mode import MTU, NETNS, beside, missing
+from tare.node import Endpoint, Nic, Node, Pod
+from tare.process import need
+
+ADDRESS: Final = "10.0.2.100"
+SUBNET: Final = "10.0.2.0/24"
+
+
+class Slirp4netns:
+    """Wire a pod through slirp4netns."""
+
+    name = "slirp4netns"
+    wiring = Wiring.OWN
+    owns_nic = False
+    reaches_outside = False
+    pods_share_nic = False
+
+    def probe(self) -> str | None:
+        return missing("slirp4netns", "slirp4netns")
+
+    def refuse(self, runtime: str, nodes: int) -> str | None:
+        if nodes > 1:
+            return f"slirp4netns gives every container the address {ADDRESS}: two of them cannot meet; use pasta"
+        return None
+
+    @contextmanager
+    def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
+        yield
+
+    def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
+        return ("--network", "none")
+
+    def on_node(self, node: Node, nic: Nic) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    @contextmanager
+    def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
+        with beside(pod, command(need("slirp4netns", package="slirp4netns")), subnet=SUBNET):
+            yield Endpoint(
+                address=ADDRESS,
+                prefix=24,
+                interface=POD_INTERFACE,
+                mtu=mtu_of(pod.pid, POD_INTERFACE),
+                watches=carriers((pod.pid, POD_INTERFACE, "tap of the pod")),
+            )
+
+
+def command(program: str) -> tuple[str, ...]:
+    """Return the argv of slirp4netns, as Podman's, for the namespace at `NETNS`."""
+    return (
+        program, "--configure", f"--mtu={MTU}", "--disable-host-loopback", "--enable-seccomp", "--netns-type=path",
+        NETNS, POD_INTERFACE,
+    )  # fmt: skip
