@@ -19,6 +19,9 @@ HEADER_BYTES: Final = 400
 its acknowledgement and theirs."""
 CHATTER_BYTES: Final = 262_144
 """Bytes that set-up of connections, neighbour discovery and the like may take in one launch."""
+RANK_CHATTER_BYTES: Final = 32_768
+"""Bytes more for each rank: daemons tell ranks of their job over `lo`, 20 kB each with Open MPI 5 (seen), and ranks
+make connections with each other."""
 UPPER: Final = 1.5
 SILENT: Final = 0.01
 
@@ -84,14 +87,18 @@ def core_sharers(placed: Sequence[tuple[RankPlace, Node]]) -> dict[int, tuple[in
     return {rank: tuple(sorted(others)) for rank, others in found.items()}
 
 
-def check_traffic(traffic: Sequence[InterfaceTraffic], payload: Payload, *, said_bytes: int) -> str | None:
+def check_traffic(
+    traffic: Sequence[InterfaceTraffic], payload: Payload, *, said_bytes: int, ranks: int = 0
+) -> str | None:
     """Return why the traffic did not take the claimed network, or None.
 
-    `said_bytes` is what the job wrote to its output, which the control network carries. A byte is sent by one node and
-    received by another, so the interfaces of a role that k of N nodes have carry payload x 2k/N in both directions
-    together (k < N only with two nodes: one side is bare); they must have carried [that, 1.5 x that + overhead].
+    `ranks` are those of the job; `said_bytes` is what it wrote to its output, which the control network carries.
+    A byte is sent by one node and received by another, so the interfaces of a role that k of N nodes have carry
+    payload x 2k/N in both directions together (k < N only with two nodes: one side is bare); they must have carried
+    [that, 1.5 x that + overhead].
     """
     nodes = len({item.node for item in traffic})
+    chatter = CHATTER_BYTES + RANK_CHATTER_BYTES * ranks
     carried: defaultdict[str, int] = defaultdict(int)
     places: defaultdict[str, set[str]] = defaultdict(set)
     for item in traffic:
@@ -99,7 +106,7 @@ def check_traffic(traffic: Sequence[InterfaceTraffic], payload: Payload, *, said
             carried[item.role] += item.rx_bytes + item.tx_bytes
             places[item.role].add(item.node)
     reference = payload.low_bytes if payload.known else max(carried.values(), default=0)
-    allowed = SILENT * reference + CHATTER_BYTES + 2 * said_bytes
+    allowed = SILENT * reference + chatter + 2 * said_bytes
     for item in traffic:
         if item.role == SILENT_ROLE and item.tx_bytes > allowed:
             return (
@@ -113,7 +120,7 @@ def check_traffic(traffic: Sequence[InterfaceTraffic], payload: Payload, *, said
     for role, volume in carried.items():
         share = 2 * len(places[role]) / nodes
         lower = share * payload.low_bytes
-        upper = share * (UPPER * payload.high_bytes + HEADER_BYTES * payload.messages) + CHATTER_BYTES
+        upper = share * (UPPER * payload.high_bytes + HEADER_BYTES * payload.messages) + chatter
         if not lower <= volume <= upper:
             return (
                 f"the {role} carried {volume} bytes where the job's messages need {lower:.0f} to {upper:.0f}: "

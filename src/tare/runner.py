@@ -318,7 +318,7 @@ def untreated(ready: Ready, parsed: Parsed, traffic: tuple[InterfaceTraffic, ...
     return (
         proof.check_places(parsed.ranks, placement, nodes=nodes)
         or proof.check_transport(parsed.ranks)
-        or proof.check_traffic(traffic, parsed.payload, said_bytes=said_bytes)
+        or proof.check_traffic(traffic, parsed.payload, said_bytes=said_bytes, ranks=placement.ranks)
     )
 
 

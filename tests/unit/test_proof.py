@@ -15,6 +15,7 @@ from tare.placement import HardwareThread
 from tare.proof import (
     CHATTER_BYTES,
     HEADER_BYTES,
+    RANK_CHATTER_BYTES,
     UPPER,
     check_places,
     check_traffic,
@@ -238,14 +239,14 @@ def test_a_role_of_one_side_only_carries_each_byte_once(sent: int) -> None:
     assert check_traffic(elsewhere, payload, said_bytes=0) is not None
 
 
-@given(st.integers(0, 10**12), st.integers(0, 10**7))
-def test_what_should_be_silent_may_chatter_but_not_carry_the_job(sent: int, said: int) -> None:
+@given(st.integers(0, 10**12), st.integers(0, 10**7), st.integers(0, 1000))
+def test_what_should_be_silent_may_chatter_but_not_carry_the_job(sent: int, said: int, ranks: int) -> None:
     payload = Payload(low_bytes=sent, high_bytes=sent, messages=1, known=True)
-    allowed = int(0.01 * sent + CHATTER_BYTES + 2 * said)
+    allowed = int(0.01 * sent + CHATTER_BYTES + RANK_CHATTER_BYTES * ranks + 2 * said)
 
     def with_silent(bytes_: int) -> str | None:
         silent = carried("n1", bytes_, 0, SILENT_ROLE, "ctl0")
-        return check_traffic([*both_ways(sent), silent], payload, said_bytes=said)
+        return check_traffic([*both_ways(sent), silent], payload, said_bytes=said, ranks=ranks)
 
     assert with_silent(allowed - 1) is None
     reason = with_silent(allowed + 2)
