@@ -43,7 +43,7 @@ demo: ## set up, run the quick-start study, print its tables and write its HTML 
 test: ## set up, then lint, types and every test
 	@tools/bootstrap test
 	@$(MAKE) lint types docs
-	@$(ROOT_ENV) $(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(ROOT_ENV) $(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
 
 test-fast: ## the tests that need neither root nor daemons
 	@$(BIN)/python -m pytest -m "not integration and not slow and not root" $(PYTEST_ARGS)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -67,17 +69,21 @@ def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
     check_killed("podman-rootless", tmp_path)
 
 
-def test_the_user_is_known_in_the_pod_alone_and_its_root_is_nobody_s_outside(tmp_path: Path) -> None:
+def test_the_user_is_known_in_the_pod_alone_and_its_root_is_nobody_s_outside(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     environment = Environment(name="p", runtime="podman-rootless", network="bridge", image="debian-openmpi")
     image = ensure_image(find_recipe())
-    shown = Path(__file__).parent
+    shown = Path(tempfile.mkdtemp(dir="/root"))  # private on this machine and in the image
+    (shown / "given").write_text("words")
+    request.addfinalizer(lambda: shutil.rmtree(shown))
     files = Files(host_prefix=tmp_path, rootfs=image.rootfs, shown=(str(shown),))
     before = [path.read_bytes() for path in ACCOUNTS]
     with lab_site(nics=2) as site, deployed(site, environment, Placement(), slot=0, nic=1, files=files) as up:
         node, pod = site.nodes[0], up.sides[0].pod
         told = inside(up, "cat /proc/sys/kernel/random/boot_id; hostname; id -u; stat -c %U /etc /usr/bin/orted")
         assert told.stdout.splitlines() == [node.boot_id, "n0", str(USER), "root", "root"]
-        assert inside(up, f"cat {shown}/live.py").stdout == (shown / "live.py").read_text()
+        assert inside(up, f"cat {shown}/given").stdout == "words"
         assert inside(up, f"touch {shown}/tare-was-here", check=False).status != 0
         assert inside(up, "touch /etc/tare-was-here", check=False).status != 0
         inside(up, "touch /tmp/tare-was-here")

@@ -88,6 +88,12 @@ def test_folders_are_shown_where_they_are_and_the_one_to_work_in_can_be_written(
     assert folders(request()) == {}
 
 
+def test_folders_below_the_home_of_root_can_be_passed_to() -> None:
+    assert "--tmpfs=/root:mode=755" in run_options(request(shown=("/root/app",)))
+    assert "--tmpfs=/root:mode=755" in run_options(request(cwd="/root"))
+    assert not any("tmpfs" in option for option in run_options(request(shown=("/rooted/app",), cwd="/home/u")))
+
+
 def ranges(owners: str) -> list[tuple[int, int, int]]:
     return [tuple(map(int, part.split())) for part in owners.split(",")]
 

@@ -44,6 +44,7 @@ IMAGE_OWNERS: Final = f"0 {RANGE} {USER},{USER} {USER} 1,{USER + 1} {RANGE + USE
 FOLDER_OWNERS: Final = f"0 {USER} 1"
 IDMAPPED: Final = Path(__file__).with_name("idmapped.py")
 KERNEL: Final = (5, 19)
+PRIVATE: Final = "/root"
 SETUID: Final = "newuidmap, newgidmap"
 PREPARE: Final = (
     'set -e; mkdir -p "$0"; mount -t tmpfs -o mode=755 tare "$0"; cd "$0"; mkdir home run proc; '
@@ -196,8 +197,11 @@ def folders(request: PodRequest) -> dict[str, tuple[str, str]]:
 
 
 def _shown(request: PodRequest) -> tuple[str, ...]:
-    return tuple(
-        f"--volume={place}:{path}{':ro' if mode == 'ro' else ''}" for place, (mode, path) in folders(request).items()
+    """Return the options that show the folders; an image's home of root lets no other user pass to what is below."""
+    passed = any(Path(path).is_relative_to(PRIVATE) for _, path in folders(request).values())
+    return (
+        *((f"--tmpfs={PRIVATE}:mode=755",) if passed else ()),
+        *(f"--volume={at}:{path}{':ro' if mode == 'ro' else ''}" for at, (mode, path) in folders(request).items()),
     )
 
 
