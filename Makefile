@@ -40,10 +40,12 @@ demo: ## set up, run the quick-start study, print its tables and write its HTML 
 	[[ -f $(RESULTS)/report.html ]] || $(BIN)/tare report $(RESULTS) --html $(RESULTS)/report.html; \
 	echo "Report: file://$$(realpath $(RESULTS)/report.html)"
 
+# Live tests make labs and remove those of the dead: one after the other, and nothing beside them.
 test: ## set up, then lint, types and every test
 	@tools/bootstrap test
 	@$(MAKE) lint types docs
-	@$(ROOT_ENV) $(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+	@$(ROOT_ENV) $(BIN)/python -m pytest -n 2 --ignore=tests/integration $(PYTEST_ARGS)
+	@$(ROOT_ENV) $(BIN)/python -m pytest tests/integration $(PYTEST_ARGS)
 
 test-fast: ## the tests that need neither root nor daemons
 	@$(BIN)/python -m pytest -m "not integration and not slow and not root" $(PYTEST_ARGS)

@@ -65,16 +65,6 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
 _skipped: list[str] = []
 
 
-LIVE = Path(__file__).parent / "integration"
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep live tests in one process, one after the other; `-n 2 --dist loadgroup` runs the rest beside them."""
-    for item in items:
-        if item.path.is_relative_to(LIVE):
-            item.add_marker(pytest.mark.xdist_group("live"))
-
-
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for mark in item.iter_markers("requires"):
         for name in mark.args:
