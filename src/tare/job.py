@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -149,8 +149,16 @@ def gone(up: Deployed) -> str | None:
     return None
 
 
-def end_strays(up: Deployed) -> None:
-    """End what a broken launch left in the pods: killing docker exec, for one, leaves the process running."""
+def keepers_of(up: Deployed) -> frozenset[int]:
+    """Return the processes that hold an environment, its sshd among them."""
+    return frozenset(pid for side in up.sides for _, keepers in groups_of(side) for pid in keepers)
+
+
+def end_strays(up: Deployed, spare: Collection[int] = ()) -> None:
+    """End what a broken launch left in the pods: killing docker exec, for one, leaves the process running.
+
+    `spare` are the processes that hold other environments: on a node several of them share a cgroup.
+    """
     for side in up.sides:
         if not side.pod.group.hierarchies:
             for pid in processes_beside(side.pod.pid) if side.pod.pid else ():
@@ -159,7 +167,7 @@ def end_strays(up: Deployed) -> None:
             continue
         for group, keepers in groups_of(side):
             with suppress(InfrastructureError):
-                group.kill(spare=keepers)
+                group.kill(spare=keepers.union(spare))
 
 
 def with_node_namespaces(ranks: Sequence[RankPlace], up: Deployed) -> tuple[RankPlace, ...]:

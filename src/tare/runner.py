@@ -88,6 +88,7 @@ class Run:
     watcher: Watcher
     agent: Path
     broken: dict[str, str] = field(default_factory=dict)
+    keepers: frozenset[int] = frozenset()
 
     def blocks(self) -> None:
         """Run what is still to run, until the study is precise enough, its rounds or its budget are used up."""
@@ -144,6 +145,7 @@ class Run:
                 self.broken[cell.key] = up
             else:
                 ready[cell.key] = self._prepare(cell, up, number=len(ready))
+        self.keepers = frozenset(pid for each in ready.values() for pid in job.keepers_of(each.deployed))
         return ready
 
     def _deploy(
@@ -198,7 +200,7 @@ class Run:
         result = run_launch(ready, padding, self.site.adopt)
         after = monitor.read(ready.places, self.site.usage_s())
         if result.status != 0:
-            job.end_strays(ready.deployed)
+            job.end_strays(ready.deployed, self.keepers)
         traffic = monitor.traffic(ready.places, before, after)
         outcome, parsed = judge(ready, result, traffic)
         if hit := job.memory_hit(ready.deployed, kills):
@@ -232,7 +234,7 @@ class Run:
             caches.drop()
             return {"caches_dropped": 1}
         if wanted is Caches.WARM and run_launch(ready, padding, self.site.adopt).status != 0:
-            job.end_strays(ready.deployed)
+            job.end_strays(ready.deployed, self.keepers)
         return {}
 
     def _store(self, trial: Trial, samples: Mapping[str, object]) -> None:

@@ -6,13 +6,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tare.cgroups import Group
+from tare.cgroups import Group, Hierarchy
 from tare.deploy import Deployed, Side
-from tare.job import gone
+from tare.job import end_strays, gone, keepers_of
 from tare.model import Environment
 from tare.namespaces import runs
 from tare.node import Container, Endpoint, Node, Pod
@@ -65,3 +66,17 @@ def test_one_of_several_containers_is_named(living: subprocess.Popen[bytes]) -> 
 
 def _wait_until_it_is_a_zombie(pid: int) -> None:
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+
+def test_ending_strays_spares_what_holds_other_environments(
+    living: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spared: list[set[int]] = []
+    monkeypatch.setattr(Group, "kill", lambda self, *, spare: spared.append(set(spare)))
+    up = deployed(living.pid)
+    side = up.sides[0]
+    held = Group(path="lab/n0/job", hierarchies=(Hierarchy(mountpoint=Path("/x"), version=1),))
+    mine = replace(side, pod=replace(side.pod, group=held, keepers=frozenset({7})))
+    end_strays(replace(up, sides=(mine,)), {8, 9})
+    assert spared == [{7, 8, 9}]
+    assert keepers_of(replace(up, sides=(mine,))) == {7}
