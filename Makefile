@@ -16,8 +16,8 @@ ROOT_ENV := $(if $(USE_SUDO),sudo env PYTHONDONTWRITEBYTECODE=1 PYTEST_ADDOPTS="
 	$(if $(CI),CI=$(CI)) $(if $(XDG_CACHE_HOME),XDG_CACHE_HOME=$(XDG_CACHE_HOME)) $(if $(TARE_CACHE),TARE_CACHE=$(TARE_CACHE)))
 
 SHELL_FILES := tools/bootstrap tools/apptainer tools/mpis .ci/run $(wildcard src/tare/images/scripts/*.sh)
-C_FILES = $(shell find kernels tests/kernels -name build\* -prune -o \( -name '*.c' -o -name '*.h' \) -print)
-TEXT_FILES := $(wildcard *.md) docs src tests kernels tools studies Makefile pyproject.toml
+C_FILES = $(shell find kernels miniapps tests/kernels -name build\* -prune -o \( -name '*.c' -o -name '*.h' \) -print)
+TEXT_FILES := $(wildcard *.md) docs src tests kernels miniapps tools studies Makefile pyproject.toml
 
 .PHONY: help setup demo test test-fast lint format types docs lock clean
 

@@ -1,0 +1,103 @@
+/* What a mini-application is: one constant struct, and the run that is handed to its functions. */
+#ifndef TARE_APP_H
+#define TARE_APP_H
+
+#include "apps/messages.h"
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { APP_PARAMETERS = 8, APP_CHECKS = 64, APP_FIGURES = 32, APP_REASON = 512 };
+
+/* A whole number that the command line may set; `usual` where it does not. */
+struct parameter {
+    const char *name;
+    const char *meaning;
+    long usual;
+    long low;
+    long high;
+};
+
+/* A value that must be what is expected, within a relative tolerance (absolute where 0 is
+ * expected). */
+struct check {
+    const char *name;
+    double value;
+    double expected;
+    double tolerance;
+    bool passed;
+};
+
+/* Something that is told beside the result. */
+struct figure {
+    const char *name;
+    const char *unit;
+    double value;
+};
+
+struct result {
+    double elapsed_s;  /* of the timed section, the longest of all ranks */
+    double operations; /* of the timed section, in units of the rate's */
+    int checks;
+    struct check check[APP_CHECKS];
+    int figures;
+    struct figure figure[APP_FIGURES];
+};
+
+/* One application at work. `comm` holds the ranks that take part: an application may leave some
+ * idle. */
+struct run {
+    const struct app *app;
+    MPI_Comm comm;
+    int rank;
+    int ranks;
+    char problem_class; /* 0 where the application has none */
+    long value[APP_PARAMETERS];
+    struct messages messages;
+    uint64_t started_ns;
+    struct result result;
+};
+
+struct app {
+    const char *name;
+    const char *description;
+    const char *rate;    /* unit of operations / elapsed_s */
+    const char *timed;   /* what the timed section holds */
+    const char *pattern; /* how ranks talk to each other */
+    const char *classes; /* letters, the smallest first; NULL where there are none */
+    struct parameter parameters[APP_PARAMETERS];
+
+    /* Return whether it can run on so many ranks with these parameters, else say why not and what
+     * is allowed. Pure: rank 0 and no MPI is needed. */
+    bool (*suits)(const struct run *run, char reason[APP_REASON]);
+    /* Return the bytes that one rank needs. Pure. */
+    double (*memory_bytes)(const struct run *run);
+    /* Do all of it: set up, time, verify. */
+    void (*execute)(struct run *run);
+};
+
+/* The registry: every application, in the order of the documentation. */
+size_t app_count(void);
+const struct app *app_at(size_t index);
+const struct app *app_find(const char *name, size_t length); /* NULL if there is none */
+
+/* Return the value of a parameter by its name; a name that the application has not is a mistake of
+ * ours. */
+long run_value(const struct run *run, const char *name);
+
+/* Begin and end the timed section; collective over the run's ranks, which begin together. */
+void run_start(struct run *run);
+void run_stop(struct run *run);
+
+/* Note a value that is verified, equal on all ranks or meant on rank 0 only; return whether it
+ * passed. */
+bool result_check(struct run *run, const char *name, double value, double expected,
+                  double tolerance);
+void result_figure(struct run *run, const char *name, double value, const char *unit);
+
+/* Return memory that is aligned to cache lines and zero; ends the job where there is none. */
+void *app_allocate(size_t count, size_t size);
+
+#endif

@@ -1,0 +1,17 @@
+/* The command line: `tare-miniapps APP[:key=value[,key=value]...]`. */
+#ifndef TARE_ARGUMENTS_H
+#define TARE_ARGUMENTS_H
+
+#include "apps/app.h"
+
+enum { ARGUMENTS_ERROR = 512 };
+
+/* Read an application's specification into the run (app, class, values). It needs no MPI. On a bad
+ * one return false and a sentence that names the word and what is allowed. */
+bool arguments_parse(const char *spec, struct run *run, char error[ARGUMENTS_ERROR]);
+
+/* Write all applications with their parameters as one JSON object; return false when stdout takes
+ * no more. */
+bool arguments_list(void);
+
+#endif

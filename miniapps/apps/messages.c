@@ -1,0 +1,261 @@
+#include "apps/messages.h"
+
+#include "apps/app.h"
+#include "common/check.h"
+#include "common/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { HOST_SIZE = 320 };
+
+static const char *const names[MESSAGE_KINDS] = {
+    [MESSAGE_SEND] = "send",           [MESSAGE_ALLREDUCE] = "allreduce",
+    [MESSAGE_REDUCE] = "reduce",       [MESSAGE_BCAST] = "bcast",
+    [MESSAGE_ALLGATHER] = "allgather", [MESSAGE_ALLTOALL] = "alltoall",
+    [MESSAGE_ALLTOALLV] = "alltoallv", [MESSAGE_BARRIER] = "barrier",
+};
+
+/* Hostname and boot_id, as in common/locality.c: containers of a host differ in the first, machines
+ * that were made from one image in the second. */
+static void name_host(char name[HOST_SIZE])
+{
+    memset(name, 0, HOST_SIZE);
+    gethostname(name, 255);
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file == NULL)
+        return;
+    const size_t length = strlen(name);
+    if (fgets(name + length, HOST_SIZE - (int)length, file) == NULL)
+        name[length] = '\0';
+    fclose(file);
+}
+
+void messages_begin(struct run *run)
+{
+    struct messages *messages = &run->messages;
+    char own[HOST_SIZE];
+    char *all = app_allocate((size_t)run->ranks, HOST_SIZE);
+    messages->host_of = app_allocate((size_t)run->ranks, sizeof messages->host_of[0]);
+    name_host(own);
+    CHECK_MPI(PMPI_Allgather(own, HOST_SIZE, MPI_CHAR, all, HOST_SIZE, MPI_CHAR, run->comm));
+    messages->hosts = 0;
+    for (int rank = 0; rank < run->ranks; rank++) {
+        int first = 0;
+        while (memcmp(all + (size_t)first * HOST_SIZE, all + (size_t)rank * HOST_SIZE, HOST_SIZE) !=
+               0)
+            first++;
+        messages->host_of[rank] = first;
+        messages->hosts += first == rank;
+    }
+    free(all);
+}
+
+void messages_free(struct messages *messages)
+{
+    free(messages->host_of);
+    messages->host_of = NULL;
+}
+
+static void note(struct messages *messages, enum message_kind kind, uint64_t bytes, uint64_t count)
+{
+    for (int i = 0; i < messages->sizes; i++) {
+        if (messages->size[i].kind == kind && messages->size[i].bytes == bytes) {
+            messages->size[i].count += count;
+            return;
+        }
+    }
+    if (messages->sizes == MESSAGE_SIZES) {
+        messages->overflowed = true;
+        messages->size[MESSAGE_SIZES - 1].count += count;
+        return;
+    }
+    messages->size[messages->sizes++] = (struct message_count){kind, bytes, count};
+}
+
+static uint64_t size_of(int count, MPI_Datatype type)
+{
+    int size = 0;
+    CHECK_MPI(PMPI_Type_size(type, &size));
+    return (uint64_t)count * (uint64_t)size;
+}
+
+static uint64_t far_ranks(const struct run *run)
+{
+    uint64_t far = 0;
+    for (int rank = 0; rank < run->ranks; rank++)
+        far += run->messages.host_of[rank] != run->messages.host_of[run->rank];
+    return far;
+}
+
+static void count_far(struct messages *messages, uint64_t count, uint64_t low, uint64_t high)
+{
+    messages->far_messages += count;
+    messages->far_bytes_min += low;
+    messages->far_bytes_max += high;
+}
+
+static void count_send(struct run *run, int count, MPI_Datatype type, int to)
+{
+    struct messages *messages = &run->messages;
+    if (!messages->counting)
+        return;
+    const uint64_t bytes = size_of(count, type);
+    note(messages, MESSAGE_SEND, bytes, 1);
+    if (messages->host_of[to] != messages->host_of[run->rank])
+        count_far(messages, 1, bytes, bytes);
+}
+
+/* Count a collective whose data may take many ways: none need go far but a header's worth, and a
+ * sensible algorithm sends each rank's buffer no more than twice a doubling. */
+static void count_tree(struct run *run, enum message_kind kind, uint64_t bytes)
+{
+    struct messages *messages = &run->messages;
+    if (!messages->counting)
+        return;
+    note(messages, kind, bytes, 1);
+    if (messages->hosts == 1)
+        return;
+    uint64_t doublings = 1;
+    while ((1 << doublings) < run->ranks)
+        doublings++;
+    count_far(messages, 2 * doublings, 0, 2 * doublings * bytes);
+}
+
+void messages_gather(struct run *run)
+{
+    struct messages *messages = &run->messages;
+    uint64_t far[3] = {messages->far_messages, messages->far_bytes_min, messages->far_bytes_max};
+    CHECK_MPI(PMPI_Allreduce(MPI_IN_PLACE, far, 3, MPI_UINT64_T, MPI_SUM, run->comm));
+    messages->far_messages = far[0];
+    messages->far_bytes_min = far[1];
+    messages->far_bytes_max = far[2];
+    int lost = messages->overflowed;
+    CHECK_MPI(PMPI_Allreduce(MPI_IN_PLACE, &lost, 1, MPI_INT, MPI_MAX, run->comm));
+    for (int rank = 1; rank < run->ranks; rank++) {
+        const int bytes = (int)sizeof messages->size;
+        if (run->rank == rank) {
+            CHECK_MPI(PMPI_Send(&messages->sizes, 1, MPI_INT, 0, 0, run->comm));
+            CHECK_MPI(PMPI_Send(messages->size, bytes, MPI_BYTE, 0, 0, run->comm));
+        } else if (run->rank == 0) {
+            static struct message_count theirs[MESSAGE_SIZES];
+            int sizes = 0;
+            CHECK_MPI(PMPI_Recv(&sizes, 1, MPI_INT, rank, 0, run->comm, MPI_STATUS_IGNORE));
+            CHECK_MPI(PMPI_Recv(theirs, bytes, MPI_BYTE, rank, 0, run->comm, MPI_STATUS_IGNORE));
+            for (int i = 0; i < sizes; i++)
+                note(messages, theirs[i].kind, theirs[i].bytes, theirs[i].count);
+        }
+    }
+    messages->overflowed |= lost != 0;
+}
+
+void messages_put(const struct messages *messages, struct json *line)
+{
+    json_key(line, "messages");
+    json_open(line, '[');
+    for (int i = 0; i < messages->sizes; i++) {
+        json_open(line, '{');
+        json_put_string(line, "kind", names[messages->size[i].kind]);
+        json_put_integer(line, "bytes", (int64_t)messages->size[i].bytes);
+        json_put_integer(line, "count", (int64_t)messages->size[i].count);
+        json_close(line, '}');
+    }
+    json_close(line, ']');
+    json_put_bool(line, "messages_complete", !messages->overflowed);
+    json_key(line, "payload");
+    json_open(line, '{');
+    json_put_integer(line, "bytes_min", (int64_t)messages->far_bytes_min);
+    json_put_integer(line, "bytes_max", (int64_t)messages->far_bytes_max);
+    json_put_integer(line, "messages", (int64_t)messages->far_messages);
+    json_close(line, '}');
+}
+
+void message_send(struct run *run, const void *data, int count, MPI_Datatype type, int to, int tag)
+{
+    count_send(run, count, type, to);
+    CHECK_MPI(MPI_Send(data, count, type, to, tag, run->comm));
+}
+
+void message_isend(struct run *run, const void *data, int count, MPI_Datatype type, int to, int tag,
+                   MPI_Request *request)
+{
+    count_send(run, count, type, to);
+    CHECK_MPI(MPI_Isend(data, count, type, to, tag, run->comm, request));
+}
+
+void message_recv(struct run *run, void *data, int count, MPI_Datatype type, int from, int tag)
+{
+    CHECK_MPI(MPI_Recv(data, count, type, from, tag, run->comm, MPI_STATUS_IGNORE));
+}
+
+void message_irecv(struct run *run, void *data, int count, MPI_Datatype type, int from, int tag,
+                   MPI_Request *request)
+{
+    CHECK_MPI(MPI_Irecv(data, count, type, from, tag, run->comm, request));
+}
+
+void message_wait(MPI_Request *request)
+{
+    CHECK_MPI(MPI_Wait(request, MPI_STATUS_IGNORE));
+}
+
+void message_waitall(int count, MPI_Request *requests)
+{
+    CHECK_MPI(MPI_Waitall(count, requests, MPI_STATUSES_IGNORE));
+}
+
+void message_allreduce(struct run *run, void *data, int count, MPI_Datatype type, MPI_Op op)
+{
+    count_tree(run, MESSAGE_ALLREDUCE, size_of(count, type));
+    CHECK_MPI(MPI_Allreduce(MPI_IN_PLACE, data, count, type, op, run->comm));
+}
+
+void message_reduce(struct run *run, void *data, int count, MPI_Datatype type, MPI_Op op)
+{
+    count_tree(run, MESSAGE_REDUCE, size_of(count, type));
+    const bool root = run->rank == 0;
+    CHECK_MPI(
+        MPI_Reduce(root ? MPI_IN_PLACE : data, root ? data : NULL, count, type, op, 0, run->comm));
+}
+
+void message_bcast(struct run *run, void *data, int count, MPI_Datatype type, int root)
+{
+    count_tree(run, MESSAGE_BCAST, size_of(count, type));
+    CHECK_MPI(MPI_Bcast(data, count, type, root, run->comm));
+}
+
+void message_alltoall(struct run *run, const void *out, int count, MPI_Datatype type, void *in)
+{
+    if (run->messages.counting) {
+        const uint64_t bytes = size_of(count, type);
+        const uint64_t far = far_ranks(run);
+        note(&run->messages, MESSAGE_ALLTOALL, bytes, 1);
+        count_far(&run->messages, far, far * bytes, 2 * far * bytes);
+    }
+    CHECK_MPI(MPI_Alltoall(out, count, type, in, count, type, run->comm));
+}
+
+void message_alltoallv(struct run *run, const void *out, const int *out_counts, const int *out_at,
+                       MPI_Datatype type, void *in, const int *in_counts, const int *in_at)
+{
+    struct messages *messages = &run->messages;
+    if (messages->counting) {
+        uint64_t all = 0;
+        for (int rank = 0; rank < run->ranks; rank++) {
+            const uint64_t bytes = size_of(out_counts[rank], type);
+            all += bytes;
+            if (messages->host_of[rank] != messages->host_of[run->rank])
+                count_far(messages, 1, bytes, bytes);
+        }
+        note(messages, MESSAGE_ALLTOALLV, all, 1);
+    }
+    CHECK_MPI(MPI_Alltoallv(out, out_counts, out_at, type, in, in_counts, in_at, type, run->comm));
+}
+
+void message_barrier(struct run *run)
+{
+    count_tree(run, MESSAGE_BARRIER, 0);
+    CHECK_MPI(MPI_Barrier(run->comm));
+}

@@ -1,0 +1,30 @@
+#include "apps/app.h"
+
+#include <string.h>
+
+extern const struct app app_npb_ep;
+extern const struct app app_npb_is;
+extern const struct app app_npb_cg;
+extern const struct app app_npb_mg;
+extern const struct app app_npb_ft;
+
+static const struct app *const apps[] = {&app_npb_ep, &app_npb_is, &app_npb_cg, &app_npb_mg,
+                                         &app_npb_ft};
+
+size_t app_count(void)
+{
+    return sizeof apps / sizeof apps[0];
+}
+
+const struct app *app_at(size_t index)
+{
+    return apps[index];
+}
+
+const struct app *app_find(const char *name, size_t length)
+{
+    for (size_t i = 0; i < app_count(); i++)
+        if (strlen(apps[i]->name) == length && strncmp(apps[i]->name, name, length) == 0)
+            return apps[i];
+    return NULL;
+}
