@@ -1,0 +1,262 @@
+"""What is compared: environments, placements, workloads, and the plan of a study."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Sides(StrEnum):
+    """Which side of a two-node job is put into the environment; the other side runs bare."""
+
+    BOTH = "both"
+    SENDER = "sender"
+    RECEIVER = "receiver"
+
+
+class Share(StrEnum):
+    """Whether the containers of a node share one pod or have a pod (and an address) each."""
+
+    POD = "pod"
+    NONE = "none"
+
+
+class Binding(StrEnum):
+    """How ranks are bound: by us to disjoint cores, or as the MPI does by default."""
+
+    DISJOINT = "disjoint"
+    MPI_DEFAULT = "mpi-default"
+
+
+class MapBy(StrEnum):
+    """How the ranks of a node are dealt to its cores.
+
+    `core`: neighbours to neighbouring cores. `socket`, `numa`: to the sockets or NUMA nodes in turn. `hwthread`: to
+    hardware threads one after the other, so that neighbours share a core where it has several.
+    """
+
+    CORE = "core"
+    SOCKET = "socket"
+    NUMA = "numa"
+    HWTHREAD = "hwthread"
+
+
+class Launching(StrEnum):
+    """How the MPI's daemons come to the hosts of a job, and its ranks into their containers.
+
+    `exec`: the launcher is outside and starts each daemon in its pod by the runtime's exec; where a pod has several
+    containers it is `daemon`. `ssh`: an sshd in each pod, and the launcher in the first. `daemon`: one daemon a host,
+    beside the containers, whose ranks enter them. `hybrid`: as `daemon`, and each rank starts a container of its own.
+    `host-mpi`: as `exec`, with the host's MPI in place of the image's.
+    """
+
+    EXEC = "exec"
+    SSH = "ssh"
+    DAEMON = "daemon"
+    HYBRID = "hybrid"
+    HOST_MPI = "host-mpi"
+
+
+class Control(StrEnum):
+    """Which network daemons are started and talk over: one of its own, or the one that is measured."""
+
+    OWN = "own"
+    DATA = "data"
+
+
+class Caches(StrEnum):
+    """What a start-up finds in memory: what a launch before it read, or nothing that can be dropped (`tare.caches`)."""
+
+    WARM = "warm"
+    COLD = "cold"
+
+
+class MetricKind(StrEnum):
+    """The type of a metric; it selects the mean (arithmetic for costs, harmonic for rates)."""
+
+    COST = "cost"
+    RATE = "rate"
+
+
+class Role(StrEnum):
+    """What a cell is in its comparison."""
+
+    BASELINE = "baseline"
+    SELF = "a/a"
+    ENVIRONMENT = "environment"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """What a trial runs in: runtime + network + image + transport + MPI, how it is launched, and on which sides.
+
+    `image` names a recipe, is the absolute path of a user's own image, or "" for the files of the host. `binds` are
+    what a container is shown of the host as well, as `SOURCE:TARGET[:ro]`, `env` its variables, as `NAME=value`, and
+    `workdir` is the folder inside in which ranks work (`tare.binds`). `ssh_port` 0 is the usual one (`tare.ssh`).
+    `devices` are those that containers are given: paths below /dev, or `infiniband` (`tare.devices`).
+    """
+
+    name: str
+    runtime: str
+    network: str
+    image: str = ""
+    transport: str = "tcp"
+    mpi: str = "openmpi"
+    sides: Sides = Sides.BOTH
+    launch: Launching = Launching.EXEC
+    control: Control = Control.OWN
+    ssh_port: int = 0
+    devices: tuple[str, ...] = ()
+    binds: tuple[str, ...] = ()
+    workdir: str = ""
+    env: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Ranks -> containers -> nodes, the binding to cores, and what a container may use.
+
+    `memory_per_container` is in bytes, 0 for no limit. `cpus_per_container` is how many CPUs a container has: cores, as
+    long as they are whole and no fewer than its ranks need, else a limit on its CPU time; 0: the cores of its ranks.
+    """
+
+    nodes: int = 2
+    ranks_per_node: int = 1
+    containers_per_node: int = 1
+    share: Share = Share.POD
+    binding: Binding = Binding.DISJOINT
+    threads_per_rank: int = 1
+    oversubscribe: bool = False
+    map_by: MapBy = MapBy.CORE
+    memory_per_container: int = 0
+    cpus_per_container: float = 0.0
+
+    @property
+    def ranks(self) -> int:
+        """Return the number of ranks over all nodes."""
+        return self.nodes * self.ranks_per_node
+
+    @property
+    def label(self) -> str:
+        """Return a short unique name, as `2n x 1r`."""
+        containers = f" in {self.containers_per_node}c" if self.containers_per_node != 1 else ""
+        return f"{self.nodes}n x {self.ranks_per_node}r{containers}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelSpec:
+    """One micro-benchmark of a launch. `None` leaves a value to the kernel's default.
+
+    `message_bytes` is bytes per rank per operation; `rate_hz` (spacing) is messages a second.
+    """
+
+    kernel: str
+    message_bytes: int | None = None
+    iterations: int | None = None
+    warmup: int | None = None
+    window: int | None = None
+    rate_hz: float | None = None
+    sync: str | None = None
+
+    @property
+    def token(self) -> str:
+        """Return the argument that the kernel program takes, `name:key=value,...`."""
+        values = {
+            "bytes": self.message_bytes,
+            "iterations": self.iterations,
+            "warmup": self.warmup,
+            "window": self.window,
+            "rate": self.rate_hz,
+            "sync": self.sync,
+        }
+        given = ",".join(
+            f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in values.items() if v is not None
+        )
+        return f"{self.kernel}:{given}" if given else self.kernel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """What one launch runs: a list of kernels, a command of the user's, or a start-up and nothing after it."""
+
+    name: str
+    kernels: tuple[KernelSpec, ...] = ()
+    command: tuple[str, ...] = ()
+    startup: Caches | None = None
+    time_limit_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One configuration: workload x environment x placement. Its trials are repetitions.
+
+    `key` is unique in the study and stable between runs; `group` names the set of cells that are compared with
+    each other (same workload, same placement).
+    """
+
+    key: str
+    group: str
+    role: Role
+    workload: Workload
+    environment: Environment
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repetition:
+    """How often a study repeats, and when it stops (METHOD.md section 1, rules 1 and 4).
+
+    `reruns` is how often a block that others disturbed is run again.
+    """
+
+    rounds: int = 10
+    blocks_per_round: int = 1
+    max_rounds: int = 10
+    budget_s: float | None = None
+    confidence: float = 0.95
+    target_half_width: float = 0.01
+    reruns: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabSpec:
+    """The cluster inside this machine. `link_rate_bps` 0 leaves the rate alone."""
+
+    nodes: int = 2
+    cores_per_node: int | None = None
+    link_rate_bps: int = 0
+    segmented: bool = False
+    oversubscribe: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """A comparison, as its file states it; validated, nothing expanded."""
+
+    name: str
+    cluster: str
+    lab: LabSpec
+    baseline: str
+    environments: tuple[Environment, ...]
+    placements: tuple[Placement, ...]
+    workloads: tuple[Workload, ...]
+    repetition: Repetition = Repetition()
+    margin: float = 0.02
+    limit: float | None = None
+    self_comparison: bool = True
+    seed: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A study expanded to cells, with those that cannot run and why; the order of every block is in it.
+
+    `blocks[i]` lists the cell keys of block i in the order in which they are run; `rounds[i]` is its round.
+    """
+
+    study: Study
+    cells: tuple[Cell, ...]
+    unavailable: Mapping[str, str]
+    digest: str
+    estimated_s: float = 0.0
