@@ -59,7 +59,7 @@ class Shape:
     latency_weight: float
     bandwidth_weight: float
     kind: MetricKind = MetricKind.COST
-    bytes_per_sample: int = 0
+    done_per_sample: int = 0
     statistic: str = "mean of max over ranks"
     columns: tuple[str, ...] = ("max_s", "mean_s")
 
@@ -91,7 +91,7 @@ def _rate(key: str, label: str, size: int, rate: float) -> Shape:
         latency_weight=0.0,
         bandwidth_weight=1.0,
         kind=MetricKind.RATE,
-        bytes_per_sample=64 * size,
+        done_per_sample=64 * size,
     )
 
 
@@ -304,7 +304,7 @@ def _metric(shape: Shape, value: float, samples: int) -> Metric:
     return Metric(
         key=shape.key, label=shape.label, kind=shape.kind, value=value, statistic=shape.statistic,
         median_s=value * 0.985, p99_s=value * 1.4, rank_average_s=value * 0.97, samples=samples,
-        bytes_per_sample=shape.bytes_per_sample, message_bytes=shape.kernel.message_bytes,
+        done_per_sample=shape.done_per_sample, message_bytes=shape.kernel.message_bytes,
     )  # fmt: skip
 
 
@@ -393,7 +393,7 @@ def make_summary(plan: Plan, trials: Sequence[Trial], options: Options) -> Summa
             metrics.append(
                 MetricInfo(
                     key=shape.key, label=shape.label, kind=shape.kind, statistic=shape.statistic, group=group,
-                    message_bytes=shape.kernel.message_bytes, bytes_per_sample=shape.bytes_per_sample,
+                    message_bytes=shape.kernel.message_bytes, done_per_sample=shape.done_per_sample,
                 )
             )  # fmt: skip
     completed = sum(isinstance(trial.outcome, Completed) for trial in trials)

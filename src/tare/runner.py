@@ -308,7 +308,7 @@ def judge(ready: Ready, result: Result, traffic: tuple[InterfaceTraffic, ...]) -
     untreated_because = untreated(ready, parsed, traffic, said_bytes=len(result.stdout))
     if untreated_because:
         return Invalid(reason=untreated_because), parsed
-    return Completed(metrics=parsed.metrics), parsed
+    return Completed(metrics=parsed.metrics, figures=parsed.figures), parsed
 
 
 def untreated(ready: Ready, parsed: Parsed, traffic: tuple[InterfaceTraffic, ...], *, said_bytes: int) -> str | None:

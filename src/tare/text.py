@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+_PREFIXED: Final = ("B/s", "b/s", "op/s", "FLOP/s", "TEPS")
+
 
 def bytes_label(count: int) -> str:
     """Return a size as `8 B`, `64 KiB`, `1 MiB`."""
@@ -9,3 +13,15 @@ def bytes_label(count: int) -> str:
         if count >= factor and count % factor == 0:
             return f"{count // factor} {unit}"
     return f"{count} B"
+
+
+def rate_scale(value: float, unit: str) -> tuple[float, str]:
+    """Return the size and the name of the decimal multiple of a rate's unit that a value is read in.
+
+    Units that name things (`queries/s`) have no multiples.
+    """
+    if unit in _PREFIXED:
+        for size, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+            if abs(value) * (1 + 1e-9) >= size and not (prefix == "T" and unit == "B/s"):
+                return size, prefix + unit
+    return 1.0, unit

@@ -393,7 +393,7 @@ def test_the_metrics_of_a_workload_are_known_before_it_runs_and_distinct(name: s
         assert info.label
         assert info.statistic
         assert info.group == EXAMPLES[name].name
-        assert (info.bytes_per_sample > 0) == (info.kind is MetricKind.RATE)
+        assert (info.done_per_sample > 0) == (info.kind is MetricKind.RATE)
 
 
 @pytest.mark.parametrize("name", WORKLOADS)

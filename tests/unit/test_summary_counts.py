@@ -212,7 +212,7 @@ def test_the_headline_gives_rates_as_rates() -> None:
                         key="bw",
                         label="64 KiB bandwidth",
                         kind=MetricKind.RATE,
-                        bytes_per_sample=65536,
+                        done_per_sample=65536,
                     ),
                 )
             ),

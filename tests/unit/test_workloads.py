@@ -87,7 +87,7 @@ def test_figures_are_seconds_per_iteration_and_a_rate_keeps_what_turns_it_back()
     assert latency.value == pytest.approx(2e-6, rel=0.05)
     assert bw.value == pytest.approx(2e-6 + 2**20 * 1e-9, rel=0.05)
     assert (latency.kind, bw.kind) == (MetricKind.COST, MetricKind.RATE)
-    assert (latency.bytes_per_sample, bw.bytes_per_sample) == (0, 64 << 20)
+    assert (latency.done_per_sample, bw.done_per_sample) == (0, 64 << 20)
 
 
 def test_every_sample_is_kept_and_the_figure_is_their_mean() -> None:
@@ -289,7 +289,7 @@ def test_bidirectional_bandwidth_counts_both_ways() -> None:
         )
         for k in ("bw", "bibw")
     )
-    assert (bw[0].bytes_per_sample, bibw[0].bytes_per_sample) == (64 * 1024, 128 * 1024)
+    assert (bw[0].done_per_sample, bibw[0].done_per_sample) == (64 * 1024, 128 * 1024)
 
 
 def test_ranks_of_needs_the_number_that_the_start_record_told() -> None:

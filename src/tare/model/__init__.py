@@ -31,6 +31,7 @@ from tare.model.summary import Comparison, Estimate, Finding, Isolation, MetricI
 from tare.model.trial import (
     Completed,
     Failed,
+    Figure,
     InterfaceTraffic,
     Interrupted,
     Invalid,
@@ -52,6 +53,7 @@ __all__ = [
     "Environment",
     "Estimate",
     "Failed",
+    "Figure",
     "Finding",
     "InterfaceTraffic",
     "Interrupted",

@@ -178,11 +178,19 @@ class KernelSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What one launch runs: a list of kernels, a command of the user's, or a start-up and nothing after it."""
+    """What one launch runs: kernels, a mini-application, a known program, a user's command, or a start-up alone.
+
+    `miniapp` is what `tare-miniapps` takes, `NAME:key=value,...`. `program` is the name of a program of others that a
+    plug-in knows (`osu_latency`), `arguments` what it is given, `path` where it is if not on PATH.
+    """
 
     name: str
     kernels: tuple[KernelSpec, ...] = ()
     command: tuple[str, ...] = ()
+    miniapp: str = ""
+    program: str = ""
+    arguments: tuple[str, ...] = ()
+    path: str = ""
     startup: Caches | None = None
     time_limit_s: float = 60.0
 

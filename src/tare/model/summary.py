@@ -109,7 +109,8 @@ class MetricInfo:
     statistic: str
     group: str
     message_bytes: int | None = None
-    bytes_per_sample: int = 0
+    done_per_sample: float = 0.0
+    rate_unit: str = "B/s"
     added_first: bool = False
 
 

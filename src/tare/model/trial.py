@@ -13,8 +13,9 @@ class Metric:
     """One figure of a trial.
 
     `value` is always a cost in seconds (a rate is inverted first); `statistic` says how it was made of the samples.
-    `bytes_per_sample` turns the cost back into a rate for display (0: the metric has no rate); with `added_first` the
-    added time is what is read, however long the baseline takes: a step that bare hardly has makes any ratio large.
+    `done_per_sample` turns the cost back into a rate for display (0: the metric has no rate): how much of what
+    `rate_unit` counts one sample does, as bytes for `B/s`. With `added_first` the added time is what is read, however
+    long the baseline takes: a step that bare hardly has makes any ratio large.
     """
 
     key: str
@@ -27,9 +28,23 @@ class Metric:
     rank_average_s: float = 0.0
     samples: int = 1
     late: int = 0
-    bytes_per_sample: int = 0
+    done_per_sample: float = 0.0
+    rate_unit: str = "B/s"
     message_bytes: int | None = None
     added_first: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """Something that a launch told beside its metrics, as the datagrams lost; shown, never judged.
+
+    `value` is in `unit` as it stands (`%`, `s`, `1/s`); "" for a plain number.
+    """
+
+    key: str
+    label: str
+    value: float
+    unit: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +86,7 @@ class Completed:
     """The trial ended well, its results are right and its treatment is proven."""
 
     metrics: tuple[Metric, ...]
+    figures: tuple[Figure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -334,6 +334,6 @@ def _trial_row(run: Launch, summary: Summary) -> Mapping[str, Any]:
 
 
 def _metric_text(info: MetricInfo, value_s: float) -> str:
-    if info.kind is MetricKind.RATE and info.bytes_per_sample > 0 and value_s > 0:
-        return units.rate(info.bytes_per_sample / value_s)
+    if info.kind is MetricKind.RATE and info.done_per_sample > 0 and value_s > 0:
+        return units.rate(info.done_per_sample / value_s, info.rate_unit)
     return units.seconds(value_s)

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from tare.model import Estimate
+from tare.text import rate_scale
 
 MINUS: Final = "\u2212"
 TIMES_FROM: Final = 9.0
 """Overhead (as a fraction) from which a multiple is easier to read than a percentage."""
 
-_APART: Final = re.compile(r"(?<=\d) (?=(?:%|[nµm]?s|[kMG]?B/s|[KMG]i?B|B)(?![\w]))|(?<=\bn) (?=[=])|(?<==) (?=\d)")
+_APART: Final = re.compile(r"(?<=\d) (?=(?:%|[nµm]?s|[kMGT]?(?:B/s|b/s|op/s|FLOP/s|TEPS)|[KMG]i?B|B)(?![\w]))|(?<=\bn) (?=[=])|(?<==) (?=\d)")
 _ASCII: Final = str.maketrans(
     {
         "µ": "u",
@@ -59,12 +60,6 @@ _TIME: Final = (
     Unit(size=1e-6, suffix="µs"),
     Unit(size=1e-9, suffix="ns"),
 )
-_RATE: Final = (
-    Unit(size=1e9, suffix="GB/s"),
-    Unit(size=1e6, suffix="MB/s"),
-    Unit(size=1e3, suffix="kB/s"),
-    Unit(size=1.0, suffix="B/s"),
-)
 _BYTES: Final = (
     Unit(size=2.0**30, suffix="GiB"),
     Unit(size=2.0**20, suffix="MiB"),
@@ -78,9 +73,10 @@ def time_unit(seconds: float) -> Unit:
     return _choose(_TIME, seconds)
 
 
-def rate_unit(bytes_per_s: float) -> Unit:
-    """Choose the largest decimal unit in which the rate is at least 1."""
-    return _choose(_RATE, bytes_per_s)
+def rate_unit(value: float, unit: str = "B/s") -> Unit:
+    """Choose the largest decimal multiple of the unit in which the rate is at least 1."""
+    size, suffix = rate_scale(value, unit)
+    return Unit(size=size, suffix=suffix)
 
 
 def _choose(units: tuple[Unit, ...], value: float) -> Unit:
@@ -137,10 +133,10 @@ def duration(value: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
-def rate(bytes_per_s: float) -> str:
+def rate(value: float, unit: str = "B/s") -> str:
     """Return a rate as `2.91 GB/s`."""
-    unit = rate_unit(bytes_per_s)
-    return f"{significant(bytes_per_s / unit.size)} {unit.suffix}"
+    scaled = rate_unit(value, unit)
+    return f"{significant(value / scaled.size)} {scaled.suffix}"
 
 
 def size(value: float) -> str:
@@ -201,15 +197,15 @@ def time_interval(
     return _interval(estimate, time_unit(largest), sign=sign, compact=compact)
 
 
-def rate_interval(cost: Estimate, bytes_per_sample: int) -> Interval:
+def rate_interval(cost: Estimate, done_per_sample: float, unit: str = "B/s") -> Interval:
     """Return the rate that a cost per sample stands for, with its interval, as `2.9 GB/s [2.8, 3.0]`."""
     inverse = Estimate(
-        value=_divide(bytes_per_sample, cost.value),
-        low=_divide(bytes_per_sample, cost.high),
-        high=_divide(bytes_per_sample, cost.low),
+        value=_divide(done_per_sample, cost.value),
+        low=_divide(done_per_sample, cost.high),
+        high=_divide(done_per_sample, cost.low),
         n=cost.n,
     )
-    return _interval(inverse, rate_unit(inverse.value), sign=False)
+    return _interval(inverse, rate_unit(inverse.value, unit), sign=False)
 
 
 def _divide(amount: float, cost: float) -> float:

@@ -50,8 +50,8 @@ class Column:
 
     @property
     def is_rate(self) -> bool:
-        """Tell whether the metric is read as bytes per second."""
-        return self.info.kind is MetricKind.RATE and self.info.bytes_per_sample > 0
+        """Tell whether the metric is read as a rate."""
+        return self.info.kind is MetricKind.RATE and self.info.done_per_sample > 0
 
     @property
     def leads_with_time(self) -> bool:
@@ -67,21 +67,23 @@ class Column:
 
     def absolute(self, cost: Estimate) -> units.Interval:
         """Return a cost of this metric as it is read: a time, or the rate that it stands for."""
-        return units.rate_interval(cost, self.info.bytes_per_sample) if self.is_rate else units.time_interval(cost)
+        if self.is_rate:
+            return units.rate_interval(cost, self.info.done_per_sample, self.info.rate_unit)
+        return units.time_interval(cost)
 
     def added(self, extra: Estimate, *, compact: bool = False) -> units.Interval:
         """Return an added time in the unit of the baseline, so that a column can be read downwards."""
         return units.time_interval(extra, sign=True, beside_s=self.base_s, compact=compact)
 
     def shown(self, cost_s: float) -> float:
-        """Return a cost in the base unit of `axis`: bytes per second for a rate, seconds else."""
-        return self.info.bytes_per_sample / cost_s if self.is_rate and cost_s > 0 else cost_s
+        """Return a cost in the base unit of `axis`: `rate_unit` for a rate, seconds else."""
+        return self.info.done_per_sample / cost_s if self.is_rate and cost_s > 0 else cost_s
 
     def axis(self, costs_s: Sequence[float]) -> tuple[float, str]:
         """Return the size and the suffix of the unit that suits the median of these costs."""
         ordered = sorted(costs_s)
         middle = self.shown(ordered[len(ordered) // 2]) if ordered else 1.0
-        unit = units.rate_unit(middle) if self.is_rate else units.time_unit(middle)
+        unit = units.rate_unit(middle, self.info.rate_unit) if self.is_rate else units.time_unit(middle)
         return unit.size, unit.suffix
 
 

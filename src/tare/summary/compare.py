@@ -116,7 +116,8 @@ def _info(metric: Metric, group: str) -> MetricInfo:
         statistic=metric.statistic,
         group=group,
         message_bytes=metric.message_bytes,
-        bytes_per_sample=metric.bytes_per_sample,
+        done_per_sample=metric.done_per_sample,
+        rate_unit=metric.rate_unit,
         added_first=metric.added_first,
     )
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tare.model import Comparison, Estimate, MetricInfo, MetricKind, Plan, Verdict
+from tare.text import rate_scale
 
 DECIDED = (Verdict.COSTS, Verdict.GAINS, Verdict.NO_COST)
 LISTED = 3
@@ -110,10 +111,13 @@ class _Writer:
         base, overhead, added = self._base.get((item.group, item.metric)), item.overhead, item.added_s
         if base is None or overhead is None or added is None:
             return f"{'costs' if item.verdict is Verdict.COSTS else 'gains'} on {self._label(item)}"
-        if info.kind is MetricKind.RATE and info.bytes_per_sample > 0 and item.absolute_s is not None:
+        if info.kind is MetricKind.RATE and info.done_per_sample > 0 and item.absolute_s is not None:
             verb = "lowers" if item.verdict is Verdict.COSTS else "raises"
-            of_base, of_item = (_rate(info.bytes_per_sample / cost.value) for cost in (base, item.absolute_s))
-            bounds = f"{_signed(overhead)} time a byte, n = {overhead.n}"
+            of_base, of_item = (
+                _rate(info.done_per_sample / cost.value, info.rate_unit) for cost in (base, item.absolute_s)
+            )
+            each = "a byte" if info.rate_unit == "B/s" else "for the same work"
+            bounds = f"{_signed(overhead)} time {each}, n = {overhead.n}"
             return f"{verb} {self._label(item)} from {of_base} to {of_item} ({bounds})"
         verb, to = ("adds", "to") if item.verdict is Verdict.COSTS else ("takes", "off")
         share = f"{_signed(overhead)} on {self._study.baseline}'s {_time(base.value)}"
@@ -172,8 +176,6 @@ def _unit(seconds: float) -> tuple[float, str]:
     return 1e-9, "ns"
 
 
-def _rate(bytes_per_s: float) -> str:
-    for size, unit in ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s")):
-        if bytes_per_s >= size:
-            return f"{bytes_per_s / size:.3g} {unit}"
-    return f"{bytes_per_s:.3g} B/s"
+def _rate(value: float, unit: str) -> str:
+    size, suffix = rate_scale(value, unit)
+    return f"{value / size:.3g} {suffix}"

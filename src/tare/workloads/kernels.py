@@ -106,7 +106,7 @@ def _infos(spec: KernelSpec, group: str) -> list[MetricInfo]:
             statistic="mean of max over ranks",
             group=group,
             message_bytes=message_bytes,
-            bytes_per_sample=window * _size(spec) if spec.kernel in RATES else 0,
+            done_per_sample=window * _size(spec) if spec.kernel in RATES else 0,
         )
     ]
 
@@ -124,7 +124,7 @@ def _metric(spec: KernelSpec, record: Mapping[str, Any], slowest: NDArray[np.flo
         rank_average_s=sum(means) / len(means) if means else statistics.mean_s,
         samples=len(slowest),
         late=int(record.get("late", 0)),
-        bytes_per_sample=int(record.get("bytes_per_sample", 0)) if spec.kernel in RATES else 0,
+        done_per_sample=int(record.get("bytes_per_sample", 0)) if spec.kernel in RATES else 0,
         message_bytes=record.get("message_bytes"),
     )
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from tare.model import Metric, RankPlace
+from tare.model import Figure, Metric, RankPlace
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,6 +54,7 @@ class Parsed:
     measured_s: float
     wrong: tuple[str, ...] = ()
     samples: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    figures: tuple[Figure, ...] = ()
 
 
 def records(stdout: str) -> list[dict[str, Any]]:
