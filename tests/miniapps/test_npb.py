@@ -2,39 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from miniapps.launching import ran
+
 pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake", "openmpi")]
-SOURCE = Path(__file__).parents[2] / "miniapps"
 APPS = ("npb-ep", "npb-is", "npb-cg", "npb-mg", "npb-ft")
-
-
-@pytest.fixture(scope="session")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    tree = tmp_path_factory.mktemp("miniapps")
-    for argv in (
-        ("cmake", "-S", str(SOURCE), "-B", str(tree), "-DMPI_C_COMPILER=mpicc.openmpi"),
-        ("cmake", "--build", str(tree), "--parallel", "2"),
-    ):
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    return tree / "tare-miniapps"
-
-
-def ran(program: Path, spec: str, ranks: int) -> tuple[int, dict[str, Any], str]:
-    """Run an application; return its status, its record and what it said on stderr."""
-    argv = (
-        "timeout", "100", "mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "mpi_yield_when_idle",
-        "1", "-n", str(ranks), str(program), spec,
-    )  # fmt: skip
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    found = [json.loads(line[6:]) for line in done.stdout.splitlines() if line.startswith("@tare ")]
-    return done.returncode, next((each for each in found if each["type"] == "miniapp"), {}), done.stderr
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])

@@ -1,0 +1,47 @@
+"""Ways to run `tare-miniapps`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+# Not bound: other tests may run at the same time, and Open MPI would put every job on the first cores.
+LAUNCHERS = {
+    "openmpi": (
+        *("mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"),
+        *("--mca", "mpi_yield_when_idle", "1"),
+    ),
+    "mpich": ("mpirun.mpich",),
+}
+
+
+def ran(
+    program: Path,
+    spec: str,
+    ranks: int,
+    *,
+    mpi: str = "openmpi",
+    env: Mapping[str, str] | None = None,
+    limit_s: int = 100,
+) -> tuple[int, dict[str, Any], str]:
+    """Run an application; return its status, its record and what it said on stderr."""
+    argv = ("timeout", str(limit_s), *LAUNCHERS[mpi], "-n", str(ranks), str(program), spec)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, env={**os.environ, **(env or {})})
+    found = told(done.stdout)
+    return done.returncode, next((each for each in found if each["type"] == "miniapp"), {}), done.stderr
+
+
+def told(stdout: str) -> list[dict[str, Any]]:
+    """Return the records of an output."""
+    return [json.loads(line[6:]) for line in stdout.splitlines() if line.startswith("@tare ")]
+
+
+def asked(program: Path, *arguments: str) -> dict[str, Any]:
+    """Return the one record that the program writes without MPI (`--list`, `--ask`)."""
+    done = subprocess.run((str(program), *arguments), capture_output=True, text=True, check=True)
+    (record,) = told(done.stdout)
+    return record
