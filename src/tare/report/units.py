@@ -20,7 +20,9 @@ MINUS: Final = "\u2212"
 TIMES_FROM: Final = 9.0
 """Overhead (as a fraction) from which a multiple is easier to read than a percentage."""
 
-_APART: Final = re.compile(r"(?<=\d) (?=(?:%|[nµm]?s|[kMGT]?(?:B/s|b/s|op/s|FLOP/s|TEPS)|[KMG]i?B|B)(?![\w]))|(?<=\bn) (?=[=])|(?<==) (?=\d)")
+_APART: Final = re.compile(
+    r"(?<=\d) (?=(?:%|[nµm]?s|[kMGT]?(?:B/s|b/s|op/s|FLOP/s|TEPS)|[KMG]i?B|B)(?![\w]))|(?<=\bn) (?=[=])|(?<==) (?=\d)"
+)
 _ASCII: Final = str.maketrans(
     {
         "µ": "u",
