@@ -28,7 +28,7 @@ MOUNT_POINTS: Final = ("dev", "proc", "sys", "tmp", "run", "tare", "root", "mnt"
 MOUNT_FILES: Final = {"etc/hosts": "127.0.0.1 localhost\n", "etc/hostname": "", "etc/resolv.conf": ""}
 """Files that runtimes mount over, and what is in them otherwise: mmdebstrap copies the building machine's own."""
 
-_SOURCE_SUFFIXES: Final = frozenset({".c", ".h", ".cmake", ".in", ".txt"})
+_SOURCE_SUFFIXES: Final = frozenset({".c", ".h", ".cmake", ".in", ".sh", ".txt"})
 
 _TOOLS: Final = ("iproute2", "iputils-ping", "openssh-server", "procps", "util-linux")
 """What runtimes, networks and ways of launching call inside a container."""

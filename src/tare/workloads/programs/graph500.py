@@ -1,0 +1,105 @@
+"""Graph500 3.0, reference program of breadth-first search: its lines of `name: value`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from tare.model import Figure, MetricInfo, Placement
+from tare.workloads.output import OutputError
+from tare.workloads.programs.adapter import Reading
+from tare.workloads.programs.lines import number, whole
+from tare.workloads.programs.options import Wrong, called, keyed, whole_number
+from tare.workloads.programs.quantities import Quantity
+
+USUAL: Final = {"scale": "16", "edgefactor": "16"}
+TEPS: Final = "bfs harmonic_mean_TEPS"
+SPREAD: Final = "bfs harmonic_stddev_TEPS"
+VALIDATED: Final = "bfs stddev_validate"
+QUANTITY: Final = Quantity(
+    key="bfs", label="Graph500 BFS", statistic="harmonic mean of TEPS over all searches", done=1e6, unit="TEPS"
+)
+_FIGURES: Final = {
+    "construction_time": ("g500.construction", "Graph500, kernel 1 (construction)", "s"),
+    "bfs median_time": ("g500.median", "Graph500, median of a search", "s"),
+    SPREAD: ("g500.spread", "Graph500, harmonic standard deviation", "TEPS"),
+    "median_nedge": ("g500.edges", "Graph500, edges of a search (median)", ""),
+}
+
+
+class Graph500:
+    """The program, with scale and edge factor as arguments."""
+
+    name = "graph500"
+    describes = "Graph500's BFS: arguments scale= and edgefactor="
+    measures = "traversed edges a second of 64 searches, each validated"
+    versions = "3.0"
+    timer = "MPI_Wtime around each search"
+    synchronisation = "a barrier before each search"
+    reduction = "harmonic mean over searches of edges by the slowest rank's time"
+    places = ("/opt/tare/programs/graph500/bin",)
+    brought_by = (
+        "Graph500 is not packaged: build it for this MPI, then name the folder of graph500_reference_bfs by path:"
+    )
+    files = ()
+
+    def executable(self, arguments: tuple[str, ...]) -> str:
+        return "graph500_reference_bfs"
+
+    def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
+        return called(self.executable(arguments), self.places, program, tuple(keyed(arguments, USUAL).values()))
+
+    def environment(self, arguments: tuple[str, ...]) -> Mapping[str, str]:
+        return {}
+
+    def refuse(self, arguments: tuple[str, ...], placement: Placement) -> str | None:
+        try:
+            values = keyed(arguments, USUAL)
+            whole_number(values["scale"], "scale", 4, 40)
+            whole_number(values["edgefactor"], "edgefactor", 1, 1024)
+        except Wrong as error:
+            return f"graph500: {error}"
+        ranks = placement.ranks
+        if ranks & (ranks - 1):
+            return f"graph500 runs on a power of two of ranks, the placement has {ranks}"
+        return None
+
+    def metrics(self, arguments: tuple[str, ...], placement: Placement) -> tuple[MetricInfo, ...]:
+        return (QUANTITY.info(),)
+
+    def expected_s(self, arguments: tuple[str, ...], placement: Placement) -> float:
+        values = keyed(arguments, USUAL)
+        edges = int(values["edgefactor"]) * 2.0 ** int(values["scale"])
+        return 2.0 + 64 * 4 * edges / (2e7 * placement.ranks)
+
+    def read(self, text: str, arguments: tuple[str, ...]) -> Reading:
+        lines = whole(text)
+        values = _values(lines)
+        for label, key in (("SCALE", "scale"), ("edgefactor", "edgefactor")):
+            if int(number(_value(values, label), label)) != int(keyed(arguments, USUAL)[key]):
+                raise OutputError(f"the output is of Graph500 {label} {values[label]}, which is not what was asked for")
+        # The line after it is there only when the one with the result was whole.
+        teps, _ = number(_value(values, TEPS), TEPS), _value(values, SPREAD)
+        if VALIDATED not in values:
+            raise OutputError(
+                f"Graph500: the line '{VALIDATED}:' is missing: "
+                "the output is cut off, or the searches were not validated (SKIP_VALIDATION)"
+            )
+        wrong = [f"Graph500: {line.strip()}" for line in lines if "validat" in line.lower() and "fail" in line.lower()]
+        figures = tuple(
+            Figure(key=key, label=text, value=number(_value(values, name), name), unit=unit)
+            for name, (key, text, unit) in _FIGURES.items()
+        )
+        return Reading(metrics=(QUANTITY.ran(teps),), figures=figures, wrong=tuple(wrong))
+
+
+def _values(lines: Sequence[str]) -> dict[str, str]:
+    """Return values by the words before the colon; the headline's value has a `!` before it."""
+    pairs = (line.partition(":") for line in lines if ":" in line)
+    return {" ".join(name.split()): value.strip(" \t!") for name, _, value in pairs}
+
+
+def _value(values: Mapping[str, str], name: str) -> str:
+    if name not in values:
+        raise OutputError(f"Graph500: the line '{name}:' is missing")
+    return values[name]

@@ -1,0 +1,185 @@
+"""HPL 2.x, alone (`xhpl`) or as part of `hpcc`: its rows of results, each with its check."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tare.model import Figure, MetricInfo, Placement
+from tare.workloads.output import OutputError
+from tare.workloads.programs.adapter import Reading
+from tare.workloads.programs.lines import NUMBER, count, ended, known_version, number, whole
+from tare.workloads.programs.options import Wrong, called, fraction, keyed, numbers, whole_number
+from tare.workloads.programs.quantities import Quantity
+
+USUAL: Final = {"n": "", "memory": "", "nb": "128"}
+"""The order of the matrix, or the share of a node's memory that it fills, and the blocking factors to try."""
+
+USUAL_N: Final = 2000
+LARGEST_N: Final = 1_000_000
+STATISTIC: Final = "one solution, the slowest rank's time"
+BANNER: Final = re.compile(r"^HPLinpack (?P<version>\d\S*)\s+--")
+ROW: Final = re.compile(
+    rf"^(?P<code>W\w+)\s+(?P<n>\d+)\s+(?P<nb>\d+)\s+(?P<p>\d+)\s+(?P<q>\d+)"
+    rf"\s+(?P<time>{NUMBER})\s+(?P<gflops>{NUMBER})\s*$",
+    re.IGNORECASE,
+)
+CHECK: Final = re.compile(rf"^\|\|Ax-b\|\|_oo/.*=\s*(?P<residual>{NUMBER})\s*\.+\s*(?P<verdict>\w+)\s*$", re.IGNORECASE)
+TITLE: Final = "T/V"
+END: Final = "End of Tests."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solution:
+    """One row: order, blocking factor, process grid, FLOP/s, time, and the scaled residual with what HPL says of it."""
+
+    n: int
+    nb: int
+    p: int
+    q: int
+    flops_a_second: float
+    seconds: float
+    residual: float
+    passed: bool
+
+
+class Hpl:
+    """`xhpl`; its HPL.dat is written for the ranks that there are."""
+
+    name = "hpl"
+    describes = "HPL (xhpl): arguments n= (order) or memory= (share of one node's memory) and nb= (list)"
+    measures = "FLOP/s of solving a dense system, one metric a blocking factor"
+    versions = "2.x"
+    timer = "MPI_Wtime around factorisation and solution"
+    synchronisation = "a barrier before each solution"
+    reduction = STATISTIC
+    places = ("/opt/tare/programs/hpl/bin",)
+    brought_by = "HPL is not packaged alone: use hpcc (apt-get install hpcc), or build it and name the folder by path:"
+    files = ()
+
+    def executable(self, arguments: tuple[str, ...]) -> str:
+        return "xhpl"
+
+    def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
+        return called("xhpl", self.places, program, (), *input_options("HPL.dat", arguments))
+
+    def environment(self, arguments: tuple[str, ...]) -> Mapping[str, str]:
+        return {}
+
+    def refuse(self, arguments: tuple[str, ...], placement: Placement) -> str | None:
+        return refused(self.name, arguments)
+
+    def metrics(self, arguments: tuple[str, ...], placement: Placement) -> tuple[MetricInfo, ...]:
+        return tuple(quantity(nb).info() for nb in blockings(arguments))
+
+    def expected_s(self, arguments: tuple[str, ...], placement: Placement) -> float:
+        return expected_s(arguments, placement)
+
+    def read(self, text: str, arguments: tuple[str, ...]) -> Reading:
+        lines = whole(text)
+        found = solutions(lines)
+        ended(lines, END, what="HPL")
+        return reading(found, blockings(arguments))
+
+
+def quantity(nb: int) -> Quantity:
+    """Return the metric of one blocking factor; a sample is 10^9 operations, as N may depend on the memory."""
+    return Quantity(key=f"hpl:{nb}", label=f"HPL NB={nb}", statistic=STATISTIC, done=1e9, unit="FLOP/s")
+
+
+def operations(n: int) -> float:
+    """Return the operations that HPL counts for a matrix of order `n`."""
+    return 2.0 / 3.0 * n**3 + 1.5 * n**2
+
+
+def solutions(lines: Sequence[str]) -> list[Solution]:
+    """Return all rows of results with their checks; raise `OutputError` where one of them is missing."""
+    banner = next((found for line in lines if (found := BANNER.match(line.strip()))), None)
+    if banner is None:
+        raise OutputError("HPL: its first line 'HPLinpack ...' is missing")
+    known_version(banner["version"], ("2",), what="HPL")
+    titles = [at for at, line in enumerate(lines) if line.startswith(TITLE) and "Gflops" in line]
+    rows = [(at, row) for at, line in enumerate(lines) if (row := ROW.match(line))]
+    if not titles or not rows:
+        raise OutputError("HPL: the row of results below 'T/V  N  NB  P  Q  Time  Gflops' is missing")
+    ends = [at for at, _ in rows[1:]] + [len(lines)]
+    return [_solution(row, lines[at:end]) for (at, row), end in zip(rows, ends, strict=True)]
+
+
+def _solution(row: re.Match[str], lines: Sequence[str]) -> Solution:
+    where = f"HPL N={row['n']} NB={row['nb']}"
+    check = next((found for line in lines if (found := CHECK.match(line.strip()))), None)
+    if check is None:
+        raise OutputError(f"{where}: the line of its check, '||Ax-b||_oo/(...)= ... PASSED', is missing")
+    n, gflops = count(row["n"], f"N of {where}"), number(row["gflops"], f"Gflops of {where}")
+    seconds = number(row["time"], f"Time of {where}")
+    if gflops <= 0 or abs(operations(n) / (gflops * 1e9) - seconds) > 0.02 * seconds + 0.0051:
+        raise OutputError(f"{where}: {gflops:g} Gflops and {seconds:g} s do not fit: one of the two is not right")
+    verdict, residual = check["verdict"].upper(), float(check["residual"])
+    if verdict not in {"PASSED", "FAILED"}:
+        raise OutputError(f"{where}: its check says {check['verdict']!r}, which is neither PASSED nor FAILED")
+    nb, p, q = (count(row[key], f"{key.upper()} of {where}") for key in ("nb", "p", "q"))
+    return Solution(
+        n=n, nb=nb, p=p, q=q, flops_a_second=gflops * 1e9, seconds=seconds,
+        residual=residual, passed=verdict == "PASSED" and residual < 16.0,  # not so for NaN
+    )  # fmt: skip
+
+
+def reading(found: Sequence[Solution], asked: Sequence[int]) -> Reading:
+    """Return the metrics of all solutions, one for each blocking factor that was asked for."""
+    by_blocking = {one.nb: one for one in found}
+    for nb in asked:
+        if nb not in by_blocking:
+            raise OutputError(f"HPL: the row of NB={nb} is missing")
+    last = by_blocking[asked[-1]]
+    wrong = tuple(
+        f"HPL N={one.n} NB={one.nb}: the scaled residual is {one.residual:g}, which must be below 16"
+        for one in found
+        if not one.passed
+    )
+    figures = (
+        Figure(key="hpl.n", label="HPL, order of the matrix", value=last.n),
+        Figure(key="hpl.residual", label="HPL, scaled residual", value=last.residual),
+    )
+    metrics = tuple(quantity(nb).ran(by_blocking[nb].flops_a_second) for nb in asked)
+    return Reading(metrics=metrics, figures=() if wrong else figures, wrong=wrong)
+
+
+# --- what is asked for --------------------------------------------------------------------------------------------
+
+
+def input_options(file: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the options of `tare-run` that write the program's input file."""
+    values = keyed(arguments, USUAL)
+    order = f"memory={values['memory']}" if values["memory"] else f"n={values['n'] or USUAL_N}"
+    return ("-f", "-l", file, "-n", order, "-b", values["nb"])
+
+
+def blockings(arguments: tuple[str, ...]) -> tuple[int, ...]:
+    """Return the blocking factors, each once."""
+    return tuple(dict.fromkeys(numbers(keyed(arguments, USUAL)["nb"], "nb", 1, 4096)))
+
+
+def refused(name: str, arguments: tuple[str, ...]) -> str | None:
+    """Return why these arguments cannot be taken, or None."""
+    try:
+        values = keyed(arguments, USUAL)
+        if values["n"] and values["memory"]:
+            return f"{name}: give n= or memory=, not both"
+        if values["n"]:
+            whole_number(values["n"], "n", 1, LARGEST_N)
+        if values["memory"]:
+            fraction(values["memory"], "memory", 1e-6, 0.95)
+        blockings(arguments)
+    except Wrong as error:
+        return f"{name}: {error}"
+    return None
+
+
+def expected_s(arguments: tuple[str, ...], placement: Placement) -> float:
+    """Return roughly how long the solutions take at 10 GFLOP/s a rank; with memory= as for 2 GB."""
+    values = keyed(arguments, USUAL)
+    n = int(values["n"] or USUAL_N) if not values["memory"] else 16_000
+    return 2.0 + len(blockings(arguments)) * operations(n) / (1e10 * placement.ranks)

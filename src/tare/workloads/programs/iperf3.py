@@ -1,0 +1,161 @@
+"""iperf3: one stream (or several) of TCP or UDP from the first rank's host to the last rank's, read as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tare.model import Figure, MetricInfo, Placement
+from tare.workloads.output import OutputError
+from tare.workloads.programs.adapter import Reading
+from tare.workloads.programs.quantities import Quantity
+
+PAIR: Final = "tare-pair"
+"""Our program that starts iperf3's server on the last rank and its client on the first (kernels/pair)."""
+
+USUAL_S: Final = 10.0
+LARGEST: Final = 1e300
+FORBIDDEN: Final = frozenset(
+    {
+        "-s",
+        "--server",
+        "-c",
+        "--client",
+        "-p",
+        "--port",
+        "-B",
+        "--bind",
+        "-D",
+        "--daemon",
+        "--logfile",
+        "-I",
+        "--pidfile",
+    }
+)
+"""What `tare-pair` gives the two sides itself, or what would hide the result."""
+
+STATISTIC: Final = "mean of one run, as the receiver saw it"
+QUANTITIES: Final = {
+    "TCP": Quantity(key="tcp", label="iperf3 TCP", statistic=STATISTIC, done=1e9, unit="b/s"),
+    "UDP": Quantity(key="udp", label="iperf3 UDP", statistic=STATISTIC, done=1e9, unit="b/s"),
+}
+
+
+class Iperf3:
+    """The program; arguments are the client's (`-u -b 0` for UDP as fast as it goes, `-t` seconds, `-P` streams)."""
+
+    name = "iperf3"
+    describes = "iperf3 from the first rank's host to the last rank's; arguments are the client's, as -t 5, -u -b 0"
+    measures = "b/s that the receiver took, over TCP or UDP; retransmissions or loss beside it"
+    versions = "3.x"
+    timer = "iperf3's own clock on each side"
+    synchronisation = "iperf3's own control connection"
+    reduction = STATISTIC
+    places = ()
+    brought_by = "apt-get install iperf3"
+    files = ()
+
+    def executable(self, arguments: tuple[str, ...]) -> str:
+        return "iperf3"
+
+    def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
+        binary = program or "iperf3"
+        if program and program.rsplit("/", 1)[-1] != "iperf3":
+            binary = f"{program.rstrip('/')}/iperf3"
+        server = (binary, "-s", "-1", "-p", "{port}")
+        client = (binary, "-c", "{address}", "-p", "{port}", "-J", *arguments)
+        return (PAIR, "+server", *server, "+client", *client)
+
+    def environment(self, arguments: tuple[str, ...]) -> Mapping[str, str]:
+        return {}
+
+    def refuse(self, arguments: tuple[str, ...], placement: Placement) -> str | None:
+        if placement.ranks < 2:
+            return f"iperf3 needs 2 ranks or more, one for each side; the placement has {placement.ranks}"
+        for argument in arguments:
+            if argument.partition("=")[0] in FORBIDDEN:
+                return f"iperf3: {argument} cannot be given, tare starts both sides itself"
+        return None
+
+    def metrics(self, arguments: tuple[str, ...], placement: Placement) -> tuple[MetricInfo, ...]:
+        return (QUANTITIES[_protocol(arguments)].info(),)
+
+    def expected_s(self, arguments: tuple[str, ...], placement: Placement) -> float:
+        for at, argument in enumerate(arguments[:-1]):
+            if argument in {"-t", "--time"} and re.fullmatch(r"\d+", arguments[at + 1]):
+                return float(arguments[at + 1]) + 1.0
+        return USUAL_S + 1.0
+
+    def read(self, text: str, arguments: tuple[str, ...]) -> Reading:
+        result = _document(text)
+        if "error" in result:
+            raise OutputError(f"iperf3 says: {result['error']}")
+        version = str(_at(result, "start", "version"))
+        if not re.match(r"iperf 3\.\d", version):
+            raise OutputError(f"iperf3: {version!r} is not known here; known is iperf 3.x")
+        protocol = _at(result, "start", "test_start", "protocol")
+        if protocol != _protocol(arguments):
+            raise OutputError(f"iperf3: the output is of {protocol}, {_protocol(arguments)} was asked for")
+        received = _number(result, "end", "sum_received", "bits_per_second")
+        figures = _udp(result) if protocol == "UDP" else _tcp(result)
+        figures += [
+            _figure("cpu.sender", "iperf3, CPU of the sender", _number(result, *_CPU, "host_total"), "%"),
+            _figure("cpu.receiver", "iperf3, CPU of the receiver", _number(result, *_CPU, "remote_total"), "%"),
+        ]
+        return Reading(metrics=(QUANTITIES[str(protocol)].ran(received),), figures=tuple(figures))
+
+
+_CPU: Final = ("end", "cpu_utilization_percent")
+
+
+def _protocol(arguments: tuple[str, ...]) -> str:
+    return "UDP" if {"-u", "--udp"} & set(arguments) else "TCP"
+
+
+def _document(text: str) -> dict[str, Any]:
+    """Return the JSON object in a program's output; what stands before or after it is not looked at."""
+    start = re.search(r"^\{", text, re.MULTILINE)
+    if not start:
+        raise OutputError("iperf3: the line '{' that begins its JSON is missing")
+    try:
+        found, _ = json.JSONDecoder().raw_decode(text[start.start() :])
+    except (ValueError, RecursionError) as error:
+        raise OutputError("iperf3: the output is cut off or broken, its JSON has no end: '}' is missing") from error
+    if not isinstance(found, dict):
+        raise OutputError("iperf3: its JSON is no object")
+    return found
+
+
+def _at(result: Mapping[str, Any], *keys: str) -> object:
+    value: object = result
+    for at, key in enumerate(keys):
+        if not isinstance(value, Mapping) or key not in value:
+            raise OutputError(f"iperf3: {'.'.join(keys[: at + 1])} is missing")
+        value = value[key]
+    return value
+
+
+def _number(result: Mapping[str, Any], *keys: str) -> float:
+    value = _at(result, *keys)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST:  # nor NaN
+        raise OutputError(f"iperf3: {'.'.join(keys)} is {value}, which is no number")
+    return float(value)
+
+
+def _figure(key: str, label: str, value: float, unit: str = "") -> Figure:
+    return Figure(key=f"iperf3.{key}", label=label, value=value, unit=unit)
+
+
+def _tcp(result: Mapping[str, Any]) -> list[Figure]:
+    retransmits = _number(result, "end", "sum_sent", "retransmits")
+    return [_figure("retransmits", "iperf3, retransmissions", retransmits)]
+
+
+def _udp(result: Mapping[str, Any]) -> list[Figure]:
+    return [
+        _figure("loss", "iperf3, datagrams lost", _number(result, "end", "sum", "lost_percent"), "%"),
+        _figure("jitter", "iperf3, jitter", _number(result, "end", "sum", "jitter_ms") * 1e-3, "s"),
+        _figure("packets", "iperf3, datagrams", _number(result, "end", "sum", "packets")),
+    ]

@@ -1,0 +1,84 @@
+"""Find a program of others: below a folder that the study names, on PATH, or where tools/programs puts it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from tare.workloads.programs.adapter import ProgramAdapter
+
+PATH: Final = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+"""Where an image is looked through; its own variables are not known here."""
+
+BELOW: Final = ("", "bin", "libexec/osu-micro-benchmarks/mpi/*", "mpi/*", "*")
+"""Where a program is below the folder that a study names, as `tare-run` looks for it."""
+
+
+def found(
+    adapter: ProgramAdapter, arguments: tuple[str, ...] = (), path: str = "", root: Path | None = None
+) -> Path | None:
+    """Return where a program is, as its ranks see it, or None.
+
+    `path` is the study's: the program itself or a folder above it. `root` is an image's root file system, None for this
+    machine.
+    """
+    name = adapter.executable(arguments)
+    for place in _candidates(adapter, name, path, root):
+        if _is_program(_below(root, place), root):
+            return place
+    return None
+
+
+def missing(
+    adapter: ProgramAdapter, arguments: tuple[str, ...] = (), path: str = "", root: Path | None = None
+) -> str | None:
+    """Return why a program cannot be run, with what brings it, or None."""
+    if found(adapter, arguments, path, root):
+        return None
+    name = adapter.executable(arguments)
+    where = "in the image" if root else "here"
+    if path:
+        return f"{name} is neither {path} nor in a folder below it {where}"
+    return f"{name} is not {where}: {adapter.brought_by}"
+
+
+def _candidates(adapter: ProgramAdapter, name: str, path: str, root: Path | None) -> Iterator[Path]:
+    if path:
+        if Path(path).name == name or not _below(root, Path(path)).is_dir():
+            yield Path(path)
+        for folder in BELOW:
+            yield from _matches(root, Path(path, folder), name)
+        return
+    for folder in PATH if root else os.environ.get("PATH", os.defpath).split(os.pathsep):
+        if folder.startswith("/"):
+            yield Path(folder, name)
+    for folder in adapter.places:
+        yield from _matches(root, Path(folder), name)
+
+
+def _matches(root: Path | None, folder: Path, name: str) -> Iterator[Path]:
+    """Yield the program in a folder whose last part may be `*`, any one folder."""
+    if folder.name != "*":
+        yield folder / name
+        return
+    above = _below(root, folder.parent)
+    if above.is_dir():
+        for inside in sorted(above.iterdir()):
+            yield folder.parent / inside.name / name
+
+
+def _below(root: Path | None, path: Path) -> Path:
+    return root / path.relative_to("/") if root and path.is_absolute() else path
+
+
+def _is_program(path: Path, root: Path | None) -> bool:
+    """Tell whether a file can be run; a link of an image leads from the image's own root."""
+    for _ in range(16):
+        if root and path.is_symlink():
+            target = path.readlink()
+            path = _below(root, target) if target.is_absolute() else path.parent / target
+            continue
+        return path.is_file() and os.access(path, os.X_OK)
+    return False

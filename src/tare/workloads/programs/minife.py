@@ -1,0 +1,86 @@
+"""miniFE 2.0, reference version: its YAML file of results."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from tare.model import Figure, MetricInfo, Placement
+from tare.workloads.output import OutputError
+from tare.workloads.programs.adapter import Reading
+from tare.workloads.programs.lines import after, ended, known_version, number, whole
+from tare.workloads.programs.options import Wrong, called, keyed, whole_number
+from tare.workloads.programs.quantities import Quantity
+
+USUAL: Final = {"nx": "64", "ny": "64", "nz": "64"}
+RESULTS: Final = "miniFE*.yaml"
+LAST: Final = "Total Program Time:"
+CONVERGED: Final = 1e-6
+"""What the norm of the residual, which begins near n, must come below for the solver to have worked at all: a 64^3 grid
+is at 1e-14 after 200 iterations."""
+
+QUANTITY: Final = Quantity(
+    key="minife", label="miniFE CG", statistic="one solution, rank 0's time", done=1e9, unit="FLOP/s"
+)
+
+
+class MiniFe:
+    """The program, with the size of the global grid as arguments."""
+
+    name = "minife"
+    describes = "miniFE: arguments nx= ny= nz= (elements of the global grid)"
+    measures = "FLOP/s of 200 iterations of conjugate gradients (Total CG Mflops)"
+    versions = "2.0"
+    timer = "MPI_Wtime around the solver"
+    synchronisation = "none before the solver"
+    reduction = "rank 0's time of one solution"
+    places = ("/opt/tare/programs/minife/bin",)
+    brought_by = "miniFE is not packaged: build it for this MPI, then name the folder of miniFE.x by path:"
+    files = ()
+
+    def executable(self, arguments: tuple[str, ...]) -> str:
+        return "miniFE.x"
+
+    def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
+        given = tuple(f"{key}={value}" for key, value in keyed(arguments, USUAL).items())
+        return called("miniFE.x", self.places, program, given, "-f", "-o", RESULTS)
+
+    def environment(self, arguments: tuple[str, ...]) -> Mapping[str, str]:
+        return {}
+
+    def refuse(self, arguments: tuple[str, ...], placement: Placement) -> str | None:
+        try:
+            values = keyed(arguments, USUAL)
+            sizes = [whole_number(values[key], key, 1, 4096) for key in USUAL]
+        except Wrong as error:
+            return f"minife: {error}"
+        elements = sizes[0] * sizes[1] * sizes[2]
+        return None if elements >= placement.ranks else f"minife: {elements} elements are fewer than the ranks"
+
+    def metrics(self, arguments: tuple[str, ...], placement: Placement) -> tuple[MetricInfo, ...]:
+        return (QUANTITY.info(),)
+
+    def expected_s(self, arguments: tuple[str, ...], placement: Placement) -> float:
+        nx, ny, nz = (int(value) for value in keyed(arguments, USUAL).values())
+        return 1.0 + nx * ny * nz * 13_630 / (1e9 * placement.ranks)
+
+    def read(self, text: str, arguments: tuple[str, ...]) -> Reading:
+        lines = whole(text)
+        known_version(after(lines, "Mini-Application Version:", what="miniFE"), ("2.0",), what="miniFE")
+        ended(lines, LAST, what="miniFE")
+        seen = [after(lines, f"{key}:", what="miniFE") for key in USUAL]
+        if seen != list(keyed(arguments, USUAL).values()):
+            raise OutputError(f"the output is of miniFE {'x'.join(seen)}, which is not what was asked for")
+        mflops = number(after(lines, "Total CG Mflops:", what="miniFE"), "Total CG Mflops of miniFE")
+        iterations = number(after(lines, "Iterations:", what="miniFE"), "Iterations of miniFE")
+        residual = after(lines, "Final Resid Norm:", what="miniFE")
+        wrong = []
+        if not re.fullmatch(r"[\d.eE+-]+", residual) or not number(residual, "Final Resid Norm") < CONVERGED:
+            wrong.append(f"miniFE: the final norm of the residual is {residual}, which must be below {CONVERGED:g}")
+        seconds = number(after(lines, "Total CG Time:", what="miniFE"), "Total CG Time of miniFE")
+        figures = [
+            Figure(key="minife.time", label="miniFE, time of the solver", value=seconds, unit="s"),
+            Figure(key="minife.iterations", label="miniFE, iterations", value=iterations),
+        ]
+        return Reading(metrics=(QUANTITY.ran(mflops * 1e6),), figures=tuple(figures), wrong=tuple(wrong))

@@ -1,0 +1,72 @@
+"""Metrics of programs that print means instead of samples: times are costs, and what is done in a second a rate."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tare.model import Metric, MetricInfo, MetricKind
+from tare.text import bytes_label
+from tare.workloads.output import OutputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantity:
+    """One metric of a program before it has a value.
+
+    `done` is what one sample of a rate does, in `unit` less its `/s`; 0 is a time.
+    """
+
+    key: str
+    label: str
+    statistic: str
+    done: float = 0.0
+    unit: str = "B/s"
+    message_bytes: int | None = None
+
+    @property
+    def kind(self) -> MetricKind:
+        """Return whether it is a cost or a rate."""
+        return MetricKind.RATE if self.done > 0 else MetricKind.COST
+
+    def info(self) -> MetricInfo:
+        """Return the column that it will be; the caller gives it its group."""
+        return MetricInfo(
+            key=self.key,
+            label=self.label,
+            kind=self.kind,
+            statistic=self.statistic,
+            group="",
+            message_bytes=self.message_bytes,
+            done_per_sample=self.done,
+            rate_unit=self.unit,
+        )
+
+    def took(self, seconds: float) -> Metric:
+        """Return the metric of a sample that took so long; raise `OutputError` for a time that cannot be."""
+        if not 0 < seconds < math.inf:
+            raise OutputError(f"{self.label}: {seconds:g} s is no time that something took")
+        return Metric(
+            key=self.key,
+            label=self.label,
+            kind=self.kind,
+            value=seconds,
+            statistic=self.statistic,
+            median_s=seconds,
+            p99_s=seconds,
+            rank_average_s=seconds,
+            done_per_sample=self.done,
+            rate_unit=self.unit,
+            message_bytes=self.message_bytes,
+        )
+
+    def ran(self, per_second: float) -> Metric:
+        """Return the metric of a rate, in units a second; raise `OutputError` for one that is not above zero."""
+        if not per_second > 0:
+            raise OutputError(f"{self.label}: {per_second:g} {self.unit} is no rate")
+        return self.took(self.done / per_second)
+
+
+def sized(test: str, message_bytes: int) -> tuple[str, str]:
+    """Return key and label of a test at one message size."""
+    return f"{test}:{message_bytes}", f"{test} {bytes_label(message_bytes)}"
