@@ -7,10 +7,12 @@ extern const struct app app_npb_is;
 extern const struct app app_npb_cg;
 extern const struct app app_npb_mg;
 extern const struct app app_npb_ft;
+extern const struct app app_npb_bt;
+extern const struct app app_npb_sp;
 extern const struct app app_npb_lu;
 
-static const struct app *const apps[] = {&app_npb_ep, &app_npb_is, &app_npb_cg,
-                                         &app_npb_mg, &app_npb_ft, &app_npb_lu};
+static const struct app *const apps[] = {&app_npb_ep, &app_npb_is, &app_npb_cg, &app_npb_mg,
+                                         &app_npb_ft, &app_npb_bt, &app_npb_sp, &app_npb_lu};
 
 size_t app_count(void)
 {
