@@ -52,7 +52,7 @@ static const int orders[PSEUDO_AXES][N] = {{0, 1, 2, 3, 4}, {0, 2, 1, 3, 4}, {0,
  */
 
 /* Derive what the operators take of a state at a point. */
-static inline void derive(const lanes *restrict state, lanes *restrict derived, int lane)
+LANE_FUNCTION void derive(const lanes *restrict state, lanes *restrict derived, int lane)
 {
     const double inverse = 1.0 / state[0].at[lane];
     const double normal = state[1].at[lane] * inverse;
@@ -67,7 +67,7 @@ static inline void derive(const lanes *restrict state, lanes *restrict derived, 
 }
 
 /* The viscous factor of density in the energy equation, with the sign changed. */
-static inline double heat_of(const lanes *q, int lane)
+LANE_FUNCTION double heat_of(const lanes *q, int lane)
 {
     const double v = q[NORMAL].at[lane];
     const double sides = 2.0 * q[KINETIC].at[lane] - v * v;
@@ -78,7 +78,7 @@ static inline double heat_of(const lanes *q, int lane)
 
 /* first F - second (N + diffusion I), the factor of a neighbour; F and N are the derivatives of the
  * convective and of the viscous flux. What is not set is 0: see subtract_product. */
-static inline void neighbour(const lanes *q, double first, double second, double diffusion,
+LANE_FUNCTION void neighbour(const lanes *q, double first, double second, double diffusion,
                              int lane, double a[N][N])
 {
     const double r = q[INVERSE].at[lane] * second;
@@ -111,7 +111,7 @@ static inline void neighbour(const lanes *q, double first, double second, double
 }
 
 /* I + 2 second (N + diffusion I), by columns. */
-static inline void diagonal(const lanes *q, double second, double diffusion, int lane,
+LANE_FUNCTION void diagonal(const lanes *q, double second, double diffusion, int lane,
                             double b[N][N])
 {
     const double r = 2.0 * second * q[INVERSE].at[lane];
@@ -139,7 +139,7 @@ static inline void diagonal(const lanes *q, double second, double diffusion, int
 }
 
 /* y -= a x, where a is a neighbour's factor. */
-static inline void subtract_product(double a[N][N], const double x[N], double y[N])
+LANE_FUNCTION void subtract_product(double a[N][N], const double x[N], double y[N])
 {
     y[0] -= a[0][0] * x[0] + a[0][1] * x[1];
     y[1] -= a[1][0] * x[0] + a[1][1] * x[1] + a[1][2] * x[2] + a[1][3] * x[3] + a[1][4] * x[4];
@@ -150,7 +150,7 @@ static inline void subtract_product(double a[N][N], const double x[N], double y[
 
 /* Decompose a block given by columns into a lower factor with ones and an upper one, whose diagonal
  * is left inverted; no pivoting is needed. */
-static inline void decompose(double b[N][N])
+LANE_FUNCTION void decompose(double b[N][N])
 {
 #pragma GCC unroll 5
     for (int pivot = 0; pivot < N; pivot++) {
@@ -170,7 +170,7 @@ static inline void decompose(double b[N][N])
 }
 
 /* x = b^-1 x, with what decompose() left of b. */
-static inline void solve(double b[N][N], double x[N])
+LANE_FUNCTION void solve(double b[N][N], double x[N])
 {
 #pragma GCC unroll 5
     for (int column = 0; column < N; column++)
@@ -190,7 +190,7 @@ static inline void solve(double b[N][N], double x[N])
 
 /* Column by column of the block row (A B C | r): B - A C'(before), then what its inverse makes of C
  * and of r - A r'(before). `derived` begins at the point before. */
-static inline void eliminate_point(const lanes *restrict derived, const lanes *restrict change,
+LANE_FUNCTION void eliminate_point(const lanes *restrict derived, const lanes *restrict change,
                                    double first, double second, double diffusion,
                                    const lanes *restrict before, lanes *restrict kept, int lane)
 {
@@ -237,7 +237,7 @@ static inline void eliminate_point(const lanes *restrict derived, const lanes *r
     }
 }
 
-static inline void substitute_point(const lanes *restrict kept, const lanes *restrict above,
+LANE_FUNCTION void substitute_point(const lanes *restrict kept, const lanes *restrict above,
                                     lanes *restrict solution, int lane)
 {
 #pragma GCC unroll 5

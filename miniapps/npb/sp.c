@@ -68,7 +68,7 @@ struct local {
     double sound;
 };
 
-static inline struct local local_of(const lanes *state, int lane)
+LANE_FUNCTION struct local local_of(const lanes *state, int lane)
 {
     struct local q;
     q.density = state[0].at[lane];
@@ -83,7 +83,7 @@ static inline struct local local_of(const lanes *state, int lane)
 }
 
 /* To the characteristic variables of x. */
-static inline void enter_x(const lanes *restrict state, lanes *restrict r, int lane)
+LANE_FUNCTION void enter_x(const lanes *restrict state, lanes *restrict r, int lane)
 {
     const struct local q = local_of(state, lane);
     const double r0 = r[0].at[lane], r1 = r[1].at[lane], r2 = r[2].at[lane], r3 = r[3].at[lane];
@@ -101,7 +101,7 @@ static inline void enter_x(const lanes *restrict state, lanes *restrict r, int l
 }
 
 /* From those of x to those of y. */
-static inline void x_to_y(lanes *r, int lane)
+LANE_FUNCTION void x_to_y(lanes *r, int lane)
 {
     const double r0 = r[0].at[lane], r1 = r[1].at[lane], r2 = r[2].at[lane];
     const double half = 0.5 * (r[3].at[lane] + r[4].at[lane]);
@@ -114,7 +114,7 @@ static inline void x_to_y(lanes *r, int lane)
 }
 
 /* From those of y to those of z. */
-static inline void y_to_z(lanes *r, int lane)
+LANE_FUNCTION void y_to_z(lanes *r, int lane)
 {
     const double r0 = r[0].at[lane], r1 = r[1].at[lane], r2 = r[2].at[lane];
     const double half = 0.5 * (r[3].at[lane] + r[4].at[lane]);
@@ -127,7 +127,7 @@ static inline void y_to_z(lanes *r, int lane)
 }
 
 /* From those of z to the change of the state. */
-static inline void leave_z(const lanes *restrict state, const lanes *restrict r,
+LANE_FUNCTION void leave_z(const lanes *restrict state, const lanes *restrict r,
                            lanes *restrict change, int lane)
 {
     const struct local q = local_of(state, lane);
@@ -147,7 +147,7 @@ static inline void leave_z(const lanes *restrict state, const lanes *restrict r,
  * ------------------------------------------------------------------------------------
  */
 
-static inline void derive(const lanes *restrict state, const lanes *restrict momentum, double first,
+LANE_FUNCTION void derive(const lanes *restrict state, const lanes *restrict momentum, double first,
                           double second, double diffusion, lanes *restrict derived, int lane)
 {
     const struct local q = local_of(state, lane);
@@ -158,7 +158,7 @@ static inline void derive(const lanes *restrict state, const lanes *restrict mom
 
 /* One matrix, whose speed is that of convection plus `sign` times that of sound, and its right
  * sides. `derived` begins at the point before; kept[-KEPT] is the point before, too. */
-static inline void eliminate_matrix(const lanes *restrict derived, const lanes *restrict change,
+LANE_FUNCTION void eliminate_matrix(const lanes *restrict derived, const lanes *restrict change,
                                     const double fourth[PSEUDO_STENCIL], int matrix, double sign,
                                     int from, int to, const lanes *restrict before,
                                     lanes *restrict kept, int lane)
@@ -184,7 +184,7 @@ static inline void eliminate_matrix(const lanes *restrict derived, const lanes *
                        low * near[RIGHT + m].at[lane]);
 }
 
-static inline void substitute_point(const lanes *restrict kept, const lanes *restrict above,
+LANE_FUNCTION void substitute_point(const lanes *restrict kept, const lanes *restrict above,
                                     lanes *restrict solution, int lane)
 {
 #pragma GCC unroll 5
