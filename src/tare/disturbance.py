@@ -6,6 +6,7 @@ whole (`repetition.reruns`), and the last attempt counts, whatever it shows.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from tare.model import Trial
@@ -16,6 +17,9 @@ DISTURBED: Final = 0.15
 Chosen from 132 trials of 0.3 s on a quiet machine of two cores, whose largest share was .077 (nine in ten below .034),
 and from 59 trials of the quick start beside other programs, whose smallest was .326.
 """
+
+MOVED: Final = 0.1
+"""Share of a launch's samples from which its cores were moved (`tare.core_watch`); one of twenty may be a hiccup."""
 
 
 def share(trial: Trial) -> float | None:
@@ -32,6 +36,11 @@ def share(trial: Trial) -> float | None:
 
 
 def is_disturbed(trial: Trial) -> bool:
-    """Say whether others used more than `DISTURBED` of the machine while the trial ran."""
+    """Say whether others used more than `DISTURBED` of the machine while the trial ran, or its cores were moved."""
     used = share(trial)
-    return used is not None and used > DISTURBED
+    return (used is not None and used > DISTURBED) or is_moved(trial.noise)
+
+
+def is_moved(noise: Mapping[str, float]) -> bool:
+    """Say whether the host moved the machine's cores during a launch: they were farther apart or nearer than usual."""
+    return noise.get("cores_elsewhere", 0.0) > MOVED

@@ -16,13 +16,16 @@ from typing import Any, Final
 
 from tare.errors import CommandFailed, CommandTimeout, MissingTool, UsageError
 from tare.lab_commands import without_dashes
-from tare.process import find, run
+from tare.process import Result, find, run
 from tare.symptoms import EQUAL_NUMBERS, recognised
 
 MARK: Final = "@tare-locality "
 LIMIT_S: Final = 60.0
 SHARED_MEMORY_US: Final = 3.0
 """Half round trip of one byte up to which ranks share memory: seen .3 to 1.5 us with it, from 4 us over any network."""
+TRIES: Final = 5
+"""How often a job is started that ends badly without a word: MPICH's daemon ends with the first rank that gives up, and
+what that rank said is lost with it now and then (2 of 12 times where /dev/shm was its own)."""
 LAUNCHERS: Final = ("mpirun", "mpiexec")
 Report = Mapping[str, Any]
 
@@ -43,6 +46,24 @@ def ask(command: Sequence[str]) -> tuple[Report, Report]:
     """Start two ranks with a launcher's command (default: mpirun) and return what they told, in order of ranks."""
     launcher = tuple(command) or default_launcher()
     source = (Path(__file__).parent / "locality_probe.py").read_text()
+    result, ranks = _started(launcher, source)
+    for _ in range(TRIES - 1):
+        if ranks or result.stdout or result.stderr:
+            break
+        result, ranks = _started(launcher, source)
+    if len(ranks) != 2:
+        words = result.stderr_tail or result.stdout[-600:].strip()
+        raise CommandFailed(
+            f"`{shlex.join(launcher)} python3 ...` did not bring two ranks up (status {result.status}): "
+            f"{words[-600:] or 'it said nothing'}",
+            remedy=explain(result.stderr + result.stdout)
+            or "give the command that starts two ranks: tare doctor --locality -- mpirun -n 2",
+        )
+    return ranks[0], ranks[1]
+
+
+def _started(launcher: tuple[str, ...], source: str) -> tuple[Result, dict[int, Report]]:
+    """Start two ranks and return how that ended and what each told."""
     result = run((*launcher, "python3", "-c", source), check=False, timeout_s=LIMIT_S)
     if result.timed_out:
         raise CommandTimeout(
@@ -51,15 +72,7 @@ def ask(command: Sequence[str]) -> tuple[Report, Report]:
         )
     # Launchers put lines of two ranks together now and then.
     told = [json.JSONDecoder().raw_decode(part)[0] for part in result.stdout.split(MARK)[1:]]
-    ranks = {report["rank"]: report for report in told}
-    if len(ranks) != 2:
-        words = result.stderr_tail or result.stdout[-600:].strip()
-        raise CommandFailed(
-            f"`{shlex.join(launcher)} python3 ...` did not bring two ranks up (status {result.status}): {words[-600:]}",
-            remedy=explain(result.stderr + result.stdout)
-            or "give the command that starts two ranks: tare doctor --locality -- mpirun -n 2",
-        )
-    return ranks[0], ranks[1]
+    return result, {report["rank"]: report for report in told}
 
 
 def default_launcher() -> tuple[str, ...]:

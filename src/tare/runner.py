@@ -17,7 +17,9 @@ from typing import Final, Protocol
 
 from tare import caches, docker, job, monitor, proof
 from tare.cluster import CLUSTERS, Needs, Site
+from tare.core_watch import CoreWatch, watching
 from tare.deploy import Deployed, Files, deployed
+from tare.disturbance import is_moved
 from tare.environment import nic_slots
 from tare.errors import TareError
 from tare.last_words import last_words
@@ -52,6 +54,9 @@ from tare.workloads import Began, Parsed, plugin_of
 from tare.workloads.output import OutputError
 
 PADDING_LIMIT: Final = 4096
+REPEATS: Final = 5
+REPEATS_S: Final = 20.0
+"""A launch during which the machine's cores were moved is made again at once, so often and so long at most."""
 
 
 class Watcher(Protocol):
@@ -87,6 +92,7 @@ class Run:
     files: Files
     watcher: Watcher
     agent: Path
+    cores: CoreWatch
     broken: dict[str, str] = field(default_factory=dict)
     keepers: frozenset[int] = frozenset()
 
@@ -196,9 +202,7 @@ class Run:
         padding = random.Random(f"{self.plan.study.seed}/{key}").randrange(PADDING_LIMIT)
         dropped = self._set_caches(ready, padding)
         kills = job.memory_kills(ready.deployed)
-        before = monitor.read(ready.places, self.site.usage_s())
-        result = run_launch(ready, padding, self.site.adopt)
-        after = monitor.read(ready.places, self.site.usage_s())
+        result, before, after, noise = self._launched(ready, padding)
         if result.status != 0:
             job.end_strays(ready.deployed, self.keepers)
         traffic = monitor.traffic(ready.places, before, after)
@@ -219,9 +223,25 @@ class Run:
             traffic=traffic,
             counters={**monitor.counters(before, after), **dropped, "environment_padding_bytes": padding},
             mpi_library=parsed.mpi_library if parsed else "",
-            noise=monitor.noise(before, after),
+            noise=noise,
         )
         self._store(trial, dict(parsed.samples) if parsed else {})
+
+    def _launched(
+        self, ready: Ready, padding: int
+    ) -> tuple[Result, monitor.Reading, monitor.Reading, dict[str, float]]:
+        """Run a launch, and again where the cores were moved meanwhile; return the last, its readings and noise."""
+        began_s = time.monotonic()
+        repeated = 0
+        while True:
+            before = monitor.read(ready.places, self.site.usage_s())
+            result = run_launch(ready, padding, self.site.adopt)
+            after = monitor.read(ready.places, self.site.usage_s())
+            cores = self.cores.during(result.began_s, result.began_s + result.elapsed_s)
+            enough = repeated == REPEATS or time.monotonic() - began_s > REPEATS_S
+            if result.status != 0 or not is_moved(cores) or enough or ready.cell.workload.startup is not None:
+                return result, before, after, {**monitor.noise(before, after), **cores, "repeated": repeated}
+            repeated += 1
 
     def _set_caches(self, ready: Ready, padding: int) -> dict[str, float]:
         """Bring the machine's caches into the state that a start-up wants; return what is recorded of it.
@@ -263,7 +283,8 @@ def running(plan: Plan, store: Store, files: Files, watcher: Watcher, *, name: s
         agent = write_agent(site.folder, plain_python())
         if files.tar is not None and site.daemon_nodes:
             docker.import_image(site.daemon_nodes, files.tar, files.image_tag)
-        yield Run(plan=plan, store=store, site=site, files=files, watcher=watcher, agent=agent)
+        with watching(site, files.host_prefix / "bin" / "tare-cores") as cores:
+            yield Run(plan=plan, store=store, site=site, files=files, watcher=watcher, agent=agent, cores=cores)
 
 
 def needs(plan: Plan, shown: tuple[str, ...] = ()) -> Needs:

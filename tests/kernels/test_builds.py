@@ -104,7 +104,10 @@ def test_installing_puts_programs_in_bin_the_library_in_lib_and_small_files_in_s
     modules = [path for path in installed if path.startswith("share/tare/modules/package")]
     assert len(modules) == 1000
     assert [path for path in installed if path not in modules] == [
+        "bin/tare-cores",
         "bin/tare-kernels",
+        "bin/tare-pair",
+        "bin/tare-run",
         "bin/tare-startup",
         "lib/libtare_wall.so",
     ]

@@ -186,7 +186,9 @@ def counts_text(summary: Summary) -> str:
     reruns = summary.counts.get("reruns", 0)
     total = summary.counts.get("trials", sum(summary.counts.values()))
     again = f", {reruns} of them made again" if reruns else ""
-    return f"{total:,} launches" + (f" ({ended})" if ended else "") + again
+    repeated = summary.counts.get("repeated", 0)
+    moved = f"; {repeated:,} more did not count: the host moved this virtual machine's cores" if repeated else ""
+    return f"{total:,} launches" + (f" ({ended})" if ended else "") + again + moved
 
 
 def disturbed_text(summary: Summary) -> str:
@@ -195,7 +197,8 @@ def disturbed_text(summary: Summary) -> str:
     if not disturbed:
         return ""
     return (
-        f"Others (programs, or guests of the same host) used more than {DISTURBED:.0%} of the machine during "
+        f"Others (programs, or guests of the same host) used more than {DISTURBED:.0%} of the machine, or its cores "
+        "were moved, during "
         f"{disturbed} of the {counted:,} launches that count: "
         "repeat on a quiet machine before you rely on small differences."
     )

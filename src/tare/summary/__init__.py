@@ -131,6 +131,7 @@ def _counts(
         "trials that count": sum(len(chosen) for chosen in selection.trials.values()),
         "reruns": sum(selection.reruns.values()),
         "disturbed": sum(is_disturbed(trial) for chosen in selection.trials.values() for trial in chosen.values()),
+        "repeated": sum(int(trial.noise.get("repeated", 0)) for trial in trials),
         "comparisons": len(comparisons),
         **{f"comparisons {verdict.value}": verdicts[verdict] for verdict in Verdict},
     }

@@ -6,13 +6,14 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tare import commands, runner, session
+from tare.disturbance import is_moved
 from tare.errors import InfrastructureError, RefusedError
 from tare.launch import PADDING
 from tare.model import (
@@ -256,3 +257,29 @@ def test_padding_is_the_only_variable_of_ours_that_a_launch_gets_beside_its_map(
     commands.run_plan(known_study(rounds=1, kernels=1), tmp_path / "r")
     assert [set(variables) for variables in seen] == [{PADDING, "TARE_LAUNCH_MAP"}] * CELLS
     assert len({variables["TARE_LAUNCH_MAP"] for variables in seen}) == CELLS
+
+
+class Moving:
+    """Cores that are elsewhere in the first launches that are asked about, and then where they usually are."""
+
+    def __init__(self, launches: int) -> None:
+        self.left = launches
+
+    def during(self, begin_s: float, end_s: float) -> dict[str, float]:
+        assert begin_s < end_s
+        self.left -= 1
+        return {"core_hand_over_s": 33e-9, "cores_elsewhere": float(self.left >= 0)}
+
+
+@pytest.mark.parametrize(("launches", "repeated", "still"), [(0, 0, False), (2, 2, False), (99, 5, True)])
+def test_a_launch_is_made_again_while_the_cores_were_moved_but_not_for_ever(
+    launches: int, repeated: int, still: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moving = Moving(launches)
+    monkeypatch.setattr("tare.runner.watching", lambda site, program: nullcontext(moving))
+    once = Repetition(rounds=1, max_rounds=1, reruns=0)
+    commands.run_plan(replace(known_study(), repetition=once), tmp_path / "results")
+    trials = read_only(tmp_path / "results").trials
+    assert trials[0].noise["repeated"] == repeated
+    assert [trial.noise["repeated"] for trial in trials[1:]] == [repeated if still else 0] * (len(trials) - 1)
+    assert {is_moved(trial.noise) for trial in trials} == {still}

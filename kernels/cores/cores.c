@@ -1,0 +1,198 @@
+/* tare-cores: how far apart are these cores, again and again, while something else runs on them?
+ *
+ *     tare-cores INTERVAL_MS CORE CORE...
+ *
+ * A virtual machine's cores are threads of its host, which moves them: two that shared a cache are
+ * on two chips a moment later, and every message between ranks on them takes three times as long.
+ * Nothing in the machine tells of it but the time that a cache line takes from core to core. So one
+ * thread a core hands a counter on, in the order of the cores and back to the first, and each line
+ * of the output is `SECONDS NANOSECONDS`: CLOCK_MONOTONIC, and the shortest time of one hand-over
+ * in a few bursts, which are over in some ten microseconds.
+ *
+ * The threads have real-time priority, so that all of them come up together beside a job that keeps
+ * the cores busy; one that does not come up in time costs the sample, not the job. It ends when its
+ * output is closed, or by a signal. */
+#include "common/clock.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+enum {
+    MOST_CORES = 1024,
+    BURSTS = 4,
+    HAND_OVERS = 16, /* at least so many in a burst: whole rounds of the ring */
+    CACHE_LINE = 128,
+    EXIT_USAGE = 2,
+    EXIT_NO_RIGHT = 77, /* no real-time priority: not to be measured here */
+    EXIT_FAILED = 1
+};
+static const uint64_t PATIENCE_NS = 300000;
+
+/* The counter that is handed on: 1 + the last core that had it, over all rounds of a sample. */
+struct ring {
+    _Alignas(CACHE_LINE) atomic_ullong counter;
+    _Alignas(CACHE_LINE) uint64_t first_ns; /* when the first sample is due */
+    uint64_t interval_ns;
+    unsigned cores;
+    unsigned rounds; /* of the whole ring, in a burst */
+};
+
+struct member {
+    struct ring *ring;
+    unsigned place;
+    int core;
+};
+
+/* Wait until the counter is at least `wanted`; return false where the deadline passes first. */
+static bool await(struct ring *ring, unsigned long long wanted, uint64_t deadline_ns)
+{
+    unsigned spins = 0;
+    while (atomic_load_explicit(&ring->counter, memory_order_acquire) < wanted)
+        if (++spins % 64 == 0 && clock_now_ns() > deadline_ns)
+            return false;
+    return true;
+}
+
+static uint64_t sleep_until_due(const struct ring *ring, uint64_t number)
+{
+    const uint64_t due_ns = ring->first_ns + number * ring->interval_ns;
+    const struct timespec due = {.tv_sec = (time_t)(due_ns / UINT64_C(1000000000)),
+                                 .tv_nsec = (long)(due_ns % UINT64_C(1000000000))};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL) == EINTR)
+        ;
+    return due_ns + PATIENCE_NS;
+}
+
+/* Take part in one sample as the member at `place`; the first of the ring gets the shortest
+ * hand-over in seconds, 0 where somebody was late. Counters of a sample begin at `base`, so that
+ * one who comes too late for a sample finds it over. */
+static double take_part(struct ring *ring, unsigned place, unsigned long long base,
+                        uint64_t deadline_ns)
+{
+    double shortest_s = 0.0;
+    for (unsigned burst = 0; burst < BURSTS; burst++) {
+        const uint64_t begun_ns = clock_now_ns();
+        for (unsigned round = 0; round < ring->rounds; round++) {
+            const unsigned long long turn =
+                base + (unsigned long long)(burst * ring->rounds + round) * ring->cores + place;
+            if (!await(ring, turn, deadline_ns))
+                return 0.0;
+            atomic_store_explicit(&ring->counter, turn + 1, memory_order_release);
+        }
+        if (place != 0)
+            continue;
+        const unsigned hand_overs = ring->rounds * ring->cores;
+        if (!await(ring, base + (unsigned long long)(burst + 1) * hand_overs, deadline_ns))
+            return 0.0;
+        const double hand_over_s = clock_difference_s(clock_now_ns(), begun_ns) / hand_overs;
+        if (burst > 0 && (shortest_s <= 0.0 || hand_over_s < shortest_s))
+            shortest_s = hand_over_s; /* the first burst waits for all to come up */
+    }
+    return shortest_s;
+}
+
+static bool write_sample(double hand_over_s)
+{
+    return printf("%.3f %.1f\n", (double)clock_now_ns() * 1e-9, hand_over_s * 1e9) > 0 &&
+           fflush(stdout) == 0;
+}
+
+static void *run_member(void *argument)
+{
+    const struct member *member = argument;
+    struct ring *ring = member->ring;
+    const unsigned long long hand_overs = (unsigned long long)BURSTS * ring->rounds * ring->cores;
+    for (uint64_t number = 0;; number++) {
+        const uint64_t deadline_ns = sleep_until_due(ring, number);
+        if (clock_now_ns() > deadline_ns)
+            continue; /* a whole sample late: the others have given up, too */
+        const unsigned long long base = number * (hand_overs + 1);
+        if (member->place == 0)
+            atomic_store_explicit(&ring->counter, base, memory_order_release);
+        const double hand_over_s = take_part(ring, member->place, base, deadline_ns);
+        if (member->place == 0 && hand_over_s > 0.0 && !write_sample(hand_over_s))
+            return NULL;
+    }
+}
+
+/* Give the calling process one core and real-time priority; threads that it starts inherit the
+ * second. */
+static int pin(pthread_t thread, int core)
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET((size_t)core, &one);
+    return pthread_setaffinity_np(thread, sizeof one, &one);
+}
+
+static int watch(struct member *members, unsigned count)
+{
+    const struct sched_param priority = {.sched_priority = 1};
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) { /* it must not outlive who asked for it */
+        fprintf(stderr, "tare-cores: %s\n", strerror(errno));
+        return EXIT_FAILED;
+    }
+    if (sched_setscheduler(0, SCHED_FIFO, &priority) != 0) {
+        fprintf(stderr, "tare-cores: no real-time priority: %s\n", strerror(errno));
+        return EXIT_NO_RIGHT;
+    }
+    for (unsigned i = 1; i < count; i++) {
+        pthread_t thread;
+        int failed = pthread_create(&thread, NULL, run_member, &members[i]);
+        failed = failed != 0 ? failed : pin(thread, members[i].core);
+        if (failed != 0) {
+            fprintf(stderr, "tare-cores: no thread on core %d: %s\n", members[i].core,
+                    strerror(failed));
+            return EXIT_FAILED;
+        }
+    }
+    const int failed = pin(pthread_self(), members[0].core);
+    if (failed != 0) {
+        fprintf(stderr, "tare-cores: core %d cannot be used: %s\n", members[0].core,
+                strerror(failed));
+        return EXIT_FAILED;
+    }
+    run_member(&members[0]);
+    return EXIT_SUCCESS; /* nobody reads any more; the other threads end with the process */
+}
+
+static bool read_number(const char *word, long low, long high, long *number)
+{
+    char *end = NULL;
+    errno = 0;
+    *number = strtol(word, &end, 10);
+    return errno == 0 && end != word && *end == '\0' && *number >= low && *number <= high;
+}
+
+int main(int argc, char **argv)
+{
+    static struct ring ring;
+    static struct member members[MOST_CORES];
+    long interval_ms = 0;
+    if (argc < 4 || argc - 2 > MOST_CORES || !read_number(argv[1], 1, 60000, &interval_ms)) {
+        fprintf(stderr, "tare-cores: usage: tare-cores INTERVAL_MS CORE CORE...; 1 to 60000 ms\n");
+        return EXIT_USAGE;
+    }
+    ring.cores = (unsigned)argc - 2;
+    ring.rounds = ring.cores < HAND_OVERS ? HAND_OVERS / ring.cores : 1;
+    ring.interval_ns = (uint64_t)interval_ms * UINT64_C(1000000);
+    ring.first_ns = clock_now_ns() + UINT64_C(20000000);
+    for (unsigned i = 0; i < ring.cores; i++) {
+        long core = 0;
+        if (!read_number(argv[i + 2], 0, CPU_SETSIZE - 1, &core)) {
+            fprintf(stderr, "tare-cores: %s is not a core\n", argv[i + 2]);
+            return EXIT_USAGE;
+        }
+        members[i] = (struct member){&ring, i, (int)core};
+    }
+    return watch(members, ring.cores);
+}

@@ -1,0 +1,94 @@
+"""Watch how far apart the machine's cores are while launches run: a virtual machine's are moved by its host.
+
+Cores of a virtual machine are threads of its host. Where two of them shared a cache and are on two chips the next
+moment, messages between ranks on them take three times as long, and no counter inside tells of it: not steal, not any
+load. The time that a cache line takes from core to core does (kernels/cores/cores.c); docs/adr/0006-moved-cores.md has
+what was seen. It looks at no result of a launch.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from tare import process
+from tare.cluster import Site
+
+INTERVAL_MS: Final = 50
+"""One sample takes ten to thirty microseconds of every core: .06 % of them at this interval."""
+USUAL_S: Final = 60.0
+"""Cores are where they usually are if they are as far apart as they were in most of so many seconds."""
+FARTHER: Final = 1.5
+"""Times as far apart, or as near, are elsewhere: seen 33 ns (28 to 42) within a chip and 152 ns (118 to 189) across."""
+
+
+@dataclass(slots=True, kw_only=True)
+class CoreWatch:
+    """What `tare-cores` has written so far, read on when it is asked; without a file nothing is known."""
+
+    file: Path | None = None
+    moments_s: list[float] = field(default_factory=list)
+    hand_overs_s: list[float] = field(default_factory=list)
+    _read: int = 0
+
+    def during(self, begin_s: float, end_s: float) -> dict[str, float]:
+        """Return what a launch's noise has of its cores: the usual hand-over, and the share of samples elsewhere.
+
+        Moments are CLOCK_MONOTONIC, hand-overs seconds. Empty where too little is known to tell.
+        """
+        self._catch_up()
+        within = self.hand_overs_s[bisect_left(self.moments_s, begin_s) : bisect_right(self.moments_s, end_s)]
+        latest = self.hand_overs_s[bisect_left(self.moments_s, end_s - USUAL_S) : bisect_right(self.moments_s, end_s)]
+        return place(within, latest)
+
+    def _catch_up(self) -> None:
+        if self.file is None or not self.file.exists():
+            return
+        with self.file.open("rb") as file:
+            file.seek(self._read)
+            whole, newline, _ = file.read().rpartition(b"\n")
+        self._read += len(whole) + len(newline)
+        for line in whole.decode(errors="replace").splitlines():
+            words = line.split()
+            if len(words) == 2 and all(word.replace(".", "", 1).isdigit() for word in words):  # else a complaint
+                self.moments_s.append(float(words[0]))
+                self.hand_overs_s.append(float(words[1]) * 1e-9)
+
+
+def place(within: Sequence[float], latest: Sequence[float]) -> dict[str, float]:
+    """Return the usual hand-over, and which share of those within a launch is farther or nearer than that."""
+    if not within:
+        return {}
+    usual_s = median(latest)
+    elsewhere = sum(not usual_s / FARTHER <= each <= usual_s * FARTHER for each in within)
+    return {"core_hand_over_s": usual_s, "cores_elsewhere": elsewhere / len(within)}
+
+
+@contextmanager
+def watching(site: Site, program: Path) -> Iterator[CoreWatch]:
+    """Watch the cores of a site's nodes while the block runs, where they can be moved and are several."""
+    cores = sorted({core for node in site.nodes for core in node.cores})
+    if not (len(cores) > 1 and program.is_file() and is_virtual()):
+        yield CoreWatch()
+        return
+    log = site.folder / "cores.log"
+    watcher = process.start((str(program), str(INTERVAL_MS), *map(str, cores)), log=log)
+    try:
+        site.adopt(watcher.pid)
+        yield CoreWatch(file=log)
+    finally:
+        process.end(watcher)
+
+
+def is_virtual(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
+    """Tell whether this is a virtual machine, whose cores its host may move."""
+    try:
+        flags = next((line for line in cpuinfo.read_text().splitlines() if line.startswith("flags")), "")
+    except OSError:
+        return False
+    return "hypervisor" in flags.split()

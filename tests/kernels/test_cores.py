@@ -1,0 +1,61 @@
+"""tare-cores: hand-overs from core to core at the interval that was asked for, and an end with who asked."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.integration, pytest.mark.root, pytest.mark.requires("root", "cmake", "openmpi")]
+CORES = sorted(os.sched_getaffinity(0))[:2]
+
+
+@pytest.fixture
+def program(build) -> Path:
+    return Path(build("openmpi")) / "tare-cores"
+
+
+def test_samples_come_at_the_interval_and_are_hand_overs_of_this_machine(program: Path) -> None:
+    before = time.monotonic()
+    watcher = subprocess.Popen([program, "20", *map(str, CORES)], stdout=subprocess.PIPE, text=True)
+    time.sleep(1)
+    watcher.send_signal(signal.SIGTERM)
+    said, _ = watcher.communicate(timeout=5)
+    samples = [tuple(map(float, line.split())) for line in said.splitlines()]
+    assert 20 <= len(samples) <= 50, "one every 20 ms, those left out that somebody was late for"
+    assert all(before < moment < time.monotonic() for moment, _ in samples)
+    assert [moment for moment, _ in samples] == sorted(moment for moment, _ in samples)
+    assert all(3 < hand_over_ns < 3000 for _, hand_over_ns in samples)
+
+
+def test_it_takes_little_of_the_cores(program: Path) -> None:
+    watcher = subprocess.Popen([program, "50", *map(str, CORES)], stdout=subprocess.DEVNULL)
+    time.sleep(2)
+    watcher.send_signal(signal.SIGTERM)
+    _, _, used = os.wait4(watcher.pid, 0)
+    watcher.returncode = 0
+    assert used.ru_utime + used.ru_stime < 0.02 * 2 * len(CORES)
+
+
+def test_it_ends_with_who_started_it(program: Path) -> None:
+    script = "import subprocess, sys; print(subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL).pid)"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{script}; import time; sys.stdout.flush(); time.sleep(.3)", program, "50", "0", "0"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    time.sleep(0.2)
+    assert not Path(f"/proc/{int(done.stdout)}/exe").exists()
+
+
+@pytest.mark.parametrize("arguments", [(), ("50", "0"), ("0", "0", "1"), ("50", "0", "x"), ("50", "0", "999999")])
+def test_a_bad_argument_is_refused(program: Path, arguments: tuple[str, ...]) -> None:
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=5, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("tare-cores: ")
