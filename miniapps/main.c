@@ -102,6 +102,8 @@ int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--list") == 0)
         return arguments_list() ? EXIT_DONE : EXIT_FAILED;
+    if (argc > 2 && strcmp(argv[1], "--ask") == 0)
+        return arguments_answer(argv[2], argc - 3, argv + 3) ? EXIT_DONE : EXIT_USAGE;
     const uint64_t start_ns = clock_now_ns();
     CHECK_MPI(MPI_Init(&argc, &argv));
     double init_s = clock_difference_s(clock_now_ns(), start_ns);

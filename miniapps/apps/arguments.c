@@ -138,3 +138,37 @@ bool arguments_list(void)
     json_close(&line, ']');
     return output_finish(&line);
 }
+
+static void put_answer(struct json *line, const char *spec, int ranks)
+{
+    struct run run = {.ranks = ranks};
+    char error[ARGUMENTS_ERROR] = "";
+    char reason[APP_REASON] = "";
+    const bool known = arguments_parse(spec, &run, error);
+    const bool suits = known && run.app->suits(&run, reason);
+    json_open(line, '{');
+    json_put_string(line, "spec", spec);
+    json_put_bool(line, "suits", suits);
+    json_put_string(line, "reason", suits ? NULL : known ? reason : error);
+    json_put_number(line, "memory_bytes", suits ? run.app->memory_bytes(&run) : 0.0);
+    json_close(line, '}');
+}
+
+bool arguments_answer(const char *ranks, int count, char *const *specs)
+{
+    char *end = NULL;
+    errno = 0;
+    const long number = strtol(ranks, &end, 10);
+    if (errno != 0 || end == ranks || *end != '\0' || number < 1 || number > 1 << 24) {
+        fprintf(stderr, "tare-miniapps: %.40s is no number of ranks\n", ranks);
+        return false;
+    }
+    struct json line = output_begin("answers");
+    json_put_integer(&line, "ranks", number);
+    json_key(&line, "answers");
+    json_open(&line, '[');
+    for (int i = 0; i < count; i++)
+        put_answer(&line, specs[i], (int)number);
+    json_close(&line, ']');
+    return output_finish(&line);
+}

@@ -1,4 +1,5 @@
-/* The command line: `tare-miniapps APP[:key=value[,key=value]...]`. */
+/* The command line: `tare-miniapps APP[:key=value[,key=value]...]`, `--list`, `--ask RANKS APP...`.
+ */
 #ifndef TARE_ARGUMENTS_H
 #define TARE_ARGUMENTS_H
 
@@ -13,5 +14,9 @@ bool arguments_parse(const char *spec, struct run *run, char error[ARGUMENTS_ERR
 /* Write all applications with their parameters as one JSON object; return false when stdout takes
  * no more. */
 bool arguments_list(void);
+
+/* Write as one JSON object whether each of these specifications can run on so many ranks, and how
+ * much memory a rank needs then. It needs no MPI; return false when a word is not understood. */
+bool arguments_answer(const char *ranks, int count, char *const *specs);
 
 #endif
