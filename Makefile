@@ -19,7 +19,7 @@ SHELL_FILES := tools/bootstrap tools/apptainer tools/mpis .ci/run kernels/run/ta
 C_FILES = $(shell find kernels miniapps tests/kernels -name build\* -prune -o \( -name '*.c' -o -name '*.h' \) -print)
 TEXT_FILES := $(wildcard *.md) docs src tests kernels miniapps tools studies Makefile pyproject.toml
 
-.PHONY: help setup demo test test-fast lint format types docs lock clean
+.PHONY: help setup demo test test-long test-fast lint format types docs lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -47,8 +47,11 @@ test: ## set up, then lint, types and every test
 	@$(ROOT_ENV) $(BIN)/python -m pytest -n 2 --ignore=tests/integration $(PYTEST_ARGS)
 	@$(ROOT_ENV) $(BIN)/python -m pytest tests/integration $(PYTEST_ARGS)
 
+test-long: ## the tests that take minutes, as the mini-applications in class A
+	@$(ROOT_ENV) $(BIN)/python -m pytest -m long $(PYTEST_ARGS)
+
 test-fast: ## the tests that need neither root nor daemons
-	@$(BIN)/python -m pytest -m "not integration and not slow and not root" $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m "not integration and not slow and not root and not long" $(PYTEST_ARGS)
 
 lint: ## style of Python, C and shell, spelling, and which module may import which
 	$(BIN)/ruff check .
@@ -78,5 +81,5 @@ lock: ## renew the locked versions of the Python packages (needs uv)
 	  --output-file lock/dev.txt
 
 clean: ## remove what make and the tests made here; results and the cache of images stay
-	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist src/*.egg-info kernels/build*
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist src/*.egg-info kernels/build* miniapps/build*
 	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,23 @@
+"""The mini-applications (miniapps/) as a study and a plan must know them: nothing is compiled to read a study.
+
+The registry in C says the same (miniapps/apps/registry.c, `tare-miniapps --list` and `--ask`), and a test holds the two
+against each other: tests/miniapps/test_declarations.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tare.miniapps.declaration import Choice, MiniApp, Parameter, choose, read
+from tare.miniapps.npb import NPB
+from tare.miniapps.pseudo import BT, LU, SP
+
+__all__ = ["MINIAPPS", "Choice", "MiniApp", "Parameter", "choice_of", "choose", "read"]
+
+MINIAPPS: Final[Mapping[str, MiniApp]] = {app.name: app for app in (*NPB, BT, SP, LU)}
+
+
+def choice_of(spec: str) -> Choice:
+    """Return what a specification as `npb-cg:class=A` chooses, or raise `ValueError` with what is allowed."""
+    return read(spec, MINIAPPS)

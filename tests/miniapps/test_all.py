@@ -1,0 +1,69 @@
+"""Every mini-application verifies itself on every number of ranks: under sanitizers where it is small, and larger."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from miniapps.launching import ran
+from tare.miniapps import MINIAPPS, choice_of, choose
+from tare.workloads.miniapps import RATES
+
+pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake", "openmpi")]
+
+SMALL: dict[str, str] = {}
+"""Applications without classes, in a size that takes a moment under sanitizers."""
+
+SANITIZERS = {
+    "ASAN_OPTIONS": "detect_leaks=0",  # the MPI libraries keep memory until the end
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+}
+
+
+def runs(letter: str) -> list[tuple[str, int]]:
+    """Return each application in a class, or small where it has none, with each number of ranks that it allows."""
+    found = []
+    for app in MINIAPPS.values():
+        if letter not in (app.classes or "S"):
+            continue
+        choice = choose(app, {"class": letter}) if app.classes else choice_of(SMALL[app.name])
+        found += [(choice.spec, ranks) for ranks in (1, 2, 4) if app.refuse(choice, ranks) is None]
+    return found
+
+
+def verify(program: Path, spec: str, ranks: int, env: dict[str, str] | None = None, limit_s: int = 100) -> None:
+    status, record, stderr = ran(program, spec, ranks, env=env, limit_s=limit_s)
+    assert status == 0, stderr
+    assert record["verified"]
+    assert record["checks"]
+    assert all(check["passed"] for check in record["checks"])
+    choice = choice_of(spec)
+    assert record["operations"] == pytest.approx(choice.app.operations(choice, ranks), rel=0.3)
+    assert record["rate_unit"] in RATES or record["rate_unit"] == choice.app.rate
+
+
+@pytest.mark.parametrize(("spec", "ranks"), runs("S"))
+def test_the_smallest_size_is_right_under_sanitizers(sanitized: Path, spec: str, ranks: int) -> None:
+    verify(sanitized, spec, ranks, SANITIZERS)
+
+
+@pytest.mark.parametrize(("spec", "ranks"), runs("W"))
+def test_class_w_is_right(program: Path, spec: str, ranks: int) -> None:
+    verify(program, spec, ranks)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("spec", "ranks"), runs("A"))
+def test_class_a_is_right(program: Path, spec: str, ranks: int) -> None:
+    verify(program, spec, ranks, limit_s=600)
+
+
+@pytest.mark.requires("mpich")
+@pytest.mark.parametrize("app", [app.name for app in MINIAPPS.values()])
+def test_every_application_is_right_under_mpich(program_mpich: Path, app: str) -> None:
+    spec = next(spec for spec, ranks in runs("S") if spec.startswith(f"{app}:") or spec == app)
+    ranks = max(ranks for each, ranks in runs("S") if each == spec)
+    status, record, stderr = ran(program_mpich, spec, ranks, mpi="mpich")
+    assert (status, record.get("verified")) == (0, True), stderr
