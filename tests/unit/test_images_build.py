@@ -89,7 +89,7 @@ class FakeMachine:
 
     @staticmethod
     def _install(prefix: Path) -> None:
-        for name in ("bin/tare-kernels", "lib/libtare_wall.so"):
+        for name in ("bin/tare-kernels", "bin/tare-miniapps", "lib/libtare_wall.so"):
             (prefix / name).parent.mkdir(parents=True, exist_ok=True)
             (prefix / name).write_text("binary")
 
@@ -104,9 +104,9 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
 
 @pytest.fixture
 def recipe(tmp_path: Path) -> Recipe:
-    folder = tmp_path / "kernels"
-    folder.mkdir()
-    (folder / "main.c").write_text("int main(void) { return 0; }\n")
+    for folder in (tmp_path / "kernels", tmp_path / "miniapps"):
+        folder.mkdir()
+        (folder / "main.c").write_text("int main(void) { return 0; }\n")
     return Recipe(
         name="test",
         suite="bookworm",
@@ -114,7 +114,8 @@ def recipe(tmp_path: Path) -> Recipe:
         packages=("openmpi-bin",),
         build_packages=("gcc",),
         mpi_compiler="mpicc",
-        kernels=folder,
+        kernels=tmp_path / "kernels",
+        miniapps=tmp_path / "miniapps",
     )
 
 
@@ -308,6 +309,7 @@ def host(machine: FakeMachine, recipe: Recipe, tmp_path: Path, monkeypatch: pyte
     compiler = tmp_path / "mpicc"
     compiler.write_text("compiler")
     monkeypatch.setattr(kernels, "kernels_source", lambda: recipe.kernels)
+    monkeypatch.setattr(kernels, "miniapps_source", lambda: recipe.miniapps)
     monkeypatch.setattr(process, "find", lambda program: str(compiler))
     return compiler
 
@@ -315,11 +317,12 @@ def host(machine: FakeMachine, recipe: Recipe, tmp_path: Path, monkeypatch: pyte
 def test_kernels_are_built_once_for_each_mpi(machine: FakeMachine, host: Path, tmp_path: Path) -> None:
     first = ensure_kernels("openmpi", tmp_path / "cache")
     assert first.program.is_file()
+    assert first.miniapps.is_file()
     assert first.wall_library.is_file()
-    assert not (first.prefix / "build").exists()
+    assert not list(first.prefix.glob("build*"))
     assert ensure_kernels("openmpi", tmp_path / "cache") == first
     assert ensure_kernels("mpich", tmp_path / "cache").prefix != first.prefix
-    assert machine.count("cmake") == 6
+    assert machine.count("cmake") == 2 * 2 * 3  # kernels and mini-applications: configure, build, install
 
 
 def test_kernels_are_built_anew_for_another_compiler_or_other_sources(
@@ -330,7 +333,9 @@ def test_kernels_are_built_anew_for_another_compiler_or_other_sources(
     second = ensure_kernels("openmpi", tmp_path / "cache")
     (recipe.kernels / "main.c").write_text("\n")
     third = ensure_kernels("openmpi", tmp_path / "cache")
-    assert len({first.digest, second.digest, third.digest}) == 3
+    (recipe.miniapps / "main.c").write_text("\n")
+    fourth = ensure_kernels("openmpi", tmp_path / "cache")
+    assert len({first.digest, second.digest, third.digest, fourth.digest}) == 4
 
 
 def test_kernels_that_do_not_compile_leave_nothing_behind(machine: FakeMachine, host: Path, tmp_path: Path) -> None:

@@ -23,7 +23,16 @@ def kernels(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def recipe(kernels: Path) -> Recipe:
+def miniapps(tmp_path: Path) -> Path:
+    folder = tmp_path / "miniapps"
+    folder.mkdir()
+    (folder / "CMakeLists.txt").write_text("project(y)\n")
+    (folder / "main.c").write_text("int main(void) { return 0; }\n")
+    return folder
+
+
+@pytest.fixture
+def recipe(kernels: Path, miniapps: Path) -> Recipe:
     return Recipe(
         name="test",
         suite="bookworm",
@@ -32,6 +41,7 @@ def recipe(kernels: Path) -> Recipe:
         build_packages=("gcc",),
         mpi_compiler="mpicc",
         kernels=kernels,
+        miniapps=miniapps,
     )
 
 
@@ -68,7 +78,9 @@ def test_changing_renaming_or_adding_a_source_changes_the_image_but_not_its_debi
     digests.add(recipe.digest)
     (recipe.kernels / "empty.c").touch()
     digests.add(recipe.digest)
-    assert len(digests) == 4
+    (recipe.miniapps / "main.c").write_text("int main(void) { return 1; }\n")
+    digests.add(recipe.digest)
+    assert len(digests) == 5
     assert recipe.debian_digest == debian
 
 

@@ -88,7 +88,7 @@ def ensure_image(recipe: Recipe, cache_dir: Path | None = None, progress: Progre
         _need_space(cache)
         debian = _ensure_debian(recipe, cache, progress)
         with made_whole(place) as work:
-            progress(f"image {recipe.name}: compiling the kernels against its own MPI")
+            progress(f"image {recipe.name}: compiling kernels and mini-applications against its own MPI")
             _compile(recipe, debian / "builder", work)
             progress(f"image {recipe.name}: putting it together")
             _assemble(recipe, debian / "base.tar", work, digest)
@@ -225,14 +225,14 @@ def _compile(recipe: Recipe, builder: Path, work: Path) -> None:
     _step(
         recipes.compile_argv(recipe, root=builder, result=result, as_root=_is_root()),
         recipe.name,
-        "compiling the kernels inside the image",
+        "compiling our programs inside the image",
         env={
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
             "LC_ALL": "C.UTF-8",
             "HOME": "/",
             "CMAKE_BUILD_PARALLEL_LEVEL": cores,
         },
-        remedy="correct what the message names (kernels/, or the right to use unshare and chroot), then run it again",
+        remedy="correct what the message names (kernels/, miniapps/, the right to use unshare), then run it again",
     )
 
 
@@ -261,7 +261,7 @@ def _assemble(recipe: Recipe, base: Path, work: Path, digest: str) -> None:
         "suite": recipe.suite,
         "debian_digest": recipe.debian_digest,
         "tar_digest": f"sha256:{sha256_of(work / 'rootfs.tar')}",
-        "kernels_digest": recipes.kernels_digest(recipe.kernels),
+        "kernels_digest": recipe.sources_digest,
         "packages": _package_versions(rootfs / "var/lib/dpkg/status"),
     }
     (work / RECORD).write_text(json.dumps(record, indent=1) + "\n")

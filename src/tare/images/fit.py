@@ -21,7 +21,7 @@ DAEMON_INSIDE: Final = (Launching.EXEC, Launching.SSH)
 BROUGHT: Final = ("/tmp", "/dev", "/proc", "/sys", "/run")
 """What runtimes bring, whatever is in the image."""
 
-KERNELS: Final = "/opt/tare/bin/tare-kernels"
+PROGRAMS: Final = ("/opt/tare/bin/tare-kernels", "/opt/tare/bin/tare-miniapps")
 
 
 @cache
@@ -58,13 +58,13 @@ def no_such_workdir(image: Image, environment: Environment) -> str | None:
 
 
 def has_kernels(image: Image) -> bool:
-    """Tell whether the kernels are in an image."""
-    return inside(image.rootfs, KERNELS) is not None
+    """Tell whether our programs are in an image, all of them."""
+    return all(inside(image.rootfs, program) is not None for program in PROGRAMS)
 
 
 def unfit_for_kernels(image: Image, build: KernelBuild) -> str | None:
     """Return why this machine's kernels cannot run in an image, or None."""
-    files = (build.program, build.wall_library)
+    files = (build.program, build.wall_library, *sorted(build.prefix.glob("bin/tare-miniapps*")))
     content = build.program.read_bytes()
     wanted = next((name for name in LIBRARIES if name.encode() + b"\0" in content), "")
     found = mpi_inside(image.rootfs)

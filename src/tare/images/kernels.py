@@ -1,4 +1,4 @@
-"""Build the kernels for the machine itself, once for each MPI."""
+"""Build our programs (the kernels and the mini-applications) for the machine itself, once for each MPI."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 from tare import process, wheels
 from tare.errors import CommandFailed, InfrastructureError, MissingTool, UsageError
 from tare.images.cache import Progress, locked, made_whole, silent
-from tare.images.recipe import kernels_digest, kernels_source
+from tare.images.recipe import kernels_source, miniapps_source, sources_digest
 from tare.images.usage import keep
 from tare.paths import cache_folder
 
@@ -24,7 +24,7 @@ _LIMIT_S: Final = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelBuild:
-    """The kernels, built and installed under `prefix`."""
+    """Our programs, built and installed under `prefix`."""
 
     prefix: Path
     digest: str
@@ -33,6 +33,11 @@ class KernelBuild:
     def program(self) -> Path:
         """Return the program that runs a list of kernels."""
         return self.prefix / "bin" / "tare-kernels"
+
+    @property
+    def miniapps(self) -> Path:
+        """Return the program that runs a mini-application."""
+        return self.prefix / "bin" / "tare-miniapps"
 
     @property
     def wall_library(self) -> Path:
@@ -47,15 +52,15 @@ def ensure_kernels(
     *,
     compiler: Path | None = None,
 ) -> KernelBuild:
-    """Return the kernels built for this machine's MPI, building them first where they are not in the cache.
+    """Return our programs built for this machine's MPI, building them first where they are not in the cache.
 
     `compiler` names another wrapper than the MPI's usual one (then `mpi` is only part of the folder's name).
     Raises `UsageError` for an MPI that it does not know, `MissingTool` naming the package that brings a compiler,
     and `InfrastructureError` with the end of the compiler's output.
     """
     wrapper = compiler or _compiler(mpi)
-    source = kernels_source()
-    digest = _digest(kernels_digest(source), wrapper)
+    sources = (kernels_source(), miniapps_source())
+    digest = _digest(sources_digest(*sources), wrapper)
     place = (cache_dir or cache_folder()) / "kernels" / f"{digest}-{mpi}"
     build = KernelBuild(prefix=place, digest=digest)
     keep(place)
@@ -64,9 +69,10 @@ def ensure_kernels(
     process.need("cmake", package="cmake")
     with locked(place.parent, what=f"kernels for {mpi}", progress=progress):
         if not build.program.is_file():
-            progress(f"kernels for {mpi}: compiling")
+            progress(f"kernels and mini-applications for {mpi}: compiling")
             with made_whole(place) as work:
-                _build(source, wrapper, work, mpi)
+                for source in sources:
+                    _build(source, wrapper, work, mpi)
     return build
 
 
@@ -91,7 +97,7 @@ def _digest(sources: str, wrapper: Path) -> str:
 
 
 def _build(source: Path, wrapper: Path, work: Path, mpi: str) -> None:
-    tree = work / "build"
+    tree = work / f"build-{source.name}"
     cores = str(max(1, len(os.sched_getaffinity(0))))
     steps = (
         ("cmake", "-S", str(source), "-B", str(tree), f"-DMPI_C_COMPILER={wrapper}"),
@@ -100,11 +106,11 @@ def _build(source: Path, wrapper: Path, work: Path, mpi: str) -> None:
     )
     for argv in steps:
         try:
-            process.run(argv, timeout_s=_LIMIT_S, what=f"building the kernels for {mpi}")
+            process.run(argv, timeout_s=_LIMIT_S, what=f"building the {source.name} for {mpi}")
         except CommandFailed as error:
             tail = "\n  ".join(error.stderr_tail.splitlines()[-12:])
             raise InfrastructureError(
-                f"building the kernels for {mpi} failed (status {error.status}):\n  {tail}",
+                f"building the {source.name} for {mpi} failed (status {error.status}):\n  {tail}",
                 remedy=f"check that {wrapper} compiles a program, then run the same command again",
             ) from error
     for path in sorted(tree.rglob("*"), reverse=True):

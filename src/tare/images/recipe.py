@@ -1,6 +1,6 @@
 """What an image is made of, and the digest of exactly that.
 
-The digest covers the commands that are run, the text of the scripts they call and the sources of the kernels, so an
+The digest covers the commands that are run, the text of the scripts they call and the sources of our programs, so an
 image is built anew when, and only when, one of them changes. What differs between machines (mirrors, folders, the
 date) is not in it; the versions of the packages that came are written to the image's `image.json`.
 """
@@ -20,7 +20,7 @@ from tare.errors import InfrastructureError, MissingTool
 
 SCRIPTS: Final = Path(__file__).parent / "scripts"
 PREFIX: Final = "/opt/tare"
-"""Where the kernels are in every image: `/opt/tare/bin/tare-kernels`, `/opt/tare/lib/libtare_wall.so`."""
+"""Where our programs are in every image: `/opt/tare/bin/tare-kernels`, `/opt/tare/lib/libtare_wall.so`, ..."""
 
 MOUNT_POINTS: Final = ("dev", "proc", "sys", "tmp", "run", "tare", "root", "mnt", "home")
 """Folders that runtimes mount over; an image is often read-only when they would have to be made."""
@@ -30,19 +30,20 @@ MOUNT_FILES: Final = {"etc/hosts": "127.0.0.1 localhost\n", "etc/hostname": "", 
 
 _SOURCE_SUFFIXES: Final = frozenset({".c", ".h", ".cmake", ".in", ".sh", ".txt"})
 
-_TOOLS: Final = ("iproute2", "iputils-ping", "openssh-server", "procps", "util-linux")
-"""What runtimes, networks and ways of launching call inside a container."""
+_TOOLS: Final = ("iperf3", "iproute2", "iputils-ping", "openssh-server", "procps", "util-linux")
+"""What runtimes, networks, ways of launching and programs of others call inside a container."""
 
 _OMITTED_FILES: Final = ("/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/doc/*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """One image: a Debian suite, packages on top of the smallest system, and the kernels built against its MPI.
+    """One image: a Debian suite, packages on top of the smallest system, and our programs built against its MPI.
 
-    `build_packages` are there while the kernels are compiled and are not in the image; `mpi` is the MPI's name in the
-    registry of MPIs. `debian` names a Debian part that recipes share, "" where it is the recipe's own; `brought` is a
-    folder of this machine that is in the image at the same path, and `brought_stamp` says which build of it.
+    `build_packages` are there while `kernels` and `miniapps` (folders of sources) are compiled, not in the image;
+    `mpi` is the MPI's name in the registry of MPIs. `debian` names a Debian part that recipes share, "" where it is the
+    recipe's own; `brought` is a folder of this machine that is in the image at the same path, and `brought_stamp` says
+    which build of it.
     """
 
     name: str
@@ -52,13 +53,14 @@ class Recipe:
     build_packages: tuple[str, ...]
     mpi_compiler: str
     kernels: Path
+    miniapps: Path
     debian: str = ""
     brought: Path | None = None
     brought_stamp: str = ""
 
     @property
     def debian_digest(self) -> str:
-        """Return the digest of the Debian part, without the kernels; changing a kernel does not change it."""
+        """Return the digest of the Debian part, without our programs; changing a kernel does not change it."""
         commands = [
             debian_argv(self, base=Path("base.tar"), target=Path("root.tar")),
             [self.debian or self.name, *self.packages, *self.build_packages],
@@ -74,8 +76,13 @@ class Recipe:
             self.debian_digest.encode(),
             json.dumps([*inside, *brought]).encode(),
             _script("compile.sh"),
-            kernels_digest(self.kernels).encode(),
+            self.sources_digest.encode(),
         )
+
+    @property
+    def sources_digest(self) -> str:
+        """Return the digest of the sources of our programs."""
+        return sources_digest(self.kernels, self.miniapps)
 
 
 def debian_openmpi() -> Recipe:
@@ -84,10 +91,11 @@ def debian_openmpi() -> Recipe:
         name="debian-openmpi",
         suite="bookworm",
         mpi="openmpi",
-        packages=("openmpi-bin", "libopenmpi3", *_TOOLS),
+        packages=("openmpi-bin", "libopenmpi3", "hpcc", "libopenblas0-serial", *_TOOLS),
         build_packages=("gcc", "libc6-dev", "make", "cmake", "libopenmpi-dev"),
         mpi_compiler="mpicc.openmpi",
         kernels=kernels_source(),
+        miniapps=miniapps_source(),
     )
 
 
@@ -101,6 +109,7 @@ def debian_mpich() -> Recipe:
         build_packages=("gcc", "libc6-dev", "make", "cmake", "libmpich-dev"),
         mpi_compiler="mpicc.mpich",
         kernels=kernels_source(),
+        miniapps=miniapps_source(),
     )
 
 
@@ -126,6 +135,7 @@ def _with_wheel(mpi: str) -> Recipe:
         build_packages=("gcc", "libc6-dev", "make", "cmake"),
         mpi_compiler=str(wheels.program(mpi, "mpicc")),
         kernels=kernels_source(),
+        miniapps=miniapps_source(),
         debian="debian-wheels",
         brought=wheels.folder(mpi),
         brought_stamp=wheels.stamp(mpi),
@@ -133,14 +143,23 @@ def _with_wheel(mpi: str) -> Recipe:
 
 
 def kernels_source() -> Path:
-    """Return the folder of the kernels' C sources in the clone that the package is installed from.
+    """Return the folder of the kernels' C sources; raises as `miniapps_source`."""
+    return _source("kernels")
+
+
+def miniapps_source() -> Path:
+    """Return the folder of the mini-applications' C sources in the clone that the package is installed from.
 
     Raises `InfrastructureError` when the package was not installed from a clone.
     """
-    folder = Path(__file__).resolve().parents[3] / "kernels"
+    return _source("miniapps")
+
+
+def _source(name: str) -> Path:
+    folder = Path(__file__).resolve().parents[3] / name
     if not (folder / "CMakeLists.txt").is_file():
         raise InfrastructureError(
-            f"the sources of the kernels are not at {folder}",
+            f"the sources of the {name} are not at {folder}",
             remedy="install tare from a clone of its repository: make setup",
         )
     return folder
@@ -155,9 +174,11 @@ def source_files(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def kernels_digest(folder: Path) -> str:
-    """Return the digest of the kernels' sources: their names and their contents."""
-    named = (part for path in source_files(folder) for part in (_name(path, folder), path.read_bytes()))
+def sources_digest(*folders: Path) -> str:
+    """Return the digest of the sources in some folders: their names and their contents."""
+    named = (
+        part for folder in folders for path in source_files(folder) for part in (_name(path, folder), path.read_bytes())
+    )
     return _digest(*named)
 
 
@@ -181,7 +202,7 @@ def debian_argv(recipe: Recipe, *, base: Path, target: Path) -> tuple[str, ...]:
 
 
 def compile_argv(recipe: Recipe, *, root: Path, result: Path, as_root: bool) -> tuple[str, ...]:
-    """Return the command that compiles the kernels inside `root` and puts `opt/tare` into the folder `result`.
+    """Return the command that compiles our programs inside `root` and puts `opt/tare` into the folder `result`.
 
     An ordinary user gets the rights for it inside a user namespace.
     """
@@ -196,6 +217,7 @@ def compile_argv(recipe: Recipe, *, root: Path, result: Path, as_root: bool) -> 
         str(SCRIPTS / "compile.sh"),
         str(root),
         str(recipe.kernels),
+        str(recipe.miniapps),
         str(result),
         recipe.mpi_compiler,
         PREFIX,
