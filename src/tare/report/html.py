@@ -21,6 +21,7 @@ from tare.report.figures import Figure, Style, styles
 from tare.report.manifest import sections
 from tare.report.runs import Launch, cell_rows, launches, outcome_reason, outcome_word
 from tare.report.samples import Histograms, SampleSource, collect, columns_of, gap_columns, main_column
+from tare.report.traffic import beside
 from tare.report.verdicts import EXIT_MEANINGS, LOOKS
 from tare.report.view import CellText, Column, Group
 
@@ -88,6 +89,7 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
         for column in group.columns
     ]
     sweeps = [sweep for group in groups for sweep in _sweeps(group, summary, look)]
+    tables_beside = [beside(group.name, f"beside-{number}", group.rows, runs) for number, group in enumerate(groups)]
     every = [figure for sweep in sweeps for figure in sweep.figures]
     every += [figure for page in pages for figure in page.figures]
     return _jinja().get_template("report.html.j2").render(
@@ -98,6 +100,7 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
         tables=tables,
         pages=pages,
         sweeps=sweeps,
+        beside=[each for each in tables_beside if each is not None],
         looks=LOOKS,
         exit_meaning=EXIT_MEANINGS.get(summary.exit_code, "unknown"),
         sections=sections(summary.manifest),
