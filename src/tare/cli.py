@@ -170,6 +170,16 @@ def doctor(
 
 
 @app.command()
+def workloads(
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, with all that is declared.")] = False,
+) -> None:
+    """List every workload: what it measures and how, and whether it can run here or what is missing."""
+    from tare.workload_commands import show_workloads
+
+    show_workloads(as_json=as_json)
+
+
+@app.command()
 def clean(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what is there.")] = False,
 ) -> None:

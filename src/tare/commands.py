@@ -17,6 +17,7 @@ from tare.deploy import Files
 from tare.errors import RefusedError, UsageError
 from tare.known import registered
 from tare.lab_commands import without_dashes
+from tare.located import is_shown, shown_folder
 from tare.model import Completed, Plan, Study, Trial
 from tare.plan import available, estimate_s
 from tare.report import render, render_html
@@ -42,7 +43,9 @@ def run_plan(stated: Study, results: Path | None, *, fresh: bool = False, shown:
     _need_a_cell(plan)
     commands = {cell.workload.command[0] for cell in available(plan) if cell.workload.command}
     programs = sorted(commands - _in_images_only(plan))
-    folders = (str(_program(name).parent) for name in programs)
+    folders = [str(_program(name).parent) for name in programs]
+    others = {cell.workload for cell in available(plan) if is_shown(cell.workload)}
+    folders += sorted(map(shown_folder, others))
     files = session.make_files(plan, _say, tuple(dict.fromkeys((*shown, *folders))))
     if stated.cluster == "lab":
         become_root()  # what was to be built is built by now: as root of a user namespace it could not be

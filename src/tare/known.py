@@ -8,6 +8,7 @@ from tare.mpi import MPIS
 from tare.networks import NETWORKS
 from tare.runtimes import RUNTIMES
 from tare.study import Known
+from tare.workloads.programs import PROGRAMS
 
 
 def registered() -> Known:
@@ -20,6 +21,7 @@ def registered() -> Known:
         networks=tuple(NETWORKS),
         mpis=tuple(MPIS),
         clusters=tuple(CLUSTERS),
+        programs=tuple(PROGRAMS),
         imageless=tuple(name for name, runtime in RUNTIMES.items() if not runtime.needs_image),
         images=tuple(RECIPES),
         mpi_of=MPI_OF,

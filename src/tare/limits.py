@@ -6,6 +6,7 @@ cgroup v1: https://docs.kernel.org/admin-guide/cgroup-v1/ (memory.txt, cpuset), 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ PERIOD_US: Final = 100_000
 UNLIMITED_BYTES: Final = 2**60
 """In v1 a group without a limit has the largest whole number of pages."""
 SWAP: Final = ("memory.memsw.limit_in_bytes", "memory.swap.max")
+OWN_LIMITS: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+"""The limits of the cgroup that we see as the top: that of the container in which we may be."""
 CONTROLLERS: Final = ("memory", "cpu", "cpuset")
 
 
@@ -125,6 +128,13 @@ def memory_limit(group: Group) -> int:
         return 0
     text = _text(folder / ("memory.max" if group.version == 2 else "memory.limit_in_bytes"))
     return int(text) if text.isdigit() and int(text) < UNLIMITED_BYTES else 0
+
+
+def machine_memory() -> int:
+    """Return how many bytes the processes of this machine may use together: its memory, or less where we are held."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    told = [_text(Path(name)) for name in OWN_LIMITS]
+    return min([whole, *(int(text) for text in told if text.isdigit())])
 
 
 def cpu_limit(group: Group) -> float:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any, Final
@@ -18,7 +17,6 @@ from tare.model import (
     Binding,
     Cell,
     Environment,
-    KernelSpec,
     Placement,
     Plan,
     Role,
@@ -28,8 +26,10 @@ from tare.model import (
     Workload,
 )
 from tare.text import bytes_label
+from tare.workloads import plugin_of
 
 Availability = Callable[[Environment, Placement], str | None]
+Ability = Callable[[Workload, Environment, Placement], str | None]
 
 STOPPING_AND_JUDGING: Final = (
     "rounds",
@@ -43,18 +43,15 @@ START_S: Final = {"bare": 0.5, "fake": 0.0}
 START_IN_CONTAINER_S: Final = 1.0
 POD_S: Final = {"bare": 0.1, "fake": 0.0}
 CONTAINER_POD_S: Final = 0.8
-COMMAND_S: Final = 10.0
 STARTUPS: Final = 2
 """A warm start-up, of pods or of a launch, has one before it; a cold one takes about twice as long."""
-ALONE: Final = frozenset({"halo"})
-"""The kernels that run on one rank, too."""
 
 
-def expand(study: Study, availability: Availability, cannot: Callable[[Workload], str | None] = lambda _: None) -> Plan:
+def expand(study: Study, availability: Availability, cannot: Ability = lambda *_: None) -> Plan:
     """Return the plan of a study: every cell, also those that cannot run, with the reason.
 
     `availability` returns the reason why an environment cannot run in a placement here, or None; it is asked once
-    for each pair. `cannot` returns the reason why a workload cannot be run here, in whatever environment.
+    for each pair. `cannot` returns the reason why a workload cannot be run here in an environment and a placement.
     """
     baseline = next(e for e in study.environments if e.name == study.baseline)
     roles = [(baseline, Role.BASELINE)]
@@ -78,7 +75,11 @@ def expand(study: Study, availability: Availability, cannot: Callable[[Workload]
                 )
                 cells.append(cell)
                 asked = baseline if role is Role.SELF else environment
-                reason = _workload_reason(workload, placement) or cannot(workload) or reasons[asked, placement]
+                reason = (
+                    plugin_of(workload).refuse(workload, placement)
+                    or cannot(workload, asked, placement)
+                    or reasons[asked, placement]
+                )
                 if reason is not None:
                     unavailable[cell.key] = reason
     plan = Plan(study=study, cells=tuple(cells), unavailable=unavailable, digest=digest(study))
@@ -161,24 +162,8 @@ def _pair_reason(environment: Environment, placement: Placement, availability: A
     return availability(environment, placement)
 
 
-def _workload_reason(workload: Workload, placement: Placement) -> str | None:
-    """Return why the workload cannot run on so few ranks; most kernels of ours need a partner."""
-    paired = [spec.kernel for spec in workload.kernels if spec.kernel not in ALONE]
-    if paired and placement.ranks < 2:
-        return f"{paired[0]} needs at least 2 ranks, and this placement has {placement.ranks}"
-    return None
-
-
 # --- how long it takes ------------------------------------------------------------------------------------------
-# All figures here are estimates for the user's eyes ("about 4 minutes"); no result depends on them. They were
-# chosen from two-node runs over veth (METHOD.md section 3): 10 us and 1.5 GB/s between two nodes.
-
-MESSAGE_S: Final = 10e-6
-BYTES_PER_S: Final = 1.5e9
-SMALL_BYTES: Final = 8192
-SWEEP_S: Final = 100e-6
-DEFAULT_ITERATIONS: Final = {"latency": (10000, 1000), "bw": (100, 20), "bibw": (100, 20), "spacing": (10000, 1000)}
-DEFAULT_COLLECTIVE_ITERATIONS: Final = (1000, 100)
+# All figures here are estimates for the user's eyes ("about 4 minutes"); no result depends on them.
 
 
 def estimate_s(plan: Plan, *, rounds: int | None = None) -> float:
@@ -206,25 +191,4 @@ def estimate_trial_s(cell: Cell) -> float:
     start = START_S.get(cell.environment.runtime, START_IN_CONTAINER_S)
     if cell.workload.startup is not None:
         return STARTUPS * start
-    measured = sum(estimate_kernel_s(spec, cell.placement.ranks) for spec in cell.workload.kernels)
-    return start + (COMMAND_S if cell.workload.command else measured)
-
-
-def estimate_kernel_s(spec: KernelSpec, ranks: int) -> float:
-    """Return about how long one kernel runs, warm-up included."""
-    size = spec.message_bytes if spec.message_bytes is not None else 8
-    usual = DEFAULT_ITERATIONS.get(spec.kernel, DEFAULT_COLLECTIVE_ITERATIONS)[0 if size <= SMALL_BYTES else 1]
-    passes = (spec.iterations or usual) + (usual // 10 if spec.warmup is None else spec.warmup)
-    message = MESSAGE_S + size / BYTES_PER_S
-    steps = math.ceil(math.log2(max(ranks, 2)))
-    if spec.kernel == "spacing":
-        return passes / (spec.rate_hz or 10_000.0)
-    if spec.kernel == "halo":
-        return passes * (SWEEP_S + 2 * message)
-    if spec.kernel in ("bw", "bibw"):
-        return passes * (2 * MESSAGE_S + (spec.window or 64) * size / BYTES_PER_S)
-    if spec.kernel in ("alltoall", "alltoallv"):
-        return passes * max(ranks - 1, 1) * message * 2
-    if spec.kernel in ("latency", "allgather", "allreduce"):
-        return passes * 2 * message * (1 if spec.kernel == "latency" else steps)
-    return passes * 1.5 * message * steps
+    return start + plugin_of(cell.workload).expected_s(cell.workload, cell.placement)

@@ -18,6 +18,7 @@ from tare.deploy import Files
 from tare.environment import enters_containers
 from tare.images.host_mpi import glibc_needed, glibc_of
 from tare.images.inspect import LIBRARIES, inside, mpi_of, pmix_of, version_of
+from tare.located import not_in_image, program_file
 from tare.model import Cell, Launching, Plan
 from tare.mpi import MPIS
 from tare.plan import available
@@ -44,6 +45,8 @@ def misfit(cell: Cell, files: Files) -> str | None:
     environment = cell.environment
     if environment.mpi not in FAMILIES:
         return None
+    if environment.image and files.rootfs and (reason := not_in_image(cell.workload, files.rootfs)):
+        return reason
     here = mpi_here(environment.mpi)
     rootfs = files.rootfs if environment.image else None
     borrowed = environment.launch is Launching.HOST_MPI
@@ -62,8 +65,8 @@ def misfit(cell: Cell, files: Files) -> str | None:
 
 def application_of(cell: Cell, files: Files, rootfs: Path | None, own: Mpi | None) -> Application:
     """Return what a cell's ranks run; the kernels are built with the MPI that is `own` where they run."""
-    name, *_ = cell.workload.command or ("",)
-    program = Path(name) if "/" in name and Path(name).is_file() else None  # one that only the image has is its own
+    name = cell.workload.executable or cell.workload.program
+    program = program_file(cell.workload, rootfs)  # a command that only the image has is its own
     borrowed = files.host_mpi if cell.environment.launch is Launching.HOST_MPI else None
     if borrowed is not None:
         return Application(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tare import caches, clean, environment, limits, runner
+from tare import caches, clean, environment, limits, located, runner
 from tare.binds import bind_of
 from tare.cluster import CLUSTERS
 from tare.deploy import Files
@@ -22,7 +23,7 @@ from tare.images.host_mpi import HostMpi, ensure_host_mpi
 from tare.images.kernels import KernelBuild, ensure_kernels
 from tare.images.own import ensure_own
 from tare.images.usage import prune
-from tare.model import Binding, Caches, Cell, Environment, Launching, Placement, Plan, Study, Summary
+from tare.model import Binding, Caches, Cell, Environment, Launching, Placement, Plan, Study, Summary, Workload
 from tare.mpi import MPIS
 from tare.placement import Topology, place
 from tare.plan import available, expand
@@ -30,7 +31,9 @@ from tare.runtimes import RUNTIMES, apptainer
 from tare.store import Results, Store
 from tare.study import is_path
 from tare.summary import summarise
+from tare.text import bytes_label
 from tare.topology import in_words, read_topology
+from tare.workloads import plugin_of
 
 Say = Callable[[str], None]
 IMAGE_NAME: Final = "debian-openmpi"
@@ -43,6 +46,7 @@ def make_plan(study: Study, say: Say = silent) -> Plan:
     A user's own image is looked into, so it is unpacked if it is not in the cache. Raises `UsageError` where it cannot
     be read.
     """
+    study = located.located(study)
     paths = {wanted.image for wanted in study.environments if is_path(wanted.image)}
     own = {path: ensure_own(Path(path), progress=say) for path in sorted(paths)}
     cluster = CLUSTERS[study.cluster]
@@ -59,7 +63,33 @@ def make_plan(study: Study, say: Say = silent) -> Plan:
             or (_unfit(own[wanted.image], wanted) if wanted.image in own else None)
         )
 
-    return expand(study, availability, lambda wanted: caches.missing() if wanted.startup is Caches.COLD else None)
+    memory_bytes = limits.machine_memory()
+
+    def ability(workload: Workload, wanted: Environment, placement: Placement) -> str | None:
+        return (
+            (caches.missing() if workload.startup is Caches.COLD else None)
+            or located.cannot_run(workload, wanted)
+            or no_memory(workload, placement, memory_bytes)
+        )
+
+    return expand(study, availability, ability)
+
+
+def no_memory(workload: Workload, placement: Placement, machine_bytes: int) -> str | None:
+    """Return that a workload needs more memory than its containers, or the nodes together, have, or None.
+
+    The nodes of a lab are all on one machine. Pure.
+    """
+    each = plugin_of(workload).memory_bytes(workload, placement)
+    sharing = -(-placement.ranks_per_node // placement.containers_per_node)
+    for ranks, what, allowed in (
+        (sharing, "a container", placement.memory_per_container),
+        (placement.ranks, "this machine", machine_bytes),
+    ):
+        if allowed and ranks * each > allowed:
+            needed = bytes_label(math.ceil(ranks * each / 2**20) << 20)
+            return f"{workload.name} needs about {needed} for {ranks} rank(s), and {what} has {bytes_label(allowed)}"
+    return None
 
 
 def _unfit(image: Image, wanted: Environment) -> str | None:

@@ -30,6 +30,7 @@ from tare.runtimes.docker import join_config, run_options
 from tare.study import KNOWN
 from tare.workloads import WORKLOADS, plugin_of
 from tare.workloads.output import Began, OutputError
+from unit.adapters import ExampleAdapter
 
 FAMILIES: Mapping[str, tuple[Mapping[str, Any], type]] = {
     "cluster": (CLUSTERS, tare.cluster.Cluster),
@@ -78,7 +79,18 @@ MICRO = Workload(
     ),
 )
 APP = Workload(name="app", command=("/home/u/app", "--size", "two words"))
-EXAMPLES = {"kernels": MICRO, "command": APP, "startup": Workload(name="start", startup=Caches.WARM)}
+EXAMPLES = {
+    "kernels": MICRO,
+    "command": APP,
+    "startup": Workload(name="start", startup=Caches.WARM),
+    "miniapp": Workload(name="cg", miniapp="npb-cg:class=S"),
+    "program": Workload(name="theirs", program="example", arguments=("-n", "3")),
+}
+
+
+@pytest.fixture(autouse=True)
+def example_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tare.workloads.program.PROGRAMS", {"example": ExampleAdapter()})
 
 
 def member(family: str, name: str) -> Any:
@@ -394,6 +406,17 @@ def test_the_metrics_of_a_workload_are_known_before_it_runs_and_distinct(name: s
         assert info.statistic
         assert info.group == EXAMPLES[name].name
         assert (info.done_per_sample > 0) == (info.kind is MetricKind.RATE)
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_a_workload_says_before_it_runs_what_it_needs_and_how_long_it_takes(name: str) -> None:
+    plugin, workload = WORKLOADS[name], EXAMPLES[name]
+    for placement in (Placement(), Placement(nodes=3)):
+        reason = plugin.refuse(workload, placement)
+        assert reason is None or is_sentence(reason)
+    assert plugin.refuse(workload, Placement()) is None
+    assert plugin.memory_bytes(workload, Placement()) >= 0
+    assert plugin.expected_s(workload, Placement()) >= 0
 
 
 @pytest.mark.parametrize("name", WORKLOADS)

@@ -12,7 +12,19 @@ from tare import commands, environment, session
 from tare.commands import Progress, plan_text, quick_study
 from tare.deploy import Files
 from tare.errors import RefusedError
-from tare.model import Binding, Completed, Failed, Invalid, Outcome, Placement, Plan, Repetition, Trial, TrialKey
+from tare.model import (
+    Binding,
+    Completed,
+    Failed,
+    Invalid,
+    Outcome,
+    Placement,
+    Plan,
+    Repetition,
+    Trial,
+    TrialKey,
+    Workload,
+)
 from tare.placement import NodeCores, Topology
 from tare.plan import available, expand
 
@@ -244,3 +256,25 @@ def test_clean_says_so_where_there_is_nothing(
     monkeypatch.setattr(commands.clean, "remove", lambda **_: ())
     commands.show_clean(dry_run=False)
     assert capsys.readouterr().out == "nothing of tare's is here\n"
+
+
+# --- memory -------------------------------------------------------------------------------------------------------
+
+
+def test_a_workload_that_needs_more_memory_than_there_is_is_refused_with_both_figures() -> None:
+    ft = Workload(name="ft", miniapp="npb-ft:class=C")  # 6 GiB and a little more a rank
+    two = Placement(nodes=2, ranks_per_node=1)
+    assert session.no_memory(ft, two, 16 << 30) is None
+    reason = session.no_memory(ft, two, 4 << 30)
+    assert reason == "ft needs about 6224 MiB for 2 rank(s), and this machine has 4 GiB"
+    assert session.no_memory(ft, two, 0) is None
+
+
+def test_the_ranks_of_a_container_share_its_memory() -> None:
+    mg = Workload(name="mg", miniapp="npb-mg:class=B")
+    limited = Placement(nodes=2, ranks_per_node=4, containers_per_node=2, memory_per_container=128 << 20)
+    reason = session.no_memory(mg, limited, 64 << 30)
+    assert reason is not None
+    assert "for 2 rank(s), and a container has 128 MiB" in reason
+    assert session.no_memory(mg, replace(limited, memory_per_container=1 << 30), 64 << 30) is None
+    assert session.no_memory(Workload(name="app", command=("a",)), limited, 1) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,10 @@ import pytest
 from tare.cluster import CLUSTERS
 from tare.known import registered
 from tare.mpi.openmpi import BTLS
-from tare.plan import ALONE
 from tare.study import KNOWN, parse
-from tare.workloads.kernels import RATES, SIZELESS
+from tare.workloads.catalogue import KERNELS as DESCRIBED
+from tare.workloads.kernels import ALONE, RATES, SIZELESS
+from tare.workloads.programs import PROGRAMS
 
 KERNELS = Path(__file__).parents[2] / "kernels" / "kernels"
 REST = "\nenvironments: [bare, docker]\nworkloads: {w: {kernels: [barrier]}}\n"
@@ -38,7 +40,9 @@ def takes(key: str) -> Callable[[str], bool]:
 
 
 def test_the_names_that_are_there_without_the_registries_are_the_registered_ones() -> None:
-    assert registered() == KNOWN, "bring the defaults of tare.study.Known up to date, and docs/study.schema.json"
+    assert registered() == replace(KNOWN, programs=tuple(PROGRAMS)), (
+        "bring the defaults of tare.study.Known up to date, and docs/study.schema.json"
+    )
 
 
 def test_the_transports_are_those_that_the_mpi_can_be_told() -> None:
@@ -69,6 +73,13 @@ def test_what_is_known_of_the_kernels_is_what_their_sources_say(field: str, hold
 
 def test_the_kernels_that_need_no_partner_are_those_whose_sources_say_so() -> None:
     assert {kernel for kernel in registry_in_c() if ".min_ranks = 1," in entry_in_c(kernel)} == ALONE
+
+
+def test_the_catalogue_has_every_kernel_with_its_own_synchronisation() -> None:
+    assert list(DESCRIBED) == registry_in_c()
+    for kernel, (_, synchronisation) in DESCRIBED.items():
+        assert ("SYNC_BARRIER" in entry_in_c(kernel)) == synchronisation.startswith("a barrier")
+        assert ("SYNC_NONE" in entry_in_c(kernel)) == (synchronisation == "none")
 
 
 @pytest.mark.parametrize("name", CLUSTERS)

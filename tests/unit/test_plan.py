@@ -209,6 +209,26 @@ def test_a_start_up_is_estimated_to_take_pods_and_launches_twice(environment: En
     assert estimate_s(expand(study, everywhere)) == pytest.approx(STARTUPS * once_s)
 
 
+def test_a_mini_application_is_refused_and_estimated_by_what_it_declares() -> None:
+    cg = Workload(name="cg", miniapp="npb-cg:class=A")
+    study = replace(STUDY, workloads=(cg,), placements=(Placement(nodes=2), Placement(nodes=3)))
+    plan = expand(study, everywhere)
+    refused = {cell.key for cell in plan.cells if cell.placement.nodes == 3}
+    assert set(plan.unavailable) == refused
+    assert set(plan.unavailable.values()) == {"npb-cg class A cannot run on 3 ranks; allowed: powers of two"}
+    larger = replace(study, workloads=(replace(cg, miniapp="npb-cg:class=C"),))
+    assert expand(larger, everywhere).estimated_s > 20 * plan.estimated_s
+
+
+def test_what_cannot_run_here_is_asked_of_workload_environment_and_placement() -> None:
+    def cannot(workload: Workload, environment: Environment, placement: Placement) -> str | None:
+        wanted = (workload.name, environment.name, placement.ranks_per_node)
+        return "not this one" if wanted == ("app", "bare", 2) else None
+
+    plan = expand(STUDY, everywhere, cannot)
+    assert set(plan.unavailable) == {"app / 2n x 2r / bare", "app / 2n x 2r / bare (A/A)"}
+
+
 def test_a_budget_bounds_the_estimate() -> None:
     plan = expand(STUDY, everywhere)
     short = expand(replace(STUDY, repetition=replace(STUDY.repetition, budget_s=1.0)), everywhere)

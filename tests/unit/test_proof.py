@@ -198,6 +198,15 @@ payloads = st.builds(
 )  # fmt: skip
 
 
+def test_messages_that_nobody_counted_leave_only_a_lower_bound() -> None:
+    carried_by_both = both_ways(200 << 20)
+    counted = Payload(low_bytes=1 << 20, high_bytes=1 << 20, messages=10, known=True)
+    assert "where the job's messages need" in str(check_traffic(carried_by_both, counted, said_bytes=0))
+    assert check_traffic(carried_by_both, replace(counted, more=True), said_bytes=0) is None
+    lost = replace(counted, low_bytes=1 << 30, more=True)
+    assert f"need {2 << 30}: the traffic did not take" in str(check_traffic(carried_by_both, lost, said_bytes=0))
+
+
 @given(payloads, st.floats(0, 1))
 def test_traffic_within_the_bounds_is_proven(payload: Payload, at: float) -> None:
     upper = UPPER * payload.high_bytes + HEADER_BYTES * payload.messages

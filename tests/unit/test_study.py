@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tare.errors import StudyError
-from tare.model import Binding, Environment, KernelSpec, LabSpec, MapBy, Placement, Repetition, Share, Sides, Study
-from tare.plan import estimate_kernel_s, expand
-from tare.study import DEFAULT_IMAGE, Known, environment, json_schema, json_schema_text, load, parse
+from tare.known import registered
+from tare.model import (
+    Binding,
+    Environment,
+    KernelSpec,
+    LabSpec,
+    MapBy,
+    Placement,
+    Repetition,
+    Share,
+    Sides,
+    Study,
+    Workload,
+)
+from tare.plan import expand
+from tare.study import DEFAULT_IMAGE, KNOWN, Known, environment, json_schema, json_schema_text, load, parse
+from tare.workloads.kernels_time import kernel_s
 from unit.study_texts import ENVIRONMENTS, WORK
 
 ROOT = Path(__file__).parents[2]
@@ -104,6 +119,30 @@ seed: 7
         rounds=6, blocks_per_round=2, max_rounds=20, budget_s=3600, confidence=0.99, target_half_width=0.005
     )
     assert (study.margin, study.limit, study.self_comparison, study.seed) == (0.03, 0.1, False, 7)
+
+
+@pytest.mark.parametrize(
+    ("stated", "spec"),
+    [
+        ("npb-cg", "npb-cg:class=S"),
+        ("npb-cg:class=A", "npb-cg:class=A"),
+        ("{npb-cg: }", "npb-cg:class=S"),
+        ("{npb-cg: {}}", "npb-cg:class=S"),
+        ("{npb-cg: {class: A}}", "npb-cg:class=A"),
+    ],
+)
+def test_a_mini_application_is_one_text_or_a_mapping_and_means_the_same(stated: str, spec: str) -> None:
+    study = parse(f"{ENVIRONMENTS}workloads: {{w: {{miniapp: {stated}}}}}")
+    assert study.workloads[0] == Workload(name="w", miniapp=spec)
+
+
+def test_a_program_of_others_has_arguments_and_a_path(tmp_path: Path) -> None:
+    known = replace(KNOWN, programs=("osu_latency",))
+    text = f"{ENVIRONMENTS}workloads: {{w: {{program: osu_latency, arguments: [-m, 8:010, no], path: ./osu}}}}"
+    study = parse(text, known=known, base=tmp_path)
+    assert study.workloads[0] == Workload(
+        name="w", program="osu_latency", arguments=("-m", "8:010", "no"), path=str(tmp_path / "osu")
+    )
 
 
 @pytest.mark.parametrize(
@@ -262,7 +301,7 @@ def yaml_blocks(path: Path) -> list[str]:
 def test_the_examples_in_the_documentation_are_right() -> None:
     shortest, _all, environments, placements, workloads = yaml_blocks(ROOT / "docs" / "study.md")
     assert len(parse(shortest).environments) == 2
-    study = parse(environments + placements + workloads)
+    study = parse(environments + placements + workloads, known=registered())
     assert len(study.environments) == 4
     assert len(study.placements) == 3
     assert study.workloads[0].kernels[-1] == KernelSpec(kernel="latency", message_bytes=1024, warmup=50)
@@ -316,6 +355,6 @@ def test_the_quick_start_is_what_the_readme_promises() -> None:
     ]
     plan = expand(study, lambda _e, _p: None)
     assert len(plan.cells) == 9
-    measured = sum(estimate_kernel_s(k, 2) for k in study.workloads[0].kernels)
+    measured = sum(kernel_s(k, 2) for k in study.workloads[0].kernels)
     assert 0.4 < measured < 1.0
     assert plan.estimated_s < 300

@@ -112,7 +112,7 @@ WRONG: list[tuple[str, str, str]] = [
     (f"{ENVIRONMENTS}workloads: {{w: {{kernels: []}}}}", "3:17", "workloads.w.kernels: this is empty"),
     (f"{ENVIRONMENTS}workloads: {{w: [latency]}}", "3:13", "workloads.w: this must be a mapping"),
     (f"{ENVIRONMENTS}workloads: {{w: {{command: ./app}}}}", "3:17", "workloads.w.command: this must be a list"),
-    (f"{ENVIRONMENTS}workloads: {{w: {{}}}}", "3:13", "`kernels`, `command` or `startup`, and this has none of them"),
+    (f"{ENVIRONMENTS}workloads: {{w: {{}}}}", "3:13", "`command` or `startup`, and this has none of them"),
     (f"{ENVIRONMENTS}workloads: {{w: {{kernels: [bw], command: [a]}}}}", "3:13", "and this has kernels and command"),
     (f"{ENVIRONMENTS}workloads: {{w: {{startup: cool}}}}", "3:17", "'cool'; did you mean cold? (allowed: warm, cold)"),
     ("a_a: true\na_a: true" + BASE, "2:1", "a_a: this key is given twice; first in line 1"),
@@ -124,6 +124,23 @@ WRONG: list[tuple[str, str, str]] = [
     (f"? [a, b]\n: 3{BASE}", "1:3", "a key must be one word"),
     ("a: 1\n---\nb: 1", "2:1", "expected a single document"),
     ("- bare", "1:1", "a study is a mapping of keys to values, not a list"),
+]
+WRONG_WORKLOADS = [
+    ("{miniapp: npb-cg:klass=A}", "3:17", "does not know 'klass'; did you mean class? (allowed: class)"),
+    ("{miniapp: npb-cq}", "3:17", "'npb-cq'; did you mean npb-cg? (allowed: npb-ep"),
+    ("{miniapp: npb-cg:class=Z}", "3:17", "npb-cg has no class 'Z' (allowed: S, W, A, B, C, D)"),
+    ("{miniapp: npb-cg:class}", "3:17", "is not as npb-cg:key=value,... (keys: class)"),
+    ("{miniapp: {npb-cg: {class: E}}}", "3:36", "miniapp.npb-cg.class: npb-cg has no class 'E'"),
+    ("{miniapp: {npb-cg: {clas: S}}}", "3:36", "'clas'; did you mean class?"),
+    ("{miniapp: {npb-xx: }}", "3:27", "miniapp.npb-xx: unknown mini-application"),
+    ("{miniapp: {npb-cg: A}}", "3:27", "are a mapping, as {class: S}"),
+    ("{miniapp: {npb-cg: , npb-is: }}", "3:17", "this names npb-cg and npb-is"),
+    ("{miniapp: [npb-cg]}", "3:17", "is NAME, NAME:class=A,key=value or {NAME:"),
+    ("{miniapp: npb-cg, kernels: [bw]}", "3:13", "this has kernels and miniapp"),
+    ("{miniapp: npb-cg, arguments: [a]}", "3:34", "miniapp takes no arguments (it belongs to program)"),
+    ("{command: [a], path: b}", "3:31", "command takes no path (it belongs to program)"),
+    ("{program: osu_latncy}", "3:17", "unknown program 'osu_latncy'"),
+    ("{program: }", "3:13", "has none of them"),
 ]
 WRONG_KERNELS = [
     ("[sned]", "4:4", "kernels[0]: unknown kernel 'sned'"),
@@ -155,6 +172,13 @@ def test_what_is_wrong_is_told_with_its_place(text: str, place: str, part: str) 
     lines = [line for line in message.splitlines() if part in line]
     assert lines, message
     assert lines[0].strip().startswith(f"s.yaml:{place}")
+
+
+@pytest.mark.parametrize(("workload", "place", "part"), WRONG_WORKLOADS)
+def test_what_is_wrong_with_a_workload_is_told_with_its_place(workload: str, place: str, part: str) -> None:
+    message = message_of(f"{ENVIRONMENTS}workloads: {{w: {workload}}}")
+    assert part in message
+    assert message.startswith(f"s.yaml:{place}: workloads.w")
 
 
 @pytest.mark.parametrize(("kernels", "place", "part"), WRONG_KERNELS)

@@ -181,7 +181,7 @@ class Workload:
     """What one launch runs: kernels, a mini-application, a known program, a user's command, or a start-up alone.
 
     `miniapp` is what `tare-miniapps` takes, `NAME:key=value,...`. `program` is the name of a program of others that a
-    plug-in knows (`osu_latency`), `arguments` what it is given, `path` where it is if not on PATH.
+    plug-in knows (`osu_latency`), `arguments` what it is given, `path` its file if it is not the one on PATH.
     """
 
     name: str
@@ -193,6 +193,11 @@ class Workload:
     path: str = ""
     startup: Caches | None = None
     time_limit_s: float = 60.0
+
+    @property
+    def executable(self) -> str:
+        """Return the file of a program that is not ours, "" where there is none or only PATH says which."""
+        return self.command[0] if self.command else self.path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,6 +60,23 @@ def kernel_record(index: int, spec: str, factor: float, ranks: int, dice: random
     }  # fmt: skip
 
 
+def miniapp_record(spec: str, factor: float, ranks: int, dice: random.Random) -> dict[str, Any]:
+    """Return what a mini-application of 10 Mop would have said after 5 ms."""
+    name, _, rest = spec.partition(":")
+    given = dict(part.split("=", 1) for part in rest.split(",") if part)
+    right = os.environ.get("TARE_FAKE_FAULT") != "wrong"
+    check = {"name": "sum", "value": 1.0 if right else 2.0, "expected": 1.0, "tolerance": 1e-8, "passed": right}
+    elapsed_s = 0.005 * factor * dice.lognormvariate(0, SPREAD)
+    return {
+        "type": "miniapp", "app": name, "class": given.pop("class", None), "ranks": ranks, "rate_unit": "Mop/s",
+        "parameters": {key: int(value) for key, value in given.items()}, "elapsed_s": elapsed_s, "operations": 10.0,
+        "rate": 10.0 / elapsed_s, "verified": right,
+        "checks": [check], "figures": [{"name": "pairs", "value": 3.0, "unit": ""}],
+        "messages": [{"kind": "send", "bytes": 8, "count": 2 * ranks}], "messages_complete": True,
+        "payload": {"bytes_min": 0, "bytes_max": 0, "messages": 0},
+    }  # fmt: skip
+
+
 def startup_record(factor: float, ranks: int) -> dict[str, Any]:
     """Return what a start-up of known steps would have said; its moments are real ones, as the tool checks them."""
     main_s = time.monotonic()
@@ -97,6 +114,8 @@ def main() -> int:
     if options.program.endswith("/tare-startup"):
         say(startup_record(options.factor, ranks))
         options.specs = []
+    if options.program.endswith("/tare-miniapps"):
+        say(miniapp_record(options.specs.pop(), options.factor, ranks, dice))
     for index, spec in enumerate(options.specs):
         say(kernel_record(index, spec, options.factor, ranks, dice))
     if fault == "garbage":

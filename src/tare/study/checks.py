@@ -16,6 +16,7 @@ from tare.study.schema import StudyIn
 DEFAULT_BYTES: Final = 8
 FLOAT_BYTES: Final = 4
 DOUBLE_BYTES: Final = 8
+KINDS: Final = ("kernels", "miniapp", "program", "command", "startup")
 
 Place = tuple[str | int, ...]
 Finding = tuple[Place, str]
@@ -29,10 +30,7 @@ def check(study: model.Study, stated: StudyIn, known: Known) -> Iterator[Finding
     for workload in study.workloads:
         here = ("workloads", workload.name)
         yield from _check_name(here, workload.name)
-        given = [key for key in ("kernels", "command", "startup") if getattr(workload, key)]
-        if len(given) != 1:
-            how = f"and this has {' and '.join(given)}" if given else "and this has none of them"
-            yield here, f"a workload has `kernels`, `command` or `startup`, {how}"
+        yield from _check_kind(here, workload)
         yield from _check_kernels(here, workload.kernels, known)
     repeat = study.repetition
     if repeat.max_rounds < repeat.rounds:
@@ -46,6 +44,19 @@ def check(study: model.Study, stated: StudyIn, known: Known) -> Iterator[Finding
 def _check_name(here: Place, name: str) -> Iterator[Finding]:
     if not name.strip() or name != name.strip() or not name.isprintable() or "/" in name or len(name) > 80:
         yield here, f"{name!r} cannot be a name: use up to 80 printable characters without `/`"
+
+
+def _check_kind(here: Place, workload: model.Workload) -> Iterator[Finding]:
+    """Find workloads that are none or several of those there are, and what belongs to another."""
+    given = [key for key in KINDS if getattr(workload, key)]
+    if len(given) != 1:
+        how = f"and this has {' and '.join(given)}" if given else "and this has none of them"
+        allowed = ", ".join(f"`{key}`" for key in KINDS[:-1])
+        yield here, f"a workload has {allowed} or `{KINDS[-1]}`, {how}"
+        return
+    for key in ("arguments", "path"):
+        if getattr(workload, key) and not workload.program:
+            yield (*here, key), f"{given[0]} takes no {key} (it belongs to program)"
 
 
 def _check_environments(study: model.Study) -> Iterator[Finding]:

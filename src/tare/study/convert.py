@@ -38,7 +38,7 @@ def to_model(stated: StudyIn, name: str, base: Path) -> model.Study:
         baseline=environments[0].name if stated.baseline is None else stated.baseline,
         environments=environments,
         placements=placements,
-        workloads=tuple(_to_workload(each, fields) for each, fields in stated.workloads.items()),
+        workloads=tuple(_to_workload(each, fields, base) for each, fields in stated.workloads.items()),
         repetition=model.Repetition(
             rounds=repeat.rounds,
             blocks_per_round=repeat.blocks_per_round,
@@ -75,10 +75,18 @@ def _placement_choices(stated: PlacementIn) -> dict[str, object]:
     }
 
 
-def _to_workload(name: str, stated: WorkloadIn) -> model.Workload:
+def _to_workload(name: str, stated: WorkloadIn, base: Path) -> model.Workload:
     kernels = tuple(
         model.KernelSpec(rate_hz=kernel.rate, **kernel.model_dump(exclude={"rate"})) for kernel in stated.kernels or ()
     )
-    command = tuple(stated.command or ())
-    startup = None if stated.startup is None else model.Caches(stated.startup)
-    return model.Workload(name=name, kernels=kernels, command=command, startup=startup, time_limit_s=stated.time_limit)
+    return model.Workload(
+        name=name,
+        kernels=kernels,
+        command=tuple(stated.command or ()),
+        miniapp=stated.miniapp or "",
+        program=stated.program or "",
+        arguments=tuple(stated.arguments),
+        path="" if stated.path is None else os.path.normpath(base / Path(stated.path).expanduser()),
+        startup=None if stated.startup is None else model.Caches(stated.startup),
+        time_limit_s=stated.time_limit,
+    )

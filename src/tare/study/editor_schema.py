@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from tare.miniapps import MiniApp
+from tare.miniapps.declaration import CLASS
 from tare.study.names import KNOWN, Known
 from tare.study.schema import StudyIn
 
@@ -26,6 +28,8 @@ def json_schema(known: Known = KNOWN) -> Schema:
     properties["placements"] = _placements(properties["placements"])
     kernels = definitions["WorkloadIn"]["properties"]["kernels"]["anyOf"][0]
     kernels["items"] = _kernels(kernels["items"], definitions["KernelIn"]["properties"], known)
+    workload = definitions["WorkloadIn"]["properties"]
+    workload["miniapp"] = _miniapps(workload["miniapp"], known)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
 
 
@@ -78,6 +82,28 @@ def _kernels(full: Schema, parameters: Schema, known: Known) -> Schema:
         "additionalProperties": False,
     }
     return _also({"enum": list(known.kernels)}, short, full)
+
+
+def _miniapps(stated: Schema, known: Known) -> Schema:
+    """Return `NAME:key=value,...`, or one name with a mapping of its class and values."""
+    named = {
+        "type": "object",
+        "properties": {app.name: _also(_miniapp(app), NOTHING) for app in known.miniapps.values()},
+        "additionalProperties": False,
+        "minProperties": 1,
+        "maxProperties": 1,
+    }
+    kept = {key: value for key, value in stated.items() if key != "anyOf"}
+    words = {"type": "string", "pattern": f"^({'|'.join(known.miniapps)})(:.+)?$"}
+    return kept | _also(words, named)
+
+
+def _miniapp(app: MiniApp) -> Schema:
+    properties: Schema = {CLASS: {"enum": list(app.classes)}} if app.classes else {}
+    for each in app.parameters:
+        limits = {"minimum": each.low, "maximum": each.high, "default": each.usual}
+        properties[each.name] = {"type": "integer", "description": each.meaning} | limits
+    return {"type": "object", "properties": properties, "additionalProperties": False, "description": app.description}
 
 
 def _also(*schemas: Schema) -> Schema:

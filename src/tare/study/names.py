@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from tare.miniapps import MINIAPPS, MiniApp
 from tare.study.messages import unknown
 
 DEFAULT_IMAGE: Final = "debian-openmpi"
@@ -21,7 +22,8 @@ class Known:
     `imageless` lists the runtimes that can run on the files of the host; every other always has an image, and that
     is `image_for` its MPI where the study names none. `mpi_of` tells the MPI inside each image. The kernels' registry
     is in C (kernels/kernels/registry.c); what Python needs of it stands here: which of them take no message size, a
-    window, a rate, only whole floats or doubles, at least a byte.
+    window, a rate, only whole floats or doubles, at least a byte. `programs` are those of others that there is an
+    adapter for; without the registries there are none.
     """
 
     runtimes: tuple[str, ...] = (
@@ -37,6 +39,8 @@ class Known:
         "latency", "bw", "bibw", "sendrecv", "barrier", "alltoall", "alltoallv", "allgather", "allreduce", "halo",
         "spacing",
     )  # fmt: skip
+    miniapps: Mapping[str, MiniApp] = field(default_factory=lambda: MINIAPPS)
+    programs: tuple[str, ...] = ()
     imageless: tuple[str, ...] = ("bare", "fake")
     images: tuple[str, ...] = (DEFAULT_IMAGE, "debian-mpich", "debian-openmpi5", "debian-mpich5")
     mpi_of: Mapping[str, str] = field(

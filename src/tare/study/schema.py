@@ -210,11 +210,21 @@ class KernelIn(_Checked):
 
 
 class WorkloadIn(_Checked):
-    """What one launch runs: kernels one after the other, a command of yours, or a start-up."""
+    """What one launch runs: kernels, a mini-application, a known program of others, a command of yours, a start-up."""
 
     kernels: list[KernelIn] | None = Field(default=None, min_length=1)
     command: list[Word] | None = Field(
         default=None, min_length=1, description="the program and its arguments, one a word"
+    )
+    miniapp: Word | None = Field(
+        default=None, description="one of our mini-applications: NAME:class=A,key=value or {NAME: {class: A}}"
+    )
+    program: Annotated[Word, _one_of("programs", "program")] | None = Field(
+        default=None, description="a program of others that tare knows: `tare workloads` lists them"
+    )
+    arguments: list[Word] = Field(default=[], description="what `program` is given, one a word")
+    path: Word | None = Field(
+        default=None, description="where `program` is if not on PATH: its file, or a folder that has it"
     )
     startup: _choice(*model.Caches) | None = Field(  # type: ignore[valid-type]
         default=None, description="time the start-up itself; cold: drop the machine's file caches before each launch"

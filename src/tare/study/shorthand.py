@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from tare.miniapps import MiniApp, read
+from tare.miniapps.declaration import check, choose, find
 from tare.study.messages import unknown
 from tare.study.names import Known, is_path, read_name
 from tare.study.yaml_nodes import Node, Problem
@@ -143,10 +145,55 @@ class Expander:
         if "kernels" in value and isinstance(value["kernels"].value, list):
             kernels = [kernel for item in value["kernels"].value for kernel in self._kernel(item)]
             value["kernels"] = replace(value["kernels"], value=kernels)
-        if "command" in value and isinstance(value["command"].value, list):
-            words = [replace(word, value=word.text or word.value) for word in value["command"].value]
-            value["command"] = replace(value["command"], value=words)
+        if "miniapp" in value:
+            value["miniapp"] = self._miniapp(value["miniapp"])
+        for key in ("command", "arguments"):
+            if key in value and isinstance(value[key].value, list):
+                words = [replace(word, value=word.text or word.value) for word in value[key].value]
+                value[key] = replace(value[key], value=words)
         return replace(node, value=value)
+
+    def _miniapp(self, node: Node) -> Node:
+        """Return the node of `miniapp` as the text that chooses an application, its class and its values."""
+        apps = self._known.miniapps
+        some = replace(node, value=next(iter(apps)))
+        if isinstance(node.value, dict):
+            return self._miniapp_mapping(node, apps) or some
+        if not isinstance(node.value, str):
+            self._complain(node, "a mini-application is NAME, NAME:class=A,key=value or {NAME: {class: A}}")
+            return some
+        try:
+            return replace(node, value=read(node.value, apps).spec)
+        except ValueError as error:
+            self._complain(node, str(error))
+            return some
+
+    def _miniapp_mapping(self, node: Node, apps: Mapping[str, MiniApp]) -> Node | None:
+        """Return the same of `{NAME: {class: A, key: value}}`, None where something in it is wrong."""
+        if len(node.value) != 1:
+            named = " and ".join(node.value) or "none"
+            self._complain(node, f"a launch runs one mini-application, and this names {named}")
+            return None
+        ((name, inner),) = node.value.items()
+        try:
+            app = find(name, apps)
+        except ValueError as error:
+            self._complain(inner, str(error))
+            return None
+        if inner.value is not None and not isinstance(inner.value, dict):
+            self._complain(inner, f"the class and the values of {name} are a mapping, as {{class: {app.classes[:1]}}}")
+            return None
+        given: dict[str, Node] = inner.value or {}
+        wrong = False
+        for key, stated in given.items():
+            try:
+                check(app, key, stated.text)
+            except ValueError as error:
+                wrong = True
+                self._complain(stated, str(error))
+        if wrong:
+            return None
+        return replace(node, value=choose(app, {key: stated.text for key, stated in given.items()}).spec)
 
     def _kernel(self, node: Node) -> Iterator[Node]:
         """Yield one full mapping per message size."""

@@ -9,7 +9,9 @@ from typing import Final, Protocol
 from tare.model import MetricInfo, Placement, Workload
 from tare.workloads.command import Command
 from tare.workloads.kernels import Kernels
+from tare.workloads.miniapps import MiniApps
 from tare.workloads.output import Began, Parsed
+from tare.workloads.program import Program
 from tare.workloads.startup import Startup
 
 __all__ = ["WORKLOADS", "Began", "Parsed", "WorkloadPlugin", "plugin_of"]
@@ -42,16 +44,36 @@ class WorkloadPlugin(Protocol):
         `began` tells how the launch began; those that time only what they run need not be told.
         """
 
+    def refuse(self, workload: Workload, placement: Placement) -> str | None:
+        """Return why the workload cannot run in a placement (a number of ranks) and what is allowed, or None."""
+
+    def memory_bytes(self, workload: Workload, placement: Placement) -> float:
+        """Return about how much memory a rank needs, 0 where that is not known."""
+
+    def expected_s(self, workload: Workload, placement: Placement) -> float:
+        """Return about how many seconds a launch measures; starting it is not in it."""
+
 
 WORKLOADS: Final[Mapping[str, WorkloadPlugin]] = {
     "kernels": Kernels(),
     "command": Command(),
     "startup": Startup(),
+    "miniapp": MiniApps(),
+    "program": Program(),
 }
 
 
 def plugin_of(workload: Workload) -> WorkloadPlugin:
     """Return the plug-in that serves a workload of a study."""
+    return WORKLOADS[kind_of(workload)]
+
+
+def kind_of(workload: Workload) -> str:
+    """Return which of the keys of a study says what a workload is."""
     if workload.startup is not None:
-        return WORKLOADS["startup"]
-    return WORKLOADS["kernels" if workload.kernels else "command"]
+        return "startup"
+    if workload.kernels:
+        return "kernels"
+    if workload.miniapp:
+        return "miniapp"
+    return "program" if workload.program else "command"

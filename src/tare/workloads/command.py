@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from tare.model import Metric, MetricInfo, MetricKind, Placement, Workload
 from tare.workloads.output import Began, OutputError, Parsed, Payload, ranks_of, records, understood
 
 KEY = "wall"
+EXPECTED_S: Final = 10.0
 
 
 class Command:
@@ -33,6 +35,15 @@ class Command:
     def parse(self, workload: Workload, stdout: str, began: Began | None = None) -> Parsed:
         with understood():
             return _parsed(stdout)
+
+    def refuse(self, workload: Workload, placement: Placement) -> str | None:
+        return None
+
+    def memory_bytes(self, workload: Workload, placement: Placement) -> float:
+        return 0.0
+
+    def expected_s(self, workload: Workload, placement: Placement) -> float:
+        return EXPECTED_S
 
 
 def _parsed(stdout: str) -> Parsed:

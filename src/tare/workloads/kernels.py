@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tare.model import KernelSpec, Metric, MetricInfo, MetricKind, Placement, Workload
 from tare.stats import launch_statistics, p99_minus_median
 from tare.text import bytes_label
+from tare.workloads.kernels_time import kernel_s
 from tare.workloads.output import Began, OutputError, Parsed, Payload, decode, ranks_of, records, understood
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ RATES = frozenset({"bw", "bibw"})
 SIZELESS = frozenset({"barrier"})
 GAPS = {"send_gap_s": "send", "receive_gap_s": "receive"}
 DEFAULT_SPACING_BYTES = 8
+ALONE = frozenset({"halo"})
+"""The kernels that run on one rank, too."""
 
 
 class Kernels:
@@ -41,6 +44,18 @@ class Kernels:
     def parse(self, workload: Workload, stdout: str, began: Began | None = None) -> Parsed:
         with understood():
             return _parsed(workload, stdout)
+
+    def refuse(self, workload: Workload, placement: Placement) -> str | None:
+        paired = [spec.kernel for spec in workload.kernels if spec.kernel not in ALONE]
+        if paired and placement.ranks < 2:
+            return f"{paired[0]} needs at least 2 ranks, and this placement has {placement.ranks}"
+        return None
+
+    def memory_bytes(self, workload: Workload, placement: Placement) -> float:
+        return 0.0
+
+    def expected_s(self, workload: Workload, placement: Placement) -> float:
+        return sum(kernel_s(spec, placement.ranks) for spec in workload.kernels)
 
 
 def _parsed(workload: Workload, stdout: str) -> Parsed:

@@ -34,12 +34,16 @@ class Began:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payload:
-    """Bounds of the bytes that ranks sent to ranks on other hosts, and the messages that carried them."""
+    """Bounds of the bytes that ranks sent to ranks on other hosts, and the messages that carried them.
+
+    With `more` the launch sent other messages, too, which nobody counted: only the lower bound then says something.
+    """
 
     low_bytes: int = 0
     high_bytes: int = 0
     messages: int = 0
     known: bool = False
+    more: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,15 @@ class Startup:
         with understood():
             return _parsed(stdout, began)
 
+    def refuse(self, workload: Workload, placement: Placement) -> str | None:
+        return None
+
+    def memory_bytes(self, workload: Workload, placement: Placement) -> float:
+        return 0.0
+
+    def expected_s(self, workload: Workload, placement: Placement) -> float:
+        return 0.0
+
 
 def _parsed(stdout: str, began: Began) -> Parsed:
     found = records(stdout)

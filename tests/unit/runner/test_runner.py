@@ -15,7 +15,9 @@ from tare.known import registered
 from tare.model import (
     Completed,
     Interrupted,
+    Study,
     Verdict,
+    Workload,
 )
 from tare.plan import block_order
 from tare.process import Result
@@ -226,3 +228,36 @@ def test_trials_are_lines_of_json_that_stand_alone(whole: Ran) -> None:
     lines = (whole.folder / "trials.jsonl").read_text().splitlines()
     assert len(lines) == CELLS * ROUNDS
     assert all(isinstance(json.loads(line), dict) for line in lines)
+
+
+# --- mini-applications --------------------------------------------------------------------------------------------
+
+
+def with_miniapp(rounds: int) -> Study:
+    return replace(known_study(rounds=rounds), workloads=(Workload(name="cg", miniapp="npb-cg:class=S"),))
+
+
+def test_a_mini_application_is_compared_by_its_time_and_read_as_a_rate(tmp_path: Path) -> None:
+    assert commands.run_plan(with_miniapp(7), tmp_path / "r") == 0
+    results = read_only(tmp_path / "r")
+    summary = session.summary_of(results)
+    (info,) = summary.metrics
+    assert (info.label, info.done_per_sample, info.rate_unit) == ("npb-cg S", 10e6, "op/s")
+    (found,) = [item for item in summary.comparisons if item.environment == "fake-slow"]
+    assert found.simultaneous is not None
+    assert found.simultaneous.low <= TRUTH <= found.simultaneous.high
+    assert "Gop/s" in summary.headline
+    assert all(
+        [figure.key for figure in trial.outcome.figures] == ["pairs", "messages sent", "mean message"]
+        for trial in results.trials
+        if isinstance(trial.outcome, Completed)
+    )
+
+
+def test_a_mini_application_with_a_wrong_result_fails_with_the_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TARE_FAKE_FAULT", "wrong")
+    commands.run_plan(with_miniapp(1), tmp_path / "r")
+    reasons = {getattr(trial.outcome, "reason", "") for trial in read_only(tmp_path / "r").trials}
+    assert reasons == {"wrong data in sum of npb-cg S (2 where 1 is expected, within 1e-08)"}

@@ -1,0 +1,67 @@
+"""`tare workloads`: every workload, what it measures and how, and whether it can run on this machine."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from itertools import groupby
+from typing import Final
+
+from tare.mpi import MPIS
+from tare.workloads.catalogue import Entry, entries
+from tare.workloads.programs import PROGRAMS
+from tare.workloads.programs.locate import missing
+
+TITLES: Final = {
+    "kernel": "kernels: ours, any of them in one launch",
+    "mini-application": "mini-applications: ours, each verifies its result",
+    "program": "programs of others",
+    "yours": "a command of yours",
+    "start-up": "start-up",
+}
+
+
+def show_workloads(*, as_json: bool) -> None:
+    """Print all workloads, as text or as JSON."""
+    found = [(entry, missing_of(entry)) for entry in entries()]
+    print(as_data(found) if as_json else as_text(found))
+
+
+def missing_of(entry: Entry) -> str:
+    """Return what is missing on this machine for a workload to run, "" for nothing.
+
+    What is ours is compiled when it is first needed, with any of the MPIs.
+    """
+    if entry.family == "program":
+        return missing(PROGRAMS[entry.name]) or ""
+    reasons = [member.probe() for name, member in MPIS.items() if name != "fake"]
+    return "" if None in reasons else next(filter(None, reasons), "")
+
+
+def as_data(found: list[tuple[Entry, str]]) -> str:
+    """Return the workloads as JSON: a list of objects, `missing` null where one can run."""
+    listed = [{**asdict(entry), "available": not reason, "missing": reason or None} for entry, reason in found]
+    return json.dumps(listed, indent=2, ensure_ascii=False)
+
+
+def as_text(found: list[tuple[Entry, str]]) -> str:
+    """Return the workloads as text, by family."""
+    lines: list[str] = []
+    for family, members in groupby(found, key=lambda item: item[0].family):
+        lines += ["", TITLES[family]] if lines else [TITLES[family]]
+        for entry, reason in members:
+            lines += _lines(entry, reason)
+    return "\n".join(lines)
+
+
+def _lines(entry: Entry, reason: str) -> list[str]:
+    mark = "missing" if reason else "ok     "
+    facts = {
+        "measures": entry.measures,
+        "ranks": entry.ranks,
+        "choices": entry.choices,
+        "taken": f"{entry.timer}; synchronisation: {entry.synchronisation}; {entry.reduction}",
+        "missing": reason,
+    }
+    head = f"  {mark} {entry.name}  `{entry.stated}`  {entry.describes}"
+    return [head, *(f"            {name}: {text}" for name, text in facts.items() if text)]

@@ -1,0 +1,127 @@
+"""List every workload that tare knows, with what its figures are and how they are taken. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from tare.miniapps import MINIAPPS, MiniApp
+from tare.workloads.command import Command
+from tare.workloads.kernels import ALONE, Kernels
+from tare.workloads.miniapps import MiniApps
+from tare.workloads.programs import PROGRAMS, ProgramAdapter
+from tare.workloads.startup import Startup
+
+BARRIER: Final = "a barrier before each iteration"
+KERNELS: Final = {
+    "latency": ("half a round trip between rank 0 and the last rank", "none"),
+    "bw": ("bytes a second from rank 0 to the last rank, 64 messages in flight", "none"),
+    "bibw": ("bytes a second both ways between rank 0 and the last rank, 64 messages in flight each", "none"),
+    "sendrecv": ("time of MPI_Sendrecv in a ring", BARRIER),
+    "barrier": ("time of MPI_Barrier", "none"),
+    "alltoall": ("time of MPI_Alltoall", BARRIER),
+    "alltoallv": ("time of MPI_Alltoallv with equal counts", BARRIER),
+    "allgather": ("time of MPI_Allgather", BARRIER),
+    "allreduce": ("time of MPI_Allreduce, a sum of floats", BARRIER),
+    "halo": ("time of a stencil sweep and the exchange of its edges with both neighbours", "none"),
+    "spacing": ("p99 minus median of the gaps between messages at a steady rate, of sender and receiver", "none"),
+}
+"""What each kernel measures, and its synchronisation where a study states none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A workload: how a study states it, what it is and measures, and how its figures are taken.
+
+    `brought_by` says what installs it, "" for what is ours.
+    """
+
+    name: str
+    family: str
+    stated: str
+    describes: str
+    measures: str
+    ranks: str
+    timer: str
+    synchronisation: str
+    reduction: str
+    choices: str = ""
+    brought_by: str = ""
+
+
+def entries() -> tuple[Entry, ...]:
+    """Return every workload: kernels, mini-applications, programs of others, and what a user brings."""
+    return (*_kernels(), *map(_miniapp, MINIAPPS.values()), *map(_program, PROGRAMS.values()), *_others())
+
+
+def _kernels() -> Iterator[Entry]:
+    for name, (measures, synchronisation) in KERNELS.items():
+        yield Entry(
+            name=name,
+            family="kernel",
+            stated=f"kernels: [{name}]",
+            describes="micro-benchmark",
+            measures=measures,
+            ranks="any" if name in ALONE else "2 or more",
+            timer=Kernels.timer,
+            synchronisation=synchronisation,
+            reduction=Kernels.reduction,
+        )
+
+
+def _miniapp(app: MiniApp) -> Entry:
+    parameters = [f"{each.name} {each.low} to {each.high} [{each.usual}]" for each in app.parameters]
+    classes = [f"class {' '.join(app.classes)}"] if app.classes else []
+    return Entry(
+        name=app.name,
+        family="mini-application",
+        stated=f"miniapp: {app.name}{f':class={app.classes[0]}' if app.classes else ''}",
+        describes=app.description,
+        measures=f"{app.rate} of {app.timed}",
+        ranks=app.ranks,
+        timer=MiniApps.timer,
+        synchronisation=MiniApps.synchronisation,
+        reduction=MiniApps.reduction,
+        choices="; ".join([*classes, *parameters]),
+    )
+
+
+def _program(adapter: ProgramAdapter) -> Entry:
+    return Entry(
+        name=adapter.name,
+        family="program",
+        stated=f"program: {adapter.name}",
+        describes=f"{adapter.describes} ({adapter.versions})",
+        measures=adapter.measures,
+        ranks="its own rule, looked at before it runs",
+        timer=adapter.timer,
+        synchronisation=adapter.synchronisation,
+        reduction=adapter.reduction,
+        brought_by=adapter.brought_by,
+    )
+
+
+def _others() -> Iterator[Entry]:
+    yield Entry(
+        name="command",
+        family="yours",
+        stated="command: [./app]",
+        describes="an MPI program of yours",
+        measures="wall time from the end of MPI_Init to MPI_Finalize",
+        ranks="any",
+        timer=Command.timer,
+        synchronisation=Command.synchronisation,
+        reduction=Command.reduction,
+    )
+    yield Entry(
+        name="startup",
+        family="start-up",
+        stated="startup: warm",
+        describes="the start of a job, and of an interpreter with a thousand small files",
+        measures="times until containers are up, ranks run, MPI_Init has ended, ranks are ready, files are read",
+        ranks="any",
+        timer=Startup.timer,
+        synchronisation=Startup.synchronisation,
+        reduction=Startup.reduction,
+    )

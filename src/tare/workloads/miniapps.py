@@ -1,0 +1,163 @@
+"""`miniapp`: one of our mini-applications (miniapps/), which verifies its result and counts its messages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from tare.miniapps import Choice, choice_of
+from tare.model import Figure, Metric, MetricInfo, MetricKind, Placement, Workload
+from tare.workloads.output import Began, OutputError, Parsed, Payload, ranks_of, records, understood
+
+RATES: Final[Mapping[str, tuple[float, str]]] = {
+    "Mop/s": (1e6, "op/s"),
+    "Mflop/s": (1e6, "FLOP/s"),
+    "Gflop/s": (1e9, "FLOP/s"),
+    "TEPS": (1.0, "TEPS"),
+    "MTEPS": (1e6, "TEPS"),
+    "Mb/s": (1e6, "b/s"),
+    "MB/s": (1e6, "B/s"),
+}
+"""The units in which applications count, as multiples of those of the model; any other stays what it is."""
+
+RANK_BYTES: Final = 40 << 20
+"""What a rank needs beside its data: program, MPI, its buffers (seen: 25 to 40 MiB with Open MPI 4.1, 2 ranks)."""
+
+
+class MiniApps:
+    """Run `tare-miniapps` with one application."""
+
+    name = "miniapp"
+    timer = "CLOCK_MONOTONIC"
+    synchronisation = "a barrier before the timed section"
+    reduction = "maximum over ranks of the timed section"
+
+    def argv(self, workload: Workload, prefix: Path) -> tuple[str, ...]:
+        return (str(prefix / "bin" / "tare-miniapps"), workload.miniapp)
+
+    def environment(self, workload: Workload, prefix: Path) -> Mapping[str, str]:
+        return {}
+
+    def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:
+        choice = choice_of(workload.miniapp)
+        scale, unit = RATES.get(choice.app.rate, (1.0, choice.app.rate))
+        return (
+            MetricInfo(
+                key=choice.spec,
+                label=choice.label,
+                kind=MetricKind.RATE,
+                statistic=self.reduction,
+                group=workload.name,
+                done_per_sample=scale * choice.app.operations(choice, placement.ranks),
+                rate_unit=unit,
+            ),
+        )
+
+    def parse(self, workload: Workload, stdout: str, began: Began | None = None) -> Parsed:
+        with understood():
+            return _parsed(choice_of(workload.miniapp), stdout)
+
+    def refuse(self, workload: Workload, placement: Placement) -> str | None:
+        choice = choice_of(workload.miniapp)
+        return choice.app.refuse(choice, placement.ranks)
+
+    def memory_bytes(self, workload: Workload, placement: Placement) -> float:
+        choice = choice_of(workload.miniapp)
+        return RANK_BYTES + choice.app.memory_bytes(choice, placement.ranks)
+
+    def expected_s(self, workload: Workload, placement: Placement) -> float:
+        choice = choice_of(workload.miniapp)
+        return choice.app.expected_s(choice, placement.ranks)
+
+
+def _parsed(choice: Choice, stdout: str) -> Parsed:
+    found = records(stdout)
+    told = next((record for record in found if record["type"] == "miniapp"), None)
+    if told is None:
+        raise OutputError(f"{choice.label} gave no result")
+    _same(choice, told)
+    elapsed_s, operations = float(told["elapsed_s"]), float(told["operations"])
+    if not (0 < elapsed_s < math.inf and 0 < operations < math.inf):
+        raise OutputError(f"{choice.label} took {elapsed_s} s for {operations} operations: that is no result")
+    scale, unit = RATES.get(told["rate_unit"], (1.0, str(told["rate_unit"])))
+    metric = Metric(
+        key=choice.spec,
+        label=choice.label,
+        kind=MetricKind.RATE,
+        value=elapsed_s,
+        statistic=MiniApps.reduction,
+        median_s=elapsed_s,
+        p99_s=elapsed_s,
+        rank_average_s=elapsed_s,
+        done_per_sample=scale * operations,
+        rate_unit=unit,
+    )
+    return Parsed(
+        metrics=(metric,),
+        ranks=ranks_of(found),
+        payload=_payload(told),
+        mpi_library=str(found[0]["mpi_library"]),
+        init_s=float(found[0]["init_s"]),
+        measured_s=elapsed_s,
+        wrong=_wrong(choice, told),
+        figures=_figures(told),
+    )
+
+
+def _same(choice: Choice, told: Mapping[str, Any]) -> None:
+    """Raise `OutputError` where a result is not that of the choice."""
+    if told["app"] != choice.app.name or (told["class"] or "") != choice.letter:
+        raise OutputError(
+            f"a result of {told['app']} {told['class'] or ''} stands where {choice.label} was asked for".replace(
+                "  ", " "
+            )
+        )
+    if dict(told["parameters"]) != dict(choice.values):
+        raise OutputError(f"{choice.label} ran with {told['parameters']}, and {dict(choice.values)} was asked for")
+
+
+def _wrong(choice: Choice, told: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what did not pass its verification, each with the value and what it should be."""
+    failed = tuple(
+        f"{check['name']} of {choice.label} ({_value(check['value'])} where {_value(check['expected'])} is expected, "
+        f"within {check['tolerance']:g})"
+        for check in told["checks"]
+        if not check["passed"]
+    )
+    if not failed and not told["verified"]:
+        return (f"{choice.label} (it verified nothing)",)
+    return failed
+
+
+def _value(value: float | None) -> str:
+    return "no number" if value is None else f"{value:.14g}"
+
+
+def _figures(told: Mapping[str, Any]) -> tuple[Figure, ...]:
+    """Return what the application tells beside its rate, and the messages of its timed section."""
+    own = [
+        Figure(key=str(figure["name"]), label=str(figure["name"]), value=float(figure["value"]), unit=figure["unit"])
+        for figure in told["figures"]
+        if figure["value"] is not None
+    ]
+    sends = [entry for entry in told["messages"] if entry["kind"] == "send"]
+    count = sum(int(entry["count"]) for entry in sends)
+    if count and told["messages_complete"]:
+        mean = sum(int(entry["count"]) * int(entry["bytes"]) for entry in sends) / count
+        own.append(Figure(key="messages sent", label="messages sent", value=float(count)))
+        own.append(Figure(key="mean message", label="mean message", value=mean, unit="B"))
+    return tuple(own)
+
+
+def _payload(told: Mapping[str, Any]) -> Payload:
+    """Return the bounds of the timed section's messages; those before and after it are not counted."""
+    payload = told["payload"]
+    return Payload(
+        low_bytes=int(payload["bytes_min"]),
+        high_bytes=int(payload["bytes_max"]),
+        messages=int(payload["messages"]),
+        known=True,
+        more=True,
+    )

@@ -1,0 +1,97 @@
+"""`program`: a program of others that tare knows (`tare.workloads.programs`), run under the preload library.
+
+The library tells where its ranks were, as for `command`; the figures are those that the program itself gives.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from tare.model import Metric, MetricInfo, Placement, Workload
+from tare.workloads.output import PREFIX, Began, OutputError, Parsed, Payload, ranks_of, records, understood
+from tare.workloads.programs import PROGRAMS, ProgramAdapter
+
+OURS: Final = "tare-"
+"""What the names of our own programs begin with: they are under the prefix, not on PATH."""
+
+
+class Program:
+    """Run a known program of others and read what it says."""
+
+    name = "program"
+    timer = "the program's own: see `tare workloads`"
+    synchronisation = "the program's own: see `tare workloads`"
+    reduction = "the program's own: see `tare workloads`"
+
+    def argv(self, workload: Workload, prefix: Path) -> tuple[str, ...]:
+        first, *rest = adapter_of(workload).argv(workload.arguments, workload.path)
+        return (str(prefix / "bin" / first) if first.startswith(OURS) else first, *rest)
+
+    def environment(self, workload: Workload, prefix: Path) -> Mapping[str, str]:
+        own = adapter_of(workload).environment(workload.arguments)
+        return {**own, "LD_PRELOAD": str(prefix / "lib" / "libtare_wall.so")}
+
+    def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:
+        infos = adapter_of(workload).metrics(workload.arguments, placement)
+        return tuple(replace(info, group=workload.name) for info in infos)
+
+    def parse(self, workload: Workload, stdout: str, began: Began | None = None) -> Parsed:
+        with understood():
+            return _parsed(workload, stdout)
+
+    def refuse(self, workload: Workload, placement: Placement) -> str | None:
+        return adapter_of(workload).refuse(workload.arguments, placement)
+
+    def memory_bytes(self, workload: Workload, placement: Placement) -> float:
+        return 0.0
+
+    def expected_s(self, workload: Workload, placement: Placement) -> float:
+        return adapter_of(workload).expected_s(workload.arguments, placement)
+
+
+def adapter_of(workload: Workload) -> ProgramAdapter:
+    """Return the adapter of a workload's program."""
+    return PROGRAMS[workload.program]
+
+
+def said(stdout: str) -> str:
+    """Return what a program said: stdout without our own records."""
+    kept: list[str] = []
+    for line in stdout.splitlines():
+        if PREFIX not in line:
+            kept.append(line)
+        elif before := line.partition(PREFIX)[0]:
+            kept.append(before)
+    return "\n".join(kept) + "\n" if kept else ""
+
+
+def _parsed(workload: Workload, stdout: str) -> Parsed:
+    adapter, found = adapter_of(workload), records(stdout)
+    walls = [record for record in found if record["type"] == "wall"]
+    if not walls:
+        raise OutputError(f"{adapter.name} ended without MPI_Finalize")
+    reading = adapter.read(said(stdout), workload.arguments)
+    _check(adapter, reading.metrics)
+    return Parsed(
+        metrics=reading.metrics,
+        ranks=ranks_of(found),
+        payload=Payload(),
+        mpi_library=str(found[0]["mpi_library"]),
+        init_s=float(found[0]["init_s"]),
+        measured_s=float(walls[-1]["wall_s"]),
+        wrong=reading.wrong,
+        figures=reading.figures,
+    )
+
+
+def _check(adapter: ProgramAdapter, metrics: tuple[Metric, ...]) -> None:
+    """Raise `OutputError` where a figure is none: the statistics take logarithms of costs."""
+    if not metrics:
+        raise OutputError(f"{adapter.name} gave no figure")
+    for metric in metrics:
+        if not (math.isfinite(metric.value) and metric.value > 0):
+            raise OutputError(f"{metric.label} of {adapter.name} is {metric.value}: that is no figure")
