@@ -14,12 +14,22 @@ struct cg_problem {
     double zeta;
 };
 
-/* Compressed rows; rows and columns count from the block's first. */
+/* So many columns at most that a number of 16 bits tells them apart. */
+enum { CG_STRIP = 1 << 15 };
+
+/* Compressed rows of a strip of columns; columns count from the strip's first. */
+struct cg_strip {
+    int64_t *start; /* rows + 1 */
+    int64_t room;
+    uint16_t *column;
+    double *value;
+};
+
+/* Rows and columns count from the block's first. */
 struct cg_matrix {
     int rows;
-    int64_t *start; /* rows + 1 */
-    int *column;
-    double *value;
+    int strips; /* the block's columns, CG_STRIP after CG_STRIP */
+    struct cg_strip *strip;
 };
 
 /* Make the block of rows [row, row_end) and columns [column, column_end). Every rank draws all of
