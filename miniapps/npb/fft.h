@@ -27,13 +27,29 @@ struct fft_block {
     double *other_im;
 };
 
+/* Where FFT_LANES neighbouring lines are: the lanes of element i follow each other from
+ * at + (i / chunk) jump + (i % chunk) step, with chunks of 2^log2_chunk elements. */
+struct fft_rows {
+    struct complex *at;
+    size_t step;
+    size_t jump;
+    int log2_chunk;
+};
+
+/* What elements are multiplied by first: element i of lane k by row[i] * lane[k]. */
+struct fft_scale {
+    const double *row;
+    const double *lane;
+};
+
 struct fft_plan fft_plan_make(int length);
 void fft_plan_free(struct fft_plan *plan);
 struct fft_block fft_block_make(int longest);
 void fft_block_free(struct fft_block *block);
 
-/* Transform all lanes of the block; `sign` of the exponent is -1 or 1. The result is in re and im.
- */
-void fft_transform(const struct fft_plan *plan, struct fft_block *block, int sign);
+/* Transform lines of at least 8 elements from one place to another, or in place; `sign` of the
+ * exponent is -1 or 1; `scale` may be NULL. The block is room to work in. */
+void fft_lines(const struct fft_plan *plan, struct fft_block *block, struct fft_rows from,
+               const struct fft_scale *scale, struct fft_rows to, int sign);
 
 #endif

@@ -89,7 +89,11 @@ struct field {
     struct fft_plan y;
     struct fft_plan z;
     struct fft_block block;
-    double *decay[3]; /* of one step, by wave number along x, y, z */
+    struct complex *lanes; /* rows of x, turned */
+    double *decay[3];      /* since the start, by wave number along x, y, z */
+    double *decay_yz;      /* of one y and all z */
+    int log2_rows;
+    int log2_all; /* of more elements than any line has */
 };
 
 static const struct problem *problem_of(char letter)
@@ -113,6 +117,14 @@ static struct field make_field(const struct run *run)
     int longest = p->nx > p->ny ? p->nx : p->ny;
     longest = p->nz > longest ? p->nz : longest;
     f.block = fft_block_make(longest);
+    f.lanes = app_allocate((size_t)p->nx * FFT_LANES, sizeof(struct complex));
+    f.decay[0] = app_allocate((size_t)p->nx, sizeof(double));
+    f.decay[1] = app_allocate((size_t)p->ny, sizeof(double));
+    f.decay[2] = app_allocate((size_t)p->nz, sizeof(double));
+    f.decay_yz = app_allocate((size_t)p->nz, sizeof(double));
+    while ((1 << f.log2_rows) < f.rows)
+        f.log2_rows++;
+    f.log2_all = 30;
     return f;
 }
 
@@ -121,8 +133,6 @@ static void free_plans(struct field *f)
     fft_plan_free(&f->x);
     fft_plan_free(&f->y);
     fft_plan_free(&f->z);
-    for (int axis = 0; axis < 3; axis++)
-        free(f->decay[axis]);
 }
 
 static void free_field(struct field *f)
@@ -131,16 +141,22 @@ static void free_field(struct field *f)
     free(f->packed);
     free(f->waves);
     fft_block_free(&f->block);
+    free(f->lanes);
+    free(f->decay_yz);
+    for (int axis = 0; axis < 3; axis++)
+        free(f->decay[axis]);
 }
 
-static double *make_decay(int length)
+/* Fill the tables with what is left of each wave after so many steps. */
+static void fill_decay(struct field *f, int steps)
 {
-    double *decay = app_allocate((size_t)length, sizeof(double));
-    for (int i = 0; i < length; i++) {
-        const double wave = i < length / 2 ? i : i - length;
-        decay[i] = exp(-4.0 * DIFFUSION * M_PI * M_PI * wave * wave);
+    const int length[3] = {f->problem->nx, f->problem->ny, f->problem->nz};
+    for (int axis = 0; axis < 3; axis++) {
+        for (int i = 0; i < length[axis]; i++) {
+            const double wave = i < length[axis] / 2 ? i : i - length[axis];
+            f->decay[axis][i] = exp(-4.0 * DIFFUSION * M_PI * M_PI * wave * wave * steps);
+        }
     }
-    return decay;
 }
 
 static void make_plans(struct field *f)
@@ -148,9 +164,6 @@ static void make_plans(struct field *f)
     f->x = fft_plan_make(f->problem->nx);
     f->y = fft_plan_make(f->problem->ny);
     f->z = fft_plan_make(f->problem->nz);
-    f->decay[0] = make_decay(f->problem->nx);
-    f->decay[1] = make_decay(f->problem->ny);
-    f->decay[2] = make_decay(f->problem->nz);
 }
 
 static void draw_field(const struct run *run, struct field *f)
@@ -162,69 +175,46 @@ static void draw_field(const struct run *run, struct field *f)
 /* --- one direction at a time
  * ------------------------------------------------------------------------------------ */
 
-/* Lines along x: FFT_LANES rows together, in place. */
-static void transform_x(struct field *f, int sign)
+/* Neighbouring rows of x into lanes, or back, by pieces of a cache line. */
+static void turn(struct complex *rows, struct complex *lanes, size_t n, bool into_lanes)
+{
+    enum { PIECE = 4 };
+    for (size_t i = 0; i < n; i += PIECE)
+        for (size_t lane = 0; lane < FFT_LANES; lane++)
+            for (size_t k = i; k < i + PIECE; k++) {
+                if (into_lanes)
+                    lanes[k * FFT_LANES + lane] = rows[lane * n + k];
+                else
+                    rows[lane * n + k] = lanes[k * FFT_LANES + lane];
+            }
+}
+
+/* Lines along x of one plane of space, in place. */
+static void transform_x(struct field *f, size_t z, int sign)
 {
     const size_t n = (size_t)f->problem->nx;
-    const size_t rows = f->elements / n;
-    for (size_t row = 0; row < rows; row += FFT_LANES) {
-        struct complex *at = f->space + row * n;
-        const size_t lanes = rows - row < FFT_LANES ? rows - row : FFT_LANES;
-        for (size_t lane = 0; lane < lanes; lane++) {
-            for (size_t i = 0; i < n; i++) {
-                f->block.re[i * FFT_LANES + lane] = at[lane * n + i].re;
-                f->block.im[i * FFT_LANES + lane] = at[lane * n + i].im;
-            }
-        }
-        fft_transform(&f->x, &f->block, sign);
-        for (size_t lane = 0; lane < lanes; lane++)
-            for (size_t i = 0; i < n; i++)
-                at[lane * n + i] = (struct complex){f->block.re[i * FFT_LANES + lane],
-                                                    f->block.im[i * FFT_LANES + lane]};
+    struct complex *plane = f->space + z * n * (size_t)f->problem->ny;
+    const struct fft_rows lanes = {f->lanes, FFT_LANES, 0, f->log2_all};
+    for (size_t y = 0; y < (size_t)f->problem->ny; y += FFT_LANES) {
+        turn(plane + y * n, f->lanes, n, true);
+        fft_lines(&f->x, &f->block, lanes, NULL, lanes, sign);
+        turn(plane + y * n, f->lanes, n, false);
     }
 }
 
-static void load(struct fft_block *block, size_t line, const struct complex *restrict from)
-{
-    double *restrict re = block->re + line * FFT_LANES;
-    double *restrict im = block->im + line * FFT_LANES;
-    for (size_t lane = 0; lane < FFT_LANES; lane++) {
-        re[lane] = from[lane].re;
-        im[lane] = from[lane].im;
-    }
-}
-
-static void store(const struct fft_block *block, size_t line, struct complex *restrict to)
-{
-    const double *restrict re = block->re + line * FFT_LANES;
-    const double *restrict im = block->im + line * FFT_LANES;
-    for (size_t lane = 0; lane < FFT_LANES; lane++)
-        to[lane] = (struct complex){re[lane], im[lane]};
-}
-
-/* Where row y of plane z begins in the packed field. */
-static size_t packed_at(const struct field *f, size_t plane, size_t y)
-{
-    const size_t rows = (size_t)f->rows;
-    return (((y / rows) * (size_t)f->planes + plane) * rows + y % rows) * (size_t)f->problem->nx;
-}
-
-/* Lines along y: from space to packed, or back. */
-static void transform_y(struct field *f, int sign)
+/* Lines along y of one plane, from space to packed, or back. */
+static void transform_y(struct field *f, size_t z, int sign)
 {
     const size_t nx = (size_t)f->problem->nx;
-    const size_t ny = (size_t)f->problem->ny;
-    for (size_t plane = 0; plane < (size_t)f->planes; plane++) {
-        for (size_t x = 0; x < nx; x += FFT_LANES) {
-            struct complex *space = f->space + plane * nx * ny + x;
-            for (size_t y = 0; y < ny; y++)
-                load(&f->block, y,
-                     sign < 0 ? space + y * nx : f->packed + packed_at(f, plane, y) + x);
-            fft_transform(&f->y, &f->block, sign);
-            for (size_t y = 0; y < ny; y++)
-                store(&f->block, y,
-                      sign < 0 ? f->packed + packed_at(f, plane, y) + x : space + y * nx);
-        }
+    const size_t rows = (size_t)f->rows;
+    struct fft_rows space = {f->space + z * nx * (size_t)f->problem->ny, nx, 0, f->log2_all};
+    struct fft_rows packed = {f->packed + z * rows * nx, nx, (size_t)f->planes * rows * nx,
+                              f->log2_rows};
+    for (size_t x = 0; x < nx; x += FFT_LANES) {
+        fft_lines(&f->y, &f->block, sign < 0 ? space : packed, NULL, sign < 0 ? packed : space,
+                  sign);
+        space.at += FFT_LANES;
+        packed.at += FFT_LANES;
     }
 }
 
@@ -232,38 +222,28 @@ static void transform_y(struct field *f, int sign)
 static void transform_z_forward(struct field *f)
 {
     const size_t plane = (size_t)f->problem->nx * (size_t)f->rows;
-    const size_t nz = (size_t)f->problem->nz;
+    struct fft_rows waves = {f->waves, plane, 0, f->log2_all};
     for (size_t at = 0; at < plane; at += FFT_LANES) {
-        for (size_t z = 0; z < nz; z++)
-            load(&f->block, z, f->waves + z * plane + at);
-        fft_transform(&f->z, &f->block, -1);
-        for (size_t z = 0; z < nz; z++)
-            store(&f->block, z, f->waves + z * plane + at);
+        fft_lines(&f->z, &f->block, waves, NULL, waves, -1);
+        waves.at += FFT_LANES;
     }
 }
 
-/* Let the waves decay by one step, and transform them along z into `to`. */
-static void step_z_inverse(const struct run *run, struct field *f, struct complex *to)
+/* Let the waves decay from the start to a time, and transform them along z into space's memory. */
+static void transform_z_inverse(const struct run *run, struct field *f)
 {
     const size_t nx = (size_t)f->problem->nx;
-    const size_t plane = nx * (size_t)f->rows;
-    const size_t nz = (size_t)f->problem->nz;
-    for (size_t at = 0; at < plane; at += FFT_LANES) {
-        const double along_y = f->decay[1][(size_t)run->rank * (size_t)f->rows + at / nx];
-        const double *restrict along_x = f->decay[0] + at % nx;
-        for (size_t z = 0; z < nz; z++) {
-            const double along_yz = along_y * f->decay[2][z];
-            struct complex *restrict wave = f->waves + z * plane + at;
-            for (size_t lane = 0; lane < FFT_LANES; lane++) {
-                const double decay = along_yz * along_x[lane];
-                wave[lane].re *= decay;
-                wave[lane].im *= decay;
-            }
-            load(&f->block, z, wave);
+    const size_t rows = (size_t)f->rows;
+    const double *decay_y = f->decay[1] + (size_t)run->rank * rows;
+    for (size_t y = 0; y < rows; y++) {
+        for (int z = 0; z < f->problem->nz; z++)
+            f->decay_yz[z] = decay_y[y] * f->decay[2][z];
+        for (size_t x = 0; x < nx; x += FFT_LANES) {
+            const struct fft_rows from = {f->waves + y * nx + x, rows * nx, 0, f->log2_all};
+            const struct fft_rows to = {f->space + y * nx + x, rows * nx, 0, f->log2_all};
+            const struct fft_scale scale = {f->decay_yz, f->decay[0] + x};
+            fft_lines(&f->z, &f->block, from, &scale, to, 1);
         }
-        fft_transform(&f->z, &f->block, 1);
-        for (size_t z = 0; z < nz; z++)
-            store(&f->block, z, to + z * plane + at);
     }
 }
 
@@ -276,20 +256,25 @@ static void transpose(struct run *run, const struct field *f, const struct compl
 
 static void forward(struct run *run, struct field *f)
 {
-    transform_x(f, -1);
-    transform_y(f, -1);
+    for (size_t z = 0; z < (size_t)f->planes; z++) {
+        transform_x(f, z, -1);
+        transform_y(f, z, -1);
+    }
     transpose(run, f, f->packed, f->waves);
     transform_z_forward(f);
 }
 
-/* One step: decay, inverse transform, checksum (meant on rank 0). */
-static struct complex step(struct run *run, struct field *f)
+/* The field after so many steps: decay, inverse transform, checksum (meant on rank 0). */
+static struct complex field_after(struct run *run, struct field *f, int steps)
 {
     const struct problem *p = f->problem;
-    step_z_inverse(run, f, f->space);
+    fill_decay(f, steps);
+    transform_z_inverse(run, f);
     transpose(run, f, f->space, f->packed);
-    transform_y(f, 1);
-    transform_x(f, 1);
+    for (size_t z = 0; z < (size_t)f->planes; z++) {
+        transform_y(f, z, 1);
+        transform_x(f, z, 1);
+    }
     double sum[2] = {0.0, 0.0};
     for (int j = 1; j <= PROBES; j++) {
         const int x = j % p->nx;
@@ -313,7 +298,7 @@ static void solve(struct run *run, struct field *f, int steps, struct complex su
     draw_field(run, f);
     forward(run, f);
     for (int i = 0; i < steps; i++)
-        sum[i] = step(run, f);
+        sum[i] = field_after(run, f, i + 1);
     free_plans(f);
 }
 
