@@ -1,13 +1,14 @@
 /* MG: V-cycles of multigrid for a Poisson equation on a periodic cube (RNR-94-007, 2.5). */
 #include "apps/lcg46.h"
 #include "common/check.h"
-#include "npb/mg_grid.h"
+#include "npb/mg_operators.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { SEED = 314159265, CHARGES = 10 };
+enum { FEWEST_PLANES = 6 }; /* of a pass in which both ends are planes of their own */
 
 struct problem {
     char letter;
@@ -34,152 +35,39 @@ static const struct problem *problem_of(char letter)
     return found;
 }
 
-/* --- operators
+/* --- operators, and what they need of neighbours
  * -------------------------------------------------------------------------------------------------
  */
 
-/* Sums over the four neighbours of a row of points by a face (`faces`) and the four by an edge
- * (`edges`), for each x from -1 to n: every sum serves three points. */
-static void sum_rows(const double *restrict at, size_t y, size_t z, int n, double *restrict faces,
-                     double *restrict edges)
-{
-    for (int i = 0; i < n + 2; i++) {
-        faces[i] = (at[i - (ptrdiff_t)y] + at[i + (ptrdiff_t)y]) +
-                   (at[i - (ptrdiff_t)z] + at[i + (ptrdiff_t)z]);
-        edges[i] = (at[i - (ptrdiff_t)z - (ptrdiff_t)y] + at[i - (ptrdiff_t)z + (ptrdiff_t)y]) +
-                   (at[i + (ptrdiff_t)z - (ptrdiff_t)y] + at[i + (ptrdiff_t)z + (ptrdiff_t)y]);
-    }
-}
-
-static void residual_row(int n, const double *restrict u, const double *restrict faces,
-                         const double *restrict edges, const double *v, double *r)
-{
-    for (int i = 1; i <= n; i++)
-        r[i] = v[i] + 8.0 / 3.0 * u[i] - 1.0 / 6.0 * (edges[i] + faces[i - 1] + faces[i + 1]) -
-               1.0 / 12.0 * (edges[i - 1] + edges[i + 1]);
-}
-
-static void smooth_row(int n, const double c[AXES], const double *restrict r,
-                       const double *restrict faces, const double *restrict edges,
-                       double *restrict u)
-{
-    for (int i = 1; i <= n; i++)
-        u[i] += c[0] * r[i] + c[1] * (r[i - 1] + r[i + 1] + faces[i]) +
-                c[2] * (edges[i] + faces[i - 1] + faces[i + 1]);
-}
-
-struct rows {
-    double *faces;
-    double *edges;
-};
-
-static struct rows make_rows(const struct mg_grid *grid)
-{
-    const size_t length = (size_t)grid->level[grid->levels].count[X] + 2;
-    return (struct rows){app_allocate(length, sizeof(double)),
-                         app_allocate(length, sizeof(double))};
-}
-
-/* r = v - A u; v may be r. */
 static void residual(struct run *run, struct mg_grid *grid, struct mg_level *level,
-                     const struct rows *rows, const double *v)
+                     const struct mg_rows *rows, const double *v)
 {
-    const size_t y = mg_stride(level, Y);
-    const size_t z = mg_stride(level, Z);
-    for (int k = 1; k <= level->count[Z]; k++) {
-        for (int j = 1; j <= level->count[Y]; j++) {
-            const size_t at = (size_t)k * z + (size_t)j * y;
-            sum_rows(level->u + at, y, z, level->count[X], rows->faces, rows->edges);
-            residual_row(level->count[X], level->u + at, rows->faces, rows->edges, v + at,
-                         level->r + at);
-        }
-    }
+    for (int k = 1; k <= level->count[Z]; k++)
+        mg_residual(level, rows, v, k);
     mg_exchange(run, grid, level, level->r);
 }
 
-/* u += S r */
 static void smooth(struct run *run, struct mg_grid *grid, struct mg_level *level,
-                   const struct rows *rows, const double c[AXES])
+                   const struct mg_rows *rows, const double c[AXES])
 {
-    const size_t y = mg_stride(level, Y);
-    const size_t z = mg_stride(level, Z);
-    for (int k = 1; k <= level->count[Z]; k++) {
-        for (int j = 1; j <= level->count[Y]; j++) {
-            const size_t at = (size_t)k * z + (size_t)j * y;
-            sum_rows(level->r + at, y, z, level->count[X], rows->faces, rows->edges);
-            smooth_row(level->count[X], c, level->r + at, rows->faces, rows->edges, level->u + at);
-        }
-    }
+    for (int k = 1; k <= level->count[Z]; k++)
+        mg_smooth(level, rows, c, k);
     mg_exchange(run, grid, level, level->u);
 }
 
-/* The residual of the coarser level is the finer one's, fully weighted. */
 static void restrict_residual(struct run *run, struct mg_grid *grid, const struct mg_level *fine,
-                              struct mg_level *coarse, const struct rows *rows)
+                              struct mg_level *coarse, const struct mg_rows *rows)
 {
-    const size_t y = mg_stride(fine, Y);
-    const size_t z = mg_stride(fine, Z);
-    for (int k = 0; k < coarse->count[Z]; k++) {
-        const size_t fine_k = (size_t)(2 * (coarse->first[Z] + k) + 1 - fine->first[Z] + 1);
-        for (int j = 0; j < coarse->count[Y]; j++) {
-            const size_t fine_j = (size_t)(2 * (coarse->first[Y] + j) + 1 - fine->first[Y] + 1);
-            const double *from = fine->r + fine_k * z + fine_j * y;
-            double *to = coarse->r + (size_t)(k + 1) * mg_stride(coarse, Z) +
-                         (size_t)(j + 1) * mg_stride(coarse, Y) + 1;
-            sum_rows(from, y, z, fine->count[X], rows->faces, rows->edges);
-            const int first = 2 * coarse->first[X] + 1 - fine->first[X] + 1;
-            for (int i = 0; i < coarse->count[X]; i++) {
-                const int x = first + 2 * i;
-                to[i] = 0.5 * from[x] + 0.25 * (from[x - 1] + from[x + 1] + rows->faces[x]) +
-                        0.125 * (rows->faces[x - 1] + rows->faces[x + 1] + rows->edges[x]) +
-                        0.0625 * (rows->edges[x - 1] + rows->edges[x + 1]);
-            }
-        }
-    }
+    for (int k = 1; k <= coarse->count[Z]; k++)
+        mg_restrict(fine, coarse, rows, k);
     mg_exchange(run, grid, coarse, coarse->r);
 }
 
-/* The coarse rows around a fine one: the own twice where the fine one lies on it. */
-static void coarse_pair(const struct mg_level *fine, const struct mg_level *coarse, int axis,
-                        int at, size_t pair[2])
+static void smooth_and_wrap(const struct mg_level *level, const struct mg_rows *rows,
+                            const double c[AXES], int k)
 {
-    const int point = fine->first[axis] + at - 1; /* may be one outside at both ends */
-    const int low = point % 2 == 0 ? point / 2 - 1 : (point + 1) / 2 - 1;
-    const int high = point % 2 == 0 ? point / 2 : low;
-    pair[0] = (size_t)(low - coarse->first[axis] + 1);
-    pair[1] = (size_t)(high - coarse->first[axis] + 1);
-}
-
-/* u of the finer level += trilinear interpolation of the coarser one's, in the layers around it as
- * well: the coarse layers hold all that they need, so nothing is exchanged. */
-static void interpolate(const struct mg_level *coarse, struct mg_level *fine,
-                        const struct rows *rows)
-{
-    if (!coarse->takes_part)
-        return;
-    const size_t y = mg_stride(coarse, Y);
-    const size_t z = mg_stride(coarse, Z);
-    for (int k = 0; k < fine->count[Z] + 2; k++) {
-        size_t level_k[2];
-        coarse_pair(fine, coarse, Z, k, level_k);
-        for (int j = 0; j < fine->count[Y] + 2; j++) {
-            size_t level_j[2];
-            coarse_pair(fine, coarse, Y, j, level_j);
-            const double *const corner[4] = {coarse->u + level_k[0] * z + level_j[0] * y,
-                                             coarse->u + level_k[0] * z + level_j[1] * y,
-                                             coarse->u + level_k[1] * z + level_j[0] * y,
-                                             coarse->u + level_k[1] * z + level_j[1] * y};
-            double *restrict mean = rows->faces;
-            for (int i = 0; i < coarse->count[X] + 2; i++)
-                mean[i] = 0.25 * ((corner[0][i] + corner[1][i]) + (corner[2][i] + corner[3][i]));
-            double *to = fine->u + (size_t)k * mg_stride(fine, Z) + (size_t)j * mg_stride(fine, Y);
-            for (int i = 0; i < fine->count[X] + 2; i++) {
-                size_t level_i[2];
-                coarse_pair(fine, coarse, X, i, level_i);
-                to[i] += 0.5 * (mean[level_i[0]] + mean[level_i[1]]);
-            }
-        }
-    }
+    mg_smooth(level, rows, c, k);
+    mg_wrap(level, level->u, k);
 }
 
 static void clear(const struct mg_level *level, double *values)
@@ -188,7 +76,58 @@ static void clear(const struct mg_level *level, double *values)
         values[i] = 0.0;
 }
 
-static void cycle(struct run *run, struct mg_grid *grid, const struct rows *rows,
+/* What happens on a level on the way up: interpolation, residual, smoothing; `again` with a second
+ * residual. */
+static void rise(struct run *run, struct mg_grid *grid, int number, const struct mg_rows *rows,
+                 const double c[AXES], const double *v, bool again)
+{
+    struct mg_level *fine = &grid->level[number];
+    if (fine[-1].takes_part)
+        for (int k = 0; k < fine->count[Z] + 2; k++)
+            mg_interpolate(fine - 1, fine, rows, k);
+    residual(run, grid, fine, rows, v);
+    smooth(run, grid, fine, rows, c);
+    if (again)
+        residual(run, grid, fine, rows, v);
+}
+
+/* The same in one pass over the planes where layers along x and y are copies of the rank's own:
+ * each step follows the one before as soon as the planes around are done, and they are still in a
+ * cache. The planes at both ends wait for the neighbours' layers. */
+static void rise_at_once(struct run *run, struct mg_grid *grid, int number,
+                         const struct mg_rows *rows, const double c[AXES], const double *v,
+                         bool again)
+{
+    struct mg_level *fine = &grid->level[number];
+    const int n = fine->count[Z];
+    mg_interpolate(fine - 1, fine, rows, 0);
+    mg_interpolate(fine - 1, fine, rows, 1);
+    for (int k = 1; k <= n; k++) {
+        mg_interpolate(fine - 1, fine, rows, k + 1);
+        mg_residual(fine, rows, v, k);
+        mg_wrap(fine, fine->r, k);
+        if (k >= 3)
+            smooth_and_wrap(fine, rows, c, k - 1);
+        if (again && k >= 5) {
+            mg_residual(fine, rows, v, k - 2);
+            mg_wrap(fine, fine->r, k - 2);
+        }
+    }
+    mg_exchange_z(run, grid, fine, fine->r);
+    smooth_and_wrap(fine, rows, c, 1);
+    smooth_and_wrap(fine, rows, c, n);
+    mg_exchange_z(run, grid, fine, fine->u);
+    if (!again)
+        return;
+    const int left[] = {1, 2, n - 1, n};
+    for (size_t i = 0; i < sizeof left / sizeof left[0]; i++) {
+        mg_residual(fine, rows, v, left[i]);
+        mg_wrap(fine, fine->r, left[i]);
+    }
+    mg_exchange_z(run, grid, fine, fine->r);
+}
+
+static void cycle(struct run *run, struct mg_grid *grid, const struct mg_rows *rows,
                   const double c[AXES])
 {
     struct mg_level *level = grid->level;
@@ -196,16 +135,16 @@ static void cycle(struct run *run, struct mg_grid *grid, const struct rows *rows
         restrict_residual(run, grid, &level[number], &level[number - 1], rows);
     clear(&level[1], level[1].u);
     smooth(run, grid, &level[1], rows, c);
-    for (int number = 2; number < grid->levels; number++) {
-        clear(&level[number], level[number].u);
-        interpolate(&level[number - 1], &level[number], rows);
-        residual(run, grid, &level[number], rows, level[number].r);
-        smooth(run, grid, &level[number], rows, c);
+    for (int number = 2; number <= grid->levels; number++) {
+        const bool top = number == grid->levels;
+        if (!top)
+            clear(&level[number], level[number].u);
+        const double *v = top ? grid->v : level[number].r;
+        if (mg_wraps(&level[number]) && level[number].count[Z] >= FEWEST_PLANES)
+            rise_at_once(run, grid, number, rows, c, v, top);
+        else
+            rise(run, grid, number, rows, c, v, top);
     }
-    struct mg_level *top = &level[grid->levels];
-    interpolate(top - 1, top, rows);
-    residual(run, grid, top, rows, grid->v);
-    smooth(run, grid, top, rows, c);
 }
 
 static double norm(struct run *run, const struct mg_level *level)
@@ -311,7 +250,7 @@ static void execute(struct run *run)
                           ? smoother_small
                           : smoother_large;
     struct mg_grid grid = mg_grid_make(run, problem->levels);
-    struct rows rows = make_rows(&grid);
+    struct mg_rows rows = mg_rows_make(&grid);
     struct mg_level *top = &grid.level[grid.levels];
     make_charges(run, &grid);
     residual(run, &grid, top, &rows, grid.v); /* untimed */
@@ -320,16 +259,13 @@ static void execute(struct run *run)
     run_start(run);
     residual(run, &grid, top, &rows, grid.v);
     norm(run, top);
-    for (int i = 0; i < problem->iterations; i++) {
+    for (int i = 0; i < problem->iterations; i++)
         cycle(run, &grid, &rows, c);
-        residual(run, &grid, top, &rows, grid.v);
-    }
     const double last = norm(run, top);
     run_stop(run);
     run->result.operations = 58e-6 * problem->iterations * pow(top->points, AXES);
     result_check(run, "norm of the residual", last, problem->norm, 1e-8);
-    free(rows.faces);
-    free(rows.edges);
+    mg_rows_free(&rows);
     mg_grid_free(&grid);
 }
 

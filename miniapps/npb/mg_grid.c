@@ -1,6 +1,7 @@
 #include "npb/mg_grid.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { TAG_UP = 10, TAG_DOWN = 20 };
 
@@ -240,4 +241,28 @@ void mg_exchange(struct run *run, struct mg_grid *grid, struct mg_level *level, 
         return;
     for (int axis = X; axis < AXES; axis++)
         exchange_axis(run, grid, level, values, axis);
+}
+
+bool mg_wraps(const struct mg_level *level)
+{
+    return level->takes_part && level->links[X].local && level->links[Y].local;
+}
+
+void mg_wrap(const struct mg_level *level, double *values, int k)
+{
+    const size_t x = (size_t)level->count[X];
+    const size_t y = (size_t)level->count[Y];
+    const size_t row = mg_stride(level, Y);
+    double *plane = values + (size_t)k * mg_stride(level, Z);
+    for (size_t j = 1; j <= y; j++) {
+        plane[j * row] = plane[j * row + x];
+        plane[j * row + x + 1] = plane[j * row + 1];
+    }
+    memcpy(plane, plane + y * row, row * sizeof plane[0]);
+    memcpy(plane + (y + 1) * row, plane + row, row * sizeof plane[0]);
+}
+
+void mg_exchange_z(struct run *run, struct mg_grid *grid, struct mg_level *level, double *values)
+{
+    exchange_axis(run, grid, level, values, Z);
 }

@@ -52,4 +52,10 @@ size_t mg_elements(const struct mg_level *level);
 /* Fill the layers around a level's own points from the neighbours, along x, then y, then z. */
 void mg_exchange(struct run *run, struct mg_grid *grid, struct mg_level *level, double *values);
 
+/* The same in two steps, where one rank has all of x and y: for those axes plane by plane, then
+ * along z. */
+bool mg_wraps(const struct mg_level *level);
+void mg_wrap(const struct mg_level *level, double *values, int k);
+void mg_exchange_z(struct run *run, struct mg_grid *grid, struct mg_level *level, double *values);
+
 #endif
