@@ -7,6 +7,7 @@
 #include <string.h>
 
 enum { SEED = 314159265, TIMED = 10, PROBES = 5, DRAWS = 4 };
+enum { SPREAD = 4, GROUP_VALUES = 4096 };
 
 /* The rank of the key at `position` in iteration i is `rank` + `slope` (i + shift). */
 struct probe {
@@ -79,19 +80,24 @@ struct sort {
     int buckets;
     int shift; /* key >> shift is its bucket */
     int *key;
-    int *by_bucket;   /* the keys again, bucket by bucket */
+    int *by_group;    /* the keys again, group of buckets by group */
+    int *group_of;    /* of each bucket */
+    int *group_at;    /* where the next key of a group goes in by_group */
     int *bucket_size; /* own, then of all ranks */
     int *bucket_total;
-    int *bucket_at;
+    int *partial; /* the sizes again, as SPREAD sums */
     int *out_count;
     int *out_at;
     int *in_count;
     int *in_at;
     int *received;
     int received_size;
-    int got;
+    int got;  /* all keys of the own range, */
+    int kept; /* and those of them that were here before: they stay in by_group */
     int low;
     int high;
+    int groups;
+    int grouped; /* keys of the groups so far */
     int smaller; /* keys of all ranks below `low` */
     int *count;  /* of each value of the range; then how many keys of the range are smaller */
     int count_size;
@@ -131,10 +137,12 @@ static struct sort make_sort(const struct run *run)
     sort.keys = (1 << problem->log2_keys) / run->ranks;
     sort.shift = problem->log2_largest - problem->log2_buckets;
     sort.key = app_allocate((size_t)sort.keys, sizeof sort.key[0]);
-    sort.by_bucket = app_allocate((size_t)sort.keys, sizeof sort.by_bucket[0]);
+    sort.by_group = app_allocate((size_t)sort.keys, sizeof sort.by_group[0]);
+    sort.group_of = app_allocate((size_t)sort.buckets, sizeof(int));
+    sort.group_at = app_allocate((size_t)sort.buckets, sizeof(int));
     sort.bucket_size = app_allocate((size_t)sort.buckets + PROBES, sizeof(int));
     sort.bucket_total = app_allocate((size_t)sort.buckets + PROBES, sizeof(int));
-    sort.bucket_at = app_allocate((size_t)sort.buckets, sizeof(int));
+    sort.partial = app_allocate(SPREAD * (size_t)sort.buckets, sizeof(int));
     sort.out_count = app_allocate(ranks, sizeof(int));
     sort.out_at = app_allocate(ranks, sizeof(int));
     sort.in_count = app_allocate(ranks, sizeof(int));
@@ -146,10 +154,12 @@ static struct sort make_sort(const struct run *run)
 static void free_sort(struct sort *sort)
 {
     free(sort->key);
-    free(sort->by_bucket);
+    free(sort->by_group);
+    free(sort->group_of);
+    free(sort->group_at);
     free(sort->bucket_size);
     free(sort->bucket_total);
-    free(sort->bucket_at);
+    free(sort->partial);
     free(sort->out_count);
     free(sort->out_at);
     free(sort->in_count);
@@ -158,19 +168,51 @@ static void free_sort(struct sort *sort)
     free(sort->count);
 }
 
-/* Count keys by bucket and put them in the order of buckets. */
-static void fill_buckets(struct sort *sort)
+/* Count keys by bucket; neighbouring keys in sums of their own, because equal ones would wait for
+ * each other's. */
+static void count_buckets(struct sort *sort)
 {
-    memset(sort->bucket_size, 0, ((size_t)sort->buckets + PROBES) * sizeof(int));
-    for (int i = 0; i < sort->keys; i++)
-        sort->bucket_size[sort->key[i] >> sort->shift]++;
-    int at = 0;
-    for (int bucket = 0; bucket < sort->buckets; bucket++) {
-        sort->bucket_at[bucket] = at;
-        at += sort->bucket_size[bucket];
+    const size_t buckets = (size_t)sort->buckets;
+    const int keys = sort->keys;
+    const int shift = sort->shift;
+    const int *restrict key = sort->key;
+    int *restrict partial = sort->partial;
+    memset(partial, 0, SPREAD * buckets * sizeof(int));
+    for (int i = 0; i < keys; i += SPREAD)
+        for (int k = 0; k < SPREAD; k++)
+            partial[(size_t)k * buckets + (size_t)(key[i + k] >> shift)]++;
+    for (size_t bucket = 0; bucket < buckets; bucket++) {
+        int sum = 0;
+        for (size_t k = 0; k < SPREAD; k++)
+            sum += partial[k * buckets + bucket];
+        sort->bucket_size[bucket] = sum;
     }
-    for (int i = 0; i < sort->keys; i++)
-        sort->by_bucket[sort->bucket_at[sort->key[i] >> sort->shift]++] = sort->key[i];
+}
+
+/* Make groups of the buckets that a rank gets: so small that the counts of a group's values stay in
+ * the first cache, and so few that the ends of all groups do. */
+static void group_buckets(struct sort *sort, int first, int end)
+{
+    const int together = GROUP_VALUES >> sort->shift > 0 ? GROUP_VALUES >> sort->shift : 1;
+    for (int bucket = first; bucket < end; bucket++) {
+        if ((bucket - first) % together == 0)
+            sort->group_at[sort->groups++] = sort->grouped;
+        sort->group_of[bucket] = sort->groups - 1;
+        sort->grouped += sort->bucket_size[bucket];
+    }
+}
+
+/* Put the keys in the order of groups. */
+static void fill_groups(struct sort *sort)
+{
+    const int keys = sort->keys;
+    const int shift = sort->shift;
+    const int *restrict key = sort->key;
+    const int *restrict group_of = sort->group_of;
+    int *restrict at = sort->group_at;
+    int *restrict to = sort->by_group;
+    for (int i = 0; i < keys; i++)
+        to[at[group_of[key[i] >> shift]]++] = key[i];
 }
 
 /* Give each rank a run of buckets with about as many keys; note the own range and what is below it.
@@ -180,20 +222,20 @@ static void share_buckets(const struct run *run, struct sort *sort)
     const int64_t all = (int64_t)sort->keys * run->ranks;
     int64_t given = 0;
     int bucket = 0;
-    int offset = 0;
+    sort->groups = 0;
+    sort->grouped = 0;
     for (int rank = 0; rank < run->ranks; rank++) {
         const int first = bucket;
         const int64_t before = given;
-        int count = 0;
+        const int offset = sort->grouped;
         const int64_t target = all * (rank + 1) / run->ranks;
         while (bucket < sort->buckets && (given < target || rank == run->ranks - 1)) {
             given += sort->bucket_total[bucket];
-            count += sort->bucket_size[bucket];
             bucket++;
         }
-        sort->out_count[rank] = count;
+        group_buckets(sort, first, bucket);
+        sort->out_count[rank] = sort->grouped - offset;
         sort->out_at[rank] = offset;
-        offset += count;
         if (rank == run->rank) {
             sort->low = first << sort->shift;
             sort->high = bucket << sort->shift;
@@ -222,23 +264,30 @@ static void make_room(struct sort *sort)
 static void exchange(struct run *run, struct sort *sort)
 {
     message_alltoall(run, sort->out_count, 1, MPI_INT, sort->in_count);
+    sort->kept = sort->out_count[run->rank];
+    sort->out_count[run->rank] = sort->in_count[run->rank] = 0;
     int at = 0;
     for (int rank = 0; rank < run->ranks; rank++) {
         sort->in_at[rank] = at;
         at += sort->in_count[rank];
     }
-    message_alltoallv(run, sort->by_bucket, sort->out_count, sort->out_at, MPI_INT, sort->received,
+    message_alltoallv(run, sort->by_group, sort->out_count, sort->out_at, MPI_INT, sort->received,
                       sort->in_count, sort->in_at);
 }
 
-static void count_values(struct sort *sort)
+static void count_keys(int *restrict count, int low, const int *restrict key, int keys)
+{
+    for (int i = 0; i < keys; i++)
+        count[key[i] - low]++;
+}
+
+static void count_values(const struct run *run, struct sort *sort)
 {
     const int values = sort->high - sort->low;
-    memset(sort->count, 0, ((size_t)values + 1) * sizeof(int));
     int *const count = sort->count;
-    const int low = sort->low;
-    for (int i = 0; i < sort->got; i++)
-        count[sort->received[i] - low]++;
+    memset(count, 0, ((size_t)values + 1) * sizeof(int));
+    count_keys(count, sort->low, sort->by_group + sort->out_at[run->rank], sort->kept);
+    count_keys(count, sort->low, sort->received, sort->got - sort->kept);
     int smaller = 0;
     for (int value = 0; value <= values; value++) {
         const int own = count[value];
@@ -277,14 +326,15 @@ static void rank_keys(struct run *run, struct sort *sort, int iteration)
         sort->key[iteration] = iteration;
         sort->key[iteration + TIMED] = (1 << sort->problem->log2_largest) - iteration;
     }
-    fill_buckets(sort);
+    count_buckets(sort);
     take_probes(run, sort);
     memcpy(sort->bucket_total, sort->bucket_size, ((size_t)sort->buckets + PROBES) * sizeof(int));
     message_allreduce(run, sort->bucket_total, sort->buckets + PROBES, MPI_INT, MPI_SUM);
     share_buckets(run, sort);
+    fill_groups(sort);
     make_room(sort);
     exchange(run, sort);
-    count_values(sort);
+    count_values(run, sort);
     check_probes(sort, iteration);
 }
 
@@ -293,6 +343,8 @@ static void rank_keys(struct run *run, struct sort *sort, int iteration)
 static int unordered(struct run *run, const struct sort *sort)
 {
     int *sorted = app_allocate((size_t)sort->got + 1, sizeof(int));
+    memcpy(sort->received + sort->got - sort->kept, sort->by_group + sort->out_at[run->rank],
+           (size_t)sort->kept * sizeof(int));
     int *next = app_allocate((size_t)(sort->high - sort->low) + 1, sizeof(int));
     memcpy(next, sort->count, (size_t)(sort->high - sort->low) * sizeof(int));
     for (int i = 0; i < sort->got; i++)
