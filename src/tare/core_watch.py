@@ -77,9 +77,9 @@ def watching(site: Site, program: Path) -> Iterator[CoreWatch]:
         yield CoreWatch()
         return
     log = site.folder / "cores.log"
+    # It is not adopted by the site: the kernel lets no real-time thread into a cgroup without a share of its own.
     watcher = process.start((str(program), str(INTERVAL_MS), *map(str, cores)), log=log)
     try:
-        site.adopt(watcher.pid)
         yield CoreWatch(file=log)
     finally:
         process.end(watcher)
