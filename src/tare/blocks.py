@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from tare import disturbance, model
 
 BlockKey = tuple[int, int, int]
+MOVED_RERUNS: Final = 4
 
 
 def attempts(trials: Iterable[model.Trial]) -> dict[BlockKey, dict[str, model.Trial]]:
@@ -29,8 +31,9 @@ def remaining_blocks(
     """Yield (round, block, attempt) of every block without a complete attempt or to be run again, in order.
 
     A block that was broken off comes again whole, as its next attempt, so that pairs stay pairs; where no cell can
-    run there is nothing. So does one that others disturbed: at most `reruns` times, and no more than half of the
-    wanted blocks in all, so that a busy machine makes a study half as long again and not endless. `rounds` looks
+    run there is nothing. So does one that others disturbed: at most `reruns` times (`MOVED_RERUNS` where the host moved
+    the cores in between, for then it has no pairs), and no more than half of the wanted blocks in all, so that a busy
+    machine makes a study half as long again and not endless. `rounds` looks
     further than the study's own number of rounds (up to `max_rounds` the runner may go on).
     """
     if not can_run(plan):
@@ -46,16 +49,18 @@ def remaining_blocks(
         for block in range(repeat.blocks_per_round):
             whole = complete[round_, block]
             if whole:
-                if allowed <= 0 or len(whole) > repeat.reruns or not is_disturbed(done[round_, block, whole[-1]]):
+                if allowed <= 0 or len(whole) > reruns_due(repeat, done[round_, block, whole[-1]]):
                     continue
                 allowed -= 1
             tried = [key[2] for key in done if key[:2] == (round_, block)]
             yield round_, block, max(tried, default=-1) + 1
 
 
-def is_disturbed(block: Mapping[str, model.Trial]) -> bool:
-    """Say whether others disturbed any trial of an attempt at a block."""
-    return any(disturbance.is_disturbed(trial) for trial in block.values())
+def reruns_due(repeat: model.Repetition, block: Mapping[str, model.Trial]) -> int:
+    """Return how often a block may be run again, by its last attempt: 0 where nothing disturbed that."""
+    if repeat.reruns and disturbance.moved_between(block.values()):
+        return max(repeat.reruns, MOVED_RERUNS)
+    return repeat.reruns if any(map(disturbance.is_disturbed, block.values())) else 0
 
 
 def counted(plan: model.Plan, trials: Iterable[model.Trial]) -> tuple[model.Trial, ...]:

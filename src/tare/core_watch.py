@@ -18,13 +18,12 @@ from typing import Final
 
 from tare import process
 from tare.cluster import Site
+from tare.disturbance import FARTHER
 
 INTERVAL_MS: Final = 50
 """One sample takes ten to thirty microseconds of every core: .06 % of them at this interval."""
 USUAL_S: Final = 60.0
 """Cores are where they usually are if they are as far apart as they were in most of so many seconds."""
-FARTHER: Final = 1.5
-"""Times as far apart, or as near, are elsewhere: seen 33 ns (28 to 42) within a chip and 152 ns (118 to 189) across."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,7 +36,7 @@ class CoreWatch:
     _read: int = 0
 
     def during(self, begin_s: float, end_s: float) -> dict[str, float]:
-        """Return what a launch's noise has of its cores: the usual hand-over, and the share of samples elsewhere.
+        """Return what a launch's noise has of its cores: their hand-over, and the share of samples that were elsewhere.
 
         Moments are CLOCK_MONOTONIC, hand-overs seconds. Empty where too little is known to tell.
         """
@@ -61,12 +60,12 @@ class CoreWatch:
 
 
 def place(within: Sequence[float], latest: Sequence[float]) -> dict[str, float]:
-    """Return the usual hand-over, and which share of those within a launch is farther or nearer than that."""
+    """Return the hand-over within a launch, and which share was farther or nearer than the usual of the latest."""
     if not within:
         return {}
     usual_s = median(latest)
     elsewhere = sum(not usual_s / FARTHER <= each <= usual_s * FARTHER for each in within)
-    return {"core_hand_over_s": usual_s, "cores_elsewhere": elsewhere / len(within)}
+    return {"core_hand_over_s": median(within), "cores_elsewhere": elsewhere / len(within)}
 
 
 @contextmanager

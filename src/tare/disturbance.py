@@ -6,7 +6,7 @@ whole (`repetition.reruns`), and the last attempt counts, whatever it shows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tare.model import Trial
@@ -20,6 +20,9 @@ and from 59 trials of the quick start beside other programs, whose smallest was 
 
 MOVED: Final = 0.1
 """Share of a launch's samples from which its cores were moved (`tare.core_watch`); one of twenty may be a hiccup."""
+
+FARTHER: Final = 1.5
+"""Times as far apart, or as near, are elsewhere: seen 33 ns (28 to 42) within a chip and 152 ns (118 to 189) across."""
 
 
 def share(trial: Trial) -> float | None:
@@ -44,3 +47,10 @@ def is_disturbed(trial: Trial) -> bool:
 def is_moved(noise: Mapping[str, float]) -> bool:
     """Say whether the host moved the machine's cores during a launch: they were farther apart or nearer than usual."""
     return noise.get("cores_elsewhere", 0.0) > MOVED
+
+
+def moved_between(trials: Iterable[Trial]) -> bool:
+    """Say whether cores were moved during some of these trials, or were at one distance in some and not in others."""
+    known = [trial.noise for trial in trials if "core_hand_over_s" in trial.noise]
+    distances_s = [noise["core_hand_over_s"] for noise in known]
+    return any(map(is_moved, known)) or (bool(known) and max(distances_s) > FARTHER * min(distances_s))

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tare.blocks import reruns_due
 from tare.core_watch import CoreWatch, is_virtual, place
 from tare.disturbance import is_disturbed, is_moved
-from tare.model import Completed, Trial, TrialKey
+from tare.model import Completed, Repetition, Trial, TrialKey
 
 NEAR_NS, FAR_NS = (33.0, 31.0, 36.0, 34.0), (152.0, 147.0, 163.0, 157.0)
 
@@ -28,7 +29,7 @@ def test_what_is_within_the_spread_of_one_place_has_not_moved() -> None:
     noise = place(seconds(NEAR_NS), seconds(NEAR_NS * 5 + FAR_NS))
     assert noise["cores_elsewhere"] == 0
     assert not is_moved(noise)
-    assert noise["core_hand_over_s"] == pytest.approx(34e-9)
+    assert noise["core_hand_over_s"] == pytest.approx(33.5e-9)
 
 
 @pytest.mark.parametrize("within", [FAR_NS, NEAR_NS + FAR_NS[:1], (11.0, 12.0)], ids=["across", "in part", "nearer"])
@@ -73,6 +74,27 @@ def test_a_trial_whose_cores_were_moved_is_disturbed() -> None:
     )
     assert is_disturbed(trial)
     assert not is_disturbed(replace(trial, noise={"cores_elsewhere": 0.05}))
+
+
+@pytest.mark.parametrize(
+    ("distances_ns", "reruns", "due"),
+    [((33, 35, 36), 1, 0), ((33, 152, 36), 1, 4), ((33, 152, 36), 0, 0), ((33, 152, 36), 9, 9), ((), 1, 0)],
+)
+def test_a_block_whose_cores_were_near_in_one_launch_and_far_in_another_is_run_again(
+    distances_ns: tuple[float, ...], reruns: int, due: int
+) -> None:
+    block = {
+        str(number): Trial(
+            key=TrialKey(cell=str(number), round=0, block=0, attempt=0),
+            position=number,
+            started_unix_s=0.0,
+            elapsed_s=1.0,
+            outcome=Completed(metrics=()),
+            noise={"core_hand_over_s": distance_ns * 1e-9, "cores_elsewhere": 0.0},
+        )
+        for number, distance_ns in enumerate(distances_ns)
+    }
+    assert reruns_due(Repetition(reruns=reruns), block) == due
 
 
 def test_a_virtual_machine_is_known_by_its_cpus(tmp_path: Path) -> None:
