@@ -15,7 +15,7 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Barrier(MPI_COMM_WORLD);
     if (strcmp(fault, "sleep") == 0) {
-        sleep(2);
+        sleep(1);
     }
     if (rank == 1) {
         if (strcmp(fault, "crash") == 0) {
