@@ -1,13 +1,15 @@
-/* tare-cores: how far apart are these cores, again and again, while something else runs on them?
+/* tare-cores: how far apart are these cores, and how fast, while something else runs on them?
  *
  *     tare-cores INTERVAL_MS CORE CORE...
  *
  * A virtual machine's cores are threads of its host, which moves them: two that shared a cache are
  * on two chips a moment later, and every message between ranks on them takes three times as long.
  * Nothing in the machine tells of it but the time that a cache line takes from core to core. So one
- * thread a core hands a counter on, in the order of the cores and back to the first, and each line
- * of the output is `SECONDS NANOSECONDS`: CLOCK_MONOTONIC, and the shortest time of one hand-over
- * in a few bursts, which are over in some ten microseconds.
+ * thread a core hands a counter on, in the order of the cores and back to the first, and before
+ * that counts a little: where another guest computes on the other half of a core, that takes half
+ * as long again. Each line of the output is `SECONDS HAND-OVER COUNTING`: CLOCK_MONOTONIC, the
+ * shortest time of one hand-over in a few bursts, and that of the counting on the slowest core,
+ * both in nanoseconds. A sample is over in some ten microseconds.
  *
  * The threads have real-time priority, so that all of them come up together beside a job that keeps
  * the cores busy; one that does not come up in time costs the sample, not the job. It ends when its
@@ -30,6 +32,8 @@ enum {
     MOST_CORES = 1024,
     BURSTS = 4,
     HAND_OVERS = 16, /* at least so many in a burst: whole rounds of the ring */
+    COUNTINGS = 4,
+    STEPS = 800, /* of one counting: a microsecond */
     CACHE_LINE = 128,
     EXIT_USAGE = 2,
     EXIT_NO_RIGHT = 77, /* no real-time priority: not to be measured here */
@@ -40,7 +44,8 @@ static const uint64_t PATIENCE_NS = 300000;
 /* The counter that is handed on: 1 + the last core that had it, over all rounds of a sample. */
 struct ring {
     _Alignas(CACHE_LINE) atomic_ullong counter;
-    _Alignas(CACHE_LINE) uint64_t first_ns; /* when the first sample is due */
+    _Alignas(CACHE_LINE) atomic_ullong counting_ns; /* of the slowest core, in this sample */
+    _Alignas(CACHE_LINE) uint64_t first_ns;         /* when the first sample is due */
     uint64_t interval_ns;
     unsigned cores;
     unsigned rounds; /* of the whole ring, in a burst */
@@ -51,6 +56,37 @@ struct member {
     unsigned place;
     int core;
 };
+
+/* Return the shortest time of a few countings, each of which keeps several units of the core busy
+ * at once: only then does it take longer beside another thread of the same core. */
+static uint64_t count(void)
+{
+    uint64_t shortest_ns = UINT64_MAX;
+    for (int i = 0; i < COUNTINGS; i++) {
+        const uint64_t begun_ns = clock_now_ns();
+        uint64_t a = begun_ns, b = a + 1, c = a + 2, d = a + 3, e = a + 4, f = a + 5;
+        for (int step = 0; step < STEPS; step++) {
+            a = a * 3 + 1;
+            b = b * 5 + 1;
+            c = c * 7 + 1;
+            d = d * 9 + 1;
+            e ^= e << 1;
+            f += f >> 3;
+            __asm__ volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f));
+        }
+        const uint64_t took_ns = clock_now_ns() - begun_ns;
+        shortest_ns = took_ns < shortest_ns ? took_ns : shortest_ns;
+    }
+    return shortest_ns;
+}
+
+static void note_counting(struct ring *ring, unsigned long long own_ns)
+{
+    unsigned long long slowest_ns = atomic_load(&ring->counting_ns);
+    while (own_ns > slowest_ns &&
+           !atomic_compare_exchange_weak(&ring->counting_ns, &slowest_ns, own_ns))
+        ;
+}
 
 /* Wait until the counter is at least `wanted`; return false where the deadline passes first. */
 static bool await(struct ring *ring, unsigned long long wanted, uint64_t deadline_ns)
@@ -100,9 +136,11 @@ static double take_part(struct ring *ring, unsigned place, unsigned long long ba
     return shortest_s;
 }
 
-static bool write_sample(double hand_over_s)
+static bool write_sample(struct ring *ring, double hand_over_s)
 {
-    return printf("%.3f %.1f\n", (double)clock_now_ns() * 1e-9, hand_over_s * 1e9) > 0 &&
+    const unsigned long long counting_ns = atomic_exchange(&ring->counting_ns, 0);
+    return printf("%.3f %.1f %llu\n", (double)clock_now_ns() * 1e-9, hand_over_s * 1e9,
+                  counting_ns) > 0 &&
            fflush(stdout) == 0;
 }
 
@@ -116,10 +154,11 @@ static void *run_member(void *argument)
         if (clock_now_ns() > deadline_ns)
             continue; /* a whole sample late: the others have given up, too */
         const unsigned long long base = number * (hand_overs + 1);
+        note_counting(ring, count());
         if (member->place == 0)
             atomic_store_explicit(&ring->counter, base, memory_order_release);
         const double hand_over_s = take_part(ring, member->place, base, deadline_ns);
-        if (member->place == 0 && hand_over_s > 0.0 && !write_sample(hand_over_s))
+        if (member->place == 0 && hand_over_s > 0.0 && !write_sample(ring, hand_over_s))
             return NULL;
     }
 }

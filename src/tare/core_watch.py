@@ -1,9 +1,10 @@
-"""Watch how far apart the machine's cores are while launches run: a virtual machine's are moved by its host.
+"""Watch how far apart the machine's cores are while launches run, and how fast: a virtual machine's are its host's.
 
 Cores of a virtual machine are threads of its host. Where two of them shared a cache and are on two chips the next
 moment, messages between ranks on them take three times as long, and no counter inside tells of it: not steal, not any
-load. The time that a cache line takes from core to core does (kernels/cores/cores.c); docs/adr/0006-moved-cores.md has
-what was seen. It looks at no result of a launch.
+load. The time that a cache line takes from core to core does; and where another guest computes on the other half of a
+core, a few hundred steps of arithmetic do (kernels/cores/cores.c). docs/adr/0006-moved-cores.md has what was seen. It
+looks at no result of a launch.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Final
 
 from tare import process
 from tare.cluster import Site
-from tare.disturbance import FARTHER
+from tare.disturbance import FARTHER, SLOWER
 
 INTERVAL_MS: Final = 50
 """One sample takes ten to thirty microseconds of every core: .06 % of them at this interval."""
@@ -33,17 +34,21 @@ class CoreWatch:
     file: Path | None = None
     moments_s: list[float] = field(default_factory=list)
     hand_overs_s: list[float] = field(default_factory=list)
+    countings_s: list[float] = field(default_factory=list)
     _read: int = 0
 
     def during(self, begin_s: float, end_s: float) -> dict[str, float]:
-        """Return what a launch's noise has of its cores: their hand-over, and the share of samples that were elsewhere.
+        """Return what a launch's noise has of its cores: their hand-over, the shares of samples elsewhere and slowed.
 
         Moments are CLOCK_MONOTONIC, hand-overs seconds. Empty where too little is known to tell.
         """
         self._catch_up()
-        within = self.hand_overs_s[bisect_left(self.moments_s, begin_s) : bisect_right(self.moments_s, end_s)]
-        latest = self.hand_overs_s[bisect_left(self.moments_s, end_s - USUAL_S) : bisect_right(self.moments_s, end_s)]
-        return place(within, latest)
+        end = bisect_right(self.moments_s, end_s)
+        within = slice(bisect_left(self.moments_s, begin_s), end)
+        latest = slice(bisect_left(self.moments_s, end_s - USUAL_S), end)
+        return place(self.hand_overs_s[within], self.hand_overs_s[latest]) | speed(
+            self.countings_s[within], self.countings_s[latest]
+        )
 
     def _catch_up(self) -> None:
         if self.file is None or not self.file.exists():
@@ -54,9 +59,10 @@ class CoreWatch:
         self._read += len(whole) + len(newline)
         for line in whole.decode(errors="replace").splitlines():
             words = line.split()
-            if len(words) == 2 and all(word.replace(".", "", 1).isdigit() for word in words):  # else a complaint
+            if len(words) == 3 and all(word.replace(".", "", 1).isdigit() for word in words):  # else a complaint
                 self.moments_s.append(float(words[0]))
                 self.hand_overs_s.append(float(words[1]) * 1e-9)
+                self.countings_s.append(float(words[2]) * 1e-9)
 
 
 def place(within: Sequence[float], latest: Sequence[float]) -> dict[str, float]:
@@ -66,6 +72,14 @@ def place(within: Sequence[float], latest: Sequence[float]) -> dict[str, float]:
     usual_s = median(latest)
     elsewhere = sum(not usual_s / FARTHER <= each <= usual_s * FARTHER for each in within)
     return {"core_hand_over_s": median(within), "cores_elsewhere": elsewhere / len(within)}
+
+
+def speed(within: Sequence[float], latest: Sequence[float]) -> dict[str, float]:
+    """Return which share of the countings within a launch took longer than the usual of the latest."""
+    if not within:
+        return {}
+    usual_s = median(latest)
+    return {"cores_slowed": sum(each > usual_s * SLOWER for each in within) / len(within)}
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from tare import caches, docker, job, monitor, proof
 from tare.cluster import CLUSTERS, Needs, Site
 from tare.core_watch import CoreWatch, watching
 from tare.deploy import Deployed, Files, deployed
-from tare.disturbance import is_moved
+from tare.disturbance import is_unsteady
 from tare.environment import nic_slots
 from tare.errors import TareError
 from tare.last_words import last_words
@@ -56,7 +56,7 @@ from tare.workloads.output import OutputError
 PADDING_LIMIT: Final = 4096
 REPEATS: Final = 5
 REPEATS_S: Final = 20.0
-"""A launch during which the machine's cores were moved is made again at once, so often and so long at most."""
+"""A launch during which the machine's cores were unsteady is made again at once, so often and so long at most."""
 
 
 class Watcher(Protocol):
@@ -230,7 +230,7 @@ class Run:
     def _launched(
         self, ready: Ready, padding: int
     ) -> tuple[Result, monitor.Reading, monitor.Reading, dict[str, float]]:
-        """Run a launch, and again where the cores were moved meanwhile; return the last, its readings and noise."""
+        """Run a launch, and again where the cores were unsteady meanwhile; return the last, its readings and noise."""
         began_s = time.monotonic()
         repeated = 0
         while True:
@@ -239,7 +239,7 @@ class Run:
             after = monitor.read(ready.places, self.site.usage_s())
             cores = self.cores.during(result.began_s, result.began_s + result.elapsed_s)
             enough = repeated == REPEATS or time.monotonic() - began_s > REPEATS_S
-            if result.status != 0 or not is_moved(cores) or enough or ready.cell.workload.startup is not None:
+            if result.status != 0 or not is_unsteady(cores) or enough or ready.cell.workload.startup is not None:
                 return result, before, after, {**monitor.noise(before, after), **cores, "repeated": repeated}
             repeated += 1
 

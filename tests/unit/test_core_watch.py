@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tare.blocks import reruns_due
-from tare.core_watch import CoreWatch, is_virtual, place
-from tare.disturbance import is_disturbed, is_moved
+from tare.core_watch import CoreWatch, is_virtual, place, speed
+from tare.disturbance import is_disturbed, is_moved, is_unsteady
 from tare.model import Completed, Repetition, Trial, TrialKey
 
 NEAR_NS, FAR_NS = (33.0, 31.0, 36.0, 34.0), (152.0, 147.0, 163.0, 157.0)
@@ -17,7 +17,7 @@ NEAR_NS, FAR_NS = (33.0, 31.0, 36.0, 34.0), (152.0, 147.0, 163.0, 157.0)
 
 def written(folder: Path, *samples: tuple[float, float], tail: str = "") -> CoreWatch:
     file = folder / "cores.log"
-    file.write_text("".join(f"{moment:.3f} {hand_over:.1f}\n" for moment, hand_over in samples) + tail)
+    file.write_text("".join(f"{moment:.3f} {hand_over:.1f} 880\n" for moment, hand_over in samples) + tail)
     return CoreWatch(file=file)
 
 
@@ -50,9 +50,20 @@ def test_samples_are_read_on_and_a_torn_line_is_waited_for(tmp_path: Path) -> No
     assert watch.during(0.0, 9.0)["core_hand_over_s"] == pytest.approx(33.5e-9)
     assert watch.file is not None
     with watch.file.open("a") as file:
-        file.write("2.0\n4.000 150.0\n")
-    assert watch.moments_s == [1.0, 2.0]
+        file.write("2.0 880\n4.000 150.0 1400\n")
+    assert watch.moments_s == [1.0, 2.0], "a torn line waits"
     assert watch.during(2.5, 9.0)["cores_elsewhere"] == 1.0
+    assert watch.during(0.0, 9.0)["cores_slowed"] == pytest.approx(1 / 4)
+
+
+def test_cores_beside_another_guest_are_slowed() -> None:
+    usual = seconds((880.0, 850.0, 950.0, 900.0)) * 5
+    assert speed(usual, usual) == {"cores_slowed": 0.0}
+    beside = speed(seconds((1150.0, 880.0)), usual)
+    assert beside == {"cores_slowed": 0.5}
+    assert is_unsteady(beside)
+    assert not is_moved(beside)
+    assert speed((), usual) == {}
 
 
 @pytest.mark.parametrize("tail", ["", "tare-cores: no real-time priority: Operation not permitted\n"])

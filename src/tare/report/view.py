@@ -187,7 +187,7 @@ def counts_text(summary: Summary) -> str:
     total = summary.counts.get("trials", sum(summary.counts.values()))
     again = f", {reruns} of them made again" if reruns else ""
     repeated = summary.counts.get("repeated", 0)
-    moved = f"; {repeated:,} more did not count: the host moved this virtual machine's cores" if repeated else ""
+    moved = f"; {repeated:,} more did not count: this virtual machine's cores were moved or slowed" if repeated else ""
     return f"{total:,} launches" + (f" ({ended})" if ended else "") + again + moved
 
 
