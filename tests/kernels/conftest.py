@@ -167,6 +167,28 @@ def launch_startup(build: Callable[[str], Path]) -> Callable[..., Run]:
 
 
 @pytest.fixture(scope="session")
+def launch_program(build: Callable[[str], Path]) -> Callable[..., Run]:
+    """Return a function that runs any program on some ranks: one of a build by its name, another by its path.
+
+    `env` is the ranks': the launcher itself does not get it.
+    """
+
+    def run(
+        program: str | Path,
+        *arguments: str,
+        ranks: int = 2,
+        variant: str = "openmpi",
+        env: Mapping[str, str] | None = None,
+    ) -> Run:
+        made = build(variant) / program  # a path stays as it is
+        variables = tuple(f"{name}={value}" for name, value in (env or {}).items())
+        argv = (*LAUNCHERS[variant.partition("-")[0]], "-n", str(ranks), "env", *variables, made, *arguments)
+        return execute(argv, None, 110)
+
+    return run
+
+
+@pytest.fixture(scope="session")
 def alone(build: Callable[[str], Path]) -> Callable[..., Run]:
     """Return a function that runs tare-kernels without a launcher, as one rank."""
 

@@ -100,6 +100,7 @@ def test_operations_are_those_that_the_programs_count() -> None:
 def test_arguments_of_a_program_are_passed_on_as_they_are() -> None:
     assert PROGRAMS["osu_latency"].argv(("-m", "8:8"))[-3:] == ("osu_latency", "-m", "8:8")
     assert PROGRAMS["IMB-MPI1"].argv(("-npmin", "2", "PingPong"))[-4:] == ("IMB-MPI1", "-npmin", "2", "PingPong")
+    assert PROGRAMS["IMB-MPI1"].argv(("PingPong",))[-4:] == ("IMB-MPI1", "-npmin", "1000000", "PingPong")
     assert PROGRAMS["npb"].argv(("cg.A.x",))[-1] == "cg.A.x"
 
 

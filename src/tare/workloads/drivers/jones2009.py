@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
+import re
 import sys
 import time
 
@@ -16,6 +18,7 @@ import time
 def main() -> int:
     """Run the model; return the exit status."""
     options = _options()
+    _keep_to_the_mpi()
     begun_s = time.monotonic()
     # MPI is begun before NEURON is imported, whose ParallelContext then sees it.
     mpi = importlib.import_module("mpi4py.MPI")
@@ -25,6 +28,9 @@ def main() -> int:
     begun_s = time.monotonic()
     network = hnn_core.jones_2009_model(mesh_shape=(options.mesh, options.mesh), add_drives_from_params=True)
     build_s = time.monotonic() - begun_s
+    if _told_ranks() not in {None, world.Get_size()}:
+        sys.stderr.write(f"jones2009: mpi4py sees {world.Get_size()} ranks, the launcher started {_told_ranks()}\n")
+        world.Abort(1)
     world.Barrier()
     begun_s = time.monotonic()
     dipoles = hnn_core.simulate_dipole(network, tstop=options.tstop, n_trials=1, postproc=False)
@@ -53,6 +59,23 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--tstop", type=float, default=170.0, help="simulated time in ms")
     parser.add_argument("--mesh", type=int, default=10, help="side of the grid of cells")
     return parser.parse_args()
+
+
+def _keep_to_the_mpi() -> None:
+    """Tell mpi4py and NEURON of the MPI that tare's preloaded library belongs to: left alone they take the system's."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        paths = (line.split(maxsplit=5)[-1].strip() for line in maps)
+        found = next((path for path in paths if re.search(r"/libmpi(ch)?\.so\.(12|40)[^/]*$", path)), None)
+    if found:
+        os.environ.setdefault("MPI4PY_MPIABI", "mpich" if ".so.12" in found else "openmpi")
+        os.environ.setdefault("MPI4PY_LIBMPI", found)
+        os.environ.setdefault("MPI_LIB_NRN_PATH", found)
+
+
+def _told_ranks() -> int | None:
+    """Return how many ranks the launcher says there are, None where it does not."""
+    told = next((os.environ[name] for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE") if name in os.environ), None)
+    return int(told) if told else None
 
 
 def _neuron_ranks() -> int:

@@ -26,7 +26,12 @@ OVERLAP: Final = "overlap[%]"
 END: Final = "# All processes entering MPI_Finalize"
 HEADER: Final = re.compile(r"Intel\(R\) MPI Benchmarks\s+(?:20\d\d Update \d+|(?P<version>\d[\d.]*))")
 LARGEST_LOG: Final = 22
-PAIRS: Final = frozenset({"pingpong", "pingping"})
+ALL_RANKS: Final = "1000000"
+"""More than there are for -npmin: then only all ranks together are measured, not 2, 4, ... as well."""
+
+REDUCING: Final = re.compile("reduce|accumulate", re.IGNORECASE)
+"""Benchmarks that calculate with floats, so that they begin with four bytes."""
+
 WITH_VALUE: Final = frozenset(
     {"-npmin", "-msglog", "-msglen", "-iter", "-iter_policy", "-time", "-mem", "-map", "-multi", "-off_cache",
      "-root_shift", "-sync", "-imb_barrier", "-input", "-thread_level", "-window_size", "-data_type", "-red_data_type",
@@ -68,7 +73,8 @@ class Imb:
         return self.name
 
     def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
-        return called(self.name, self.places, program, arguments)
+        given = arguments if "-npmin" in arguments else ("-npmin", ALL_RANKS, *arguments)
+        return called(self.name, self.places, program, given)
 
     def environment(self, arguments: tuple[str, ...]) -> Mapping[str, str]:
         return {}
@@ -85,7 +91,11 @@ class Imb:
     def metrics(self, arguments: tuple[str, ...], placement: Placement) -> tuple[MetricInfo, ...]:
         infos = []
         for test in benchmarks(arguments):
-            sizes = (None,) if test.lower().endswith("barrier") else _sizes(arguments) or ()
+            sizes: tuple[int | None, ...] = _sizes(arguments) or ()
+            if test.lower().endswith("barrier"):
+                sizes = (None,)
+            elif REDUCING.search(test):
+                sizes = tuple(size for size in sizes if size not in {1, 2})
             infos += [_quantity(test, size).info() for size in sizes]
         return tuple(infos)
 
