@@ -10,9 +10,12 @@ extern const struct app app_npb_ft;
 extern const struct app app_npb_bt;
 extern const struct app app_npb_sp;
 extern const struct app app_npb_lu;
+extern const struct app app_hpcg;
+extern const struct app app_minife;
 
 static const struct app *const apps[] = {&app_npb_ep, &app_npb_is, &app_npb_cg, &app_npb_mg,
-                                         &app_npb_ft, &app_npb_bt, &app_npb_sp, &app_npb_lu};
+                                         &app_npb_ft, &app_npb_bt, &app_npb_sp, &app_npb_lu,
+                                         &app_hpcg,   &app_minife};
 
 size_t app_count(void)
 {
