@@ -32,6 +32,13 @@ static inline bool box_has(const struct box *box, const int point[AXES])
            point[Y] < box->high[Y] && point[Z] >= box->low[Z] && point[Z] < box->high[Z];
 }
 
+/* Whether a point and all around it belong to a box. */
+static inline bool box_surrounds(const struct box *box, const int point[AXES])
+{
+    return point[X] > box->low[X] && point[X] < box->high[X] - 1 && point[Y] > box->low[Y] &&
+           point[Y] < box->high[Y] - 1 && point[Z] > box->low[Z] && point[Z] < box->high[Z] - 1;
+}
+
 /* Return the number of a point in natural order: x runs fastest, z slowest. */
 static inline int64_t box_index(const struct box *box, const int point[AXES])
 {

@@ -73,6 +73,27 @@ int halo_place(const struct halo *halo, const int point[AXES])
     FATAL("a point beyond the halo was asked for");
 }
 
+void halo_around(const struct halo *halo, const struct box *whole, const int centre[AXES],
+                 int32_t places[AROUND])
+{
+    const bool inside = box_surrounds(&halo->own, centre);
+    const int32_t row = (int32_t)box_index(&halo->own, centre);
+    const int32_t line = box_length(&halo->own, X);
+    const int32_t plane = line * box_length(&halo->own, Y);
+    int slot = 0;
+    for (int z = -1; z <= 1; z++) {
+        for (int y = -1; y <= 1; y++) {
+            for (int x = -1; x <= 1; x++, slot++) {
+                const int point[AXES] = {centre[X] + x, centre[Y] + y, centre[Z] + z};
+                if (inside)
+                    places[slot] = row + z * plane + y * line + x;
+                else
+                    places[slot] = box_has(whole, point) ? halo_place(halo, point) : -1;
+            }
+        }
+    }
+}
+
 void halo_exchange(struct run *run, struct halo *halo, double *values)
 {
     if (halo->neighbours == 0)

@@ -8,6 +8,8 @@
 #include "apps/app.h"
 #include "sparse/box.h"
 
+enum { AROUND = 27 }; /* points at a distance of at most 1 along each axis, in natural order */
+
 struct neighbour {
     int rank;
     struct box taken; /* its points that touch the own box */
@@ -36,6 +38,11 @@ void halo_free(struct halo *halo);
 
 /* Return where a vector has a point that is the own box's or touches it. */
 int halo_place(const struct halo *halo, const int point[AXES]);
+
+/* Set where a vector has the points around an own point, itself among them; -1 for those that are
+ * not of the whole lattice. */
+void halo_around(const struct halo *halo, const struct box *whole, const int centre[AXES],
+                 int32_t places[AROUND]);
 
 /* Bring the neighbours' values: one message from and to each neighbour. */
 void halo_exchange(struct run *run, struct halo *halo, double *values);

@@ -78,19 +78,15 @@ static int give_row(const void *context, int row, int32_t columns[MATRIX_ROW],
 {
     const struct stencil *stencil = context;
     int centre[AXES];
+    int32_t places[AROUND];
     int count = 0;
     box_point(&stencil->halo->own, row, centre);
-    for (int z = centre[Z] - 1; z <= centre[Z] + 1; z++) {
-        for (int y = centre[Y] - 1; y <= centre[Y] + 1; y++) {
-            for (int x = centre[X] - 1; x <= centre[X] + 1; x++) {
-                const int point[AXES] = {x, y, z};
-                if (!box_has(&stencil->global, point))
-                    continue;
-                columns[count] = halo_place(stencil->halo, point);
-                values[count] = columns[count] == row ? DIAGONAL : -1.0;
-                count++;
-            }
-        }
+    halo_around(stencil->halo, &stencil->global, centre, places);
+    for (int slot = 0; slot < AROUND; slot++) {
+        if (places[slot] < 0)
+            continue;
+        columns[count] = places[slot];
+        values[count++] = places[slot] == row ? DIAGONAL : -1.0;
     }
     return count;
 }

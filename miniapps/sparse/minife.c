@@ -11,7 +11,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { ITERATIONS = 200, SHOWN = 5 };
 
@@ -22,8 +21,7 @@ static const struct known {
     int done;
     const char *name;
     double residual;
-    double
-        tolerance; /* half of the last digit; of one value, what rounding added in the reference */
+    double tolerance; /* of the last digit; of one value, what rounding added in the reference */
 } known[] = {
     {32, 0, "norm of the residual at the start", 33.0132, 1e-5},
     {32, 19, "norm of the residual at iteration 20", 0.0213628, 1e-5},

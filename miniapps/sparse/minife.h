@@ -5,8 +5,6 @@
 #include "sparse/halo.h"
 #include "sparse/matrix.h"
 
-enum { STENCIL = 27 }; /* nodes that share an element with a node, itself among them */
-
 struct minife {
     int elements[AXES]; /* of the whole cube */
     struct box nodes;   /* of the whole cube */

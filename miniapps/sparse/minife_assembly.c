@@ -7,7 +7,7 @@
  * natural order. */
 struct rows {
     const struct minife *fe;
-    double (*around)[STENCIL];
+    double (*around)[AROUND];
 };
 
 static void cut(const struct box *box, int first, int ranks, struct box *boxes)
@@ -132,11 +132,11 @@ static void fix(struct rows *rows, const int node[AXES], double value,
     double *around = rows->around[row];
     double *b = rows->fe->b;
     const bool fixed = is_fixed(rows->fe, node);
-    for (int slot = 0; slot < STENCIL; slot++) {
+    for (int slot = 0; slot < AROUND; slot++) {
         const int other[AXES] = {node[X] + slot % 3 - 1, node[Y] + slot / 3 % 3 - 1,
                                  node[Z] + slot / 9 - 1};
         if (fixed) {
-            around[slot] = slot == STENCIL / 2 ? 1.0 : 0.0;
+            around[slot] = slot == AROUND / 2 ? 1.0 : 0.0;
         } else if (box_has(&rows->fe->nodes, other) && is_fixed(rows->fe, other)) {
             b[row] -= around[slot] * value;
             around[slot] = 0.0;
@@ -176,14 +176,14 @@ static int give_row(const void *context, int row, int32_t columns[MATRIX_ROW],
 {
     const struct rows *rows = context;
     int node[AXES];
+    int32_t places[AROUND];
     int count = 0;
     box_point(&rows->fe->halo.own, row, node);
-    for (int slot = 0; slot < STENCIL; slot++) {
-        const int other[AXES] = {node[X] + slot % 3 - 1, node[Y] + slot / 3 % 3 - 1,
-                                 node[Z] + slot / 9 - 1};
-        if (!box_has(&rows->fe->nodes, other))
+    halo_around(&rows->fe->halo, &rows->fe->nodes, node, places);
+    for (int slot = 0; slot < AROUND; slot++) {
+        if (places[slot] < 0)
             continue;
-        columns[count] = halo_place(&rows->fe->halo, other);
+        columns[count] = places[slot];
         values[count++] = rows->around[row][slot];
     }
     return count;
