@@ -15,9 +15,6 @@ typedef struct {
     alignas(LANES * sizeof(double)) double at[LANES];
 } lanes;
 
-/* What is done to one lane: a loop over the lanes is vectorised only where all of it is inlined. */
-#define LANE_FUNCTION static inline __attribute__((always_inline))
-
 struct pencil {
     const struct cell *cell;
     int axis;

@@ -15,6 +15,9 @@
 
 #include <stddef.h>
 
+/* What a loop over lanes does to one of them: it is vectorised only where all of it is inlined. */
+#define LANE_FUNCTION static inline __attribute__((always_inline))
+
 enum { X, Y, Z };
 enum { LANES = 8, HALO_LAYERS = 2 };
 enum field { FIELD_STATE, FIELD_CHANGE, FIELD_FORCING, FIELDS };

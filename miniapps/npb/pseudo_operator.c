@@ -2,128 +2,122 @@
 
 #include <stdlib.h>
 
-/* What is derived of the state at each point: velocities, what heat conduction levels, pressure. */
-enum { VELOCITY, HEAT = VELOCITY + PSEUDO_AXES, PRESSURE, DERIVED };
+enum { AXES = PSEUDO_AXES };
 
-/* A row of points, and its neighbours along one axis. */
-struct terms {
-    const double *state;
-    const double *low; /* derived values of the row before, of this one and of the next */
-    const double *own;
-    const double *high;
-    ptrdiff_t step; /* between states along the axis */
-    ptrdiff_t row;  /* between components of state and derived values */
-    int axis;
+/* What is derived of the state at each point: velocities, what heat conduction levels, pressure. */
+enum { VELOCITY, HEAT = VELOCITY + AXES, PRESSURE, DERIVED };
+
+/* A row of points and the rows around it. */
+struct row_terms {
+    const double *state;      /* the row's densities; the other components are `row` apart */
+    const double *own;        /* derived values of the row, as far apart */
+    const double *low[AXES];  /* of the rows before, along y and z */
+    const double *high[AXES]; /* of the next rows */
+    ptrdiff_t row;
+    ptrdiff_t y; /* to the next row's state, along y and along z */
+    ptrdiff_t z;
     int count;
-    double first;  /* 1 / (2 h) */
-    double second; /* 1 / h^2 */
+    double convection;           /* 1 / (2 h) */
+    double viscosity;            /* c3 c4 / h^2 */
+    const double *dissipation_x; /* factors of both orders, PSEUDO_STENCIL rows of them */
+    double dissipation_y[PSEUDO_STENCIL];
+    double dissipation_z[PSEUDO_STENCIL];
+    const double *scale; /* 0 on the cube's faces */
 };
 
-static void add_mass(const struct terms *t, double *restrict sum)
+/* Dissipation of both orders along all axes, of one component. */
+LANE_FUNCTION double dissipation(const struct row_terms *t, const double *u, int i)
 {
-    const double *density = t->state;
-    const double *momentum = t->state + (1 + t->axis) * t->row;
-    const ptrdiff_t step = t->step;
-    const double diffusion = pseudo_diffusion[t->axis] * t->second;
-    const double first = t->first;
-#pragma omp simd
-    for (int i = 0; i < t->count; i++)
-        sum[i] += diffusion * (density[i + step] - 2.0 * density[i] + density[i - step]) -
-                  first * (momentum[i + step] - momentum[i - step]);
+    const double *x = t->dissipation_x + i;
+    const double *y = t->dissipation_y;
+    const double *z = t->dissipation_z;
+    const ptrdiff_t row = t->row;
+    const double *at = u + i;
+    return x[0] * at[-2] + x[row] * at[-1] + x[2 * row] * at[0] + x[3 * row] * at[1] +
+           x[4 * row] * at[2] + y[0] * at[-2 * t->y] + y[1] * at[-t->y] + y[3] * at[t->y] +
+           y[4] * at[2 * t->y] + (y[2] + z[2]) * at[0] + z[0] * at[-2 * t->z] + z[1] * at[-t->z] +
+           z[3] * at[t->z] + z[4] * at[2 * t->z];
 }
 
-static void add_momentum(const struct terms *t, int component, double *restrict sum)
+static void mass_row(const struct row_terms *terms, const double *forcing, double *restrict change)
 {
-    const double *momentum = t->state + (1 + component) * t->row;
-    const double *low = t->low + (VELOCITY + component) * t->row;
-    const double *own = t->own + (VELOCITY + component) * t->row;
-    const double *high = t->high + (VELOCITY + component) * t->row;
-    const double *along_low = t->low + (VELOCITY + t->axis) * t->row;
-    const double *along_high = t->high + (VELOCITY + t->axis) * t->row;
-    const ptrdiff_t step = t->step;
-    const double diffusion = pseudo_diffusion[t->axis] * t->second;
-    const double viscosity = (component == t->axis ? PSEUDO_CON43 : 1.0) * PSEUDO_C3C4 * t->second;
-    const double first = t->first;
+    const struct row_terms t = *terms;
+    const double *density = t.state;
+    const double *x = t.state + t.row;
+    const double *y = x + t.row;
+    const double *z = y + t.row;
 #pragma omp simd
-    for (int i = 0; i < t->count; i++)
-        sum[i] += diffusion * (momentum[i + step] - 2.0 * momentum[i] + momentum[i - step]) +
-                  viscosity * (high[i] - 2.0 * own[i] + low[i]) -
-                  first * (momentum[i + step] * along_high[i] - momentum[i - step] * along_low[i]);
+    for (int i = 0; i < t.count; i++)
+        change[i] = t.scale[i] * (forcing[i] + dissipation(&t, density, i) -
+                                  t.convection * (x[i + 1] - x[i - 1] + y[i + t.y] - y[i - t.y] +
+                                                  z[i + t.z] - z[i - t.z]));
 }
 
-static void add_pressure(const struct terms *t, double *restrict sum)
+/* The momentum along `axis`; it differs from the others by the pressure and by the factor of its
+ * own axis' viscosity. */
+static void momentum_row(const struct row_terms *terms, int axis, const double *forcing,
+                         double *restrict change)
 {
-    const double *low = t->low + PRESSURE * t->row;
-    const double *high = t->high + PRESSURE * t->row;
-    const double first = t->first;
+    const struct row_terms t = *terms;
+    const double *u = t.state + (1 + axis) * t.row;
+    const double *v = t.own + (VELOCITY + axis) * t.row;
+    const double *y_low = t.low[Y] + (VELOCITY + axis) * t.row;
+    const double *y_high = t.high[Y] + (VELOCITY + axis) * t.row;
+    const double *z_low = t.low[Z] + (VELOCITY + axis) * t.row;
+    const double *z_high = t.high[Z] + (VELOCITY + axis) * t.row;
+    const double *along_x = t.own + VELOCITY * t.row;
+    const double *along_y[2] = {t.low[Y] + (VELOCITY + Y) * t.row,
+                                t.high[Y] + (VELOCITY + Y) * t.row};
+    const double *along_z[2] = {t.low[Z] + (VELOCITY + Z) * t.row,
+                                t.high[Z] + (VELOCITY + Z) * t.row};
+    const double *pressure[2] = {t.low[axis] + PRESSURE * t.row, t.high[axis] + PRESSURE * t.row};
+    const double *y0 = along_y[0], *y1 = along_y[1], *z0 = along_z[0], *z1 = along_z[1];
+    const double *p0 = pressure[0], *p1 = pressure[1];
+    double factor[AXES] = {t.viscosity, t.viscosity, t.viscosity};
+    factor[axis] *= PSEUDO_CON43;
+    const double fx = factor[X], fy = factor[Y], fz = factor[Z];
+    const double centre = 2.0 * (fx + fy + fz);
 #pragma omp simd
-    for (int i = 0; i < t->count; i++)
-        sum[i] -= first * (high[i] - low[i]);
+    for (int i = 0; i < t.count; i++) {
+        const double flux = u[i + 1] * along_x[i + 1] - u[i - 1] * along_x[i - 1] +
+                            u[i + t.y] * y1[i] - u[i - t.y] * y0[i] + u[i + t.z] * z1[i] -
+                            u[i - t.z] * z0[i] + p1[i] - p0[i];
+        const double stress = fx * (v[i + 1] + v[i - 1]) + fy * (y_high[i] + y_low[i]) +
+                              fz * (z_high[i] + z_low[i]) - centre * v[i];
+        change[i] =
+            t.scale[i] * (forcing[i] + dissipation(&t, u, i) - t.convection * flux + stress);
+    }
 }
 
 /* The flux is (c1 E - c2 K) v = (E + p) v. */
-static void add_energy(const struct terms *t, double *restrict sum)
+static void energy_row(const struct row_terms *terms, const double *forcing,
+                       double *restrict change)
 {
-    const double *energy = t->state + (PSEUDO_COMPONENTS - 1) * t->row;
-    const double *const derived[3] = {t->low, t->own, t->high};
-    const double *velocity[3];
-    const double *heat[3];
-    for (int side = 0; side < 3; side++) {
-        velocity[side] = derived[side] + (VELOCITY + t->axis) * t->row;
-        heat[side] = derived[side] + HEAT * t->row;
+    const struct row_terms t = *terms;
+    const double *u = t.state + (PSEUDO_COMPONENTS - 1) * t.row;
+    const double *yl = t.low[Y], *yh = t.high[Y], *zl = t.low[Z], *zh = t.high[Z];
+    const ptrdiff_t heat = HEAT * t.row;
+    const ptrdiff_t pressure = PRESSURE * t.row;
+    const double *vx = t.own, *vy = t.own + Y * t.row, *vz = t.own + Z * t.row;
+    const double *vyl = yl + Y * t.row, *vyh = yh + Y * t.row;
+    const double *vzl = zl + Z * t.row, *vzh = zh + Z * t.row;
+    const double *h = t.own + heat, *hyl = yl + heat, *hyh = yh + heat, *hzl = zl + heat,
+                 *hzh = zh + heat;
+    const double *p = t.own + pressure, *pyl = yl + pressure, *pyh = yh + pressure,
+                 *pzl = zl + pressure, *pzh = zh + pressure;
+#pragma omp simd
+    for (int i = 0; i < t.count; i++) {
+        const double flux = (u[i + 1] + p[i + 1]) * vx[i + 1] - (u[i - 1] + p[i - 1]) * vx[i - 1] +
+                            (u[i + t.y] + pyh[i]) * vyh[i] - (u[i - t.y] + pyl[i]) * vyl[i] +
+                            (u[i + t.z] + pzh[i]) * vzh[i] - (u[i - t.z] + pzl[i]) * vzl[i];
+        const double levelled =
+            h[i + 1] + h[i - 1] + hyh[i] + hyl[i] + hzh[i] + hzl[i] - 6.0 * h[i];
+        const double squares = vx[i + 1] * vx[i + 1] + vx[i - 1] * vx[i - 1] + vyh[i] * vyh[i] +
+                               vyl[i] * vyl[i] + vzh[i] * vzh[i] + vzl[i] * vzl[i] -
+                               2.0 * (vx[i] * vx[i] + vy[i] * vy[i] + vz[i] * vz[i]);
+        change[i] = t.scale[i] * (forcing[i] + dissipation(&t, u, i) - t.convection * flux +
+                                  t.viscosity * (levelled + PSEUDO_CON16 * squares));
     }
-    const double *low = t->low + PRESSURE * t->row;
-    const double *high = t->high + PRESSURE * t->row;
-    const double *v0 = velocity[0], *v1 = velocity[1], *v2 = velocity[2];
-    const double *h0 = heat[0], *h1 = heat[1], *h2 = heat[2];
-    const ptrdiff_t step = t->step;
-    const double diffusion = pseudo_diffusion[t->axis] * t->second;
-    const double viscosity = PSEUDO_C3C4 * t->second;
-    const double normal = PSEUDO_CON16 * viscosity;
-    const double first = t->first;
-#pragma omp simd
-    for (int i = 0; i < t->count; i++)
-        sum[i] +=
-            diffusion * (energy[i + step] - 2.0 * energy[i] + energy[i - step]) +
-            viscosity * (h2[i] - 2.0 * h1[i] + h0[i]) +
-            normal * (v2[i] * v2[i] - 2.0 * v1[i] * v1[i] + v0[i] * v0[i]) -
-            first * ((energy[i + step] + high[i]) * v2[i] - (energy[i - step] + low[i]) * v0[i]);
-}
-
-/* Along y and z the fourth difference has one set of factors for a row, along x one for a point. */
-static void add_fourth(const struct terms *t, int component, const double factor[PSEUDO_STENCIL],
-                       double *restrict sum)
-{
-    const double *state = t->state + component * t->row;
-    const ptrdiff_t step = t->step;
-    const double f0 = factor[0], f1 = factor[1], f2 = factor[2], f3 = factor[3], f4 = factor[4];
-#pragma omp simd
-    for (int i = 0; i < t->count; i++)
-        sum[i] -=
-            PSEUDO_DISSIPATION * (f0 * state[i - 2 * step] + f1 * state[i - step] + f2 * state[i] +
-                                  f3 * state[i + step] + f4 * state[i + 2 * step]);
-}
-
-static void add_fourth_x(const struct terms *t, int component, const double *factor,
-                         double *restrict sum)
-{
-    const double *state = t->state + component * t->row;
-    const ptrdiff_t row = t->row;
-#pragma omp simd
-    for (int i = 0; i < t->count; i++)
-        sum[i] -= PSEUDO_DISSIPATION *
-                  (factor[i] * state[i - 2] + factor[row + i] * state[i - 1] +
-                   factor[2 * row + i] * state[i] + factor[3 * row + i] * state[i + 1] +
-                   factor[4 * row + i] * state[i + 2]);
-}
-
-static void add_terms(const struct terms *t, double *sum)
-{
-    add_mass(t, sum);
-    for (int component = 0; component < PSEUDO_AXES; component++)
-        add_momentum(t, component, sum + (1 + component) * t->row);
-    add_pressure(t, sum + (1 + t->axis) * t->row);
-    add_energy(t, sum + (PSEUDO_COMPONENTS - 1) * t->row);
 }
 
 /* --- planes and rows
@@ -162,76 +156,62 @@ static void derive_plane(const struct cell *cell, int k, double *plane)
                    derived_row(cell, plane, j));
 }
 
-static void finish_row(const struct cell *cell, const struct pseudo_operator *space, ptrdiff_t at,
-                       double scale)
+/* Give the factors of both orders of dissipation at a point of an axis. */
+static void dissipation_factors(int index, int points, int axis, double factor[PSEUDO_STENCIL])
 {
-    const double *inside = space->inside;
-    for (int m = 0; m < PSEUDO_COMPONENTS; m++) {
-        const double *sum = space->sum + m * cell->row;
-        double *restrict change = cell->field[FIELD_CHANGE] + at + m * cell->row;
-#pragma omp simd
-        for (int i = 0; i < cell->count[X]; i++)
-            change[i] = scale * inside[i] * sum[i];
-    }
-}
-
-static void begin_row(const struct cell *cell, const struct pseudo_operator *space, ptrdiff_t at)
-{
-    for (int m = 0; m < PSEUDO_COMPONENTS; m++) {
-        const double *forcing = cell->field[FIELD_FORCING] + at + m * cell->row;
-        double *restrict sum = space->sum + m * cell->row;
-#pragma omp simd
-        for (int i = 0; i < cell->count[X]; i++)
-            sum[i] = forcing[i];
-    }
+    const double inverse_spacing = points - 1;
+    const double second = pseudo_diffusion[axis] * inverse_spacing * inverse_spacing;
+    pseudo_fourth_difference(index, points, factor);
+    for (int point = 0; point < PSEUDO_STENCIL; point++)
+        factor[point] *= -PSEUDO_DISSIPATION;
+    factor[1] += second;
+    factor[2] -= 2.0 * second;
+    factor[3] += second;
 }
 
 static void apply_row(const struct multipartition *grid, const struct pseudo_operator *space,
-                      const struct cell *cell, int j, int k, double *const plane[3], double scale)
+                      const struct cell *cell, int j, int k)
 {
     const double inverse_spacing = grid->points - 1;
     const ptrdiff_t at = cell_at(cell, 0, j, k);
-    const double *own = derived_row(cell, plane[1], j);
-    struct terms terms = {.state = cell->field[FIELD_STATE] + at,
-                          .own = own,
-                          .row = cell->row,
-                          .count = cell->count[X],
-                          .first = 0.5 * inverse_spacing,
-                          .second = inverse_spacing * inverse_spacing};
-    const double *const low[PSEUDO_AXES] = {own - 1, derived_row(cell, plane[1], j - 1),
-                                            derived_row(cell, plane[0], j)};
-    const double *const high[PSEUDO_AXES] = {own + 1, derived_row(cell, plane[1], j + 1),
-                                             derived_row(cell, plane[2], j)};
-    const int place[PSEUDO_AXES] = {0, j, k};
-    begin_row(cell, space, at);
-    for (int axis = 0; axis < PSEUDO_AXES; axis++) {
-        double factor[PSEUDO_STENCIL];
-        terms.axis = axis;
-        terms.step = cell->step[axis];
-        terms.low = low[axis];
-        terms.high = high[axis];
-        add_terms(&terms, space->sum);
-        pseudo_fourth_difference(cell->first[axis] + place[axis], grid->points, factor);
-        for (int m = 0; m < PSEUDO_COMPONENTS; m++) {
-            double *sum = space->sum + m * cell->row;
-            if (axis == X)
-                add_fourth_x(&terms, m, space->fourth, sum);
-            else
-                add_fourth(&terms, m, factor, sum);
-        }
-    }
-    finish_row(cell, space, at, scale);
+    const double *own = derived_row(cell, space->plane[1], j);
+    const double *forcing = cell->field[FIELD_FORCING] + at;
+    double *change = cell->field[FIELD_CHANGE] + at;
+    struct row_terms terms = {
+        .state = cell->field[FIELD_STATE] + at,
+        .own = own,
+        .low = {own - 1, derived_row(cell, space->plane[1], j - 1),
+                derived_row(cell, space->plane[0], j)},
+        .high = {own + 1, derived_row(cell, space->plane[1], j + 1),
+                 derived_row(cell, space->plane[2], j)},
+        .row = cell->row,
+        .y = cell->step[Y],
+        .z = cell->step[Z],
+        .count = cell->count[X],
+        .convection = 0.5 * inverse_spacing,
+        .viscosity = PSEUDO_C3C4 * inverse_spacing * inverse_spacing,
+        .dissipation_x = space->dissipation,
+        .scale = space->scale,
+    };
+    dissipation_factors(cell->first[Y] + j, grid->points, Y, terms.dissipation_y);
+    dissipation_factors(cell->first[Z] + k, grid->points, Z, terms.dissipation_z);
+    mass_row(&terms, forcing, change);
+    for (int axis = 0; axis < AXES; axis++)
+        momentum_row(&terms, axis, forcing + (1 + axis) * cell->row,
+                     change + (1 + axis) * cell->row);
+    energy_row(&terms, forcing + (PSEUDO_COMPONENTS - 1) * cell->row,
+               change + (PSEUDO_COMPONENTS - 1) * cell->row);
 }
 
 static void prepare_rows(const struct multipartition *grid, const struct cell *cell,
-                         const struct pseudo_operator *space)
+                         const struct pseudo_operator *space, double scale)
 {
     for (int i = 0; i < cell->count[X]; i++) {
         double factor[PSEUDO_STENCIL];
-        pseudo_fourth_difference(cell->first[X] + i, grid->points, factor);
+        dissipation_factors(cell->first[X] + i, grid->points, X, factor);
         for (int point = 0; point < PSEUDO_STENCIL; point++)
-            space->fourth[point * cell->row + i] = factor[point];
-        space->inside[i] = i >= cell->low[X] && i < cell->high[X] ? 1.0 : 0.0;
+            space->dissipation[point * cell->row + i] = factor[point];
+        space->scale[i] = i >= cell->low[X] && i < cell->high[X] ? scale : 0.0;
     }
 }
 
@@ -240,12 +220,12 @@ void pseudo_operator_apply(const struct multipartition *grid, struct pseudo_oper
 {
     for (int slab = 0; slab < grid->parts; slab++) {
         const struct cell *cell = &grid->cell[slab];
-        prepare_rows(grid, cell, space);
+        prepare_rows(grid, cell, space, scale);
         for (int k = cell->low[Z] - 1; k <= cell->high[Z]; k++) {
             derive_plane(cell, k, space->plane[2]);
             if (k > cell->low[Z])
                 for (int j = cell->low[Y]; j < cell->high[Y]; j++)
-                    apply_row(grid, space, cell, j, k - 1, space->plane, scale);
+                    apply_row(grid, space, cell, j, k - 1);
             double *oldest = space->plane[0];
             space->plane[0] = space->plane[1];
             space->plane[1] = space->plane[2];
@@ -268,15 +248,15 @@ static size_t longest_row(int largest)
 double pseudo_operator_doubles(int points, int parts)
 {
     const int largest = (points + parts - 1) / parts;
-    return (3.0 * DERIVED * (largest + 2) + 11.0) * (double)longest_row(largest);
+    return (3.0 * DERIVED * (largest + 2) + 6.0) * (double)longest_row(largest);
 }
 
 struct pseudo_operator pseudo_operator_make(const struct multipartition *grid)
 {
     const size_t row = longest_row(grid->largest);
-    struct pseudo_operator space = {.sum = app_allocate(PSEUDO_COMPONENTS * row, sizeof(double)),
-                                    .inside = app_allocate(row, sizeof(double)),
-                                    .fourth = app_allocate(PSEUDO_STENCIL * row, sizeof(double))};
+    struct pseudo_operator space = {.scale = app_allocate(row, sizeof(double)),
+                                    .dissipation =
+                                        app_allocate(PSEUDO_STENCIL * row, sizeof(double))};
     for (int plane = 0; plane < 3; plane++)
         space.plane[plane] =
             app_allocate(DERIVED * ((size_t)grid->largest + 2) * row, sizeof(double));
@@ -287,7 +267,6 @@ void pseudo_operator_free(struct pseudo_operator *space)
 {
     for (int plane = 0; plane < 3; plane++)
         free(space->plane[plane]);
-    free(space->sum);
-    free(space->inside);
-    free(space->fourth);
+    free(space->scale);
+    free(space->dissipation);
 }

@@ -5,12 +5,11 @@
 
 #include "npb/multipartition.h"
 
-/* Room for what is derived from the state, of three planes, and for a row's sums. */
+/* Room for what is derived from the state, of three planes, and for factors along a row. */
 struct pseudo_operator {
     double *plane[3];
-    double *sum;
-    double *inside; /* 1 for points of a row that are not on the cube's faces, else 0 */
-    double *fourth; /* factors of a row's fourth difference, PSEUDO_STENCIL rows */
+    double *scale;       /* of the points of a row; 0 for those on the cube's faces */
+    double *dissipation; /* factors of the points around each, PSEUDO_STENCIL rows */
 };
 
 double pseudo_operator_doubles(int points, int parts);
