@@ -51,6 +51,26 @@ static void put_result(struct json *line, const struct result *result)
         json_close(line, '}');
     }
     json_close(line, ']');
+    json_key(line, "series");
+    json_open(line, '[');
+    for (int i = 0; i < result->all_series; i++) {
+        const struct series *series = &result->series[i];
+        json_open(line, '{');
+        json_put_string(line, "name", series->name);
+        json_put_string(line, "unit", series->unit);
+        json_put_numbers(line, "values", series->values, series->count);
+        json_close(line, '}');
+    }
+    json_close(line, ']');
+    json_key(line, "notes");
+    json_open(line, '[');
+    for (int i = 0; i < result->notes; i++) {
+        json_open(line, '{');
+        json_put_string(line, "name", result->note[i].name);
+        json_put_string(line, "text", result->note[i].text);
+        json_close(line, '}');
+    }
+    json_close(line, ']');
 }
 
 static bool write_run(const struct run *run)
@@ -87,6 +107,7 @@ static enum exit_code execute(struct run *run, double init_s, uint64_t start_ns)
         code = written ? code : EXIT_FAILED;
     }
     messages_free(&run->messages);
+    result_free(&run->result);
     locality_free(&locality);
     return code;
 }

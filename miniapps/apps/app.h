@@ -9,7 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { APP_PARAMETERS = 8, APP_CHECKS = 64, APP_FIGURES = 32, APP_REASON = 512 };
+enum {
+    APP_PARAMETERS = 8,
+    APP_CHECKS = 64,
+    APP_FIGURES = 32,
+    APP_SERIES = 4,
+    APP_NOTES = 8,
+    APP_TEXT = 64,
+    APP_REASON = 512
+};
 
 /* A whole number that the command line may set; `usual` where it does not. */
 struct parameter {
@@ -37,6 +45,20 @@ struct figure {
     double value;
 };
 
+/* Values of which the result is a summary, one for each pass of the timed section. */
+struct series {
+    const char *name;
+    const char *unit;
+    double *values;
+    size_t count;
+};
+
+/* Something that is told in words. */
+struct note {
+    const char *name;
+    char text[APP_TEXT];
+};
+
 struct result {
     double elapsed_s;  /* of the timed section, the longest of all ranks */
     double operations; /* of the timed section, in units of the rate's */
@@ -44,6 +66,10 @@ struct result {
     struct check check[APP_CHECKS];
     int figures;
     struct figure figure[APP_FIGURES];
+    int all_series;
+    struct series series[APP_SERIES];
+    int notes;
+    struct note note[APP_NOTES];
 };
 
 /* One application at work. `comm` holds the ranks that take part: an application may leave some
@@ -96,6 +122,15 @@ void run_stop(struct run *run);
 bool result_check(struct run *run, const char *name, double value, double expected,
                   double tolerance);
 void result_figure(struct run *run, const char *name, double value, const char *unit);
+/* Keep a copy of values that summaries can be made of again. */
+void result_series(struct run *run, const char *name, const double *values, size_t count,
+                   const char *unit);
+void result_note(struct run *run, const char *name, const char *text);
+void result_free(struct result *result);
+
+/* Return whether a wrong result was asked for, to see that it is found: TARE_FAULT=corrupt:<app> in
+ * the environment of rank 0, as kernels have it. Collective over the run's ranks. */
+bool run_is_struck(const struct run *run);
 
 /* Return memory that is aligned to cache lines and zero; ends the job where there is none. */
 void *app_allocate(size_t count, size_t size);

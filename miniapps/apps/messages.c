@@ -16,6 +16,7 @@ static const char *const names[MESSAGE_KINDS] = {
     [MESSAGE_REDUCE] = "reduce",       [MESSAGE_BCAST] = "bcast",
     [MESSAGE_ALLGATHER] = "allgather", [MESSAGE_ALLTOALL] = "alltoall",
     [MESSAGE_ALLTOALLV] = "alltoallv", [MESSAGE_BARRIER] = "barrier",
+    [MESSAGE_SOCKET] = "socket",
 };
 
 /* Hostname and boot_id, as in common/locality.c: containers of a host differ in the first, machines
@@ -59,20 +60,30 @@ void messages_free(struct messages *messages)
     messages->host_of = NULL;
 }
 
+/* Return the entry of a kind and size, a new one if it is the first; the last one where the table
+ * is full. Slots are searched one after the other from where the size hashes to. */
+static struct message_count *entry_of(struct messages *messages, enum message_kind kind,
+                                      uint64_t bytes)
+{
+    const uint64_t mixed = (bytes * MESSAGE_KINDS + (uint64_t)kind) * UINT64_C(0x9E3779B97F4A7C15);
+    for (size_t at = (size_t)(mixed >> 32) % MESSAGE_SLOTS;; at = (at + 1) % MESSAGE_SLOTS) {
+        if (messages->slot[at] == 0) {
+            if (messages->sizes == MESSAGE_SIZES) {
+                messages->overflowed = true;
+                return &messages->size[MESSAGE_SIZES - 1];
+            }
+            messages->size[messages->sizes++] = (struct message_count){kind, bytes, 0};
+            messages->slot[at] = (uint16_t)messages->sizes;
+        }
+        struct message_count *entry = &messages->size[messages->slot[at] - 1];
+        if (entry->kind == kind && entry->bytes == bytes)
+            return entry;
+    }
+}
+
 static void note(struct messages *messages, enum message_kind kind, uint64_t bytes, uint64_t count)
 {
-    for (int i = 0; i < messages->sizes; i++) {
-        if (messages->size[i].kind == kind && messages->size[i].bytes == bytes) {
-            messages->size[i].count += count;
-            return;
-        }
-    }
-    if (messages->sizes == MESSAGE_SIZES) {
-        messages->overflowed = true;
-        messages->size[MESSAGE_SIZES - 1].count += count;
-        return;
-    }
-    messages->size[messages->sizes++] = (struct message_count){kind, bytes, count};
+    entry_of(messages, kind, bytes)->count += count;
 }
 
 static uint64_t size_of(int count, MPI_Datatype type)
@@ -135,15 +146,16 @@ void messages_gather(struct run *run)
     int lost = messages->overflowed;
     CHECK_MPI(PMPI_Allreduce(MPI_IN_PLACE, &lost, 1, MPI_INT, MPI_MAX, run->comm));
     for (int rank = 1; rank < run->ranks; rank++) {
-        const int bytes = (int)sizeof messages->size;
+        const int each = (int)sizeof messages->size[0];
         if (run->rank == rank) {
             CHECK_MPI(PMPI_Send(&messages->sizes, 1, MPI_INT, 0, 0, run->comm));
-            CHECK_MPI(PMPI_Send(messages->size, bytes, MPI_BYTE, 0, 0, run->comm));
+            CHECK_MPI(PMPI_Send(messages->size, messages->sizes * each, MPI_BYTE, 0, 0, run->comm));
         } else if (run->rank == 0) {
             static struct message_count theirs[MESSAGE_SIZES];
             int sizes = 0;
             CHECK_MPI(PMPI_Recv(&sizes, 1, MPI_INT, rank, 0, run->comm, MPI_STATUS_IGNORE));
-            CHECK_MPI(PMPI_Recv(theirs, bytes, MPI_BYTE, rank, 0, run->comm, MPI_STATUS_IGNORE));
+            CHECK_MPI(
+                PMPI_Recv(theirs, sizes * each, MPI_BYTE, rank, 0, run->comm, MPI_STATUS_IGNORE));
             for (int i = 0; i < sizes; i++)
                 note(messages, theirs[i].kind, theirs[i].bytes, theirs[i].count);
         }
@@ -199,6 +211,13 @@ void message_irecv(struct run *run, void *data, int count, MPI_Datatype type, in
 void message_wait(MPI_Request *request)
 {
     CHECK_MPI(MPI_Wait(request, MPI_STATUS_IGNORE));
+}
+
+bool message_test(MPI_Request *request, MPI_Status *status)
+{
+    int complete = 0;
+    CHECK_MPI(MPI_Test(request, &complete, status));
+    return complete != 0;
 }
 
 void message_waitall(int count, MPI_Request *requests)
@@ -258,4 +277,12 @@ void message_barrier(struct run *run)
 {
     count_tree(run, MESSAGE_BARRIER, 0);
     CHECK_MPI(MPI_Barrier(run->comm));
+}
+
+void message_socket(struct run *run, uint64_t bytes, uint64_t count, uint64_t arrived, int to)
+{
+    struct messages *messages = &run->messages;
+    note(messages, MESSAGE_SOCKET, bytes, count);
+    if (messages->host_of[to] != messages->host_of[run->rank])
+        count_far(messages, count, bytes * arrived, bytes * count);
 }

@@ -20,10 +20,13 @@ enum message_kind {
     MESSAGE_ALLTOALL,
     MESSAGE_ALLTOALLV,
     MESSAGE_BARRIER,
+    MESSAGE_SOCKET, /* what an application sends past MPI */
     MESSAGE_KINDS
 };
 
-enum { MESSAGE_SIZES = 512 };
+/* Room for every size of a message that is a whole number of 8 bytes up to 32 KiB, and more. Slots
+ * are a power of two. */
+enum { MESSAGE_SIZES = 4352, MESSAGE_SLOTS = 8192 };
 
 /* How often this rank made a call of a kind with so many bytes: of one message, or of a
  * collective's buffer for one peer. */
@@ -40,6 +43,7 @@ struct messages {
     int sizes;
     bool overflowed; /* there were more sizes than the table holds: the last entry has the rest */
     struct message_count size[MESSAGE_SIZES];
+    uint16_t slot[MESSAGE_SLOTS]; /* 1 + the index in `size` of what hashes to here, 0 if nothing */
     uint64_t
         far_messages; /* to ranks of other hosts, by sends and by what collectives cannot avoid */
     uint64_t far_bytes_min;
@@ -64,6 +68,8 @@ void message_recv(struct run *run, void *data, int count, MPI_Datatype type, int
 void message_irecv(struct run *run, void *data, int count, MPI_Datatype type, int from, int tag,
                    MPI_Request *request);
 void message_wait(MPI_Request *request);
+/* Return whether the request is complete; its status is then filled in. */
+bool message_test(MPI_Request *request, MPI_Status *status);
 void message_waitall(int count, MPI_Request *requests);
 void message_allreduce(struct run *run, void *data, int count, MPI_Datatype type, MPI_Op op);
 void message_reduce(struct run *run, void *data, int count, MPI_Datatype type, MPI_Op op);
@@ -72,5 +78,8 @@ void message_alltoall(struct run *run, const void *out, int count, MPI_Datatype 
 void message_alltoallv(struct run *run, const void *out, const int *out_counts, const int *out_at,
                        MPI_Datatype type, void *in, const int *in_counts, const int *in_at);
 void message_barrier(struct run *run);
+/* Note messages that were sent to a rank past MPI, so many of so many bytes, of which some arrived.
+ * It may be called after the timed section. */
+void message_socket(struct run *run, uint64_t bytes, uint64_t count, uint64_t arrived, int to);
 
 #endif

@@ -3,6 +3,7 @@
 #include "common/clock.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,6 +50,45 @@ void result_figure(struct run *run, const char *name, double value, const char *
     if (result->figures == APP_FIGURES)
         FATAL("more figures than there is room for");
     result->figure[result->figures++] = (struct figure){name, unit, value};
+}
+
+void result_series(struct run *run, const char *name, const double *values, size_t count,
+                   const char *unit)
+{
+    struct result *result = &run->result;
+    if (result->all_series == APP_SERIES)
+        FATAL("more series than there is room for");
+    double *copy = app_allocate(count, sizeof copy[0]);
+    memcpy(copy, values, count * sizeof copy[0]);
+    result->series[result->all_series++] = (struct series){name, unit, copy, count};
+}
+
+void result_note(struct run *run, const char *name, const char *text)
+{
+    struct result *result = &run->result;
+    if (result->notes == APP_NOTES)
+        FATAL("more notes than there is room for");
+    struct note *note = &result->note[result->notes++];
+    note->name = name;
+    snprintf(note->text, sizeof note->text, "%s", text);
+}
+
+void result_free(struct result *result)
+{
+    for (int i = 0; i < result->all_series; i++)
+        free(result->series[i].values);
+    result->all_series = 0;
+}
+
+bool run_is_struck(const struct run *run)
+{
+    static const char wish[] = "corrupt:";
+    int struck = 0;
+    const char *found = run->rank == 0 ? getenv("TARE_FAULT") : NULL;
+    if (found != NULL && strncmp(found, wish, sizeof wish - 1) == 0)
+        struck = strcmp(found + sizeof wish - 1, run->app->name) == 0;
+    CHECK_MPI(PMPI_Bcast(&struck, 1, MPI_INT, 0, run->comm));
+    return struck != 0;
 }
 
 void *app_allocate(size_t count, size_t size)

@@ -19,6 +19,10 @@ LAUNCHERS = {
 }
 
 
+def argv_of(program: Path, spec: str, ranks: int, *, mpi: str = "openmpi", limit_s: int = 100) -> tuple[str, ...]:
+    return ("timeout", str(limit_s), *LAUNCHERS[mpi], "-n", str(ranks), str(program), spec)
+
+
 def ran(
     program: Path,
     spec: str,
@@ -29,7 +33,7 @@ def ran(
     limit_s: int = 100,
 ) -> tuple[int, dict[str, Any], str]:
     """Run an application; return its status, its record and what it said on stderr."""
-    argv = ("timeout", str(limit_s), *LAUNCHERS[mpi], "-n", str(ranks), str(program), spec)
+    argv = argv_of(program, spec, ranks, mpi=mpi, limit_s=limit_s)
     done = subprocess.run(argv, capture_output=True, text=True, check=False, env={**os.environ, **(env or {})})
     found = told(done.stdout)
     return done.returncode, next((each for each in found if each["type"] == "miniapp"), {}), done.stderr
@@ -45,3 +49,20 @@ def asked(program: Path, *arguments: str) -> dict[str, Any]:
     done = subprocess.run((str(program), *arguments), capture_output=True, text=True, check=True)
     (record,) = told(done.stdout)
     return record
+
+
+def figures(record: Mapping[str, Any]) -> dict[str, float]:
+    return {figure["name"]: figure["value"] for figure in record["figures"]}
+
+
+def failed(record: Mapping[str, Any]) -> set[str]:
+    return {check["name"] for check in record["checks"] if not check["passed"]}
+
+
+def counts(record: Mapping[str, Any], kind: str) -> dict[int, int]:
+    """Return how many messages of a kind there were of each size."""
+    return {entry["bytes"]: entry["count"] for entry in record["messages"] if entry["kind"] == kind}
+
+
+def series(record: Mapping[str, Any]) -> dict[str, list[float]]:
+    return {each["name"]: each["values"] for each in record["series"]}
