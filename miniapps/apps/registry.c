@@ -12,10 +12,35 @@ extern const struct app app_npb_sp;
 extern const struct app app_npb_lu;
 extern const struct app app_hpcg;
 extern const struct app app_minife;
+extern const struct app app_graph500;
+extern const struct app app_kmi;
+extern const struct app app_net_tcp_stream;
+extern const struct app app_net_tcp_pingpong;
+extern const struct app app_net_tcp_rtt;
+extern const struct app app_net_udp_stream;
+extern const struct app app_net_udp_rtt;
 
-static const struct app *const apps[] = {&app_npb_ep, &app_npb_is, &app_npb_cg, &app_npb_mg,
-                                         &app_npb_ft, &app_npb_bt, &app_npb_sp, &app_npb_lu,
-                                         &app_hpcg,   &app_minife};
+/* clang-format off */
+static const struct app *const apps[] = {
+    &app_npb_ep,
+    &app_npb_is,
+    &app_npb_cg,
+    &app_npb_mg,
+    &app_npb_ft,
+    &app_npb_bt,
+    &app_npb_sp,
+    &app_npb_lu,
+    &app_hpcg,
+    &app_minife,
+    &app_graph500,
+    &app_kmi,
+    &app_net_tcp_stream,
+    &app_net_tcp_pingpong,
+    &app_net_tcp_rtt,
+    &app_net_udp_stream,
+    &app_net_udp_rtt,
+};
+/* clang-format on */
 
 size_t app_count(void)
 {
