@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { SEED = 314159265, TIMED = 10, PROBES = 5, DRAWS = 4 };
-enum { SPREAD = 4, GROUP_VALUES = 4096 };
+enum { SPREAD = 4, GROUP_VALUES = 4096, GROUPS = 128, AHEAD = 16 };
 
 /* The rank of the key at `position` in iteration i is `rank` + `slope` (i + shift). */
 struct probe {
@@ -80,10 +80,10 @@ struct sort {
     int buckets;
     int shift; /* key >> shift is its bucket */
     int *key;
-    int *by_group;    /* the keys again, group of buckets by group */
-    int *group_of;    /* of each bucket */
-    int *group_at;    /* where the next key of a group goes in by_group */
-    int *bucket_size; /* own, then of all ranks */
+    int *by_group;      /* the keys again, group of buckets by group */
+    uint16_t *group_of; /* of each bucket */
+    int *group_at;      /* where the next key of a group goes in by_group */
+    int *bucket_size;   /* own, then of all ranks */
     int *bucket_total;
     int *partial; /* the sizes again, as SPREAD sums */
     int *out_count;
@@ -138,7 +138,7 @@ static struct sort make_sort(const struct run *run)
     sort.shift = problem->log2_largest - problem->log2_buckets;
     sort.key = app_allocate((size_t)sort.keys, sizeof sort.key[0]);
     sort.by_group = app_allocate((size_t)sort.keys, sizeof sort.by_group[0]);
-    sort.group_of = app_allocate((size_t)sort.buckets, sizeof(int));
+    sort.group_of = app_allocate((size_t)sort.buckets, sizeof(uint16_t));
     sort.group_at = app_allocate((size_t)sort.buckets, sizeof(int));
     sort.bucket_size = app_allocate((size_t)sort.buckets + PROBES, sizeof(int));
     sort.bucket_total = app_allocate((size_t)sort.buckets + PROBES, sizeof(int));
@@ -178,6 +178,7 @@ static void count_buckets(struct sort *sort)
     const int *restrict key = sort->key;
     int *restrict partial = sort->partial;
     memset(partial, 0, SPREAD * buckets * sizeof(int));
+#pragma GCC unroll 4
     for (int i = 0; i < keys; i += SPREAD)
         for (int k = 0; k < SPREAD; k++)
             partial[(size_t)k * buckets + (size_t)(key[i + k] >> shift)]++;
@@ -190,14 +191,17 @@ static void count_buckets(struct sort *sort)
 }
 
 /* Make groups of the buckets that a rank gets: so small that the counts of a group's values stay in
- * the first cache, and so few that the ends of all groups do. */
+ * the first cache, so few that the ends of all groups do, and enough that neighbouring keys seldom
+ * wait for each other. */
 static void group_buckets(struct sort *sort, int first, int end)
 {
-    const int together = GROUP_VALUES >> sort->shift > 0 ? GROUP_VALUES >> sort->shift : 1;
+    int together = sort->buckets / GROUPS;
+    while (together > 1 && together << sort->shift > GROUP_VALUES)
+        together /= 2;
     for (int bucket = first; bucket < end; bucket++) {
         if ((bucket - first) % together == 0)
             sort->group_at[sort->groups++] = sort->grouped;
-        sort->group_of[bucket] = sort->groups - 1;
+        sort->group_of[bucket] = (uint16_t)(sort->groups - 1);
         sort->grouped += sort->bucket_size[bucket];
     }
 }
@@ -208,11 +212,19 @@ static void fill_groups(struct sort *sort)
     const int keys = sort->keys;
     const int shift = sort->shift;
     const int *restrict key = sort->key;
-    const int *restrict group_of = sort->group_of;
+    const uint16_t *restrict group_of = sort->group_of;
     int *restrict at = sort->group_at;
     int *restrict to = sort->by_group;
-    for (int i = 0; i < keys; i++)
-        to[at[group_of[key[i] >> shift]]++] = key[i];
+#pragma GCC unroll 8
+    for (int i = 0; i < keys; i++) {
+        const int value = key[i];
+        const int group = group_of[value >> shift];
+        const int place = at[group];
+        at[group] = place + 1;
+        to[place] = value;
+        /* a store that misses holds up all behind it, and so many runs are beyond the hardware */
+        __builtin_prefetch(to + place + AHEAD, 1);
+    }
 }
 
 /* Give each rank a run of buckets with about as many keys; note the own range and what is below it.
@@ -277,6 +289,7 @@ static void exchange(struct run *run, struct sort *sort)
 
 static void count_keys(int *restrict count, int low, const int *restrict key, int keys)
 {
+#pragma GCC unroll 8
     for (int i = 0; i < keys; i++)
         count[key[i] - low]++;
 }
