@@ -133,8 +133,8 @@ static void append_row(struct cg_matrix *matrix, int at, struct dense_row *row)
         struct cg_strip *strip = &matrix->strip[s];
         int64_t end = strip->start[at];
         enlarge(strip, end + row->length);
-        for (; i < row->length && row->column[i] / CG_STRIP == s; i++) {
-            strip->column[end] = (uint16_t)(row->column[i] % CG_STRIP);
+        for (; i < row->length && row->column[i] / matrix->width == s; i++) {
+            strip->column[end] = (uint16_t)(row->column[i] % matrix->width);
             strip->value[end++] = row->value[row->column[i]];
             row->used[row->column[i]] = false;
         }
@@ -143,9 +143,22 @@ static void append_row(struct cg_matrix *matrix, int at, struct dense_row *row)
     row->length = 0;
 }
 
-static struct cg_matrix make_empty(int rows, int columns)
+static int least(int a, int b)
 {
-    struct cg_matrix matrix = {.rows = rows, .strips = (columns - 1) / CG_STRIP + 1};
+    return a < b ? a : b;
+}
+
+/* Choose strips so narrow that their part of x stays in the first cache, but not so narrow that a
+ * row has but a few elements in one; 16 bits must tell their columns apart. */
+static struct cg_matrix make_empty(const struct cg_problem *problem, int rows, int columns)
+{
+    enum { NARROW = 4096, WIDE = 1 << 16, FEW = 32 };
+    const double of_row = (problem->nonzeros + 1.0) * (problem->nonzeros + 1.0);
+    const int useful =
+        least((columns - 1) / NARROW + 1, (int)(of_row * columns / problem->size / FEW));
+    const int needed = (columns - 1) / WIDE + 1;
+    const int strips = useful > needed ? useful : needed;
+    struct cg_matrix matrix = {.rows = rows, .strips = strips, .width = (columns - 1) / strips + 1};
     matrix.strip = app_allocate((size_t)matrix.strips, sizeof matrix.strip[0]);
     for (int s = 0; s < matrix.strips; s++)
         matrix.strip[s].start = app_allocate((size_t)rows + 1, sizeof(int64_t));
@@ -158,7 +171,7 @@ struct cg_matrix cg_matrix_make(const struct cg_problem *problem, int row, int r
     const struct vectors vectors = draw_vectors(problem);
     const struct occurrences found = find_occurrences(&vectors, row, row_end);
     const size_t width = (size_t)(column_end - column);
-    struct cg_matrix matrix = make_empty(row_end - row, column_end - column);
+    struct cg_matrix matrix = make_empty(problem, row_end - row, column_end - column);
     struct dense_row dense = {app_allocate(width, sizeof(double)),
                               app_allocate(width, sizeof(bool)), app_allocate(width, sizeof(int)),
                               0};
@@ -242,5 +255,5 @@ void cg_matrix_multiply(const struct cg_matrix *matrix, const double *restrict x
     for (int r = 0; r < matrix->rows; r++)
         y[r] = 0.0;
     for (int s = 0; s < matrix->strips; s++)
-        add_strip(&matrix->strip[s], matrix->rows, x + (size_t)s * CG_STRIP, y);
+        add_strip(&matrix->strip[s], matrix->rows, x + (size_t)s * (size_t)matrix->width, y);
 }

@@ -14,9 +14,6 @@ struct cg_problem {
     double zeta;
 };
 
-/* So many columns at most that a number of 16 bits tells them apart. */
-enum { CG_STRIP = 1 << 15 };
-
 /* Compressed rows of a strip of columns; columns count from the strip's first. */
 struct cg_strip {
     int64_t *start; /* rows + 1 */
@@ -28,7 +25,8 @@ struct cg_strip {
 /* Rows and columns count from the block's first. */
 struct cg_matrix {
     int rows;
-    int strips; /* the block's columns, CG_STRIP after CG_STRIP */
+    int strips; /* of the block's columns, all of one width but the last */
+    int width;
     struct cg_strip *strip;
 };
 
