@@ -172,6 +172,8 @@ static void execute_active(struct run *run, const struct adi_method *method)
         step(run, &adi);
     run_stop(run);
     run->result.operations = problem->steps * operations(method, problem->points);
+    if (run_is_struck(run))
+        multipartition_spoil(run, &adi.grid, FIELD_STATE);
     const struct norms end = measure(run, &adi);
     if (problem->published)
         pseudo_check(run, problem, end.residual, end.error);

@@ -69,6 +69,7 @@ void adi_check_systems(struct run *run, const struct adi_method *method,
 {
     static const char *const names[PSEUDO_AXES] = {"systems along x", "systems along y",
                                                    "systems along z"};
+    const bool struck = run_is_struck(run);
     sweep->work.update = false;
     for (int axis = 0; axis < PSEUDO_AXES; axis++) {
         struct extremes extremes = {{0.0}, {0.0}};
@@ -76,6 +77,8 @@ void adi_check_systems(struct run *run, const struct adi_method *method,
         for (int slab = 0; slab < grid->parts; slab++)
             keep_right(&grid->cell[slab]);
         line_sweep_run(run, grid, sweep, axis);
+        if (struck)
+            multipartition_spoil(run, grid, FIELD_CHANGE);
         multipartition_exchange(run, grid, FIELD_CHANGE);
         for (int slab = 0; slab < grid->parts; slab++)
             meet_cell(method, &sweep->work, &grid->cell[slab], axis, &extremes);

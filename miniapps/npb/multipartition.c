@@ -158,6 +158,13 @@ const struct cell *multipartition_cell(const struct multipartition *grid, int ax
     return &grid->cell[cell];
 }
 
+void multipartition_spoil(const struct run *run, const struct multipartition *grid,
+                          enum field field)
+{
+    if (run->rank == 0)
+        grid->cell[0].field[field][cell_at(&grid->cell[0], 1, 1, 1)] *= 2.0;
+}
+
 /* --- the halo
  * ---------------------------------------------------------------------------------------------------
  */

@@ -62,6 +62,10 @@ const struct cell *multipartition_cell(const struct multipartition *grid, int ax
 /* Fill the two layers around every cell, but not their edges, from the neighbours. */
 void multipartition_exchange(struct run *run, struct multipartition *grid, enum field field);
 
+/* Double the density of a point of rank 0 that is not on the cube's faces, so that checks fail. */
+void multipartition_spoil(const struct run *run, const struct multipartition *grid,
+                          enum field field);
+
 /* Return the place of a point in a field. */
 static inline ptrdiff_t cell_at(const struct cell *cell, int i, int j, int k)
 {

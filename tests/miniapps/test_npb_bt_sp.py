@@ -47,6 +47,14 @@ def test_the_systems_of_every_axis_are_solved_to_rounding(program: Path, app: st
 
 
 @pytest.mark.parametrize("app", APPS)
+def test_one_wrong_value_fails_the_norms_and_the_systems_of_every_axis(program: Path, app: str) -> None:
+    status, record, _ = ran(program, f"{app}:class=S", 4, env={"TARE_FAULT": f"corrupt:{app}"})
+    assert (status, record["verified"]) == (3, False)
+    failed = {check["name"] for check in record["checks"] if not check["passed"]}
+    assert failed >= {"error 1", "systems along x", "systems along y", "systems along z"}
+
+
+@pytest.mark.parametrize("app", APPS)
 def test_ranks_beyond_the_largest_square_stay_idle(program: Path, app: str) -> None:
     status, record, stderr = ran(program, f"{app}:class=S", 6)
     assert (status, record.get("verified"), record.get("ranks")) == (0, True, 6), stderr
