@@ -135,4 +135,9 @@ bool run_is_struck(const struct run *run);
 /* Return memory that is aligned to cache lines and zero; ends the job where there is none. */
 void *app_allocate(size_t count, size_t size);
 
+/* The same for what is read from end to end, again and again: on large pages where the system
+ * grants them on request, because a walk to the page table for every 4 KiB costs a third of the
+ * speed. */
+void *app_allocate_large(size_t count, size_t size);
+
 #endif

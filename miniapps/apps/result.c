@@ -6,8 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-enum { CACHE_LINE = 64 };
+enum { CACHE_LINE = 64, LARGE_PAGE = 2 << 20 };
 
 long run_value(const struct run *run, const char *name)
 {
@@ -91,13 +92,27 @@ bool run_is_struck(const struct run *run)
     return struck != 0;
 }
 
-void *app_allocate(size_t count, size_t size)
+static void *allocate(size_t count, size_t size, size_t alignment)
 {
     const size_t bytes = count * size;
-    const size_t whole = (bytes / CACHE_LINE + 1) * CACHE_LINE;
-    void *memory = size != 0 && bytes / size != count ? NULL : aligned_alloc(CACHE_LINE, whole);
+    const size_t whole = (bytes / alignment + 1) * alignment;
+    void *memory = size != 0 && bytes / size != count ? NULL : aligned_alloc(alignment, whole);
     if (memory == NULL)
         FATAL("out of memory");
+#ifdef MADV_HUGEPAGE
+    if (alignment == LARGE_PAGE)
+        madvise(memory, whole, MADV_HUGEPAGE); /* a wish only */
+#endif
     memset(memory, 0, whole);
     return memory;
+}
+
+void *app_allocate(size_t count, size_t size)
+{
+    return allocate(count, size, CACHE_LINE);
+}
+
+void *app_allocate_large(size_t count, size_t size)
+{
+    return allocate(count, size, count * size < LARGE_PAGE ? CACHE_LINE : LARGE_PAGE);
 }

@@ -13,9 +13,9 @@
 #include <stdint.h>
 
 enum {
-    MATRIX_ROW = 32,   /* most values of a row */
-    MATRIX_BLOCK = 64, /* rows of a block */
-    MATRIX_MIDDLE = 3, /* values about the diagonal */
+    MATRIX_ROW = 32,     /* most values of a row */
+    MATRIX_BLOCK = 1024, /* rows of a block: fewer would interrupt the streams too often */
+    MATRIX_MIDDLE = 3,   /* values about the diagonal */
     MATRIX_RUN = 3,
     MATRIX_LANES = 4 /* that a run is loaded into: a value more than it has is read */
 };

@@ -148,8 +148,8 @@ struct matrix matrix_make(int rows, matrix_source *source, const void *context)
     matrix.shapes = app_allocate((size_t)rows, sizeof matrix.shapes[0]);
     measure(&matrix, source, context);
     const struct matrix_row *end = &matrix.block[matrix.blocks];
-    matrix.values = app_allocate((size_t)end->value + MATRIX_LANES, sizeof matrix.values[0]);
-    matrix.columns = app_allocate((size_t)end->column, sizeof matrix.columns[0]);
+    matrix.values = app_allocate_large((size_t)end->value + MATRIX_LANES, sizeof matrix.values[0]);
+    matrix.columns = app_allocate_large((size_t)end->column, sizeof matrix.columns[0]);
     matrix.border = app_allocate((size_t)matrix.borders, sizeof matrix.border[0]);
     fill(&matrix, source, context);
     return matrix;

@@ -35,6 +35,7 @@ static const struct known {
 struct history {
     double norm[ITERATIONS + 1];  /* of the residual */
     double fixed[ITERATIONS + 1]; /* residual of each of the rows at x = 1: they are all the same */
+    double time_s[ITERATIONS];    /* of the iteration */
 };
 
 struct solver {
@@ -113,6 +114,7 @@ static int solve(struct run *run, struct solver *solver, struct history *history
     double own = begin(run, solver);
     double before = 0.0;
     int done = 0;
+    uint64_t begun_ns = clock_now_ns();
     for (; done < ITERATIONS; done++) {
         const double rr = sum_of_all(run, solver, own);
         history->norm[done] = sqrt(rr);
@@ -123,6 +125,9 @@ static int solve(struct run *run, struct solver *solver, struct history *history
         before = rr;
         const double pap = sum_of_all(run, solver, multiply(run, solver, solver->p));
         own = step(solver, rr / pap);
+        const uint64_t done_ns = clock_now_ns();
+        history->time_s[done] = clock_difference_s(done_ns, begun_ns);
+        begun_ns = done_ns;
     }
     return done;
 }
@@ -223,9 +228,12 @@ static void execute(struct run *run)
     run_start(run);
     const int iterations = solve(run, &solver, &history);
     run_stop(run);
+    if (run_is_struck(run) && run->rank == run->ranks - 1)
+        solver.x[0] += 1.0;
     run->result.operations = operations(&solver.fe, entries_of(&solver.fe), iterations) * 1e-6;
     tell_times(run, &solver);
     verify(run, &solver, &history, iterations);
+    result_series(run, "time of an iteration", history.time_s, (size_t)iterations, "s");
     for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++)
         vector_free(*vectors[i]);
     minife_free(&solver.fe);

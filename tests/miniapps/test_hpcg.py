@@ -101,6 +101,13 @@ def test_four_ranks_exchange_faces_and_edges(program: Path) -> None:
     assert sends == expected
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_wrong_solution_is_found(program: Path, ranks: int) -> None:
+    status, record, stderr = ran(program, spec(16), ranks, env={"TARE_FAULT": "corrupt:hpcg"})
+    assert (status, record.get("verified")) == (3, False), stderr
+    assert len([check for check in record["checks"] if not check["passed"]]) == 1
+
+
 def test_operations_are_those_of_the_formula(program: Path) -> None:
     _, record, stderr = ran(program, "hpcg:nx=16,ny=24,nz=32,seconds=0", 2)
     assert record, stderr
@@ -123,6 +130,9 @@ def test_sets_are_repeated_until_the_time_is_over(program: Path) -> None:
     assert record, stderr
     assert record["verified"]
     assert figures(record)["sets"] > 1
+    (series,) = record["series"]
+    assert len(series["values"]) == figures(record)["sets"]
+    assert sum(series["values"]) == pytest.approx(record["elapsed_s"], rel=0.2)
     assert 0.3 < record["elapsed_s"] < 10
 
 

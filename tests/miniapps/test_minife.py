@@ -46,6 +46,13 @@ def test_minife_is_clean_under_sanitizers(sanitized: Path, ranks: int) -> None:
     assert (status, record.get("verified")) == (0, True), stderr
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_wrong_solution_is_found(program: Path, ranks: int) -> None:
+    status, record, stderr = ran(program, "minife:nx=16,ny=16,nz=16", ranks, env={"TARE_FAULT": "corrupt:minife"})
+    assert (status, record.get("verified")) == (3, False), stderr
+    assert len([check for check in record["checks"] if not check["passed"]]) == 1
+
+
 def test_operations_are_those_of_the_formula(program: Path) -> None:
     _, record, stderr = ran(program, "minife", 2)
     assert record, stderr
