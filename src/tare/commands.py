@@ -18,8 +18,8 @@ from tare.errors import RefusedError, UsageError
 from tare.known import registered
 from tare.lab_commands import without_dashes
 from tare.located import is_shown, shown_folder
-from tare.model import Completed, Plan, Study, Trial
-from tare.plan import available, estimate_s
+from tare.model import Cell, Completed, Plan, Study, Trial
+from tare.plan import available, estimate_s, estimate_trial_s
 from tare.report import render, render_html
 from tare.store import Results, Store, read_only
 from tare.user_namespace import become_root
@@ -136,7 +136,7 @@ def plan_text(plan: Plan) -> str:
         f"study {plan.study.name}: {len(plan.cells)} cells, {len(cells)} can run here",
         f"{rounds}: {trials} trials, about {duration}",
         "",
-        *(f"  {'-' if cell.key in plan.unavailable else '+'} {cell.key}{_why(plan, cell.key)}" for cell in plan.cells),
+        *(f"  {'-' if cell.key in plan.unavailable else '+'} {cell.key}{_why(plan, cell)}" for cell in plan.cells),
     ]
     return "\n".join(lines)
 
@@ -207,8 +207,14 @@ def _program(name: str) -> Path:
     return path
 
 
-def _why(plan: Plan, key: str) -> str:
-    return f"  (unavailable: {plan.unavailable[key]})" if key in plan.unavailable else ""
+def _why(plan: Plan, cell: Cell) -> str:
+    """Return why a cell cannot run, or that it may not end in time."""
+    if cell.key in plan.unavailable:
+        return f"  (unavailable: {plan.unavailable[cell.key]})"
+    expected_s, limit_s = estimate_trial_s(cell), cell.workload.time_limit_s
+    if expected_s <= limit_s:
+        return ""
+    return f"  (about {_duration(expected_s)}, and its time limit is {_duration(limit_s)}: raise time_limit)"
 
 
 def _duration(seconds: float) -> str:

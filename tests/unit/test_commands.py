@@ -27,6 +27,7 @@ from tare.model import (
 )
 from tare.placement import NodeCores, Topology
 from tare.plan import available, expand
+from tare.study import environment as environment_of
 
 
 def study(**more: object) -> Plan:
@@ -278,3 +279,12 @@ def test_the_ranks_of_a_container_share_its_memory() -> None:
     assert "for 2 rank(s), and a container has 128 MiB" in reason
     assert session.no_memory(mg, replace(limited, memory_per_container=1 << 30), 64 << 30) is None
     assert session.no_memory(Workload(name="app", command=("a",)), limited, 1) is None
+
+
+def test_a_plan_tells_which_launches_may_not_end_within_their_time_limit() -> None:
+    bare = environment_of("bare")
+    cg = Workload(name="cg", miniapp="npb-cg:class=C", time_limit_s=20.0)
+    stated = replace(study().study, environments=(bare,), baseline="bare", placements=(Placement(),), workloads=(cg,))
+    assert "s, and its time limit is 20 s: raise time_limit)" in plan_text(expand(stated, environment.refuse))
+    longer = replace(stated, workloads=(replace(cg, time_limit_s=600.0),))
+    assert "time limit" not in plan_text(expand(longer, environment.refuse))
