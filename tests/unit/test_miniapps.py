@@ -113,9 +113,11 @@ def test_memory_and_time_are_shared_out_over_ranks() -> None:
 def test_the_metric_is_the_time_of_the_timed_section_and_a_rate_in_base_units() -> None:
     (metric,) = parse().metrics
     assert (metric.key, metric.label, metric.kind) == ("npb-cg:class=A", "npb-cg A", MetricKind.RATE)
-    assert metric.value == pytest.approx(0.005, rel=0.1)
-    assert (metric.done_per_sample, metric.rate_unit) == (10e6, "op/s")
+    done = choice_of(CG.miniapp).app.operations(choice_of(CG.miniapp), 2)
+    assert (metric.done_per_sample, metric.rate_unit) == (done * 1e6, "op/s")
+    assert metric.done_per_sample / metric.value == pytest.approx(10e6 / 0.005, rel=0.1)
     (info,) = PLUGIN.metrics(CG, Placement())
+    assert info.done_per_sample == metric.done_per_sample
     assert (info.key, info.label, info.kind, info.statistic) == (
         metric.key, metric.label, metric.kind, metric.statistic,
     )  # fmt: skip
@@ -123,12 +125,20 @@ def test_the_metric_is_the_time_of_the_timed_section_and_a_rate_in_base_units() 
 
 
 @pytest.mark.parametrize(
-    ("unit", "done", "shown"),
-    [("Gflop/s", 10e9, "FLOP/s"), ("TEPS", 10.0, "TEPS"), ("Mb/s", 10e6, "b/s"), ("queries/s", 10.0, "queries/s")],
+    ("unit", "scale", "shown"),
+    [("Gflop/s", 1e9, "FLOP/s"), ("TEPS", 1.0, "TEPS"), ("Mb/s", 1e6, "b/s"), ("queries/s", 1.0, "queries/s")],
 )
-def test_rates_of_any_unit_are_kept(unit: str, done: float, shown: str) -> None:
-    (metric,) = parse(rate_unit=unit).metrics
-    assert (metric.done_per_sample, metric.rate_unit) == (done, shown)
+def test_rates_of_any_unit_are_kept(unit: str, scale: float, shown: str) -> None:
+    (metric,) = parse(rate_unit=unit, elapsed_s=2.0).metrics
+    assert metric.rate_unit == shown
+    assert metric.done_per_sample / metric.value == pytest.approx(scale * 10.0 / 2.0)
+
+
+def test_launches_that_did_more_in_the_same_time_cost_less() -> None:
+    (one,) = parse(elapsed_s=5.0, operations=100.0).metrics
+    (two,) = parse(elapsed_s=5.0, operations=200.0).metrics
+    assert one.done_per_sample == two.done_per_sample
+    assert one.value == pytest.approx(2 * two.value)
 
 
 def test_figures_and_messages_are_told_beside_it() -> None:
@@ -138,6 +148,17 @@ def test_figures_and_messages_are_told_beside_it() -> None:
         Figure(key="mean message", label="mean message", value=8.0, unit="B"),
     )
     assert parse(messages_complete=False, figures=[]).figures == ()
+
+
+def test_times_of_single_passes_are_kept_as_samples_and_other_series_are_not() -> None:
+    series = [
+        {"name": "round trip", "unit": "s", "values": [1e-5, 2e-5, None]},
+        {"name": "edges", "unit": "edges", "values": [7, 8]},
+    ]
+    samples = parse(series=series).samples
+    assert list(samples) == ["npb-cg:class=A/round trip"]
+    assert samples["npb-cg:class=A/round trip"][:2].tolist() == [1e-5, 2e-5]
+    assert parse().samples == {}
 
 
 def test_the_payload_is_that_of_the_timed_section_and_more_may_have_been_sent() -> None:

@@ -12,10 +12,11 @@ from typing import Final
 from tare.miniapps.declaration import Choice, MiniApp, Parameter, choose, read
 from tare.miniapps.npb import NPB
 from tare.miniapps.pseudo import BT, LU, SP
+from tare.miniapps.solvers import HPCG, MINIFE
 
 __all__ = ["MINIAPPS", "Choice", "MiniApp", "Parameter", "choice_of", "choose", "read"]
 
-MINIAPPS: Final[Mapping[str, MiniApp]] = {app.name: app for app in (*NPB, BT, SP, LU)}
+MINIAPPS: Final[Mapping[str, MiniApp]] = {app.name: app for app in (*NPB, BT, SP, LU, HPCG, MINIFE)}
 
 
 def choice_of(spec: str) -> Choice:

@@ -56,8 +56,8 @@ class MiniApp:
 
     `rate` is the unit of its rate and `classes` its letters, the smallest first. `refuse` returns why a choice cannot
     run on so many ranks and what is allowed, or None; `memory_bytes` what one rank needs then. `operations` is what
-    the timed section does, in the unit of the rate (an estimate where it depends on the data), and `expected_s` about
-    how long a whole run takes. All are pure.
+    the timed section does, in the unit of the rate; where launches differ in that, it is the amount for which their
+    times are compared. `expected_s` is about how long a whole run takes. All are pure.
     """
 
     name: str

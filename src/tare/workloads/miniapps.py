@@ -5,16 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tare.miniapps import Choice, choice_of
 from tare.model import Figure, Metric, MetricInfo, MetricKind, Placement, Workload
 from tare.workloads.output import Began, OutputError, Parsed, Payload, ranks_of, records, understood
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 RATES: Final[Mapping[str, tuple[float, str]]] = {
     "Mop/s": (1e6, "op/s"),
     "Mflop/s": (1e6, "FLOP/s"),
     "Gflop/s": (1e9, "FLOP/s"),
+    "GFLOP/s": (1e9, "FLOP/s"),
     "TEPS": (1.0, "TEPS"),
     "MTEPS": (1e6, "TEPS"),
     "Mb/s": (1e6, "b/s"),
@@ -82,16 +87,18 @@ def _parsed(choice: Choice, stdout: str) -> Parsed:
     if not (0 < elapsed_s < math.inf and 0 < operations < math.inf):
         raise OutputError(f"{choice.label} took {elapsed_s} s for {operations} operations: that is no result")
     scale, unit = RATES.get(told["rate_unit"], (1.0, str(told["rate_unit"])))
+    declared = choice.app.operations(choice, int(told["ranks"]))
+    cost_s = elapsed_s * declared / operations  # launches that did more, or less, are compared for the same amount
     metric = Metric(
         key=choice.spec,
         label=choice.label,
         kind=MetricKind.RATE,
-        value=elapsed_s,
+        value=cost_s,
         statistic=MiniApps.reduction,
-        median_s=elapsed_s,
-        p99_s=elapsed_s,
-        rank_average_s=elapsed_s,
-        done_per_sample=scale * operations,
+        median_s=cost_s,
+        p99_s=cost_s,
+        rank_average_s=cost_s,
+        done_per_sample=scale * declared,
         rate_unit=unit,
     )
     return Parsed(
@@ -102,6 +109,7 @@ def _parsed(choice: Choice, stdout: str) -> Parsed:
         init_s=float(found[0]["init_s"]),
         measured_s=elapsed_s,
         wrong=_wrong(choice, told),
+        samples=_samples(choice, told),
         figures=_figures(told),
     )
 
@@ -133,6 +141,17 @@ def _wrong(choice: Choice, told: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _value(value: float | None) -> str:
     return "no number" if value is None else f"{value:.14g}"
+
+
+def _samples(choice: Choice, told: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
+    """Return the times of single passes, where an application keeps any (searches, round trips)."""
+    import numpy as np
+
+    return {
+        f"{choice.spec}/{series['name']}": np.array(series["values"], dtype=np.float64)
+        for series in told.get("series", ())
+        if series["unit"] == "s"
+    }
 
 
 def _figures(told: Mapping[str, Any]) -> tuple[Figure, ...]:

@@ -242,7 +242,7 @@ def test_a_mini_application_is_compared_by_its_time_and_read_as_a_rate(tmp_path:
     results = read_only(tmp_path / "r")
     summary = session.summary_of(results)
     (info,) = summary.metrics
-    assert (info.label, info.done_per_sample, info.rate_unit) == ("npb-cg S", 10e6, "op/s")
+    assert (info.label, info.rate_unit) == ("npb-cg S", "op/s")
     (found,) = [item for item in summary.comparisons if item.environment == "fake-slow"]
     assert found.simultaneous is not None
     assert found.simultaneous.low <= TRUTH <= found.simultaneous.high
