@@ -75,7 +75,8 @@ void kmi_merge(struct kmi_records *records)
 
 static unsigned letter_at(const unsigned char *packed, int place)
 {
-    return packed[place / LETTERS_OF_BYTE] >> (6 - 2 * (place % LETTERS_OF_BYTE)) & 3U;
+    const unsigned byte = packed[place / LETTERS_OF_BYTE];
+    return byte >> (6 - 2 * (place % LETTERS_OF_BYTE)) & 3U;
 }
 
 /* Return so many letters from a place on as one number. */

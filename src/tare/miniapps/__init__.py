@@ -10,13 +10,17 @@ from collections.abc import Mapping
 from typing import Final
 
 from tare.miniapps.declaration import Choice, MiniApp, Parameter, choose, read
+from tare.miniapps.irregular import GRAPH500, KMI
 from tare.miniapps.npb import NPB
 from tare.miniapps.pseudo import BT, LU, SP
+from tare.miniapps.sockets import SOCKETS
 from tare.miniapps.solvers import HPCG, MINIFE
 
 __all__ = ["MINIAPPS", "Choice", "MiniApp", "Parameter", "choice_of", "choose", "read"]
 
-MINIAPPS: Final[Mapping[str, MiniApp]] = {app.name: app for app in (*NPB, BT, SP, LU, HPCG, MINIFE)}
+MINIAPPS: Final[Mapping[str, MiniApp]] = {
+    app.name: app for app in (*NPB, BT, SP, LU, HPCG, MINIFE, GRAPH500, KMI, *SOCKETS)
+}
 
 
 def choice_of(spec: str) -> Choice:

@@ -14,7 +14,7 @@ NOMINAL_MB: Final = 1000.0
 ROUND_TRIP_S: Final = 100e-6
 DATAGRAM: Final = 65507
 MESSAGE: Final = 1 << 28
-DATAGRAMS_A_MS: Final = 2000
+DATAGRAMS_A_MS: Final = 4000
 
 
 def _refuse(choice: Choice, ranks: int) -> str | None:
