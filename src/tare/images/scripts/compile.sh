@@ -28,6 +28,6 @@ fi
 for part in kernels miniapps; do
 	chroot "$root" cmake -S "/tare-src/$part" -B "/tmp/$part" \
 		-DMPI_C_COMPILER="$compiler" -DCMAKE_INSTALL_PREFIX="$prefix"
-	chroot "$root" cmake --build "/tmp/$part"
+	chroot "$root" cmake --build "/tmp/$part" --parallel "$(nproc)"
 	DESTDIR=/tare-out chroot "$root" cmake --install "/tmp/$part" --strip
 done
