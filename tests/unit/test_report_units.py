@@ -111,3 +111,10 @@ def test_a_number_and_its_unit_stay_on_one_line() -> None:
     assert units.together("adds 4.9 µs (59 %) at 64 KiB, n = 10") == (
         "adds 4.9\u00a0µs (59\u00a0%) at 64\u00a0KiB, n\u00a0=\u00a010"
     )
+
+
+def test_a_rate_whose_cost_may_be_nothing_has_no_upper_bound() -> None:
+    shown = units.rate_interval(_estimate(1e-3, -0.5e-3, 2.5e-3), 1_000_000)
+    assert str(shown).startswith("1.0")
+    assert shown.bounds.endswith("∞]")
+    assert units.to_ascii(shown.bounds).endswith("inf]")

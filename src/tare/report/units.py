@@ -36,6 +36,7 @@ _ASCII: Final = str.maketrans(
         "≤": "<=",
         "≥": ">=",
         "≈": "~",
+        "∞": "inf",
         "→": "->",
         "·": "-",
         "’": "'",
@@ -176,7 +177,8 @@ class Interval:
 
 def _interval(estimate: Estimate, unit: Unit, *, sign: bool, compact: bool = False) -> Interval:
     value, low, high = (x / unit.size for x in (estimate.value, estimate.low, estimate.high))
-    places = decimals_for((high - low) / 2, max(abs(value), abs(low), abs(high)), compact=compact)
+    largest = max((abs(bound) for bound in (value, low, high) if math.isfinite(bound)), default=1.0)
+    places = decimals_for((high - low) / 2, largest, compact=compact)
     return Interval(
         number=number(value, places, sign=sign),
         unit=unit.suffix,

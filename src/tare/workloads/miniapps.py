@@ -148,7 +148,7 @@ def _samples(choice: Choice, told: Mapping[str, Any]) -> dict[str, NDArray[np.fl
     import numpy as np
 
     return {
-        f"{choice.spec}/{series['name']}": np.array(series["values"], dtype=np.float64)
+        f"{choice.spec}/{series['name'].replace(' ', '_')}": np.array(series["values"], dtype=np.float64)
         for series in told.get("series", ())
         if series["unit"] == "s"
     }
