@@ -59,14 +59,15 @@ def adapter_of(workload: Workload) -> ProgramAdapter:
 
 
 def said(stdout: str) -> str:
-    """Return what a program said: stdout without our own records."""
+    """Return what a program said: stdout without our own records. A line that was cut off stays without its end."""
     kept: list[str] = []
-    for line in stdout.splitlines():
-        if PREFIX not in line:
+    for line in stdout.splitlines(keepends=True):
+        before, record, _ = line.partition(PREFIX)
+        if not record:
             kept.append(line)
-        elif before := line.partition(PREFIX)[0]:
-            kept.append(before)
-    return "\n".join(kept) + "\n" if kept else ""
+        elif before:
+            kept.append(f"{before}\n")
+    return "".join(kept)
 
 
 def _parsed(workload: Workload, stdout: str) -> Parsed:
