@@ -20,6 +20,7 @@ class ExampleAdapter:
     synchronisation = "none"
     reduction = "maximum over ranks"
     versions = "1 and 2"
+    ranks = "any"
     places: tuple[str, ...] = ()
     brought_by = "apt-get install example"
     files: tuple[str, ...] = ()

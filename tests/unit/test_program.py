@@ -52,6 +52,11 @@ def test_the_figures_are_the_programs_and_the_places_are_those_that_our_library_
     assert not parsed.payload.known
 
 
+def test_a_line_that_was_cut_off_does_not_look_whole() -> None:
+    assert said("a\n@tare {}\nrating of=9.5") == "a\nrating of=9.5"
+    assert said("a@tare {}\nb\n") == "a\nb\n"
+
+
 def test_what_the_program_finds_wrong_is_wrong() -> None:
     assert PLUGIN.parse(THEIRS, launch("rate: 4 Mop/s\nchecked: no\n")).wrong == ("example (checked: no)",)
 

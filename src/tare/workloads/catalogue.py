@@ -94,7 +94,7 @@ def _program(adapter: ProgramAdapter) -> Entry:
         stated=f"program: {adapter.name}",
         describes=f"{adapter.describes} ({adapter.versions})",
         measures=adapter.measures,
-        ranks="its own rule, looked at before it runs",
+        ranks=adapter.ranks,
         timer=adapter.timer,
         synchronisation=adapter.synchronisation,
         reduction=adapter.reduction,

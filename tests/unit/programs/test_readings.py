@@ -260,4 +260,5 @@ def test_a_program_says_how_its_figures_come_about() -> None:
         words = (adapter.describes, adapter.measures, adapter.timer, adapter.synchronisation, adapter.reduction)
         assert all(words)
         assert adapter.versions
+        assert adapter.ranks
         assert adapter.brought_by

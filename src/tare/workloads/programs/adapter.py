@@ -42,6 +42,10 @@ class ProgramAdapter(Protocol):
     def versions(self) -> str: ...
 
     @property
+    def ranks(self) -> str:
+        """Return its rule on ranks, in words; `refuse` holds a placement against it."""
+
+    @property
     def places(self) -> tuple[str, ...]:
         """Return folders to look in beside PATH; `*` stands for one folder's name."""
 

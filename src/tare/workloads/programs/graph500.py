@@ -34,6 +34,7 @@ class Graph500:
     describes = "Graph500's BFS: arguments scale= and edgefactor="
     measures = "traversed edges a second of 64 searches, each validated"
     versions = "3.0"
+    ranks = "a power of two"
     timer = "MPI_Wtime around each search"
     synchronisation = "a barrier before each search"
     reduction = "harmonic mean over searches of edges by the slowest rank's time"

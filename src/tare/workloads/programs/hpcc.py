@@ -59,6 +59,7 @@ class Hpcc:
     )
     measures = "FLOP/s of HPL (one metric a blocking factor) and DGEMM, B/s of STREAM triad, updates/s of RandomAccess"
     versions = "1.5"
+    ranks = "any"
     timer = "MPI_Wtime"
     synchronisation = "a barrier before each test"
     reduction = "as each test has it; HPL: the slowest rank, STREAM and DGEMM: the average of ranks"

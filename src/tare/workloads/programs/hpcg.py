@@ -41,6 +41,7 @@ class Hpcg:
     describes = "HPCG: arguments nx= ny= nz= (local grid, multiples of 8) and rt= (seconds, 0: one set)"
     measures = "FLOP/s of preconditioned conjugate gradients, the rating of its final summary"
     versions = "3.1"
+    ranks = "any"
     timer = "MPI_Wtime, summed over all sets"
     synchronisation = "none between sets"
     reduction = "rank 0's time of all sets"

@@ -52,6 +52,7 @@ class Hpl:
     describes = "HPL (xhpl): arguments n= (order) or memory= (share of one node's memory) and nb= (list)"
     measures = "FLOP/s of solving a dense system, one metric a blocking factor"
     versions = "2.x"
+    ranks = "any"
     timer = "MPI_Wtime around factorisation and solution"
     synchronisation = "a barrier before each solution"
     reduction = STATISTIC

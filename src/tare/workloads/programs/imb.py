@@ -57,6 +57,7 @@ class Imb:
     measures: str
 
     versions = "2018, 2019 and 2021 (2021.11 seen)"
+    ranks = "2 or more"
     timer = "MPI_Wtime around all repetitions of a size"
     synchronisation = "two barriers before the repetitions of a size"
     reduction = "mean over repetitions, maximum over ranks"

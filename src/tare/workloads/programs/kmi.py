@@ -29,6 +29,7 @@ class Kmi:
     describes = "KMI_HASH's BENCH_QUERY: arguments n= (reads a rank), m= (queries a rank), l=, q= (their lengths)"
     measures = "queries a second over all ranks, one query at a time each"
     versions = "1.1"
+    ranks = "2 or more"
     timer = "MPI_Wtime around all queries"
     synchronisation = "none between queries"
     reduction = "rank 0's time of all queries"

@@ -32,6 +32,7 @@ class MiniFe:
     describes = "miniFE: arguments nx= ny= nz= (elements of the global grid)"
     measures = "FLOP/s of 200 iterations of conjugate gradients (Total CG Mflops)"
     versions = "2.0"
+    ranks = "any, no more than elements"
     timer = "MPI_Wtime around the solver"
     synchronisation = "none before the solver"
     reduction = "rank 0's time of one solution"

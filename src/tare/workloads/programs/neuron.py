@@ -49,6 +49,7 @@ class Neuron:
     describes = "Jones 2009 model (hnn-core on NEURON): arguments tstop= (ms) and mesh=; 170/10, 170/3 or 20/10"
     measures = "wall time of the simulation; NEURON exchanges spikes with an allgather each minimum delay"
     versions = "hnn-core 0.6.1"
+    ranks = "any"
     timer = "CLOCK_MONOTONIC around building and simulating"
     synchronisation = "a barrier before it"
     reduction = "maximum over ranks of one run"

@@ -73,6 +73,9 @@ class Npb:
     describes = "a binary of the NAS Parallel Benchmarks: arguments: [bt.A.x], or bt.A.4 of 3.3"
     measures = "Mop/s of EP, IS, CG, MG, FT, BT, SP or LU, by NAS's count of operations"
     versions = "3.3 and 3.4"
+    ranks = (
+        "IS, CG, MG, FT: a power of two; BT, SP: a square number; LU: factors as near to the square as 2 to 1; EP: any"
+    )
     timer = "MPI_Wtime around the timed section"
     synchronisation = "a barrier before the timed section"
     reduction = "maximum over ranks of one run"

@@ -58,6 +58,11 @@ class Osu:
         return "none: one message follows another" if self.pair else "MPI_Barrier after each iteration, not timed"
 
     @property
+    def ranks(self) -> str:
+        """Return its rule on ranks."""
+        return "exactly 2" if self.pair else "2 or more"
+
+    @property
     def reduction(self) -> str:
         """Return how one figure is made."""
         return "mean over iterations" if self.pair else "mean over iterations, average over ranks"
