@@ -91,7 +91,7 @@ def debian_openmpi() -> Recipe:
         name="debian-openmpi",
         suite="bookworm",
         mpi="openmpi",
-        packages=("openmpi-bin", "libopenmpi3", "hpcc", "libopenblas0-serial", "python3", *_TOOLS),
+        packages=("openmpi-bin", "libopenmpi3", "hpcc", "libopenblas0-serial", *_TOOLS),
         build_packages=("gcc", "libc6-dev", "make", "cmake", "libopenmpi-dev"),
         mpi_compiler="mpicc.openmpi",
         kernels=kernels_source(),
