@@ -2,8 +2,9 @@
  *
  * TARE_NET_ADDRESS names an address, a subnet (10.0.0.0/24) or an interface; each side takes the
  * address of its own that fits. Without it, sides with one network namespace take its loopback, and
- * others the first pair of addresses in one subnet, or else those by which the kernel would reach
- * the other. */
+ * others the network that the MPI was told to use, as that is what a study measures; where it was
+ * told none, the first pair of addresses in one subnet, or else those by which the kernel would
+ * reach the other. */
 #include "common/check.h"
 #include "net/net.h"
 
@@ -83,6 +84,32 @@ static struct in_addr wished(const struct addresses *list, const char *wish)
     FATAL(text);
 }
 
+/* Find the own address in what the MPI was told: words with commas between them. */
+static bool told_to_mpi(const struct addresses *list, struct in_addr *own)
+{
+    static const char *const variables[] = {"OMPI_MCA_btl_tcp_if_include", "UCX_NET_DEVICES",
+                                            "FI_TCP_IFACE"};
+    for (size_t v = 0; v < sizeof variables / sizeof variables[0]; v++) {
+        const char *value = getenv(variables[v]);
+        char *words = strdup(value == NULL ? "" : value);
+        char *rest = words;
+        bool found = false;
+        if (words == NULL)
+            FATAL("out of memory");
+        for (const char *word = strtok_r(words, ",", &rest); word != NULL && !found;
+             word = strtok_r(NULL, ",", &rest)) {
+            for (int i = 0; i < list->count && !found; i++) {
+                found = !list->loopback[i] && fits(list, i, word);
+                *own = list->address[i];
+            }
+        }
+        free(words);
+        if (found)
+            return true;
+    }
+    return false;
+}
+
 /* What two ranks have in common that share a network namespace. */
 static void name_namespace(char name[ID_SIZE])
 {
@@ -150,6 +177,23 @@ static void swap(const struct run *run, int other, const void *own, void *theirs
                             MPI_BYTE, other, TAG_ADDRESS, run->comm, MPI_STATUS_IGNORE));
 }
 
+/* Take what both sides' MPI was told; return whether there is such a thing. */
+static bool choose_as_mpi(const struct run *run, int other, const struct addresses *list,
+                          struct in_addr pair[2])
+{
+    struct told {
+        struct in_addr address;
+        int is_there;
+    };
+    struct told own = {.is_there = 0};
+    struct told theirs = {.is_there = 0};
+    own.is_there = told_to_mpi(list, &own.address);
+    swap(run, other, &own, &theirs, sizeof own);
+    pair[0] = own.address;
+    pair[1] = theirs.address;
+    return own.is_there && theirs.is_there && pair[0].s_addr != pair[1].s_addr;
+}
+
 static void choose_freely(const struct run *run, int other, const struct addresses *list,
                           struct in_addr pair[2])
 {
@@ -161,6 +205,8 @@ static void choose_freely(const struct run *run, int other, const struct address
         pair[0].s_addr = pair[1].s_addr = htonl(INADDR_LOOPBACK);
         return;
     }
+    if (choose_as_mpi(run, other, list, pair))
+        return;
     struct addresses theirs;
     swap(run, other, list, &theirs, sizeof theirs);
     struct in_addr chosen[2] = {{0}, {0}};

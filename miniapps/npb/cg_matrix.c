@@ -118,7 +118,7 @@ static void enlarge(struct cg_strip *strip, int64_t end)
 {
     if (end <= strip->room)
         return;
-    strip->room = 2 * end;
+    strip->room = end + end / 4;
     strip->column = realloc(strip->column, (size_t)strip->room * sizeof strip->column[0]);
     strip->value = realloc(strip->value, (size_t)strip->room * sizeof strip->value[0]);
     if (strip->column == NULL || strip->value == NULL)
@@ -165,6 +165,22 @@ static struct cg_matrix make_empty(const struct cg_problem *problem, int rows, i
     return matrix;
 }
 
+/* Move what has grown to memory of its size, on large pages. */
+static void settle(struct cg_strip *strip, int rows)
+{
+    const size_t length = (size_t)strip->start[rows];
+    uint16_t *column = app_allocate_large(length, sizeof column[0]);
+    double *value = app_allocate_large(length, sizeof value[0]);
+    for (size_t i = 0; i < length; i++) {
+        column[i] = strip->column[i];
+        value[i] = strip->value[i];
+    }
+    free(strip->column);
+    free(strip->value);
+    strip->column = column;
+    strip->value = value;
+}
+
 struct cg_matrix cg_matrix_make(const struct cg_problem *problem, int row, int row_end, int column,
                                 int column_end)
 {
@@ -195,6 +211,8 @@ struct cg_matrix cg_matrix_make(const struct cg_problem *problem, int row, int r
             add(&dense, row + r - column, CONDITION - problem->shift);
         append_row(&matrix, r, &dense);
     }
+    for (int strip = 0; strip < matrix.strips; strip++)
+        settle(&matrix.strip[strip], matrix.rows);
     free(dense.value);
     free(dense.used);
     free(dense.column);

@@ -111,9 +111,9 @@ static struct field make_field(const struct run *run)
     f.planes = p->nz / run->ranks;
     f.rows = p->ny / run->ranks;
     f.elements = (size_t)p->nx * (size_t)p->ny * (size_t)f.planes;
-    f.space = app_allocate(f.elements, sizeof(struct complex));
-    f.packed = app_allocate(f.elements, sizeof(struct complex));
-    f.waves = app_allocate(f.elements, sizeof(struct complex));
+    f.space = app_allocate_large(f.elements, sizeof(struct complex));
+    f.packed = app_allocate_large(f.elements, sizeof(struct complex));
+    f.waves = app_allocate_large(f.elements, sizeof(struct complex));
     int longest = p->nx > p->ny ? p->nx : p->ny;
     longest = p->nz > longest ? p->nz : longest;
     f.block = fft_block_make(longest);
@@ -324,6 +324,8 @@ static void execute(struct run *run)
     run_start(run);
     solve(run, &f, p->steps, sum);
     run_stop(run);
+    if (run_is_struck(run))
+        sum[0].re *= 1.0 + 1e-10;
     const double points = (double)p->nx * p->ny * p->nz;
     run->result.operations =
         1e-6 * points *

@@ -97,8 +97,8 @@ static void make_level(struct mg_grid *grid, int number)
         level->takes_part &= hears(grid->levels, number, grid->place[axis], parts);
         level->links[axis] = make_links(grid, number, axis);
     }
-    level->u = app_allocate(mg_elements(level), sizeof(double));
-    level->r = app_allocate(mg_elements(level), sizeof(double));
+    level->u = app_allocate_large(mg_elements(level), sizeof(double));
+    level->r = app_allocate_large(mg_elements(level), sizeof(double));
 }
 
 struct mg_grid mg_grid_make(const struct run *run, int levels)
@@ -113,7 +113,7 @@ struct mg_grid mg_grid_make(const struct run *run, int levels)
     for (int number = 1; number <= levels; number++)
         make_level(&grid, number);
     const struct mg_level *top = &grid.level[levels];
-    grid.v = app_allocate(mg_elements(top), sizeof(double));
+    grid.v = app_allocate_large(mg_elements(top), sizeof(double));
     size_t layer = 0;
     for (int axis = 0; axis < AXES; axis++) {
         const size_t size = mg_elements(top) / ((size_t)top->count[axis] + 2);

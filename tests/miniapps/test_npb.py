@@ -24,6 +24,14 @@ def test_class_s_gives_the_published_values(program: Path, app: str, ranks: int)
     assert record["messages_complete"]
 
 
+@pytest.mark.parametrize(
+    ("app", "ranks"), [(app, ranks) for app in (*APPS, "npb-lu") for ranks in (1, 4) if (app, ranks) != ("npb-is", 1)]
+)
+def test_one_wrong_value_is_found(program: Path, app: str, ranks: int) -> None:
+    status, record, _ = ran(program, f"{app}:class=S", ranks, env={"TARE_FAULT": f"corrupt:{app}"})
+    assert (status, record["verified"]) == (3, False)
+
+
 def test_multigrid_has_more_ranks_than_points_on_its_coarse_grids(program: Path) -> None:
     status, record, stderr = ran(program, "npb-mg:class=S", 16)
     assert (status, record.get("verified")) == (0, True), stderr
