@@ -33,7 +33,8 @@ BUILDS: dict[str, tuple[str, ...]] = {
 LAUNCHERS: dict[str, tuple[str, ...]] = {
     "openmpi": (
         *("mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"),
-        *("--mca", "pml", "ob1", "--mca", "btl", "self,vader"),
+        # The last: mpirun would wait two seconds for ranks to end after one has failed.
+        *("--mca", "pml", "ob1", "--mca", "btl", "self,vader", "--mca", "odls_base_sigkill_timeout", "0"),
     ),
     "openmpi5": (
         *("/opt/tare/mpis/openmpi5/bin/mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"),

@@ -13,7 +13,8 @@ from typing import Any
 LAUNCHERS = {
     "openmpi": (
         *("mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"),
-        *("--mca", "mpi_yield_when_idle", "1"),
+        # The second: mpirun would wait two seconds for ranks to end after one has failed.
+        *("--mca", "mpi_yield_when_idle", "1", "--mca", "odls_base_sigkill_timeout", "0"),
     ),
     "mpich": ("mpirun.mpich",),
 }
