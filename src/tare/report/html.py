@@ -21,6 +21,7 @@ from tare.report.figures import Figure, Style, styles
 from tare.report.manifest import sections
 from tare.report.runs import Launch, cell_rows, launches, outcome_reason, outcome_word
 from tare.report.samples import Histograms, SampleSource, collect, columns_of, gap_columns, main_column
+from tare.report.tables import together
 from tare.report.traffic import beside
 from tare.report.verdicts import EXIT_MEANINGS, LOOKS
 from tare.report.view import CellText, Column, Group
@@ -81,7 +82,7 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
     runs = launches(summary, trials)
     histograms = collect(samples, ((_row(run.group, run.environment), run.trial) for run in runs if run.completed))
     groups = view.groups(summary)
-    tables = [_table(group, summary) for group in groups]
+    tables = [_table(group, summary) for group in together(groups)]
     look = styles(list(dict.fromkeys(name for group in groups for name in group.rows)), summary)
     pages = [
         _figures(column, group, summary, runs, histograms, look, column in view.first_screen(group.columns))

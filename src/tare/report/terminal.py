@@ -17,6 +17,7 @@ from rich.text import Text
 
 from tare.model import Summary, Verdict
 from tare.report import units, view
+from tare.report.tables import together
 from tare.report.verdicts import EXIT_MEANINGS, LOOKS
 from tare.report.view import CellText, Column, Group
 
@@ -44,7 +45,7 @@ class TerminalReport:
         yield Text(say(badge + (view.machine_line(summary) if summary.emulated else summary.machine)), style="dim")
         if disturbed := view.disturbed_text(summary):
             yield Text(say(f"! {disturbed}"), style="yellow")
-        groups = view.groups(summary)
+        groups = together(view.groups(summary))
         for group in groups:
             columns = group.columns if self.all_metrics else view.first_screen(group.columns, MOST_COLUMNS)
             yield Text("")

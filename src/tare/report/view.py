@@ -318,7 +318,7 @@ def causes(group: Group, summary: Summary) -> tuple[tuple[str, str], ...]:
     """Return why environments of this group cost what they cost, where their launches show it: (who, why)."""
     found: dict[str, list[str]] = {}
     for finding in summary.findings:
-        if finding.group == group.name:
+        if finding.group in {column.info.group for column in group.columns}:
             seen = "" if finding.launches == finding.of else f" (in {finding.launches} of {finding.of} launches)"
             found.setdefault(f"{finding.kind}: {finding.text}{seen}", []).append(finding.environment)
     return tuple((", ".join(names), text) for text, names in found.items())

@@ -1,0 +1,47 @@
+"""Workloads of one figure each stand side by side, and nothing else does."""
+
+from __future__ import annotations
+
+from tare.model import MetricInfo, MetricKind
+from tare.report.tables import MOST_BESIDE, together
+from tare.report.view import Column, Group
+
+
+def column(group: str, label: str) -> Column:
+    info = MetricInfo(key=label, label=label, kind=MetricKind.COST, statistic="mean", group=group)
+    return Column(info=info, cells={}, baseline=None, noise=None)
+
+
+def group(workload: str, *labels: str, placement: str = "2n x 1r", rows: tuple[str, ...] = ("bare", "docker")) -> Group:
+    name = f"{workload} / {placement}"
+    return Group(name=name, rows=rows, columns=tuple(column(name, label) for label in labels))
+
+
+def names(groups: tuple[Group, ...]) -> list[tuple[str, list[str]]]:
+    return [(each.name, [part.info.label for part in each.columns]) for each in groups]
+
+
+def test_single_figures_of_one_placement_become_columns_of_one_table() -> None:
+    found = together([group("micro", "latency", "bw"), group("ep", "npb-ep W"), group("cg", "npb-cg W")])
+    assert names(found) == [("micro / 2n x 1r", ["latency", "bw"]), ("2n x 1r", ["npb-ep W", "npb-cg W"])]
+    assert [part.info.group for part in found[1].columns] == ["ep / 2n x 1r", "cg / 2n x 1r"]
+
+
+def test_what_differs_in_placement_or_rows_stays_apart() -> None:
+    apart = [
+        group("a", "x"),
+        group("b", "y", placement="1n x 2r"),
+        group("c", "z", placement="1n x 2r", rows=("bare",)),
+    ]
+    assert together(apart) == tuple(apart)
+
+
+def test_equal_labels_are_told_apart_by_their_workloads() -> None:
+    (found,) = together([group("one", "wall time"), group("two", "wall time"), group("ep", "npb-ep W")])
+    assert names((found,)) == [("2n x 1r", ["one: wall time", "two: wall time", "npb-ep W"])]
+
+
+def test_a_table_has_no_more_columns_than_are_read_at_a_glance() -> None:
+    many = [group(f"w{number}", f"label {number}") for number in range(MOST_BESIDE + 2)]
+    assert [len(each.columns) for each in together(many)] == [MOST_BESIDE, 2]
+    assert together([]) == ()
