@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 CANNOT = "this machine cannot: "
+
+# Started in the background of a script, tests would ignore Ctrl-C, and so would all that they start and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _program(*names: str) -> Callable[[], bool]:
