@@ -232,13 +232,14 @@ class Run:
     ) -> tuple[Result, monitor.Reading, monitor.Reading, dict[str, float]]:
         """Run a launch, and again where the cores were unsteady meanwhile; return the last, its readings and noise."""
         began_s = time.monotonic()
+        most = REPEATS if self.plan.study.repetition.reruns else 0
         repeated = 0
         while True:
             before = monitor.read(ready.places, self.site.usage_s())
             result = run_launch(ready, padding, self.site.adopt)
             after = monitor.read(ready.places, self.site.usage_s())
             cores = self.cores.during(result.began_s, result.began_s + result.elapsed_s)
-            enough = repeated == REPEATS or time.monotonic() - began_s > REPEATS_S
+            enough = repeated == most or time.monotonic() - began_s > REPEATS_S
             if result.status != 0 or not is_unsteady(cores) or enough or ready.cell.workload.startup is not None:
                 return result, before, after, {**monitor.noise(before, after), **cores, "repeated": repeated}
             repeated += 1

@@ -271,13 +271,16 @@ class Moving:
         return {"core_hand_over_s": 33e-9, "cores_elsewhere": float(self.left >= 0)}
 
 
-@pytest.mark.parametrize(("launches", "repeated", "still"), [(0, 0, False), (2, 2, False), (99, 5, True)])
+@pytest.mark.parametrize(
+    ("launches", "reruns", "repeated", "still"),
+    [(0, 1, 0, False), (2, 1, 2, False), (999, 1, 5, True), (999, 0, 0, True)],
+)
 def test_a_launch_is_made_again_while_the_cores_were_moved_but_not_for_ever(
-    launches: int, repeated: int, still: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    launches: int, reruns: int, repeated: int, still: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moving = Moving(launches)
     monkeypatch.setattr("tare.runner.watching", lambda site, program: nullcontext(moving))
-    once = Repetition(rounds=1, max_rounds=1, reruns=0)
+    once = Repetition(rounds=1, max_rounds=1, reruns=reruns)
     commands.run_plan(replace(known_study(), repetition=once), tmp_path / "results")
     trials = read_only(tmp_path / "results").trials
     assert trials[0].noise["repeated"] == repeated
