@@ -134,7 +134,7 @@ FAULTS = {
     "exit": r"it ended with status 7: no input file",
     "abort": r"it ended with status 9: MPI_ABORT was invoked on rank 1",
     "silent": r"it ended with status \d+: .*process rank 1 .* on node n1 exiting improperly",
-    "hang": r"it did not end within its time limit of 2 s",
+    "hang": r"it did not end within its time limit of 3 s",
 }
 
 
@@ -142,7 +142,7 @@ FAULTS = {
 def went_wrong(misbehave: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Watch, Path]:
     """Run a study in which a program goes wrong in every way, and once does not."""
     folder = tmp_path_factory.mktemp("wrong")
-    limit = "time_limit: 2s"
+    limit = "time_limit: 3s"
     workloads = ", ".join(f"{fault}: {{command: [{misbehave}, {fault}], {limit}}}" for fault in FAULTS)
     workloads = f"{{good: {{command: [{misbehave}], time_limit: 20s}}, {workloads}}}"
     study = write_study(folder, "wrong", TWO, workloads=workloads)
