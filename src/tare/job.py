@@ -60,17 +60,9 @@ def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True) -
             )
             for side in up.sides
         ),
-        environments=tuple(
-            {**plugin.environment(cell.workload, side.prefix), **over_sockets(cell, up)} if preload else {}
-            for side in up.sides
-        ),
+        environments=tuple(plugin.environment(cell.workload, side.prefix) if preload else {} for side in up.sides),
     )
     return launch if up.ssh is None else replace(launch, master=master_entry(up.sides[0]))
-
-
-def over_sockets(cell: Cell, up: Deployed) -> dict[str, str]:
-    """Return what tells a program with sockets of its own which network is measured."""
-    return {"TARE_NET_ADDRESS": up.subnet} if cell.workload.miniapp.startswith("net-") else {}
 
 
 def wiring_of(site: Site, environment: Environment, up: Deployed) -> MpiWiring:
