@@ -342,7 +342,7 @@ def test_kernels_that_do_not_compile_leave_nothing_behind(machine: FakeMachine, 
     machine.fail = "cmake"
     with pytest.raises(InfrastructureError, match="building the kernels for openmpi failed"):
         ensure_kernels("openmpi", tmp_path / "cache")
-    assert [path.name for path in (tmp_path / "cache/kernels").iterdir()] == [".lock"]
+    assert all(path.name.startswith(".lock") for path in (tmp_path / "cache/kernels").iterdir())
 
 
 def test_an_unknown_mpi_is_refused(machine: FakeMachine, host: Path, tmp_path: Path) -> None:

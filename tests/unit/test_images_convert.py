@@ -112,7 +112,7 @@ def test_packing_that_fails_tells_why_and_leaves_no_sif(image: Image, tmp_path: 
     program.chmod(0o755)
     with pytest.raises(CommandFailed, match=r"packing tiny into a SIF failed.*no room"):
         ensure_file(image, "sif", str(program))
-    assert [path.name for path in (image.cache / "sif").iterdir()] == [".lock"]
+    assert all(path.name.startswith(".lock") for path in (image.cache / "sif").iterdir())
 
 
 def test_a_folder_of_ones_own_is_a_copy_and_charliecloud_finds_the_variables_in_it(

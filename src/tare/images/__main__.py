@@ -1,34 +1,73 @@
-"""Prepare what studies stand on, for the bootstrap: `python -m tare.images kernels MPI... | image NAME... | list`."""
+"""Prepare what studies stand on, for the bootstrap: `python -m tare.images kernels MPI... image NAME... | list`."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Final
 
 from tare.errors import TareError, UsageError
 from tare.images import DEFAULT, find_recipe
 from tare.images.build import ensure_image, list_images
 from tare.images.kernels import ensure_kernels
 
+AT_ONCE: Final = 2
+"""Getting Debian's packages keeps one core busy, and the network; compiling takes what is left."""
 
-def main(argv: list[str]) -> int:
+WORDS: Final = ("kernels", "image")
+
+
+def main(argv: Sequence[str]) -> int:
     """Do what the arguments say and return the exit code of the tool's table."""
     try:
-        match argv:
-            case ["kernels", *names]:
-                for name in names or ["openmpi"]:
-                    print(ensure_kernels(name, progress=_say).prefix)
-            case ["image", *names]:
-                for name in names or [DEFAULT]:
-                    print(ensure_image(find_recipe(name), progress=_say).rootfs)
-            case ["list"]:
-                for image in list_images():
-                    print(f"{image.name}  {image.digest}  {image.rootfs}")
-            case _:
-                raise UsageError("say what to prepare", remedy="python -m tare.images kernels | image | list")
+        if list(argv) == ["list"]:
+            for image in list_images():
+                print(f"{image.name}  {image.digest}  {image.rootfs}")
+            return 0
+        with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+            made = [pool.submit(task) for task in tasks(argv)]
+            try:
+                for each in made:
+                    print(each.result())
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
     except TareError as error:
         print(f"tare: {error}", file=sys.stderr)
         return error.exit_code
     return 0
+
+
+def tasks(argv: Sequence[str]) -> list[partial[Path]]:
+    """Return what is to be made: an image, then kernels, and so on, for these two are the best neighbours."""
+    named: dict[str, list[str]] = {}
+    word = ""
+    for each in argv:
+        if each in WORDS:
+            word = each
+            named.setdefault(word, [])
+        elif word:
+            named[word].append(each)
+        else:
+            break
+    if not named:
+        raise UsageError("say what to prepare", remedy="python -m tare.images kernels MPI... image NAME... | list")
+    kernels = [partial(_kernels, name) for name in named.get("kernels", ()) or ["openmpi"] * ("kernels" in named)]
+    images = [partial(_image, name) for name in named.get("image", ()) or [DEFAULT] * ("image" in named)]
+    pairs = zip_longest(images, kernels)
+    return [task for task in chain.from_iterable(pairs) if task is not None]
+
+
+def _kernels(mpi: str) -> Path:
+    return ensure_kernels(mpi, progress=_say).prefix
+
+
+def _image(name: str) -> Path:
+    return ensure_image(find_recipe(name), progress=_say).rootfs
 
 
 def _say(message: str) -> None:

@@ -81,7 +81,7 @@ def ensure_image(recipe: Recipe, cache_dir: Path | None = None, progress: Progre
         return found
     for program, package in _TOOLS.items():
         process.need(program, package=package)
-    with locked(place.parent, what=f"image {recipe.name}", progress=progress):
+    with locked(place, what=f"image {recipe.name}", progress=progress):
         found = read_image(place)
         if found is not None:
             return found
@@ -156,7 +156,7 @@ def ensure_tar(image: Image, progress: Progress = silent) -> Path:
     """Return the packed root file system of an image, packing a user's own first where that was not needed yet."""
     if image.tar.is_file():
         return image.tar
-    with locked(image.tar.parent, what=f"image {image.name}", progress=progress):
+    with locked(image.tar, what=f"image {image.name}", progress=progress):
         if not image.tar.is_file():
             progress(f"image {image.name}: packing its files")
             part = image.tar.with_suffix(".part")
@@ -180,7 +180,7 @@ def _ensure_debian(recipe: Recipe, cache: Path, progress: Progress) -> Path:
     keep(place)
     if place.is_dir():  # it was renamed whole, there is no need for a record
         return place
-    with locked(place.parent, what=f"image {recipe.name}", progress=progress):
+    with locked(place, what=f"image {recipe.name}", progress=progress):
         if place.is_dir():
             return place
         progress(f"image {recipe.name}: getting Debian's packages (mmdebstrap, about a minute)")

@@ -1,4 +1,4 @@
-"""The cache folder: what is in it is whole, and one process at a time adds to it."""
+"""The cache folder: what is in it is whole, and one process at a time makes an entry of it."""
 
 from __future__ import annotations
 
@@ -26,40 +26,36 @@ def silent(_message: str) -> None:
 
 
 @contextmanager
-def locked(folder: Path, *, what: str, progress: Progress) -> Iterator[None]:
-    """Hold the folder for this process; wait, and say so, while another one builds in it.
+def locked(target: Path, *, what: str, progress: Progress) -> Iterator[None]:
+    """Hold the right to make an entry of the cache; wait, and say so, while another process makes it.
 
     The lock belongs to the open file, so it ends with the process however that ends.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise InfrastructureError(
-            f"the cache folder {folder} cannot be written: {error.strerror}",
-            remedy="make it writable, or name another one with XDG_CACHE_HOME",
-        ) from error
-    try:
+    with _lock_file(target.parent, f".lock-{target.name}") as handle:
         said = False
         while not _try_lock(handle):
             if not said:
-                progress(f"{what}: another process is building in {folder}; waiting for it")
+                progress(f"{what}: another process is building it in {target.parent}; waiting for it")
                 said = True
             time.sleep(_RETRY_S)
         yield
-    finally:
-        os.close(handle)
 
 
 @contextmanager
 def made_whole(target: Path) -> Iterator[Path]:
     """Give a new folder to fill and move it to `target` when the block ends well; remove it otherwise.
 
-    Must be called with the lock of `target.parent` held: what an earlier process left unfinished there is removed.
+    Must be called with the lock of `target` held. What a process that is gone left unfinished beside it is removed:
+    whoever fills a folder holds it locked.
     """
-    for leftover in target.parent.glob(f"{_UNFINISHED}*"):
-        remove_tree(leftover)
-    work = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=target.parent))
+    with _lock_file(target.parent, ".lock") as family:
+        fcntl.flock(family, fcntl.LOCK_EX)
+        for leftover in target.parent.glob(f"{_UNFINISHED}*"):
+            if _is_abandoned(leftover):
+                remove_tree(leftover)
+        work = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=target.parent))
+        held = os.open(work, os.O_RDONLY | os.O_CLOEXEC)
+        fcntl.flock(held, fcntl.LOCK_EX)
     work.chmod(0o755)
     try:
         yield work
@@ -69,6 +65,8 @@ def made_whole(target: Path) -> Iterator[Path]:
     except BaseException:
         remove_tree(work)
         raise
+    finally:
+        os.close(held)
 
 
 def remove_tree(folder: Path) -> None:
@@ -78,6 +76,35 @@ def remove_tree(folder: Path) -> None:
         timeout_s=120.0,
         what=f"removing {folder}",
     )
+
+
+@contextmanager
+def _lock_file(folder: Path, name: str) -> Iterator[int]:
+    """Keep a file of a folder of the cache open, to lock it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise InfrastructureError(
+            f"the cache folder {folder} cannot be written: {error.strerror}",
+            remedy="make it writable, or name another one with XDG_CACHE_HOME",
+        ) from error
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _is_abandoned(folder: Path) -> bool:
+    """Tell whether no process fills an unfinished folder any more."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:  # it was finished meanwhile
+        return False
+    try:
+        return _try_lock(handle)
+    finally:
+        os.close(handle)
 
 
 def _try_lock(handle: int) -> bool:

@@ -69,7 +69,7 @@ def ensure_file(image: Image, wanted: str, program: str = "", progress: Progress
     source = ensure_tar(image, progress) if wanted in ("docker-archive", "oci") else image.rootfs
     if wanted == "sif":
         source = ensure_file(image, "docker-archive", progress=progress).path
-    with locked(place.parent, what=f"image {image.name} as {wanted}", progress=progress):
+    with locked(place, what=f"image {image.name} as {wanted}", progress=progress):
         if (found := _read(place, wanted)) is not None:
             return found
         progress(f"image {image.name}: packing it as {wanted}{_how_long(wanted)}")

@@ -78,7 +78,7 @@ def ensure_host_mpi(mpi: str, program: Path, progress: Progress = silent) -> Hos
     folder = cache_folder() / "host-mpi" / hashlib.sha256(told.encode()).hexdigest()[:32]
     keep(folder)
     if not folder.is_dir():
-        with locked(folder.parent, what=f"this machine's {mpi}", progress=progress):
+        with locked(folder, what=f"this machine's {mpi}", progress=progress):
             if not folder.is_dir():
                 progress(f"this machine's {mpi}: collecting {len(libraries)} libraries")
                 with made_whole(folder) as work:

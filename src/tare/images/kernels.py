@@ -67,7 +67,7 @@ def ensure_kernels(
     if build.program.is_file():
         return build
     process.need("cmake", package="cmake")
-    with locked(place.parent, what=f"kernels for {mpi}", progress=progress):
+    with locked(place, what=f"kernels for {mpi}", progress=progress):
         if not build.program.is_file():
             progress(f"kernels and mini-applications for {mpi}: compiling")
             with made_whole(place) as work:

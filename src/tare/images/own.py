@@ -54,7 +54,7 @@ def ensure_own(path: Path, cache_dir: Path | None = None, progress: Progress = s
     keep(place)
     if (found := read_image(place)) is not None:
         return _at(found, path)
-    with locked(place.parent, what=f"image {path.name}", progress=progress):
+    with locked(place, what=f"image {path.name}", progress=progress):
         if (found := read_image(place)) is not None:
             return _at(found, path)
         with made_whole(place) as work:
