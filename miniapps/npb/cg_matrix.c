@@ -6,9 +6,10 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define CONDITION 0.1 /* reciprocal of the condition number */
-enum { SEED = 314159265 };
+enum { SEED = 314159265, COLUMN_BITS = 16, COLUMN = (1 << COLUMN_BITS) - 1 };
 
 /* All generating vectors, each with the same room. */
 struct vectors {
@@ -113,8 +114,16 @@ static int by_number(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
+/* A strip under construction: compressed rows, in their own order. */
+struct growing_strip {
+    int64_t *start; /* rows + 1 */
+    int64_t room;
+    uint16_t *column;
+    double *value;
+};
+
 /* Make room for more elements of a strip. */
-static void enlarge(struct cg_strip *strip, int64_t end)
+static void enlarge(struct growing_strip *strip, int64_t end)
 {
     if (end <= strip->room)
         return;
@@ -125,12 +134,13 @@ static void enlarge(struct cg_strip *strip, int64_t end)
         FATAL("out of memory");
 }
 
-static void append_row(struct cg_matrix *matrix, int at, struct dense_row *row)
+static void append_row(const struct cg_matrix *matrix, struct growing_strip *growing, int at,
+                       struct dense_row *row)
 {
     qsort(row->column, (size_t)row->length, sizeof row->column[0], by_number);
     int i = 0;
     for (int s = 0; s < matrix->strips; s++) {
-        struct cg_strip *strip = &matrix->strip[s];
+        struct growing_strip *strip = &growing[s];
         int64_t end = strip->start[at];
         enlarge(strip, end + row->length);
         for (; i < row->length && row->column[i] / matrix->width == s; i++) {
@@ -152,7 +162,7 @@ static int least(int a, int b)
  * row has but a few elements in one; 16 bits must tell their columns apart. */
 static struct cg_matrix make_empty(const struct cg_problem *problem, int rows, int columns)
 {
-    enum { NARROW = 4096, WIDE = 1 << 16, FEW = 32 };
+    enum { NARROW = 4096, WIDE = 1 << COLUMN_BITS, FEW = 32 };
     const double of_row = (problem->nonzeros + 1.0) * (problem->nonzeros + 1.0);
     const int useful =
         least((columns - 1) / NARROW + 1, (int)(of_row * columns / problem->size / FEW));
@@ -160,25 +170,56 @@ static struct cg_matrix make_empty(const struct cg_problem *problem, int rows, i
     const int strips = useful > needed ? useful : needed;
     struct cg_matrix matrix = {.rows = rows, .strips = strips, .width = (columns - 1) / strips + 1};
     matrix.strip = app_allocate((size_t)matrix.strips, sizeof matrix.strip[0]);
-    for (int s = 0; s < matrix.strips; s++)
-        matrix.strip[s].start = app_allocate((size_t)rows + 1, sizeof(int64_t));
     return matrix;
 }
 
-/* Move what has grown to memory of its size, on large pages. */
-static void settle(struct cg_strip *strip, int rows)
+static int groups_of(const struct growing_strip *from, int row)
 {
-    const size_t length = (size_t)strip->start[rows];
-    uint16_t *column = app_allocate_large(length, sizeof column[0]);
-    double *value = app_allocate_large(length, sizeof value[0]);
-    for (size_t i = 0; i < length; i++) {
-        column[i] = strip->column[i];
-        value[i] = strip->value[i];
+    return (int)((from->start[row + 1] - from->start[row] + CG_GROUP - 1) / CG_GROUP);
+}
+
+/* Order rows by how many groups of elements they have, those with most first. */
+static void order_rows(struct cg_strip *strip, const struct growing_strip *from, int rows)
+{
+    for (int r = 0; r < rows; r++)
+        if (groups_of(from, r) > strip->most)
+            strip->most = groups_of(from, r);
+    strip->rows = app_allocate((size_t)strip->most + 1, sizeof(int));
+    int *next = app_allocate((size_t)strip->most + 1, sizeof(int));
+    for (int r = 0; r < rows; r++)
+        strip->rows[groups_of(from, r)]++;
+    for (int groups = strip->most; groups > 0; groups--)
+        next[groups - 1] = next[groups] + strip->rows[groups];
+    strip->row = app_allocate((size_t)rows, sizeof(int));
+    for (int r = 0; r < rows; r++)
+        strip->row[next[groups_of(from, r)]++] = r;
+    free(next);
+}
+
+/* Move what has grown to large pages, row by row in the order of its strip. */
+static struct cg_strip settle(struct growing_strip *from, int rows)
+{
+    struct cg_strip strip = {.most = 0};
+    order_rows(&strip, from, rows);
+    size_t all = 0;
+    for (int groups = 0; groups <= strip.most; groups++)
+        all += (size_t)groups * (size_t)strip.rows[groups];
+    strip.columns = app_allocate_large(all, sizeof strip.columns[0]);
+    strip.value = app_allocate_large(all * CG_GROUP, sizeof strip.value[0]);
+    size_t group = 0;
+    for (int k = 0; k < rows; k++) {
+        const int64_t end = from->start[strip.row[k] + 1];
+        for (int64_t i = from->start[strip.row[k]]; i < end; i += CG_GROUP, group++) {
+            for (int e = 0; e < CG_GROUP && i + e < end; e++) {
+                strip.columns[group] |= (uint64_t)from->column[i + e] << (COLUMN_BITS * e);
+                strip.value[group * CG_GROUP + (size_t)e] = from->value[i + e];
+            }
+        }
     }
-    free(strip->column);
-    free(strip->value);
-    strip->column = column;
-    strip->value = value;
+    free(from->start);
+    free(from->column);
+    free(from->value);
+    return strip;
 }
 
 struct cg_matrix cg_matrix_make(const struct cg_problem *problem, int row, int row_end, int column,
@@ -191,6 +232,9 @@ struct cg_matrix cg_matrix_make(const struct cg_problem *problem, int row, int r
     struct dense_row dense = {app_allocate(width, sizeof(double)),
                               app_allocate(width, sizeof(bool)), app_allocate(width, sizeof(int)),
                               0};
+    struct growing_strip *growing = app_allocate((size_t)matrix.strips, sizeof growing[0]);
+    for (int strip = 0; strip < matrix.strips; strip++)
+        growing[strip].start = app_allocate((size_t)matrix.rows + 1, sizeof(int64_t));
     double *weight = app_allocate((size_t)vectors.size, sizeof(double));
     const double ratio = pow(CONDITION, 1.0 / vectors.size);
     weight[0] = 1.0;
@@ -209,10 +253,11 @@ struct cg_matrix cg_matrix_make(const struct cg_problem *problem, int row, int r
         }
         if (row + r >= column && row + r < column_end)
             add(&dense, row + r - column, CONDITION - problem->shift);
-        append_row(&matrix, r, &dense);
+        append_row(&matrix, growing, r, &dense);
     }
     for (int strip = 0; strip < matrix.strips; strip++)
-        settle(&matrix.strip[strip], matrix.rows);
+        matrix.strip[strip] = settle(&growing[strip], matrix.rows);
+    free(growing);
     free(dense.value);
     free(dense.used);
     free(dense.column);
@@ -228,42 +273,41 @@ struct cg_matrix cg_matrix_make(const struct cg_problem *problem, int row, int r
 void cg_matrix_free(struct cg_matrix *matrix)
 {
     for (int s = 0; s < matrix->strips; s++) {
-        free(matrix->strip[s].start);
-        free(matrix->strip[s].column);
+        free(matrix->strip[s].row);
+        free(matrix->strip[s].rows);
+        free(matrix->strip[s].columns);
         free(matrix->strip[s].value);
     }
     free(matrix->strip);
 }
 
-/* Add a strip's part to y. Written for one element after the other: a vector would have to be put
- * together from eight places of x, which takes longer than the arithmetic. */
-static void add_strip(const struct cg_strip *strip, int rows, const double *restrict x,
-                      double *restrict y)
+typedef double group __attribute__((vector_size(CG_GROUP * sizeof(double))));
+
+/* The product of a group of elements with their places of x. */
+static inline group product(const double *value, uint64_t columns, const double *restrict x)
 {
-    enum { AT_ONCE = 8, AHEAD = 256 };
-    const int64_t *restrict start = strip->start;
-    const uint16_t *restrict c = strip->column;
-    const double *restrict v = strip->value;
-    for (int r = 0; r < rows; r++) {
-        double sum[4] = {0.0, 0.0, 0.0, 0.0};
-        const int64_t end = start[r + 1];
-        int64_t i = start[r];
-        for (; i + AT_ONCE <= end; i += AT_ONCE) {
-            /* reads of x, here and there, hide the even run of these from the hardware */
-            __builtin_prefetch(v + i + AHEAD);
-            __builtin_prefetch(c + i + AHEAD);
-            sum[0] += v[i] * x[c[i]];
-            sum[1] += v[i + 1] * x[c[i + 1]];
-            sum[2] += v[i + 2] * x[c[i + 2]];
-            sum[3] += v[i + 3] * x[c[i + 3]];
-            sum[0] += v[i + 4] * x[c[i + 4]];
-            sum[1] += v[i + 5] * x[c[i + 5]];
-            sum[2] += v[i + 6] * x[c[i + 6]];
-            sum[3] += v[i + 7] * x[c[i + 7]];
+    group values;
+    memcpy(&values, value, sizeof values);
+    const group places = {x[columns & COLUMN], x[columns >> COLUMN_BITS & COLUMN],
+                          x[columns >> 2 * COLUMN_BITS & COLUMN], x[columns >> 3 * COLUMN_BITS]};
+    return values * places;
+}
+
+/* Add a strip's part to y. Rows of one length follow each other, so that the end of a row is no
+ * surprise to the processor; nothing is asked for ahead, because a strip is read in one even run.
+ */
+static void add_strip(const struct cg_strip *strip, const double *restrict x, double *restrict y)
+{
+    const uint64_t *restrict columns = strip->columns;
+    const double *restrict value = strip->value;
+    const int *row = strip->row;
+    for (int groups = strip->most; groups > 0; groups--) {
+        for (int k = 0; k < strip->rows[groups]; k++) {
+            group sum = {0.0, 0.0, 0.0, 0.0};
+            for (int g = 0; g < groups; g++, value += CG_GROUP)
+                sum += product(value, *columns++, x);
+            y[*row++] += (sum[0] + sum[1]) + (sum[2] + sum[3]);
         }
-        for (; i < end; i++)
-            sum[0] += v[i] * x[c[i]];
-        y[r] += (sum[0] + sum[1]) + (sum[2] + sum[3]);
     }
 }
 
@@ -273,5 +317,5 @@ void cg_matrix_multiply(const struct cg_matrix *matrix, const double *restrict x
     for (int r = 0; r < matrix->rows; r++)
         y[r] = 0.0;
     for (int s = 0; s < matrix->strips; s++)
-        add_strip(&matrix->strip[s], matrix->rows, x + (size_t)s * (size_t)matrix->width, y);
+        add_strip(&matrix->strip[s], x + (size_t)s * (size_t)matrix->width, y);
 }

@@ -14,11 +14,15 @@ struct cg_problem {
     double zeta;
 };
 
-/* Compressed rows of a strip of columns; columns count from the strip's first. */
+/* A strip of columns, which count from the strip's first: its rows, those with most elements first,
+ * each filled up with zeros to whole groups of CG_GROUP elements. */
+enum { CG_GROUP = 4 };
+
 struct cg_strip {
-    int64_t *start; /* rows + 1 */
-    int64_t room;
-    uint16_t *column;
+    int *row;          /* in the order in which they are stored */
+    int most;          /* groups in a row */
+    int *rows;         /* with so many groups, [0, most] */
+    uint64_t *columns; /* of each group, 16 bits a column, the first in the lowest */
     double *value;
 };
 
