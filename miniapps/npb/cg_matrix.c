@@ -283,16 +283,6 @@ void cg_matrix_free(struct cg_matrix *matrix)
 
 typedef double group __attribute__((vector_size(CG_GROUP * sizeof(double))));
 
-/* The product of a group of elements with their places of x. */
-static inline group product(const double *value, uint64_t columns, const double *restrict x)
-{
-    group values;
-    memcpy(&values, value, sizeof values);
-    const group places = {x[columns & COLUMN], x[columns >> COLUMN_BITS & COLUMN],
-                          x[columns >> 2 * COLUMN_BITS & COLUMN], x[columns >> 3 * COLUMN_BITS]};
-    return values * places;
-}
-
 /* Add a strip's part to y. Rows of one length follow each other, so that the end of a row is no
  * surprise to the processor; nothing is asked for ahead, because a strip is read in one even run.
  */
@@ -304,8 +294,14 @@ static void add_strip(const struct cg_strip *strip, const double *restrict x, do
     for (int groups = strip->most; groups > 0; groups--) {
         for (int k = 0; k < strip->rows[groups]; k++) {
             group sum = {0.0, 0.0, 0.0, 0.0};
-            for (int g = 0; g < groups; g++, value += CG_GROUP)
-                sum += product(value, *columns++, x);
+            for (int g = 0; g < groups; g++, value += CG_GROUP) {
+                const uint64_t c = *columns++;
+                const group places = {x[c & COLUMN], x[c >> COLUMN_BITS & COLUMN],
+                                      x[c >> 2 * COLUMN_BITS & COLUMN], x[c >> 3 * COLUMN_BITS]};
+                group values;
+                memcpy(&values, value, sizeof values);
+                sum += values * places;
+            }
             y[*row++] += (sum[0] + sum[1]) + (sum[2] + sum[3]);
         }
     }
