@@ -115,12 +115,13 @@ def placement_name(placement: Placement) -> str:
 def digest(study: Study) -> str:
     """Return the sha256 of what decides whether results may be continued.
 
-    That is all that changes what a trial measures or which block it belongs to. Left out are the name, and what
-    only stops or judges (rounds, max_rounds, budget, confidence, target half-width, reruns, margin, limit): a study
-    may be given more rounds or another margin and continued. The store keeps the earlier statement beside the new one.
+    That is all that changes what a trial measures or which block it belongs to. Left out are the name, what others
+    have published, and what only stops or judges (rounds, max_rounds, budget, confidence, target half-width, reruns,
+    margin, limit): a study may be given more rounds or another margin and continued. The store keeps the earlier
+    statement beside the new one.
     """
     stated: dict[str, Any] = asdict(study)
-    for key in ("name", "margin", "limit"):
+    for key in ("name", "margin", "limit", "published"):
         del stated[key]
     for key in STOPPING_AND_JUDGING:
         del stated["repetition"][key]

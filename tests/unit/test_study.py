@@ -299,18 +299,20 @@ def yaml_blocks(path: Path) -> list[str]:
 
 
 def test_the_examples_in_the_documentation_are_right() -> None:
-    shortest, _all, environments, placements, workloads = yaml_blocks(ROOT / "docs" / "study.md")
+    shortest, _all, environments, placements, workloads, published = yaml_blocks(ROOT / "docs" / "study.md")
     assert len(parse(shortest).environments) == 2
     study = parse(environments + placements + workloads, known=registered())
     assert len(study.environments) == 4
     assert len(study.placements) == 3
     assert study.workloads[0].kernels[-1] == KernelSpec(kernel="latency", message_bytes=1024, warmup=50)
+    (beside,) = parse(f"environments: [bare, docker+macvlan]{WORK}{published}").published
+    assert beside.of_baseline == 0.91
 
 
 def test_the_overview_in_the_documentation_names_every_key() -> None:
     overview = yaml_blocks(ROOT / "docs" / "study.md")[1].replace("cluster: lab  ", "# ", 1)
     overview = overview.replace("[...]", "[bare, docker]", 1).replace("[...]", "[2x1]", 1)
-    overview = overview.replace("{...}", "{w: {kernels: [barrier]}}")
+    overview = overview.replace("[...]", "[]", 1).replace("{...}", "{w: {kernels: [barrier]}}")
     study = parse(overview)
     assert study.repetition == Repetition(rounds=10, max_rounds=40, budget_s=1800)
     named = set(re.findall(r"^ *(\w+):", overview, re.MULTILINE))

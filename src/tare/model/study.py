@@ -244,6 +244,23 @@ class LabSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """What a published study says of one of the environments, to be shown beside what is measured here.
+
+    `metric` is a pattern of the labels that it is about, as `TCP*` (empty: all of the workload). `of_baseline` is the
+    published figure as a fraction of the published baseline's, as the metric is read: below 1 a lower rate or a shorter
+    time; None where only words are published. `told` is what it says in its own words, `source` where.
+    """
+
+    environment: str
+    workload: str
+    metric: str = ""
+    of_baseline: float | None = None
+    told: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
     """A comparison, as its file states it; validated, nothing expanded."""
 
@@ -259,6 +276,7 @@ class Study:
     limit: float | None = None
     self_comparison: bool = True
     seed: int = 1
+    published: tuple[Published, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

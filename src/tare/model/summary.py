@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from tare.model.study import Cell, Environment, MetricKind
+from tare.model.study import Cell, Environment, MetricKind, Published
 
 
 class Verdict(StrEnum):
@@ -143,3 +143,4 @@ class Summary:
     cells: tuple[Cell, ...] = ()
     findings: tuple[Finding, ...] = ()
     isolation: tuple[Isolation, ...] = ()
+    published: tuple[Published, ...] = ()

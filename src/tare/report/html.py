@@ -16,7 +16,7 @@ from jinja2 import PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from tare.model import Comparison, Estimate, MetricInfo, MetricKind, Summary, Trial, Verdict
-from tare.report import bars, plots_launches, plots_overhead, plots_samples, units, view
+from tare.report import bars, plots_launches, plots_overhead, plots_samples, published, units, view
 from tare.report.figures import Figure, Style, styles
 from tare.report.manifest import sections
 from tare.report.runs import Launch, cell_rows, launches, outcome_reason, outcome_word
@@ -102,6 +102,7 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
         pages=pages,
         sweeps=sweeps,
         beside=[each for each in tables_beside if each is not None],
+        published=published.rows(summary, groups),
         looks=LOOKS,
         exit_meaning=EXIT_MEANINGS.get(summary.exit_code, "unknown"),
         sections=sections(summary.manifest),

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tare.model import Summary, Verdict
-from tare.report import units, view
+from tare.report import published, units, view
 from tare.report.tables import together
 from tare.report.verdicts import EXIT_MEANINGS, LOOKS
 from tare.report.view import CellText, Column, Group
@@ -173,6 +173,11 @@ def _below(summary: Summary, groups: Sequence[Group], plain: bool) -> Iterator[R
                 look.style,
                 say(f"{_where(note)}: {note.verdict.value}, {note.text}"),
             )
+    for row in published.rows(summary, view.groups(summary)):
+        what = " ".join(filter(None, (row.environment + ",", row.workload, row.metric)))
+        yield _item(
+            "=", "dim", say(f"{what}: {row.here} of {summary.baseline}; published: {row.published or row.told}")
+        )
     yield Text("")
     limit = f", limit {units.percent(summary.limit, sign=False)}" if summary.limit is not None else ""
     yield Text(

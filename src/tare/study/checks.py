@@ -10,6 +10,7 @@ from typing import Final
 from tare import model
 from tare.errors import RefusedError
 from tare.placement import NodeCores, Topology, needed_cores, place
+from tare.study.messages import unknown
 from tare.study.names import Known
 from tare.study.schema import StudyIn
 
@@ -32,6 +33,7 @@ def check(study: model.Study, stated: StudyIn, known: Known) -> Iterator[Finding
         yield from _check_name(here, workload.name)
         yield from _check_kind(here, workload)
         yield from _check_kernels(here, workload.kernels, known)
+    yield from _check_published(study)
     repeat = study.repetition
     if repeat.max_rounds < repeat.rounds:
         yield ("repetition", "max_rounds"), f"max_rounds ({repeat.max_rounds}) is below rounds ({repeat.rounds})"
@@ -74,6 +76,23 @@ def _check_environments(study: model.Study) -> Iterator[Finding]:
         first = seen.setdefault(replace(environment, name=""), environment.name)
         if first != environment.name:
             yield here, f"this is the same as {first}; for the noise floor use `a_a: true`"
+
+
+def _check_published(study: model.Study) -> Iterator[Finding]:
+    """Find published figures that no row of the report could stand beside."""
+    known = {
+        "environment": [environment.name for environment in study.environments],
+        "workload": [workload.name for workload in study.workloads],
+    }
+    for index, published in enumerate(study.published):
+        here = ("published", index)
+        for key, names in known.items():
+            if (name := getattr(published, key)) not in names:
+                yield (*here, key), unknown(key, name, names)
+        if published.environment == study.baseline:
+            yield (*here, "environment"), f"{published.environment} is the baseline, which is what others are beside"
+        if published.of_baseline is None and not published.told:
+            yield here, "a published figure has `of_baseline`, or says in words what was `told`"
 
 
 def _check_mpis(study: model.Study, known: Known) -> Iterator[Finding]:

@@ -52,6 +52,7 @@ def to_model(stated: StudyIn, name: str, base: Path) -> model.Study:
         limit=stated.limit,
         self_comparison=stated.a_a,
         seed=stated.seed,
+        published=tuple(model.Published(**each.model_dump()) for each in stated.published),
     )
 
 

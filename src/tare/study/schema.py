@@ -248,6 +248,19 @@ class RepetitionIn(_Checked):
     )
 
 
+class PublishedIn(_Checked):
+    """What a published study says of an environment; the report shows it beside what is measured."""
+
+    environment: Word
+    workload: Word
+    metric: Annotated[str, Field(description="pattern of the metrics' labels, as TCP*; all of the workload else")] = ""
+    of_baseline: Annotated[float, *_PERCENT, Field(gt=0, le=1e6)] | None = Field(
+        default=None, description="the published figure against the published baseline's, as it is read: 80%"
+    )
+    told: str = Field(default="", description="what it says, in its own figures")
+    source: Word = Field(description="where: the study, and the place in it")
+
+
 class StudyIn(_Checked):
     """A study: which environments are compared on which workloads, and how often."""
 
@@ -266,3 +279,6 @@ class StudyIn(_Checked):
     limit: Percentage | None = Field(default=None, description="a cost surely above this makes the exit code 1")
     a_a: bool = Field(default=True, description="run the baseline twice, to see the noise floor")
     seed: int = Field(default=1, ge=0, lt=2**63, description="of the random order in each block")
+    published: list[PublishedIn] = Field(
+        default=[], description="what others have published of these environments, to be shown beside the results"
+    )

@@ -60,6 +60,7 @@ def summarise(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any]) -> S
         exit_code=exit_code(_codes(comparisons)),
         cells=plan.cells,
         isolation=_isolation(plan, selection),
+        published=study.published,
         findings=tuple(
             finding
             for cell in plan.cells

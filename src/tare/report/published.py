@@ -1,0 +1,85 @@
+"""Put what was measured beside what others have published of the same environments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+
+from tare.model import Comparison, Estimate, MetricKind, Published, Summary
+from tare.report import units
+from tare.report.view import Column, Group
+
+NOT_MEASURED: Final = "not measured here"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One published figure as text, with the one of this study that belongs beside it.
+
+    Both are fractions of their own baseline, as the metric is read: of rates, less than 100 % is slower.
+    """
+
+    environment: str
+    workload: str
+    metric: str
+    published: str
+    here: str
+    told: str
+    source: str
+
+
+def rows(summary: Summary, groups: tuple[Group, ...]) -> tuple[Row, ...]:
+    """Return a row for each published figure and each metric that it is about."""
+    workload_of = {cell.group: cell.workload.name for cell in summary.cells}
+    found: list[Row] = []
+    for published in summary.published:
+        columns = [
+            column
+            for group in groups
+            for column in group.columns
+            if workload_of.get(column.info.group) == published.workload and _is_about(published, column)
+        ]
+        found += [_row(published, column.info.label, _here(column, published.environment)) for column in columns]
+        if not columns:
+            found.append(_row(published, published.metric, NOT_MEASURED))
+    return tuple(found)
+
+
+def _is_about(published: Published, column: Column) -> bool:
+    return not published.metric or fnmatchcase(column.info.label, published.metric)
+
+
+def _row(published: Published, metric: str, here: str) -> Row:
+    ratio = published.of_baseline
+    return Row(
+        environment=published.environment,
+        workload=published.workload,
+        metric=metric,
+        published="" if ratio is None else units.percent(ratio, sign=False),
+        here=here,
+        told=published.told,
+        source=published.source,
+    )
+
+
+def _here(column: Column, environment: str) -> str:
+    comparison = column.cells.get(environment)
+    if comparison is None:
+        return NOT_MEASURED
+    if comparison.overhead is None:
+        return comparison.verdict.value
+    ratio = of_baseline(comparison, column.info.kind)
+    places = 0 if ratio.high - ratio.low >= 0.02 else 1
+    low, high = (units.number(100 * bound, places) for bound in (ratio.low, ratio.high))
+    return f"{units.number(100 * ratio.value, places)} % [{low}, {high}]"
+
+
+def of_baseline(comparison: Comparison, kind: MetricKind) -> Estimate:
+    """Return a comparison as a fraction of the baseline: of its cost, or of its rate, which is the inverse."""
+    cost = comparison.overhead
+    if cost is None:
+        raise ValueError(f"{comparison.environment} has no overhead on {comparison.metric}")
+    if kind is MetricKind.RATE:
+        return Estimate(value=1 / (1 + cost.value), low=1 / (1 + cost.high), high=1 / (1 + cost.low), n=cost.n)
+    return Estimate(value=1 + cost.value, low=1 + cost.low, high=1 + cost.high, n=cost.n)

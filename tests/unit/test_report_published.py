@@ -1,0 +1,95 @@
+"""What was published stands beside what was measured, each as a fraction of its own baseline."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import samples_factory as factory
+from tare.errors import StudyError
+from tare.model import Comparison, Estimate, MetricKind, Published, Summary, Verdict
+from tare.report import render_text
+from tare.report.published import NOT_MEASURED, of_baseline, rows
+from tare.report.view import groups
+from tare.study import parse
+from unit.study_texts import ENVIRONMENTS, WORK
+
+SOURCE = "a paper, figure 4"
+
+
+@pytest.fixture(scope="module")
+def summary() -> Summary:
+    return factory.make(factory.Options(samples=10)).summary
+
+
+def told(summary: Summary, *published: Published) -> list[tuple[str, str, str]]:
+    found = rows(replace(summary, published=published), groups(summary))
+    return [(row.metric, row.published, row.here) for row in found]
+
+
+def comparison(overhead: Estimate | None) -> Comparison:
+    return Comparison(metric="m", environment="e", group="g", verdict=Verdict.COSTS, overhead=overhead)
+
+
+def test_a_rate_is_the_inverse_of_a_cost() -> None:
+    cost = comparison(Estimate(value=0.25, low=0.0, high=1.0, n=6))
+    rate = of_baseline(cost, MetricKind.RATE)
+    assert (rate.value, rate.low, rate.high, rate.n) == (0.8, 0.5, 1.0, 6)
+    time = of_baseline(cost, MetricKind.COST)
+    assert (time.value, time.low, time.high) == (1.25, 1.0, 2.0)
+    with pytest.raises(ValueError, match="no overhead"):
+        of_baseline(comparison(None), MetricKind.COST)
+
+
+def test_a_row_is_made_for_each_metric_that_is_meant(summary: Summary) -> None:
+    one = Published(environment="docker+overlay", workload="micro", metric="bw*", of_baseline=0.2, source=SOURCE)
+    ((label, published, here),) = told(summary, one)
+    assert label.startswith("bw")
+    assert published == "20 %"
+    (cell,) = [c for c in summary.comparisons if c.environment == one.environment and c.metric.startswith("bw")]
+    assert cell.overhead is not None
+    assert float(here.split()[0]) == pytest.approx(100 / (1 + cell.overhead.value), abs=0.06)
+    every = told(summary, replace(one, metric=""))
+    assert len(every) == len(summary.metrics)
+
+
+def test_what_has_no_figure_here_says_why(summary: Summary) -> None:
+    invalid = Published(environment="bare+bridge", workload="micro", metric="bw*", of_baseline=0.5, source=SOURCE)
+    unavailable = replace(invalid, environment="docker+macvlan")
+    elsewhere = replace(invalid, metric="iperf*")
+    found = told(summary, invalid, unavailable, elsewhere)
+    assert [here for _, _, here in found] == ["invalid", "unavailable", NOT_MEASURED]
+
+
+def test_the_terminal_says_it_too(summary: Summary) -> None:
+    one = Published(environment="docker+overlay", workload="micro", metric="bw*", told="half of it", source=SOURCE)
+    assert "published: half of it" in render_text(replace(summary, published=(one,)), width=200)
+
+
+STATED = f"published: [{{environment: ENV, workload: WHAT, source: a paper, RATIO}}]{ENVIRONMENTS}{WORK}"
+
+
+def stated(environment: str, workload: str, ratio: str) -> str:
+    return STATED.replace("ENV", environment).replace("WHAT", workload).replace("RATIO", ratio)
+
+
+def test_a_study_states_what_was_published() -> None:
+    study = parse(stated("docker+host", "w", "of_baseline: 80%"))
+    assert study.published == (Published(environment="docker+host", workload="w", of_baseline=0.8, source="a paper"),)
+
+
+@pytest.mark.parametrize(
+    ("environment", "workload", "ratio", "message"),
+    [
+        ("docker+hst", "w", "of_baseline: 80%", "unknown environment 'docker+hst'"),
+        ("docker+host", "x", "of_baseline: 80%", "unknown workload 'x'"),
+        ("bare", "w", "of_baseline: 80%", "bare is the baseline"),
+        ("docker+host", "w", "metric: x", "has `of_baseline`, or says in words"),
+        ("docker+host", "w", "of_baseline: 0%", "must be above 0"),
+    ],
+)
+def test_what_nothing_could_stand_beside_is_refused(environment: str, workload: str, ratio: str, message: str) -> None:
+    with pytest.raises(StudyError) as caught:
+        parse(stated(environment, workload, ratio))
+    assert message in str(caught.value)
