@@ -284,10 +284,11 @@ void cg_matrix_free(struct cg_matrix *matrix)
 typedef double group __attribute__((vector_size(CG_GROUP * sizeof(double))));
 
 /* Add a strip's part to y. Rows of one length follow each other, so that the end of a row is no
- * surprise to the processor; nothing is asked for ahead, because a strip is read in one even run.
- */
+ * surprise to the processor. Each line of values is asked for once, ahead, and only into the
+ * second cache: the first is for x. */
 static void add_strip(const struct cg_strip *strip, const double *restrict x, double *restrict y)
 {
+    enum { AHEAD = 512, SECOND_CACHE = 2 };
     const uint64_t *restrict columns = strip->columns;
     const double *restrict value = strip->value;
     const int *row = strip->row;
@@ -295,6 +296,8 @@ static void add_strip(const struct cg_strip *strip, const double *restrict x, do
         for (int k = 0; k < strip->rows[groups]; k++) {
             group sum = {0.0, 0.0, 0.0, 0.0};
             for (int g = 0; g < groups; g++, value += CG_GROUP) {
+                if (g % 2 != 0)
+                    __builtin_prefetch(value + AHEAD, 0, SECOND_CACHE);
                 const uint64_t c = *columns++;
                 const group places = {x[c & COLUMN], x[c >> COLUMN_BITS & COLUMN],
                                       x[c >> 2 * COLUMN_BITS & COLUMN], x[c >> 3 * COLUMN_BITS]};
