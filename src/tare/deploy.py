@@ -26,7 +26,7 @@ from tare.launch import Entry, Host
 from tare.limits import Limits, limited, limits_of
 from tare.model import Control, Environment, Launching, Placement, Share
 from tare.mpi import MPIS
-from tare.networks import NETWORKS
+from tare.networks import Network, find
 from tare.node import Container, Endpoint, Nic, Node, Pod
 from tare.placement import NodeCores, Topology, cores_of_container, place
 from tare.runtimes import RUNTIMES, PodRequest
@@ -117,6 +117,7 @@ class _Order:
 
     site: Site
     environment: Environment
+    network: Network
     placement: Placement
     slot: int
     nic: int
@@ -137,20 +138,27 @@ def deployed(
         files = replace(files, shown=(*files.shown, str(keys)))
     if environment.launch is Launching.HOST_MPI:
         files = _with_host_mpi(files)
-    order = _Order(site=site, environment=environment, placement=placement, slot=slot, nic=nic, files=files)
+    order = _Order(
+        site=site,
+        environment=environment,
+        network=find(environment.network),
+        placement=placement,
+        slot=slot,
+        nic=nic,
+        files=files,
+    )
     daemon = RUNTIMES[environment.runtime].needs_daemon
     nodes = (site.daemon_nodes if daemon else site.nodes)[: placement.nodes]
-    network = NETWORKS[environment.network]
     with ExitStack() as stack:
         if keys is not None:
             stack.enter_context(ssh.prepared(keys))
-        stack.enter_context(network.prepare(nodes, order.study))
+        stack.enter_context(order.network.prepare(nodes, order.study))
         stacks = [stack.enter_context(ExitStack()) for _ in nodes]
 
         def one(node: Node) -> tuple[Side, ...]:
             if is_inside(environment.sides, node.index, len(nodes)):
                 return _on_node(stacks[node.index], order, node)
-            bare = replace(order, environment=bare_side(environment))
+            bare = replace(order, environment=bare_side(environment), network=find("host"))
             return _on_node(stacks[node.index], bare, site.nodes[node.index])
 
         with uninterrupted(), ThreadPoolExecutor(max_workers=min(4, len(nodes))) as pool:
@@ -191,7 +199,7 @@ def _reached_by_ssh(sides: tuple[Side, ...], environment: Environment, keys: Pat
 def _on_node(stack: ExitStack, order: _Order, node: Node) -> tuple[Side, ...]:
     """Make the pods of one node, one after the other."""
     nic = node.nics[order.nic]
-    stack.enter_context(NETWORKS[order.environment.network].on_node(node, nic))
+    stack.enter_context(order.network.on_node(node, nic))
     return tuple(
         _side(stack, order, node, number) for number in range(pods_per_node(order.environment, order.placement))
     )
@@ -199,7 +207,7 @@ def _on_node(stack: ExitStack, order: _Order, node: Node) -> tuple[Side, ...]:
 
 def _side(stack: ExitStack, order: _Order, node: Node, number: int) -> Side:
     environment, placement, files = order.environment, order.placement, order.files
-    network, runtime = NETWORKS[environment.network], RUNTIMES[environment.runtime]
+    network, runtime = order.network, RUNTIMES[environment.runtime]
     request = _request(order, node, number)
     pod = replace(stack.enter_context(runtime.pod(request)), number=number, host=request.host)
     control = stack.enter_context(order.site.connect(pod, order.slot))
@@ -229,7 +237,7 @@ def _side(stack: ExitStack, order: _Order, node: Node, number: int) -> Side:
 
 def _request(order: _Order, node: Node, number: int) -> PodRequest:
     environment, placement, files = order.environment, order.placement, order.files
-    network = NETWORKS[environment.network]
+    network = order.network
     several = pods_per_node(environment, placement) > 1
     limits, cores = _pod_has(environment, placement, node, number)
     host = f"{node.name}c{number}" if several else node.name

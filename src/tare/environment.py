@@ -12,13 +12,13 @@ from tare import binds, devices, ssh
 from tare.limits import limited
 from tare.model import Control, Environment, Launching, Placement, Share, Sides
 from tare.mpi import MPIS
-from tare.networks import NETWORKS
+from tare.networks import find
 from tare.runtimes import RUNTIMES
 
 
 def refuse(environment: Environment, placement: Placement) -> str | None:
     """Return why an environment cannot run in a placement, by what its parts are; nothing is looked at on disk."""
-    network = NETWORKS[environment.network]
+    network = find(environment.network)
     fakes = {environment.runtime == "fake", environment.network.startswith("fake"), environment.mpi == "fake"}
     if len(fakes) > 1:
         return "the fake runtime, networks and MPI go with each other only"
@@ -84,7 +84,7 @@ def _refuse_container_launch(environment: Environment, *, own_pods: bool, severa
 
 def probe(environment: Environment) -> str | None:
     """Return what of an environment is missing on this machine, or None."""
-    parts = (RUNTIMES[environment.runtime], NETWORKS[environment.network])
+    parts = (RUNTIMES[environment.runtime], find(environment.network))
     reasons = (part.probe() for part in parts)
     missing = next((reason for reason in reasons if reason), None)
     if environment.launch is Launching.SSH and not environment.image:
@@ -100,7 +100,7 @@ def nic_slots(pairs: Iterable[tuple[Environment, Placement]]) -> dict[tuple[str,
     for environment, placement in pairs:
         if (environment.name, placement) in slots:
             continue
-        if NETWORKS[environment.network].owns_nic or environment.sides is not Sides.BOTH:
+        if find(environment.network).owns_nic or environment.sides is not Sides.BOTH:
             slots[environment.name, placement] = following
             following += 1
         else:

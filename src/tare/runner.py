@@ -41,7 +41,6 @@ from tare.model import (
     TrialKey,
 )
 from tare.namespaces import plain_python
-from tare.networks import NETWORKS
 from tare.plan import available, block_order
 from tare.pods import Made, made
 from tare.process import Result, run
@@ -295,7 +294,7 @@ def needs(plan: Plan, shown: tuple[str, ...] = ()) -> Needs:
     return Needs(
         nics=1 + max(slots.values(), default=0),
         docker=any(RUNTIMES[c.environment.runtime].needs_daemon for c in cells),
-        swarm=any(NETWORKS[c.environment.network].name == "overlay" for c in cells),
+        swarm=any(c.environment.network == "overlay" for c in cells),
         shown=shown,
     )
 

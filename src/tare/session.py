@@ -25,6 +25,7 @@ from tare.images.own import ensure_own
 from tare.images.usage import prune
 from tare.model import Binding, Caches, Cell, Environment, Launching, Placement, Plan, Study, Summary, Workload
 from tare.mpi import MPIS
+from tare.networks import find
 from tare.placement import Topology, place
 from tare.plan import available, expand
 from tare.runtimes import RUNTIMES, apptainer
@@ -174,8 +175,14 @@ def facts(plan: Plan, files: Files) -> dict[str, Any]:
         "os": _os_name(),
         "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or "not shown here",
         "lab": {"bridged frames pass netfilter": False, "bridge multicast snooping": False},
+        "networks": _networks(plan),
         "sysctls": {name.replace("/", "."): _read(f"/proc/sys/{name}") for name in SYSCTLS},
     }
+
+
+def _networks(plan: Plan) -> dict[str, str]:
+    """Return what of each network is the product itself and what is its data path rebuilt."""
+    return {name: find(name).product for name in sorted({cell.environment.network for cell in available(plan)})}
 
 
 def execute(plan: Plan, store: Store, files: Files, watcher: runner.Watcher) -> None:

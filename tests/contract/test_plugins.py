@@ -22,7 +22,7 @@ from tare.cluster import CLUSTERS
 from tare.launch import Entry, Host
 from tare.model import Caches, Environment, KernelSpec, LabSpec, MetricKind, Placement, Share, Sides, Workload
 from tare.mpi import MPIS, MpiWiring
-from tare.networks import NETWORKS, Wiring
+from tare.networks import NETWORKS, Wiring, find
 from tare.node import Nic, Node, Pod
 from tare.plan import expand
 from tare.runtimes import RUNTIMES, PodRequest
@@ -42,16 +42,10 @@ FAMILIES: Mapping[str, tuple[Mapping[str, Any], type]] = {
 MEMBERS = [(family, name) for family, (members, _) in FAMILIES.items() for name in members]
 PROBED = [(family, name) for family, name in MEMBERS if family != "workload"]
 
-SUPPORTED = {
-    ("bare", "host"), ("bare", "bridge"), ("bare", "direct"), ("bare", "macvlan"),
-    ("docker", "host"), ("docker", "bridge"), ("docker", "direct"), ("docker", "macvlan"), ("docker", "overlay"),
-    ("podman", "host"), ("podman", "bridge"), ("podman", "direct"), ("podman", "macvlan"),
-    ("podman-rootless", "host"), ("podman-rootless", "bridge"), ("podman-rootless", "direct"),
-    ("podman-rootless", "macvlan"),
-    ("charliecloud", "host"), ("charliecloud", "bridge"), ("charliecloud", "direct"), ("charliecloud", "macvlan"),
-    ("apptainer", "host"), ("apptainer", "bridge"), ("apptainer", "direct"), ("apptainer", "macvlan"),
-    ("apptainer-sif", "host"), ("apptainer-sif", "bridge"), ("apptainer-sif", "direct"), ("apptainer-sif", "macvlan"),
-    ("fake", "fake"), ("fake", "fake-slow"),
+WIRED = ("host", "bridge", "direct", "macvlan")
+"""Networks that every runtime can have, also on two nodes. A new one of these adds its name here."""
+SUPPORTED = {(runtime, network) for runtime in RUNTIMES if runtime != "fake" for network in WIRED} | {
+    ("docker", "overlay"), ("fake", "fake"), ("fake", "fake-slow"),
 }  # fmt: skip
 """What can run on two nodes. A new plug-in adds its pairs here; every other pair must be refused with its reason."""
 ONE_NODE = {("docker", "docker-default")} | {
@@ -166,6 +160,20 @@ def test_on_a_machine_with_nothing_installed_a_probe_still_answers_with_what_ins
     else:
         assert is_sentence(reason)
         assert "apt-get install" in reason or "tools/mpis" in reason
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_network_says_what_of_it_is_the_product_itself_and_what_is_rebuilt(name: str) -> None:
+    assert is_sentence(NETWORKS[name].product)
+    assert re.search(r"\b(itself|rebuilt)\b", NETWORKS[name].product)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_network_is_found_as_an_object_of_its_environment_s_own(name: str) -> None:
+    first, second = find(name), find(name)
+    assert type(first) is type(NETWORKS[name])
+    assert first.name == name
+    assert len({id(first), id(second), id(NETWORKS[name])}) == 3
 
 
 def test_an_ordinary_user_is_told_that_a_docker_daemon_needs_root(monkeypatch: pytest.MonkeyPatch) -> None:

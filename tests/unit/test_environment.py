@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tare import deploy, environment
+from tare import deploy, environment, networks
 from tare.cgroups import Group, Hierarchy
 from tare.deploy import IMAGE_PREFIX, Deployed, Files, Side, deployed, host_of, nic_of_pod, subnet_of
 from tare.environment import is_inside
@@ -135,9 +135,9 @@ class Recorded:
 @pytest.fixture
 def parts(monkeypatch: pytest.MonkeyPatch) -> Recorded:
     made = Recorded(Journal())
-    for registry, names in (("RUNTIMES", ("bare", "docker")), ("NETWORKS", ("host", "bridge", "overlay"))):
-        for module in (deploy, environment):
-            monkeypatch.setattr(module, registry, dict.fromkeys(names, made))
+    for module in (deploy, environment):
+        monkeypatch.setattr(module, "RUNTIMES", dict.fromkeys(("bare", "docker"), made))
+    monkeypatch.setattr(networks, "NETWORKS", dict.fromkeys(("host", "bridge", "overlay"), made))
     return made
 
 
@@ -319,7 +319,7 @@ def test_the_first_part_that_is_missing_is_the_reason(
     monkeypatch: pytest.MonkeyPatch, runtime: str | None, network: str | None, mpi: str | None, expected: str | None
 ) -> None:
     monkeypatch.setattr(environment, "RUNTIMES", {"docker": Probed(runtime)})
-    monkeypatch.setattr(environment, "NETWORKS", {"bridge": Probed(network)})
+    monkeypatch.setattr(networks, "NETWORKS", {"bridge": Probed(network)})
     monkeypatch.setattr(environment, "MPIS", {"openmpi": Probed(mpi)})
     assert environment.probe(DOCKER) == expected
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Final, Protocol
@@ -18,19 +19,24 @@ from tare.networks.plug import Wiring
 from tare.networks.slirp4netns import Slirp4netns
 from tare.node import Endpoint, Nic, Node, Pod
 
-__all__ = ["NETWORKS", "Network", "Wiring"]
+__all__ = ["NETWORKS", "Network", "Wiring", "find"]
 
 
 class Network(Protocol):
     """What every network offers. `probe` is read-only; `attach` undoes everything when it is left.
 
-    `wiring` says whose network namespace the pod has, `owns_nic` whether the network needs a NIC of its own,
-    `reaches_outside` whether a pod can talk to a bare node, `pods_share_nic` whether a node's NIC serves several pods,
-    each with an address of its own.
+    `product` says, in one sentence, what of it is the product itself and what is its data path rebuilt: reports show
+    it, so that no imitation passes under a product's name. `wiring` says whose network namespace the pod has,
+    `owns_nic` whether the network needs a NIC of its own, `reaches_outside` whether a pod can talk to a bare node,
+    `pods_share_nic` whether a node's NIC serves several pods, each with an address of its own.
+
+    One object from `find` serves one environment from `prepare` to its end, so it may keep what `prepare` was told.
     """
 
     @property
     def name(self) -> str: ...
+    @property
+    def product(self) -> str: ...
     @property
     def wiring(self) -> Wiring: ...
     @property
@@ -71,3 +77,8 @@ NETWORKS: Final[Mapping[str, Network]] = {
     "fake": FakeNetwork("fake", "198.51.100.0/24"),
     "fake-slow": FakeNetwork("fake-slow", "203.0.113.0/24"),
 }
+
+
+def find(name: str) -> Network:
+    """Return the network that an environment names, as an object of that environment's own."""
+    return copy.copy(NETWORKS[name])

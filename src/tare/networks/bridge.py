@@ -18,6 +18,7 @@ class Bridge:
     """Wire a pod through a bridge in its node."""
 
     name = "bridge"
+    product = "Linux's bridge itself, with the veths that CNI's own bridge plug-in makes"
     wiring = Wiring.OWN
     owns_nic = True
     reaches_outside = True

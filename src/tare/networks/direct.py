@@ -13,6 +13,7 @@ class Direct:
     """Move a NIC into the pod."""
 
     name = "direct"
+    product = "the data NIC itself, moved by CNI's own host-device plug-in"
     wiring = Wiring.OWN
     owns_nic = True
     reaches_outside = True

@@ -15,6 +15,7 @@ class DockerDefault:
     """Take what Docker gives a container that asks for nothing."""
 
     name = "docker-default"
+    product = "Docker itself: the bridge docker0 and its address translation"
     wiring = Wiring.DOCKER
     owns_nic = False
     reaches_outside = False

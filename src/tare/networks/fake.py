@@ -16,6 +16,7 @@ FACTORS: Final[Mapping[str, float]] = {"198.51.100.0/24": 1.0, "203.0.113.0/24":
 class FakeNetwork:
     """Give an address that stands for a known cost."""
 
+    product = "rebuilt from nothing: it stands for a known cost, in tests"
     wiring = Wiring.NODE
     owns_nic = False
     reaches_outside = True

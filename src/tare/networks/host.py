@@ -13,6 +13,7 @@ class HostNetwork:
     """Use the node's data NIC as it is."""
 
     name = "host"
+    product = "the network of the node itself: nothing is made"
     wiring = Wiring.NODE
     owns_nic = False
     reaches_outside = True

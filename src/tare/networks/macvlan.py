@@ -13,6 +13,7 @@ class Macvlan:
     """Give the pod a macvlan interface on the data NIC."""
 
     name = "macvlan"
+    product = "Linux's macvlan itself, made by CNI's own macvlan plug-in"
     wiring = Wiring.OWN
     owns_nic = True
     reaches_outside = True

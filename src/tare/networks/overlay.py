@@ -21,6 +21,7 @@ class Overlay:
     """Let Docker attach the container to a Swarm overlay."""
 
     name = "overlay"
+    product = "Docker itself: an overlay of a Swarm, over the VXLAN of the kernel"
     wiring = Wiring.DOCKER
     owns_nic = False
     reaches_outside = False

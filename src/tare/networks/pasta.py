@@ -21,6 +21,7 @@ class Pasta:
     """Wire a pod through pasta."""
 
     name = "pasta"
+    product = "pasta itself, as Podman starts it"
     wiring = Wiring.OWN
     owns_nic = False
     reaches_outside = False

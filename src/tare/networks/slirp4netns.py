@@ -23,6 +23,7 @@ class Slirp4netns:
     """Wire a pod through slirp4netns."""
 
     name = "slirp4netns"
+    product = "slirp4netns itself, as Podman starts it"
     wiring = Wiring.OWN
     owns_nic = False
     reaches_outside = False
