@@ -18,7 +18,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tare.errors import InfrastructureError, MissingTool
+from tare import etcd
+from tare.daemons import AGENT, Place
+from tare.errors import InfrastructureError, MissingTool, RefusedError
 from tare.namespaces import plain_python
 from tare.node import Node
 from tare.paths import cache_folder
@@ -29,7 +31,8 @@ START_LIMIT_S: Final = 30.0
 DOCKER_BRIDGE: Final = "10.216.0.1/24"
 TRANSIENT: Final = ("containers", "network", "swarm", "volumes", "plugins", "runtimes", "tmp", "trust")
 STAYS: Final = "stays-"
-AGENT: Final = Path(__file__).parent / "agent.py"
+ADVERTISED_PORT: Final = 2376
+"""Of the address that a daemon tells the others through a store; nothing listens there."""
 
 
 def probe() -> str | None:
@@ -57,14 +60,20 @@ def client(node: Node, *arguments: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def daemons(nodes: Sequence[Node], *, log_folder: Path, swarm: bool) -> Iterator[tuple[Node, ...]]:
-    """Keep a daemon running on every node; yields the nodes with their sockets."""
+def daemons(
+    nodes: Sequence[Node], *, log_folder: Path, swarm: bool, store: bool = False
+) -> Iterator[tuple[Node, ...]]:
+    """Keep a daemon running on every node, in a Swarm or with a store; yields the nodes with their sockets."""
+    if swarm and store:
+        raise RefusedError("daemons of Docker that agree through a store cannot be in a Swarm")
     if reason := probe():
         raise MissingTool(f"Docker cannot be used: {reason}")
     with ExitStack() as stack:
         roots = [stack.enter_context(_root_folder(node.index)) for node in nodes]
+        url = stack.enter_context(_store(nodes[0])) if store else ""
         started = [
-            stack.enter_context(_daemon(node, root, log_folder)) for node, root in zip(nodes, roots, strict=True)
+            stack.enter_context(_daemon(node, root, log_folder, cluster_options(url, node)))
+            for node, root in zip(nodes, roots, strict=True)
         ]
         ready = tuple(_wait_until_ready(*pair, log_folder) for pair in zip(nodes, started, strict=True))
         if swarm:
@@ -173,8 +182,8 @@ def _forget(root: Path) -> None:
 
 
 @contextmanager
-def _daemon(node: Node, root: Path, log_folder: Path) -> Iterator[Popen[str]]:
-    process = _start(node, root, log_folder)
+def _daemon(node: Node, root: Path, log_folder: Path, options: tuple[str, ...]) -> Iterator[Popen[str]]:
+    process = _start(node, root, log_folder, options)
     try:
         yield process
     finally:
@@ -182,7 +191,7 @@ def _daemon(node: Node, root: Path, log_folder: Path) -> Iterator[Popen[str]]:
         _stop_everything(node)
 
 
-def _start(node: Node, root: Path, log_folder: Path) -> Popen[str]:
+def _start(node: Node, root: Path, log_folder: Path, options: tuple[str, ...] = ()) -> Popen[str]:
     # No cgroup parent is named: the node's cgroup namespace makes the node's group the root of all that Docker makes.
     folders = [str(folder) for folder in node.group.leaf.folders]
     entry = {"cgroups": folders, "argv": ["nsenter", "-t", str(node.pid), "--all", "--"]}
@@ -193,9 +202,27 @@ def _start(node: Node, root: Path, log_folder: Path) -> Popen[str]:
         need("dockerd", package="docker.io"),
         "--config-file", str(config), "--data-root", str(root), "--exec-root", "/run/docker",
         "--pidfile", "/run/docker.pid", "--host", "unix:///run/docker.sock", "--storage-driver", "overlay2",
-        "--log-level", "warn", "--userland-proxy=false", "--label", "tare=lab", "--bip", DOCKER_BRIDGE,
+        "--log-level", "warn", "--userland-proxy=false", "--label", "tare=lab", "--bip", DOCKER_BRIDGE, *options,
     )  # fmt: skip
     return start(argv, log=log_folder / f"dockerd-{node.name}.log")
+
+
+@contextmanager
+def _store(first: Node) -> Iterator[str]:
+    """Keep an etcd on the first node for all daemons; yields where it is."""
+    place = Place(node=first, pid=first.pid, folder="/run/tare-etcd")
+    with etcd.running(place, first.control_address, version_2=True) as store:
+        yield store.url
+
+
+def cluster_options(url: str, node: Node) -> tuple[str, ...]:
+    """Return the options with which a daemon keeps overlays in a store; "": none. It is reached over the data NIC."""
+    if not url:
+        return ()
+    return (
+        "--cluster-store", f"etcd://{url.removeprefix('http://')}",
+        "--cluster-advertise", f"{node.nics[0].name}:{ADVERTISED_PORT}",
+    )  # fmt: skip
 
 
 def _stop_everything(node: Node) -> None:

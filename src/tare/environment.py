@@ -82,6 +82,18 @@ def _refuse_container_launch(environment: Environment, *, own_pods: bool, severa
     return None
 
 
+def apart(environments: Iterable[Environment]) -> dict[str, str]:
+    """Return which environments cannot be in one study with the others, by name, each with the reason.
+
+    The daemons of a study's Docker are started once: in a Swarm, or with a key-value store.
+    """
+    listed = tuple(environments)
+    if not any(each.network == "overlay" for each in listed):
+        return {}
+    reason = "Docker's daemons are in a Swarm for overlay, which excludes --cluster-store: make a study of overlay-etcd"
+    return {each.name: reason for each in listed if each.network == "overlay-etcd"}
+
+
 def probe(environment: Environment) -> str | None:
     """Return what of an environment is missing on this machine, or None."""
     parts = (RUNTIMES[environment.runtime], find(environment.network))

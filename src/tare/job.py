@@ -135,7 +135,7 @@ def _argv0(pid: int) -> str:
 
 
 def gone(up: Deployed) -> str | None:
-    """Return which container of an environment has ended, where none should have, or None.
+    """Return which container or daemon of an environment has ended, where none should have, or None.
 
     Runtimes whose containers live as long as a rank hold namespaces instead, and the node itself where they need none.
     """
@@ -143,6 +143,7 @@ def gone(up: Deployed) -> str | None:
         pod = side.pod
         held = [(f"the container {pod.container}" if pod.container else f"what holds the pod {pod.name}", pod.pid)]
         held += [(f"the container {each.name}", each.pid) for each in side.containers]
+        held += list(side.endpoint.daemons.items())
         for what, pid in held:
             if pid and not runs(pid):
                 return f"{what} on {pod.node.name} has ended"

@@ -70,7 +70,10 @@ class Watch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """What a network gave a pod: the address that MPI is told, its interface and MTU, and the proof."""
+    """What a network gave a pod: the address that MPI is told, its interface and MTU, and the proof.
+
+    `daemons` are the processes, by name, without which the network is not what it claims to be.
+    """
 
     address: str
     prefix: int
@@ -78,6 +81,7 @@ class Endpoint:
     mtu: int
     watches: tuple[Watch, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
+    daemons: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

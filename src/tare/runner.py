@@ -295,6 +295,7 @@ def needs(plan: Plan, shown: tuple[str, ...] = ()) -> Needs:
         nics=1 + max(slots.values(), default=0),
         docker=any(RUNTIMES[c.environment.runtime].needs_daemon for c in cells),
         swarm=any(c.environment.network == "overlay" for c in cells),
+        store=any(c.environment.network == "overlay-etcd" for c in cells),
         shown=shown,
     )
 

@@ -53,11 +53,13 @@ def make_plan(study: Study, say: Say = silent) -> Plan:
     cluster = CLUSTERS[study.cluster]
     topology = cluster.topology(study.lab)
     cluster_reason = cluster.probe()
+    apart = environment.apart(study.environments)
 
     def availability(wanted: Environment, placement: Placement) -> str | None:
         return (
             cluster_reason
             or environment.refuse(wanted, placement)
+            or apart.get(wanted.name)
             or _no_place(environment.as_launched(wanted, placement), topology)
             or environment.probe(wanted)
             or (limits.missing() if limits.limited(placement) else None)

@@ -47,6 +47,12 @@ WIRED = ("host", "bridge", "direct", "macvlan")
 SUPPORTED = {(runtime, network) for runtime in RUNTIMES if runtime != "fake" for network in WIRED} | {
     ("docker", "overlay"), ("fake", "fake"), ("fake", "fake-slow"),
 }  # fmt: skip
+SUPPORTED |= {("docker", "overlay-etcd")} | {
+    (runtime, network)
+    for runtime in RUNTIMES
+    if runtime != "fake"
+    for network in ("flannel", "flannel-host-gw", "flannel-udp", "canal")
+}
 """What can run on two nodes. A new plug-in adds its pairs here; every other pair must be refused with its reason."""
 ONE_NODE = {("docker", "docker-default")} | {
     (runtime, network) for runtime in RUNTIMES if runtime != "fake" for network in ("pasta", "slirp4netns")
@@ -146,6 +152,8 @@ def test_on_a_machine_with_nothing_installed_a_probe_still_answers_with_what_ins
 ) -> None:
     monkeypatch.setattr("tare.process.shutil.which", lambda *_, **__: None)
     monkeypatch.setattr("tare.networks.plug.CNI_FOLDERS", ())
+    monkeypatch.setattr("tare.etcd.OWN", Path("/nowhere"))
+    monkeypatch.setattr("tare.networks.flannel.OWN", Path("/nowhere"))
     monkeypatch.setattr("tare.wheels.FOLDER", Path("/nowhere"))
     monkeypatch.setenv("CNI_PATH", "/nowhere")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
@@ -159,7 +167,7 @@ def test_on_a_machine_with_nothing_installed_a_probe_still_answers_with_what_ins
         assert reason is None
     else:
         assert is_sentence(reason)
-        assert "apt-get install" in reason or "tools/mpis" in reason
+        assert "apt-get install" in reason or "tools/" in reason
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -198,7 +206,8 @@ def test_a_study_knows_every_real_plugin() -> None:
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_a_pair_is_supported_or_refused_with_a_reason(runtime: str, network: str, nodes: int) -> None:
     reason = environment.refuse(composed(runtime, network), Placement(nodes=nodes))
-    wanted = SUPPORTED - {("docker", "overlay")} | ONE_NODE if nodes == 1 else SUPPORTED
+    overlays = {("docker", "overlay"), ("docker", "overlay-etcd")}
+    wanted = SUPPORTED - overlays | ONE_NODE if nodes == 1 else SUPPORTED
     if (runtime, network) in wanted:
         assert reason is None
     else:

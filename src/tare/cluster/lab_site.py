@@ -97,7 +97,9 @@ class LabCluster:
                 made.launchers.create()
             twins = made.twins
             if needs.docker:
-                twins = stack.enter_context(docker.daemons(twins, log_folder=folder, swarm=needs.swarm))
+                twins = stack.enter_context(
+                    docker.daemons(twins, log_folder=folder, swarm=needs.swarm, store=needs.store)
+                )
             yield LabSite(name=study, lab=made, nodes=made.nodes, daemon_nodes=twins, folder=folder)
 
 

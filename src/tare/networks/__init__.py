@@ -8,12 +8,15 @@ from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
 from tare.networks.bridge import Bridge
+from tare.networks.canal import Canal
 from tare.networks.direct import Direct
 from tare.networks.docker_default import DockerDefault
 from tare.networks.fake import FakeNetwork
+from tare.networks.flannel import Flannel
 from tare.networks.host import HostNetwork
 from tare.networks.macvlan import Macvlan
 from tare.networks.overlay import Overlay
+from tare.networks.overlay_etcd import OverlayEtcd
 from tare.networks.pasta import Pasta
 from tare.networks.plug import Wiring
 from tare.networks.slirp4netns import Slirp4netns
@@ -72,6 +75,11 @@ NETWORKS: Final[Mapping[str, Network]] = {
     "macvlan": Macvlan(),
     "docker-default": DockerDefault(),
     "overlay": Overlay(),
+    "overlay-etcd": OverlayEtcd(),
+    "flannel": Flannel("flannel", "vxlan"),
+    "flannel-host-gw": Flannel("flannel-host-gw", "host-gw"),
+    "flannel-udp": Flannel("flannel-udp", "udp"),
+    "canal": Canal(),
     "pasta": Pasta(),
     "slirp4netns": Slirp4netns(),
     "fake": FakeNetwork("fake", "198.51.100.0/24"),

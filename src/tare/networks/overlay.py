@@ -50,7 +50,7 @@ class Overlay:
         try:
             yield
         finally:
-            _remove(nodes, name)
+            removed(nodes, name)
 
     def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
         # Docker gives addresses from the subnet's beginning to those that ask for none.
@@ -76,7 +76,7 @@ class Overlay:
         )
 
 
-def _remove(nodes: Sequence[Node], name: str) -> None:
+def removed(nodes: Sequence[Node], name: str) -> None:
     """Remove the overlay and wait until every daemon has let go of it: a Swarm does it some time after it said yes."""
     until = time.monotonic() + REMOVED_S
     left = list(nodes)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tare.docker import AGENT
+from tare.daemons import AGENT
 from tare.errors import InfrastructureError
 from tare.namespaces import plain_python
 from tare.networks.plug import interface_in

@@ -16,7 +16,8 @@ from typing import Final
 
 from tare import devices
 from tare.cgroups import Group
-from tare.docker import AGENT, outer_pid
+from tare.daemons import AGENT
+from tare.docker import outer_pid
 from tare.errors import InfrastructureError, RefusedError
 from tare.namespaces import plain_python
 from tare.networks.plug import Wiring

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Final
 
 from tare import devices
-from tare.docker import AGENT, outer_pid
+from tare.daemons import AGENT
+from tare.docker import outer_pid
 from tare.errors import InfrastructureError, RefusedError
 from tare.namespaces import plain_python
 from tare.networks.plug import Wiring

@@ -1,0 +1,288 @@
+"""`flannel`, `flannel-host-gw`, `flannel-udp`: the real flanneld with a real etcd, one for each of its backends.
+
+Each node has a flanneld in a network stack of its own (host_stack.py), with one of the node's data NICs. It gets a /24
+of one /16 from the store, and pods are wired as the CNI plug-in of flannel has it done: by CNI's bridge plug-in, with
+subnet and MTU of the file that flanneld writes.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from tare import etcd
+from tare.daemons import Daemon, Place, kept
+from tare.errors import InfrastructureError
+from tare.interrupts import uninterrupted
+from tare.namespaces import index_of, netlink
+from tare.networks.host_stack import control_address, host_stack, lent
+from tare.networks.overlay import study_of
+from tare.networks.plug import CNI_VERSION, POD_INTERFACE, Wiring, carriers, cni_missing, mtu_of, plugged, silent
+from tare.node import Endpoint, Nic, Node, Pod, Watch
+from tare.process import find
+from tare.user_namespace import is_real_root
+
+OWN: Final = Path("/opt/tare/flannel/flanneld")
+NETWORK: Final = ipaddress.IPv4Network("10.217.0.0/16")
+"""Of every environment: each is in stacks of its own, and they do not see each other."""
+PREFIX: Final = "/tare/flannel"
+BRIDGE: Final = "cni0"
+SUBNET_FILE: Final = "subnet.env"
+BRIDGE_NETFILTER: Final = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
+TUN: Final = Path("/dev/net/tun")
+RESYNC_S: Final = 86_400
+"""How often flanneld looks at its rules again: nobody else writes rules there, and neighbours would hear it."""
+LIMIT_S: Final = 20.0
+DEVICES: Final[Mapping[str, tuple[str, str]]] = {
+    "vxlan": ("flannel.1", "VXLAN of flannel"),
+    "udp": ("flannel0", "tun of flannel"),
+}
+"""The device of each backend that has one, as flanneld names it, and what it carries."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """What flanneld got for its node: a subnet whose first address is the bridge's, and the MTU that is left."""
+
+    gateway: ipaddress.IPv4Interface
+    mtu: int
+
+    def address(self, number: int) -> ipaddress.IPv4Interface:
+        """Return the address of a node's pod of this number."""
+        wanted = self.gateway.ip + 1 + number
+        if wanted not in self.gateway.network or wanted == self.gateway.network.broadcast_address:
+            raise InfrastructureError(f"flannel's subnet {self.gateway.network} has no address for pod {number + 1}")
+        return ipaddress.IPv4Interface(f"{wanted}/{self.gateway.network.prefixlen}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A node that is in the network: its flanneld and what that got."""
+
+    daemon: Daemon
+    lease: Lease
+
+
+@dataclass(slots=True, kw_only=True)
+class _Net:
+    """One environment's network: its store, the stack of each node by the node's name, and those that are in it."""
+
+    store: etcd.Store
+    places: Mapping[str, Place]
+    members: dict[str, Member] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def join(self, name: str, member: Member) -> bool:
+        """Note a node that is in, and tell whether it was the last."""
+        with self.lock:
+            self.members[name] = member
+            return len(self.members) == len(self.places)
+
+
+class Flannel:
+    """Let flanneld connect the nodes, and wire pods into what it got for theirs."""
+
+    wiring = Wiring.OWN
+    owns_nic = True
+    reaches_outside = False
+    pods_share_nic = True
+
+    def __init__(self, name: str, backend: str) -> None:
+        self.name = name
+        self.backend = backend
+        self._nets: dict[str, _Net] = {}
+
+    def probe(self) -> str | None:
+        return cni_missing("bridge", "static") or missing(self.backend)
+
+    def refuse(self, runtime: str, nodes: int) -> str | None:
+        return None
+
+    @contextmanager
+    def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
+        with ExitStack() as stack:
+            stacks = [stack.enter_context(ExitStack()) for _ in nodes]
+            with uninterrupted(), ThreadPoolExecutor(max_workers=min(4, len(nodes))) as pool:
+                made = [
+                    pool.submit(own.enter_context, host_stack(node, study, self.name))
+                    for own, node in zip(stacks, nodes, strict=True)
+                ]
+            places = {node.name: one.result() for node, one in zip(nodes, made, strict=True)}
+            first = places[nodes[0].name]
+            store = stack.enter_context(etcd.running(first, control_address(nodes[0], study)))
+            store.put(f"{PREFIX}/config", json.dumps(network_config(self.backend)))
+            self._nets[study] = _Net(store=store, places=places)
+            try:
+                yield
+            finally:
+                del self._nets[study]
+
+    def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
+        return ("--network", "none")
+
+    def on_node(self, node: Node, nic: Nic) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    @contextmanager
+    def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
+        net = self._nets[study_of(pod)]
+        name = pod.node.name
+        place = net.places[name]
+        with ExitStack() as stack:
+            if pod.number == 0:  # the first pod of a node brings the node in: only a pod knows its study
+                stack.enter_context(self._member(net, pod.node, nic))
+            member = net.members[name]
+            in_stack = replace(pod, node=replace(pod.node, pid=place.pid))
+            address = member.lease.address(pod.number)
+            stack.enter_context(plugged(in_stack, self.plug_in(member.lease, address)))
+            self.guard(place, pod)
+            yield Endpoint(
+                address=str(address.ip),
+                prefix=NETWORK.prefixlen,
+                interface=POD_INTERFACE,
+                mtu=mtu_of(pod.pid, POD_INTERFACE),
+                watches=self._watches(pod, place, nic),
+                facts={"flannel's backend": self.backend, "flannel's subnet": str(member.lease.gateway.network)},
+                daemons=daemons_of(net.store, member),
+            )
+
+    def plug_in(self, lease: Lease, address: ipaddress.IPv4Interface) -> dict[str, Any]:
+        """Return the CNI configuration of a pod, as flannel's CNI plug-in hands it on."""
+        return {
+            "cniVersion": CNI_VERSION,
+            "name": f"tare-{self.name}",
+            "type": "bridge",
+            "bridge": BRIDGE,
+            "isGateway": True,
+            "ipMasq": False,
+            "mtu": lease.mtu,
+            "ipam": ipam(lease, address),
+        }
+
+    def guard(self, place: Place, pod: Pod) -> None:
+        """Put rules on the way of a pod that was wired; flannel has none of its own."""
+
+    def _watches(self, pod: Pod, place: Place, nic: Nic) -> tuple[Watch, ...]:
+        device = DEVICES.get(self.backend)
+        return (
+            *carriers((pod.pid, POD_INTERFACE, "veth of the pod")),
+            *(carriers((place.pid, *device)) if device else ()),
+            *carriers((place.pid, nic.name, "data NIC under flannel")),
+            *silent(pod.pid),
+        )
+
+    @contextmanager
+    def _member(self, net: _Net, node: Node, nic: Nic) -> Iterator[None]:
+        """Keep a node in the network; the last that comes waits until each has found the others."""
+        place = net.places[node.name]
+        argv = command(flanneld() or "", net.store.url, nic.name, f"{place.folder}/{SUBNET_FILE}")
+        with lent(place, nic), kept(place, "flanneld", argv) as daemon:
+            lease = daemon.wait_for(lambda: _lease(place), "a subnet", limit_s=LIMIT_S)
+            if net.join(node.name, Member(daemon=daemon, lease=lease)):
+                for one in net.members.values():
+                    others = [other.lease for other in net.members.values() if other is not one]
+                    one.daemon.wait_for(
+                        self._found(one.daemon, others), "the subnets of the other nodes", limit_s=LIMIT_S
+                    )
+            yield
+
+    def _found(self, daemon: Daemon, others: Sequence[Lease]) -> Callable[[], bool | None]:
+        wanted = {str(lease.gateway.network) for lease in others}
+        told = self.backend == "udp"  # its routes are in flanneld itself
+
+        def look() -> bool | None:
+            known = subnets_told(daemon.said()) if told else _routes(daemon.place.pid)
+            return True if wanted <= known else None
+
+        return look
+
+
+def flanneld() -> str | None:
+    """Return the path of flanneld, or None."""
+    return str(OWN) if OWN.exists() else find("flanneld")
+
+
+def missing(backend: str) -> str | None:
+    """Return what flannel with a backend lacks here, or None."""
+    if not is_real_root():
+        return "flanneld changes routes and makes devices: that needs root"
+    if flanneld() is None:
+        return "flanneld is not installed: run tools/networks flannel"
+    if not BRIDGE_NETFILTER.exists():
+        return f"flanneld insists on {BRIDGE_NETFILTER}, which is not there: modprobe br_netfilter"
+    if backend == "udp" and not os.access(TUN, os.R_OK | os.W_OK):
+        return f"flannel's udp needs {TUN}, which cannot be opened here: modprobe tun"
+    return etcd.missing()
+
+
+def network_config(backend: str) -> dict[str, Any]:
+    """Return what the store tells every flanneld; ports and numbers are flannel's own."""
+    return {"Network": str(NETWORK), "SubnetLen": 24, "Backend": {"Type": backend}}
+
+
+def command(path: str, url: str, interface: str, subnet_file: str) -> tuple[str, ...]:
+    """Return the argv of flanneld; addresses of pods are seen by the other nodes as they are (no masquerade)."""
+    return (
+        path, f"-etcd-endpoints={url}", f"-etcd-prefix={PREFIX}", f"-iface={interface}",
+        f"-subnet-file={subnet_file}", "-ip-masq=false", f"-iptables-resync={RESYNC_S}",
+    )  # fmt: skip
+
+
+def ipam(lease: Lease, address: ipaddress.IPv4Interface) -> dict[str, Any]:
+    """Return the address management of a pod: its address, and the way to the pods of other nodes."""
+    return {
+        "type": "static",
+        "addresses": [{"address": str(address), "gateway": str(lease.gateway.ip)}],
+        "routes": [{"dst": str(NETWORK)}],
+    }
+
+
+def read_lease(text: str) -> Lease | None:
+    """Return what flanneld's subnet file says, or None where it is not what one says."""
+    values = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    try:
+        return Lease(gateway=ipaddress.IPv4Interface(values["FLANNEL_SUBNET"]), mtu=int(values["FLANNEL_MTU"]))
+    except (KeyError, ValueError):
+        return None
+
+
+def subnets_told(log: str) -> set[str]:
+    """Return the subnets of other nodes that a flanneld with the backend udp says it has learned."""
+    said = (line.partition("Subnet added: ")[2].split() for line in log.splitlines())
+    return {words[0] for words in said if words}
+
+
+def daemons_of(store: etcd.Store, member: Member) -> dict[str, int]:
+    """Return the processes that a node's part of the network stands on, by name."""
+    found = {"flanneld": member.daemon.process.pid}
+    if store.daemon.place.node.name == member.daemon.place.node.name:
+        found["etcd"] = store.daemon.process.pid
+    return found
+
+
+def _lease(place: Place) -> Lease | None:
+    try:
+        return read_lease(place.path(SUBNET_FILE).read_text())
+    except OSError:
+        return None
+
+
+def _routes(pid: int) -> set[str]:
+    with netlink(pid) as route:
+        return {f"{entry.get_attr('RTA_DST')}/{entry['dst_len']}" for entry in route.get_routes(family=2)}
+
+
+def peer_of(pid: int, interface: str, place: Place) -> str:
+    """Return the name that the other end of a pod's veth has in a stack."""
+    with netlink(pid) as route:
+        number = route.get_links(index_of(route, interface))[0].get_attr("IFLA_LINK")
+    with netlink(place.pid) as route:
+        return str(route.get_links(number)[0].get_attr("IFLA_IFNAME"))

@@ -1,0 +1,107 @@
+"""A network stack of its own for an environment on a node: a namespace beside the node's, with one of its data NICs.
+
+What routes, encapsulates and filters changes the host that it is installed on: forwarding, routes, netfilter's hooks,
+connection tracking. In a stack of its own a product has its usual names and ports, whatever else is up, and a bare job
+on the same node does not pay for it (docs/adr/0007-host-stacks.md).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from tare.daemons import Place
+from tare.errors import InfrastructureError
+from tare.namespaces import bridges_pass_netfilter, hold, index_of, inside_network, netlink
+from tare.networks.plug import restore
+from tare.node import Nic, Node
+
+NODE_KINDS: Final = ("net", "mnt", "uts", "ipc", "pid", "cgroup")
+CONTROL: Final = "ctl0"
+INTERFACE: Final = "store0"
+"""Another name than the node's: kernels before 6.15 look a new name up where it is asked for, not where it goes."""
+CONTROL_PREFIX: Final = 16
+FIRST_OCTET: Final = 128
+"""Pods have lower third octets on the control network, the head has 255."""
+MOST_SLOTS: Final = 120
+FORWARD: Final = Path("/proc/sys/net/ipv4/ip_forward")
+
+
+@contextmanager
+def host_stack(node: Node, study: str, what: str) -> Iterator[Place]:
+    """Keep a namespace on a node that forwards, and reaches the control network, but has no data NIC yet."""
+    spec = {
+        "new": ["net", "mnt"],  # mounts as well, because /sys shows the network devices
+        "join": node.pid,
+        "join_kinds": list(NODE_KINDS),
+        "cgroups": [str(folder) for folder in node.group.below("pods").create().folders],
+        "cpus": list(node.cores),
+    }
+    name = f"{what}-{study}"
+    pid = hold(f"tare:{study}:{what}-{node.name}", spec)
+    place = Place(node=node, pid=pid, folder=f"/run/tare-{name}")
+    try:
+        place.path().mkdir(parents=True)
+        bridges_pass_netfilter(pid, False)
+        with inside_network(pid):
+            FORWARD.write_text("1")
+        _reach_control(place, control_address(node, study))
+        yield place
+    finally:
+        shutil.rmtree(place.path(), ignore_errors=True)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def control_address(node: Node, study: str) -> str:
+    """Return the address on the control network that a node's stack of an environment has."""
+    slot = study.rpartition("-")[2]
+    number = int(slot) if slot.isdecimal() else 0
+    if number >= MOST_SLOTS:
+        raise InfrastructureError(f"the control network has no address for more than {MOST_SLOTS} environments at once")
+    base = ".".join(node.control_address.split(".")[:2])
+    return f"{base}.{FIRST_OCTET + number}.{node.index + 1}"
+
+
+@contextmanager
+def lent(place: Place, nic: Nic) -> Iterator[None]:
+    """Move a NIC into a stack, with its address, and give it back whole."""
+    node = place.node
+    _move(nic, node.pid, place.pid)
+    try:
+        with netlink(place.pid) as route:
+            restore(route, nic)
+        yield
+    finally:
+        if Path(f"/proc/{place.pid}").exists() and Path(f"/proc/{node.pid}").exists():
+            _move(nic, place.pid, node.pid)
+            with netlink(node.pid) as route:
+                restore(route, nic)
+
+
+def _move(nic: Nic, source: int, target: int) -> None:
+    with netlink(source) as route:
+        route.link("set", index=index_of(route, nic.name), net_ns_pid=target)
+
+
+def _reach_control(place: Place, address: str) -> None:
+    """Give a stack an interface beside the node's own on the control network: a macvlan on it."""
+    with netlink(place.node.pid) as route:
+        route.link(
+            "add",
+            ifname=INTERFACE,
+            kind="macvlan",
+            macvlan_mode="bridge",
+            link=index_of(route, CONTROL),
+            net_ns_pid=place.pid,
+        )
+    with netlink(place.pid) as route:
+        route.link("set", index=index_of(route, "lo"), state="up")
+        index = index_of(route, INTERFACE)
+        route.addr("add", index=index, address=address, prefixlen=CONTROL_PREFIX)
+        route.link("set", index=index, state="up")

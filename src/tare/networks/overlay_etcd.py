@@ -1,0 +1,83 @@
+"""`overlay-etcd`: Docker's overlay before Swarm, as in papers/004: its daemons agree through a key-value store.
+
+`--cluster-store` and `--cluster-advertise` went with Docker 23. The daemons of a study are started with them, and with
+them they cannot be in a Swarm, so `overlay` and `overlay-etcd` need studies of their own (tare.environment.apart).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from tare import etcd
+from tare.docker import docker
+from tare.errors import InfrastructureError
+from tare.networks.overlay import Overlay, network_name, overlay_subnet, removed
+from tare.node import Node
+from tare.process import find, run
+
+LAST_WITH_STORE: Final = 20
+SEEN_S: Final = 10.0
+
+
+class OverlayEtcd(Overlay):
+    """Let Docker attach the container to an overlay whose state is in etcd."""
+
+    name = "overlay-etcd"
+
+    def probe(self) -> str | None:
+        return etcd.missing() or gone(_version())
+
+    @contextmanager
+    def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
+        first = nodes[0]
+        if not docker(first, "info", "--format", "{{.ClusterStore}}").stdout.strip():
+            raise InfrastructureError(
+                f"dockerd on {first.name} was started without --cluster-store",
+                remedy="run overlay-etcd in a study, which starts its daemons with it",
+            )
+        name = network_name(study)
+        docker(
+            first, "network", "create", "--driver", "overlay", "--label", f"tare.study={study}",
+            "--subnet", f"{overlay_subnet(study)}.0/24", name,
+        )  # fmt: skip
+        try:
+            _wait_until_seen(nodes, name)
+            yield
+        finally:
+            removed(nodes, name)
+
+
+def gone(version: str) -> str | None:
+    """Return that a Docker of this version has no `--cluster-store` any more, or None."""
+    numbers = re.search(r"version (\d+)\.(\S+?),?(?:\s|$)", version)
+    if numbers is None or int(numbers[1]) <= LAST_WITH_STORE:
+        return None
+    return f"Docker {numbers[1]}.{numbers[2]} no longer has --cluster-store: use overlay"
+
+
+def _version() -> str:
+    path = find("dockerd")
+    return _said(path) if path else ""
+
+
+@cache
+def _said(path: str) -> str:
+    return run((path, "--version"), check=False, timeout_s=10).stdout
+
+
+def _wait_until_seen(nodes: Sequence[Node], name: str) -> None:
+    """Wait until every daemon has read of the overlay in the store."""
+    until = time.monotonic() + SEEN_S
+    for node in nodes:
+        while docker(node, "network", "inspect", name, check=False).status != 0:
+            if time.monotonic() > until:
+                raise InfrastructureError(f"dockerd on {node.name} has not found {name} in etcd after {SEEN_S:g} s")
+            if not Path(f"/proc/{node.pid}").exists():
+                raise InfrastructureError(f"the node {node.name} has ended")
+            time.sleep(0.02)

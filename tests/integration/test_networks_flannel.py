@@ -1,0 +1,228 @@
+"""flannel's three backends, canal and Docker's overlay with etcd: for real, proven, and gone afterwards."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+from integration.live import (
+    Ended,
+    Watch,
+    by_environment,
+    ended,
+    lab_site,
+    live,
+    outcome,
+    pids_of,
+    start,
+    trials,
+    wait_for,
+    write_study,
+)
+from integration.test_environments import KERNELS, hosts_of, prove
+from integration.test_leftovers import interfaces
+from tare import clean, etcd, job
+from tare.cluster.lab_site import LabSite
+from tare.deploy import Deployed, Files, deployed
+from tare.errors import InfrastructureError
+from tare.model import Environment, Placement
+from tare.namespaces import netlink
+from tare.networks import flannel, overlay_etcd
+from tare.process import find, run
+
+CANNOT = "this machine cannot: "
+pytestmark = [
+    *live("cni", "docker", "mmdebstrap", "etcd", "flannel", "iptables", "nftables"),
+    pytest.mark.skipif(not flannel.BRIDGE_NETFILTER.exists(), reason=f"{CANNOT}br_netfilter is not loaded"),
+]
+
+POD, NIC = "veth of the pod", "data NIC under flannel"
+CARRIERS: Mapping[str, set[str]] = {
+    "bare": {"data NIC"},
+    "bare+flannel": {POD, "VXLAN of flannel", NIC},
+    "bare+flannel-host-gw": {POD, NIC},
+    "bare+flannel-udp": {POD, "tun of flannel", NIC},
+    "bare+canal": {POD, "VXLAN of flannel", NIC},
+    "docker+flannel": {POD, "VXLAN of flannel", NIC},
+    "docker+overlay-etcd": {"overlay", "data NIC under the VXLAN"},
+}
+MTU = {"flannel": 1450, "flannel-host-gw": 1500, "flannel-udp": 1472, "canal": 1450}
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Watch, Path]:
+    folder = tmp_path_factory.mktemp("flannel")
+    path = write_study(folder, "all", list(CARRIERS), workloads=KERNELS)
+    watch = Watch()
+    process = start("run", path, cwd=folder)
+    with watch.looking(f"s{process.pid}"):
+        result = ended(process, 110)
+    return result, watch, folder / "results" / "all"
+
+
+@pytest.mark.parametrize("name", CARRIERS)
+def test_an_environment_completes_and_its_traffic_went_through_every_device_that_is_claimed(
+    name: str, study: tuple[Ended, Watch, Path]
+) -> None:
+    result, _, results = study
+    if name == "docker+overlay-etcd" and (reason := overlay_etcd.gone(docker_version())):
+        pytest.skip(f"{CANNOT}{reason}")
+    found = by_environment(results)
+    assert name in found, (result.stdout, result.stderr)
+    (trial,) = found[name]
+    assert outcome(trial) == "Completed", (trial["outcome"], result.stderr)
+    prove(trial)
+    roles = {t["role"] for t in trial["traffic"]} - {"must stay silent"}
+    assert roles == CARRIERS[name]
+    assert {t["node"] for t in trial["traffic"] if t["role"] in roles} == set(hosts_of(name))
+
+
+def docker_version() -> str:
+    return run((find("dockerd") or "dockerd", "--version")).stdout
+
+
+def test_a_run_leaves_no_etcd_no_flanneld_and_no_network_behind(study: tuple[Ended, Watch, Path]) -> None:
+    result, watch, _ = study
+    assert watch.most_processes > 20, "the watch saw no lab"
+    assert watch.left(result.lab) == []
+
+
+# --- one environment in a lab of its own ----------------------------------------------------------------------------
+
+
+@contextmanager
+def up(network: str, folder: Path) -> Iterator[tuple[LabSite, Deployed]]:
+    environment = Environment(name=network, runtime="bare", network=network)
+    with (
+        lab_site(nics=2) as site,
+        deployed(site, environment, Placement(), slot=0, nic=1, files=Files(host_prefix=folder)) as one,
+    ):
+        yield site, one
+
+
+def stack_of(one: Deployed, host: int) -> int:
+    """Return a process in the stack of a host: the one whose NIC is watched."""
+    return next(w.pid for w in one.sides[host].endpoint.watches if w.role == NIC)
+
+
+def argv_of(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode().rstrip("\0").split("\0")
+    except OSError:  # it has ended meanwhile
+        return [""]
+
+
+@pytest.mark.parametrize("network", MTU)
+def test_flanneld_connects_pods_that_ping_each_other_and_everything_is_given_back(
+    network: str, tmp_path: Path
+) -> None:
+    environment = Environment(name=network, runtime="bare", network=network)
+    files = Files(host_prefix=tmp_path)
+    watch = Watch()
+    with lab_site(nics=2) as site:
+        before = [interfaces(node.pid) for node in site.nodes]
+        with deployed(site, environment, Placement(), slot=0, nic=1, files=files) as one:
+            first, second = one.sides
+            assert first.endpoint.mtu == MTU[network]
+            assert one.subnet == str(flannel.NETWORK)
+            largest = str(MTU[network] - 28)
+            run(
+                (*first.pod.enter, "ping", "-c", "3", "-i", "0.2", "-W", "2", "-M", "do", "-s", largest, second.endpoint.address),
+                timeout_s=10,
+            )
+            for host in (0, 1):
+                during = interfaces(site.nodes[host].pid)
+                assert "data1" not in during
+                assert during["data0"] == before[host]["data0"]
+                assert "flannel.1" not in during, "the node's own stack was touched"
+                assert "data1" in interfaces(stack_of(one, host))
+            names = {Path(argv_of(pid)[0]).name for pid in pids_of(site.name)}
+            assert {"flanneld", "etcd"} <= names
+            if network == "canal":
+                rules = run(("nsenter", f"--net=/proc/{stack_of(one, 0)}/ns/net", "nft", "list", "ruleset")).stdout
+                assert "chain cali-fw-veth" in rules
+                assert "ct state established,related accept" in rules
+        wait_for(lambda: [interfaces(node.pid) for node in site.nodes] == before, "whole NIC", 5)
+        names = {Path(argv_of(pid)[0]).name for pid in pids_of(site.name)}
+        assert not names & {"flanneld", "etcd"}
+        for node in site.nodes:
+            assert not list(Path(f"/proc/{node.pid}/root/run").glob("tare-*"))
+    assert watch.left(site.name) == []
+
+
+def test_the_rules_and_routes_of_flannel_are_in_a_stack_of_its_own(tmp_path: Path) -> None:
+    with up("flannel", tmp_path) as (site, one):
+        inside = stack_of(one, 0)
+
+        def rules(pid: int) -> str:
+            return run(("nsenter", f"--net=/proc/{pid}/ns/net", "iptables-save")).stdout
+
+        wait_for(lambda: "-A FORWARD -m comment --comment \"flanneld forward\" -j FLANNEL-FWD" in rules(inside), "rule")
+        assert "FLANNEL" not in rules(site.nodes[0].pid)
+        with netlink(inside) as route:
+            found = {f"{entry.get_attr('RTA_DST')}/{entry['dst_len']}" for entry in route.get_routes(family=2)}
+        other = one.sides[1].endpoint.address.rsplit(".", 1)[0]
+        assert f"{other}.0/24" in found
+
+
+@pytest.mark.parametrize("victim", ["flanneld", "etcd"])
+def test_a_daemon_that_is_killed_is_named(victim: str, tmp_path: Path) -> None:
+    with up("flannel-host-gw", tmp_path) as (site, one):
+        assert job.gone(one) is None
+        for pid in pids_of(site.name):
+            if Path(argv_of(pid)[0]).name == victim:
+                os.kill(pid, signal.SIGKILL)
+        reason = wait_for(lambda: job.gone(one), "end of the daemon", 5)
+    assert reason == f"{victim} on n0 has ended"
+
+
+def test_a_flanneld_that_does_not_come_up_is_told_with_the_end_of_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = {"Network": str(flannel.NETWORK), "Backend": {"Type": "nonsense"}}
+    monkeypatch.setattr(flannel, "network_config", lambda _: wrong)
+    with pytest.raises(InfrastructureError, match=r"(?s)flanneld on n[01] ended without a subnet: .*nonsense") as told:
+        with up("flannel", tmp_path):
+            pass
+    assert len(str(told.value)) < 1000
+
+
+def test_a_flanneld_that_hangs_is_told_with_the_end_of_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flannel, "LIMIT_S", 2.0)
+    monkeypatch.setattr(etcd.Store, "put", lambda *_: None)
+    with pytest.raises(InfrastructureError, match="(?s)is without a subnet after 2 s: .*onfig"):
+        with up("flannel", tmp_path):
+            pass
+
+
+def test_an_etcd_that_does_not_start_is_told_with_the_end_of_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(etcd, "command", lambda *_, **__: ("/bin/sh", "-c", "echo no room >&2; exit 1"))
+    with pytest.raises(InfrastructureError, match="etcd on n0 ended without an answer: no room"):
+        with up("flannel", tmp_path):
+            pass
+
+
+def test_daemons_of_a_killed_run_are_found_and_ended(tmp_path: Path) -> None:
+    study = write_study(
+        tmp_path, "dead", ["bare", "bare+flannel"], repetition="{rounds: 40, max_rounds: 40}", workloads=KERNELS
+    )
+    watch = Watch()
+    process = start("run", study, cwd=tmp_path)
+    name = f"s{process.pid}"
+    wait_for(lambda: trials(tmp_path / "results" / "dead") or process.poll() is not None, "trial", 60)
+    watch.look(name)
+    os.kill(process.pid, signal.SIGKILL)
+    ended(process)
+    names = {Path(argv_of(pid)[0]).name for pid in pids_of(name)}
+    assert {"flanneld", "etcd"} <= names, "nothing was left: the test proves nothing"
+    clean.remove_lab(name)  # as `tare clean` and the next run do it, sparing the labs of others who test here
+    wait_for(lambda: not pids_of(name), "end of the processes", 5)
+    assert watch.left(name) == []
