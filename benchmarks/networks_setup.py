@@ -1,7 +1,7 @@
-"""How much of a network's set-up is tare's own: `python benchmarks/networks_setup.py [--runs 10]` (root, quiet machine).
+"""How much of a network's set-up is tare's own: `python benchmarks/networks_setup.py [--runs 10]` (root, quiet).
 
-A set-up is a whole deployment on two lab nodes: pods, network, wiring. The product's part is the time in which tare waits
-for it: etcd and flanneld coming up, CNI plug-ins, nft, Docker's client and daemon, in whichever thread. What is left is
+A set-up is a whole deployment on two lab nodes: pods, network, wiring. The product's part is the time in which tare
+waits for it: etcd and flanneld coming up, CNI plug-ins, nft, Docker's client and daemon, in any thread. What is left is
 tare's own: namespaces, netlink, files. Exits 1 when the median of its share is above the bound (10 %).
 """
 
@@ -64,7 +64,10 @@ def files_for(network: str) -> Iterator[Files]:
     if network in BARE:
         yield Files(host_prefix=Path("/nowhere"))
         return
-    text = f"name: b\ncluster: lab\nenvironments: [docker+{network}]\nplacements: [2x1]\nworkloads: {{w: {{kernels: [barrier]}}}}\n"
+    text = (
+        f"name: b\ncluster: lab\nenvironments: [docker+{network}]\nplacements: [2x1]\n"
+        "workloads: {w: {kernels: [barrier]}}\n"
+    )
     yield session.make_files(session.make_plan(study.parse(text)), silent)
 
 
@@ -74,9 +77,7 @@ def measured(network: str, runs: int) -> tuple[list[float], list[float]]:
     environment = Environment(
         name=network, runtime=runtime, network=network, image="" if network in BARE else "debian-openmpi"
     )
-    needs = Needs(
-        nics=2, docker=runtime == "docker", swarm=network == "overlay", store=network == "overlay-etcd"
-    )
+    needs = Needs(nics=2, docker=runtime == "docker", swarm=network == "overlay", store=network == "overlay-etcd")
     totals, own = [], []
     with files_for(network) as files, LabCluster().open(f"b{os.getpid()}", LabSpec(nodes=2), needs) as site:
         if files.tar is not None:

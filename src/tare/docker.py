@@ -60,9 +60,7 @@ def client(node: Node, *arguments: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def daemons(
-    nodes: Sequence[Node], *, log_folder: Path, swarm: bool, store: bool = False
-) -> Iterator[tuple[Node, ...]]:
+def daemons(nodes: Sequence[Node], *, log_folder: Path, swarm: bool, store: bool = False) -> Iterator[tuple[Node, ...]]:
     """Keep a daemon running on every node, in a Swarm or with a store; yields the nodes with their sockets."""
     if swarm and store:
         raise RefusedError("daemons of Docker that agree through a store cannot be in a Swarm")

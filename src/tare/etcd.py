@@ -91,9 +91,7 @@ def _healthy(pid: int, address: str) -> bool | None:
         return None
 
 
-def _request(
-    pid: int, address: str, method: str, path: str, body: Mapping[str, Any] | None = None
-) -> tuple[int, str]:
+def _request(pid: int, address: str, method: str, path: str, body: Mapping[str, Any] | None = None) -> tuple[int, str]:
     """Send one request from the network namespace of a process; return status and text of the answer."""
     connection = http.client.HTTPConnection(address, PORT, timeout=REQUEST_S)
     with inside_network(pid):  # a socket stays in the namespace that it was made in

@@ -16,6 +16,7 @@ from typing import Final
 
 from tare import etcd
 from tare.docker import docker
+from tare.docker_api import request
 from tare.errors import InfrastructureError
 from tare.networks.overlay import Overlay, network_name, overlay_subnet, removed
 from tare.node import Node
@@ -36,7 +37,7 @@ class OverlayEtcd(Overlay):
     @contextmanager
     def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
         first = nodes[0]
-        if not docker(first, "info", "--format", "{{.ClusterStore}}").stdout.strip():
+        if not request(first, "GET", "/info", what="asking for the store").get("ClusterStore"):
             raise InfrastructureError(
                 f"dockerd on {first.name} was started without --cluster-store",
                 remedy="run overlay-etcd in a study, which starts its daemons with it",

@@ -30,8 +30,8 @@ class Known:
         "bare", "docker", "apptainer", "apptainer-sif", "podman", "podman-rootless", "charliecloud", "fake",
     )  # fmt: skip
     networks: tuple[str, ...] = (
-        "host", "bridge", "direct", "macvlan", "docker-default", "overlay", "overlay-etcd", "flannel", "flannel-host-gw",
-        "flannel-udp", "canal", "pasta", "slirp4netns", "fake", "fake-slow",
+        "host", "bridge", "direct", "macvlan", "docker-default", "overlay", "overlay-etcd", "flannel",
+        "flannel-host-gw", "flannel-udp", "canal", "pasta", "slirp4netns", "fake", "fake-slow",
     )  # fmt: skip
     transports: tuple[str, ...] = ("tcp", "shm")
     mpis: tuple[str, ...] = ("openmpi", "openmpi5", "mpich", "mpich5", "fake")
