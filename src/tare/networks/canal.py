@@ -31,7 +31,9 @@ class Canal(Flannel):
     """Wire a pod through flannel's VXLAN and chains as Calico's."""
 
     def __init__(self) -> None:
-        super().__init__("canal", "vxlan")
+        super().__init__(
+            "canal", "vxlan", "flannel itself, its vxlan; Calico's routed veth and policy chains are rebuilt"
+        )
 
     def probe(self) -> str | None:
         if find("nft") is None:

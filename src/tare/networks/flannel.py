@@ -13,7 +13,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -24,7 +24,6 @@ from tare.errors import InfrastructureError
 from tare.interrupts import uninterrupted
 from tare.namespaces import index_of, netlink
 from tare.networks.host_stack import control_address, host_stack, lent
-from tare.networks.overlay import study_of
 from tare.networks.plug import CNI_VERSION, POD_INTERFACE, Wiring, carriers, cni_missing, mtu_of, plugged, silent
 from tare.node import Endpoint, Nic, Node, Pod, Watch
 from tare.process import find
@@ -95,10 +94,11 @@ class Flannel:
     reaches_outside = False
     pods_share_nic = True
 
-    def __init__(self, name: str, backend: str) -> None:
+    def __init__(self, name: str, backend: str, product: str = "") -> None:
         self.name = name
         self.backend = backend
-        self._nets: dict[str, _Net] = {}
+        self.product = product or f"flannel itself: flanneld with the backend {backend} and etcd, without Kubernetes"
+        self._net: _Net | None = None
 
     def probe(self) -> str | None:
         return cni_missing("bridge", "static") or missing(self.backend)
@@ -119,30 +119,33 @@ class Flannel:
             first = places[nodes[0].name]
             store = stack.enter_context(etcd.running(first, control_address(nodes[0], study)))
             store.put(f"{PREFIX}/config", json.dumps(network_config(self.backend)))
-            self._nets[study] = _Net(store=store, places=places)
+            self._net = _Net(store=store, places=places)
             try:
                 yield
             finally:
-                del self._nets[study]
+                self._net = None
 
     def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
         return ("--network", "none")
 
-    def on_node(self, node: Node, nic: Nic) -> AbstractContextManager[None]:
-        return nullcontext()
+    @contextmanager
+    def on_node(self, node: Node, nic: Nic) -> Iterator[None]:
+        net = self._prepared()
+        place = net.places[node.name]
+        argv = command(flanneld() or "", net.store.url, nic.name, f"{place.folder}/{SUBNET_FILE}")
+        with lent(place, nic), kept(place, "flanneld", argv) as daemon:
+            lease = daemon.wait_for(lambda: _lease(place), "a subnet", limit_s=LIMIT_S)
+            if net.join(node.name, Member(daemon=daemon, lease=lease)):
+                self._wait_for_each_other(tuple(net.members.values()))
+            yield
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
-        net = self._nets[study_of(pod)]
-        name = pod.node.name
-        place = net.places[name]
-        with ExitStack() as stack:
-            if pod.number == 0:  # the first pod of a node brings the node in: only a pod knows its study
-                stack.enter_context(self._member(net, pod.node, nic))
-            member = net.members[name]
-            in_stack = replace(pod, node=replace(pod.node, pid=place.pid))
-            address = member.lease.address(pod.number)
-            stack.enter_context(plugged(in_stack, self.plug_in(member.lease, address)))
+        net = self._prepared()
+        place, member = net.places[pod.node.name], net.members[pod.node.name]
+        in_stack = replace(pod, node=replace(pod.node, pid=place.pid))
+        address = member.lease.address(pod.number)
+        with plugged(in_stack, self.plug_in(member.lease, address)):
             self.guard(place, pod)
             yield Endpoint(
                 address=str(address.ip),
@@ -179,20 +182,17 @@ class Flannel:
             *silent(pod.pid),
         )
 
-    @contextmanager
-    def _member(self, net: _Net, node: Node, nic: Nic) -> Iterator[None]:
-        """Keep a node in the network; the last that comes waits until each has found the others."""
-        place = net.places[node.name]
-        argv = command(flanneld() or "", net.store.url, nic.name, f"{place.folder}/{SUBNET_FILE}")
-        with lent(place, nic), kept(place, "flanneld", argv) as daemon:
-            lease = daemon.wait_for(lambda: _lease(place), "a subnet", limit_s=LIMIT_S)
-            if net.join(node.name, Member(daemon=daemon, lease=lease)):
-                for one in net.members.values():
-                    others = [other.lease for other in net.members.values() if other is not one]
-                    one.daemon.wait_for(
-                        self._found(one.daemon, others), "the subnets of the other nodes", limit_s=LIMIT_S
-                    )
-            yield
+    def _prepared(self) -> _Net:
+        if self._net is None:
+            raise InfrastructureError(f"{self.name} was not prepared before its pods were wired")
+        return self._net
+
+    def _wait_for_each_other(self, members: Sequence[Member]) -> None:
+        """Wait until each node has found the others; the last that comes does it, when nobody else has to come."""
+        for one in members:
+            others = [other.lease for other in members if other is not one]
+            found = self._found(one.daemon, others)
+            one.daemon.wait_for(found, "the subnets of the other nodes", limit_s=LIMIT_S)
 
     def _found(self, daemon: Daemon, others: Sequence[Lease]) -> Callable[[], bool | None]:
         wanted = {str(lease.gateway.network) for lease in others}

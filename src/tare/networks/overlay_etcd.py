@@ -30,6 +30,7 @@ class OverlayEtcd(Overlay):
     """Let Docker attach the container to an overlay whose state is in etcd."""
 
     name = "overlay-etcd"
+    product = "Docker itself: its overlay before Swarm, with etcd as the key-value store"
 
     def probe(self) -> str | None:
         return etcd.missing() or gone(_version())
