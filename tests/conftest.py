@@ -38,8 +38,13 @@ def _sshd() -> bool:
     return any(Path(path).exists() for path in ("/usr/sbin/sshd", "/opt/tare/openssh/usr/sbin/sshd"))
 
 
+def _bird() -> bool:
+    return Path("/opt/tare/bird/usr/sbin/bird").exists() or _program("bird")()
+
+
 NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "root": (lambda: os.geteuid() == 0, "run the tests as root (make test uses sudo)"),
+    "bird": (_bird, "tools/bootstrap unpacks it"),
     "charliecloud": (_program("ch-run"), "apt-get install charliecloud-runtime"),
     "apptainer": (_apptainer, "tools/apptainer"),
     "chromium": (_program("chromium", "chromedriver"), "apt-get install chromium chromium-driver"),

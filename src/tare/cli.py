@@ -197,12 +197,22 @@ def lab_up(
     link_rate: Annotated[str, typer.Option(help="Link rate, as 10Gbit.", show_default=False)] = "",
     segmented: Annotated[bool, typer.Option("--segmented", help="The wire carries MTU-sized frames.")] = False,
     docker: Annotated[bool, typer.Option("--docker", help="A Docker daemon a node, joined in a Swarm.")] = False,
+    subnets: Annotated[int, typer.Option(min=1, max=2, help="Data subnets, with a router between them.")] = 1,
     name: Annotated[str, typer.Option(help="The lab's name.")] = "lab",
 ) -> None:
     """Make a lab that stays until `tare lab down`."""
     from tare.lab_commands import lab_up as go
 
-    go(name, nodes=nodes, nics=nics, cores=cores, link_rate=link_rate, segmented=segmented, docker=docker)
+    go(
+        name,
+        nodes=nodes,
+        nics=nics,
+        cores=cores,
+        link_rate=link_rate,
+        segmented=segmented,
+        docker=docker,
+        subnets=subnets,
+    )
 
 
 @lab_app.command("status")

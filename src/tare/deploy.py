@@ -26,8 +26,8 @@ from tare.launch import Entry, Host
 from tare.limits import Limits, limited, limits_of
 from tare.model import Control, Environment, Launching, Placement, Share
 from tare.mpi import MPIS
-from tare.networks import Network, find
-from tare.node import Container, Endpoint, Nic, Node, Pod
+from tare.networks import Joining, Network, find
+from tare.node import Container, Endpoint, Nic, Node, Pod, Wired
 from tare.placement import NodeCores, Topology, cores_of_container, place
 from tare.runtimes import RUNTIMES, PodRequest
 from tare.runtimes.held import job_group
@@ -103,8 +103,9 @@ class Deployed:
 
     @property
     def subnet(self) -> str:
-        """Return the data subnet, as MPI is told it."""
-        return subnet_of(self.sides[0].endpoint)
+        """Return the data subnets of the hosts, as MPI is told them: neighbouring ones are told as one."""
+        found = {ipaddress.IPv4Network(subnet_of(side.endpoint)) for side in self.sides}
+        return ",".join(map(str, ipaddress.collapse_addresses(found)))
 
     def hosts(self, placement: Placement) -> tuple[Host, ...]:
         """Return the hosts as the MPI sees them."""
@@ -164,6 +165,10 @@ def deployed(
         with uninterrupted(), ThreadPoolExecutor(max_workers=min(4, len(nodes))) as pool:
             futures = [pool.submit(one, node) for node in nodes]
         sides = tuple(side for future in futures for side in future.result())
+        if isinstance(order.network, Joining):
+            wired = [Wired(pod=side.pod, nic=side.pod.node.nics[nic], endpoint=side.endpoint) for side in sides]
+            endpoints = stack.enter_context(order.network.joined(wired))
+            sides = tuple(replace(side, endpoint=each) for side, each in zip(sides, endpoints, strict=True))
         if keys is not None:
             sides = stack.enter_context(_reached_by_ssh(sides, environment, keys))
         launcher = MPIS[environment.mpi].inside if keys is not None and environment.image else ""

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from tare import binds, devices, ssh
 from tare.limits import limited
-from tare.model import Control, Environment, Launching, Placement, Share, Sides
+from tare.model import Control, Environment, LabSpec, Launching, Placement, Share, Sides
 from tare.mpi import MPIS
-from tare.networks import find
+from tare.networks import CROSSING, find
 from tare.runtimes import RUNTIMES
 
 
@@ -43,6 +43,14 @@ def refuse(environment: Environment, placement: Placement) -> str | None:
     if environment.transport == "shm" and placement.nodes > 1:
         return "shared memory does not reach from one node to another: use transport: tcp"
     return None
+
+
+def refuse_subnets(environment: Environment, placement: Placement, lab: LabSpec) -> str | None:
+    """Return why an environment cannot have nodes in several subnets, where a placement has, or None."""
+    if lab.subnet_of(min(placement.nodes, lab.nodes) - 1) == 0 or environment.network in CROSSING:
+        return None
+    others = ", ".join(sorted(CROSSING))
+    return f"{environment.network} joins nodes of one subnet, and these are in {lab.subnets}: use one of {others}"
 
 
 def _refuse_launch(environment: Environment, placement: Placement) -> str | None:

@@ -31,7 +31,15 @@ STATE: Final = "lab.json"
 
 
 def lab_up(
-    name: str, *, nodes: int, nics: int, cores: int | None, link_rate: str, segmented: bool, docker: bool
+    name: str,
+    *,
+    nodes: int,
+    nics: int,
+    cores: int | None,
+    link_rate: str,
+    segmented: bool,
+    docker: bool,
+    subnets: int = 1,
 ) -> None:
     """Make a lab and leave it up."""
     _check_name(name)
@@ -49,7 +57,7 @@ def lab_up(
         rate = int(parse_bit_rate(link_rate)) if link_rate else 0
     except ValueError as error:
         raise UsageError(f"--link-rate: {error}") from error
-    spec = LabSpec(nodes=nodes, cores_per_node=cores, link_rate_bps=rate, segmented=segmented)
+    spec = LabSpec(nodes=nodes, cores_per_node=cores, link_rate_bps=rate, segmented=segmented, subnets=subnets)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "owner.json").write_text(json.dumps({"lab": name, "stays": True}))
     try:
@@ -148,7 +156,7 @@ def _load(name: str) -> lab.Lab:
 
 
 def _alive(made: lab.Lab) -> bool:
-    return all(Path(f"/proc/{pid}").exists() for pid in (made.head_pid, made.switch_pid, *(n.pid for n in made.nodes)))
+    return all(Path(f"/proc/{pid}").exists() for pid in made.holders)
 
 
 def _show(made: lab.Lab) -> None:
@@ -171,6 +179,7 @@ def _as_json(made: lab.Lab) -> dict[str, Any]:
         "nodes": [_node_as_json(node) for node in made.nodes],
         "group": made.group.path,
         "shares_cores": made.shares_cores,
+        "router_pid": made.router_pid,
     }
 
 

@@ -57,7 +57,9 @@ def read(places: Sequence[Place], site_s: float = 0.0) -> Reading:
     seen: set[int] = set()
     for place in places:
         for watch in place.watches:
-            if watch.pid not in seen:
+            if watch.read is not None:
+                interfaces[watch.pid, watch.interface] = watch.read()
+            elif watch.pid not in seen:
                 seen.add(watch.pid)
                 interfaces.update({(watch.pid, name): v for name, v in interface_counters(watch.pid).items()})
         tcp[place.pid] = tcp_counters(place.pid)

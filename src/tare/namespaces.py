@@ -128,6 +128,19 @@ def bridges_pass_netfilter(pid: int, wanted: bool) -> None:
                 path.write_text("1" if wanted else "0")
 
 
+def set_network(pid: int, name: str, value: str) -> str:
+    """Set one of the kernel's settings (`ipv4/ip_forward`) in a network namespace of ours; return what it was."""
+    path = Path("/proc/sys/net") / name
+    with inside_network(pid):
+        try:
+            before = path.read_text().strip()
+            if before != value:
+                path.write_text(value)
+        except OSError as error:
+            raise InfrastructureError(f"cannot set {path} to {value}: {error.strerror}") from error
+    return before
+
+
 def index_of(route: IPRoute, interface: str) -> int:
     """Return the index of an interface, or raise `InfrastructureError` naming it."""
     found = list(route.link_lookup(ifname=interface))

@@ -5,7 +5,7 @@ A pod is the set of namespaces that the containers of one node share. It is made
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -61,11 +61,15 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """An interface whose counters prove the treatment; its role is what it carries, or `SILENT_ROLE`."""
+    """An interface whose counters prove the treatment; its role is what it carries, or `SILENT_ROLE`.
+
+    `read` tells bytes and packets received, and sent, where the counters are not those of an interface.
+    """
 
     pid: int
     interface: str
     role: str
+    read: Callable[[], tuple[int, int, int, int]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +113,15 @@ class Pod:
     number: int = 0
     host: str = ""
     setuid: str = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wired:
+    """A pod that has its network: the NIC of its node that it is over, and what it was given."""
+
+    pod: Pod
+    nic: Nic
+    endpoint: Endpoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

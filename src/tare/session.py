@@ -60,6 +60,7 @@ def make_plan(study: Study, say: Say = silent) -> Plan:
             cluster_reason
             or environment.refuse(wanted, placement)
             or apart.get(wanted.name)
+            or environment.refuse_subnets(wanted, placement, study.lab)
             or _no_place(environment.as_launched(wanted, placement), topology)
             or environment.probe(wanted)
             or (limits.missing() if limits.limited(placement) else None)

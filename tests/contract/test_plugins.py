@@ -51,7 +51,7 @@ SUPPORTED |= {("docker", "overlay-etcd")} | {
     (runtime, network)
     for runtime in RUNTIMES
     if runtime != "fake"
-    for network in ("flannel", "flannel-host-gw", "flannel-udp", "canal")
+    for network in ("flannel", "flannel-host-gw", "flannel-udp", "canal", "calico", "calico-ipip", "calico-ipip-cross")
 }
 """What can run on two nodes. A new plug-in adds its pairs here; every other pair must be refused with its reason."""
 ONE_NODE = {("docker", "docker-default")} | {
@@ -155,6 +155,7 @@ def test_on_a_machine_with_nothing_installed_a_probe_still_answers_with_what_ins
     monkeypatch.setattr("tare.etcd.OWN", Path("/nowhere"))
     monkeypatch.setattr("tare.networks.flannel.OWN", Path("/nowhere"))
     monkeypatch.setattr("tare.wheels.FOLDER", Path("/nowhere"))
+    monkeypatch.setattr("tare.networks.bird.UNPACKED", Path("/nowhere"))
     monkeypatch.setenv("CNI_PATH", "/nowhere")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     reason = member(family, name).probe()

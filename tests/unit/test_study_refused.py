@@ -93,6 +93,11 @@ WRONG: list[tuple[str, str, str]] = [
     (f"cluster: {{lab: 3}}{BASE}", "1:11", "cluster.lab: this must be a mapping"),
     (f"cluster: {{lab: {{nods: 2}}}}{BASE}", "1:17", "cluster.lab.nods: unknown key 'nods'; did you mean nodes?"),
     (f"cluster: {{lab: {{link_rate: fast}}}}{BASE}", "1:17", "'fast' is not a link rate"),
+    (
+        f"cluster: {{lab: {{nodes: 1, subnets: 2}}}}\nplacements: [1x2]{BASE}",
+        "1:27",
+        "2 subnets need as many nodes, and this cluster has 1",
+    ),
     (f"placements: 2y{BASE}", "1:1", "'2y' is not a placement"),
     (f"placements: [2x1, 2x1]{BASE}", "1:19", "placements[1]: this is the same as placement 1"),
     (f"placements: [{{nodes: 0}}]{BASE}", "1:15", "placements[0].nodes: this must be at least 1"),

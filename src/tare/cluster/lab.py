@@ -3,7 +3,7 @@
 Each node has net, mnt, uts, ipc, pid and cgroup namespaces, its own cores, hostname, boot_id, /tmp, /run and /dev/shm.
 Two more network namespaces hold the control network (its bridge is also the head's interface) and the data switch;
 the host's own network is not touched. The data switch has one segment for each NIC index, so that environments that
-own a NIC do not hear each other.
+own a NIC do not hear each other. With two subnets each segment is two, and a router joins them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tare.cgroups import Group, file_systems, group
 from tare.errors import RefusedError
 from tare.interrupts import uninterrupted
 from tare.model import LabSpec
-from tare.namespaces import bridges_pass_netfilter, hold, index_of, is_holder, netlink
+from tare.namespaces import bridges_pass_netfilter, hold, index_of, is_holder, netlink, set_network
 from tare.node import Nic, Node
 from tare.placement import NodeCores, Topology, order_by_core
 from tare.topology import read_topology
@@ -33,6 +33,10 @@ CONTROL_PREFIX: Final = 16
 CONTROL: Final = "10.213"
 DATA: Final = "10.214"
 HEAD_ADDRESS: Final = f"{CONTROL}.255.254"
+HALF: Final = 128
+"""Addresses of a data subnet where there are two: halves of one, so that an MPI can be told both as one."""
+ROUTER: Final = 126
+"""The router's address in a half, counted from the half's beginning: its last."""
 NODE_NAMESPACES: Final = ("net", "mnt", "uts", "ipc", "pid", "cgroup")
 SEGMENT_BURST_S: Final = 0.001
 END_S: Final = 3.0
@@ -40,7 +44,7 @@ END_S: Final = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lab:
-    """A lab that is up. `head_pid` holds the control network, `switch_pid` the data switch.
+    """A lab that is up. `head_pid` holds the control network, `switch_pid` the data switch, `router_pid` a router.
 
     `twins` are the same hosts once more (same cores, own namespaces and addresses), for what changes a host by being
     installed on it, as Docker does (docs/adr/0004-docker-on-twins.md).
@@ -54,6 +58,13 @@ class Lab:
     group: Group
     shares_cores: bool
     twins: tuple[Node, ...] = ()
+    router_pid: int = 0
+
+    @property
+    def holders(self) -> tuple[int, ...]:
+        """Return the processes that hold the lab's namespaces."""
+        beside = (self.head_pid, self.switch_pid, *([self.router_pid] if self.router_pid else []))
+        return (*beside, *(node.pid for node in (*self.nodes, *self.twins)))
 
     @property
     def launchers(self) -> Group:
@@ -76,6 +87,8 @@ def up(name: str, spec: LabSpec, *, nics: int = 1, keep: Sequence[str] = (), twi
     if not 1 <= spec.nodes <= most:
         beside = " beside as many with Docker" if twins else ""
         raise RefusedError(f"a lab of {spec.nodes} nodes{beside} is not possible: 1 to {most}")
+    if not 1 <= spec.subnets <= min(2, spec.nodes):
+        raise RefusedError(f"{spec.nodes} nodes in {spec.subnets} subnets are not possible: 1 or 2, of a node at least")
     if not 1 <= nics <= 250:
         raise RefusedError(f"{nics} data NICs a node are not possible: 1 to 250")
     places, shares = topology(spec)
@@ -83,9 +96,12 @@ def up(name: str, spec: LabSpec, *, nics: int = 1, keep: Sequence[str] = (), twi
     holders: list[int] = []
     try:
         with uninterrupted():
-            made = _make_nodes(name, places.nodes * (1 + twins), top, keep, holders, nics, hosts=spec.nodes)
+            made = _make_nodes(name, places.nodes * (1 + twins), top, keep, holders, nics, spec=spec)
         head, switch = holders[0], holders[1]
+        router = holders[2] if spec.subnets > 1 else 0
         _wire(made, head, switch, spec)
+        if router:
+            _wire_router(made, switch, router, spec)
     except BaseException:
         with uninterrupted():
             _end(name, holders, top)
@@ -99,13 +115,14 @@ def up(name: str, spec: LabSpec, *, nics: int = 1, keep: Sequence[str] = (), twi
         twins=made[spec.nodes :],
         group=top,
         shares_cores=shares,
+        router_pid=router,
     )
 
 
 def down(lab: Lab) -> None:
     """End every process of the lab; its namespaces and links go with them, its cgroups after them."""
     with uninterrupted():
-        _end(lab.name, [lab.head_pid, lab.switch_pid, *(node.pid for node in (*lab.nodes, *lab.twins))], lab.group)
+        _end(lab.name, lab.holders, lab.group)
 
 
 def topology(spec: LabSpec) -> tuple[Topology, bool]:
@@ -151,15 +168,17 @@ def _make_nodes(
     holders: list[int],
     nics: int,
     *,
-    hosts: int,
+    spec: LabSpec,
 ) -> tuple[Node, ...]:
-    """Make a node for each entry of `places`; those after the first `hosts` are twins, in the same order."""
+    """Make a node for each entry of `places`; those after the first `spec.nodes` are twins, in the same order."""
+    hosts = spec.nodes
+    beside = ("head", "switch", *(["router"] if spec.subnets > 1 else []))
     names = [f"n{i}" if i < hosts else f"d{i - hosts}" for i in range(len(places))]
     groups = [top.below(each).create(own.cores) for each, own in zip(names, places, strict=True)]
     switches = top.below("switch").create()
     specs: list[tuple[str, dict[str, Any]]] = [
         (mark(name, part), {"new": ["net", "uts"], "cgroups": _folders(switches), "hostname": f"tare-{part}"})
-        for part in ("head", "switch")
+        for part in beside
     ]
     boot_ids = [str(uuid.uuid4()) for _ in places]
     for i, own in enumerate(places):
@@ -178,13 +197,29 @@ def _make_nodes(
             cores=own.cores,
             layout=own.layout,
             control_address=f"{CONTROL}.0.{i + 1}",
-            nics=tuple(Nic(name=f"data{k}", address=f"{DATA}.{k}.{i + 1}", prefix=24) for k in range(nics)),
-            pid=holders[i + 2],
+            nics=tuple(data_nic(k, i, spec) for k in range(nics)),
+            pid=holders[i + len(beside)],
             group=groups[i],
             boot_id=boot_ids[i],
         )
         for i, own in enumerate(places)
     )
+
+
+def data_nic(segment: int, place: int, spec: LabSpec) -> Nic:
+    """Return a data NIC of the node at a place: nodes first, their twins after them."""
+    name = f"data{segment}"
+    if spec.subnets == 1:
+        return Nic(name=name, address=f"{DATA}.{segment}.{place + 1}", prefix=24)
+    own = spec.subnet_of(place % spec.nodes)
+    together = [node for node in range(spec.nodes) if spec.subnet_of(node) == own]
+    number = together.index(place % spec.nodes) + place // spec.nodes * len(together)
+    return Nic(name=name, address=f"{DATA}.{segment}.{own * HALF + number + 1}", prefix=25)
+
+
+def router_address(segment: int, subnet: int) -> str:
+    """Return the router's address in one of two subnets of a segment."""
+    return f"{DATA}.{segment}.{subnet * HALF + ROUTER}"
 
 
 def _folders(of: Group) -> list[str]:
@@ -227,13 +262,14 @@ def _wire(nodes: Sequence[Node], head: int, switch: int, spec: LabSpec) -> None:
         route.addr("add", index=bridge, address=HEAD_ADDRESS, prefixlen=CONTROL_PREFIX)
         _up(route, index_of(route, "lo"))
         for node in nodes:
-            _add_port(route, bridge, node, port=node.name, peer="ctl0", spec=None)
+            _add_port(route, bridge, node.pid, port=node.name, peer="ctl0", spec=None)
     with netlink(switch) as route:
         _up(route, index_of(route, "lo"))
         for k in range(nics):
-            segment = _add_bridge(route, f"sw{k}")
+            segments = [_add_bridge(route, segment_name(k, subnet)) for subnet in range(spec.subnets)]
             for node in nodes:
-                _add_port(route, segment, node, port=f"{node.name}data{k}", peer=f"data{k}", spec=spec)
+                segment = segments[spec.subnet_of(node.index)]
+                _add_port(route, segment, node.pid, port=f"{node.name}data{k}", peer=f"data{k}", spec=spec)
     for node in nodes:
         with netlink(node.pid) as route:
             _up(route, index_of(route, "lo"))
@@ -244,6 +280,34 @@ def _wire(nodes: Sequence[Node], head: int, switch: int, spec: LabSpec) -> None:
                 index = index_of(route, nic.name)
                 route.addr("add", index=index, address=nic.address, prefixlen=nic.prefix)
                 _up(route, index)
+
+
+def segment_name(segment: int, subnet: int) -> str:
+    """Return the name of a bridge of the data switch."""
+    return f"sw{segment}" + ("" if subnet == 0 else "b")
+
+
+def _wire_router(nodes: Sequence[Node], switch: int, router: int, spec: LabSpec) -> None:
+    """Join the two subnets of every segment, and tell the nodes the way to the other."""
+    ports = [(k, subnet) for k in range(len(nodes[0].nics)) for subnet in range(spec.subnets)]
+    with netlink(switch) as route:
+        for k, subnet in ports:
+            segment = index_of(route, segment_name(k, subnet))
+            name = f"router{k}-{subnet}"
+            _add_port(route, segment, router, port=name, peer=name, spec=spec)
+    with netlink(router) as route:
+        _up(route, index_of(route, "lo"))
+        for k, subnet in ports:
+            index = index_of(route, f"router{k}-{subnet}")
+            route.addr("add", index=index, address=router_address(k, subnet), prefixlen=25)
+            _up(route, index)
+    set_network(router, "ipv4/ip_forward", "1")
+    for node in nodes:
+        own = spec.subnet_of(node.index)
+        with netlink(node.pid) as route:
+            for k in range(len(node.nics)):
+                other = f"{DATA}.{k}.{(1 - own) * HALF}/25"
+                route.route("add", dst=other, gateway=router_address(k, own), oif=index_of(route, f"data{k}"))
 
 
 def plain_bridges(pids: Sequence[int]) -> None:
@@ -284,8 +348,8 @@ def _add_bridge(route: IPRoute, name: str) -> int:
     return index
 
 
-def _add_port(route: IPRoute, bridge: int, node: Node, *, port: str, peer: str, spec: LabSpec | None) -> None:
-    index = _add_peer(route, bridge, node.pid, port=port, peer=peer)
+def _add_port(route: IPRoute, bridge: int, pid: int, *, port: str, peer: str, spec: LabSpec | None) -> None:
+    index = _add_peer(route, bridge, pid, port=port, peer=peer)
     if spec is not None and spec.segmented:
         route.link("set", index=index, gso_max_segs=1)
     if spec is not None and spec.link_rate_bps:

@@ -234,13 +234,18 @@ class Repetition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabSpec:
-    """The cluster inside this machine. `link_rate_bps` 0 leaves the rate alone."""
+    """The cluster inside this machine. `link_rate_bps` 0 leaves the rate alone; a router joins several `subnets`."""
 
     nodes: int = 2
     cores_per_node: int | None = None
     link_rate_bps: int = 0
     segmented: bool = False
     oversubscribe: bool = False
+    subnets: int = 1
+
+    def subnet_of(self, node: int) -> int:
+        """Return the subnet of a node: the first half of them is in the first, the rest in the second."""
+        return node * self.subnets // self.nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

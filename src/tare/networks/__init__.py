@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from tare.networks.bridge import Bridge
 from tare.networks.canal import Canal
+from tare.networks.calico import Calico, Wrapping
 from tare.networks.direct import Direct
 from tare.networks.docker_default import DockerDefault
 from tare.networks.fake import FakeNetwork
@@ -20,9 +21,9 @@ from tare.networks.overlay_etcd import OverlayEtcd
 from tare.networks.pasta import Pasta
 from tare.networks.plug import Wiring
 from tare.networks.slirp4netns import Slirp4netns
-from tare.node import Endpoint, Nic, Node, Pod
+from tare.node import Endpoint, Nic, Node, Pod, Wired
 
-__all__ = ["NETWORKS", "Network", "Wiring", "find"]
+__all__ = ["CROSSING", "NETWORKS", "Joining", "Network", "Wiring", "find"]
 
 
 class Network(Protocol):
@@ -68,6 +69,14 @@ class Network(Protocol):
         """Wire a pod."""
 
 
+@runtime_checkable
+class Joining(Protocol):
+    """What a network offers beside that if its pods reach each other only once all of them are known."""
+
+    def joined(self, pods: Sequence[Wired]) -> AbstractContextManager[tuple[Endpoint, ...]]:
+        """Let wired pods, in the order of their nodes, reach each other; yield their endpoints in that order."""
+
+
 NETWORKS: Final[Mapping[str, Network]] = {
     "host": HostNetwork(),
     "bridge": Bridge(),
@@ -80,6 +89,9 @@ NETWORKS: Final[Mapping[str, Network]] = {
     "flannel-host-gw": Flannel("flannel-host-gw", "host-gw"),
     "flannel-udp": Flannel("flannel-udp", "udp"),
     "canal": Canal(),
+    "calico": Calico("calico"),
+    "calico-ipip": Calico("calico-ipip", Wrapping.ALWAYS),
+    "calico-ipip-cross": Calico("calico-ipip-cross", Wrapping.CROSS_SUBNET),
     "pasta": Pasta(),
     "slirp4netns": Slirp4netns(),
     "fake": FakeNetwork("fake", "198.51.100.0/24"),
@@ -90,3 +102,7 @@ NETWORKS: Final[Mapping[str, Network]] = {
 def find(name: str) -> Network:
     """Return the network that an environment names, as an object of that environment's own."""
     return copy.copy(NETWORKS[name])
+
+
+CROSSING: Final = frozenset({"host", "overlay", "calico-ipip", "calico-ipip-cross"})
+"""Networks whose pods meet across a router between the nodes' subnets, which knows nodes and no pods."""

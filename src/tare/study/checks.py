@@ -37,6 +37,9 @@ def check(study: model.Study, stated: StudyIn, known: Known) -> Iterator[Finding
     repeat = study.repetition
     if repeat.max_rounds < repeat.rounds:
         yield ("repetition", "max_rounds"), f"max_rounds ({repeat.max_rounds}) is below rounds ({repeat.rounds})"
+    if study.lab.subnets > study.lab.nodes:
+        told = f"{study.lab.subnets} subnets need as many nodes, and this cluster has {study.lab.nodes}"
+        yield ("cluster", study.cluster, "subnets"), told
     if not stated.cluster:
         yield ("cluster",), f"no cluster is named (allowed: {', '.join(known.clusters)})"
     if len(stated.cluster) > 1:

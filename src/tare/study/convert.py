@@ -34,6 +34,7 @@ def to_model(stated: StudyIn, name: str, base: Path) -> model.Study:
             link_rate_bps=lab.link_rate,
             segmented=lab.wire == "segmented",
             oversubscribe=lab.oversubscribe,
+            subnets=lab.subnets,
         ),
         baseline=environments[0].name if stated.baseline is None else stated.baseline,
         environments=environments,

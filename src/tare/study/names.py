@@ -31,7 +31,8 @@ class Known:
     )  # fmt: skip
     networks: tuple[str, ...] = (
         "host", "bridge", "direct", "macvlan", "docker-default", "overlay", "overlay-etcd", "flannel",
-        "flannel-host-gw", "flannel-udp", "canal", "pasta", "slirp4netns", "fake", "fake-slow",
+        "flannel-host-gw", "flannel-udp", "canal", "calico", "calico-ipip", "calico-ipip-cross", "pasta",
+        "slirp4netns", "fake", "fake-slow",
     )  # fmt: skip
     transports: tuple[str, ...] = ("tcp", "shm")
     mpis: tuple[str, ...] = ("openmpi", "openmpi5", "mpich", "mpich5", "fake")

@@ -119,6 +119,9 @@ class ClusterIn(_Checked):
         default="unsegmented", description="segmented: frames of MTU size, as on a real wire"
     )
     oversubscribe: bool = Field(default=False, description="nodes may share cores; ranks still need one each")
+    subnets: Annotated[int, Field(ge=1, le=2, strict=True)] = Field(
+        default=1, description="2: half of the nodes in a data subnet of their own, behind a router"
+    )
 
 
 class EnvironmentIn(_Checked):

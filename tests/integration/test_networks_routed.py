@@ -1,0 +1,267 @@
+"""Networks that route: Calico's data path and IP-in-IP, in one subnet and across a router, proven and undone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import struct
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.live import (
+    Ended,
+    Watch,
+    by_environment,
+    ended,
+    lab_site,
+    live,
+    outcome,
+    pids_of,
+    start,
+    tare,
+    trials,
+    wait_for,
+    write_study,
+)
+from tare.deploy import Files, deployed
+from tare.errors import InfrastructureError
+from tare.model import Environment, Placement
+from tare.namespaces import inside_network
+from tare.networks import bird, bpf, ipip
+
+pytestmark = live("bird", "iptables")
+
+BYTES = 65536
+ITERATIONS = 60
+PAYLOAD = BYTES * ITERATIONS
+LATENCY = f"{{latency: {{message_bytes: {BYTES}, iterations: {ITERATIONS}, warmup: 5}}}}"
+KERNELS = f"{{micro: {{time_limit: 30s, kernels: [{LATENCY}, {{barrier: {{iterations: 100}}}}]}}}}"
+NIC, VETH, WRAPPED = "data NIC", "veth of the pod", "IP-in-IP"
+
+CARRIERS: Mapping[str, set[str]] = {
+    "bare": {NIC},
+    "bare+calico": {VETH, NIC},
+    "docker+calico": {VETH, NIC},
+    "bare+calico-ipip": {VETH, NIC, WRAPPED},
+    "bare+calico-ipip-cross": {VETH, NIC},
+}
+ACROSS: Mapping[str, set[str]] = {
+    "bare": {NIC},
+    "bare+calico-ipip": {VETH, NIC, WRAPPED},
+    "bare+calico-ipip-cross": {VETH, NIC, WRAPPED},
+}
+
+
+def prove(trial: Mapping[str, Any], carriers: set[str]) -> None:
+    """Hold every interface that is claimed to the payload, in both directions, and the others to silence."""
+    assert {item["role"] for item in trial["traffic"]} == carriers | {"must stay silent"}
+    for item in trial["traffic"]:
+        sent, received = item["tx_bytes"], item["rx_bytes"]
+        if item["role"] == "must stay silent":
+            assert max(sent, received) < PAYLOAD / 10, item
+        else:
+            assert PAYLOAD <= sent <= 1.5 * PAYLOAD, item
+            assert PAYLOAD <= received <= 1.5 * PAYLOAD, item
+
+
+@pytest.fixture(scope="module")
+def one_subnet(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Watch, Path]:
+    folder = tmp_path_factory.mktemp("routed")
+    study = write_study(folder, "one", [*CARRIERS], workloads=KERNELS)
+    watch = Watch()
+    process = start("run", study, cwd=folder)
+    with watch.looking(f"s{process.pid}"):
+        result = ended(process, 110)
+    return result, watch, folder / "results" / "one"
+
+
+@pytest.mark.requires("docker", "mmdebstrap")
+@pytest.mark.parametrize("name", CARRIERS)
+def test_pods_that_are_routed_to_meet_and_prove_the_way(name: str, one_subnet: tuple[Ended, Watch, Path]) -> None:
+    result, _, results = one_subnet
+    (trial,) = by_environment(results)[name]
+    assert outcome(trial) == "Completed", (trial["outcome"], result.stderr)
+    prove(trial, CARRIERS[name])
+
+
+@pytest.mark.requires("docker", "mmdebstrap")
+def test_a_run_with_routes_leaves_nothing_behind(one_subnet: tuple[Ended, Watch, Path]) -> None:
+    result, watch, _ = one_subnet
+    assert watch.most_processes > 15, "the watch saw no lab"
+    assert watch.left(result.lab) == []
+
+
+def test_across_subnets_packets_are_wrapped_and_what_a_router_cannot_carry_is_refused(tmp_path: Path) -> None:
+    names = [*ACROSS, "bare+calico", "bare+bridge"]
+    study = write_study(tmp_path, "two", names, workloads=KERNELS, cluster="{lab: {nodes: 2, subnets: 2}}")
+    watch = Watch()
+    process = start("run", study, cwd=tmp_path)
+    with watch.looking(f"s{process.pid}"):
+        result = ended(process)
+    found = by_environment(tmp_path / "results" / "two")
+    assert set(found) == set(ACROSS)
+    for name, carriers in ACROSS.items():
+        (trial,) = found[name]
+        assert outcome(trial) == "Completed", (name, trial["outcome"], result.stderr)
+        prove(trial, carriers)
+    assert "calico joins nodes of one subnet" in result.stdout
+    assert watch.left(result.lab) == []
+
+
+def test_bird_and_pods_of_a_killed_run_are_removed_by_the_next(tmp_path: Path) -> None:
+    study = write_study(tmp_path, "dead", ["bare", "bare+calico"], repetition="{rounds: 2, max_rounds: 2}")
+    watch = Watch()
+    process = start("run", study, cwd=tmp_path)
+    name = f"s{process.pid}"
+    wait_for(lambda: birds(name) or process.poll() is not None, "BIRD")
+    watch.look(name)
+    os.kill(process.pid, signal.SIGKILL)
+    ended(process)
+    assert len(birds(name)) == 2
+    result = tare("run", study, cwd=tmp_path)
+    assert result.status in (0, 3), result.stderr
+    assert [outcome(trial) for trial in trials(tmp_path / "results" / "dead")].count("Completed") >= 4, result.stderr
+    assert watch.left(result.lab) == []
+    assert watch.left(name) == []
+
+
+def birds(lab: str) -> list[int]:
+    """Return the BIRDs of a lab on whose nodes routes have come."""
+    found = [pid for pid in pids_of(lab) if b"tare-bird/bird.conf" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    said = [Path(f"/proc/{pid}/root/run/tare-bird/pid") for pid in found]
+    return found if len(found) == 2 and all(path.exists() for path in said) else []
+
+
+# --- on a node ----------------------------------------------------------------------------------------------------
+
+
+def node_state(pid: int) -> dict[str, Any]:
+    """Return links, routes, filters and forwarding of a network namespace."""
+    commands = {
+        "links": ("ip", "-o", "link"),
+        "routes": ("ip", "route", "show", "table", "all"),
+        "filters": ("tc", "qdisc", "show"),
+    }
+    with inside_network(pid):
+        forwarding = Path("/proc/sys/net/ipv4/ip_forward").read_text()
+    return {"forwarding": forwarding, **{name: of_node(pid, *argv) for name, argv in commands.items()}}
+
+
+def of_node(pid: int, *argv: str) -> str:
+    """Return what a command says in a network namespace."""
+    done = subprocess.run(["nsenter", f"--net=/proc/{pid}/ns/net", *argv], capture_output=True, text=True, check=True)
+    return "\n".join(sorted(done.stdout.splitlines()))
+
+
+@pytest.mark.parametrize("network", ["calico", "calico-ipip"])
+def test_pods_are_wired_as_calico_wires_them_and_nodes_are_given_back_as_they_were(
+    network: str, tmp_path: Path
+) -> None:
+    environment = Environment(name=network, runtime="bare", network=network)
+    with lab_site(nics=2) as site:
+        pids = [node.pid for node in site.nodes]
+        before = [node_state(pid) for pid in pids]
+        with deployed(site, environment, Placement(), slot=0, nic=1, files=Files(host_prefix=tmp_path)) as up:
+            first, second = up.sides
+            pod = first.pod.pid
+            assert "inet 10.216.1.1/32" in of_node(pod, "ip", "-4", "address", "show", "dev", "eth0")
+            assert "default via 169.254.1.1 dev eth0" in of_node(pod, "ip", "route")
+            assert first.endpoint.mtu == (1500 if network == "calico" else 1480)
+            routes = of_node(pids[0], "ip", "route")
+            assert "10.216.1.1 dev tarec1-0" in routes
+            assert "10.216.1.2 via 10.214.1.2 dev data1 proto bird" in routes
+            size = str(first.endpoint.mtu - 28)
+            of_node(pod, "ping", "-c", "2", "-i", "0.2", "-M", "do", "-s", size, second.endpoint.address)
+            assert "ee:ee:ee:ee:ee:ee" in of_node(pod, "ip", "neigh", "show", "169.254.1.1")
+            assert ("clsact" in node_state(pids[0])["filters"]) == (network == "calico-ipip")
+        wait_for(lambda: [node_state(pid) for pid in pids] == before, "nodes as they were", 5)
+
+
+def test_environments_on_one_node_share_its_bird(tmp_path: Path) -> None:
+    files = Files(host_prefix=tmp_path)
+    one, other = (Environment(name=name, runtime="bare", network=name) for name in ("calico", "calico-ipip"))
+    with lab_site(nics=3) as site, deployed(site, one, Placement(), slot=0, nic=1, files=files) as first:
+        with deployed(site, other, Placement(), slot=1, nic=2, files=files) as second:
+            assert len(birds(site.name)) == 2
+            for up in (first, second):
+                of_node(up.sides[0].pod.pid, "ping", "-c", "1", up.sides[1].endpoint.address)
+        of_node(first.sides[0].pod.pid, "ping", "-c", "1", first.sides[1].endpoint.address)
+
+
+def test_a_bird_that_cannot_start_is_told_with_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bird, "AS", "nonsense")
+    environment = Environment(name="e", runtime="bare", network="calico")
+    with (
+        lab_site(nics=2) as site,
+        pytest.raises(InfrastructureError, match=r"BIRD on n0 has ended: .*(nonsense|syntax)"),
+        deployed(site, environment, Placement(), slot=0, nic=1, files=Files(host_prefix=tmp_path)),
+    ):
+        pass
+
+
+# --- the programs -------------------------------------------------------------------------------------------------
+
+OWN, OTHER, POD = (socket.inet_aton(text) for text in ("10.214.3.1", "10.214.3.2", "10.216.3.2"))
+
+
+def frame(destination: bytes, protocol: int = 17, payload: bytes = b"x" * 100) -> bytes:
+    """Return an Ethernet frame with an IPv4 packet."""
+    head = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(payload), 7, 0, 64, protocol, 0, OWN, destination)
+    return bytes(12) + b"\x08\x00" + head[:10] + struct.pack(">H", checksum(head)) + head[12:] + payload
+
+
+def checksum(data: bytes) -> int:
+    """Return the Internet checksum (RFC 1071)."""
+    total = sum(struct.unpack(f">{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total ^ 0xFFFF
+
+
+def test_a_packet_is_wrapped_for_the_node_of_its_pod_and_comes_out_as_it_was() -> None:
+    with bpf.opened() as files:
+        ways = bpf.make_map(bpf.HASH_MAP, key_bytes=4, value_bytes=4, entries=2)
+        counters = bpf.make_map(bpf.ARRAY_MAP, key_bytes=4, value_bytes=16, entries=2)
+        files += [ways, counters]
+        bpf.update(ways, POD, OTHER)
+        wrap = bpf.load_program(ipip.wrapping(OWN, ways, counters), "tare_test_out")
+        unwrap = bpf.load_program(ipip.unwrapping(OTHER, counters), "tare_test_in")
+        files += [wrap, unwrap]
+        inner = frame(POD)
+        answer, outer = bpf.try_on(wrap, inner)
+        assert answer == ipip.PASS
+        assert outer[:14] == inner[:14]
+        assert outer[34:] == inner[14:]
+        head = outer[14:34]
+        assert checksum(head) == 0
+        fields = struct.unpack(">BBHHHBBH4s4s", head)
+        assert fields[:3] == (0x45, 0, len(inner) - 14 + 20)
+        assert (fields[4], fields[6]) == (0x4000, 4)
+        assert fields[8:] == (OWN, OTHER)
+        assert bpf.try_on(unwrap, outer) == (ipip.PASS, inner)
+        length = len(inner) - 14 + 20
+        assert ipip.counted(counters) == (length, 1, length, 1)
+
+
+def test_packets_for_others_are_left_alone() -> None:
+    with bpf.opened() as files:
+        ways = bpf.make_map(bpf.HASH_MAP, key_bytes=4, value_bytes=4, entries=1)
+        counters = bpf.make_map(bpf.ARRAY_MAP, key_bytes=4, value_bytes=16, entries=2)
+        files += [ways, counters]
+        files.append(wrap := bpf.load_program(ipip.wrapping(OWN, ways, counters), "tare_test_out"))
+        files.append(unwrap := bpf.load_program(ipip.unwrapping(OWN, counters), "tare_test_in"))
+        for packet in (frame(OTHER), bytes(12) + b"\x08\x06" + bytes(60), bytes(12) + b"\x86\xdd" + bytes(60)):
+            assert bpf.try_on(wrap, packet) == (ipip.PASS, packet)
+        for packet in (frame(OTHER, 4), frame(OWN, 17), bytes(12) + b"\x08\x06" + bytes(60)):
+            assert bpf.try_on(unwrap, packet) == (ipip.PASS, packet)
+        assert ipip.counted(counters) == (0, 0, 0, 0)
+
+
+def test_a_program_that_the_kernel_refuses_is_told_with_its_reason() -> None:
+    with pytest.raises(InfrastructureError, match=r"loading the BPF program tare_test failed: .*R0"):
+        bpf.load_program(bpf.assemble([bpf.leave()]), "tare_test")
