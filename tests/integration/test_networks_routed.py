@@ -131,10 +131,18 @@ def test_bird_and_pods_of_a_killed_run_are_removed_by_the_next(tmp_path: Path) -
 
 
 def birds(lab: str) -> list[int]:
-    """Return the BIRDs of a lab on whose nodes routes have come."""
-    found = [pid for pid in pids_of(lab) if b"tare-bird/bird.conf" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    """Return the BIRDs of a lab, once both of its nodes have one that runs."""
+    found = [pid for pid in pids_of(lab) if "/run/tare-bird/bird.conf" in argv_of(pid)]
     said = [Path(f"/proc/{pid}/root/run/tare-bird/pid") for pid in found]
     return found if len(found) == 2 and all(path.exists() for path in said) else []
+
+
+def argv_of(pid: int) -> list[str]:
+    """Return the argv of a process, and none of one that is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+    except OSError:
+        return []
 
 
 # --- on a node ----------------------------------------------------------------------------------------------------
@@ -144,7 +152,7 @@ def node_state(pid: int) -> dict[str, Any]:
     """Return links, routes, filters and forwarding of a network namespace."""
     commands = {
         "links": ("ip", "-o", "link"),
-        "routes": ("ip", "route", "show", "table", "all"),
+        "routes": ("ip", "-4", "route", "show", "table", "all"),
         "filters": ("tc", "qdisc", "show"),
     }
     with inside_network(pid):

@@ -25,6 +25,7 @@ from tare.mpi import MPIS, MpiWiring
 from tare.mpi.openmpi import OpenMpi, point_to_point
 from tare.namespaces import plain_python
 from tare.networks import NETWORKS, Wiring
+from tare.networks.calico import Calico, pod_address
 from tare.node import Endpoint, Nic, Node, Pod
 from tare.runtimes import RUNTIMES, PodRequest, held
 from tare.runtimes.docker import run_options
@@ -136,7 +137,7 @@ class Site:
     folder: Path = Path("/run/tare/LAB")
 
 
-def side(wanted: Environment, at: Node, lines: list[str]) -> Side:
+def side(wanted: Environment, at: Node, nic: Nic, lines: list[str]) -> Side:
     """Return one node's part as the runtime would make it, without making it; its commands go to `lines`."""
     network = NETWORKS[wanted.network]
     in_image = bool(wanted.image)
@@ -166,12 +167,13 @@ def side(wanted: Environment, at: Node, lines: list[str]) -> Side:
         group=at.group.below("job"),
         join_groups=wanted.runtime == "bare",
     )
-    nic = at.nics[1 if network.owns_nic else 0]
     if wanted.runtime == "fake":
         with ExitStack() as stack:
             endpoint = stack.enter_context(network.attach(pod, nic))
     elif network.wiring is Wiring.DOCKER:
         endpoint = Endpoint(address=f"10.215.0.{100 + at.index}", prefix=24, interface="eth0", mtu=1450)
+    elif isinstance(network, Calico):
+        endpoint = Endpoint(address=pod_address(nic), prefix=24, interface="eth0", mtu=nic.mtu)
     else:
         endpoint = Endpoint(address=nic.address, prefix=nic.prefix, interface="eth0", mtu=nic.mtu)
     return Side(pod=pod, endpoint=endpoint, prefix=IMAGE_PREFIX if in_image else FILES.host_prefix)
@@ -180,10 +182,12 @@ def side(wanted: Environment, at: Node, lines: list[str]) -> Side:
 def launched(case: Case, lines: list[str] | None = None) -> Launch:
     site = Site(nodes=tuple(node(i, case.cores) for i in range(case.placement.nodes)))
     sides = []
+    pair = (case.environment, case.placement)
+    slot = environment.nic_slots([pair])[case.environment.name, case.placement]
     for at in site.nodes:
         inside = environment.is_inside(case.environment.sides, at.index, len(site.nodes))
         wanted = case.environment if inside else environment.bare_side(case.environment)
-        sides.append(side(wanted, at, [] if lines is None else lines))
+        sides.append(side(wanted, at, at.nics[slot], [] if lines is None else lines))
     up = Deployed(environment=case.environment, sides=tuple(sides))
     cell = Cell(
         key="k",
@@ -272,7 +276,7 @@ def test_transport_and_networks_are_named_so_that_nothing_is_chosen_silently(cas
     assert named["pml"] == "ob1"
     assert named["btl"] == ("self,vader" if case.environment.transport == "shm" else "self,vader,tcp")
     assert named["oob_tcp_if_include"] == "10.213.0.0/16"
-    assert named["btl_tcp_if_include"] in {"10.214.0.0/24", "10.214.1.0/24", "10.215.0.0/24"}
+    assert named["btl_tcp_if_include"] in {"10.214.0.0/24", "10.214.1.0/24", "10.215.0.0/24", "10.216.1.0/24"}
     assert named["btl_tcp_if_include"] != named["oob_tcp_if_include"]
     assert named["plm_rsh_no_tree_spawn"] == "1"
 
