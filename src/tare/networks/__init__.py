@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 from typing import Final, Protocol, runtime_checkable
 
 from tare.networks.bridge import Bridge
-from tare.networks.canal import Canal
 from tare.networks.calico import Calico, Wrapping
+from tare.networks.canal import Canal
 from tare.networks.direct import Direct
 from tare.networks.docker_default import DockerDefault
 from tare.networks.fake import FakeNetwork

@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tare.docker import AGENT
+from tare.daemons import AGENT
 from tare.errors import InfrastructureError
 from tare.namespaces import plain_python
 from tare.node import Node
