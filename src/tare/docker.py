@@ -210,6 +210,7 @@ def _store(first: Node) -> Iterator[str]:
     """Keep an etcd on the first node for all daemons; yields where it is."""
     place = Place(node=first, pid=first.pid, folder="/run/tare-etcd")
     with etcd.running(place, first.control_address, version_2=True) as store:
+        store.wait()
         yield store.url
 
 

@@ -30,7 +30,7 @@ REQUEST_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    """An etcd that answers, at an address on the control network."""
+    """An etcd at an address on the control network; it answers when `wait` has come back."""
 
     address: str
     daemon: Daemon
@@ -39,6 +39,11 @@ class Store:
     def url(self) -> str:
         """Return where its clients find it."""
         return f"http://{self.address}:{PORT}"
+
+    def wait(self) -> None:
+        """Wait until it answers; raise `InfrastructureError` with the end of its log where it does not."""
+        pid, address = self.daemon.place.pid, self.address
+        self.daemon.wait_for(lambda: _healthy(pid, address), "an answer", limit_s=LIMIT_S)
 
     def put(self, key: str, value: str) -> None:
         """Store a value under a key, for clients of etcd's API 3."""
@@ -63,12 +68,11 @@ def missing() -> str | None:
 
 @contextmanager
 def running(place: Place, address: str, *, version_2: bool = False) -> Iterator[Store]:
-    """Keep an etcd running in a place, which has the address; it answers when the block begins."""
+    """Keep an etcd running in a place, which has the address; it may be waited for at once or later."""
     found = program()
     if found is None:
         raise InfrastructureError(missing() or "no etcd")
     with kept(place, "etcd", command(found, address, place.folder, version_2=version_2)) as daemon:
-        daemon.wait_for(lambda: _healthy(place.pid, address), "an answer", limit_s=LIMIT_S)
         yield Store(address=address, daemon=daemon)
 
 

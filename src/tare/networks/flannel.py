@@ -72,12 +72,22 @@ class Member:
 
 @dataclass(slots=True, kw_only=True)
 class _Net:
-    """One environment's network: its store, the stack of each node by the node's name, and those that are in it."""
+    """One environment's network: its store, and by the node's name its stack, its flanneld, and what that got."""
 
     store: etcd.Store
     places: Mapping[str, Place]
+    daemons: dict[str, Daemon] = field(default_factory=dict)
     members: dict[str, Member] = field(default_factory=dict)
+    configured: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def configure(self, backend: str) -> None:
+        """Wait for the store and tell it what flanneld is to do, once."""
+        with self.lock:
+            if not self.configured:
+                self.store.wait()
+                self.store.put(f"{PREFIX}/config", json.dumps(network_config(backend)))
+                self.configured = True
 
     def join(self, name: str, member: Member) -> bool:
         """Note a node that is in, and tell whether it was the last."""
@@ -108,18 +118,20 @@ class Flannel:
 
     @contextmanager
     def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
+        # etcd takes its time: what else there is to do is done meanwhile, here and in on_node.
         with ExitStack() as stack:
             stacks = [stack.enter_context(ExitStack()) for _ in nodes]
-            with uninterrupted(), ThreadPoolExecutor(max_workers=min(4, len(nodes))) as pool:
-                made = [
-                    pool.submit(own.enter_context, host_stack(node, study, self.name))
-                    for own, node in zip(stacks, nodes, strict=True)
-                ]
-            places = {node.name: one.result() for node, one in zip(nodes, made, strict=True)}
-            first = places[nodes[0].name]
-            store = stack.enter_context(etcd.running(first, control_address(nodes[0], study)))
-            store.put(f"{PREFIX}/config", json.dumps(network_config(self.backend)))
-            self._net = _Net(store=store, places=places)
+
+            def make(number: int) -> Place:
+                return stacks[number].enter_context(host_stack(nodes[number], study, self.name))
+
+            with uninterrupted():
+                first = make(0)
+                store = stack.enter_context(etcd.running(first, control_address(nodes[0], study)))
+                with ThreadPoolExecutor(max_workers=4) as pool:
+                    others = [pool.submit(make, number) for number in range(1, len(nodes))]
+            made = (first, *(other.result() for other in others))
+            self._net = _Net(store=store, places={place.node.name: place for place in made})
             try:
                 yield
             finally:
@@ -133,16 +145,15 @@ class Flannel:
         net = self._prepared()
         place = net.places[node.name]
         argv = command(flanneld() or "", net.store.url, nic.name, f"{place.folder}/{SUBNET_FILE}")
-        with lent(place, nic), kept(place, "flanneld", argv) as daemon:
-            lease = daemon.wait_for(lambda: _lease(place), "a subnet", limit_s=LIMIT_S)
-            if net.join(node.name, Member(daemon=daemon, lease=lease)):
-                self._wait_for_each_other(tuple(net.members.values()))
-            yield
+        with lent(place, nic):
+            net.configure(self.backend)
+            with kept(place, "flanneld", argv) as net.daemons[node.name]:
+                yield
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
         net = self._prepared()
-        place, member = net.places[pod.node.name], net.members[pod.node.name]
+        place, member = net.places[pod.node.name], self._member(net, pod.node)
         in_stack = replace(pod, node=replace(pod.node, pid=place.pid))
         address = member.lease.address(pod.number)
         with plugged(in_stack, self.plug_in(member.lease, address)):
@@ -186,6 +197,15 @@ class Flannel:
         if self._net is None:
             raise InfrastructureError(f"{self.name} was not prepared before its pods were wired")
         return self._net
+
+    def _member(self, net: _Net, node: Node) -> Member:
+        """Return what a node's flanneld got, waiting for it before the node's first pod."""
+        if node.name not in net.members:
+            daemon = net.daemons[node.name]
+            lease = daemon.wait_for(lambda: _lease(daemon.place), "a subnet", limit_s=LIMIT_S)
+            if net.join(node.name, Member(daemon=daemon, lease=lease)):
+                self._wait_for_each_other(tuple(net.members.values()))
+        return net.members[node.name]
 
     def _wait_for_each_other(self, members: Sequence[Member]) -> None:
         """Wait until each node has found the others; the last that comes does it, when nobody else has to come."""
