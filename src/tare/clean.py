@@ -122,6 +122,19 @@ def living_labs() -> set[str]:
     return alive
 
 
+def running_beside() -> tuple[int, ...]:
+    """Return the processes of ours that keep labs up beside this one; they share the machine's cores with it."""
+    found = set()
+    for _, folder in folders():
+        try:
+            owner = json.loads((folder / "owner.json").read_text())
+            if owner.get("start") and start_time(int(owner["pid"])) == owner["start"]:
+                found.add(int(owner["pid"]))
+        except (AttributeError, KeyError, OSError, TypeError, ValueError):
+            continue
+    return tuple(sorted(found - {os.getpid()}))
+
+
 def _holder_of(entry: Path) -> str | None:
     try:
         owner = entry.stat().st_uid

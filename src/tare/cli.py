@@ -23,6 +23,8 @@ app = typer.Typer(
 )
 lab_app = typer.Typer(help="A small cluster inside this machine.", no_args_is_help=True)
 app.add_typer(lab_app, name="lab")
+network_app = typer.Typer(help="Networks: list them, or try one by hand on a lab.", no_args_is_help=True)
+app.add_typer(network_app, name="network")
 image_app = typer.Typer(help="The images that containers start from, and their cache.", no_args_is_help=True)
 app.add_typer(image_app, name="image")
 
@@ -93,7 +95,7 @@ def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
     runtime: Annotated[
         str, typer.Option(help="bare, docker, podman, podman-rootless, apptainer, charliecloud.")
     ] = "bare",
-    network: Annotated[str, typer.Option(help="host, bridge, direct, macvlan, overlay, pasta, slirp4netns.")] = "host",
+    network: Annotated[str, typer.Option(help="As `tare network list` has them, or cni:PATH.")] = "host",
     ranks: Annotated[int, typer.Option("-n", min=1, help="Ranks of the whole job.")] = 1,
     nodes: Annotated[int, typer.Option(min=1, help="Nodes of the lab.")] = 1,
     containers_per_node: Annotated[int, typer.Option(min=1, help="Containers a node.")] = 1,
@@ -239,6 +241,49 @@ def lab_exec(
 def lab_down(name: Annotated[str, typer.Option(help="The lab's name.")] = "lab") -> None:
     """Remove a lab."""
     from tare.lab_commands import lab_down as go
+
+    go(name)
+
+
+@network_app.command("list")
+def network_list() -> None:
+    """List every network: whether it can be used here, what is the product itself, and what it needs."""
+    from tare.network_commands import network_list as go
+
+    go()
+
+
+@network_app.command("up")
+def network_up(
+    network: Annotated[str, typer.Argument(help="A network, or cni:PATH.", show_default=False)],
+    nodes: Annotated[int, typer.Option(min=1, help="Nodes, with a pod each.")] = 2,
+    runtime: Annotated[str, typer.Option(help="What the pods are made by.")] = "bare",
+    name: Annotated[str, typer.Option(help="A lab that is up, or the name of the one to make.")] = "net",
+    foreground: Annotated[bool, typer.Option("--foreground", help="Stay until Ctrl-C, and take it down.")] = False,
+) -> None:
+    """Wire a pod on each node of a lab, and leave it up until `tare network down`."""
+    from tare.network_commands import Wanted
+    from tare.network_commands import network_up as go
+
+    raise typer.Exit(go(Wanted(network=network, runtime=runtime, nodes=nodes, name=name, foreground=foreground)))
+
+
+@network_app.command("exec", context_settings={"allow_interspersed_args": False})
+def network_exec(
+    node: Annotated[str, typer.Argument(help="A node, as n0.", show_default=False)],
+    command: Annotated[list[str], typer.Argument(help="The command, after --.", show_default=False)],
+    name: Annotated[str, typer.Option(help="The lab's name.")] = "net",
+) -> None:
+    """Run a command in the pod on a node."""
+    from tare.network_commands import network_exec as go
+
+    go(name, node, command)
+
+
+@network_app.command("down")
+def network_down(name: Annotated[str, typer.Option(help="The lab's name.")] = "net") -> None:
+    """Take a network down, with the lab that was made for it."""
+    from tare.network_commands import network_down as go
 
     go(name)
 

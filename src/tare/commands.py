@@ -55,8 +55,16 @@ def run_plan(stated: Study, results: Path | None, *, fresh: bool = False, shown:
     folder = results or RESULTS_FOLDER / stated.name
     with Store.create_or_open(folder, plan, session.facts(plan, files), fresh=fresh) as store:
         _tell_resumed(store)
+        _tell_others()
         session.execute(plan, store, files, Progress(plan))
         return _report(store, folder / "report.html")
+
+
+def _tell_others() -> None:
+    """Say that another run is going on: its lab is kept apart from ours, but not its use of the machine."""
+    if beside := clean.running_beside():
+        numbers = ", ".join(map(str, beside))
+        _say(f"tare: process {numbers} has a lab up as well: it shares this study's cores, and disturbs its figures")
 
 
 def _fitting(plan: Plan, files: Files) -> Plan:

@@ -42,7 +42,7 @@ def lab_up(
     subnets: int = 1,
 ) -> None:
     """Make a lab and leave it up."""
-    _check_name(name)
+    check_name(name)
     if docker and not is_real_root():
         raise UsageError("a Docker daemon needs root", remedy="leave --docker out, or run as root")
     become_root()
@@ -138,9 +138,22 @@ def _with_docker(made: lab.Lab, folder: Path) -> lab.Lab:
     return dataclasses.replace(made, nodes=nodes)
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Raise `UsageError` where a lab cannot be named so: its interfaces and cgroups are named after it."""
     if not (name.isalnum() and name.isascii()) or len(name) > 10:
         raise UsageError(f"{name!r} cannot name a lab", remedy="use up to ten letters and digits")
+
+
+def lab_that_is_up(name: str) -> lab.Lab | None:
+    """Return a lab that stays, None where there is none of this name; raise `InfrastructureError` for a broken one."""
+    if not (run_folder() / f"{name}-stays" / STATE).exists():
+        return None
+    made = _load(name)
+    if not _alive(made):
+        raise InfrastructureError(
+            f"the lab {name} is broken: a holder is gone", remedy=f"tare lab down --name {name} removes the rest"
+        )
+    return made
 
 
 def _load(name: str) -> lab.Lab:

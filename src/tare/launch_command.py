@@ -115,11 +115,15 @@ def make_plan(wanted: Wanted) -> Plan:
     how += "".join(f", {key}: {json.dumps(value)}" for key, value in added.items())
     if wanted.image:
         how += f", image: {json.dumps(wanted.image)}"
+    name = wanted.environment
+    runtime, _, network = name.partition("+")
+    if study.is_conflist(network):  # a path is no part of a name
+        name, how = f"{runtime}+cni", f"{how}, runtime: {json.dumps(runtime)}, network: {json.dumps(network)}"
     text = "\n".join(
         [
             "name: launch",
             f"cluster: {{lab: {{nodes: {wanted.nodes}, {oversubscribe}}}}}",
-            f"environments: {{{wanted.environment}: {{{how}}}}}",
+            f"environments: {{{name}: {{{how}}}}}",
             f"placements: [{{{placement}}}]",
             "workloads: {app: {command: [app]}}",
             "a_a: true",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tare import caches, clean, environment, limits, located, runner
+from tare import caches, clean, conflist, environment, limits, located, runner
 from tare.binds import bind_of
 from tare.cluster import CLUSTERS
 from tare.deploy import Files
@@ -30,7 +30,7 @@ from tare.placement import Topology, place
 from tare.plan import available, expand
 from tare.runtimes import RUNTIMES, apptainer
 from tare.store import Results, Store
-from tare.study import is_path
+from tare.study import is_conflist, is_path
 from tare.summary import summarise
 from tare.text import bytes_label
 from tare.topology import in_words, read_topology
@@ -160,6 +160,7 @@ def _host_mpi(cells: Sequence[Cell], prefix: Path, say: Say) -> HostMpi | None:
 def facts(plan: Plan, files: Files) -> dict[str, Any]:
     """Return what is recorded of this machine; `identity` must not change between runs of one study."""
     mpis = sorted({cell.environment.mpi for cell in available(plan)})
+    stated = _conflists(plan)
     identity = {
         "kernel": platform.release(),
         "cpu": _cpu(),
@@ -167,6 +168,7 @@ def facts(plan: Plan, files: Files) -> dict[str, Any]:
         "mpi": {name: MPIS[name].version() for name in mpis if name in MPIS},
         "kernels": files.host_prefix.name,
         "image": files.image_tag,
+        **({"CNI configurations": {path: each.digest for path, each in stated.items()}} if stated else {}),
     }
     return {
         "identity": identity,
@@ -179,6 +181,11 @@ def facts(plan: Plan, files: Files) -> dict[str, Any]:
         "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or "not shown here",
         "lab": {"bridged frames pass netfilter": False, "bridge multicast snooping": False},
         "networks": _networks(plan),
+        **(
+            {"CNI configurations": {path: " ".join(each.text.split()) for path, each in stated.items()}}
+            if stated
+            else {}
+        ),
         "sysctls": {name.replace("/", "."): _read(f"/proc/sys/{name}") for name in SYSCTLS},
     }
 
@@ -186,6 +193,13 @@ def facts(plan: Plan, files: Files) -> dict[str, Any]:
 def _networks(plan: Plan) -> dict[str, str]:
     """Return what of each network is the product itself and what is its data path rebuilt."""
     return {name: find(name).product for name in sorted({cell.environment.network for cell in available(plan)})}
+
+
+def _conflists(plan: Plan) -> dict[str, conflist.Conflist]:
+    """Return the CNI configurations of the user's, by their paths."""
+    names = {cell.environment.network for cell in available(plan)}
+    paths = sorted(name.removeprefix(conflist.PREFIX) for name in names if is_conflist(name))
+    return {path: conflist.read(path) for path in paths}
 
 
 def execute(plan: Plan, store: Store, files: Files, watcher: runner.Watcher) -> None:

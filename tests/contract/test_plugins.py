@@ -42,7 +42,7 @@ FAMILIES: Mapping[str, tuple[Mapping[str, Any], type]] = {
 MEMBERS = [(family, name) for family, (members, _) in FAMILIES.items() for name in members]
 PROBED = [(family, name) for family, name in MEMBERS if family != "workload"]
 
-WIRED = ("host", "bridge", "direct", "macvlan")
+WIRED = ("host", "bridge", "direct", "macvlan", "ipvlan-l2", "ipvlan-l3", "ovs", "weave")
 """Networks that every runtime can have, also on two nodes. A new one of these adds its name here."""
 SUPPORTED = {(runtime, network) for runtime in RUNTIMES if runtime != "fake" for network in WIRED} | {
     ("docker", "overlay"), ("fake", "fake"), ("fake", "fake-slow"),
@@ -154,6 +154,7 @@ def test_on_a_machine_with_nothing_installed_a_probe_still_answers_with_what_ins
     monkeypatch.setattr("tare.networks.plug.CNI_FOLDERS", ())
     monkeypatch.setattr("tare.etcd.OWN", Path("/nowhere"))
     monkeypatch.setattr("tare.networks.flannel.OWN", Path("/nowhere"))
+    monkeypatch.setattr("tare.networks.vswitch.UNPACKED", Path("/nowhere"))
     monkeypatch.setattr("tare.wheels.FOLDER", Path("/nowhere"))
     monkeypatch.setattr("tare.networks.bird.UNPACKED", Path("/nowhere"))
     monkeypatch.setenv("CNI_PATH", "/nowhere")

@@ -57,6 +57,19 @@ def test_a_run_that_lives_is_not_left_over_and_a_killed_one_is(run: Path) -> Non
     assert not dead.exists()
 
 
+def test_other_runs_that_live_are_told_and_this_one_and_labs_that_stay_are_not(run: Path) -> None:
+    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        state(run, "s1", **owner())
+        state(run, "s2", pid=other.pid, start=start_time(other.pid))
+        state(run, "s3", pid=2**22 + 1, start=5)
+        state(run, "lab", stays=True)
+        state(run, "damaged", pid="x", start=5)
+        assert clean.running_beside() == (other.pid,)
+    finally:
+        other.communicate(b"\n")
+
+
 def test_another_process_with_the_number_of_a_dead_run_does_not_keep_it_alive(run: Path) -> None:
     state(run, "s1", pid=os.getpid(), start=start_time(os.getpid()) + 1)
     assert clean.living_labs() == set()

@@ -20,8 +20,9 @@ from tare.networks.overlay import network_name, overlay_address
 from tare.networks.plug import (
     carriers,
     cni,
-    cni_folder,
+    cni_folders,
     cni_missing,
+    cni_plugin,
     config,
     given_away,
     plugged,
@@ -48,6 +49,7 @@ POD = Pod(name="tare-lab-1-n1", node=NODE, runtime="bare", pid=1, enter=(), grou
 def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("bridge", "static", "host-device"):
         (tmp_path / name).touch()
+    monkeypatch.setattr(plug, "CNI_FOLDERS", ())
     monkeypatch.setenv("CNI_PATH", f"/nowhere:{tmp_path}")
     return tmp_path
 
@@ -76,7 +78,9 @@ def spy(monkeypatch: pytest.MonkeyPatch) -> Spy:
 
 
 def test_plugins_are_looked_for_where_cni_path_says_first(plugins: Path) -> None:
-    assert cni_folder() == plugins
+    assert cni_folders() == (plugins,)
+    assert cni_plugin("bridge") == plugins / "bridge"
+    assert cni_plugin("nowhere") is None
 
 
 def test_the_plugins_that_are_missing_are_named_with_what_installs_them(plugins: Path) -> None:
@@ -106,7 +110,7 @@ def test_a_plugin_is_called_in_the_network_namespace_of_its_node_with_its_config
 @pytest.mark.parametrize(
     ("stdout", "stderr", "words"),
     [
-        ('{"code": 11, "msg": "no such device", "details": "data1"}', "", "no such device data1"),
+        ('{"code": 11, "msg": "no such device", "details": "data1"}', "", "no such device: data1 (code 11)"),
         ("not json", "", "not json"),
         ("", "segmentation fault", "segmentation fault"),
     ],
@@ -118,6 +122,19 @@ def test_a_failing_plugin_is_told_with_its_own_words_the_pod_and_the_node(
     with pytest.raises(CommandFailed) as caught:
         cni("ADD", config("bridge", NIC), POD)
     assert str(caught.value) == f"CNI bridge ADD for tare-lab-1-n1 on n1 failed: {words}"
+
+
+def test_a_plugin_that_says_nothing_is_told_so_and_which_of_a_chain_it_is(plugins: Path, spy: Spy) -> None:
+    spy.answer = (2, "", "")
+    with pytest.raises(CommandFailed) as caught:
+        cni("ADD", config("bridge", NIC), POD, " (2 of 3 in x.conflist)")
+    told = "CNI bridge (2 of 3 in x.conflist) ADD for tare-lab-1-n1 on n1 failed: it said nothing"
+    assert str(caught.value) == told
+
+
+def test_a_plugin_of_a_pod_that_is_gone_is_told_of_no_namespace(plugins: Path, spy: Spy) -> None:
+    cni("DEL", config("bridge", NIC), replace(POD, pid=2**30))
+    assert spy.calls[0].env["CNI_NETNS"] == ""
 
 
 def test_without_plugins_the_error_says_what_installs_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,20 +7,25 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Final, Protocol, runtime_checkable
 
+from tare.conflist import PREFIX
 from tare.networks.bridge import Bridge
 from tare.networks.calico import Calico, Wrapping
 from tare.networks.canal import Canal
+from tare.networks.cni import Cni
 from tare.networks.direct import Direct
 from tare.networks.docker_default import DockerDefault
 from tare.networks.fake import FakeNetwork
 from tare.networks.flannel import Flannel
 from tare.networks.host import HostNetwork
+from tare.networks.ipvlan import Ipvlan
 from tare.networks.macvlan import Macvlan
 from tare.networks.overlay import Overlay
 from tare.networks.overlay_etcd import OverlayEtcd
+from tare.networks.ovs import Ovs
 from tare.networks.pasta import Pasta
 from tare.networks.plug import Wiring
 from tare.networks.slirp4netns import Slirp4netns
+from tare.networks.weave import Weave
 from tare.node import Endpoint, Nic, Node, Pod, Wired
 
 __all__ = ["CROSSING", "NETWORKS", "Joining", "Network", "Wiring", "find"]
@@ -82,6 +87,10 @@ NETWORKS: Final[Mapping[str, Network]] = {
     "bridge": Bridge(),
     "direct": Direct(),
     "macvlan": Macvlan(),
+    "ipvlan-l2": Ipvlan("l2"),
+    "ipvlan-l3": Ipvlan("l3"),
+    "ovs": Ovs(),
+    "weave": Weave(),
     "docker-default": DockerDefault(),
     "overlay": Overlay(),
     "overlay-etcd": OverlayEtcd(),
@@ -100,7 +109,12 @@ NETWORKS: Final[Mapping[str, Network]] = {
 
 
 def find(name: str) -> Network:
-    """Return the network that an environment names, as an object of that environment's own."""
+    """Return the network that an environment names, as an object of that environment's own.
+
+    A name is that of a member of `NETWORKS`, or `cni:PATH` for a CNI configuration of the user's.
+    """
+    if name.startswith(PREFIX):
+        return Cni(name.removeprefix(PREFIX))
     return copy.copy(NETWORKS[name])
 
 

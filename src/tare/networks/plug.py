@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +26,18 @@ CNI_VERSION: Final = "0.4.0"
 POD_INTERFACE: Final = "eth0"
 IFF_RUNNING: Final = 0x40
 OVERLAY_SUBNETS: Final = "10.215"
+POD_SUBNETS: Final = "10.217"
+SUBNETS: Final = tuple(
+    (ipaddress.IPv4Network(f"{first}.0.0/16"), what)
+    for first, what in (
+        ("10.213", "the lab's control network"),
+        ("10.214", "the lab's data networks (their addresses are ${cidr})"),
+        (OVERLAY_SUBNETS, "for the overlays of Docker"),
+        ("10.216", "for docker0, and for pods that tare routes to"),
+        (POD_SUBNETS, "for pods that have a subnet beside the NIC's"),
+    )
+)
+"""The networks that tare uses itself, each with what it is for."""
 
 
 class Wiring(StrEnum):
@@ -35,41 +48,64 @@ class Wiring(StrEnum):
     DOCKER = "docker"
 
 
-def cni_folder() -> Path | None:
-    """Return the folder with CNI's plug-ins, or None."""
-    named = [f for f in os.environ.get("CNI_PATH", "").split(":") if f]
-    return next((Path(f) for f in (*named, *CNI_FOLDERS) if (Path(f) / "bridge").exists()), None)
+def cni_folders() -> tuple[Path, ...]:
+    """Return the folders that can have CNI's plug-ins and are there; those of CNI_PATH come first."""
+    named = [folder for folder in os.environ.get("CNI_PATH", "").split(":") if folder]
+    return tuple(path for path in map(Path, (*named, *CNI_FOLDERS)) if path.is_dir())
+
+
+def cni_plugin(name: str) -> Path | None:
+    """Return the program of a CNI plug-in, or None."""
+    return next((path for folder in cni_folders() if (path := folder / name).is_file()), None)
 
 
 def cni_missing(*plugins: str) -> str | None:
     """Return a sentence on the CNI plug-ins that are missing, or None."""
-    folder = cni_folder()
-    missing = [p for p in plugins if folder is None or not (folder / p).exists()]
+    missing = [name for name in plugins if cni_plugin(name) is None]
     if missing:
         return f"CNI plug-in {', '.join(missing)} is missing: apt-get install containernetworking-plugins"
     return None
 
 
-def cni(command: str, config: Mapping[str, Any], pod: Pod) -> dict[str, Any]:
-    """Call a CNI plug-in (ADD or DEL) for a pod, in its node's network namespace; return its result."""
-    folder = cni_folder()
-    if folder is None:
-        raise InfrastructureError(cni_missing("bridge") or "no CNI")
+def cni(command: str, config: Mapping[str, Any], pod: Pod, where: str = "") -> dict[str, Any]:
+    """Call a CNI plug-in (ADD or DEL) for a pod, in its node's network namespace; return its result.
+
+    `where` says, in what is told of a failure, which plug-in of a chain it is. A pod that is gone has no network
+    namespace: DEL then undoes what is left on the node.
+    """
+    plugin = str(config["type"])
+    program = cni_plugin(plugin)
+    if program is None:
+        raise InfrastructureError(cni_missing(plugin) or f"CNI plug-in {plugin} is gone")
     environment = {
         "CNI_COMMAND": command,
         "CNI_CONTAINERID": pod.name,
-        "CNI_NETNS": f"/proc/{pod.pid}/ns/net",
+        "CNI_NETNS": f"/proc/{pod.pid}/ns/net" if Path(f"/proc/{pod.pid}").exists() else "",
         "CNI_IFNAME": POD_INTERFACE,
-        "CNI_PATH": str(folder),
+        "CNI_PATH": ":".join(map(str, cni_folders())),
         "PATH": os.environ.get("PATH", os.defpath),
     }
-    plugin = str(config["type"])
-    what = f"CNI {plugin} {command} for {pod.name} on {pod.node.name}"
-    argv = ("nsenter", f"--net=/proc/{pod.node.pid}/ns/net", "--", str(folder / plugin))
+    what = f"CNI {plugin}{where} {command} for {pod.name} on {pod.node.name}"
+    argv = ("nsenter", f"--net=/proc/{pod.node.pid}/ns/net", "--", str(program))
     result = run(argv, env=environment, stdin=json.dumps(config), timeout_s=30, check=False)
+    if result.timed_out:
+        raise CommandFailed(f"{what} did not end within 30 s: {result.stderr_tail}", argv=argv)
     if result.status != 0:
-        raise CommandFailed(f"{what} failed: {_cni_message(result.stdout) or result.stderr_tail}", argv=argv)
+        said = cni_message(result.stdout) or result.stderr_tail or "it said nothing"
+        raise CommandFailed(f"{what} failed: {said}", argv=argv, status=result.status)
     return dict(json.loads(result.stdout)) if result.stdout.strip() else {}
+
+
+def cni_message(stdout: str) -> str:
+    """Return what a plug-in says of its failure: its message, what it adds to it, and its code."""
+    try:
+        answer = json.loads(stdout)
+    except ValueError:
+        return stdout.strip()
+    if not isinstance(answer, dict):
+        return stdout.strip()
+    said = ": ".join(str(answer[key]) for key in ("msg", "details") if answer.get(key))
+    return f"{said} (code {answer['code']})" if "code" in answer else said
 
 
 def config(plugin: str, nic: Nic, **more: object) -> dict[str, Any]:
@@ -94,6 +130,13 @@ def given_away(node: Node, nic: Nic) -> Iterator[None]:
     """Take the address off a NIC that a network owns for a while, and give both back whole."""
     with netlink(node.pid) as route:
         route.flush_addr(index=index_of(route, nic.name), family=2)
+    with given_back(node, nic):
+        yield
+
+
+@contextmanager
+def given_back(node: Node, nic: Nic) -> Iterator[None]:
+    """Give a NIC that a network owns for a while back whole, whatever was done to it."""
     try:
         yield
     finally:
@@ -149,9 +192,6 @@ def silent(pid: int, names: Sequence[str] = ("lo", "ctl0")) -> tuple[Watch, ...]
     return tuple(Watch(pid=pid, interface=name, role=SILENT_ROLE) for name in names)
 
 
-def _cni_message(stdout: str) -> str:
-    try:
-        answer = json.loads(stdout)
-    except ValueError:
-        return stdout.strip()
-    return f"{answer.get('msg', '')} {answer.get('details', '')}".strip()
+def in_pod_subnet(nic: Nic) -> Nic:
+    """Return a NIC with an address of a subnet of its own beside the NIC's: for pods that the node routes to."""
+    return replace(nic, address=f"{POD_SUBNETS}.{nic.address.split('.', 2)[2]}", prefix=24)

@@ -20,10 +20,10 @@ from pydantic import ValidationError
 from tare import model
 from tare.errors import StudyError
 from tare.study.checks import check
-from tare.study.convert import to_model
+from tare.study.convert import network_of, to_model
 from tare.study.editor_schema import json_schema, json_schema_text
 from tare.study.messages import explain, kind_of, study_error
-from tare.study.names import DEFAULT_IMAGE, KNOWN, Known, is_path, read_name
+from tare.study.names import DEFAULT_IMAGE, KNOWN, Known, is_conflist, is_path, read_name
 from tare.study.schema import StudyIn
 from tare.study.shorthand import Expander
 from tare.study.yaml_nodes import Problem, decode, locate, plain, read_yaml
@@ -33,6 +33,7 @@ __all__ = [
     "KNOWN",
     "Known",
     "environment",
+    "is_conflist",
     "is_path",
     "json_schema",
     "json_schema_text",
@@ -95,7 +96,8 @@ def environment(name: str, *, known: Known = KNOWN) -> model.Environment:
     parts, complaint = read_name(name, known)
     if complaint is not None:
         raise StudyError(f"environment {name!r}: {complaint[1]}")
-    return model.Environment(name=name, runtime=parts["runtime"], network=parts["network"], image=parts["image"])
+    network = network_of(parts["network"], Path.cwd())
+    return model.Environment(name=name, runtime=parts["runtime"], network=network, image=parts["image"])
 
 
 def _name_of(path: Path) -> str:

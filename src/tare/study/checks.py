@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from tare import model
+from tare import conflist, model
 from tare.errors import RefusedError
 from tare.placement import NodeCores, Topology, needed_cores, place
 from tare.study.messages import unknown
-from tare.study.names import Known
+from tare.study.names import Known, is_conflist
 from tare.study.schema import StudyIn
 
 DEFAULT_BYTES: Final = 8
@@ -26,6 +26,7 @@ Finding = tuple[Place, str]
 def check(study: model.Study, stated: StudyIn, known: Known) -> Iterator[Finding]:
     """Yield what is wrong between keys, as (place, sentence)."""
     yield from _check_environments(study)
+    yield from _check_conflists(study)
     yield from _check_mpis(study, known)
     yield from _check_placements(study)
     for workload in study.workloads:
@@ -96,6 +97,16 @@ def _check_published(study: model.Study) -> Iterator[Finding]:
             yield (*here, "environment"), f"{published.environment} is the baseline, which is what others are beside"
         if published.of_baseline is None and not published.told:
             yield here, "a published figure has `of_baseline`, or says in words what was `told`"
+
+
+def _check_conflists(study: model.Study) -> Iterator[Finding]:
+    """Find CNI configurations of the user's that are not there or not such; their plug-ins are looked for later."""
+    for environment in study.environments:
+        if is_conflist(environment.network):
+            try:
+                conflist.read(environment.network.removeprefix(conflist.PREFIX))
+            except ValueError as error:
+                yield ("environments", environment.name, "network"), str(error)
 
 
 def _check_mpis(study: model.Study, known: Known) -> Iterator[Finding]:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tare import model
 from tare.binds import bind_of, written
-from tare.study.names import is_path
+from tare.conflist import PREFIX
+from tare.study.names import is_conflist, is_path
 from tare.study.schema import ClusterIn, EnvironmentIn, PlacementIn, StudyIn, WorkloadIn
 
 
@@ -64,9 +65,17 @@ def _choices(stated: EnvironmentIn, base: Path) -> dict[str, object]:
         "control": model.Control(stated.control),
         "devices": tuple(dict.fromkeys(stated.devices)),
         "image": os.path.normpath(base / stated.image) if is_path(stated.image) else stated.image,
+        "network": network_of(stated.network, base),
         "binds": tuple(written(bind_of(text, base)) for text in stated.binds),
         "env": tuple(f"{name}={value}" for name, value in stated.env.items()),
     }
+
+
+def network_of(name: str, base: Path) -> str:
+    """Return the name of a network; the path of a CNI configuration in it is absolute."""
+    if not is_conflist(name):
+        return name
+    return PREFIX + os.path.normpath(base / Path(name.removeprefix(PREFIX)).expanduser())
 
 
 def _placement_choices(stated: PlacementIn) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from tare.conflist import PREFIX
 from tare.miniapps import MiniApp
 from tare.miniapps.declaration import CLASS
 from tare.study.names import KNOWN, Known
@@ -46,9 +47,19 @@ def _state_environment(environment_in: Schema, known: Known) -> None:
         ("mpi", known.mpis),
     ]:
         environment_in["properties"][key]["enum"] = list(names)
+    environment_in["properties"]["network"] = _networks(environment_in["properties"]["network"])
     device = environment_in["properties"]["devices"]
     environment_in["properties"]["devices"] = _also({"enum": ["none", "infiniband"]}, device)
     environment_in.pop("required", None)  # the name may say it
+
+
+def _networks(stated: Schema) -> Schema:
+    """Return a name, or a mapping or text with the path of a CNI configuration."""
+    path = {"type": "string", "minLength": 1}
+    mapping = {"type": "object", "properties": {"cni": path}, "required": ["cni"], "additionalProperties": False}
+    named = {key: stated[key] for key in ("type", "enum")}
+    kept = {key: value for key, value in stated.items() if key not in named}
+    return kept | _also(named, {"type": "string", "pattern": f"^{PREFIX}."}, mapping)
 
 
 def _clusters(stated: Schema, known: Known) -> Schema:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from tare.conflist import PREFIX
 from tare.miniapps import MINIAPPS, MiniApp
 from tare.study.messages import unknown
 
@@ -30,9 +31,9 @@ class Known:
         "bare", "docker", "apptainer", "apptainer-sif", "podman", "podman-rootless", "charliecloud", "fake",
     )  # fmt: skip
     networks: tuple[str, ...] = (
-        "host", "bridge", "direct", "macvlan", "docker-default", "overlay", "overlay-etcd", "flannel",
-        "flannel-host-gw", "flannel-udp", "canal", "calico", "calico-ipip", "calico-ipip-cross", "pasta",
-        "slirp4netns", "fake", "fake-slow",
+        "host", "bridge", "direct", "macvlan", "ipvlan-l2", "ipvlan-l3", "ovs", "weave", "docker-default", "overlay",
+        "overlay-etcd", "flannel", "flannel-host-gw", "flannel-udp", "canal", "calico", "calico-ipip",
+        "calico-ipip-cross", "pasta", "slirp4netns", "fake", "fake-slow",
     )  # fmt: skip
     transports: tuple[str, ...] = ("tcp", "shm")
     mpis: tuple[str, ...] = ("openmpi", "openmpi5", "mpich", "mpich5", "fake")
@@ -74,6 +75,11 @@ def is_path(image: str) -> bool:
     return image.startswith(("/", "./", "../"))
 
 
+def is_conflist(network: str) -> bool:
+    """Tell whether a network is that of a user's CNI configuration, and named by its path."""
+    return network.startswith(PREFIX) and len(network) > len(PREFIX)
+
+
 def read_name(name: str, known: Known) -> tuple[dict[str, str], tuple[str, str] | None]:
     """Return what `runtime[+image][+network]` means, or (field, complaint) as the second."""
     runtime, *rest = name.split("+")
@@ -85,7 +91,7 @@ def read_name(name: str, known: Known) -> tuple[dict[str, str], tuple[str, str] 
         rest = rest[1:]
     if rest:
         parts["network"] = rest[0]
-        if rest[0] not in known.networks:
+        if rest[0] not in known.networks and not is_conflist(rest[0]):
             return {}, ("network", unknown("network", rest[0], known.networks))
     if len(rest) > 1:
         return {}, ("network", f"{name!r} is not a name of the form runtime[+image][+network]")

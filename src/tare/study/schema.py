@@ -22,7 +22,7 @@ from tare import model, units
 from tare.binds import bind_of, check_variable, check_workdir
 from tare.devices import INFINIBAND
 from tare.study.messages import unknown
-from tare.study.names import KNOWN
+from tare.study.names import KNOWN, is_conflist
 
 _DEVICE = re.compile(r"/dev/(?:[A-Za-z0-9_-][A-Za-z0-9_.-]*/)*[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 
@@ -37,6 +37,14 @@ def _one_of(family: str, what: str) -> BeforeValidator:
         return value
 
     return BeforeValidator(check)
+
+
+def _network(value: object, info: ValidationInfo) -> object:
+    """Check the name of a network; a user's CNI configuration is looked into when all keys are right by themselves."""
+    names: tuple[str, ...] = (info.context or KNOWN).networks
+    if value is not None and value not in names and not (isinstance(value, str) and is_conflist(value)):
+        raise ValueError(unknown("network", value, names))
+    return value
 
 
 def _choice(*names: str) -> Any:
@@ -128,7 +136,9 @@ class EnvironmentIn(_Checked):
     """What trials run in. A name such as `docker+overlay` says runtime, image and network already."""
 
     runtime: Annotated[str, _one_of("runtimes", "runtime")]
-    network: Annotated[str, _one_of("networks", "network")] = "host"
+    network: Annotated[str, BeforeValidator(_network)] = Field(
+        default="host", description="a network that tare has, or {cni: PATH}: a CNI configuration of yours"
+    )
     image: Annotated[str, WithJsonSchema({"type": ["string", "boolean"]})] = Field(
         default="",
         description="a recipe's name; the path of an image of yours; true: the default image; false: the host's files",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from tare.conflist import PREFIX
 from tare.miniapps import MiniApp, read
 from tare.miniapps.declaration import check, choose, find
 from tare.study.messages import unknown
@@ -79,6 +80,8 @@ class Expander:
             return node
         short = node.value if isinstance(node.value, str) else name
         given: dict[str, Node] = dict(node.value) if isinstance(node.value, dict) else {}
+        if "network" in given:
+            given["network"] = self._network(given["network"])
         parts, complaint = read_name(short, self._known)
         if complaint is not None and not (given and "runtime" in given):
             self._complain(node, complaint[1], f".{complaint[0]}")
@@ -90,6 +93,16 @@ class Expander:
         image = self._image(node, given, parts)
         written = {key: replace(node, value=value, path=f"{node.path}.{key}") for key, value in parts.items()}
         return replace(node, value=written | given | {"image": image})
+
+    def _network(self, node: Node) -> Node:
+        """Return the node of `network` as text; `{cni: PATH}` is a CNI configuration of the user's."""
+        if not isinstance(node.value, dict):
+            return node
+        path = node.value.get("cni")
+        if len(node.value) == 1 and path is not None and isinstance(path.value, str) and path.value:
+            return replace(node, value=f"{PREFIX}{path.value}", text=f"{PREFIX}{path.value}")
+        self._complain(node, "write a network by its name, or as {cni: PATH}")
+        return replace(node, value="host")
 
     def _image(self, node: Node, given: Mapping[str, Node], parts: Mapping[str, str]) -> Node:
         """Return the node of `image` as text; true is the MPI's default image and false the files of the host."""

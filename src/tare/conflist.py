@@ -1,0 +1,370 @@
+"""CNI network configurations of a user's: read, filled in for a pod, and looked through before anything is made.
+
+Nodes that are given one file would all hand out the same addresses. So a file may hold variables (`VARIABLES`), as
+`10.244.${node}.0/24`, and a range of host-local that says nothing of nodes is divided among them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from itertools import chain, islice, product
+from pathlib import Path
+from typing import Any, Final
+
+PREFIX: Final = "cni:"
+"""What stands before the path where a network's name is that of a file."""
+VARIABLES: Final[Mapping[str, str]] = {
+    "node": "the number of the node, from 0",
+    "nodes": "how many nodes the environment has",
+    "pod": "the number of the pod on its node, from 0",
+    "environment": "the number of the environment in its study, from 0: those of one study are up together",
+    "nic": "the name of the node's data NIC",
+    "mtu": "the MTU of that NIC",
+    "address": "an address of the pod's own in the subnet of that NIC",
+    "cidr": "that address with the length of its subnet, as 10.214.1.2/24",
+    "subnet": "that subnet, as 10.214.1.0/24",
+}
+HIDDEN: Final = IPv4Interface("192.0.2.1/24")
+"""Stands for what variables say of the NIC where only the file's own addresses are of interest (RFC 5737)."""
+MAX_BYTES: Final = 1 << 20
+
+_VARIABLE: Final = re.compile(r"\$\{([^}]*)\}")
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_DIVIDED: Final = "host-local"
+
+Json = Any
+Plugins = tuple[dict[str, Json], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflist:
+    """A configuration as it is in its file: a chain of plug-ins, or the one plug-in of a plain .conf."""
+
+    path: str
+    name: str
+    version: str
+    plugins: tuple[Mapping[str, Json], ...]
+    text: str
+
+    @property
+    def digest(self) -> str:
+        """Return a short sum of the file's text: another text is another network."""
+        return hashlib.sha256(self.text.encode()).hexdigest()[:16]
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """Return the plug-ins that are called, those for addresses behind those that call them."""
+        named = ((plugin["type"], _ipam(plugin).get("type")) for plugin in self.plugins)
+        return tuple(dict.fromkeys(name for name in chain.from_iterable(named) if name))
+
+    @property
+    def takes_subnet(self) -> bool:
+        """Tell whether pods have addresses in the subnet of their NICs, which then have none themselves."""
+        return not {"address", "cidr", "subnet"}.isdisjoint(_variables(list(self.plugins)))
+
+    @property
+    def takes_address(self) -> bool:
+        """Tell whether a pod has the very address that its node would have."""
+        return not {"address", "cidr"}.isdisjoint(_variables(list(self.plugins)))
+
+    @property
+    def moves_nic(self) -> bool:
+        """Tell whether the NIC itself is moved into the pod, so that there can be one pod only."""
+        return any(plugin["type"] == "host-device" for plugin in self.plugins)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What the variables of a configuration say for one pod; `nic` is the address and subnet that it has there."""
+
+    node: int
+    nodes: int
+    nic_name: str = "data0"
+    nic: IPv4Interface = HIDDEN
+    mtu: int = 1500
+    pod: int = 0
+    environment: int = 0
+
+    @property
+    def values(self) -> dict[str, str | int]:
+        """Return the value of every variable."""
+        return {
+            "node": self.node,
+            "nodes": self.nodes,
+            "pod": self.pod,
+            "environment": self.environment,
+            "nic": self.nic_name,
+            "mtu": self.mtu,
+            "address": str(self.nic.ip),
+            "cidr": str(self.nic),
+            "subnet": str(self.nic.network),
+        }
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
+def read(path: str) -> Conflist:
+    """Return the configuration in a file; raise `ValueError` with a sentence on what is wrong with it, and where."""
+    try:
+        data = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise ValueError(f"there is no {path}: name a CNI configuration, a .conflist or a .conf") from None
+    except IsADirectoryError:
+        raise ValueError(f"{path} is a folder: name the CNI configuration in it") from None
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(data) > MAX_BYTES:
+        raise ValueError(f"{path} has {len(data)} bytes: that is no CNI configuration")
+    try:
+        return parse(data.decode("utf-8-sig"), path)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"{path}:{line}: byte 0x{data[error.start]:02x} is not UTF-8") from None
+
+
+def parse(text: str, path: str) -> Conflist:
+    """Return the configuration that a text states; raise `ValueError` as `read`."""
+    try:
+        stated = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}:{error.lineno}:{error.colno}: this is not valid JSON: {error.msg}") from None
+    except RecursionError:
+        raise ValueError(f"{path}: it is nested too deeply for a CNI configuration") from None
+    if not isinstance(stated, dict):
+        raise ValueError(f'{path}: a CNI configuration is an object, as {{"name": ..., "plugins": [...]}}')
+    name, version = stated.get("name"), stated.get("cniVersion", "")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ValueError(f'{path}: "name" must be a word of letters, digits, dots, dashes and underscores')
+    if not isinstance(version, str):
+        raise ValueError(f'{path}: "cniVersion" must be text, as "1.0.0"')
+    conflist = Conflist(path=path, name=name, version=version, plugins=_plugins(stated, path), text=text)
+    for variable in _variables(list(conflist.plugins)):
+        if variable not in VARIABLES:
+            allowed = ", ".join(f"${{{each}}}" for each in VARIABLES)
+            raise ValueError(f"{path}: unknown variable ${{{variable}}} (allowed: {allowed})")
+    filled(conflist, Place(node=0, nodes=1))  # what its addresses say is read once here
+    return conflist
+
+
+def _plugins(stated: Mapping[str, Json], path: str) -> tuple[Mapping[str, Json], ...]:
+    """Return the chain that a file states; a plain .conf is a chain of one."""
+    listed = stated.get("plugins", [stated] if "type" in stated else None)
+    if not isinstance(listed, list) or not listed:
+        raise ValueError(f'{path}: there are no plug-ins in it: "plugins" must be a list of at least one')
+    for number, plugin in enumerate(listed, start=1):
+        where = f"{path}: plug-in {number} of {len(listed)}"
+        if not isinstance(plugin, dict) or not isinstance(plugin.get("type"), str) or not plugin["type"]:
+            raise ValueError(f'{where} has no "type", which is the name of its program')
+        ipam = plugin.get("ipam", {})
+        if not isinstance(ipam, dict) or not isinstance(ipam.get("type", ""), str):
+            raise ValueError(f'{where} ({plugin["type"]}): "ipam" must be an object with a "type"')
+        for program in (plugin["type"], ipam.get("type", "")):
+            if program and not _NAME.fullmatch(program):
+                raise ValueError(f'{where}: the "type" {program!r} is no name of a program: it is looked for by tare')
+    return tuple(listed)
+
+
+def _ipam(plugin: Mapping[str, Json]) -> Mapping[str, Json]:
+    found = plugin.get("ipam", {})
+    return found if isinstance(found, dict) else {}
+
+
+def _variables(value: Json) -> Iterator[str]:
+    """Yield the variables in a value and all that it holds."""
+    if isinstance(value, str):
+        yield from _VARIABLE.findall(value)
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _variables(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _variables(each)
+
+
+# --- filling in ---------------------------------------------------------------------------------------------------
+
+
+def filled(conflist: Conflist, place: Place) -> Plugins:
+    """Return the plug-ins' configurations with the values of a place, each with the name and version of the list.
+
+    Raises `ValueError` where an address in them is none.
+    """
+    head = {"name": conflist.name, **({"cniVersion": conflist.version} if conflist.version else {})}
+    plugins = tuple({**_with_values(plugin, place.values), **head} for plugin in conflist.plugins)
+    try:
+        list(subnets(plugins))
+    except ValueError as error:
+        raise ValueError(f"{conflist.path}: {error}") from None
+    return plugins
+
+
+def _with_values(value: Json, values: Mapping[str, str | int]) -> Json:
+    """Return a value with its variables replaced; text that is a number's variable alone becomes that number."""
+    if isinstance(value, str):
+        alone = _VARIABLE.fullmatch(value)
+        if alone:
+            return values[alone.group(1)]
+        return _VARIABLE.sub(lambda match: str(values[match.group(1)]), value)
+    if isinstance(value, Mapping):
+        return {key: _with_values(each, values) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_with_values(each, values) for each in value]
+    return value
+
+
+def for_node(conflist: Conflist, place: Place, folder: str) -> Plugins:
+    """Return the configurations for a pod: filled in, ranges divided among the nodes, leases kept in `folder`.
+
+    host-local has no notion of nodes. A range that is the same on several of them is dealt to these in equal parts,
+    so that no two hand out the same address.
+    """
+    own = filled(conflist, place)
+    all_nodes = [filled(conflist, replace(place, node=node)) for node in range(place.nodes)]
+    for number, plugin in enumerate(own):
+        if _ipam(plugin).get("type") != _DIVIDED:
+            continue
+        for index, own_range in enumerate(_ranges(plugin)):
+            bounds = [_bounds(plugins, number, index) for plugins in all_nodes]
+            alike = [node for node, its in enumerate(bounds) if its == bounds[place.node]]
+            if len(alike) > 1:
+                own_range.update(_part(conflist.path, own_range, alike.index(place.node), len(alike)))
+        plugin["ipam"]["dataDir"] = folder
+    return own
+
+
+def _bounds(plugins: Plugins, number: int, index: int) -> tuple[Json, ...] | None:
+    """Return what a range of a plug-in says of its addresses, None where the plug-in has no such range."""
+    found = next(islice(_ranges(plugins[number]), index, None), None)
+    return None if found is None else tuple(found.get(key) for key in ("subnet", "rangeStart", "rangeEnd"))
+
+
+def _ranges(plugin: Mapping[str, Json]) -> Iterator[dict[str, Json]]:
+    """Yield the ranges of host-local in IPv4: of the short form, and of the sets of ranges."""
+    ipam = plugin.get("ipam", {})
+    sets = ipam.get("ranges", [])
+    listed = chain.from_iterable(one for one in sets if isinstance(one, list)) if isinstance(sets, list) else ()
+    for each in (ipam, *listed):
+        if isinstance(each, dict) and "subnet" in each and ":" not in str(each["subnet"]):
+            yield each
+
+
+def _part(path: str, range_: Mapping[str, Json], index: int, parts: int) -> dict[str, str]:
+    try:
+        return part_of(range_, index, parts)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def part_of(range_: Mapping[str, Json], index: int, parts: int) -> dict[str, str]:
+    """Return the first and the last address of one of so many equal parts of a range.
+
+    Raises `ValueError` where it has not an address for each part. The network's and the broadcast address, and the
+    first one, which host-local takes for the gateway, belong to no part.
+    """
+    network = _network(range_["subnet"])
+    first = int(IPv4Address(range_["rangeStart"])) if "rangeStart" in range_ else int(network.network_address) + 2
+    last = int(IPv4Address(range_["rangeEnd"])) if "rangeEnd" in range_ else int(network.broadcast_address) - 1
+    each = (last - first + 1) // parts
+    if each < 1:
+        raise ValueError(f"the range {network} has not an address for each of {parts} nodes")
+    start = first + index * each
+    return {"rangeStart": str(IPv4Address(start)), "rangeEnd": str(IPv4Address(start + each - 1))}
+
+
+# --- looking through ----------------------------------------------------------------------------------------------
+
+
+def subnets(plugins: Iterable[Mapping[str, Json]]) -> Iterator[IPv4Network]:
+    """Yield the IPv4 subnets that plug-ins give addresses from, as far as host-local and static state them."""
+    for plugin in plugins:
+        yield from (_network(each["subnet"]) for each in _ranges(plugin))
+        yield from (_interface(address).network for address in fixed_addresses([plugin]))
+
+
+def fixed_addresses(plugins: Iterable[Mapping[str, Json]]) -> Iterator[str]:
+    """Yield the IPv4 addresses that `static` gives to every pod."""
+    for plugin in plugins:
+        listed = _ipam(plugin).get("addresses", []) if _ipam(plugin).get("type") == "static" else []
+        for each in listed if isinstance(listed, list) else ():
+            if isinstance(each, dict) and ":" not in str(each.get("address", ":")):
+                yield str(each["address"])
+
+
+def places(nodes: int, environment: int = 0) -> tuple[Place, ...]:
+    """Return places on so many nodes in which the NIC's subnet is hidden, and each node's address its own."""
+    return tuple(Place(node=node, nodes=nodes, nic=_hidden(node), environment=environment) for node in range(nodes))
+
+
+def _hidden(node: int) -> IPv4Interface:
+    return IPv4Interface(f"{HIDDEN.network[1 + node % 250]}/{HIDDEN.network.prefixlen}")
+
+
+def own_subnets(conflist: Conflist, nodes: int, environment: int = 0) -> tuple[tuple[IPv4Network, ...], ...]:
+    """Return, for each node, the subnets that the file itself names: not those that variables take from the NIC."""
+    found = ([*subnets(filled(conflist, place))] for place in places(nodes, environment))
+    return tuple(tuple(each for each in its if not each.overlaps(HIDDEN.network)) for its in found)
+
+
+def cover(networks: Iterable[IPv4Network]) -> IPv4Network | None:
+    """Return the smallest network that holds all of some networks, None where there is none of them."""
+    listed = list(networks)
+    if not listed:
+        return None
+    found = listed[0]
+    while not all(each.subnet_of(found) for each in listed):
+        found = found.supernet()
+    return found
+
+
+def refusal(
+    conflist: Conflist,
+    nodes: int,
+    *,
+    lab: Sequence[tuple[IPv4Network, str]],
+    host: Sequence[tuple[IPv4Network, str]] = (),
+) -> str | None:
+    """Return why a configuration cannot serve pods on so many nodes, or None.
+
+    `lab` and `host` are the networks of the lab and the routes of this machine, each with what it is in words.
+    """
+    try:
+        each = [filled(conflist, place) for place in places(nodes)]
+        for place in places(nodes):
+            for_node(conflist, place, "/run")
+    except ValueError as error:
+        return str(error)
+    addresses = [address for plugins in each for address in fixed_addresses(plugins)]
+    twice = next((address for address in addresses if addresses.count(address) > 1), None)
+    if twice is not None:
+        return f"{conflist.path} gives {twice} to a pod on every node: write ${{cidr}}, or 10.50.0.1${{node}}/24"
+    stated = tuple(chain.from_iterable(own_subnets(conflist, nodes)))
+    for network, (other, what) in product(stated, (*lab, *host)):
+        if other.overlaps(network):
+            return f"the subnet {network} of {conflist.path} overlaps {other}, which is {what}: choose another"
+    whole = cover(stated)
+    if whole is not None and (met := next((what for other, what in lab if other.overlaps(whole)), None)):
+        return (
+            f"the subnets of {conflist.path} lie too far apart: MPI is told one network that holds all of them, and "
+            f"{whole} holds {met} as well; choose subnets beside each other, as 10.244.${{node}}.0/24"
+        )
+    return None
+
+
+def _network(value: object) -> IPv4Network:
+    try:
+        return IPv4Network(str(value), strict=False)
+    except ValueError:
+        raise ValueError(f"{value!r} is no subnet: write it as 10.244.${{node}}.0/24") from None
+
+
+def _interface(value: object) -> IPv4Interface:
+    try:
+        return IPv4Interface(str(value))
+    except ValueError:
+        raise ValueError(f"{value!r} is no address: write it as 10.50.0.2/24, or ${{cidr}}") from None

@@ -1,0 +1,315 @@
+"""`cni:PATH`: any CNI configuration of the user's, a chain of plug-ins or one alone.
+
+The plug-ins are called as a container engine of the node would call them: in its network namespace, each with the
+result of the one before it, and in reverse to undo it all. What they leave out, because on a cluster others do it, is
+done here as plain Linux: where each node has a subnet of its own, nodes get routes to the others' over the data NIC.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import cached_property
+from ipaddress import IPv4Interface, IPv4Network
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+from tare.conflist import PREFIX, Conflist, Place, Plugins, cover, for_node, own_subnets, read, refusal
+from tare.errors import InfrastructureError, RefusedError
+from tare.namespaces import netlink
+from tare.networks.plug import (
+    POD_INTERFACE,
+    SUBNETS,
+    Wiring,
+    carriers,
+    cni,
+    cni_folders,
+    cni_plugin,
+    given_away,
+    given_back,
+    mtu_of,
+    silent,
+)
+from tare.networks.routing import Route, forwarding, routed
+from tare.node import Endpoint, Nic, Node, Pod
+
+LEASES: Final = "run/tare-cni"
+"""Where host-local notes the addresses of a node's pods: in the node's own /run, so that they end with it."""
+DEBIAN: Final = frozenset(
+    ("bandwidth", "bridge", "dhcp", "firewall", "host-device", "host-local", "ipvlan", "loopback", "macvlan",
+     "portmap", "ptp", "sbr", "static", "tuning", "vlan", "vrf")
+)  # fmt: skip
+"""The plug-ins that Debian's package has."""
+ROUTES: Final = Path("/proc/net/route")
+
+
+class Cni:
+    """Wire a pod with a user's own CNI configuration."""
+
+    wiring = Wiring.OWN
+    owns_nic = True
+
+    def __init__(self, path: str) -> None:
+        self.name = f"{PREFIX}{path}"
+        self._path = path
+        self._nodes: tuple[Node, ...] = ()
+        self._environment = 0
+        self._given: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    @cached_property
+    def _conflist(self) -> Conflist:
+        try:
+            return read(self._path)
+        except ValueError as error:
+            raise RefusedError(str(error)) from None
+
+    @property
+    def product(self) -> str:
+        try:
+            stated = read(self._path)
+        except ValueError:
+            return "CNI's plug-ins themselves, by a configuration that cannot be read any more"
+        return f"the CNI plug-ins {', '.join(stated.programs)} themselves, as {self._path} chains them"
+
+    @property
+    def reaches_outside(self) -> bool:
+        return self._conflist.takes_address
+
+    @property
+    def pods_share_nic(self) -> bool:
+        return not self._conflist.moves_nic
+
+    def probe(self) -> str | None:
+        try:
+            return missing(read(self._path))
+        except ValueError as error:
+            return str(error)
+
+    def refuse(self, runtime: str, nodes: int) -> str | None:
+        try:
+            stated = read(self._path)
+        except ValueError as error:
+            return str(error)
+        if "dhcp" in stated.programs:
+            return (
+                f"{self._path} asks for dhcp, and there is no DHCP server on a data network: use host-local or static"
+            )
+        return refusal(stated, nodes, lab=SUBNETS, host=routes_of_machine(ROUTES))
+
+    @contextmanager
+    def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
+        self._nodes = tuple(nodes)
+        slot = study.rpartition("-")[2]
+        self._environment = int(slot) if slot.isdecimal() else 0
+        yield
+
+    def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
+        return ("--network", "none")
+
+    @contextmanager
+    def on_node(self, node: Node, nic: Nic) -> Iterator[None]:
+        with ExitStack() as stack:
+            if self._conflist.takes_subnet:
+                stack.enter_context(given_away(node, nic))
+            else:
+                stack.enter_context(given_back(node, nic))
+                stack.enter_context(self._routed(node, nic))
+            stack.enter_context(without_bridges(node, self._plugins(node, nic)))
+            yield
+
+    @contextmanager
+    def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
+        plugins = self._plugins(pod.node, nic, pod.number)
+        with chained(plugins, pod, self._path):
+            own = self._address(pod)
+            nic_stays = not self._conflist.moves_nic
+            yield Endpoint(
+                address=str(own.ip),
+                prefix=self._prefix(own),
+                interface=POD_INTERFACE,
+                mtu=mtu_of(pod.pid, POD_INTERFACE),
+                watches=(
+                    *carriers((pod.pid, POD_INTERFACE, "interface of the pod" if nic_stays else "data NIC in the pod")),
+                    *(carriers((pod.node.pid, nic.name, "data NIC")) if nic_stays else ()),
+                    *silent(pod.pid),
+                ),
+            )
+
+    def _plugins(self, node: Node, nic: Nic, number: int = 0) -> Plugins:
+        place = Place(
+            node=node.index,
+            nodes=max(len(self._nodes), node.index + 1),
+            nic_name=nic.name,
+            nic=IPv4Interface(nic.cidr),
+            mtu=nic.mtu,
+            pod=number,
+            environment=self._environment,
+        )
+        try:
+            return for_node(self._conflist, place, f"/proc/{node.pid}/root/{LEASES}")
+        except ValueError as error:
+            raise RefusedError(str(error)) from None
+
+    def _address(self, pod: Pod) -> IPv4Interface:
+        """Return the address that a pod was given; raise `InfrastructureError` where it has none, or another's."""
+        found = addresses(pod.pid, POD_INTERFACE)
+        if not found:
+            raise InfrastructureError(
+                f"{self._path} gave {pod.name} no IPv4 address",
+                remedy='give a plug-in an "ipam", as {"type": "static", "addresses": [{"address": "${cidr}"}]}',
+            )
+        address = found[0]
+        with self._lock:
+            other = self._given.setdefault(str(address.ip), pod.name)
+        if other != pod.name:
+            raise InfrastructureError(
+                f"{self._path} gave {address.ip} to {other} and to {pod.name}",
+                remedy="say which node and pod it is, by ${node} and ${pod}, or take the address that ${cidr} is",
+            )
+        return address
+
+    def _subnets(self) -> tuple[tuple[IPv4Network, ...], ...]:
+        """Return the subnets that the file names for the pods of each node."""
+        return own_subnets(self._conflist, len(self._nodes), self._environment)
+
+    def _prefix(self, own: IPv4Interface) -> int:
+        """Return the length of one network that holds the addresses on all nodes: MPI is told it."""
+        stated = list(chain.from_iterable(self._subnets()))
+        whole = cover([*stated, own.network]) if stated else None
+        return own.network.prefixlen if whole is None else whole.prefixlen
+
+    def _routed(self, node: Node, nic: Nic) -> AbstractContextManager[None]:
+        """Let a node reach the pods of the others where each has a subnet of its own."""
+        each = self._subnets()
+        own = set(each[node.index])
+        number = node.nics.index(nic)
+        routes = [
+            Route(network=network, gateway=peer.nics[number].address, interface=nic.name)
+            for peer in self._nodes
+            for network in each[peer.index]
+            if peer.index != node.index and network not in own
+        ]
+        return routing(node, routes, own)
+
+
+@contextmanager
+def routing(node: Node, routes: Sequence[Route], own: set[IPv4Network]) -> Iterator[None]:
+    """Keep the routes, and the node forwarding between them and its own pods, where there are any."""
+    if not routes:
+        yield
+        return
+    with forwarding(node, sorted(own | {route.network for route in routes})), routed(node, routes):
+        yield
+
+
+# --- the chain ----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def chained(plugins: Plugins, pod: Pod, path: str) -> Iterator[None]:
+    """Keep a pod wired by a chain of plug-ins; where one of them fails, it and those before it are undone."""
+    called: list[tuple[str, Mapping[str, Any]]] = []
+    result: dict[str, Any] = {}
+    try:
+        for number, plugin in enumerate(plugins, start=1):
+            called.append((f" ({number} of {len(plugins)} in {path})", plugin))
+            result = cni("ADD", with_result(plugin, result), pod, called[-1][0])
+    except BaseException:
+        with suppress(InfrastructureError):  # what went wrong first is what is told
+            _undo(called, result, pod)
+        raise
+    try:
+        yield
+    finally:
+        _undo(called, result, pod)
+
+
+def _undo(added: Sequence[tuple[str, Mapping[str, Any]]], result: Mapping[str, Any], pod: Pod) -> None:
+    """Call the plug-ins in reverse, all of them, and tell the first failure; what is on a gone node is gone with it."""
+    if not Path(f"/proc/{pod.node.pid}").exists():
+        return
+    failure: InfrastructureError | None = None
+    for where, plugin in reversed(added):
+        try:
+            cni("DEL", with_result(plugin, result if keeps_result(plugin) else {}), pod, where)
+        except InfrastructureError as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+
+
+def with_result(plugin: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a plug-in of a chain is given: its configuration with the result of those before it."""
+    return {**plugin, **({"prevResult": dict(result)} if result else {})}
+
+
+def keeps_result(plugin: Mapping[str, Any]) -> bool:
+    """Tell whether a plug-in is told the result when it is undone, as CNI says from 0.4.0 on."""
+    numbers = [int(part) for part in str(plugin.get("cniVersion", "0")).split(".") if part.isdecimal()]
+    return tuple(numbers) >= (0, 4)
+
+
+def addresses(pid: int, interface: str) -> list[IPv4Interface]:
+    """Return the IPv4 addresses of an interface in the network namespace of a process, none where it is not there."""
+    with netlink(pid) as route:
+        index = next(iter(route.link_lookup(ifname=interface)), None)
+        return [
+            IPv4Interface(f"{entry.get_attr('IFA_LOCAL') or entry.get_attr('IFA_ADDRESS')}/{entry['prefixlen']}")
+            for entry in route.get_addr(family=2)
+            if entry["index"] == index
+        ]
+
+
+@contextmanager
+def without_bridges(node: Node, plugins: Plugins) -> Iterator[None]:
+    """Remove the bridges that the plug-ins made in a node: CNI's bridge plug-in leaves its own for the next pod."""
+    names = {str(plugin.get("bridge", "cni0")) for plugin in plugins if plugin["type"] == "bridge"}
+    with netlink(node.pid) as route:
+        made = [name for name in sorted(names) if not route.link_lookup(ifname=name)]
+    try:
+        yield
+    finally:
+        if made and Path(f"/proc/{node.pid}").exists():
+            with netlink(node.pid) as route:
+                for index in (index for name in made for index in route.link_lookup(ifname=name)):
+                    route.link("del", index=index)
+
+
+# --- what is missing, what is taken -------------------------------------------------------------------------------
+
+
+def missing(conflist: Conflist) -> str | None:
+    """Return which plug-ins of a configuration are not there, and where they were looked for, or None."""
+    lacking = [name for name in conflist.programs if cni_plugin(name) is None]
+    if not lacking:
+        return None
+    folders = ", ".join(str(folder) for folder in cni_folders()) or "no folder of plug-ins"
+    remedy = "name their folder in CNI_PATH"
+    if DEBIAN.issuperset(lacking):
+        remedy = f"apt-get install containernetworking-plugins, or {remedy}"
+    return f"CNI plug-in {', '.join(lacking)} of {conflist.path} is missing, looked for in {folders}: {remedy}"
+
+
+def routes_of_machine(table: Path) -> tuple[tuple[IPv4Network, str], ...]:
+    """Return the networks that this machine has routes to, but for the default, each with the words for it.
+
+    `table` is /proc/net/route: addresses as hexadecimal numbers in the order of this machine's bytes (little-endian).
+    """
+    try:
+        lines = table.read_text().splitlines()[1:]
+    except OSError:
+        return ()
+    found = []
+    for line in lines:
+        interface, destination, _, _, _, _, _, mask = line.split()[:8]
+        network = IPv4Network((_address_of(destination), _address_of(mask)), strict=False)
+        if network.prefixlen:
+            found.append((network, f"a route of this machine (by {interface})"))
+    return tuple(found)
+
+
+def _address_of(word: str) -> str:
+    return ".".join(str(byte) for byte in reversed(bytes.fromhex(word)))

@@ -1,0 +1,90 @@
+"""`ipvlan-l2` and `ipvlan-l3`: an interface on the data NIC with the NIC's own MAC address (CNI ipvlan).
+
+In mode l2 the pod is in the NIC's subnet, and the NIC tells packets apart by their addresses. In mode l3 the node
+routes for its pods: they have a subnet beside the NIC's, and every node knows by whom each of them is reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import replace
+from ipaddress import IPv4Network
+
+from tare.kernel import lacks_link
+from tare.networks.plug import (
+    POD_INTERFACE,
+    Wiring,
+    carriers,
+    cni_missing,
+    config,
+    given_away,
+    in_pod_subnet,
+    mtu_of,
+    plugged,
+    silent,
+)
+from tare.networks.routing import Route, routed
+from tare.node import Endpoint, Nic, Node, Pod
+
+
+class Ipvlan:
+    """Give the pod an ipvlan interface on the data NIC."""
+
+    wiring = Wiring.OWN
+    owns_nic = True
+    pods_share_nic = True
+
+    def __init__(self, mode: str) -> None:
+        self.name = f"ipvlan-{mode}"
+        self.product = f"Linux's ipvlan itself in mode {mode}, made by CNI's own ipvlan plug-in"
+        self.reaches_outside = mode == "l2"
+        self._mode = mode
+        self._nodes: tuple[Node, ...] = ()
+
+    def probe(self) -> str | None:
+        return cni_missing("ipvlan", "static") or lacks_link("ipvlan")
+
+    def refuse(self, runtime: str, nodes: int) -> str | None:
+        return None
+
+    @contextmanager
+    def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
+        self._nodes = tuple(nodes)
+        yield
+
+    def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
+        return ("--network", "none")
+
+    def on_node(self, node: Node, nic: Nic) -> AbstractContextManager[None]:
+        return given_away(node, nic) if self._mode == "l2" else nullcontext()
+
+    @contextmanager
+    def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
+        own = nic if self._mode == "l2" else in_pod_subnet(nic)
+        with ExitStack() as stack:
+            stack.enter_context(plugged(pod, config("ipvlan", own, master=nic.name, mode=self._mode, mtu=nic.mtu)))
+            if self._mode == "l3":
+                self._tell(stack, pod, nic, own)
+            yield Endpoint(
+                address=own.address,
+                prefix=own.prefix,
+                interface=POD_INTERFACE,
+                mtu=mtu_of(pod.pid, POD_INTERFACE),
+                watches=(
+                    *carriers((pod.pid, POD_INTERFACE, "ipvlan"), (pod.node.pid, nic.name, "data NIC")),
+                    *silent(pod.pid),
+                ),
+            )
+
+    def _tell(self, stack: ExitStack, pod: Pod, nic: Nic, own: Nic) -> None:
+        """Tell the other nodes by whom the pod is reached: in mode l3 it answers no ARP.
+
+        The gateway is the address that the node's NIC keeps, which may not be the one that counts for this pod.
+        """
+        number = next(number for number, each in enumerate(pod.node.nics) if each.name == nic.name)
+        gateway = pod.node.nics[number].address
+        route = Route(network=IPv4Network(own.address), gateway=gateway, interface=nic.name)
+        for peer in self._nodes:
+            if peer.index != pod.node.index:
+                stack.enter_context(routed(peer, [replace(route, interface=peer.nics[number].name)]))

@@ -1,0 +1,194 @@
+"""`cni:PATH` with real plug-ins: bridges with routes, chains, leases, errors; and what is left of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.live import (
+    Ended,
+    Watch,
+    by_environment,
+    ended,
+    lab_site,
+    live,
+    outcome,
+    start,
+    tare,
+    write_study,
+)  # fmt: skip
+from integration.test_networks_contract import are_as_before, reach_each_other, shown, state_of
+from tare import job
+from tare.cluster.lab_site import LabSite
+from tare.deploy import Deployed, Files, deployed
+from tare.errors import CommandFailed
+from tare.model import Environment, Placement
+
+pytestmark = live("docker", "cni", "mmdebstrap", "nftables", "iptables")
+
+HOST_LOCAL = {"type": "host-local", "subnet": "10.10${environment}.${node}.0/24", "routes": [{"dst": "10.96.0.0/11"}]}
+FILES: dict[str, dict[str, Any]] = {
+    "routed.conflist": {
+        "cniVersion": "1.0.0",
+        "name": "routed",
+        "plugins": [
+            {"type": "bridge", "bridge": "cni${environment}", "isGateway": True, "mtu": "${mtu}", "ipam": HOST_LOCAL},
+            {"type": "tuning", "sysctl": {"net.core.somaxconn": "500"}},
+            {"type": "firewall", "backend": "iptables"},
+        ],
+    },
+    "ptp.conflist": {
+        "cniVersion": "0.4.0",
+        "name": "ptp",
+        "plugins": [
+            {"type": "ptp", "mtu": "${mtu}", "ipam": {**HOST_LOCAL, "subnet": "10.11${environment}.${node}.0/24"}},
+        ],
+    },
+    "shared.conflist": {
+        "cniVersion": "1.0.0",
+        "name": "shared",
+        "plugins": [
+            {"type": "macvlan", "master": "${nic}", "mode": "bridge",
+             "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.120.0.0/24"}]]}},
+        ],
+    },
+    "moved.conf": {
+        "cniVersion": "0.4.0",
+        "name": "moved",
+        "type": "host-device",
+        "device": "${nic}",
+        "ipam": {"type": "static", "addresses": [{"address": "${cidr}"}]},
+    },
+}  # fmt: skip
+KERNELS = "{micro: {time_limit: 30s, kernels: [{latency: {message_bytes: 65536, iterations: 40}}]}}"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("cni")
+    for name, stated in FILES.items():
+        (made / name).write_text(json.dumps(stated))
+    return made
+
+
+@contextmanager
+def up(site: LabSite, path: Path, slot: int = 0) -> Iterator[Deployed]:
+    wanted = Environment(name="mine", runtime="bare", network=f"cni:{path}")
+    with deployed(site, wanted, Placement(), slot=slot, nic=1, files=Files(host_prefix=Path("/"))) as made:
+        job.wait_for_carriers([made])
+        yield made
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[LabSite]:
+    with lab_site(nics=2) as made:
+        yield made
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_pods_reach_each_other_and_all_is_undone(name: str, folder: Path, site: LabSite) -> None:
+    # Chains of iptables that a plug-in made stay, as on every node on which it runs; the first pod makes them.
+    if name == "routed.conflist":
+        with up(site, folder / name):
+            pass
+    before = [state_of(node) for node in site.nodes]
+    with up(site, folder / name, slot=3) as made:
+        assert [state_of(node) for node in site.nodes] != before
+        reach_each_other(made)
+        addresses = [side.endpoint.address for side in made.sides]
+        if name == "routed.conflist":
+            assert addresses == ["10.103.0.2", "10.103.1.2"]
+            assert shown(made.sides[0].pod.pid, "cat", "/proc/sys/net/core/somaxconn").strip() == "500"
+        leases = [list(Path(f"/proc/{node.pid}/root/run/tare-cni").glob("*/10.*")) for node in site.nodes]
+        assert all(len(each) == (name != "moved.conf") for each in leases)
+    assert not [lease for node in site.nodes for lease in Path(f"/proc/{node.pid}/root/run/tare-cni").glob("*/10.*")]
+    are_as_before(site.nodes, before)
+    assert not list(Path("/var/lib/cni/networks").glob("*/10.1*"))
+
+
+def test_an_error_of_a_plugin_is_passed_on_with_its_place_in_the_chain_and_what_was_made_is_undone(
+    folder: Path, site: LabSite
+) -> None:
+    stated = {**FILES["routed.conflist"], "name": "broken"}
+    stated["plugins"] = [stated["plugins"][0], {"type": "tuning", "sysctl": {"net.core.nonsense": "1"}}]
+    (folder / "broken.conflist").write_text(json.dumps(stated))
+    before = [state_of(node) for node in site.nodes]
+    with pytest.raises(CommandFailed) as caught, up(site, folder / "broken.conflist"):
+        pytest.fail("it came up")
+    told = str(caught.value)
+    assert "CNI tuning (2 of 2 in " in told
+    assert "nonsense" in told
+    assert " on n" in told
+    are_as_before(site.nodes, before)
+
+
+@pytest.fixture(scope="module")
+def study(folder: Path) -> tuple[Ended, Watch, Path]:
+    environments = ", ".join(
+        ["bare", *(f"{Path(name).stem}: {{runtime: bare, network: {{cni: {name}}}}}" for name in FILES),
+         "docker routed: {runtime: docker, network: {cni: routed.conflist}}"]
+    )  # fmt: skip
+    path = write_study(folder, "cni", f"{{{environments.replace('bare,', 'bare: ,', 1)}}}", workloads=KERNELS)
+    watch = Watch()
+    process = start("run", path, cwd=folder)
+    with watch.looking(f"s{process.pid}"):
+        result = ended(process, 110)
+    return result, watch, folder / "results" / "cni"
+
+
+@pytest.mark.parametrize("name", ["bare", *(Path(name).stem for name in FILES), "docker routed"])
+def test_a_study_runs_over_configurations_of_the_user_and_proves_their_way(
+    name: str, study: tuple[Ended, Watch, Path]
+) -> None:
+    result, _, results = study
+    (trial,) = by_environment(results)[name]
+    assert outcome(trial) == "Completed", (trial["outcome"], result.stderr)
+    roles = {item["role"] for item in trial["traffic"]} - {"must stay silent"}
+    wanted = {"bare": {"data NIC"}, "moved": {"data NIC in the pod"}}
+    assert roles == wanted.get(name, {"interface of the pod", "data NIC"})
+
+
+def test_a_study_with_configurations_leaves_nothing(study: tuple[Ended, Watch, Path]) -> None:
+    result, watch, _ = study
+    assert watch.left(result.lab) == []
+
+
+def test_the_results_hold_the_configuration_and_are_not_continued_with_another(
+    study: tuple[Ended, Watch, Path], folder: Path
+) -> None:
+    facts = json.loads((study[2] / "plan.json").read_text())["facts"]
+    path = str(folder / "ptp.conflist")
+    assert json.loads(facts["CNI configurations"][path]) == FILES["ptp.conflist"]
+    assert "ptp, host-local themselves" in facts["networks"][f"cni:{path}"]
+    before = (folder / "ptp.conflist").read_text()
+    (folder / "ptp.conflist").write_text(before.replace("10.11", "10.12"))
+    try:
+        again = tare("run", "cni.yaml", cwd=folder)
+    finally:
+        (folder / "ptp.conflist").write_text(before)
+    assert again.status == 2, again.stderr
+    assert "CNI configurations was" in again.stderr
+
+
+def test_what_cannot_be_is_told_before_anything_is_made(tmp_path: Path) -> None:
+    (tmp_path / "x.conf").write_text('{"name": "x", "type": "nowhere-cni"}')
+    (tmp_path / "lab.conf").write_text(
+        '{"name": "x", "type": "ptp", "ipam": {"type": "host-local", "subnet": "10.214.9.0/24"}}'
+    )
+    stated = "{bare: , x: {runtime: bare, network: {cni: x.conf}}, lab: {runtime: bare, network: {cni: lab.conf}}}"
+    planned = tare("plan", write_study(tmp_path, "bad", stated), cwd=tmp_path)
+    assert planned.status == 0, planned.stderr
+    told = " ".join(planned.stdout.split())
+    assert "nowhere-cni of" in told
+    assert "/usr/lib/cni" in told
+    assert "overlaps 10.214.0.0/16" in told
+    (tmp_path / "x.conf").write_text('{"name": "x",}')
+    refused = tare("plan", tmp_path / "bad.yaml", cwd=tmp_path)
+    assert refused.status == 2
+    assert "x.conf:1:" in refused.stderr
+    assert "not valid JSON" in refused.stderr

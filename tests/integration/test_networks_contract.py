@@ -1,0 +1,246 @@
+"""Every network that there is: two pods on two nodes reach each other the way it claims, and nothing of it is left.
+
+Its members are the registry's: a new network is held to this by being registered.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.live import Ended, Watch, by_environment, counters, ended, live, outcome, start, write_study
+from tare import docker, environment, job, runner, session
+from tare.cluster.lab_site import LabCluster, LabSite
+from tare.deploy import Deployed, Files, deployed
+from tare.images import DEFAULT
+from tare.model import Environment, LabSpec, Placement, Plan, Study, Workload
+from tare.networks import NETWORKS, find
+from tare.node import SILENT_ROLE, Node
+from tare.ping import ping
+from tare.plan import expand
+
+pytestmark = live("docker", "cni", "mmdebstrap", "nftables", "iptables")
+
+TWO = Placement()
+BYTES, ITERATIONS = 65536, 40
+PAYLOAD = BYTES * ITERATIONS
+KERNELS = (
+    f"{{micro: {{time_limit: 30s, kernels: [{{latency: {{message_bytes: {BYTES}, iterations: {ITERATIONS}}}}}]}}}}"
+)
+
+
+def environment_of(network: str) -> Environment | None:
+    """Return an environment with a network that two nodes can have: bare if it can be, else docker."""
+    for runtime in ("bare", "docker"):
+        image = DEFAULT if runtime == "docker" else ""
+        wanted = Environment(name=network, runtime=runtime, network=network, image=image)
+        if environment.refuse(wanted, TWO) is None:
+            return wanted
+    return None
+
+
+WANTED = {name: made for name in NETWORKS if not name.startswith("fake") if (made := environment_of(name))}
+
+
+@pytest.fixture(params=WANTED)
+def network(request: pytest.FixtureRequest) -> str:
+    reason = NETWORKS[request.param].probe()
+    if reason is not None:
+        cannot = "this machine cannot: " if "this kernel" in reason else ""
+        pytest.skip(f"{cannot}{request.param}: {reason}")
+    return str(request.param)
+
+
+def usable() -> list[Environment]:
+    return [wanted for name, wanted in WANTED.items() if NETWORKS[name].probe() is None]
+
+
+# --- by hand: pings, MTU, counters, what is left ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Up:
+    """A lab with all that the networks need, for one after the other of them."""
+
+    site: LabSite
+    files: Files
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Up]:
+    plan = plan_of(usable())
+    files = session.make_files(plan, print, measured=False)
+    name = f"nc{os.getpid()}"
+    watch = Watch()
+    with LabCluster().open(name, plan.study.lab, runner.needs(plan, files.seen_by_nodes)) as site:
+        watch.look(name)
+        if files.tar is not None:
+            docker.import_image(site.daemon_nodes, files.tar, files.image_tag)
+        yield Up(site=site, files=files)
+    assert watch.left(name) == []
+
+
+def plan_of(wanted: list[Environment]) -> Plan:
+    stated = Study(
+        name="contract",
+        cluster="lab",
+        lab=LabSpec(nodes=2, oversubscribe=True),
+        baseline=wanted[0].name,
+        environments=tuple(wanted),
+        placements=(TWO,),
+        workloads=(Workload(name="none", command=("true",)),),
+        self_comparison=False,
+    )
+    return expand(stated, lambda *_: None)
+
+
+def shown(pid: int, *argv: str) -> str:
+    """Return what a program says in the network namespace of a process."""
+    done = subprocess.run(
+        ["nsenter", f"--net=/proc/{pid}/ns/net", "--", *argv], capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def state_of(node: Node) -> dict[str, Any]:
+    """Return all of a node's network that could be left behind, and the programs that run on it."""
+    links = {
+        link["ifname"]: (link.get("linkinfo", {}).get("info_kind"), link["mtu"], link.get("master"), link["flags"])
+        for link in json.loads(shown(node.pid, "ip", "-json", "-details", "link"))
+    }
+    return {
+        "links": links,
+        "addresses": sorted(
+            f"{link['ifname']} {address['local']}/{address['prefixlen']}"
+            for link in json.loads(shown(node.pid, "ip", "-json", "-4", "address"))
+            for address in link.get("addr_info", ())
+        ),
+        "routes": sorted(shown(node.pid, "ip", "-4", "route", "show", "table", "all").splitlines()),
+        "rules": shown(node.pid, "ip", "rule"),
+        "nft": rules_of(node.pid),
+        "tc": sorted(shown(node.pid, "tc", "qdisc").splitlines()),
+        "forwards": shown(node.pid, "cat", "/proc/sys/net/ipv4/ip_forward"),
+        "processes": sorted(filter(None, map(program, node.group.pids()))),
+    }
+
+
+def rules_of(pid: int) -> list[str]:
+    """Return the rules of nftables, and of iptables on top of it, without what they have counted."""
+    return re.sub(r"packets \d+ bytes \d+", "", shown(pid, "nft", "list", "ruleset")).splitlines()
+
+
+def program(pid: int) -> str:
+    try:
+        return os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0])
+    except OSError:
+        return ""
+
+
+def test_two_pods_on_two_nodes_reach_each_other_and_nothing_is_left(network: str, lab: Up) -> None:
+    wanted = WANTED[network]
+    owns = find(network).owns_nic
+    on = lab.site.daemon_nodes if wanted.runtime == "docker" else lab.site.nodes
+    before = [state_of(node) for node in on]
+    with deployed(lab.site, wanted, TWO, slot=0, nic=1 if owns else 0, files=lab.files) as up:
+        job.wait_for_carriers([up])
+        during = [state_of(node) for node in on]
+        reach_each_other(up)
+        carry_what_is_sent(up)
+    if owns:
+        assert during != before, "the network made nothing: the test proves nothing"
+    are_as_before(on, before)
+
+
+def are_as_before(nodes: Sequence[Node], before: Sequence[dict[str, Any]], limit_s: float = 5.0) -> None:
+    """Hold nodes to be soon as they were, or tell what of them is not."""
+    until = time.monotonic() + limit_s
+    for node, had in zip(nodes, before, strict=True):
+        while (now := state_of(node)) != had and time.monotonic() < until:
+            time.sleep(0.05)
+        assert {key: (had[key], now[key]) for key in had if had[key] != now[key]} == {}, node.name
+
+
+def reach_each_other(up: Deployed) -> None:
+    """Hold the pods to answer each other, with packets that fill the MTU and with none that is larger."""
+    for one, other in (up.sides, up.sides[::-1]):
+        pid, here, there = one.pod.pid, one.endpoint, other.endpoint
+        assert here.address != there.address
+        assert ping(pid, there.address, count=3, source=here.address), "nobody answers"
+        told = json.loads(shown(pid, "ip", "-json", "link", "show", here.interface))
+        assert told[0]["mtu"] == here.mtu
+        nic = one.pod.node.nics[0].mtu
+        assert nic - 150 <= here.mtu <= nic, "an MTU is the NIC's, less what its headers take"
+        assert ping(pid, there.address, count=2, packet_bytes=here.mtu, source=here.address), "a full packet is lost"
+        assert not ping(pid, there.address, count=1, packet_bytes=here.mtu + 4, timeout_s=0.2, source=here.address)
+
+
+def carry_what_is_sent(up: Deployed) -> None:
+    """Hold the interfaces that are named as the proof to carry what the pods send, and the others to silence."""
+    first, second = up.sides
+    assert first.endpoint.watches
+
+    def bytes_of(watch: Any) -> int:
+        found = counters(watch.pid)[watch.interface]
+        return found[0] + found[8]
+
+    watches = [watch for side in up.sides for watch in side.endpoint.watches]
+    before = [bytes_of(watch) for watch in watches]
+    size = first.endpoint.mtu - 100
+    sent = ping(first.pod.pid, second.endpoint.address, count=30, packet_bytes=size, source=first.endpoint.address)
+    assert len(sent) >= 29
+    for watch, had in zip(watches, before, strict=True):
+        grown = bytes_of(watch) - had
+        if watch.role == SILENT_ROLE:
+            assert grown < 20 * size, watch
+        else:
+            assert 2 * 29 * size <= grown < 3 * 30 * first.endpoint.mtu, watch
+
+
+# --- by a study: an MPI ping-pong, and the proof of its way ---------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Watch, Path]:
+    folder = tmp_path_factory.mktemp("contract")
+    stated = ["bare", *(f"{each.runtime}+{each.network}" for each in usable() if each.network != "host")]
+    path = write_study(folder, "contract", stated, workloads=KERNELS)
+    watch = Watch()
+    process = start("run", path, cwd=folder)
+    with watch.looking(f"s{process.pid}"):
+        result = ended(process, 110)
+    return result, watch, folder / "results" / "contract"
+
+
+def test_an_mpi_ping_pong_runs_and_the_counters_prove_its_way(network: str, study: tuple[Ended, Watch, Path]) -> None:
+    result, _, results = study
+    name = "bare" if network == "host" else f"{WANTED[network].runtime}+{network}"
+    (trial,) = by_environment(results)[name]
+    assert outcome(trial) == "Completed", (trial["outcome"], result.stderr)
+    carried = [item for item in trial["traffic"] if item["role"] != SILENT_ROLE]
+    assert {item["node"][1:] for item in carried} == {"0", "1"}
+    for item in carried:
+        assert PAYLOAD <= item["tx_bytes"] <= 1.5 * PAYLOAD, item
+        assert PAYLOAD <= item["rx_bytes"] <= 1.5 * PAYLOAD, item
+
+
+def test_all_networks_at_once_leave_nothing(study: tuple[Ended, Watch, Path]) -> None:
+    result, watch, _ = study
+    assert len(watch.namespaces) > 20, "the watch saw no namespaces"
+    assert watch.left(result.lab) == []
+
+
+def test_the_report_says_what_of_each_network_is_the_product_itself(study: tuple[Ended, Watch, Path]) -> None:
+    told = json.loads((study[2] / "plan.json").read_text())["facts"]["networks"]
+    assert told == {each.network: NETWORKS[each.network].product for each in usable()}
+    page = (study[2] / "report.html").read_text()
+    for product in told.values():
+        assert product.replace("'", "&#39;") in page or product in page

@@ -1,0 +1,242 @@
+"""CNI configurations of a user's: what is wrong is told with its place, and no two nodes hand out the same address."""
+
+from __future__ import annotations
+
+import json
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tare.conflist import (
+    VARIABLES,
+    Conflist,
+    Place,
+    cover,
+    filled,
+    for_node,
+    own_subnets,
+    parse,
+    part_of,
+    read,
+    refusal,
+)
+
+HERE = Place(node=1, nodes=2, nic_name="data3", nic=IPv4Interface("10.214.3.2/24"), mtu=9000, pod=2, environment=4)
+LAB = ((IPv4Network("10.213.0.0/16"), "the lab's"),)
+
+
+def stated(*plugins: dict[str, Any], **more: Any) -> Conflist:
+    text = json.dumps({"cniVersion": "1.0.0", "name": "mine", "plugins": list(plugins), **more})
+    return parse(text, "mine.conflist")
+
+
+def host_local(**ipam: Any) -> dict[str, Any]:
+    return {"type": "macvlan", "master": "${nic}", "ipam": {"type": "host-local", **ipam}}
+
+
+def static(*addresses: str) -> dict[str, Any]:
+    return {"type": "ptp", "ipam": {"type": "static", "addresses": [{"address": each} for each in addresses]}}
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"name": "x",\n "plugins": [}', "x.conflist:2:14: this is not valid JSON"),
+        ("[]", "is an object"),
+        ("{}", '"name" must be a word'),
+        ('{"name": "a b", "plugins": [{"type": "ptp"}]}', '"name" must be a word'),
+        ('{"name": "x"}', "there are no plug-ins in it"),
+        ('{"name": "x", "plugins": []}', "there are no plug-ins in it"),
+        ('{"name": "x", "plugins": {}}', "there are no plug-ins in it"),
+        ('{"name": "x", "plugins": [{"type": "ptp"}, {}]}', 'plug-in 2 of 2 has no "type"'),
+        ('{"name": "x", "plugins": [{"type": "../../bin/sh"}]}', "no name of a program"),
+        ('{"name": "x", "plugins": [{"type": "ptp", "ipam": []}]}', '(ptp): "ipam" must be an object'),
+        ('{"name": "x", "plugins": [{"type": "ptp", "ipam": {"type": "a/b"}}]}', "no name of a program"),
+        ('{"name": "x", "type": "ptp", "cniVersion": 1}', '"cniVersion" must be text'),
+        ('{"name": "x", "type": "ptp", "mtu": "${mtv}"}', "unknown variable ${mtv} (allowed: ${node}"),
+        ('{"name": "x", "type": "ptp", "ipam": {"type": "host-local", "subnet": "10.300.0.0/16"}}', "is no subnet"),
+        ("[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_what_is_wrong_with_a_configuration_is_told_with_its_file(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=r"^x\.conflist") as caught:
+        parse(text, "x.conflist")
+    assert words in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "latin").write_bytes(b'{"name":\n "\xe4"}')
+    (tmp_path / "large").write_bytes(b" " * (2 << 20))
+    for name, words in (
+        ("none", "there is no"),
+        ("", "is a folder"),
+        ("latin", "latin:2: byte 0xe4 is not UTF-8"),
+        ("large", "that is no CNI configuration"),
+        ("\0", "cannot be read"),
+    ):
+        with pytest.raises(ValueError, match=r"\S") as caught:
+            read(f"{tmp_path}/{name}" if name else str(tmp_path))
+        assert words in str(caught.value)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda inner: (
+            st.lists(inner)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["name", "plugins", "type", "ipam", "subnet", "ranges", "addresses", "address", "cniVersion"]
+                ),
+                inner,
+            )
+        ),
+    )
+)
+def test_any_json_is_a_configuration_or_told_what_is_wrong_with_it(value: Any) -> None:
+    told = ""
+    try:
+        told = refusal(parse(json.dumps(value), "x"), 2, lab=LAB) or ""
+    except ValueError as error:
+        told = str(error)
+    assert not told or "x" in told
+
+
+def test_a_plain_configuration_is_a_chain_of_one() -> None:
+    one = parse('{"name": "x", "type": "ptp", "ipam": {"type": "static"}}', "x.conf")
+    assert one.programs == ("ptp", "static")
+    (plugin,) = filled(one, HERE)
+    assert plugin["name"] == "x"
+    assert "cniVersion" not in plugin
+
+
+# --- filling in ---------------------------------------------------------------------------------------------------
+
+
+def test_variables_take_the_values_of_the_place_and_numbers_stay_numbers() -> None:
+    plugin = {"type": "x", "all": [f"${{{name}}}" for name in VARIABLES], "text": "${node}-${mtu}-${nic}"}
+    (made,) = filled(stated(plugin), HERE)
+    values = dict(zip(VARIABLES, made["all"], strict=True))
+    assert values == {
+        "node": 1, "nodes": 2, "pod": 2, "environment": 4, "nic": "data3", "mtu": 9000,
+        "address": "10.214.3.2", "cidr": "10.214.3.2/24", "subnet": "10.214.3.0/24",
+    }  # fmt: skip
+    assert made["text"] == "1-9000-data3"
+    assert (made["name"], made["cniVersion"]) == ("mine", "1.0.0")
+
+
+def test_what_a_file_says_of_the_nic_is_known() -> None:
+    plain, taking = stated(host_local(subnet="10.50.0.0/24")), stated(static("${cidr}"))
+    assert (plain.takes_subnet, plain.takes_address, plain.moves_nic) == (False, False, False)
+    assert (taking.takes_subnet, taking.takes_address) == (True, True)
+    assert stated(host_local(subnet="${subnet}")).takes_subnet
+    assert not stated(host_local(subnet="${subnet}")).takes_address
+    assert stated({"type": "host-device", "device": "${nic}"}).moves_nic
+
+
+def leased(conflist: Conflist, node: int, nodes: int) -> set[IPv4Address]:
+    """Return the addresses that host-local can hand out on a node."""
+    (plugin,) = for_node(conflist, Place(node=node, nodes=nodes), "/leases")
+    ipam = plugin["ipam"]
+    assert ipam["dataDir"] == "/leases"
+    found = set()
+    for one in [ipam] if "subnet" in ipam else [each for group in ipam["ranges"] for each in group]:
+        hosts = list(IPv4Network(one["subnet"]).hosts())
+        first, last = IPv4Address(one.get("rangeStart", hosts[0])), IPv4Address(one.get("rangeEnd", hosts[-1]))
+        found |= {host for host in hosts if first <= host <= last}
+    return found
+
+
+@pytest.mark.parametrize("nodes", [2, 3, 7])
+@pytest.mark.parametrize(
+    "ipam",
+    [
+        {"subnet": "10.50.0.0/24"},
+        {"ranges": [[{"subnet": "10.50.0.0/24"}, {"subnet": "10.51.0.0/28"}]]},
+        {"subnet": "10.50.0.0/24", "rangeStart": "10.50.0.100", "rangeEnd": "10.50.0.140"},
+        {"subnet": "10.50.${node}.0/24"},
+        {"subnet": "10.50.0.0/24", "routes": [{"dst": "10.9.${node}.0/24"}]},
+    ],
+)
+def test_no_two_nodes_hand_out_the_same_address(ipam: dict[str, Any], nodes: int) -> None:
+    found = [leased(stated(host_local(**ipam)), node, nodes) for node in range(nodes)]
+    assert all(found)
+    assert len(set().union(*found)) == sum(map(len, found))
+
+
+def test_one_node_has_its_range_whole() -> None:
+    assert len(leased(stated(host_local(subnet="10.50.0.0/24")), 0, 1)) == 254
+
+
+@given(st.integers(16, 30), st.integers(1, 64))
+def test_parts_of_a_range_are_in_it_and_equal_or_it_is_told_to_be_too_small(prefix: int, parts: int) -> None:
+    network = IPv4Network(f"10.50.0.0/{prefix}")
+    if network.num_addresses - 3 < parts:
+        with pytest.raises(ValueError, match="not an address for each"):
+            part_of({"subnet": str(network)}, 0, parts)
+        return
+    made = [part_of({"subnet": str(network)}, index, parts) for index in range(parts)]
+    bounds = [int(IPv4Address(each[key])) for each in made for key in ("rangeStart", "rangeEnd")]
+    assert bounds == sorted(bounds)
+    assert len({last - first for first, last in zip(bounds[::2], bounds[1::2], strict=True)}) == 1
+    assert IPv4Address(bounds[0]) in network
+    assert IPv4Address(bounds[-1]) in set(network.hosts()) or prefix < 24
+
+
+# --- looking through ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("plugin", "words"),
+    [
+        (static("10.50.0.2/24"), "gives 10.50.0.2/24 to a pod on every node"),
+        (host_local(subnet="10.213.7.0/24"), "overlaps 10.213.0.0/16, which is the lab's"),
+        (host_local(subnet="10.50.0.0/30"), "not an address for each of 2 nodes"),
+        (host_local(subnet="172.20.${node}.0/24"), "overlaps 172.20.1.0/25, which is a route"),
+        (host_local(ranges=[[{"subnet": "10.2${node}0.0.0/24"}]]), "lie too far apart"),
+        (host_local(subnet="10.50.0.0/24", rangeStart="x"), "Expected 4 octets"),
+    ],
+)
+def test_addresses_that_cannot_be_are_refused_before_anything_is_made(plugin: dict[str, Any], words: str) -> None:
+    host = ((IPv4Network("172.20.1.0/25"), "a route"),)
+    reason = refusal(stated(plugin), 2, lab=LAB, host=host)
+    assert reason is not None
+    assert words in reason
+    assert reason.count("mine.conflist") == 1
+
+
+@pytest.mark.parametrize(
+    "plugin",
+    [
+        static("${cidr}"),
+        static("10.50.0.1${node}/24"),
+        host_local(subnet="${subnet}"),
+        host_local(subnet="10.50.0.0/24"),
+        host_local(subnet="10.244.${node}.0/24"),
+        host_local(ranges=[[{"subnet": "fd00::/64"}], [{"subnet": "10.50.0.0/24"}]]),
+        {"type": "ptp"},
+    ],
+)
+def test_addresses_that_can_be_are_not_refused(plugin: dict[str, Any]) -> None:
+    assert refusal(stated(plugin), 2, lab=LAB) is None
+
+
+def test_the_subnets_of_nodes_are_those_that_the_file_names_itself() -> None:
+    routed = stated(host_local(subnet="10.244.${node}.0/24"))
+    assert own_subnets(routed, 2) == ((IPv4Network("10.244.0.0/24"),), (IPv4Network("10.244.1.0/24"),))
+    assert own_subnets(stated(static("${cidr}")), 2) == ((), ())
+    several = stated(host_local(subnet="10.1${environment}.0.0/24"))
+    assert own_subnets(several, 1, environment=3) == ((IPv4Network("10.13.0.0/24"),),)
+
+
+def test_one_network_covers_those_of_all_nodes() -> None:
+    networks = [IPv4Network(f"10.244.{node}.0/24") for node in range(3)]
+    assert cover(networks) == IPv4Network("10.244.0.0/22")
+    assert cover([]) is None
