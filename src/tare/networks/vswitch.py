@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tare.docker import AGENT
+from tare.daemons import AGENT
 from tare.errors import InfrastructureError
 from tare.kernel import lacks_module
 from tare.namespaces import plain_python
