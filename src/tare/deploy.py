@@ -167,7 +167,7 @@ def deployed(
         sides = tuple(side for future in futures for side in future.result())
         if isinstance(order.network, Joining):
             wired = [Wired(pod=side.pod, nic=side.pod.node.nics[nic], endpoint=side.endpoint) for side in sides]
-            endpoints = stack.enter_context(order.network.joined(wired))
+            endpoints = order.network.joined(wired)
             sides = tuple(replace(side, endpoint=each) for side, each in zip(sides, endpoints, strict=True))
         if keys is not None:
             sides = stack.enter_context(_reached_by_ssh(sides, environment, keys))

@@ -18,12 +18,17 @@ SILENT_ROLE: Final = "must stay silent"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nic:
-    """A data NIC of a node with the address that it has when nobody owns it. `prefix` is the subnet's length."""
+    """A data NIC of a node with the address that it has when nobody owns it. `prefix` is the subnet's length.
+
+    `gateway` is the router to other data subnets, all of which are in the network `beyond`; "" where there is none.
+    """
 
     name: str
     address: str
     prefix: int
     mtu: int = 1500
+    gateway: str = ""
+    beyond: str = ""
 
     @property
     def cidr(self) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -18,11 +20,11 @@ from tare.deploy import Deployed, Side
 from tare.environment import refuse_subnets
 from tare.errors import InfrastructureError
 from tare.model import Environment, LabSpec, Placement
-from tare.networks import CROSSING, NETWORKS, Joining, bird, bpf, ipip
-from tare.networks.calico import Calico, Wrapping, accept_rules, pod_address, pool_of, port_name, sessions_of, ways
+from tare.networks import CROSSING, NETWORKS, Joining, bird, bpf, ipip, plug
+from tare.networks.calico import Calico, Wrapping, pod_address, pool_of, port_name, sessions_of, ways
 from tare.node import Endpoint, Nic, Node, Pod, Watch, Wired
 
-NONE = ipip.Tunnels(means="none", watches=())
+NONE = ipip.NO_TUNNELS
 
 
 def wired(number: int, nic: Nic, pods: int = 1) -> tuple[Wired, ...]:
@@ -69,22 +71,23 @@ def test_names_of_veths_are_ours_differ_and_are_short_enough() -> None:
     assert all(name.startswith("tarec") and len(name) <= 15 for name in names)
 
 
-def test_where_docker_forbids_forwarding_only_what_has_to_do_with_pods_is_let_through() -> None:
-    rules = accept_rules(Nic(name="data3", address="10.214.3.1", prefix=24))
-    assert [rule[:3] for rule in rules] == [("FORWARD", "-i", "tarec3-+"), ("FORWARD", "-o", "tarec3-+")]
-    assert all(rule[-2:] == ("-j", "ACCEPT") for rule in rules)
-
-
 # --- BIRD ---------------------------------------------------------------------------------------------------------
+
+
+def nodes_of(every: list[tuple[Wired, ...]]) -> list[Node]:
+    return [place[0].pod.node for place in every]
 
 
 def test_all_nodes_have_a_session_with_all_others_and_tell_their_pods_alone() -> None:
     every = places(nodes=3)
-    sessions = sessions_of(every[1], every, NONE)
+    first, _, third = nodes_of(every)
+    sessions = sessions_of(every[1][0].nic, [first, third], NONE)
     assert [(each.own, each.other) for each in sessions] == [("10.214.3.2", "10.214.3.1"), ("10.214.3.2", "10.214.3.3")]
-    text = bird.sessions_config("10.216.3.0/24", sessions)
+    text = bird.config("10.213.0.2", "10.216.3.0/24", sessions)
+    assert "router id 10.213.0.2;" in text
+    assert "export where source = RTS_BGP;" in text
     assert text.count("protocol bgp ") == 2
-    assert "protocol bgp data3_n0 {" in text
+    assert "protocol bgp n0 {" in text
     assert "  local 10.214.3.2 as 64512;\n  neighbor 10.214.3.1 as 64512;\n" in text
     assert text.count("import where net ~ [ 10.216.3.0/24{32,32} ];") == 2
     assert text.count("export where net ~ [ 10.216.3.0/24{32,32} ] && source = RTS_INHERIT;") == 2
@@ -92,20 +95,17 @@ def test_all_nodes_have_a_session_with_all_others_and_tell_their_pods_alone() ->
 
 def test_a_tunnel_takes_the_routes_of_its_session() -> None:
     every = places()
-    tunnels = ipip.Tunnels(means="the kernel's ipip", watches=(), interfaces={1: "tareip3-1"})
-    (session,) = sessions_of(every[0], every, tunnels)
+    tunnels = ipip.Tunnels(means="the kernel's ipip", interfaces={1: "tareip3-1"})
+    (session,) = sessions_of(every[0][0].nic, nodes_of(every)[1:], tunnels)
     assert session.interface == "tareip3-1"
-    assert 'ifname = "tareip3-1";' in bird.sessions_config("10.216.3.0/24", (session,))
-    assert ways(every[0], every, tunnels) == {"10.216.3.2": "tareip3-1"}
+    assert 'ifname = "tareip3-1";' in bird.config("10.213.0.1", "10.216.3.0/24", (session,))
+    assert ways("n0", every[0][0].nic, [*every[0], *every[1]], tunnels) == {"10.216.3.2": "tareip3-1"}
 
 
-def test_a_node_has_one_bird_whatever_its_environments() -> None:
-    text = bird.main_config("10.213.0.1")
-    assert "router id 10.213.0.1;" in text
-    assert 'include "/run/tare-bird/*.sessions";' in text
-    assert "export where source = RTS_BGP;" in text
-    argv = bird.command("/opt/bird")
-    assert argv[:4] == ("/opt/bird", "-f", "-c", "/run/tare-bird/bird.conf")
+def test_bird_s_files_are_in_the_folder_of_its_stack() -> None:
+    argv = bird.command("/opt/bird", "/run/tare-calico-l-1")
+    assert argv[:4] == ("/opt/bird", "-f", "-c", "/run/tare-calico-l-1/bird.conf")
+    assert all(word.startswith("/run/tare-calico-l-1/") for word in argv[3::2])
 
 
 ROUTES = """\
@@ -122,38 +122,13 @@ def test_routes_to_single_hosts_are_read_from_the_kernel_s_table() -> None:
     assert bird.host_routes("") == {}
 
 
-def test_all_pods_of_other_nodes_are_waited_for() -> None:
+def test_all_pods_of_other_nodes_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     every = places(nodes=2, pods=2)
-    assert ways(every[0], every, NONE) == {"10.216.3.2": "data3", "10.216.3.6": "data3"}
-
-
-class Ended:
-    """Stands for a BIRD that has ended."""
-
-    def poll(self) -> int:
-        return 1
-
-
-class Alive:
-    """Stands for a BIRD that runs."""
-
-    def poll(self) -> None:
-        return None
-
-
-@pytest.mark.parametrize(
-    ("process", "words"),
-    [(Ended(), "BIRD on n0 has ended: its log cannot be read"), (Alive(), "10.216.3.9 did not come to n0 by BGP")],
-)
-def test_routes_that_do_not_come_are_named_with_the_end_of_the_log(
-    process: Ended | Alive, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    node = places()[0][0].pod.node
-    monkeypatch.setattr(bird, "_running", {node.pid: process})
-    monkeypatch.setattr(bird, "_not_yet", lambda *_: ["10.216.3.9"])
-    with pytest.raises(InfrastructureError) as caught:
-        bird.wait_for_routes([(node, {"10.216.3.9": "data3"})], limit_s=0.05)
-    assert words in str(caught.value)
+    wanted = ways("n0", every[0][0].nic, [*every[0], *every[1]], NONE)
+    assert wanted == {"10.216.3.2": "data3", "10.216.3.6": "data3"}
+    told = iter([{}, {"10.216.3.2": "data3"}, {"10.216.3.2": "data3", "10.216.3.6": "data0"}, {**wanted, "x": "y"}])
+    monkeypatch.setattr(bird, "host_routes", lambda _: next(told))
+    assert [bird.routes_came(1, wanted) for _ in range(4)] == [None, None, None, True]
 
 
 def test_without_bird_it_is_told_what_brings_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -181,14 +156,25 @@ def test_packets_are_wrapped_always_or_between_subnets_or_never(
 ) -> None:
     every = places(subnets=subnets, nodes=4)
     calico = Calico("c", wrapping)
-    first = every[0][0].nic
-    assert [number for number in (1, 2, 3) if calico._wraps(first, every[number][0].nic)] == wrapped
-    assert calico._all_wrapped(every[0], every) == (len(wrapped) == 3)
+    first = every[0][0]
+    assert [number for number in (1, 2, 3) if calico._wraps(first.nic, every[number][0].nic)] == wrapped
+    calico._net = SimpleNamespace(nodes=nodes_of(every))  # type: ignore[assignment]
+    assert calico._all_wrapped(first) == (len(wrapped) == 3)
+
+
+def test_packets_are_led_to_the_nodes_that_there_is_a_tunnel_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    led: list[tuple[int, bytes, bytes]] = []
+    monkeypatch.setattr(ipip.bpf, "update", lambda *values: led.append(values))
+    tunnels = ipip.Tunnels(means="programs", ways=7, far=frozenset({"10.214.3.2"}))
+    ipip.lead(tunnels, "10.216.3.2", "10.214.3.2")
+    ipip.lead(tunnels, "10.216.3.1", "10.214.3.1")
+    ipip.lead(NONE, "10.216.3.2", "10.214.3.2")
+    assert led == [(7, bytes([10, 216, 3, 2]), bytes([10, 214, 3, 2]))]
 
 
 def test_the_kernel_s_tunnels_leave_room_for_their_header() -> None:
     nic = Nic(name="data3", address="10.214.3.1", prefix=24)
-    argv = ipip.tunnel_command(nic, ipip.Far(index=1, address="10.214.3.2", pods=()))
+    argv = ipip.tunnel_command(nic, ipip.Far(index=1, address="10.214.3.2"))
     assert argv[:5] == ("link", "add", "tareip3-1", "mtu", "1480")
     assert argv[5:11] == ("type", "ipip", "local", "10.214.3.1", "remote", "10.214.3.2")
 
@@ -269,6 +255,20 @@ def test_with_one_subnet_addresses_are_as_they_were() -> None:
     assert data_nic(2, 4, LabSpec(nodes=9)) == Nic(name="data2", address="10.214.2.5", prefix=24)
 
 
+def test_a_nic_is_given_back_with_its_way_to_the_other_subnet() -> None:
+    asked: list[Any] = []
+    route = SimpleNamespace(
+        link_lookup=lambda ifname: [7],
+        link=lambda *words, **values: None,
+        addr=lambda *words, **values: None,
+        route=lambda *words, **values: asked.append((*words, values)),
+    )
+    plug.restore(route, data_nic(3, 0, LabSpec()))  # type: ignore[arg-type]
+    assert asked == []
+    plug.restore(route, data_nic(3, 0, LabSpec(subnets=2)))  # type: ignore[arg-type]
+    assert asked == [("replace", {"dst": "10.214.3.0/24", "gateway": "10.214.3.126", "oif": 7})]
+
+
 def deployed(*endpoints: tuple[str, int]) -> Deployed:
     pod = places()[0][0].pod
     sides = tuple(
@@ -304,5 +304,5 @@ def test_across_subnets_only_what_a_router_can_carry_is_not_refused(network: str
 def test_calico_s_pods_reach_each_other_once_all_are_known_and_those_of_a_bridge_at_once() -> None:
     assert {name for name, network in NETWORKS.items() if isinstance(network, Joining)} >= {"calico", "calico-ipip"}
     assert not isinstance(NETWORKS["bridge"], Joining)
-    with Calico("calico").joined(places(nodes=1)[0]) as endpoints:
-        assert [each.address for each in endpoints] == ["10.216.3.1"]
+    with pytest.raises(InfrastructureError, match="the network calico was not prepared"):
+        Calico("calico").joined(places(nodes=1)[0])

@@ -214,7 +214,13 @@ def data_nic(segment: int, place: int, spec: LabSpec) -> Nic:
     own = spec.subnet_of(place % spec.nodes)
     together = [node for node in range(spec.nodes) if spec.subnet_of(node) == own]
     number = together.index(place % spec.nodes) + place // spec.nodes * len(together)
-    return Nic(name=name, address=f"{DATA}.{segment}.{own * HALF + number + 1}", prefix=25)
+    return Nic(
+        name=name,
+        address=f"{DATA}.{segment}.{own * HALF + number + 1}",
+        prefix=25,
+        gateway=router_address(segment, own),
+        beyond=f"{DATA}.{segment}.0/24",
+    )
 
 
 def router_address(segment: int, subnet: int) -> str:
@@ -303,11 +309,9 @@ def _wire_router(nodes: Sequence[Node], switch: int, router: int, spec: LabSpec)
             _up(route, index)
     set_network(router, "ipv4/ip_forward", "1")
     for node in nodes:
-        own = spec.subnet_of(node.index)
         with netlink(node.pid) as route:
-            for k in range(len(node.nics)):
-                other = f"{DATA}.{k}.{(1 - own) * HALF}/25"
-                route.route("add", dst=other, gateway=router_address(k, own), oif=index_of(route, f"data{k}"))
+            for nic in node.nics:
+                route.route("add", dst=nic.beyond, gateway=nic.gateway, oif=index_of(route, nic.name))
 
 
 def plain_bridges(pids: Sequence[int]) -> None:

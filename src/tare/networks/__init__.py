@@ -78,8 +78,8 @@ class Network(Protocol):
 class Joining(Protocol):
     """What a network offers beside that if its pods reach each other only once all of them are known."""
 
-    def joined(self, pods: Sequence[Wired]) -> AbstractContextManager[tuple[Endpoint, ...]]:
-        """Let wired pods, in the order of their nodes, reach each other; yield their endpoints in that order."""
+    def joined(self, pods: Sequence[Wired]) -> tuple[Endpoint, ...]:
+        """Wait until wired pods reach each other; return their endpoints, in order, with all that proves the way."""
 
 
 NETWORKS: Final[Mapping[str, Network]] = {

@@ -1,39 +1,27 @@
-"""BIRD 2 spreads the routes to pods between nodes over BGP, as in Calico: one on each node, in its network namespace.
+"""BIRD 2 spreads the routes to pods between nodes over BGP, as in Calico: one on each node, in the stack of its host.
 
-A node has one, whatever the number of its environments: the kernel marks a route with the program that made it and not
-with the process, so each of two would take the other's routes for its own leftovers. What an environment says and
-hears is in a file of its own, beside those of the others. Files, log and control socket are in the node's /run.
+Each has a namespace of its own also for another reason: the kernel marks a route with the program that made it and not
+with the process, so each of two BIRDs in one namespace would take the other's routes for its own leftovers.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import signal
 import socket
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tare.daemons import AGENT
-from tare.errors import InfrastructureError
-from tare.namespaces import plain_python
-from tare.node import Node
-from tare.process import Popen, end, find, run, start
+from tare.process import find, run
 
 UNPACKED: Final = Path("/opt/tare/bird/usr/sbin/bird")
-FOLDER: Final = "run/tare-bird"
+CONFIG: Final = "bird.conf"
 AS: Final = 64512
 """The autonomous system of all nodes: Calico's default."""
 ROUTES_S: Final = 15.0
 """BIRD waits for up to a second before it connects, and for a second more where the other was not there yet."""
-END_S: Final = 2.0
-TAIL_CHARACTERS: Final = 600
 REJECTED: Final = 0x200
 HOST_MASK: Final = "FFFFFFFF"
 
@@ -46,10 +34,6 @@ class Session:
     own: str
     other: str
     interface: str = ""
-
-
-_running: dict[int, Popen[str]] = {}
-"""The BIRDs that this process has started, by the process that holds their node."""
 
 
 def program() -> str | None:
@@ -74,14 +58,19 @@ def _unfit(path: str) -> str | None:
     return f"{path} is not BIRD 2 but {said.splitlines()[0][:200] if said else 'silent'}: apt-get install bird2"
 
 
-# --- configuration ------------------------------------------------------------------------------------------------
+def command(path: str, folder: str) -> tuple[str, ...]:
+    """Return the argv of a BIRD in the foreground, with its files in a folder."""
+    return (path, "-f", "-c", f"{folder}/{CONFIG}", "-s", f"{folder}/bird.control", "-P", f"{folder}/bird.pid")
 
 
-def main_config(router_id: str, folder: str = f"/{FOLDER}") -> str:
-    """Return what is the same for all environments of a node.
+def config(router_id: str, pool: str, sessions: Sequence[Session]) -> str:
+    """Return the configuration of a node's BIRD: host routes of a pool of addresses are told, and heard.
 
-    Routes to pods are learned from the kernel, and what BGP tells goes into it; of changes the kernel tells by itself.
+    Routes to pods are learned from the kernel, which tells changes by itself, and what BGP tells goes into it. A full
+    mesh within one autonomous system, as Calico's node-to-node mesh. The way to a pod is the way to its node, wherever
+    that is, or the tunnel to it.
     """
+    pods = f"net ~ [ {pool}{{32,32}} ]"
     return (
         "log stderr all;\n"
         f"router id {router_id};\n"
@@ -92,18 +81,7 @@ def main_config(router_id: str, folder: str = f"/{FOLDER}") -> str:
         "  scan time 3600;\n"
         "  ipv4 { import all; export where source = RTS_BGP; };\n"
         "}\n"
-        f'include "{folder}/*.sessions";\n'
-    )
-
-
-def sessions_config(pool: str, sessions: Sequence[Session]) -> str:
-    """Return the sessions of an environment on a node: host routes of its pool are told, and heard.
-
-    A full mesh within one autonomous system, as Calico's node-to-node mesh. The way to a pod is the way to its node,
-    wherever that is, or the tunnel to it.
-    """
-    pods = f"net ~ [ {pool}{{32,32}} ]"
-    return "".join(_session(pods, each) for each in sessions)
+    ) + "".join(_session(pods, each) for each in sessions)
 
 
 def _session(pods: str, each: Session) -> str:
@@ -127,56 +105,6 @@ def _session(pods: str, each: Session) -> str:
     )
 
 
-# --- the process --------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def speaking(node: Node, name: str, sessions: str) -> Iterator[None]:
-    """Keep sessions in a node's BIRD, which is started for the first and ended after the last of them."""
-    folder = _folder(node)
-    file = folder / f"{name}.sessions"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    file.write_text(sessions)
-    try:
-        if node.pid in _running:
-            _running[node.pid].send_signal(signal.SIGHUP)
-        else:
-            _running[node.pid] = _start(node)
-        yield
-    finally:
-        with suppress(OSError):  # the node may be gone
-            file.unlink(missing_ok=True)
-        if process := _running.get(node.pid):
-            if any(folder.glob("*.sessions")):
-                process.send_signal(signal.SIGHUP)
-            else:
-                del _running[node.pid]
-                end(process, grace_s=END_S)
-
-
-def _start(node: Node) -> Popen[str]:
-    folder = _folder(node)
-    (folder / "bird.conf").write_text(main_config(node.control_address))
-    entry = {
-        "cgroups": [str(each) for each in node.group.leaf.folders],
-        "argv": ["nsenter", f"--net=/proc/{node.pid}/ns/net", f"--mount=/proc/{node.pid}/ns/mnt", "--"],
-    }
-    argv = (plain_python(), "-IS", str(AGENT), "--entry", json.dumps(entry), "--", *command(program() or "bird"))
-    return start(argv, log=folder / "log")
-
-
-def command(path: str, folder: str = f"/{FOLDER}") -> tuple[str, ...]:
-    """Return the argv of a node's BIRD, in the foreground."""
-    return (path, "-f", "-c", f"{folder}/bird.conf", "-s", f"{folder}/control", "-P", f"{folder}/pid")
-
-
-def _folder(node: Node) -> Path:
-    return Path(f"/proc/{node.pid}/root") / FOLDER
-
-
-# --- routes -------------------------------------------------------------------------------------------------------
-
-
 def host_routes(table: str) -> dict[str, str]:
     """Return the interface of each route to a single host in the text of /proc/net/route (proc(5))."""
     found = {}
@@ -187,31 +115,10 @@ def host_routes(table: str) -> dict[str, str]:
     return found
 
 
-def wait_for_routes(wanted: Sequence[tuple[Node, Mapping[str, str]]], limit_s: float = ROUTES_S) -> None:
-    """Wait until every node has its routes to the pods of others: their addresses, and the interface to each.
+def routes_came(pid: int, wanted: Mapping[str, str]) -> bool | None:
+    """Return true once the network namespace of a process has routes to all hosts, each into its interface; else None.
 
-    Raises `InfrastructureError` with the end of a BIRD's log where one has ended, or the time has passed.
+    `wanted` tells the interface for each host's address.
     """
-    until = time.monotonic() + limit_s
-    for node, routes in wanted:
-        while left := _not_yet(node, routes):
-            process = _running.get(node.pid)
-            if process is None or process.poll() is not None:
-                raise InfrastructureError(f"BIRD on {node.name} has ended: {_tail(node)}")
-            if time.monotonic() > until:
-                told = f"the routes to {', '.join(left)} did not come to {node.name} by BGP within {limit_s:g} s"
-                raise InfrastructureError(f"{told}: {_tail(node)}")
-            time.sleep(0.01)
-
-
-def _not_yet(node: Node, routes: Mapping[str, str]) -> list[str]:
-    there = host_routes(Path(f"/proc/{node.pid}/net/route").read_text())
-    return [address for address, interface in routes.items() if there.get(address) != interface]
-
-
-def _tail(node: Node) -> str:
-    try:
-        said = (_folder(node) / "log").read_text(errors="replace")
-    except OSError as error:
-        return f"its log cannot be read ({os.strerror(error.errno or 0)})"
-    return said[-TAIL_CHARACTERS:].strip() or "it said nothing"
+    there = host_routes(Path(f"/proc/{pid}/net/route").read_text())
+    return all(there.get(address) == interface for address, interface in wanted.items()) or None

@@ -10,13 +10,15 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from tare.daemons import Place
 from tare.errors import InfrastructureError
+from tare.interrupts import uninterrupted
 from tare.namespaces import bridges_pass_netfilter, hold, index_of, inside_network, netlink
 from tare.networks.plug import restore
 from tare.node import Nic, Node
@@ -56,6 +58,19 @@ def host_stack(node: Node, study: str, what: str) -> Iterator[Place]:
         shutil.rmtree(place.path(), ignore_errors=True)
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+
+
+@contextmanager
+def host_stacks(nodes: Sequence[Node], study: str, what: str) -> Iterator[dict[str, Place]]:
+    """Keep a stack on every node, by the nodes' names."""
+    with ExitStack() as stack:
+        stacks = [stack.enter_context(ExitStack()) for _ in nodes]
+        with uninterrupted(), ThreadPoolExecutor(max_workers=min(4, len(nodes))) as pool:
+            made = [
+                pool.submit(own.enter_context, host_stack(node, study, what))
+                for own, node in zip(stacks, nodes, strict=True)
+            ]
+        yield {node.name: one.result() for node, one in zip(nodes, made, strict=True)}
 
 
 def control_address(node: Node, study: str) -> str:

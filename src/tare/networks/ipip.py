@@ -16,9 +16,10 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
+from tare.daemons import Place
 from tare.networks import bpf
 from tare.networks.bpf import FRAME, R0, R1, R2, R3, R4, R5, R6, R7, R8, Step
-from tare.node import Nic, Node, Watch
+from tare.node import Nic, Watch
 from tare.process import find, run
 
 HEADER_BYTES: Final = 20
@@ -29,6 +30,7 @@ IPV4_FRAME: Final = socket.htons(0x0800)
 IPV4_NO_OPTIONS: Final = 0x45
 DO_NOT_FRAGMENT: Final = socket.htons(0x4000)
 TTL: Final = 64
+MOST_PODS: Final = 256
 PACKET_LENGTH, PACKET_PROTOCOL = 0, 16
 """Where struct __sk_buff has them (linux/bpf.h), as the helpers and flags below."""
 LOOK_UP, STORE_BYTES, LOAD_BYTES, CHECKSUM, ADJUST_ROOM = 1, 9, 26, 28, 50
@@ -41,23 +43,28 @@ SENT, RECEIVED = 0, 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Far:
-    """Another node: its number, the address of its NIC, and those of its pods."""
+    """Another node: its number, and the address of its NIC."""
 
     index: int
     address: str
-    pods: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tunnels:
     """Tunnels of a node that are up: by which means, what proves them, and their interfaces by the far node.
 
-    There are interfaces only where the kernel has tunnels: routes lead into them.
+    There are interfaces only where the kernel has tunnels: routes lead into them. Where it has none, the map `ways`
+    tells which node a pod is on, of the nodes in `far`.
     """
 
     means: str
-    watches: tuple[Watch, ...]
+    watches: tuple[Watch, ...] = ()
     interfaces: dict[int, str] = field(default_factory=dict)
+    ways: int = -1
+    far: frozenset[str] = frozenset()
+
+
+NO_TUNNELS: Final = Tunnels(means="none")
 
 
 @cache
@@ -78,11 +85,17 @@ def missing() -> str | None:
 
 
 @contextmanager
-def tunnels(node: Node, nic: Nic, far: Sequence[Far]) -> Iterator[Tunnels]:
-    """Keep tunnels from a node's NIC to other nodes."""
+def tunnels(place: Place, nic: Nic, far: Sequence[Far]) -> Iterator[Tunnels]:
+    """Keep tunnels from a NIC, in the stack of its node, to other nodes."""
     make = _by_kernel if kernel_has_tunnels() else _by_programs
-    with make(node, nic, far) as made:
+    with make(place, nic, far) as made:
         yield made
+
+
+def lead(tunnels: Tunnels, pod: str, node: str) -> None:
+    """Let packets to a pod go through the tunnel to its node, where there is one: both are told by their addresses."""
+    if tunnels.ways >= 0 and node in tunnels.far:
+        bpf.update(tunnels.ways, socket.inet_aton(pod), socket.inet_aton(node))
 
 
 # --- the kernel's tunnels -----------------------------------------------------------------------------------------
@@ -102,18 +115,18 @@ def tunnel_command(nic: Nic, far: Far) -> tuple[str, ...]:
 
 
 @contextmanager
-def _by_kernel(node: Node, nic: Nic, far: Sequence[Far]) -> Iterator[Tunnels]:
+def _by_kernel(place: Place, nic: Nic, far: Sequence[Far]) -> Iterator[Tunnels]:
     names = {each.index: tunnel_name(nic, each) for each in far}
-    inside = ("nsenter", f"--net=/proc/{node.pid}/ns/net", "--", "ip")
+    inside = ("nsenter", f"--net=/proc/{place.pid}/ns/net", "--", "ip")
     try:
         for each in far:
-            what = f"making the tunnel {names[each.index]} on {node.name}"
+            what = f"making the tunnel {names[each.index]} on {place.node.name}"
             run((*inside, *tunnel_command(nic, each)), timeout_s=20, what=what)
             run((*inside, "link", "set", names[each.index], "up"), timeout_s=20, what=what)
-        watches = tuple(Watch(pid=node.pid, interface=name, role=ROLE) for name in names.values())
+        watches = tuple(Watch(pid=place.pid, interface=name, role=ROLE) for name in names.values())
         yield Tunnels(means="the kernel's ipip", watches=watches, interfaces=names)
     finally:
-        if Path(f"/proc/{node.pid}").exists():
+        if Path(f"/proc/{place.pid}").exists():
             for name in names.values():
                 run((*inside, "link", "del", name), timeout_s=20, check=False)
 
@@ -122,23 +135,20 @@ def _by_kernel(node: Node, nic: Nic, far: Sequence[Far]) -> Iterator[Tunnels]:
 
 
 @contextmanager
-def _by_programs(node: Node, nic: Nic, far: Sequence[Far]) -> Iterator[Tunnels]:
+def _by_programs(place: Place, nic: Nic, far: Sequence[Far]) -> Iterator[Tunnels]:
     own = socket.inet_aton(nic.address)
     with ExitStack() as stack:
         files = stack.enter_context(bpf.opened())
-        pods = max(1, sum(len(each.pods) for each in far))
-        ways = bpf.make_map(bpf.HASH_MAP, key_bytes=4, value_bytes=4, entries=pods)
+        ways = bpf.make_map(bpf.HASH_MAP, key_bytes=4, value_bytes=4, entries=MOST_PODS)
         files.append(ways)
         counters = bpf.make_map(bpf.ARRAY_MAP, key_bytes=4, value_bytes=COUNTERS.size, entries=2)
         files.append(counters)
-        for each in far:
-            for pod in each.pods:
-                bpf.update(ways, socket.inet_aton(pod), socket.inet_aton(each.address))
         files.append(egress := bpf.load_program(wrapping(own, ways, counters), "tare_ipip_out"))
         files.append(ingress := bpf.load_program(unwrapping(own, counters), "tare_ipip_in"))
-        stack.enter_context(bpf.on_interface(node.pid, nic.name, ingress=ingress, egress=egress))
-        watch = Watch(pid=node.pid, interface=f"ipip-{nic.name}", role=ROLE, read=partial(counted, counters))
-        yield Tunnels(means="BPF programs of ours (the kernel has no ipip)", watches=(watch,))
+        stack.enter_context(bpf.on_interface(place.pid, nic.name, ingress=ingress, egress=egress))
+        watch = Watch(pid=place.pid, interface=f"ipip-{nic.name}", role=ROLE, read=partial(counted, counters))
+        to = frozenset(each.address for each in far)
+        yield Tunnels(means="BPF programs of ours (the kernel has no ipip)", watches=(watch,), ways=ways, far=to)
 
 
 def counted(file: int) -> tuple[int, int, int, int]:

@@ -146,10 +146,12 @@ def given_back(node: Node, nic: Nic) -> Iterator[None]:
 
 
 def restore(route: IPRoute, nic: Nic) -> None:
-    """Give a NIC its name's address, MTU and state again."""
+    """Give a NIC its name's address, MTU, state and way to other subnets again."""
     index = index_of(route, nic.name)
     route.link("set", index=index, mtu=nic.mtu, state="up")
     route.addr("replace", index=index, address=nic.address, prefixlen=nic.prefix)
+    if nic.gateway:
+        route.route("replace", dst=nic.beyond, gateway=nic.gateway, oif=index)
 
 
 def mtu_of(pid: int, interface: str) -> int:
