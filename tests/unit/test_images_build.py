@@ -12,7 +12,7 @@ import pytest
 
 from tare import process
 from tare.errors import CommandFailed, CommandTimeout, InfrastructureError, MissingTool, UsageError
-from tare.images import build, kernels
+from tare.images import build, host_build, kernels
 from tare.images.build import debian_sources, ensure_image, list_images
 from tare.images.kernels import ensure_kernels
 from tare.images.recipe import Recipe
@@ -36,11 +36,13 @@ class FakeMachine:
         self.error: Exception | None = None
         self.sources = ""
         self.apt_config = ""
+        self.fits = ""  # what an image's packages are
+        self.installed: dict[str, str] = {}  # on this machine
 
     def count(self, program: str) -> int:
         return sum(argv[0] == program for argv in self.commands)
 
-    def run(self, argv: Sequence[str], *, check: bool = True, what: str = "", **_: Any) -> process.Result:
+    def run(self, argv: Sequence[str], *, check: bool = True, what: str = "", **options: Any) -> process.Result:
         argv = tuple(argv)
         self.commands.append(argv)
         if self.fail and argv[0] == self.fail:
@@ -51,6 +53,8 @@ class FakeMachine:
         match argv:
             case ["mmdebstrap", *_]:
                 self._debian(argv)
+                if self.fits and self.fits == options["env"]["TARE_SAME"]:
+                    (Path(argv[-1]).parent / "base.tar.fits").touch()
             case ["unshare", *_]:
                 result = Path(argv[-3])
                 self._install(result / "opt/tare")
@@ -66,13 +70,20 @@ class FakeMachine:
                 self._root(Path(folder.partition("=")[2]))
             case ["tar", "--create", target, *_]:
                 Path(target.partition("=")[2]).write_bytes(b"tar")
-            case ["apt-get", "indextargets", *_]:
-                stdout = self.sources
-            case ["apt-config", *_]:
-                stdout = self.apt_config
             case _:
-                pass
+                stdout = self._told(argv)
         return process.Result(argv=argv, status=0, stdout=stdout, stderr="", elapsed_s=0.0)
+
+    def _told(self, argv: tuple[str, ...]) -> str:
+        match argv:
+            case ["apt-get", "indextargets", *_]:
+                return self.sources
+            case ["apt-config", *_]:
+                return self.apt_config
+            case ["dpkg-query", *_, package]:
+                return f"installed {self.installed[package]}" if package in self.installed else ""
+            case _:
+                return ""
 
     @staticmethod
     def _debian(argv: tuple[str, ...]) -> None:
@@ -358,3 +369,63 @@ def test_a_package_without_its_clone_says_where_the_sources_should_be(
     monkeypatch.setattr("tare.images.recipe.__file__", str(installed))
     with pytest.raises(InfrastructureError, match="make setup"):
         ensure_kernels("openmpi", tmp_path / "cache", compiler=tmp_path)
+
+
+# --- an image that can have this machine's programs -------------------------------------------------------------
+
+
+@pytest.fixture
+def twin(machine: FakeMachine, recipe: Recipe, host: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recipe:
+    """Return a recipe of the Debian that this machine has, with the same packages."""
+    release = tmp_path / "os-release"
+    release.write_text('PRETTY_NAME="Debian"\nID=debian\nVERSION_CODENAME=bookworm\n')
+    monkeypatch.setattr(host_build, "OS_RELEASE", release)
+    monkeypatch.setattr(host_build, "kernels_source", lambda: recipe.kernels)
+    monkeypatch.setattr(host_build, "miniapps_source", lambda: recipe.miniapps)
+    machine.installed = {"libc6-dev": "2.36-9", "libopenmpi-dev": "4.1.4-3"}
+    machine.fits = "libc6 2.36-9\nlibopenmpi3 4.1.4-3"
+    return dataclasses.replace(recipe, same={"libc6": "libc6-dev", "libopenmpi3": "libopenmpi-dev"})
+
+
+def test_an_image_of_the_same_packages_gets_this_machines_programs(
+    machine: FakeMachine, twin: Recipe, tmp_path: Path
+) -> None:
+    image = ensure_image(twin, tmp_path / "cache")
+    assert machine.count("unshare") == 0
+    assert (image.rootfs / "opt/tare/bin/tare-kernels").is_file()
+    assert not list((tmp_path / "cache" / "roots").glob("*/builder"))
+
+
+@pytest.mark.parametrize("difference", ["release", "not installed", "other version", "other sources", "no compiler"])
+def test_programs_are_compiled_inside_any_other_image(
+    machine: FakeMachine,
+    twin: Recipe,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    difference: str,
+) -> None:
+    match difference:
+        case "release":
+            host_build.OS_RELEASE.write_text("ID=debian\nVERSION_CODENAME=trixie\n")
+        case "not installed":
+            del machine.installed["libopenmpi-dev"]
+        case "other version":
+            machine.fits = "libc6 2.36-9\nlibopenmpi3 4.1.4-4"
+        case "other sources":
+            shutil.copytree(twin.kernels, tmp_path / "changed")
+            twin = dataclasses.replace(twin, kernels=tmp_path / "changed")
+        case "no compiler":
+            monkeypatch.setattr(process, "find", lambda program: None if program == "gcc" else "/usr/bin/x")
+    ensure_image(twin, tmp_path / "cache")
+    assert machine.count("unshare") == 1
+
+
+def test_a_machine_that_was_upgraded_gets_the_compilers_for_the_next_image(
+    machine: FakeMachine, twin: Recipe, tmp_path: Path
+) -> None:
+    ensure_image(twin, tmp_path / "cache")
+    machine.installed["libopenmpi-dev"] = "4.1.4-9"
+    (twin.miniapps / "main.c").write_text("\n")
+    ensure_image(twin, tmp_path / "cache")
+    assert machine.count("mmdebstrap") == 2
+    assert machine.count("unshare") == 1

@@ -1,6 +1,7 @@
 """Build images from recipes, once: later calls find them in the cache.
 
-    <cache>/roots/<digest>/   base.tar (Debian with the recipe's packages), builder/ (the same with compilers)
+    <cache>/roots/<digest>/   base.tar (Debian with the recipe's packages), builder/ (the same with compilers) or
+                              fits.json (packages with whose versions this machine's own programs fit it)
     <cache>/images/<digest>/  rootfs/ (what bare, apptainer, charliecloud enter), rootfs.tar (what Docker imports),
                               image.json (the record; without it the folder is no image)
 
@@ -21,14 +22,17 @@ from typing import Any, Final
 
 from tare import process
 from tare.errors import CommandFailed, CommandTimeout, InfrastructureError
+from tare.images import host_build
 from tare.images import recipe as recipes
 from tare.images.archive import sha256_of
 from tare.images.cache import Progress, locked, made_whole, silent
+from tare.images.kernels import ensure_kernels
 from tare.images.recipe import Recipe
 from tare.images.usage import keep
 from tare.paths import cache_folder
 
 RECORD: Final = "image.json"
+FITS: Final = "fits.json"
 _NEEDED_BYTES: Final = 3_000_000_000
 _DEBIAN_LIMIT_S: Final = 1200.0
 _STEP_LIMIT_S: Final = 300.0
@@ -88,8 +92,11 @@ def ensure_image(recipe: Recipe, cache_dir: Path | None = None, progress: Progre
         _need_space(cache)
         debian = _ensure_debian(recipe, cache, progress)
         with made_whole(place) as work:
-            progress(f"image {recipe.name}: compiling kernels and mini-applications against its own MPI")
-            _compile(recipe, debian / "builder", work)
+            if (debian / "builder").is_dir():
+                progress(f"image {recipe.name}: compiling kernels and mini-applications against its own MPI")
+                _compile(recipe, debian / "builder", work)
+            else:
+                host_build.copied(ensure_kernels(recipe.mpi, cache, progress), work / "kernels")
             progress(f"image {recipe.name}: putting it together")
             _assemble(recipe, debian / "base.tar", work, digest)
     built = read_image(place)
@@ -178,18 +185,32 @@ def _ensure_debian(recipe: Recipe, cache: Path, progress: Progress) -> Path:
     """Return the folder with the Debian part: base.tar and builder/."""
     place = cache / "roots" / recipe.debian_digest
     keep(place)
-    if place.is_dir():  # it was renamed whole, there is no need for a record
+    same = host_build.wanted(recipe)
+    if _is_usable(place, same):
         return place
     with locked(place, what=f"image {recipe.name}", progress=progress):
-        if place.is_dir():
+        if _is_usable(place, same):
             return place
         progress(f"image {recipe.name}: getting Debian's packages (mmdebstrap, about a minute)")
         with made_whole(place) as work:
-            _debootstrap(recipe, work)
+            _debootstrap(recipe, work, same)
     return place
 
 
-def _debootstrap(recipe: Recipe, work: Path) -> None:
+def _is_usable(place: Path, same: Mapping[str, str]) -> bool:
+    """Tell whether a Debian part is there, with compilers or with what this machine's own programs still fit.
+
+    It was renamed whole, there is no need for a record.
+    """
+    if (place / "builder").is_dir():
+        return True
+    try:
+        return bool(same) and json.loads((place / FITS).read_text()) == dict(same)
+    except (OSError, ValueError):
+        return False
+
+
+def _debootstrap(recipe: Recipe, work: Path, same: Mapping[str, str]) -> None:
     # An ordinary user's mmdebstrap works as a subordinate user, who cannot reach into a private home.
     with tempfile.TemporaryDirectory(prefix="tare-image-", dir=work if _is_root() else None) as scratch_name:
         scratch = Path(scratch_name)
@@ -201,6 +222,7 @@ def _debootstrap(recipe: Recipe, work: Path) -> None:
             **os.environ,
             "SOURCE_DATE_EPOCH": str(_LAST_CHANGE_S),
             "TARE_SCRIPTS": str(recipes.SCRIPTS),
+            "TARE_SAME": "\n".join(f"{package} {version}" for package, version in same.items()),
             "TMPDIR": str(scratch),
             "LC_ALL": "C.UTF-8",
         }
@@ -212,8 +234,11 @@ def _debootstrap(recipe: Recipe, work: Path) -> None:
             env=env,
             remedy="check that `apt-get update` works on this machine, then run the same command again",
         )
-        (work / "builder").mkdir()
-        _unpack(recipe, target, work / "builder")
+        if base.with_name("base.tar.fits").exists():
+            (work / FITS).write_text(json.dumps(dict(same)))
+        else:
+            (work / "builder").mkdir()
+            _unpack(recipe, target, work / "builder")
         target.unlink()
         shutil.move(base, work / "base.tar")
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -43,7 +43,8 @@ class Recipe:
     `build_packages` are there while `kernels` and `miniapps` (folders of sources) are compiled, not in the image;
     `mpi` is the MPI's name in the registry of MPIs. `debian` names a Debian part that recipes share, "" where it is the
     recipe's own; `brought` is a folder of this machine that is in the image at the same path, and `brought_stamp` says
-    which build of it.
+    which build of it. `same` are the packages of the image, each with the one of this machine, whose versions must be
+    the same for programs that are built here to fit it (`tare.images.host_build`).
     """
 
     name: str
@@ -57,6 +58,7 @@ class Recipe:
     debian: str = ""
     brought: Path | None = None
     brought_stamp: str = ""
+    same: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def debian_digest(self) -> str:
@@ -96,6 +98,7 @@ def debian_openmpi() -> Recipe:
         mpi_compiler="mpicc.openmpi",
         kernels=kernels_source(),
         miniapps=miniapps_source(),
+        same={"libc6": "libc6-dev", "libopenmpi3": "libopenmpi-dev"},
     )
 
 
@@ -110,6 +113,7 @@ def debian_mpich() -> Recipe:
         mpi_compiler="mpicc.mpich",
         kernels=kernels_source(),
         miniapps=miniapps_source(),
+        same={"libc6": "libc6-dev", "libmpich12": "libmpich-dev"},
     )
 
 
@@ -139,6 +143,7 @@ def _with_wheel(mpi: str) -> Recipe:
         debian="debian-wheels",
         brought=wheels.folder(mpi),
         brought_stamp=wheels.stamp(mpi),
+        same={"libc6": "libc6-dev"},
     )
 
 

@@ -4,6 +4,8 @@
 # same MPI, and nothing is downloaded twice.
 #
 # mmdebstrap calls it as its customize hook: $1 root folder, $2 tar file to write, the rest: packages to build with.
+# Where $TARE_SAME lists "package version" of all that programs built outside need to fit, no compilers are added:
+# then $2.fits is left beside the base.
 set -eu
 root=$1
 base=$2
@@ -15,6 +17,17 @@ tar --create --file "$base" --directory "$root" --one-file-system --numeric-owne
 	--exclude='./etc/apt/sources.list*' --exclude='./etc/apt/apt.conf.d/99mmdebstrap' --exclude='./run/*' \
 	--exclude='./etc/ssh/ssh_host_*' \
 	--exclude='./var/cache/debconf/*-old' --exclude='./var/lib/dpkg/*-old' --exclude='./proc/*' --exclude='./sys/*' .
+
+fits() {
+	[ -n "${TARE_SAME:-}" ] || return 1
+	printf '%s\n' "$TARE_SAME" | while read -r package version; do
+		[ "$(dpkg-query --admindir="$root/var/lib/dpkg" --show --showformat='${Version}' "$package")" = "$version" ] || exit 1
+	done
+}
+if fits; then
+	: >"$base.fits"
+	exit 0
+fi
 
 # Inside the new root: an apt-get outside would work on the machine's own packages.
 DEBIAN_FRONTEND=noninteractive chroot "$root" apt-get install --yes --no-install-recommends "$@"

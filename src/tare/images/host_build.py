@@ -1,0 +1,62 @@
+"""Tell whether an image can have the programs that this machine has built for itself, and copy them.
+
+They are the same where this machine and the image are of one Debian, with the same C library and the same MPI: then the
+same compiler would compile the same sources against the same headers once more. That takes half a minute, and the
+compilers in the image's builder as long again. Elsewhere an image's programs are compiled inside it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from tare import process
+from tare.errors import MissingTool
+from tare.images.kernels import KernelBuild
+from tare.images.recipe import PREFIX, Recipe, kernels_source, miniapps_source
+
+OS_RELEASE: Final = Path("/etc/os-release")
+
+
+def wanted(recipe: Recipe) -> Mapping[str, str]:
+    """Return the versions of the image's packages with which this machine's programs fit it; none if they cannot.
+
+    `recipe.same` says which package of this machine stands for which of the image.
+    """
+    if (recipe.kernels, recipe.miniapps) != (kernels_source(), miniapps_source()):
+        return {}
+    if f"VERSION_CODENAME={recipe.suite}" not in _lines(OS_RELEASE) or "ID=debian" not in _lines(OS_RELEASE):
+        return {}
+    if not recipe.same or any(process.find(program) is None for program in ("dpkg-query", "cmake", "gcc")):
+        return {}
+    here = {own: _version(own) for own in recipe.same.values()}
+    return {package: here[own] for package, own in recipe.same.items()} if all(here.values()) else {}
+
+
+def copied(build: KernelBuild, result: Path) -> None:
+    """Put this machine's programs into `result` as they are to lie in the image, without what debuggers need."""
+    target = result / PREFIX.lstrip("/")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(build.prefix, target, symlinks=True)
+    try:
+        strip = process.need("strip", package="binutils")
+    except MissingTool:
+        return
+    for path in sorted(target.rglob("*")):
+        if path.is_file() and not path.is_symlink() and path.read_bytes()[:4] == b"\x7fELF":
+            process.run((strip, "--strip-unneeded", str(path)), timeout_s=60.0, what=f"stripping {path.name}")
+
+
+def _version(package: str) -> str:
+    told = process.run(("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}", package), check=False)
+    status, _, version = told.stdout.partition(" ")
+    return version.strip() if told.status == 0 and status == "installed" else ""
+
+
+def _lines(path: Path) -> tuple[str, ...]:
+    try:
+        return tuple(line.strip().replace('"', "") for line in path.read_text().splitlines())
+    except OSError:
+        return ()
