@@ -21,7 +21,10 @@ from typing import Any
 
 LOCAL_RANK = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID")
 RSH_OPTIONS_WITH_VALUE = ("-l", "-p", "-o", "-i")
-INTO_RANKS = ("HYDI_", "HYDRA_", "MPI_", "MPIR_", "OMPI_", "PALS_", "PMIX_", "PMI_", "PRTE_", "SLURM_", "TARE_", "UCX_")
+INTO_RANKS = (
+    "FI_", "HYDI_", "HYDRA_", "I_MPI_", "MPI_", "MPIR_", "OMPI_", "PALS_", "PMIX_", "PMI_", "PRTE_", "SLURM_", "TARE_",
+    "UCX_",
+)  # fmt: skip
 CARRIED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TARE_LAUNCH_MAP", "TERM", "USER")
 
 

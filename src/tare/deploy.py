@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from tare import ssh
+from tare import infiniband, ssh, transports
 from tare.cgroups import Group
 from tare.cluster import Site
 from tare.devices import given
@@ -24,6 +24,7 @@ from tare.images.variables import merged
 from tare.interrupts import uninterrupted
 from tare.launch import Entry, Host
 from tare.limits import Limits, limited, limits_of
+from tare.link import link_set, nic_set
 from tare.model import Control, Environment, Launching, Placement, Share
 from tare.mpi import MPIS
 from tare.networks import Joining, Network, find
@@ -107,6 +108,18 @@ class Deployed:
         found = {ipaddress.IPv4Network(subnet_of(side.endpoint)) for side in self.sides}
         return ",".join(map(str, ipaddress.collapse_addresses(found)))
 
+    @property
+    def facts(self) -> dict[str, str]:
+        """Return what is recorded of its network: MTU and what its endpoints tell, by host where they differ."""
+        told = {
+            side.pod.host or side.pod.node.name: {"mtu": str(side.endpoint.mtu), **side.endpoint.facts}
+            for side in self.sides
+        }
+        first = next(iter(told.values()))
+        if all(facts == first for facts in told.values()):
+            return first
+        return {f"{name} of {host}": text for host, facts in told.items() for name, text in facts.items()}
+
     def hosts(self, placement: Placement) -> tuple[Host, ...]:
         """Return the hosts as the MPI sees them."""
         return tuple(host_of(side, placement.ranks // len(self.sides)) for side in self.sides)
@@ -153,6 +166,8 @@ def deployed(
     with ExitStack() as stack:
         if keys is not None:
             stack.enter_context(ssh.prepared(keys))
+        if environment.link.mtu:
+            stack.enter_context(site.carries(nic, environment.link.mtu))
         stack.enter_context(order.network.prepare(nodes, order.study))
         stacks = [stack.enter_context(ExitStack()) for _ in nodes]
 
@@ -203,21 +218,22 @@ def _reached_by_ssh(sides: tuple[Side, ...], environment: Environment, keys: Pat
 
 def _on_node(stack: ExitStack, order: _Order, node: Node) -> tuple[Side, ...]:
     """Make the pods of one node, one after the other."""
-    nic = node.nics[order.nic]
+    nic = stack.enter_context(nic_set(node, node.nics[order.nic], order.environment.link))
     stack.enter_context(order.network.on_node(node, nic))
     return tuple(
-        _side(stack, order, node, number) for number in range(pods_per_node(order.environment, order.placement))
+        _side(stack, order, node, nic, number) for number in range(pods_per_node(order.environment, order.placement))
     )
 
 
-def _side(stack: ExitStack, order: _Order, node: Node, number: int) -> Side:
+def _side(stack: ExitStack, order: _Order, node: Node, nic: Nic, number: int) -> Side:
     environment, placement, files = order.environment, order.placement, order.files
     network, runtime = order.network, RUNTIMES[environment.runtime]
     request = _request(order, node, number)
     pod = replace(stack.enter_context(runtime.pod(request)), number=number, host=request.host)
     control = stack.enter_context(order.site.connect(pod, order.slot))
-    nic = nic_of_pod(node.nics[order.nic], number, hosts=2 * len(order.site.nodes))
-    endpoint = stack.enter_context(network.attach(pod, nic))
+    own = nic_of_pod(nic, number, hosts=2 * len(order.site.nodes))
+    endpoint = stack.enter_context(network.attach(pod, own))
+    endpoint = stack.enter_context(link_set(node, own, pod, endpoint, environment.link))
     containers: tuple[Container, ...] = ()
     if placement.share is Share.NONE and pods_per_node(environment, placement) > 1:
         # A node's NIC carries only what its pods have to say to other nodes; each pod's own interface proves the rest.
@@ -228,6 +244,7 @@ def _side(stack: ExitStack, order: _Order, node: Node, number: int) -> Side:
         containers = stack.enter_context(runtime.containers(pod, inner, container_cores(several, node.places)))
         if containers:
             job_group(node).create()
+    endpoint = _over_fabric(endpoint, environment, pod)
     host_mpi = files.host_mpi if environment.launch is Launching.HOST_MPI else None
     return Side(
         pod=pod,
@@ -238,6 +255,15 @@ def _side(stack: ExitStack, order: _Order, node: Node, number: int) -> Side:
         control=control,
         variables=host_mpi.environment if host_mpi else (),
     )
+
+
+def _over_fabric(endpoint: Endpoint, environment: Environment, pod: Pod) -> Endpoint:
+    """Return the endpoint of an environment's transport, where that is not the data network itself."""
+    if environment.transport == "ipoib":
+        return infiniband.over_ipoib(endpoint, pod)
+    if transports.needs_port(environment.transport, environment.devices):
+        return infiniband.over_port(endpoint, environment.transport, pod)
+    return endpoint
 
 
 def _request(order: _Order, node: Node, number: int) -> PodRequest:

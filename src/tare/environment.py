@@ -7,13 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Final
 
-from tare import binds, devices, ssh
+from tare import binds, devices, infiniband, link, ssh, transports
+from tare.errors import RefusedError
 from tare.limits import limited
-from tare.model import Control, Environment, LabSpec, Launching, Placement, Share, Sides
+from tare.model import Control, Environment, LabSpec, Launching, Placement, Share, Sides, Tracking
 from tare.mpi import MPIS
-from tare.networks import CROSSING, find
+from tare.mpi.ways import way_of
+from tare.networks import CROSSING, Wiring, find
 from tare.runtimes import RUNTIMES
+
+ISOLATE_DEVICES: Final = ("docker", "podman", "podman-rootless")
+"""Runtimes whose containers see no device of their node but those that they are given."""
+
+WITHOUT_BRIDGE: Final = ("host", "direct", "macvlan", "ipvlan-l2", "ipvlan-l3")
 
 
 def refuse(environment: Environment, placement: Placement) -> str | None:
@@ -40,8 +48,48 @@ def refuse(environment: Environment, placement: Placement) -> str | None:
         return "the fake runtime starts nothing that could be limited"
     if environment.runtime == "podman-rootless" and limited(placement) and enters_containers(environment, placement):
         return "an ordinary user cannot hold several containers of a pod to limits of their own: use share: none"
-    if environment.transport == "shm" and placement.nodes > 1:
+    return _refuse_transport(environment, placement) or _refuse_link(environment)
+
+
+def _refuse_transport(environment: Environment, placement: Placement) -> str | None:
+    """Return why messages cannot take the transport that an environment names, or None."""
+    mpi, transport = MPIS[environment.mpi], environment.transport
+    if transports.is_local(transport) and placement.nodes > 1:
         return "shared memory does not reach from one node to another: use transport: tcp"
+    if not mpi.ways:
+        return None if transport in ("tcp", "shm") else f"{mpi.name} moves nothing, and has no transport {transport}"
+    try:
+        way = way_of(mpi.ways, transport, mpi.title)
+    except RefusedError as refused:
+        return refused.message
+    if transport == "ipoib" and environment.network != "host":
+        return f"IP over InfiniBand is the node's own interface, which {environment.network} does not pass on: use host"
+    if way.by_network and placement.ranks_per_node > 1 and not transports.is_local(transport):
+        told = f"{mpi.title} moves messages between neighbours by {transport} too, over lo"
+        return f"{told}: use one rank a node, or a transport that leaves them to shared memory"
+    takes_port = transports.needs_port(transport, environment.devices)
+    if takes_port and environment.runtime in ISOLATE_DEVICES and devices.INFINIBAND not in environment.devices:
+        return (
+            f"transport: {transport} in a container of {environment.runtime} needs the adapter's: devices: infiniband"
+        )
+    return None
+
+
+def _refuse_link(environment: Environment) -> str | None:
+    """Return why an environment cannot have its link set, or None."""
+    wanted, network = environment.link, find(environment.network)
+    if not wanted:
+        return None
+    if environment.runtime == "fake":
+        return "the fake runtime has no link that could be set"
+    if network.wiring is not Wiring.NODE and not network.owns_nic:
+        return f"{network.name} has no NIC of its own whose link could be set: use host, bridge, direct or macvlan"
+    if wanted.conntrack and network.wiring is Wiring.NODE:
+        return (
+            "link: conntrack is set in a pod's own network namespace, which host has not: use bridge, direct or macvlan"
+        )
+    if wanted.br_netfilter is not None and network.name in WITHOUT_BRIDGE:
+        return f"link: br_netfilter is about a bridge, and {network.name} has none: use bridge"
     return None
 
 
@@ -110,7 +158,25 @@ def probe(environment: Environment) -> str | None:
     if environment.launch is Launching.SSH and not environment.image:
         missing = missing or ssh.missing_on_node()
     missing = missing or devices.missing(environment.devices) or binds.missing(environment.binds)
-    return missing or (MPIS[environment.mpi].probe() if environment.runtime != "fake" else None)
+    if environment.runtime == "fake":
+        return missing
+    mpi = MPIS[environment.mpi]
+    return (
+        missing
+        or mpi.probe()
+        or mpi.lacks(environment.transport)
+        or _no_fabric(environment)
+        or link.missing(environment.link)
+    )
+
+
+def _no_fabric(environment: Environment) -> str | None:
+    """Return why this machine has no port or interface for a transport, or None."""
+    if environment.transport == "ipoib":
+        return infiniband.ipoib_missing()
+    if transports.needs_port(environment.transport, environment.devices):
+        return infiniband.missing(environment.transport)
+    return None
 
 
 def nic_slots(pairs: Iterable[tuple[Environment, Placement]]) -> dict[tuple[str, Placement], int]:
@@ -120,7 +186,7 @@ def nic_slots(pairs: Iterable[tuple[Environment, Placement]]) -> dict[tuple[str,
     for environment, placement in pairs:
         if (environment.name, placement) in slots:
             continue
-        if find(environment.network).owns_nic or environment.sides is not Sides.BOTH:
+        if find(environment.network).owns_nic or environment.link or environment.sides is not Sides.BOTH:
             slots[environment.name, placement] = following
             following += 1
         else:
@@ -142,6 +208,7 @@ def bare_side(environment: Environment) -> Environment:
         mpi=environment.mpi,
         transport=environment.transport,
         devices=environment.devices,
+        link=replace(environment.link, br_netfilter=None, conntrack=Tracking.AS_IT_IS),
     )
 
 

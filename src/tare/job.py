@@ -40,14 +40,17 @@ def wait_for_carriers(environments: Iterable[Deployed]) -> None:
         wait_until_running(pid, interface)
 
 
-def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True) -> Launch:
-    """Return the launch of a cell in its deployed environment; without `preload` a command runs without our library."""
+def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True, asks: bool = False) -> Launch:
+    """Return the launch of a cell in its deployed environment.
+
+    Without `preload` a command runs without our library; with `asks` the MPI's library tells which transport it took.
+    """
     plugin = plugin_of(cell.workload)
     launch = MPIS[cell.environment.mpi].launch(
         head=site.head if up.ssh is None else (),
         hosts=up.hosts(cell.placement),
         placement=cell.placement,
-        wiring=wiring_of(site, cell.environment, up),
+        wiring=replace(wiring_of(site, cell.environment, up), asks=asks),
         programs=tuple(
             in_folder(
                 cell.environment.workdir,
@@ -74,6 +77,8 @@ def wiring_of(site: Site, environment: Environment, up: Deployed) -> MpiWiring:
         transport=environment.transport,
         control_interface=up.sides[0].endpoint.interface if over_data else CONTROL_INTERFACE,
         interfaces=tuple(side.endpoint.interface for side in up.sides),
+        ports=tuple(side.endpoint.port for side in up.sides) if any(side.endpoint.port for side in up.sides) else (),
+        roce=any(side.endpoint.roce for side in up.sides),
         launcher=up.launcher,
     )
 

@@ -44,6 +44,7 @@ class Wanted:
     command: tuple[str, ...]
     environment: str = "bare"
     mpi: str = "openmpi"
+    transport: str = "tcp"
     way: str = "exec"
     control: str = "own"
     nodes: int = 1
@@ -110,7 +111,8 @@ def make_plan(wanted: Wanted) -> Plan:
         f"containers_per_node: {wanted.containers_per_node}, share: {wanted.share}, binding: {wanted.binding}, "
         f"map_by: {wanted.map_by}, memory_per_container: {wanted.memory}, cpus_per_container: {wanted.cpus:g}"
     )
-    how = f"mpi: {wanted.mpi}, launch: {wanted.way}, control: {wanted.control}, devices: {json.dumps(wanted.devices)}"
+    how = f"mpi: {wanted.mpi}, transport: {json.dumps(wanted.transport)}, launch: {wanted.way}, "
+    how += f"control: {wanted.control}, devices: {json.dumps(wanted.devices)}"
     added = {"binds": list(wanted.binds), "workdir": wanted.workdir, "env": _variables(wanted.env)}
     how += "".join(f", {key}: {json.dumps(value)}" for key, value in added.items())
     if wanted.image:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from tare.devices import CLASSES
 from tare.model import InterfaceTraffic
 from tare.node import Node, Watch
 
@@ -22,6 +24,9 @@ TCP_COUNTERS: Final = (
     "TcpExtTCPRcvQDrop",
 )
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+PORT_COUNTERS: Final = ("port_rcv_data", "port_rcv_packets", "port_xmit_data", "port_xmit_packets")
+PORT_UNIT: Final = 4
+"""Bytes that a port counts its data in (InfiniBand specification, PortCounters)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +64,8 @@ def read(places: Sequence[Place], site_s: float = 0.0) -> Reading:
         for watch in place.watches:
             if watch.read is not None:
                 interfaces[watch.pid, watch.interface] = watch.read()
+            elif ":" in watch.interface:
+                interfaces.update(port_counters(watch))
             elif watch.pid not in seen:
                 seen.add(watch.pid)
                 interfaces.update({(watch.pid, name): v for name, v in interface_counters(watch.pid).items()})
@@ -79,14 +86,20 @@ def read(places: Sequence[Place], site_s: float = 0.0) -> Reading:
 
 
 def traffic(places: Iterable[Place], before: Reading, after: Reading) -> tuple[InterfaceTraffic, ...]:
-    """Return what each watched interface carried between two readings."""
+    """Return what each watched interface carried between two readings.
+
+    Hosts on one machine may share an adapter's port: what it carried is then shared out among them.
+    """
+    places = tuple(places)
+    sharing = Counter((watch.pid, watch.interface) for place in places for watch in place.watches)
     found = []
     for place in places:
         for watch in place.watches:
             key = (watch.pid, watch.interface)
             if key not in before.interfaces or key not in after.interfaces:
                 continue
-            values = [b - a for a, b in zip(before.interfaces[key], after.interfaces[key], strict=True)]
+            pairs = zip(before.interfaces[key], after.interfaces[key], strict=True)
+            values = [(b - a) // sharing[key] for a, b in pairs]
             found.append(
                 InterfaceTraffic(
                     node=place.host or place.node.name,
@@ -135,6 +148,18 @@ def interface_counters(pid: int) -> dict[str, tuple[int, int, int, int]]:
         v = values.split()
         found[name.strip()] = (int(v[0]), int(v[1]), int(v[8]), int(v[9]))
     return found
+
+
+def port_counters(watch: Watch, classes: Path = CLASSES) -> dict[tuple[int, str], tuple[int, int, int, int]]:
+    """Return the same of an adapter's port, nothing where it cannot be read."""
+    adapter, _, number = watch.interface.partition(":")
+    folder = classes / "infiniband" / adapter / "ports" / number / "counters"
+    texts = [_text(str(folder / name)).strip() for name in PORT_COUNTERS]
+    if not all(text.isdigit() for text in texts):
+        return {}
+    received, packets_in, sent, packets_out = map(int, texts)
+    key = (watch.pid, watch.interface)
+    return {key: (received * PORT_UNIT, packets_in, sent * PORT_UNIT, packets_out)}
 
 
 def tcp_counters(pid: int) -> dict[str, int]:

@@ -69,6 +69,7 @@ class Watch:
     """An interface whose counters prove the treatment; its role is what it carries, or `SILENT_ROLE`.
 
     `read` tells bytes and packets received, and sent, where the counters are not those of an interface.
+    With a colon it is the port of an adapter (`mlx5_0:1`), whose counters are this machine's and `pid` is of no matter.
     """
 
     pid: int
@@ -82,6 +83,8 @@ class Endpoint:
     """What a network gave a pod: the address that MPI is told, its interface and MTU, and the proof.
 
     `daemons` are the processes, by name, without which the network is not what it claims to be.
+    `port` is the port of an adapter that messages take instead (`mlx5_0:1`), `roce` tells that its link is Ethernet.
+    `facts` are what a report shows of it.
     """
 
     address: str
@@ -89,6 +92,8 @@ class Endpoint:
     interface: str
     mtu: int
     watches: tuple[Watch, ...] = ()
+    port: str = ""
+    roce: bool = False
     facts: Mapping[str, str] = field(default_factory=dict)
     daemons: Mapping[str, int] = field(default_factory=dict)
 

@@ -12,15 +12,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from tare import compatibility, elf, wheels
+from tare import compatibility, elf, infiniband, transports, wheels
 from tare.compatibility import Application, Launcher, Machine, Mpi, Place
 from tare.deploy import Files
 from tare.environment import enters_containers
 from tare.images.host_mpi import glibc_needed, glibc_of
 from tare.images.inspect import LIBRARIES, inside, mpi_of, pmix_of, version_of
 from tare.located import not_in_image, program_file
-from tare.model import Cell, Launching, Plan
+from tare.model import Cell, Environment, Launching, Plan
 from tare.mpi import MPIS
+from tare.mpi.ways import way_of
 from tare.plan import available
 from tare.programs import libraries
 
@@ -28,7 +29,18 @@ PMIX_PLACES: Final = ("usr/lib/*/libpmix.so.2", "usr/lib64/libpmix.so.2", "usr/l
 LOADERS: Final = ("lib64/ld-linux-x86-64.so.2", "lib/x86_64-linux-gnu/libc.so.6", "lib64/libc.so.6")
 """The files of every program in an image; they say what CPU its distribution is compiled for."""
 
-FAMILIES: Final[Mapping[str, str]] = {"openmpi": "openmpi", "openmpi5": "openmpi", "mpich": "mpich", "mpich5": "mpich"}
+PLUGIN_PLACES: Final = (
+    "usr/lib/*/openmpi/lib/openmpi*", "usr/lib*/openmpi/lib/openmpi", "usr/local/lib/openmpi", "opt/*/lib/openmpi",
+)  # fmt: skip
+"""Folders with the plug-ins of an Open MPI, in Debian's, Red Hat's and a site's own images."""
+
+FAMILIES: Final[Mapping[str, str]] = {
+    "openmpi": "openmpi",
+    "openmpi5": "openmpi",
+    "mpich": "mpich",
+    "mpich5": "mpich",
+    "intelmpi": "mpich",
+}
 
 
 def fitting(plan: Plan, files: Files) -> Plan:
@@ -47,6 +59,8 @@ def misfit(cell: Cell, files: Files) -> str | None:
         return None
     if environment.image and files.rootfs and (reason := not_in_image(cell.workload, files.rootfs)):
         return reason
+    if environment.image and files.rootfs and (reason := transport_missing(environment, files.rootfs)):
+        return reason
     here = mpi_here(environment.mpi)
     rootfs = files.rootfs if environment.image else None
     borrowed = environment.launch is Launching.HOST_MPI
@@ -61,6 +75,31 @@ def misfit(cell: Cell, files: Files) -> str | None:
         else Place(name="this machine", glibc=glibc_of(Path("/")) or ()),
         Machine(cpu=_machine_level()),
     )
+
+
+def transport_missing(environment: Environment, rootfs: Path) -> str | None:
+    """Return what an image has not of an environment's transport: a component of its MPI, a driver for verbs."""
+    mpi = MPIS[environment.mpi]
+    if environment.launch is not Launching.HOST_MPI:
+        for part in way_of(mpi.ways, environment.transport, mpi.title).needs if mpi.ways else ():
+            if " " in part and not has_component(rootfs, part):
+                return f"the MPI of the image was built without {part}, which transport: {environment.transport} needs"
+    if transports.needs_port(environment.transport, environment.devices):
+        return infiniband.unfit(rootfs, environment.transport)
+    return None
+
+
+def has_component(rootfs: Path, part: str) -> bool:
+    """Tell whether an image's Open MPI has a component (`btl openib`), by the files of its plug-ins.
+
+    A build that has them inside its libraries, or another MPI, has none of these files and tells nothing.
+    """
+    framework, _, name = part.partition(" ")
+    for place in PLUGIN_PLACES:
+        for folder in sorted(rootfs.glob(place)):
+            if any(folder.glob("mca_*.so")):
+                return (folder / f"mca_{framework}_{name}.so").exists()
+    return True
 
 
 def application_of(cell: Cell, files: Files, rootfs: Path | None, own: Mpi | None) -> Application:

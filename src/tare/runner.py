@@ -15,7 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
-from tare import caches, docker, job, monitor, proof
+from tare import asking, caches, docker, job, monitor, proof
+from tare.chosen import Chosen
 from tare.cluster import CLUSTERS, Needs, Site
 from tare.core_watch import CoreWatch, watching
 from tare.deploy import Deployed, Files, deployed
@@ -70,7 +71,10 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """A cell's launch, prepared once a round: what is started, where it is watched, how long its pods took."""
+    """A cell's launch, prepared once a round: what is started, where it is watched, how long its pods took.
+
+    `chosen` is what the MPI's library took by its own words, where it was asked.
+    """
 
     cell: Cell
     deployed: Deployed
@@ -79,6 +83,7 @@ class Ready:
     environment: Mapping[str, str]
     places: tuple[monitor.Place, ...]
     pods_s: float
+    chosen: Chosen | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -126,6 +131,9 @@ class Run:
             ready = self.pods(stack)
             self.site.settle()
             job.wait_for_carriers(each.deployed for each in ready.values())
+            pairs = [(each.cell, each.deployed) for each in ready.values()]
+            answers = asking.answers(self.site, pairs, self.agent, self.keepers)
+            ready = {key: replace(each, chosen=answers.get(asking.pair_of(each.cell))) for key, each in ready.items()}
             for _, block, attempt in blocks:
                 order = block_order(self.plan, round_, block, attempt)
                 for position, cell in enumerate(order):
@@ -223,6 +231,7 @@ class Run:
             counters={**monitor.counters(before, after), **dropped, "environment_padding_bytes": padding},
             mpi_library=parsed.mpi_library if parsed else "",
             noise=noise,
+            facts=ready.deployed.facts | ({"transport": ready.chosen.words} if ready.chosen else {}),
         )
         self._store(trial, dict(parsed.samples) if parsed else {})
 
@@ -340,7 +349,8 @@ def untreated(ready: Ready, parsed: Parsed, traffic: tuple[InterfaceTraffic, ...
     if ready.cell.environment.runtime == "fake":
         return None
     return (
-        proof.check_places(parsed.ranks, placement, nodes=nodes)
+        (ready.chosen.reason if ready.chosen else None)
+        or proof.check_places(parsed.ranks, placement, nodes=nodes)
         or proof.check_transport(parsed.ranks)
         or proof.check_traffic(traffic, parsed.payload, said_bytes=said_bytes, ranks=placement.ranks)
     )

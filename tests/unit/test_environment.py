@@ -305,6 +305,9 @@ class Probed:
     def probe(self) -> str | None:
         return self.reason
 
+    def lacks(self, transport: str) -> str | None:
+        return None
+
 
 @pytest.mark.parametrize(
     ("runtime", "network", "mpi", "expected"),

@@ -11,8 +11,9 @@ import pytest
 
 from tare.cluster import CLUSTERS
 from tare.known import registered
-from tare.mpi.openmpi import BTLS
+from tare.mpi import MPIS
 from tare.study import KNOWN, parse
+from tare.transports import NAMES
 from tare.workloads.catalogue import KERNELS as DESCRIBED
 from tare.workloads.kernels import ALONE, RATES, SIZELESS
 from tare.workloads.programs import PROGRAMS
@@ -46,7 +47,8 @@ def test_the_names_that_are_there_without_the_registries_are_the_registered_ones
 
 
 def test_the_transports_are_those_that_the_mpi_can_be_told() -> None:
-    assert KNOWN.transports == tuple(BTLS)
+    assert KNOWN.transports == tuple(NAMES)
+    assert {key.partition(":")[0] for mpi in MPIS.values() for key in mpi.ways} == set(NAMES)
 
 
 def test_the_kernels_are_those_of_the_registry_in_c() -> None:

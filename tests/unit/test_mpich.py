@@ -14,7 +14,8 @@ from tare.known import registered
 from tare.launch import Entry, Host, Launch
 from tare.model import Binding, Placement
 from tare.mpi import MpiWiring
-from tare.mpi.mpich import Mpich, transports
+from tare.mpi.mpich import WAYS, Mpich
+from tare.mpi.ways import variables_of
 from tare.study import KNOWN, parse
 
 UCX = """HYDRA build details:
@@ -110,14 +111,14 @@ def test_the_transport_is_named_and_neighbours_never_get_tcp(
     transport: str, nodes: int, ranks: int, named: dict[str, str]
 ) -> None:
     wiring = wired(transport, ("data0",) * nodes)
-    assert transports(wiring, hosts(nodes, ranks)) == named
+    assert variables_of(WAYS[transport], wiring, hosts(nodes, ranks)) == named
     argv = launched(nodes=nodes, ranks=ranks, wiring=wiring).argv("/agent")
     assert dict(variables(argv, "-genv")) == named
 
 
 def test_a_transport_that_is_not_known_is_refused_with_those_that_are() -> None:
-    with pytest.raises(RefusedError, match="no transport 'verbs' here: tcp, shm"):
-        launched(wiring=wired("verbs"))
+    with pytest.raises(RefusedError, match="no transport 'openib' here: tcp, shm, ipoib, ucx, verbs, ofi"):
+        launched(wiring=wired("openib"))
 
 
 @pytest.mark.parametrize(("binding", "named"), [(Binding.DISJOINT, ["none"]), (Binding.MPI_DEFAULT, [])])

@@ -18,7 +18,6 @@ import pytest
 from tare import environment, job, runner
 from tare.cgroups import Group, Hierarchy
 from tare.deploy import IMAGE_PREFIX, Deployed, Files, Side
-from tare.errors import RefusedError
 from tare.launch import Launch
 from tare.model import Binding, Cell, Environment, KernelSpec, Placement, Role, Sides, Workload
 from tare.mpi import MPIS, MpiWiring
@@ -342,12 +341,6 @@ def test_the_variables_of_a_program_of_the_users_follow_its_place() -> None:
     argv = launched(case).argv("/agent")
     assert "LD_PRELOAD=/opt/tare/lib/libtare_wall.so" in argv
     assert argv[-2:] == ("/home/u/app", "two words")
-
-
-def test_a_transport_that_is_not_known_is_refused_with_those_that_are() -> None:
-    wiring = MpiWiring(control_subnet="10.213.0.0/16", data_subnet="10.214.0.0/24", transport="verbs")
-    with pytest.raises(RefusedError, match="no transport 'verbs' here: tcp, shm"):
-        OpenMpi().launch(head=(), hosts=(), placement=Placement(), wiring=wiring, programs=(), environments=())
 
 
 def test_shared_memory_copies_in_the_same_way_everywhere() -> None:

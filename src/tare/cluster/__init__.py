@@ -53,6 +53,9 @@ class Site(Protocol):
     def usage_s(self) -> float:
         """Return the CPU time of all that the cluster runs for the study, daemons included; 0 if it is not known."""
 
+    def carries(self, nic: int, mtu: int) -> AbstractContextManager[None]:
+        """Let the network between the nodes' NICs of this number carry frames of an MTU."""
+
     def settle(self) -> None:
         """Bring the nodes into the state that trials expect, after pods were made and before the first trial."""
 

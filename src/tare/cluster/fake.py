@@ -39,6 +39,9 @@ class FakeSite:
     def settle(self) -> None:
         pass
 
+    def carries(self, nic: int, mtu: int) -> AbstractContextManager[None]:
+        return nullcontext()
+
     def connect(self, pod: Pod, slot: int) -> AbstractContextManager[str]:
         return nullcontext(pod.node.control_address)
 

@@ -9,9 +9,10 @@ own a NIC do not hear each other. With two subnets each segment is two, and a ro
 from __future__ import annotations
 
 import os
+import re
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -318,6 +319,28 @@ def plain_bridges(pids: Sequence[int]) -> None:
     """Keep netfilter out of bridges: whether br_netfilter is loaded would else decide what a bridge costs."""
     for pid in pids:
         bridges_pass_netfilter(pid, False)
+
+
+def segment_mtu(lab: Lab, nic: int, mtu: int) -> dict[int, int]:
+    """Give the switch's ports to the NICs of a number, and their bridges, an MTU; return what each had, by index."""
+    with netlink(lab.switch_pid) as route:
+        links = route.get_links()
+        ports = [link for link in links if re.fullmatch(rf"\D+\d+data{nic}", link.get_attr("IFLA_IFNAME"))]
+        wanted = {link["index"] for link in ports} | {link.get_attr("IFLA_MASTER") for link in ports}
+        before = {link["index"]: int(link.get_attr("IFLA_MTU")) for link in links if link["index"] in wanted}
+        for index in sorted(before, key=lambda index: index not in {port["index"] for port in ports}):
+            route.link("set", index=index, mtu=mtu)
+    return before
+
+
+def restore_mtu(lab: Lab, before: Mapping[int, int]) -> None:
+    """Give the switch's links the MTU again that they had."""
+    if not before or not os.path.exists(f"/proc/{lab.switch_pid}"):
+        return
+    with netlink(lab.switch_pid) as route:
+        there = {link["index"] for link in route.get_links()}
+        for index in there & before.keys():
+            route.link("set", index=index, mtu=before[index])
 
 
 def attach_control(lab: Lab, pid: int, *, name: str, address: str) -> None:

@@ -56,6 +56,14 @@ class LabSite:
         lab.plain_bridges([self.lab.head_pid, self.lab.switch_pid, *(node.pid for node in nodes)])
 
     @contextmanager
+    def carries(self, nic: int, mtu: int) -> Iterator[None]:
+        before = lab.segment_mtu(self.lab, nic, mtu)
+        try:
+            yield
+        finally:
+            lab.restore_mtu(self.lab, before)
+
+    @contextmanager
     def connect(self, pod: Pod, slot: int) -> Iterator[str]:
         if not pod.own_network:
             yield pod.node.control_address

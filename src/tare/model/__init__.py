@@ -16,6 +16,7 @@ from tare.model.study import (
     KernelSpec,
     LabSpec,
     Launching,
+    Link,
     MapBy,
     MetricKind,
     Placement,
@@ -26,6 +27,7 @@ from tare.model.study import (
     Share,
     Sides,
     Study,
+    Tracking,
     Workload,
 )
 from tare.model.summary import Comparison, Estimate, Finding, Isolation, MetricInfo, Summary, Verdict
@@ -63,6 +65,7 @@ __all__ = [
     "KernelSpec",
     "LabSpec",
     "Launching",
+    "Link",
     "MapBy",
     "Metric",
     "MetricInfo",
@@ -78,6 +81,7 @@ __all__ = [
     "Sides",
     "Study",
     "Summary",
+    "Tracking",
     "Trial",
     "TrialKey",
     "Unavailable",

@@ -72,6 +72,14 @@ class Caches(StrEnum):
     COLD = "cold"
 
 
+class Tracking(StrEnum):
+    """Whether a pod's connections are tracked by its packet filter: as it is, tracked, or tracked but for its own."""
+
+    AS_IT_IS = ""
+    TRACK = "track"
+    NOTRACK = "notrack"
+
+
 class MetricKind(StrEnum):
     """The type of a metric; it selects the mean (arithmetic for costs, harmonic for rates)."""
 
@@ -88,6 +96,28 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """How an environment's own NIC, and its pods' interfaces, are set (`tare.link`). What is 0, "" or `None` stays.
+
+    `offloads` are features as `ethtool` names them, with what they are to be (`tso=off`). `rps` spreads what arrives
+    over the cores of its node (`all`) or over none (`off`). `br_netfilter` lets frames that a bridge passes go through
+    the packet filter.
+    """
+
+    mtu: int = 0
+    offloads: tuple[str, ...] = ()
+    rps: str = ""
+    delay_s: float = 0.0
+    rate_bps: int = 0
+    br_netfilter: bool | None = None
+    conntrack: Tracking = Tracking.AS_IT_IS
+
+    def __bool__(self) -> bool:
+        """Tell whether anything is set."""
+        return self != Link()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
     """What a trial runs in: runtime + network + image + transport + MPI, how it is launched, and on which sides.
 
@@ -95,6 +125,7 @@ class Environment:
     what a container is shown of the host as well, as `SOURCE:TARGET[:ro]`, `env` its variables, as `NAME=value`, and
     `workdir` is the folder inside in which ranks work (`tare.binds`). `ssh_port` 0 is the usual one (`tare.ssh`).
     `devices` are those that containers are given: paths below /dev, or `infiniband` (`tare.devices`).
+    `transport` is a name of `tare.transports`, with a detail where it has one, `link` how its own NIC is set.
     """
 
     name: str
@@ -111,6 +142,7 @@ class Environment:
     binds: tuple[str, ...] = ()
     workdir: str = ""
     env: tuple[str, ...] = ()
+    link: Link = Link()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -134,7 +134,10 @@ class TrialKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One launch: the statistical unit, and the line that is stored for it."""
+    """One launch: the statistical unit, and the line that is stored for it.
+
+    `facts` are what is known of the network that it had: MTU, how its link was really set, what the library took.
+    """
 
     key: TrialKey
     position: int
@@ -149,3 +152,4 @@ class Trial:
     samples_file: str = ""
     mpi_library: str = ""
     noise: Mapping[str, float] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)

@@ -8,10 +8,12 @@ from typing import Final, Protocol
 from tare.launch import Host, Launch
 from tare.model import Placement
 from tare.mpi.fake import FakeMpi
+from tare.mpi.intelmpi import IntelMpi
 from tare.mpi.mpich import Mpich
 from tare.mpi.mpich5 import Mpich5
 from tare.mpi.openmpi import OpenMpi
 from tare.mpi.openmpi5 import OpenMpi5
+from tare.mpi.ways import Way
 from tare.mpi.wiring import MpiWiring
 
 __all__ = ["MPIS", "Mpi", "MpiWiring"]
@@ -27,8 +29,19 @@ class Mpi(Protocol):
     def inside(self) -> str:
         """Return the launcher's program as it is found in an image with this MPI."""
 
+    @property
+    def title(self) -> str:
+        """Return what a sentence calls it."""
+
+    @property
+    def ways(self) -> Mapping[str, Way]:
+        """Return its table of transports; empty for an MPI that moves nothing."""
+
     def probe(self) -> str | None:
         """Return why the MPI cannot be used here, or None."""
+
+    def lacks(self, transport: str) -> str | None:
+        """Return why the build of the MPI here has not what a transport of its table needs, or None."""
 
     def version(self) -> str:
         """Return the launcher's version line."""
@@ -57,5 +70,6 @@ MPIS: Final[Mapping[str, Mpi]] = {
     "openmpi5": OpenMpi5(),
     "mpich": Mpich(),
     "mpich5": Mpich5(),
+    "intelmpi": IntelMpi(),
     "fake": FakeMpi(),
 }

@@ -8,11 +8,13 @@ from typing import Final
 
 from tare.launch import Context, Host, Launch
 from tare.model import Placement
+from tare.mpi.ways import Way
 from tare.mpi.wiring import MpiWiring
 from tare.namespaces import plain_python
 from tare.networks.fake import FACTORS
 
 PROGRAM: Final = Path(__file__).parent / "fake_program.py"
+WAYS: Final[Mapping[str, Way]] = {}
 
 
 class FakeMpi:
@@ -20,8 +22,13 @@ class FakeMpi:
 
     name = "fake"
     inside = str(PROGRAM)
+    title = "the fake MPI"
+    ways = WAYS
 
     def probe(self) -> str | None:
+        return None
+
+    def lacks(self, transport: str) -> str | None:
         return None
 
     def version(self) -> str:

@@ -8,14 +8,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tare.errors import RefusedError
 from tare.launch import PADDING, Context, Host, Launch, contexts
 from tare.model import Binding, Placement
+from tare.mpi.ways import EAGER, UCX_DEVICES, Way, libfabric, ucx, variables_of, way_of, with_devices
 from tare.mpi.wiring import MpiWiring
 from tare.process import find, run
 
 PROGRAMS: Final = ("mpiexec.mpich", "mpirun.mpich", "mpiexec.hydra")
-TRANSPORTS: Final = ("tcp", "shm")
+TITLE: Final = "MPICH"
+LAYER: Final = re.compile(r"ch4:(\w+)")
+
+SHARED: Final = {"UCX_TLS": "self,sysv"}
+"""CMA is left out because it is forbidden in some containers and allowed in others. TCP is named only where there are
+several hosts: else UCX would take it for long messages between neighbours, through `lo`."""
+OVER_UCX: Final = Way(alone=SHARED, crowded=EAGER, devices={UCX_DEVICES: "{interface}"}, needs=("ucx",))
+BY_TCP: Final = replace(OVER_UCX, variables={"UCX_TLS": "self,sysv,tcp"})
+WAYS: Final[Mapping[str, Way]] = {
+    "tcp": BY_TCP,
+    "shm": replace(OVER_UCX, variables=SHARED, crowded={}),
+    "ipoib": BY_TCP,
+    **ucx(OVER_UCX, "self,sysv"),
+    **libfabric(Way(needs=("ofi",)), "FI_PROVIDER", {}),
+}
 
 
 class Mpich:
@@ -23,6 +37,8 @@ class Mpich:
 
     name = "mpich"
     inside = "mpirun"
+    title = TITLE
+    ways = WAYS
 
     def probe(self) -> str | None:
         program = self._program()
@@ -34,6 +50,16 @@ class Mpich:
         if "ucx" not in _build(program):
             return f"{program} belongs to an MPICH without UCX: apt-get install mpich"
         return None
+
+    def lacks(self, transport: str) -> str | None:
+        way = way_of(WAYS, transport, TITLE)
+        program = self._program()
+        built = LAYER.findall(_build(program)) if program else []
+        if not built or built[0] in way.needs:
+            return None
+        return (
+            f"{self.version()} here is built for {built[0]}, and transport: {transport} is {way.needs[0]}'s: use mpich5"
+        )
 
     def version(self) -> str:
         program = self._program()
@@ -60,8 +86,9 @@ class Mpich:
             hosts=hosts,
             placement=placement,
             wiring=wiring,
-            pinned=transports(wiring, hosts),
-            parts=contexts(hosts, programs, with_devices(environments, wiring.interfaces)),
+            way=way_of(WAYS, wiring.transport, TITLE),
+            programs=programs,
+            environments=environments,
         )
 
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
@@ -82,12 +109,13 @@ def hydra(
     hosts: tuple[Host, ...],
     placement: Placement,
     wiring: MpiWiring,
-    pinned: Mapping[str, str],
-    parts: tuple[Context, ...],
+    way: Way,
+    programs: tuple[tuple[str, ...], ...],
+    environments: tuple[Mapping[str, str], ...],
 ) -> Launch:
-    """Return a launch by MPICH's launcher, Hydra; `pinned` are the variables that keep the MPI from choosing."""
-    if wiring.transport not in TRANSPORTS:
-        raise RefusedError(f"MPICH has no transport {wiring.transport!r} here: {', '.join(TRANSPORTS)}")
+    """Return a launch by MPICH's launcher, Hydra; `way` is how the MPI is kept from choosing."""
+    pinned = variables_of(way, wiring, hosts)
+    parts = contexts(hosts, programs, with_devices(way, wiring, environments))
     launcher = (
         program,
         "-launcher", "rsh",
@@ -104,37 +132,9 @@ def hydra(
     return Launch(head=head, launcher=launcher, hosts=hosts, contexts=told)
 
 
-def transports(wiring: MpiWiring, hosts: tuple[Host, ...]) -> Mapping[str, str]:
-    """Return the variables that pin UCX's transports.
-
-    CMA is left out because it is forbidden in some containers and allowed in others. Without it UCX takes rendezvous
-    messages between neighbours for the business of TCP, through `lo`. So TCP is named only where there are several
-    hosts, and where neighbours are among their ranks all messages are eager.
-    """
-    if wiring.transport == "shm" or len(hosts) == 1:
-        return {"UCX_TLS": "self,sysv"}
-    eager = {"UCX_RNDV_THRESH": "inf"} if any(host.ranks > 1 for host in hosts) else {}
-    return {"UCX_TLS": "self,sysv,tcp", **eager}
-
-
 def _build(program: str) -> str:
     """Return what Hydra says of how it and its MPI were built."""
     return run((program, "-info"), check=False, timeout_s=20).stdout
-
-
-def with_devices(
-    environments: tuple[Mapping[str, str], ...], interfaces: tuple[str, ...]
-) -> tuple[Mapping[str, str], ...]:
-    """Return the hosts' variables with the device that UCX may use there.
-
-    UCX takes names and no subnets, and pods name theirs differently. Given all names it would pick one by itself.
-    """
-    if not interfaces:
-        return environments
-    return tuple(
-        {**environment, "UCX_NET_DEVICES": interface}
-        for environment, interface in zip(environments, interfaces, strict=True)
-    )
 
 
 def _options(part: Context) -> tuple[str, ...]:

@@ -1,20 +1,40 @@
-"""`mpich5`: MPICH 5.0 of the Python package index (tools/mpis), over UCX; within a host by its own means."""
+"""`mpich5`: MPICH 5.0 of the Python package index (tools/mpis), over UCX or libfabric; its own means within a host."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from tare import wheels
-from tare.launch import Host, Launch, contexts
+from tare.launch import Host, Launch
 from tare.model import Placement
-from tare.mpi.mpich import hydra, with_devices
+from tare.mpi.mpich import hydra
+from tare.mpi.ways import EAGER, UCX_DEVICES, Way, libfabric, ucx, way_of
 from tare.mpi.wiring import MpiWiring
 
-PINNED: Final = {"MPIR_CVAR_CH4_NETMOD": "ucx", "MPIR_CVAR_CH4_CMA_ENABLE": "0", "MPIR_CVAR_CH4_XPMEM_ENABLE": "0"}
-"""It is built for UCX and libfabric. Neighbours use its own shared memory, without single copy: that is
-forbidden in some containers and allowed in others."""
+TITLE: Final = "MPICH 5"
+SAME: Final = {"MPIR_CVAR_CH4_CMA_ENABLE": "0", "MPIR_CVAR_CH4_XPMEM_ENABLE": "0"}
+"""Neighbours use its own shared memory, without single copy: that is forbidden in some containers and allowed in
+others."""
+SHARED: Final = {"UCX_TLS": "self,sysv"}
+OVER_UCX: Final = Way(
+    variables={"MPIR_CVAR_CH4_NETMOD": "ucx", **SAME},
+    alone=SHARED,
+    crowded=EAGER,
+    devices={UCX_DEVICES: "{interface}"},
+)
+"""UCX carries what goes between hosts, and nothing else. Where hosts have several ranks all its messages are eager, as
+with MPICH 4: with rendezvous, ranks that share cores stood still for seconds (seen)."""
+BY_TCP: Final = replace(OVER_UCX, variables={**OVER_UCX.variables, "UCX_TLS": "self,tcp"})
+WAYS: Final[Mapping[str, Way]] = {
+    "tcp": BY_TCP,
+    "shm": replace(OVER_UCX, variables={**OVER_UCX.variables, **SHARED}, crowded={}),
+    "ipoib": BY_TCP,
+    **ucx(OVER_UCX, "self"),
+    **libfabric(Way(variables={"MPIR_CVAR_CH4_NETMOD": "ofi", **SAME}), "FI_PROVIDER", {}),
+}
 
 
 class Mpich5:
@@ -22,9 +42,15 @@ class Mpich5:
 
     name = "mpich5"
     inside = str(wheels.program("mpich5", "mpiexec"))
+    title = TITLE
+    ways = WAYS
 
     def probe(self) -> str | None:
         return wheels.missing(self.name)
+
+    def lacks(self, transport: str) -> str | None:
+        way_of(WAYS, transport, TITLE)
+        return None  # the wheel has both of its layers
 
     def version(self) -> str:
         found = wheels.version(self.name)
@@ -46,8 +72,9 @@ class Mpich5:
             hosts=hosts,
             placement=placement,
             wiring=wiring,
-            pinned=transports(wiring, hosts),
-            parts=contexts(hosts, programs, with_devices(environments, wiring.interfaces)),
+            way=way_of(WAYS, wiring.transport, TITLE),
+            programs=programs,
+            environments=environments,
         )
 
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
@@ -55,15 +82,3 @@ class Mpich5:
 
     def head_environment(self, agent_program: str) -> Mapping[str, str]:
         return {"HYDRA_LAUNCHER_EXEC": agent_program, "TMPDIR": str(Path(agent_program).parent)}
-
-
-def transports(wiring: MpiWiring, hosts: tuple[Host, ...]) -> Mapping[str, str]:
-    """Return the variables that pin the transports; UCX carries what goes between hosts, and nothing else.
-
-    Where hosts have several ranks all its messages are eager, as with MPICH 4: with rendezvous, ranks that share cores
-    stood still for seconds (seen).
-    """
-    if wiring.transport == "shm" or len(hosts) == 1:
-        return {**PINNED, "UCX_TLS": "self,sysv"}
-    eager = {"UCX_RNDV_THRESH": "inf"} if any(host.ranks > 1 for host in hosts) else {}
-    return {**PINNED, "UCX_TLS": "self,tcp", **eager}

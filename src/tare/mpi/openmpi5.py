@@ -8,13 +8,44 @@ from pathlib import Path
 from typing import Final
 
 from tare import wheels
-from tare.errors import RefusedError
 from tare.launch import Host, Launch, contexts
 from tare.model import Placement
-from tare.mpi.openmpi import binding, told
+from tare.mpi.openmpi import (
+    ASKS_BTL,
+    OVER_LIBFABRIC,
+    UCT_TRANSPORTS,
+    WITH_PML_UCX,
+    WITHIN,
+    binding,
+    components,
+    missing_part,
+    point_to_point,
+    told,
+    with_variables,
+)
+from tare.mpi.ways import Way, libfabric, ucx, way_of
 from tare.mpi.wiring import MpiWiring
 
-BTLS: Final = {"tcp": "self,sm,tcp", "shm": "self,sm"}
+TITLE: Final = "Open MPI 5"
+SAME: Final = {"smsc": "^cma"}
+"""Without single copy, for the reason that Open MPI 4.1 has it so."""
+BY_TCP: Final = {"pml": "ob1", "btl": "self,sm,tcp", "btl_tcp_if_include": "{subnet}", **SAME}
+BY_UCT: Final = Way(
+    parameters={"pml": "ob1", "btl": "self,sm,uct", "btl_uct_memory_domains": "{adapter}", **SAME},
+    needs=("btl uct",),
+    asks_parameters=ASKS_BTL,
+    tells="Open MPI",
+)
+WAYS: Final[Mapping[str, Way]] = {
+    "tcp": Way(parameters=BY_TCP),
+    "shm": Way(parameters={**BY_TCP, "btl": "self,sm"}),
+    "ipoib": Way(parameters=BY_TCP),
+    **ucx(WITH_PML_UCX, "self,sysv"),
+    "uct": BY_UCT,
+    "uct:": replace(BY_UCT, parameters={**BY_UCT.parameters, "btl_uct_transports": UCT_TRANSPORTS}),
+    **libfabric(OVER_LIBFABRIC, "opal_common_ofi_provider_include", {"opal_common_ofi_provider_exclude": WITHIN}),
+}
+"""`openib` is not among them: Open MPI has given it up."""
 
 
 class OpenMpi5:
@@ -22,9 +53,18 @@ class OpenMpi5:
 
     name = "openmpi5"
     inside = str(wheels.program("openmpi5", "mpirun"))
+    title = TITLE
+    ways = WAYS
 
     def probe(self) -> str | None:
         return wheels.missing(self.name)
+
+    def lacks(self, transport: str) -> str | None:
+        way = way_of(WAYS, transport, TITLE)
+        if self.probe() is not None:
+            return None
+        built = components(str(wheels.program(self.name, "ompi_info")))
+        return missing_part(way, built, self.version(), transport)
 
     def version(self) -> str:
         found = wheels.version(self.name)
@@ -40,8 +80,6 @@ class OpenMpi5:
         programs: tuple[tuple[str, ...], ...],
         environments: tuple[Mapping[str, str], ...],
     ) -> Launch:
-        if wiring.transport not in BTLS:
-            raise RefusedError(f"Open MPI has no transport {wiring.transport!r} here: {', '.join(BTLS)}")
         # gds hash: else each rank is told of its job in 190 kB over lo, which then is not silent; so it is in 20.
         launcher = (
             wiring.launcher or self.inside,
@@ -52,11 +90,12 @@ class OpenMpi5:
             *_prte("ras", "^slurm"),
             *_prte("prte_if_include", wiring.control_subnet),
             *("--pmixmca", "gds", "hash"),
-            *point_to_point(wiring),
+            *point_to_point(wiring, WAYS, TITLE),
             *binding(placement),
             "--map-by", "slot",
         )  # fmt: skip
-        parts = tuple(replace(part, options=told(part)) for part in contexts(hosts, programs, environments))
+        given = with_variables(way_of(WAYS, wiring.transport, TITLE), wiring, hosts, environments)
+        parts = tuple(replace(part, options=told(part)) for part in contexts(hosts, programs, given))
         return Launch(head=head, launcher=launcher, hosts=hosts, contexts=parts)
 
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
@@ -65,21 +104,6 @@ class OpenMpi5:
     def head_environment(self, agent_program: str) -> Mapping[str, str]:
         # As an argument it would reach the daemons, as with Open MPI 4.1.
         return {"PRTE_MCA_plm_ssh_agent": agent_program, "TMPDIR": str(Path(agent_program).parent)}
-
-
-def point_to_point(wiring: MpiWiring) -> tuple[str, ...]:
-    """Return the options that pin the transport; without single copy, for the reason that Open MPI 4.1 has it so."""
-    return (
-        *_mca("pml", "ob1"),
-        *_mca("btl", BTLS[wiring.transport]),
-        *_mca("btl_tcp_if_include", wiring.data_subnet),
-        *_mca("smsc", "^cma"),
-        *_mca("coll", "self,basic,libnbc,tuned,inter"),
-    )
-
-
-def _mca(name: str, value: str) -> tuple[str, str, str]:
-    return ("--mca", name, value)
 
 
 def _prte(name: str, value: str) -> tuple[str, str, str]:

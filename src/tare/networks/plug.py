@@ -172,6 +172,17 @@ def interface_in(pid: int, subnet: str) -> tuple[str, str]:
     raise InfrastructureError(f"no interface of the pod has an address in {subnet}")
 
 
+def interfaces_in(pid: int) -> dict[str, tuple[str, int]]:
+    """Return the interfaces with an IPv4 address in the network of a process, each with address and prefix."""
+    found: dict[str, tuple[str, int]] = {}
+    with netlink(pid) as route:
+        for entry in route.get_addr(family=2):
+            name = str(route.get_links(entry["index"])[0].get_attr("IFLA_IFNAME"))
+            address = str(entry.get_attr("IFA_LOCAL") or entry.get_attr("IFA_ADDRESS"))
+            found.setdefault(name, (address, int(entry["prefixlen"])))
+    return found
+
+
 def wait_until_running(pid: int, interface: str, limit_s: float = 5.0) -> None:
     """Wait until the kernel has noted the carrier of a new interface, which takes up to a second.
 

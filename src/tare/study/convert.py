@@ -9,7 +9,7 @@ from tare import model
 from tare.binds import bind_of, written
 from tare.conflist import PREFIX
 from tare.study.names import is_conflist, is_path
-from tare.study.schema import ClusterIn, EnvironmentIn, PlacementIn, StudyIn, WorkloadIn
+from tare.study.schema import ClusterIn, EnvironmentIn, LinkIn, PlacementIn, StudyIn, WorkloadIn
 
 
 def to_model(stated: StudyIn, name: str, base: Path) -> model.Study:
@@ -68,6 +68,7 @@ def _choices(stated: EnvironmentIn, base: Path) -> dict[str, object]:
         "network": network_of(stated.network, base),
         "binds": tuple(written(bind_of(text, base)) for text in stated.binds),
         "env": tuple(f"{name}={value}" for name, value in stated.env.items()),
+        "link": _link(stated.link),
     }
 
 
@@ -76,6 +77,18 @@ def network_of(name: str, base: Path) -> str:
     if not is_conflist(name):
         return name
     return PREFIX + os.path.normpath(base / Path(name.removeprefix(PREFIX)).expanduser())
+
+
+def _link(stated: LinkIn) -> model.Link:
+    return model.Link(
+        mtu=stated.mtu or 0,
+        offloads=tuple(sorted(stated.offloads)),
+        rps=stated.rps or "",
+        delay_s=stated.delay or 0.0,
+        rate_bps=stated.rate or 0,
+        br_netfilter=stated.br_netfilter,
+        conntrack=model.Tracking(stated.conntrack or ""),
+    )
 
 
 def _placement_choices(stated: PlacementIn) -> dict[str, object]:

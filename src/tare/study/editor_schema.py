@@ -10,6 +10,7 @@ from tare.miniapps import MiniApp
 from tare.miniapps.declaration import CLASS
 from tare.study.names import KNOWN, Known
 from tare.study.schema import StudyIn
+from tare.transports import NAMES
 
 Schema = dict[str, Any]
 
@@ -43,11 +44,15 @@ def _state_environment(environment_in: Schema, known: Known) -> None:
     for key, names in [
         ("runtime", known.runtimes),
         ("network", known.networks),
-        ("transport", known.transports),
         ("mpi", known.mpis),
     ]:
         environment_in["properties"][key]["enum"] = list(names)
     environment_in["properties"]["network"] = _networks(environment_in["properties"]["network"])
+    detailed = "|".join(name for name in known.transports if NAMES.get(name))
+    words = {"type": "string", "pattern": f"^({detailed}):[a-z0-9_]+$"}
+    transport = environment_in["properties"]["transport"]
+    transport.pop("type", None)
+    transport |= _also({"enum": list(known.transports)}, words)
     device = environment_in["properties"]["devices"]
     environment_in["properties"]["devices"] = _also({"enum": ["none", "infiniband"]}, device)
     environment_in.pop("required", None)  # the name may say it

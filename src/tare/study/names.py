@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from tare import transports
 from tare.conflist import PREFIX
 from tare.miniapps import MINIAPPS, MiniApp
 from tare.study.messages import unknown
@@ -35,8 +36,8 @@ class Known:
         "overlay-etcd", "flannel", "flannel-host-gw", "flannel-udp", "canal", "calico", "calico-ipip",
         "calico-ipip-cross", "pasta", "slirp4netns", "fake", "fake-slow",
     )  # fmt: skip
-    transports: tuple[str, ...] = ("tcp", "shm")
-    mpis: tuple[str, ...] = ("openmpi", "openmpi5", "mpich", "mpich5", "fake")
+    transports: tuple[str, ...] = tuple(transports.NAMES)
+    mpis: tuple[str, ...] = ("openmpi", "openmpi5", "mpich", "mpich5", "intelmpi", "fake")
     clusters: tuple[str, ...] = ("lab", "fake")
     kernels: tuple[str, ...] = (
         "latency", "bw", "bibw", "sendrecv", "barrier", "alltoall", "alltoallv", "allgather", "allreduce", "halo",

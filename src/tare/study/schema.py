@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import (
     AfterValidator,
@@ -21,8 +21,10 @@ from pydantic import (
 from tare import model, units
 from tare.binds import bind_of, check_variable, check_workdir
 from tare.devices import INFINIBAND
+from tare.link import FEATURES
 from tare.study.messages import unknown
 from tare.study.names import KNOWN, is_conflist
+from tare.transports import read as read_transport
 
 _DEVICE = re.compile(r"/dev/(?:[A-Za-z0-9_-][A-Za-z0-9_.-]*/)*[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 
@@ -65,6 +67,34 @@ def _device(value: object) -> object:
     return value
 
 
+def _transport(value: object, info: ValidationInfo) -> object:
+    """Check a transport: one of the names that `Known` has, with a detail behind a colon where it takes one."""
+    names = (info.context or KNOWN).transports
+    if not isinstance(value, str) or value.partition(":")[0] not in names:
+        raise ValueError(unknown("transport", value, names))
+    return str(read_transport(value))
+
+
+def _offloads(value: object) -> object:
+    """Return offloads as `tso=off`; `off` alone means all that cut packets or put them together."""
+    if isinstance(value, bool) or value in ("on", "off"):
+        return [f"{word}={_on_off(value)}" for word in SEGMENTING]
+    if not isinstance(value, dict):
+        raise ValueError(f"offloads are off, on, or a mapping as {{tso: off, gro: on}}, not {value!r}")
+    for word in value:
+        if word not in FEATURES:
+            raise ValueError(unknown("offload", word, FEATURES))
+    return [f"{word}={_on_off(wanted)}" for word, wanted in value.items()]
+
+
+def _on_off(value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if value in ("on", "off"):
+        return str(value)
+    raise ValueError(f"an offload is on or off, not {value!r}")
+
+
 def _bind(value: object) -> object:
     """Check one of `binds`; its source is looked for when the study is planned."""
     if isinstance(value, str):
@@ -99,6 +129,8 @@ _PERCENT = _quantity(units.parse_fraction, "2%", "0.02")
 _BITS = _quantity(units.parse_bit_rate, "10Gbit", "100Mbit")
 _HERTZ = _quantity(units.parse_frequency, "10000", "10kHz")
 
+SEGMENTING: Final = ("tso", "gso", "gro")
+
 Size = Annotated[int, *_BYTES, Field(le=2**31 - 1)]
 Memory = Annotated[int, *_BYTES, Field(le=2**50)]
 Duration = Annotated[float, *_SECONDS, Field(gt=0)]
@@ -132,6 +164,38 @@ class ClusterIn(_Checked):
     )
 
 
+class LinkIn(_Checked):
+    """How an environment's own NIC, and its pods' interfaces, are set; what is left out stays as it is."""
+
+    mtu: Annotated[int, Field(ge=576, le=65535)] | None = Field(
+        default=None, description="bytes of a packet, of NIC and pods"
+    )
+    offloads: Annotated[
+        list[str],
+        BeforeValidator(_offloads),
+        WithJsonSchema(
+            {
+                "anyOf": [
+                    {"enum": ["on", "off", True, False]},
+                    {"type": "object", "properties": {word: {"enum": ["on", "off", True, False]} for word in FEATURES},
+                     "additionalProperties": False},
+                ]
+            }
+        ),
+    ] = Field(default=[], description="off or on: tso, gso and gro; or a mapping of single ones")  # fmt: skip
+    rps: _choice("all", "off") | None = Field(  # type: ignore[valid-type]
+        default=None, description="spread what arrives over all cores of its node, or over none"
+    )
+    delay: Duration | None = Field(default=None, description="added to what each NIC sends")
+    rate: BitRate | None = Field(default=None, description="rate of what each NIC sends")
+    br_netfilter: bool | None = Field(
+        default=None, description="whether frames of the environment's bridge pass its node's packet filter"
+    )
+    conntrack: _choice(*(each for each in model.Tracking if each)) | None = Field(  # type: ignore[valid-type]
+        default=None, description="whether the pods' connections are tracked: track, or notrack"
+    )
+
+
 class EnvironmentIn(_Checked):
     """What trials run in. A name such as `docker+overlay` says runtime, image and network already."""
 
@@ -143,7 +207,9 @@ class EnvironmentIn(_Checked):
         default="",
         description="a recipe's name; the path of an image of yours; true: the default image; false: the host's files",
     )
-    transport: Annotated[str, _one_of("transports", "transport")] = "tcp"
+    transport: Annotated[str, BeforeValidator(_transport)] = Field(
+        default="tcp", description="what messages between hosts go over; NAME or NAME:DETAIL, as ofi:tcp"
+    )
     mpi: Annotated[str, _one_of("mpis", "MPI")] = "openmpi"
     sides: _choice(*model.Sides) = Field(  # type: ignore[valid-type]
         default="both", description="which side of a two-node job is put into the environment; the other runs bare"
@@ -172,6 +238,7 @@ class EnvironmentIn(_Checked):
     env: dict[str, Annotated[str, BeforeValidator(_value)]] = Field(
         default={}, description="variables of the environment"
     )
+    link: LinkIn = Field(default=LinkIn(), description="how the environment's own NIC is set")
 
     @field_validator("env")
     @classmethod

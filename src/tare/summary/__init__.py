@@ -153,9 +153,20 @@ def _manifest(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any]) -> d
         "confidence": repetition.confidence,
         "margin": study.margin,
         "limit": study.limit,
+        **({"networks": told} if (told := _networks(plan, trials)) else {}),
         "MPI libraries": sorted({trial.mpi_library for trial in trials if trial.mpi_library}),
         "host": dict(host),
     }
+
+
+def _networks(plan: Plan, trials: Sequence[Trial]) -> dict[str, dict[str, str]]:
+    """Return what is known of the network of each environment, by the first of its launches that told."""
+    names = {cell.key: cell.environment.name for cell in plan.cells if cell.role is not Role.SELF}
+    found: dict[str, dict[str, str]] = {}
+    for trial in trials:
+        if trial.facts and trial.key.cell in names:
+            found.setdefault(names[trial.key.cell], dict(trial.facts))
+    return found
 
 
 def _machine(host: Mapping[str, Any]) -> str:

@@ -1,0 +1,113 @@
+"""`intelmpi`: Intel MPI of the Python package index (tools/mpis), over libfabric; within a host by its own means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from tare import wheels
+from tare.launch import PADDING, Context, Host, Launch, contexts
+from tare.model import Binding, Placement
+from tare.mpi.ways import Way, libfabric, variables_of, way_of, with_devices
+from tare.mpi.wiring import MpiWiring
+
+TITLE: Final = "Intel MPI"
+PROVIDER: Final = "I_MPI_OFI_PROVIDER"
+SHARED: Final = Way(variables={"I_MPI_FABRICS": "shm"})
+OVER_LIBFABRIC: Final = Way(
+    variables={"I_MPI_FABRICS": "shm:ofi"},
+    devices={"FI_TCP_IFACE": "{interface}", "FI_SOCKETS_IFACE": "{interface}"},
+    asks={"I_MPI_DEBUG": "5"},
+    tells="Intel MPI",
+)
+BY_TCP: Final = replace(OVER_LIBFABRIC, variables={**OVER_LIBFABRIC.variables, PROVIDER: "tcp"})
+
+
+def _asked_itself(ways: Mapping[str, Way]) -> dict[str, Way]:
+    """Return ways of libfabric whose provider Intel MPI itself tells."""
+    return {key: replace(way, asks=OVER_LIBFABRIC.asks, tells=OVER_LIBFABRIC.tells) for key, way in ways.items()}
+
+
+WAYS: Final[Mapping[str, Way]] = {
+    "tcp": BY_TCP,
+    "shm": SHARED,
+    "ipoib": BY_TCP,
+    "ucx": replace(OVER_LIBFABRIC, variables={**OVER_LIBFABRIC.variables, PROVIDER: "mlx"}),
+    "verbs": replace(OVER_LIBFABRIC, variables={**OVER_LIBFABRIC.variables, PROVIDER: "verbs"}),
+    **_asked_itself(libfabric(OVER_LIBFABRIC, PROVIDER, {})),
+}
+"""Its way to UCX is a provider of libfabric, `mlx`, which needs an adapter of Mellanox's."""
+
+
+class IntelMpi:
+    """Launch with `mpiexec.hydra`, whose options have other names than MPICH's."""
+
+    name = "intelmpi"
+    inside = str(wheels.program("intelmpi", "mpiexec.hydra"))
+    title = TITLE
+    ways = WAYS
+
+    def probe(self) -> str | None:
+        return wheels.missing(self.name)
+
+    def lacks(self, transport: str) -> str | None:
+        way_of(WAYS, transport, TITLE)
+        return None  # its providers are files that it loads when it is started
+
+    def version(self) -> str:
+        found = wheels.version(self.name)
+        return f"Intel MPI {found}" if found else ""
+
+    def launch(
+        self,
+        *,
+        head: tuple[str, ...],
+        hosts: tuple[Host, ...],
+        placement: Placement,
+        wiring: MpiWiring,
+        programs: tuple[tuple[str, ...], ...],
+        environments: tuple[Mapping[str, str], ...],
+    ) -> Launch:
+        way = way_of(WAYS, wiring.transport, TITLE)
+        pinned = {**variables_of(way, wiring, hosts), **_binding(placement)}
+        launcher = (
+            wiring.launcher or self.inside,
+            "-bootstrap", "rsh",
+            "-rmk", "user",
+            "-iface", wiring.control_interface,
+            "-genvlist", PADDING,
+            *(token for name, value in pinned.items() for token in ("-genv", name, value)),
+        )  # fmt: skip
+        parts = contexts_by_host(hosts, programs, with_devices(way, wiring, environments))
+        told = tuple(replace(part, options=_options(part)) for part in parts)
+        return Launch(head=head, launcher=launcher, hosts=hosts, contexts=told)
+
+    def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
+        return ("-wdir", cwd, *(("-prepend-rank",) if by_rank else ()))
+
+    def head_environment(self, agent_program: str) -> Mapping[str, str]:
+        return {
+            "I_MPI_ROOT": str(wheels.folder(self.name)),
+            "I_MPI_HYDRA_BOOTSTRAP_EXEC": agent_program,
+            "TMPDIR": str(Path(agent_program).parent),
+        }
+
+
+def contexts_by_host(
+    hosts: tuple[Host, ...], programs: tuple[tuple[str, ...], ...], environments: tuple[Mapping[str, str], ...]
+) -> tuple[Context, ...]:
+    """Return a context for each host: Intel MPI is told the ranks of a host by naming it before them."""
+    each = zip(hosts, programs, environments, strict=True)
+    return tuple(context for host, program, given in each for context in contexts((host,), (program,), (given,)))
+
+
+def _options(part: Context) -> tuple[str, ...]:
+    carried = (("-env", name, value) for name, value in sorted(part.environment.items()))
+    (host,) = part.hosts
+    return ("-host", host.name, *(token for variable in carried for token in variable), "-n", str(part.ranks))
+
+
+def _binding(placement: Placement) -> dict[str, str]:
+    return {} if placement.binding is Binding.MPI_DEFAULT else {"I_MPI_PIN": "off"}

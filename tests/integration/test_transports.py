@@ -1,0 +1,115 @@
+"""Transports run for real: each MPI takes what it is told, its library says so, and a fallback is found out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from integration.live import Watch, by_environment, ended, live, outcome, start, write_study
+from tare import infiniband
+from tare.cli import app
+
+pytestmark = live("docker", "cni", "mmdebstrap", "mpich", "openmpi5", "mpich5")
+
+BYTES = 65536
+ITERATIONS = 60
+PAYLOAD = BYTES * ITERATIONS
+KERNELS = (
+    f"{{micro: {{time_limit: 30s, kernels: [{{latency: {{message_bytes: {BYTES}, iterations: {ITERATIONS}}}}}, "
+    "{barrier: {iterations: 50}}]}}"
+)
+
+TAKEN: Mapping[str, Mapping[str, str]] = {
+    "openmpi": {"ucx": "UCX: tcp/", "ucx:tcp": "UCX: tcp/", "ofi:tcp": "libfabric: tcp"},
+    "openmpi5": {"ucx:tcp": "UCX: tcp/", "ofi:tcp": "libfabric: tcp"},
+    "mpich": {"ucx": "UCX: tcp/", "ucx:tcp": "UCX: tcp/"},
+    "mpich5": {"ucx:tcp": "UCX: tcp/", "ofi:tcp": "libfabric: tcp", "ofi": "libfabric: "},
+}
+"""What is there on every machine, with how the words begin of what the library took."""
+
+IN_DOCKER = {"openmpi": "ofi:tcp", "openmpi5": "ucx:tcp", "mpich": "ucx", "mpich5": "ofi:tcp"}
+UNAVAILABLE = {
+    "openmpi": {"uct": "was built without btl uct", "openib": "adapter", "verbs": "adapter", "ipoib": "adapter"},
+    "openmpi5": {"openib": "Open MPI 5 has no transport 'openib' here", "ofi:psm2": "adapter"},
+    "mpich": {"ofi:tcp": "is built for ucx, and transport: ofi:tcp is ofi's", "ucx:rc": "adapter"},
+    "mpich5": {"ofi:efa": "adapter", "uct": "MPICH 5 has no transport 'uct' here"},
+}
+Found = tuple[dict[str, Any], dict[str, str], list[str], str]
+
+
+@pytest.fixture(scope="module", params=TAKEN)
+def mpi(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def study(mpi: str, tmp_path_factory: pytest.TempPathFactory) -> Found:
+    folder = tmp_path_factory.mktemp(mpi)
+    listed = [f"tcp: {{runtime: bare, mpi: {mpi}}}"]
+    listed += [
+        f"'{name}': {{runtime: bare, mpi: {mpi}, transport: '{name}'}}" for name in (*TAKEN[mpi], *UNAVAILABLE[mpi])
+    ]
+    listed += [f"docker+bridge: {{mpi: {mpi}, transport: '{IN_DOCKER[mpi]}'}}"]
+    path = write_study(folder, "transports", f"{{{', '.join(listed)}}}", workloads=KERNELS)
+    watch = Watch()
+    process = start("run", path, cwd=folder)
+    with watch.looking(f"s{process.pid}"):
+        result = ended(process, 180)
+    results = folder / "results" / "transports"
+    plan = json.loads((results / "plan.json").read_text())["plan"]
+    reasons = {key.rsplit(" / ", 1)[1]: reason for key, reason in plan["unavailable"].items()}
+    return (
+        {name: each[0] for name, each in by_environment(results).items()},
+        reasons,
+        watch.left(result.lab),
+        result.stderr,
+    )
+
+
+def test_each_transport_completes_over_the_claimed_network_and_its_library_says_so(mpi: str, study: Found) -> None:
+    found, _, _, stderr = study
+    wanted = {**TAKEN[mpi], "docker+bridge": TAKEN[mpi][IN_DOCKER[mpi]]}
+    for name, begins in wanted.items():
+        trial = found[name]
+        assert outcome(trial) == "Completed", (name, trial["outcome"], stderr)
+        assert trial["facts"]["transport"].startswith(begins), (name, trial["facts"])
+        carried = [item for item in trial["traffic"] if item["role"] != "must stay silent"]
+        assert carried
+        for item in carried:
+            assert PAYLOAD <= item["tx_bytes"] <= 1.5 * PAYLOAD, (name, item)
+    assert "transport" not in found["tcp"]["facts"], "what is named and counted is not asked"
+
+
+def test_what_the_machine_or_the_build_has_not_is_unavailable_with_the_reason(mpi: str, study: Found) -> None:
+    _, reasons, _, _ = study
+    if infiniband.ports():
+        pytest.skip("this machine cannot: it has an adapter")
+    for name, words in UNAVAILABLE[mpi].items():
+        assert words in reasons[name], (name, reasons)
+
+
+def test_nothing_is_left_behind(study: Found) -> None:
+    assert study[2] == []
+
+
+def test_an_adapter_that_cannot_be_opened_lets_ucx_fall_back_and_the_cell_is_invalid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine says that it has a port, as where a driver does not fit; UCX takes TCP, and goes on."""
+    port = infiniband.Port(adapter="mlx5_0", number=1, state="4: ACTIVE")
+    monkeypatch.setattr("tare.infiniband.ports", lambda *_: (port,))
+    monkeypatch.setattr("tare.devices.infiniband", lambda *_: ())
+    monkeypatch.chdir(tmp_path)
+    claimed = "runtime: bare, mpi: mpich, transport: ucx, devices: infiniband"
+    path = write_study(tmp_path, "fallback", f"{{tcp: {{runtime: bare, mpi: mpich}}, ucx: {{{claimed}}}}}")
+    CliRunner().invoke(app, ["run", str(path)])
+    found = by_environment(tmp_path / "results" / "fallback")
+    (good,), (bad,) = found["tcp"], found["ucx"]
+    assert outcome(good) == "Completed", good["outcome"]
+    assert outcome(bad) == "Invalid", bad["outcome"]
+    assert bad["outcome"]["reason"] == "it fell back to TCP: UCX took tcp/data0 where the cell claims ucx"

@@ -1,0 +1,186 @@
+"""Adapters are read from recorded trees: which port a transport takes, what an image needs, what proves the way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tare import devices, infiniband, monitor
+from tare.cgroups import Group
+from tare.errors import InfrastructureError, RefusedError
+from tare.networks import Wiring
+from tare.node import SILENT_ROLE, Endpoint, Node, Pod, Watch
+from tare.runtimes import PodRequest
+from tare.runtimes.docker import run_options
+from unit.sysfs import MLX5, SOFT, machine
+
+NODE = Node(
+    name="n0",
+    index=0,
+    cores=(0,),
+    control_address="10.213.0.1",
+    nics=(),
+    pid=7,
+    group=Group(path="x", hierarchies=()),
+    boot_id="b",
+)
+POD = Pod(name="p", node=NODE, runtime="bare", pid=7, enter=(), group=NODE.group)
+ENDPOINT = Endpoint(
+    address="10.214.0.1",
+    prefix=24,
+    interface="data0",
+    mtu=1500,
+    watches=(
+        Watch(pid=7, interface="data0", role="data NIC"),
+        Watch(pid=7, interface="lo", role=SILENT_ROLE),
+    ),
+)
+
+
+def test_ports_are_read_with_their_links_states_drivers_and_interfaces(tmp_path: Path) -> None:
+    _, classes = machine(tmp_path)
+    found = {port.name: port for port in infiniband.ports(classes)}
+    assert list(found) == ["mlx5_0:1", "mlx5_1:1", "mlx5_2:1"]
+    assert [port.roce for port in found.values()] == [False, True, False]
+    assert [port.interface for port in found.values()] == ["ib0", "ens1f1np1", "ib2"]
+    assert {port.driver for port in found.values()} == {"mlx5_core"}
+    assert found["mlx5_0:1"].words == "mlx5_0:1 (InfiniBand), 100 Gb/sec (4X EDR)"
+
+
+def test_a_transport_takes_the_first_active_port_and_infiniband_before_ethernet(tmp_path: Path) -> None:
+    _, classes = machine(tmp_path)
+    found = infiniband.ports(classes)
+    assert infiniband.port_for("verbs", found).name == "mlx5_0:1"
+    assert infiniband.port_for("verbs", found[1:]).name == "mlx5_1:1"
+    assert infiniband.port_for("verbs", (found[1], found[0])).name == "mlx5_0:1"
+
+
+def test_ports_that_are_down_and_adapters_of_another_kind_are_told(tmp_path: Path) -> None:
+    _, classes = machine(tmp_path)
+    down = infiniband.ports(classes)[2:]
+    with pytest.raises(RefusedError, match=r"transport: verbs needs an active port \(mlx5_2:1 is 1: DOWN\)"):
+        infiniband.port_for("verbs", down)
+    with pytest.raises(RefusedError, match="transport: ofi:psm2 needs an hfi1 adapter, and this machine has none"):
+        infiniband.port_for("ofi:psm2", infiniband.ports(classes))
+    assert infiniband.missing("verbs", classes) is None
+    assert infiniband.missing("ofi:efa", classes) is not None
+
+
+def test_a_container_is_given_the_devices_of_active_adapters_and_is_never_privileged(tmp_path: Path) -> None:
+    dev, classes = machine(tmp_path)
+    given = devices.infiniband(dev, classes)
+    assert given == tuple(f"/dev/infiniband/{name}" for name in ("uverbs0", "uverbs1", "rdma_cm"))
+    request = PodRequest(name="tare-p", study="s", node=NODE, wiring=Wiring.OWN, image_tag="tare:x", devices=given)
+    options = run_options(request)
+    passed = [options[at + 1] for at, option in enumerate(options) if option == "--device"]
+    assert passed == list(given)
+    assert options[options.index("--ulimit") + 1] == "memlock=-1:-1"
+    assert not [option for option in options if option.startswith(("--privileged", "--cap-add", "--security-opt"))]
+
+
+def test_a_port_must_carry_the_messages_and_the_data_network_be_silent(tmp_path: Path) -> None:
+    _, classes = machine(tmp_path)
+    over = infiniband.over_port(ENDPOINT, "verbs", POD, classes)
+    assert (over.port, over.roce, over.address) == ("mlx5_0:1", False, ENDPOINT.address)
+    assert [(watch.interface, watch.role) for watch in over.watches] == [
+        ("mlx5_0:1", "InfiniBand port"),
+        ("data0", SILENT_ROLE),
+        ("lo", SILENT_ROLE),
+    ]
+    assert over.facts["port"].startswith("mlx5_0:1 (InfiniBand)")
+
+
+def test_the_packets_of_a_soft_adapter_pass_the_interface_below_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, classes = machine(tmp_path, SOFT)
+    monkeypatch.setattr(infiniband, "interfaces_in", lambda _: {"eth1": ("10.0.0.1", 24)})
+    over = infiniband.over_port(replace(ENDPOINT, interface="eth1", watches=()), "verbs", POD, classes)
+    assert over.watches == (Watch(pid=7, interface="eth1", role="interface under the RoCE port"),)
+    assert infiniband.user_driver(infiniband.ports(classes)[0]) == "rxe"
+    nothing = replace(infiniband.ports(classes)[0], interface="")
+    with pytest.raises(InfrastructureError, match="nothing could prove"):
+        infiniband.watch_of(nothing, POD)
+
+
+def test_ip_over_infiniband_has_the_address_of_the_node_s_ib0(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, classes = machine(tmp_path)
+    assert infiniband.ipoib_interfaces(classes) == ("ib0", "ib2")
+    monkeypatch.setattr(infiniband, "interfaces_in", lambda _: {"ib0": ("10.9.0.1", 16), "data0": ("10.214.0.1", 24)})
+    monkeypatch.setattr(infiniband, "mtu_of", lambda *_: 2044)
+    over = infiniband.over_ipoib(ENDPOINT, POD, classes)
+    assert (over.interface, over.address, over.prefix, over.mtu) == ("ib0", "10.9.0.1", 16, 2044)
+    assert ("ib0", "IPoIB interface") in [(watch.interface, watch.role) for watch in over.watches]
+    assert ("data0", SILENT_ROLE) in [(watch.interface, watch.role) for watch in over.watches]
+    monkeypatch.setattr(infiniband, "interfaces_in", lambda _: {"data0": ("10.214.0.1", 24)})
+    with pytest.raises(InfrastructureError, match="n0 sees no interface of IP over InfiniBand"):
+        infiniband.over_ipoib(ENDPOINT, POD, classes)
+
+
+def test_a_machine_without_ip_over_infiniband_is_told_what_is_missing(tmp_path: Path) -> None:
+    assert "needs an InfiniBand adapter" in str(infiniband.ipoib_missing(tmp_path))
+    _, classes = machine(tmp_path / "a", SOFT)
+    assert "modprobe ib_ipoib" in str(infiniband.ipoib_missing(classes))
+    _, classes = machine(tmp_path / "b")
+    assert infiniband.ipoib_missing(classes) is None
+
+
+# --- counters -----------------------------------------------------------------------------------------------------
+
+
+def test_a_port_counts_in_words_of_four_bytes(tmp_path: Path) -> None:
+    _, classes = machine(tmp_path)
+    watch = Watch(pid=0, interface="mlx5_0:1", role="InfiniBand port")
+    assert monitor.port_counters(watch, classes) == {(0, "mlx5_0:1"): (8000, 20, 4000, 10)}
+    assert monitor.port_counters(replace(watch, interface="mlx5_2:1"), classes) == {}
+
+
+def test_hosts_that_share_a_port_share_what_it_carried() -> None:
+    watch = Watch(pid=0, interface="mlx5_0:1", role="InfiniBand port")
+    places = [monitor.Place(node=replace(NODE, name=name), pid=7, watches=(watch,)) for name in ("n0", "n1")]
+    before = monitor.Reading(interfaces={(0, "mlx5_0:1"): (0, 0, 0, 0)})
+    after = monitor.Reading(interfaces={(0, "mlx5_0:1"): (2000, 4, 2000, 4)})
+    assert [(item.node, item.rx_bytes, item.tx_bytes) for item in monitor.traffic(places, before, after)] == [
+        ("n0", 1000, 1000),
+        ("n1", 1000, 1000),
+    ]
+
+
+# --- images -------------------------------------------------------------------------------------------------------
+
+
+def image(folder: Path, *, driver: str = "mlx5", private: str = "34", library: bytes = b"\0rdmav34\0") -> Path:
+    libraries = folder / "usr" / "lib" / "x86_64-linux-gnu"
+    (libraries / "libibverbs").mkdir(parents=True)
+    (libraries / "libibverbs.so.1.14.44.0").write_bytes(library)
+    (libraries / "libibverbs.so.1").symlink_to("libibverbs.so.1.14.44.0")
+    (libraries / "libmlx5.so.1.24.44.0").write_bytes(b"")
+    (libraries / "libmlx5.so.1").symlink_to("libmlx5.so.1.24.44.0")
+    (libraries / "libibverbs" / f"lib{driver}-rdmav{private}.so").write_bytes(b"")
+    return folder
+
+
+def test_an_image_with_the_adapter_s_driver_fits_and_tells_its_versions(tmp_path: Path) -> None:
+    _, classes = machine(tmp_path / "sys")
+    rootfs = image(tmp_path / "image")
+    assert infiniband.unfit(rootfs, "verbs", classes) is None
+    assert infiniband.versions(rootfs) == {"libibverbs": "1.14.44.0", "libmlx5": "1.24.44.0"}
+
+
+def test_what_an_image_lacks_for_an_adapter_is_told_with_what_brings_it(tmp_path: Path) -> None:
+    _, classes = machine(tmp_path / "sys")
+    (tmp_path / "none").mkdir()
+    assert "no libibverbs: apt-get install" in str(infiniband.unfit(tmp_path / "none", "verbs", classes))
+    other = image(tmp_path / "other", driver="mlx4")
+    assert "no driver for mlx5_0 (libmlx5-rdmav*.so)" in str(infiniband.unfit(other, "verbs", classes))
+    mixed = image(tmp_path / "mixed", private="25")
+    assert "another rdma-core than its libibverbs" in str(infiniband.unfit(mixed, "verbs", classes))
+
+
+def test_a_kernel_whose_interface_rdma_core_does_not_speak_is_told(tmp_path: Path) -> None:
+    _, classes = machine(tmp_path / "sys", MLX5.replace("abi_version 6", "abi_version 7"))
+    assert "has version 7, and rdma-core speaks 3 to 6" in str(
+        infiniband.unfit(image(tmp_path / "i"), "verbs", classes)
+    )

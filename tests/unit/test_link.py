@@ -1,0 +1,162 @@
+"""A link's settings become words of ethtool, tc and nft; what cannot be is refused before anything is made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tare import environment, link
+from tare.model import Environment, Link, Placement, Sides, Tracking
+from tare.study import parse
+
+BARE = Environment(name="e", runtime="bare", network="bridge")
+
+TOLD = """Features for data1:
+rx-checksumming: on
+tx-checksumming: on
+	tx-checksum-ip-generic: on
+scatter-gather: on
+	tx-scatter-gather: on
+tcp-segmentation-offload: off
+	tx-tcp-segmentation: off
+generic-segmentation-offload: on
+generic-receive-offload: off
+large-receive-offload: off [fixed]
+"""
+
+
+def stated(text: str) -> Link:
+    entry = f"{{runtime: bare, image: true, link: {text}}}"
+    study = f"environments: [bare, e: {entry}]\nworkloads: {{m: {{kernels: [barrier]}}}}\n"
+    return parse(study).environments[1].link
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("{mtu: 9000}", Link(mtu=9000)),
+        ("{offloads: off}", Link(offloads=("gro=off", "gso=off", "tso=off"))),
+        ("{offloads: {tso: off, gro: on}}", Link(offloads=("gro=on", "tso=off"))),
+        ("{rps: all, delay: 1ms, rate: 1Gbit}", Link(rps="all", delay_s=1e-3, rate_bps=10**9)),
+        ("{br_netfilter: true, conntrack: notrack}", Link(br_netfilter=True, conntrack=Tracking.NOTRACK)),
+        ("{br_netfilter: false}", Link(br_netfilter=False)),
+        ("{}", Link()),
+    ],
+)
+def test_a_study_states_a_link(text: str, wanted: Link) -> None:
+    assert stated(text) == wanted
+    assert bool(stated(text)) == (text != "{}")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{mtu: 60}", "at least 576"),
+        ("{mtu: big}", "whole number"),
+        ("{offloads: {tos: off}}", "unknown offload 'tos'; did you mean tso"),
+        ("{offloads: {tso: maybe}}", "an offload is on or off"),
+        ("{offloads: [tso]}", "offloads are off, on, or a mapping"),
+        ("{rps: some}", "unknown value 'some'"),
+        ("{conntrack: yes}", "allowed: track, notrack"),
+        ("{rate: fast}", "not a link rate"),
+        ("{speed: 1}", "unknown key 'speed'"),
+    ],
+)
+def test_what_no_link_can_be_is_told_with_its_place(text: str, words: str) -> None:
+    with pytest.raises(Exception, match=words) as raised:
+        stated(text)
+    assert ".e.link" in str(raised.value)
+
+
+def test_offloads_are_the_words_of_ethtool_and_read_from_what_it_tells() -> None:
+    assert link.ethtool_words(("gro=off", "tso=on")) == ("gro", "off", "tso", "on")
+    assert link.features(TOLD) == {
+        "tso": "off", "gso": "on", "gro": "off", "lro": "off [fixed]", "sg": "on", "tx": "on", "rx": "on",
+    }  # fmt: skip
+
+
+def test_a_delay_comes_before_a_rate_and_a_rate_alone_at_the_root() -> None:
+    begin = ("tc", "qdisc", "add", "dev", "data1")
+    assert link.qdiscs(Link(), "data1") == ()
+    assert link.qdiscs(Link(rate_bps=10**9), "data1") == (
+        (*begin, "root", "handle", "1:", "tbf", "rate", "1000000000bit", "burst", "131072", "latency", "50ms"),
+    )
+    assert link.qdiscs(Link(delay_s=50e-6, rate_bps=10**10), "data1") == (
+        (*begin, "root", "handle", "1:", "netem", "delay", "50us"),
+        (
+            *begin,
+            "parent",
+            "1:",
+            "handle",
+            "2:",
+            "tbf",
+            "rate",
+            "10000000000bit",
+            "burst",
+            "1250000",
+            "latency",
+            "50ms",
+        ),
+    )
+
+
+def test_tracked_and_untracked_differ_in_the_tracking_alone() -> None:
+    tracked, untracked = (link.rules(each, "eth0") for each in (Tracking.TRACK, Tracking.NOTRACK))
+    assert "notrack" not in tracked
+    assert untracked.count("counter notrack;") == 2
+    assert set(tracked.splitlines()) < set(untracked.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("cores", "mask"),
+    [((), "0"), ((0,), "1"), ((0, 1, 3), "b"), ((33,), "2,00000000"), ((31, 32, 64), "1,00000001,80000000")],
+)
+def test_a_mask_of_cores_is_written_as_in_sys(cores: tuple[int, ...], mask: str) -> None:
+    assert link.mask_of(cores) == mask
+
+
+@pytest.mark.parametrize(
+    ("network", "wanted", "words"),
+    [
+        ("overlay", Link(mtu=9000), "overlay has no NIC of its own"),
+        ("pasta", Link(mtu=9000), "pasta has no NIC of its own"),
+        ("host", Link(conntrack=Tracking.TRACK), "which host has not"),
+        ("macvlan", Link(br_netfilter=True), "macvlan has none: use bridge"),
+    ],
+)
+def test_a_link_that_a_network_cannot_have_is_refused_with_the_reason(network: str, wanted: Link, words: str) -> None:
+    runtime = "docker" if network == "overlay" else "bare"
+    given = replace(BARE, runtime=runtime, network=network, link=wanted)
+    nodes = 1 if network == "pasta" else 2
+    assert words in str(environment.refuse(given, Placement(nodes=nodes)))
+
+
+@pytest.mark.parametrize("network", ["host", "bridge", "direct", "macvlan"])
+def test_an_environment_with_a_link_has_a_nic_of_its_own(network: str) -> None:
+    plain, linked = (
+        replace(BARE, name="p", network="host"),
+        replace(BARE, name="l", network=network, link=Link(mtu=9000)),
+    )
+    assert environment.refuse(linked, Placement()) is None
+    slots = environment.nic_slots([(plain, Placement()), (linked, Placement())])
+    assert list(slots.values()) == [0, 1]
+
+
+def test_the_bare_side_of_an_environment_has_the_same_nic_and_no_filter_of_a_pod() -> None:
+    wanted = Link(mtu=9000, offloads=("tso=off",), br_netfilter=True, conntrack=Tracking.TRACK)
+    other = environment.bare_side(replace(BARE, sides=Sides.SENDER, link=wanted))
+    assert other.link == Link(mtu=9000, offloads=("tso=off",))
+
+
+def test_what_the_kernel_or_the_machine_has_not_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "_kernel_takes", lambda *_: False)
+    for wanted, words in [
+        (Link(delay_s=1e-6), "needs netem, which this kernel has not"),
+        (Link(rate_bps=1), "needs tbf"),
+        (Link(conntrack=Tracking.TRACK), "needs nf_tables"),
+    ]:
+        assert words in str(link.missing(wanted))
+    monkeypatch.setattr(link, "find", lambda _: None)
+    assert "apt-get install ethtool" in str(link.missing(Link(offloads=("tso=off",))))
+    assert link.missing(Link(mtu=9000)) is None
