@@ -33,8 +33,9 @@ from tare.errors import InfrastructureError
 from tare.model import Environment, Placement
 from tare.namespaces import inside_network
 from tare.networks import bird, bpf, ipip
+from tare.node import Nic
 
-pytestmark = live("bird", "iptables")
+pytestmark = live("bird")
 
 BYTES = 65536
 ITERATIONS = 60
@@ -52,6 +53,7 @@ CARRIERS: Mapping[str, set[str]] = {
 }
 ACROSS: Mapping[str, set[str]] = {
     "bare": {NIC},
+    "bare+flannel": {VETH, "VXLAN of flannel", "data NIC under flannel"},
     "bare+calico-ipip": {VETH, NIC, WRAPPED},
     "bare+calico-ipip-cross": {VETH, NIC, WRAPPED},
 }
@@ -96,6 +98,7 @@ def test_a_run_with_routes_leaves_nothing_behind(one_subnet: tuple[Ended, Watch,
     assert watch.left(result.lab) == []
 
 
+@pytest.mark.requires("flannel", "etcd", "cni")
 def test_across_subnets_packets_are_wrapped_and_what_a_router_cannot_carry_is_refused(tmp_path: Path) -> None:
     names = [*ACROSS, "bare+calico", "bare+bridge"]
     study = write_study(tmp_path, "two", names, workloads=KERNELS, cluster="{lab: {nodes: 2, subnets: 2}}")
@@ -191,6 +194,24 @@ def test_pods_are_wired_as_calico_wires_them_and_nodes_are_given_back_as_they_we
             for pid in pids:
                 assert node_state(pid)["forwarding"] == before[0]["forwarding"], "bare would pay for it"
         wait_for(lambda: [node_state(pid) for pid in pids] == before, "nodes as they were", 5)
+
+
+def test_where_the_kernel_has_tunnels_routes_lead_into_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def other_kind(nic: Nic, far: ipip.Far) -> tuple[str, ...]:  # this kernel may have no ipip
+        kind = ("type", "vxlan", "id", "7", "local", nic.address, "remote", far.address, "dstport", "4789")
+        return ("link", "add", ipip.tunnel_name(nic, far), *kind)
+
+    monkeypatch.setattr(ipip, "kernel_has_tunnels", lambda: True)
+    monkeypatch.setattr(ipip, "tunnel_command", other_kind)
+    environment = Environment(name="e", runtime="bare", network="calico-ipip")
+    with (
+        lab_site(nics=2) as site,
+        deployed(site, environment, Placement(), slot=0, nic=1, files=Files(host_prefix=tmp_path)) as up,
+    ):
+        (tunnel,) = [watch for watch in up.sides[0].endpoint.watches if watch.role == WRAPPED]
+        assert tunnel.interface == "tareip1-1"
+        assert "10.216.1.2 dev tareip1-1 proto bird" in of_node(tunnel.pid, "ip", "route")
+        assert up.sides[0].endpoint.facts["IP-in-IP"] == "the kernel's ipip"
 
 
 def test_a_bird_that_cannot_start_is_told_with_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

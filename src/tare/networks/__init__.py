@@ -118,5 +118,5 @@ def find(name: str) -> Network:
     return copy.copy(NETWORKS[name])
 
 
-CROSSING: Final = frozenset({"host", "overlay", "calico-ipip", "calico-ipip-cross"})
+CROSSING: Final = frozenset({"host", "overlay", "flannel", "flannel-udp", "canal", "calico-ipip", "calico-ipip-cross"})
 """Networks whose pods meet across a router between the nodes' subnets, which knows nodes and no pods."""
