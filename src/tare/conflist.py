@@ -22,7 +22,6 @@ VARIABLES: Final[Mapping[str, str]] = {
     "node": "the number of the node, from 0",
     "nodes": "how many nodes the environment has",
     "pod": "the number of the pod on its node, from 0",
-    "environment": "the number of the environment in its study, from 0: those of one study are up together",
     "nic": "the name of the node's data NIC",
     "mtu": "the MTU of that NIC",
     "address": "an address of the pod's own in the subnet of that NIC",
@@ -79,7 +78,7 @@ class Conflist:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Values:
     """What the variables of a configuration say for one pod; `nic` is the address and subnet that it has there."""
 
     node: int
@@ -88,16 +87,14 @@ class Place:
     nic: IPv4Interface = HIDDEN
     mtu: int = 1500
     pod: int = 0
-    environment: int = 0
 
     @property
-    def values(self) -> dict[str, str | int]:
+    def by_name(self) -> dict[str, str | int]:
         """Return the value of every variable."""
         return {
             "node": self.node,
             "nodes": self.nodes,
             "pod": self.pod,
-            "environment": self.environment,
             "nic": self.nic_name,
             "mtu": self.mtu,
             "address": str(self.nic.ip),
@@ -148,7 +145,7 @@ def parse(text: str, path: str) -> Conflist:
         if variable not in VARIABLES:
             allowed = ", ".join(f"${{{each}}}" for each in VARIABLES)
             raise ValueError(f"{path}: unknown variable ${{{variable}}} (allowed: {allowed})")
-    filled(conflist, Place(node=0, nodes=1))  # what its addresses say is read once here
+    filled(conflist, Values(node=0, nodes=1))  # what its addresses say is read once here
     return conflist
 
 
@@ -190,13 +187,13 @@ def _variables(value: Json) -> Iterator[str]:
 # --- filling in ---------------------------------------------------------------------------------------------------
 
 
-def filled(conflist: Conflist, place: Place) -> Plugins:
+def filled(conflist: Conflist, place: Values) -> Plugins:
     """Return the plug-ins' configurations with the values of a place, each with the name and version of the list.
 
     Raises `ValueError` where an address in them is none.
     """
     head = {"name": conflist.name, **({"cniVersion": conflist.version} if conflist.version else {})}
-    plugins = tuple({**_with_values(plugin, place.values), **head} for plugin in conflist.plugins)
+    plugins = tuple({**_with_values(plugin, place.by_name), **head} for plugin in conflist.plugins)
     try:
         list(subnets(plugins))
     except ValueError as error:
@@ -218,7 +215,7 @@ def _with_values(value: Json, values: Mapping[str, str | int]) -> Json:
     return value
 
 
-def for_node(conflist: Conflist, place: Place, folder: str) -> Plugins:
+def for_node(conflist: Conflist, place: Values, folder: str) -> Plugins:
     """Return the configurations for a pod: filled in, ranges divided among the nodes, leases kept in `folder`.
 
     host-local has no notion of nodes. A range that is the same on several of them is dealt to these in equal parts,
@@ -296,18 +293,18 @@ def fixed_addresses(plugins: Iterable[Mapping[str, Json]]) -> Iterator[str]:
                 yield str(each["address"])
 
 
-def places(nodes: int, environment: int = 0) -> tuple[Place, ...]:
+def places(nodes: int) -> tuple[Values, ...]:
     """Return places on so many nodes in which the NIC's subnet is hidden, and each node's address its own."""
-    return tuple(Place(node=node, nodes=nodes, nic=_hidden(node), environment=environment) for node in range(nodes))
+    return tuple(Values(node=node, nodes=nodes, nic=_hidden(node)) for node in range(nodes))
 
 
 def _hidden(node: int) -> IPv4Interface:
     return IPv4Interface(f"{HIDDEN.network[1 + node % 250]}/{HIDDEN.network.prefixlen}")
 
 
-def own_subnets(conflist: Conflist, nodes: int, environment: int = 0) -> tuple[tuple[IPv4Network, ...], ...]:
+def own_subnets(conflist: Conflist, nodes: int) -> tuple[tuple[IPv4Network, ...], ...]:
     """Return, for each node, the subnets that the file itself names: not those that variables take from the NIC."""
-    found = ([*subnets(filled(conflist, place))] for place in places(nodes, environment))
+    found = ([*subnets(filled(conflist, place))] for place in places(nodes))
     return tuple(tuple(each for each in its if not each.overlaps(HIDDEN.network)) for its in found)
 
 

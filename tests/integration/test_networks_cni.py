@@ -31,13 +31,13 @@ from tare.model import Environment, Placement
 
 pytestmark = live("docker", "cni", "mmdebstrap", "nftables", "iptables")
 
-HOST_LOCAL = {"type": "host-local", "subnet": "10.10${environment}.${node}.0/24", "routes": [{"dst": "10.96.0.0/11"}]}
+HOST_LOCAL = {"type": "host-local", "subnet": "10.100.${node}.0/24", "routes": [{"dst": "10.96.0.0/11"}]}
 FILES: dict[str, dict[str, Any]] = {
     "routed.conflist": {
         "cniVersion": "1.0.0",
         "name": "routed",
         "plugins": [
-            {"type": "bridge", "bridge": "cni${environment}", "isGateway": True, "mtu": "${mtu}", "ipam": HOST_LOCAL},
+            {"type": "bridge", "bridge": "cni0", "isGateway": True, "mtu": "${mtu}", "ipam": HOST_LOCAL},
             {"type": "tuning", "sysctl": {"net.core.somaxconn": "500"}},
             {"type": "firewall", "backend": "iptables"},
         ],
@@ -46,7 +46,7 @@ FILES: dict[str, dict[str, Any]] = {
         "cniVersion": "0.4.0",
         "name": "ptp",
         "plugins": [
-            {"type": "ptp", "mtu": "${mtu}", "ipam": {**HOST_LOCAL, "subnet": "10.11${environment}.${node}.0/24"}},
+            {"type": "ptp", "mtu": "${mtu}", "ipam": {**HOST_LOCAL, "subnet": "10.110.${node}.0/24"}},
         ],
     },
     "shared.conflist": {
@@ -92,21 +92,17 @@ def site() -> Iterator[LabSite]:
 
 @pytest.mark.parametrize("name", FILES)
 def test_pods_reach_each_other_and_all_is_undone(name: str, folder: Path, site: LabSite) -> None:
-    # Chains of iptables that a plug-in made stay, as on every node on which it runs; the first pod makes them.
-    if name == "routed.conflist":
-        with up(site, folder / name):
-            pass
     before = [state_of(node) for node in site.nodes]
     with up(site, folder / name, slot=3) as made:
         assert [state_of(node) for node in site.nodes] != before
         reach_each_other(made)
         addresses = [side.endpoint.address for side in made.sides]
         if name == "routed.conflist":
-            assert addresses == ["10.103.0.2", "10.103.1.2"]
+            assert addresses == ["10.100.0.2", "10.100.1.2"]
             assert shown(made.sides[0].pod.pid, "cat", "/proc/sys/net/core/somaxconn").strip() == "500"
-        leases = [list(Path(f"/proc/{node.pid}/root/run/tare-cni").glob("*/10.*")) for node in site.nodes]
+        leases = [list(Path(f"/proc/{node.pid}/root/run").glob("tare-cni-*/leases/*/10.*")) for node in site.nodes]
         assert all(len(each) == (name != "moved.conf") for each in leases)
-    assert not [lease for node in site.nodes for lease in Path(f"/proc/{node.pid}/root/run/tare-cni").glob("*/10.*")]
+    assert not [left for node in site.nodes for left in Path(f"/proc/{node.pid}/root/run").glob("tare-cni-*")]
     are_as_before(site.nodes, before)
     assert not list(Path("/var/lib/cni/networks").glob("*/10.1*"))
 
@@ -131,7 +127,8 @@ def test_an_error_of_a_plugin_is_passed_on_with_its_place_in_the_chain_and_what_
 def study(folder: Path) -> tuple[Ended, Watch, Path]:
     environments = ", ".join(
         ["bare", *(f"{Path(name).stem}: {{runtime: bare, network: {{cni: {name}}}}}" for name in FILES),
-         "docker routed: {runtime: docker, network: {cni: routed.conflist}}"]
+         "docker routed: {runtime: docker, network: {cni: routed.conflist}}",
+         "routed again: {runtime: bare, image: true, network: {cni: routed.conflist}}"]
     )  # fmt: skip
     path = write_study(folder, "cni", f"{{{environments.replace('bare,', 'bare: ,', 1)}}}", workloads=KERNELS)
     watch = Watch()
@@ -141,7 +138,7 @@ def study(folder: Path) -> tuple[Ended, Watch, Path]:
     return result, watch, folder / "results" / "cni"
 
 
-@pytest.mark.parametrize("name", ["bare", *(Path(name).stem for name in FILES), "docker routed"])
+@pytest.mark.parametrize("name", ["bare", *(Path(name).stem for name in FILES), "docker routed", "routed again"])
 def test_a_study_runs_over_configurations_of_the_user_and_proves_their_way(
     name: str, study: tuple[Ended, Watch, Path]
 ) -> None:
@@ -166,7 +163,7 @@ def test_the_results_hold_the_configuration_and_are_not_continued_with_another(
     assert json.loads(facts["CNI configurations"][path]) == FILES["ptp.conflist"]
     assert "ptp, host-local themselves" in facts["networks"][f"cni:{path}"]
     before = (folder / "ptp.conflist").read_text()
-    (folder / "ptp.conflist").write_text(before.replace("10.11", "10.12"))
+    (folder / "ptp.conflist").write_text(before.replace("10.110", "10.111"))
     try:
         again = tare("run", "cni.yaml", cwd=folder)
     finally:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from ipaddress import IPv4Network
+from dataclasses import replace
+from ipaddress import IPv4Interface, IPv4Network
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tare.conflist import read
+from tare.daemons import Place
 from tare.errors import CommandFailed, InfrastructureError, RefusedError
 from tare.networks import cni as module
 from tare.networks import find, plug
 from tare.networks.cni import Cni, chained, missing, routes_of_machine
+from tare.node import Node
 from unit.test_networks import NIC, NODE, POD
 
 CHAIN: dict[str, Any] = {
@@ -155,47 +159,42 @@ def test_routes_of_the_machine_are_read_without_the_default(tmp_path: Path) -> N
     assert routes_of_machine(tmp_path / "none") == ()
 
 
+@pytest.fixture
+def stacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand for the stacks of nodes: nothing is made."""
+
+    @contextmanager
+    def host_stacks(nodes: Sequence[Node], study: str, what: str) -> Iterator[dict[str, Place]]:
+        yield {node.name: Place(node=node, pid=7, folder=f"/run/{what}-{study}") for node in nodes}
+
+    monkeypatch.setattr(module, "host_stacks", host_stacks)
+
+
+@pytest.mark.usefixtures("stacks")
 def test_two_pods_with_one_address_are_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     network = Cni(str(path))
     with network.prepare([NODE], "lab-3"):
-        found = plug.ipaddress.IPv4Interface("10.244.1.2/24")
+        found = IPv4Interface("10.244.1.2/24")
         monkeypatch.setattr(module, "addresses", lambda *_: [found])
         assert network._address(POD) == found
-        other = module.Pod(name="other", node=NODE, runtime="bare", pid=1, enter=(), group=NODE.group)
         with pytest.raises(InfrastructureError, match=r"gave 10\.244\.1\.2 to tare-lab-1-n1 and to other"):
-            network._address(other)
+            network._address(replace(POD, name="other"))
         monkeypatch.setattr(module, "addresses", lambda *_: [])
         with pytest.raises(InfrastructureError, match="no IPv4 address"):
             network._address(POD)
 
 
-def test_leases_are_kept_in_the_node_and_the_number_of_the_environment_is_known(path: Path) -> None:
+@pytest.mark.usefixtures("stacks")
+def test_leases_are_kept_in_the_stack_and_each_node_is_told_the_way_to_the_others(path: Path) -> None:
+    peers = [replace(NODE, name=f"n{i}", index=i, nics=(NIC, replace(NIC, name=f"data{i}"))) for i in range(3)]
     network = Cni(str(path))
-    with network.prepare([NODE], "lab-3"):
-        plugins = network._plugins(NODE, NIC)
-    assert plugins[0]["ipam"]["dataDir"] == "/proc/1/root/run/tare-cni"
+    with network.prepare(peers, "lab-3"):
+        plugins = network._plugins(network._places["n1"], NIC, 0)
+        routes = network._routes(peers[1], NIC)
+        assert network._prefix(IPv4Interface("10.244.1.2/24")) == 22
+    assert plugins[0]["ipam"]["dataDir"] == "/proc/7/root/run/cni-lab-3/leases"
     assert plugins[0]["ipam"]["subnet"] == "10.244.1.0/24"
-    assert network._environment == 3
-
-
-def test_bridges_that_the_plugins_made_are_removed_and_others_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    there = {"cni7": 5}
-    deleted: list[int] = []
-
-    class Route:
-        def link_lookup(self, ifname: str) -> list[int]:
-            return [there[ifname]] if ifname in there else []
-
-        def link(self, what: str, index: int) -> None:
-            assert what == "del"
-            deleted.append(index)
-
-    @contextmanager
-    def netlink(pid: int) -> Any:
-        yield Route()
-
-    monkeypatch.setattr(module, "netlink", netlink)
-    plugins = ({"type": "bridge", "bridge": "cni7"}, {"type": "bridge"}, {"type": "ptp"})
-    with module.without_bridges(NODE, plugins):
-        there["cni0"] = 6
-    assert deleted == [6]
+    assert [(str(route.network), route.gateway, route.interface) for route in routes] == [
+        ("10.244.0.0/24", NIC.address, NIC.name),
+        ("10.244.2.0/24", NIC.address, NIC.name),
+    ]

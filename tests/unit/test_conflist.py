@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tare.conflist import (
     VARIABLES,
     Conflist,
-    Place,
+    Values,
     cover,
     filled,
     for_node,
@@ -25,7 +25,7 @@ from tare.conflist import (
     refusal,
 )
 
-HERE = Place(node=1, nodes=2, nic_name="data3", nic=IPv4Interface("10.214.3.2/24"), mtu=9000, pod=2, environment=4)
+HERE = Values(node=1, nodes=2, nic_name="data3", nic=IPv4Interface("10.214.3.2/24"), mtu=9000, pod=2)
 LAB = ((IPv4Network("10.213.0.0/16"), "the lab's"),)
 
 
@@ -125,7 +125,7 @@ def test_variables_take_the_values_of_the_place_and_numbers_stay_numbers() -> No
     (made,) = filled(stated(plugin), HERE)
     values = dict(zip(VARIABLES, made["all"], strict=True))
     assert values == {
-        "node": 1, "nodes": 2, "pod": 2, "environment": 4, "nic": "data3", "mtu": 9000,
+        "node": 1, "nodes": 2, "pod": 2, "nic": "data3", "mtu": 9000,
         "address": "10.214.3.2", "cidr": "10.214.3.2/24", "subnet": "10.214.3.0/24",
     }  # fmt: skip
     assert made["text"] == "1-9000-data3"
@@ -143,7 +143,7 @@ def test_what_a_file_says_of_the_nic_is_known() -> None:
 
 def leased(conflist: Conflist, node: int, nodes: int) -> set[IPv4Address]:
     """Return the addresses that host-local can hand out on a node."""
-    (plugin,) = for_node(conflist, Place(node=node, nodes=nodes), "/leases")
+    (plugin,) = for_node(conflist, Values(node=node, nodes=nodes), "/leases")
     ipam = plugin["ipam"]
     assert ipam["dataDir"] == "/leases"
     found = set()
@@ -233,8 +233,6 @@ def test_the_subnets_of_nodes_are_those_that_the_file_names_itself() -> None:
     routed = stated(host_local(subnet="10.244.${node}.0/24"))
     assert own_subnets(routed, 2) == ((IPv4Network("10.244.0.0/24"),), (IPv4Network("10.244.1.0/24"),))
     assert own_subnets(stated(static("${cidr}")), 2) == ((), ())
-    several = stated(host_local(subnet="10.1${environment}.0.0/24"))
-    assert own_subnets(several, 1, environment=3) == ((IPv4Network("10.13.0.0/24"),),)
 
 
 def test_one_network_covers_those_of_all_nodes() -> None:

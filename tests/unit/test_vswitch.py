@@ -8,14 +8,13 @@ import pytest
 
 from tare.networks import ovs, vswitch, weave
 from tare.networks.plug import in_pod_subnet
-from tare.node import Nic
-from unit.test_networks import NIC, NODE
+from unit.test_networks import NIC
 
 FOLDER = Path("/run/x")
 
 
 def test_the_daemons_stay_in_the_foreground_with_all_that_they_make_in_their_folder() -> None:
-    for argv in (vswitch.server("ovsdb-server", FOLDER), vswitch.switch("ovs-vswitchd", FOLDER)):
+    for argv in (vswitch.server("ovsdb-server", str(FOLDER)), vswitch.switch("ovs-vswitchd", str(FOLDER))):
         assert not any("detach" in word for word in argv)
         assert any(word.startswith("--unixctl=/run/x/") for word in argv)
         assert any("unix:/run/x/db.sock" in word for word in argv)
@@ -29,7 +28,7 @@ def test_a_bridge_learns_as_a_switch_does_and_has_the_kernel_s_data_path() -> No
 
 
 def test_tunnels_go_to_all_other_nodes_and_do_not_feed_each_other() -> None:
-    told = weave.tunnels("b", 1, ["10.214.1.2", "10.214.1.3"])
+    told = weave.tunnels("b", ["10.214.1.2", "10.214.1.3"])
     assert len(told) == 2
     for words, peer in zip(told, ("10.214.1.2", "10.214.1.3"), strict=True):
         assert words[:2] == ("add-port", "b")
@@ -38,18 +37,8 @@ def test_tunnels_go_to_all_other_nodes_and_do_not_feed_each_other() -> None:
     assert len({words[2] for words in told}) == 2
 
 
-def test_environments_have_names_and_ports_of_their_own_that_the_kernel_takes() -> None:
-    nics = [Nic(name=f"data{k}", address=f"10.214.{k}.1", prefix=24) for k in (1, 2, 250)]
-    for name in (ovs.bridge_name, weave.bridge_name, weave.switch_name, weave.inner_name):
-        made = {name(nic) for nic in nics}
-        assert len(made) == 3
-        assert all(len(each) < 16 for each in made)
-    assert [weave.port_of(number) for number in (0, 1, 2)] == [6784, 6784, 6785]
-    assert weave.number_of(NODE, in_pod_subnet(NIC)) == 1
-
-
 def test_pods_that_are_routed_to_have_a_subnet_beside_that_of_their_nic() -> None:
-    assert in_pod_subnet(NIC).cidr == "10.217.1.2/24"
+    assert in_pod_subnet(NIC).cidr == "10.218.1.2/24"
 
 
 def test_what_is_missing_is_told_in_the_order_in_which_it_is_brought(monkeypatch: pytest.MonkeyPatch) -> None:

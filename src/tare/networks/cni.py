@@ -1,24 +1,27 @@
 """`cni:PATH`: any CNI configuration of the user's, a chain of plug-ins or one alone.
 
-The plug-ins are called as a container engine of the node would call them: in its network namespace, each with the
-result of the one before it, and in reverse to undo it all. What they leave out, because on a cluster others do it, is
-done here as plain Linux: where each node has a subnet of its own, nodes get routes to the others' over the data NIC.
+The plug-ins are called as a container engine of the node would call them, each with the result of the one before it,
+and in reverse to undo it all. They find the network stack of a node that is theirs alone (host_stack.py): bridges,
+routes and rules that they make, and leave, end with it. What they leave out, because on a cluster others do it, is done
+here as plain Linux: where each node has a subnet of its own, nodes get routes to the others' over the data NIC.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from ipaddress import IPv4Interface, IPv4Network
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from tare.conflist import PREFIX, Conflist, Place, Plugins, cover, for_node, own_subnets, read, refusal
+from tare.conflist import PREFIX, Conflist, Plugins, Values, cover, for_node, own_subnets, read, refusal
+from tare.daemons import Place
 from tare.errors import InfrastructureError, RefusedError
 from tare.namespaces import netlink
+from tare.networks.host_stack import host_stacks, in_stack, lent, without_address
 from tare.networks.plug import (
     POD_INTERFACE,
     SUBNETS,
@@ -27,16 +30,14 @@ from tare.networks.plug import (
     cni,
     cni_folders,
     cni_plugin,
-    given_away,
-    given_back,
     mtu_of,
     silent,
 )
-from tare.networks.routing import Route, forwarding, routed
+from tare.networks.routing import Route, routed
 from tare.node import Endpoint, Nic, Node, Pod
 
-LEASES: Final = "run/tare-cni"
-"""Where host-local notes the addresses of a node's pods: in the node's own /run, so that they end with it."""
+LEASES: Final = "leases"
+"""Where host-local notes the addresses of a node's pods: in the folder of the stack, with which they end."""
 DEBIAN: Final = frozenset(
     ("bandwidth", "bridge", "dhcp", "firewall", "host-device", "host-local", "ipvlan", "loopback", "macvlan",
      "portmap", "ptp", "sbr", "static", "tuning", "vlan", "vrf")
@@ -55,7 +56,7 @@ class Cni:
         self.name = f"{PREFIX}{path}"
         self._path = path
         self._nodes: tuple[Node, ...] = ()
-        self._environment = 0
+        self._places: Mapping[str, Place] = {}
         self._given: dict[str, str] = {}
         self._lock = threading.Lock()
 
@@ -102,28 +103,25 @@ class Cni:
     @contextmanager
     def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
         self._nodes = tuple(nodes)
-        slot = study.rpartition("-")[2]
-        self._environment = int(slot) if slot.isdecimal() else 0
-        yield
+        with host_stacks(nodes, study, "cni") as self._places:
+            yield
 
     def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
         return ("--network", "none")
 
     @contextmanager
     def on_node(self, node: Node, nic: Nic) -> Iterator[None]:
-        with ExitStack() as stack:
+        place = self._places[node.name]
+        with lent(place, nic):
             if self._conflist.takes_subnet:
-                stack.enter_context(given_away(node, nic))
-            else:
-                stack.enter_context(given_back(node, nic))
-                stack.enter_context(self._routed(node, nic))
-            stack.enter_context(without_bridges(node, self._plugins(node, nic)))
-            yield
+                without_address(place, nic)
+            with routed(place.pid, node.name, self._routes(node, nic)):
+                yield
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
-        plugins = self._plugins(pod.node, nic, pod.number)
-        with chained(plugins, pod, self._path):
+        place = self._places[pod.node.name]
+        with chained(self._plugins(place, nic, pod.number), in_stack(pod, place), self._path):
             own = self._address(pod)
             nic_stays = not self._conflist.moves_nic
             yield Endpoint(
@@ -133,23 +131,22 @@ class Cni:
                 mtu=mtu_of(pod.pid, POD_INTERFACE),
                 watches=(
                     *carriers((pod.pid, POD_INTERFACE, "interface of the pod" if nic_stays else "data NIC in the pod")),
-                    *(carriers((pod.node.pid, nic.name, "data NIC")) if nic_stays else ()),
+                    *(carriers((place.pid, nic.name, "data NIC")) if nic_stays else ()),
                     *silent(pod.pid),
                 ),
             )
 
-    def _plugins(self, node: Node, nic: Nic, number: int = 0) -> Plugins:
-        place = Place(
-            node=node.index,
-            nodes=max(len(self._nodes), node.index + 1),
+    def _plugins(self, place: Place, nic: Nic, number: int) -> Plugins:
+        values = Values(
+            node=place.node.index,
+            nodes=len(self._nodes),
             nic_name=nic.name,
             nic=IPv4Interface(nic.cidr),
             mtu=nic.mtu,
             pod=number,
-            environment=self._environment,
         )
         try:
-            return for_node(self._conflist, place, f"/proc/{node.pid}/root/{LEASES}")
+            return for_node(self._conflist, values, str(place.path(LEASES)))
         except ValueError as error:
             raise RefusedError(str(error)) from None
 
@@ -173,7 +170,7 @@ class Cni:
 
     def _subnets(self) -> tuple[tuple[IPv4Network, ...], ...]:
         """Return the subnets that the file names for the pods of each node."""
-        return own_subnets(self._conflist, len(self._nodes), self._environment)
+        return own_subnets(self._conflist, len(self._nodes))
 
     def _prefix(self, own: IPv4Interface) -> int:
         """Return the length of one network that holds the addresses on all nodes: MPI is told it."""
@@ -181,28 +178,16 @@ class Cni:
         whole = cover([*stated, own.network]) if stated else None
         return own.network.prefixlen if whole is None else whole.prefixlen
 
-    def _routed(self, node: Node, nic: Nic) -> AbstractContextManager[None]:
-        """Let a node reach the pods of the others where each has a subnet of its own."""
+    def _routes(self, node: Node, nic: Nic) -> list[Route]:
+        """Return the ways to the pods of the other nodes where each node has a subnet of its own."""
         each = self._subnets()
-        own = set(each[node.index])
         number = node.nics.index(nic)
-        routes = [
+        return [
             Route(network=network, gateway=peer.nics[number].address, interface=nic.name)
             for peer in self._nodes
             for network in each[peer.index]
-            if peer.index != node.index and network not in own
+            if network not in each[node.index]
         ]
-        return routing(node, routes, own)
-
-
-@contextmanager
-def routing(node: Node, routes: Sequence[Route], own: set[IPv4Network]) -> Iterator[None]:
-    """Keep the routes, and the node forwarding between them and its own pods, where there are any."""
-    if not routes:
-        yield
-        return
-    with forwarding(node, sorted(own | {route.network for route in routes})), routed(node, routes):
-        yield
 
 
 # --- the chain ----------------------------------------------------------------------------------------------------
@@ -261,21 +246,6 @@ def addresses(pid: int, interface: str) -> list[IPv4Interface]:
             for entry in route.get_addr(family=2)
             if entry["index"] == index
         ]
-
-
-@contextmanager
-def without_bridges(node: Node, plugins: Plugins) -> Iterator[None]:
-    """Remove the bridges that the plug-ins made in a node: CNI's bridge plug-in leaves its own for the next pod."""
-    names = {str(plugin.get("bridge", "cni0")) for plugin in plugins if plugin["type"] == "bridge"}
-    with netlink(node.pid) as route:
-        made = [name for name in sorted(names) if not route.link_lookup(ifname=name)]
-    try:
-        yield
-    finally:
-        if made and Path(f"/proc/{node.pid}").exists():
-            with netlink(node.pid) as route:
-                for index in (index for name in made for index in route.link_lookup(ifname=name)):
-                    route.link("del", index=index)
 
 
 # --- what is missing, what is taken -------------------------------------------------------------------------------

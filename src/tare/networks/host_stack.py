@@ -13,6 +13,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +22,7 @@ from tare.errors import InfrastructureError
 from tare.interrupts import uninterrupted
 from tare.namespaces import bridges_pass_netfilter, hold, index_of, inside_network, netlink
 from tare.networks.plug import restore
-from tare.node import Nic, Node
+from tare.node import Nic, Node, Pod
 
 NODE_KINDS: Final = ("net", "mnt", "uts", "ipc", "pid", "cgroup")
 CONTROL: Final = "ctl0"
@@ -97,6 +98,17 @@ def lent(place: Place, nic: Nic) -> Iterator[None]:
             _move(nic, place.pid, node.pid)
             with netlink(node.pid) as route:
                 restore(route, nic)
+
+
+def in_stack(pod: Pod, place: Place) -> Pod:
+    """Return a pod whose node is the stack: what is done to its node's network is done there."""
+    return replace(pod, node=replace(pod.node, pid=place.pid))
+
+
+def without_address(place: Place, nic: Nic) -> None:
+    """Take the address off a NIC that is lent to a stack: `lent` gives it back with it."""
+    with netlink(place.pid) as route:
+        route.flush_addr(index=index_of(route, nic.name), family=2)
 
 
 def _move(nic: Nic, source: int, target: int) -> None:

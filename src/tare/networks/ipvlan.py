@@ -87,4 +87,5 @@ class Ipvlan:
         route = Route(network=IPv4Network(own.address), gateway=gateway, interface=nic.name)
         for peer in self._nodes:
             if peer.index != pod.node.index:
-                stack.enter_context(routed(peer, [replace(route, interface=peer.nics[number].name)]))
+                over = replace(route, interface=peer.nics[number].name)
+                stack.enter_context(routed(peer.pid, peer.name, [over]))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import Final
 
+from tare.daemons import Place
 from tare.networks import vswitch
-from tare.networks.plug import POD_INTERFACE, Wiring, carriers, given_away, mtu_of, silent
-from tare.networks.veth import outer_name, paired
+from tare.networks.host_stack import host_stacks, in_stack, lent, without_address
+from tare.networks.plug import POD_INTERFACE, Wiring, carriers, mtu_of, silent
+from tare.networks.veth import paired
 from tare.node import Endpoint, Nic, Node, Pod
+
+BRIDGE: Final = "ovs0"
 
 
 class Ovs:
@@ -23,6 +28,7 @@ class Ovs:
 
     def __init__(self, datapath: str = vswitch.KERNEL) -> None:
         self._datapath = datapath
+        self._places: Mapping[str, Place] = {}
 
     def probe(self) -> str | None:
         return vswitch.missing(self._datapath)
@@ -32,42 +38,38 @@ class Ovs:
 
     @contextmanager
     def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
-        yield
+        with host_stacks(nodes, study, self.name) as self._places:
+            yield
 
     def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
         return ("--network", "none")
 
     @contextmanager
     def on_node(self, node: Node, nic: Nic) -> Iterator[None]:
-        name = bridge_name(nic)
-        with ExitStack() as stack:
-            stack.enter_context(given_away(node, nic))
-            up = stack.enter_context(vswitch.running(node))
-            up.tell(*bridge(name, self._datapath), "--", "add-port", name, nic.name)
-            stack.callback(up.undo, "del-br", name)
+        place = self._places[node.name]
+        with lent(place, nic), vswitch.running(place) as up, ExitStack() as stack:
+            without_address(place, nic)
+            up.tell(*bridge(BRIDGE, self._datapath), "--", "add-port", BRIDGE, nic.name)
+            stack.callback(up.undo, "del-br", BRIDGE)
             yield
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
-        name, outer = bridge_name(nic), outer_name("o", pod, nic)
-        with paired(pod, outer, nic), vswitch.running(pod.node) as up, ExitStack() as stack:
-            up.tell("add-port", name, outer)
-            stack.callback(up.undo, "del-port", name, outer)
+        place = self._places[pod.node.name]
+        up, outer = vswitch.Vswitch(place=place), f"veth{pod.number}"
+        with paired(in_stack(pod, place), outer, nic), ExitStack() as stack:
+            up.tell("add-port", BRIDGE, outer)
+            stack.callback(up.undo, "del-port", BRIDGE, outer)
             yield Endpoint(
                 address=nic.address,
                 prefix=nic.prefix,
                 interface=POD_INTERFACE,
                 mtu=mtu_of(pod.pid, POD_INTERFACE),
                 watches=(
-                    *carriers((pod.pid, POD_INTERFACE, "veth of the pod"), (pod.node.pid, nic.name, "data NIC")),
+                    *carriers((pod.pid, POD_INTERFACE, "veth of the pod"), (place.pid, nic.name, "data NIC")),
                     *silent(pod.pid),
                 ),
             )
-
-
-def bridge_name(nic: Nic) -> str:
-    """Return the name of the bridge that holds a NIC."""
-    return f"tareov-{nic.name}"[:15]
 
 
 def bridge(name: str, datapath: str) -> tuple[str, ...]:

@@ -26,14 +26,15 @@ CNI_VERSION: Final = "0.4.0"
 POD_INTERFACE: Final = "eth0"
 IFF_RUNNING: Final = 0x40
 OVERLAY_SUBNETS: Final = "10.215"
-POD_SUBNETS: Final = "10.217"
+POD_SUBNETS: Final = "10.218"
 SUBNETS: Final = tuple(
     (ipaddress.IPv4Network(f"{first}.0.0/16"), what)
     for first, what in (
         ("10.213", "the lab's control network"),
         ("10.214", "the lab's data networks (their addresses are ${cidr})"),
         (OVERLAY_SUBNETS, "for the overlays of Docker"),
-        ("10.216", "for docker0, and for pods that tare routes to"),
+        ("10.216", "for docker0, and for pods of calico"),
+        ("10.217", "for pods of flannel"),
         (POD_SUBNETS, "for pods that have a subnet beside the NIC's"),
     )
 )
@@ -130,13 +131,6 @@ def given_away(node: Node, nic: Nic) -> Iterator[None]:
     """Take the address off a NIC that a network owns for a while, and give both back whole."""
     with netlink(node.pid) as route:
         route.flush_addr(index=index_of(route, nic.name), family=2)
-    with given_back(node, nic):
-        yield
-
-
-@contextmanager
-def given_back(node: Node, nic: Nic) -> Iterator[None]:
-    """Give a NIC that a network owns for a while back whole, whatever was done to it."""
     try:
         yield
     finally:

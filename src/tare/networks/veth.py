@@ -29,8 +29,3 @@ def paired(pod: Pod, outer: str, own: Nic) -> Iterator[None]:
             with netlink(pod.node.pid) as route:
                 for index in route.link_lookup(ifname=outer):
                     route.link("del", index=index)
-
-
-def outer_name(kind: str, pod: Pod, nic: Nic) -> str:
-    """Return the name, in its node, of a pod's interface: one for each NIC and number of a pod."""
-    return f"t{kind}{pod.number}-{nic.name}"[:15]
