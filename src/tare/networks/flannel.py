@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from tare.daemons import Daemon, Place, kept
 from tare.errors import InfrastructureError
 from tare.interrupts import uninterrupted
 from tare.namespaces import index_of, netlink
-from tare.networks.host_stack import control_address, host_stack, lent
+from tare.networks.host_stack import control_address, host_stack, in_stack, lent
 from tare.networks.plug import CNI_VERSION, POD_INTERFACE, Wiring, carriers, cni_missing, mtu_of, plugged, silent
 from tare.node import Endpoint, Nic, Node, Pod, Watch
 from tare.process import find
@@ -154,9 +154,8 @@ class Flannel:
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
         net = self._prepared()
         place, member = net.places[pod.node.name], self._member(net, pod.node)
-        in_stack = replace(pod, node=replace(pod.node, pid=place.pid))
         address = member.lease.address(pod.number)
-        with plugged(in_stack, self.plug_in(member.lease, address)):
+        with plugged(in_stack(pod, place), self.plug_in(member.lease, address)):
             self.guard(place, pod)
             yield Endpoint(
                 address=str(address.ip),

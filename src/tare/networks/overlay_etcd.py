@@ -24,6 +24,8 @@ from tare.process import find, run
 
 LAST_WITH_STORE: Final = 20
 SEEN_S: Final = 10.0
+GATEWAY: Final = "docker_gwbridge"
+"""The bridge over which containers of an overlay reach what is outside of it."""
 
 
 class OverlayEtcd(Overlay):
@@ -53,6 +55,9 @@ class OverlayEtcd(Overlay):
             yield
         finally:
             removed(nodes, name)
+            for node in nodes:  # Docker made it for the first container; while it is in use it stays
+                if Path(f"/proc/{node.pid}").exists():
+                    docker(node, "network", "rm", GATEWAY, check=False)
 
 
 def gone(version: str) -> str | None:
