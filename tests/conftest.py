@@ -67,6 +67,7 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "mpich5": (_file("/opt/tare/mpis/mpich5/.lock"), "tools/mpis"),
     "nftables": (_program("nft"), "apt-get install nftables"),
     "openmpi": (_program("mpicc.openmpi", "mpirun.openmpi"), "apt-get install openmpi-bin libopenmpi-dev"),
+    "openvswitch": (_file("/opt/tare/openvswitch/usr/bin/ovs-vsctl"), "tools/bootstrap unpacks it"),
     "openmpi5": (_file("/opt/tare/mpis/openmpi5/.lock"), "tools/mpis"),
     "passt": (_program("pasta"), "apt-get install passt"),
     "podman": (_program("podman", "crun", "catatonit"), "apt-get install podman crun catatonit"),

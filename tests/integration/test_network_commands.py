@@ -92,7 +92,7 @@ def test_what_cannot_be_brought_up_is_a_sentence_and_leaves_nothing(tmp_path: Pa
     failed = tare("network", "up", "cni:x.conf", "--name", name, cwd=tmp_path)
     assert failed.status == 5, failed.stdout
     assert "CNI macvlan" in failed.stderr
-    assert "nowhere0" in failed.stderr
+    assert "Link not found (code 999)" in failed.stderr
     assert "Traceback" not in failed.stderr
     assert watch.left(name) == []
 
