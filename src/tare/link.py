@@ -172,7 +172,8 @@ def link_set(node: Node, nic: Nic, pod: Pod, endpoint: Endpoint, link: Link) -> 
         yield endpoint
         return
     here = Place(pid=pod.pid, interface=endpoint.interface)
-    on_node = Place(pid=node.pid, interface=nic.name)
+    home = where(node, nic, endpoint)
+    on_node = Place(pid=home.pid, interface=nic.name)
     places = (on_node, here) if pod.own_network and _is_there(on_node) else (here,)
     facts: dict[str, str] = {}
     with ExitStack() as stack:
@@ -184,8 +185,14 @@ def link_set(node: Node, nic: Nic, pod: Pod, endpoint: Endpoint, link: Link) -> 
             facts[f"interface {place.interface}"] = ", ".join(told)
         facts |= stack.enter_context(_tracked(here, link.conntrack))
         if link.br_netfilter is not None:
-            facts |= stack.enter_context(_filtered(node, here, link))
+            facts |= stack.enter_context(_filtered(home, here, link))
         yield replace(endpoint, facts={**endpoint.facts, **facts})
+
+
+def where(node: Node, nic: Nic, endpoint: Endpoint) -> Node:
+    """Return the node as it is where its NIC is: in the stack of its own to which a network may have moved it."""
+    found = (watch.pid for watch in endpoint.watches if watch.interface == nic.name)
+    return replace(node, pid=next(found, node.pid))
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from tare import clean, etcd, job
 from tare.cluster.lab_site import LabSite
 from tare.deploy import Deployed, Files, deployed
 from tare.errors import InfrastructureError
-from tare.model import Environment, Placement
+from tare.model import Environment, Link, Placement
 from tare.namespaces import netlink
 from tare.networks import flannel, overlay_etcd
 from tare.process import find, run
@@ -165,6 +165,20 @@ def test_flanneld_connects_pods_that_ping_each_other_and_everything_is_given_bac
         for node in site.nodes:
             assert not list(Path(f"/proc/{node.pid}/root/run").glob("tare-*"))
     assert watch.left(site.name) == []
+
+
+def test_a_link_of_its_own_is_set_where_the_nic_is_and_taken_back(tmp_path: Path) -> None:
+    link = Link(mtu=9000, offloads=("tso=off",))
+    environment = Environment(name="jumbo", runtime="bare", network="canal", link=link)
+    with lab_site(nics=2) as site:
+        before = [interfaces(node.pid) for node in site.nodes]
+        with deployed(site, environment, Placement(), slot=0, nic=1, files=Files(host_prefix=tmp_path)) as one:
+            first, second = one.sides
+            assert first.endpoint.mtu == 8950
+            assert first.endpoint.facts["interface data1"] == "mtu 9000, tso off"
+            ping = ("ping", "-c", "3", "-i", "0.2", "-W", "2", "-M", "do", "-s", "8922", second.endpoint.address)
+            run((*first.pod.enter, *ping), timeout_s=10)
+        wait_for(lambda: [interfaces(node.pid) for node in site.nodes] == before, "whole NIC", 5)
 
 
 def test_the_rules_and_routes_of_flannel_are_in_a_stack_of_its_own(tmp_path: Path) -> None:

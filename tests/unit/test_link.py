@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tare import environment, link
+from tare.cgroups import Group
 from tare.model import Environment, Link, Placement, Sides, Tracking
+from tare.node import Endpoint, Nic, Node, Watch
 from tare.study import parse
 
 BARE = Environment(name="e", runtime="bare", network="bridge")
@@ -160,3 +162,16 @@ def test_what_the_kernel_or_the_machine_has_not_is_told(monkeypatch: pytest.Monk
     monkeypatch.setattr(link, "find", lambda _: None)
     assert "apt-get install ethtool" in str(link.missing(Link(offloads=("tso=off",))))
     assert link.missing(Link(mtu=9000)) is None
+
+
+def test_a_link_is_set_where_the_nic_is_on_the_node_or_in_a_stack_of_its_own() -> None:
+    nic = Nic(name="data1", address="10.214.1.2", prefix=24)
+    node = Node(name="n1", index=1, cores=(1,), control_address="", nics=(nic,), pid=7,
+                group=Group(path="l/n1", hierarchies=()), boot_id="b")  # fmt: skip
+    endpoint = Endpoint(address="10.217.3.2", prefix=16, interface="eth0", mtu=1450)
+    assert link.where(node, nic, endpoint).pid == 7
+    watches = (
+        Watch(pid=5, interface="eth0", role="veth of the pod"),
+        Watch(pid=9, interface="data1", role="data NIC under flannel"),
+    )
+    assert link.where(node, nic, replace(endpoint, watches=watches)).pid == 9
