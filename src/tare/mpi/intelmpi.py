@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tare import wheels
+from tare import infiniband, wheels
 from tare.launch import PADDING, Context, Host, Launch, contexts
 from tare.model import Binding, Placement
 from tare.mpi.ways import Way, libfabric, variables_of, way_of, with_devices
@@ -54,7 +54,7 @@ class IntelMpi:
 
     def lacks(self, transport: str) -> str | None:
         way_of(WAYS, transport, TITLE)
-        return None  # its providers are files that it loads when it is started
+        return infiniband.missing(transport) if transport == "ucx" else None  # mlx takes no other way
 
     def version(self) -> str:
         found = wheels.version(self.name)
