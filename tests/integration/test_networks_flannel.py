@@ -241,6 +241,24 @@ def test_an_etcd_that_does_not_start_is_told_with_the_end_of_its_log(
         pass
 
 
+def test_a_run_that_is_interrupted_while_flannel_comes_up_undoes_everything(tmp_path: Path) -> None:
+    study = write_study(tmp_path, "cut", ["bare", "bare+flannel", "bare+canal"], workloads=KERNELS)
+    watch = Watch()
+    process = start("run", study, cwd=tmp_path)
+    name = f"s{process.pid}"
+
+    def coming() -> bool:
+        watch.look(name)
+        return "etcd" in {Path(argv_of(pid)[0]).name for pid in pids_of(name)} or process.poll() is not None
+
+    wait_for(coming, "etcd")
+    os.kill(process.pid, signal.SIGINT)
+    result = ended(process, 30)
+    assert result.status == 130, result.stderr
+    assert "Traceback" not in result.stderr
+    assert watch.left(name) == []
+
+
 def test_daemons_of_a_killed_run_are_found_and_ended(tmp_path: Path) -> None:
     study = write_study(
         tmp_path, "dead", ["bare", "bare+flannel"], repetition="{rounds: 40, max_rounds: 40}", workloads=KERNELS
