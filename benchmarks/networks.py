@@ -77,7 +77,8 @@ def told(name: str, times: list[float]) -> bool:
     bound = f"; bound {1e3 * BOUND_S:.0f} ms: {'kept' if kept else 'MISSED'}" if name in BOUND else ""
     print(
         f"{name:18} median {1e3 * median:6.1f} ms [{1e3 * low:.1f}, {1e3 * high:.1f}], "
-        f"worst {1e3 * max(times):.1f} ms, n = {len(times)}{bound}"
+        f"worst {1e3 * max(times):.1f} ms, n = {len(times)}{bound}",
+        flush=True,
     )
     return kept
 
