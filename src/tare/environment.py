@@ -62,6 +62,9 @@ def _refuse_transport(environment: Environment, placement: Placement) -> str | N
         way = way_of(mpi.ways, transport, mpi.title)
     except RefusedError as refused:
         return refused.message
+    detail = transports.read(transport).detail
+    if detail in way.cannot:
+        return f"{mpi.title} has no {transport}: {way.cannot[detail]}"
     if transport == "ipoib" and environment.network != "host":
         return f"IP over InfiniBand is the node's own interface, which {environment.network} does not pass on: use host"
     if way.by_network and placement.ranks_per_node > 1 and not transports.is_local(transport):

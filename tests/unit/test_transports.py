@@ -218,6 +218,12 @@ BARE = Environment(name="e", runtime="bare", network="host")
     ("given", "placement", "words"),
     [
         ({"transport": "ofi:shm"}, Placement(), "does not reach from one node to another"),
+        ({"transport": "ofi:shm"}, Placement(nodes=1, ranks_per_node=2), "Open MPI 4.1 has no ofi:shm: mtl ofi wants"),
+        (
+            {"transport": "ofi:shm", "mpi": "mpich5"},
+            Placement(nodes=1, ranks_per_node=2),
+            "MPICH 5 has no ofi:shm: within a host it moves messages itself",
+        ),
         ({"transport": "openib", "mpi": "mpich"}, Placement(), "MPICH has no transport 'openib' here"),
         ({"transport": "ipoib", "network": "bridge"}, Placement(), "IP over InfiniBand is the node's own"),
         ({"transport": "ofi:tcp"}, Placement(ranks_per_node=2), "neighbours by ofi:tcp too, over lo"),

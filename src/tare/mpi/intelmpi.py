@@ -10,7 +10,7 @@ from typing import Final
 from tare import infiniband, wheels
 from tare.launch import PADDING, Context, Host, Launch, contexts
 from tare.model import Binding, Placement
-from tare.mpi.ways import Way, libfabric, variables_of, way_of, with_devices
+from tare.mpi.ways import OWN_WITHIN, Way, libfabric, variables_of, way_of, with_devices
 from tare.mpi.wiring import MpiWiring
 
 TITLE: Final = "Intel MPI"
@@ -21,6 +21,7 @@ OVER_LIBFABRIC: Final = Way(
     devices={"FI_TCP_IFACE": "{interface}", "FI_SOCKETS_IFACE": "{interface}"},
     asks={"I_MPI_DEBUG": "5"},
     tells="Intel MPI",
+    cannot=OWN_WITHIN,
 )
 BY_TCP: Final = replace(OVER_LIBFABRIC, variables={**OVER_LIBFABRIC.variables, PROVIDER: "tcp"})
 

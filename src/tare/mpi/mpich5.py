@@ -11,7 +11,7 @@ from tare import wheels
 from tare.launch import Host, Launch
 from tare.model import Placement
 from tare.mpi.mpich import hydra
-from tare.mpi.ways import EAGER, UCX_DEVICES, Way, libfabric, ucx, way_of
+from tare.mpi.ways import EAGER, OWN_WITHIN, UCX_DEVICES, Way, libfabric, ucx, way_of
 from tare.mpi.wiring import MpiWiring
 
 TITLE: Final = "MPICH 5"
@@ -33,7 +33,7 @@ WAYS: Final[Mapping[str, Way]] = {
     "shm": replace(OVER_UCX, variables={**OVER_UCX.variables, **SHARED}, crowded={}),
     "ipoib": BY_TCP,
     **ucx(OVER_UCX, "self"),
-    **libfabric(Way(variables={"MPIR_CVAR_CH4_NETMOD": "ofi", **SAME}), "FI_PROVIDER", {}),
+    **libfabric(Way(variables={"MPIR_CVAR_CH4_NETMOD": "ofi", **SAME}, cannot=OWN_WITHIN), "FI_PROVIDER", {}),
 }
 
 

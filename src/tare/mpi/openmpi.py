@@ -32,7 +32,12 @@ WITH_PML_UCX: Final = Way(
     crowded=EAGER,
     needs=("pml ucx",),
 )
-OVER_LIBFABRIC: Final = Way(parameters={"pml": "cm", "mtl": "ofi"}, needs=("mtl ofi",), by_network=True)
+OVER_LIBFABRIC: Final = Way(
+    parameters={"pml": "cm", "mtl": "ofi"},
+    needs=("mtl ofi",),
+    by_network=True,
+    cannot={"shm": "mtl ofi wants a provider that reaches other hosts too: use transport: shm"},
+)
 WITHIN: Final = "shm,sm2,udp,rstream"
 """Providers of libfabric that Open MPI is to leave out: of one host, or of datagrams that get lost."""
 

@@ -19,6 +19,7 @@ from tare.transports import read
 WITH_UCX: Final = {"UCX_LOG_LEVEL": "info"}
 WITH_LIBFABRIC: Final = {"FI_LOG_LEVEL": "info"}
 UCX_DEVICES: Final = "UCX_NET_DEVICES"
+OWN_WITHIN: Final = {"shm": "within a host it moves messages itself: use transport: shm"}
 LIBFABRIC_DEVICES: Final = {"FI_TCP_IFACE": "{interface}", "FI_SOCKETS_IFACE": "{interface}"}
 EAGER: Final = {"UCX_RNDV_THRESH": "inf"}
 """Without CMA, UCX takes rendezvous messages between neighbours for the business of TCP, through `lo`."""
@@ -34,7 +35,7 @@ class Way:
     hosts have several ranks each; `roce` are parameters where the port's link is Ethernet. `devices` are variables that
     each host is told for itself, with {device}, its interface or its port. `needs` are parts of a build (`btl openib`).
     `asks` are variables, `asks_parameters` parameters, with which the library tells what it took; `tells` is who does.
-    `by_network` ways take neighbours' messages too.
+    `by_network` ways take neighbours' messages too. `cannot` are details that it has not, each with the reason.
     """
 
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -48,6 +49,7 @@ class Way:
     asks_parameters: Mapping[str, str] = field(default_factory=dict)
     tells: str = ""
     by_network: bool = False
+    cannot: Mapping[str, str] = field(default_factory=dict)
 
 
 def way_of(ways: Mapping[str, Way], transport: str, title: str) -> Way:
