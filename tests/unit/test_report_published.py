@@ -54,12 +54,18 @@ def test_a_row_is_made_for_each_metric_that_is_meant(summary: Summary) -> None:
     assert len(every) == len(summary.metrics)
 
 
+@pytest.mark.parametrize(("ratio", "text"), [(0.034, "3.4 %"), (0.91, "91 %"), (1.0, "100 %"), (16.702, "1,670 %")])
+def test_a_published_figure_is_a_share_of_its_baseline(summary: Summary, ratio: float, text: str) -> None:
+    one = Published(environment="docker+overlay", workload="micro", metric="bw*", of_baseline=ratio, source=SOURCE)
+    assert [published for _, published, _ in told(summary, one)] == [text]
+
+
 def test_what_has_no_figure_here_says_why(summary: Summary) -> None:
     invalid = Published(environment="bare+bridge", workload="micro", metric="bw*", of_baseline=0.5, source=SOURCE)
     unavailable = replace(invalid, environment="docker+macvlan")
     elsewhere = replace(invalid, metric="iperf*")
     found = told(summary, invalid, unavailable, elsewhere)
-    assert [here for _, _, here in found] == ["invalid", "unavailable", NOT_MEASURED]
+    assert [here for _, _, here in found] == ["invalid here", "unavailable here", NOT_MEASURED]
 
 
 def test_the_terminal_says_it_too(summary: Summary) -> None:

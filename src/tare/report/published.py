@@ -56,11 +56,16 @@ def _row(published: Published, metric: str, here: str) -> Row:
         environment=published.environment,
         workload=published.workload,
         metric=metric,
-        published="" if ratio is None else units.percent(ratio, sign=False),
+        published="" if ratio is None else share(ratio),
         here=here,
         told=published.told,
         source=published.source,
     )
+
+
+def share(ratio: float) -> str:
+    """Return a fraction of a baseline as per cent, however large."""
+    return f"{units.number(100 * ratio, 0 if ratio >= 0.1 else 1)} %"
 
 
 def _here(column: Column, environment: str) -> str:
@@ -68,7 +73,7 @@ def _here(column: Column, environment: str) -> str:
     if comparison is None:
         return NOT_MEASURED
     if comparison.overhead is None:
-        return comparison.verdict.value
+        return f"{comparison.verdict.value} here"
     ratio = of_baseline(comparison, column.info.kind)
     places = 0 if ratio.high - ratio.low >= 0.02 else 1
     low, high = (units.number(100 * bound, places) for bound in (ratio.low, ratio.high))

@@ -175,9 +175,8 @@ def _below(summary: Summary, groups: Sequence[Group], plain: bool) -> Iterator[R
             )
     for row in published.rows(summary, view.groups(summary)):
         what = " ".join(filter(None, (row.environment + ",", row.workload, row.metric)))
-        yield _item(
-            "=", "dim", say(f"{what}: {row.here} of {summary.baseline}; published: {row.published or row.told}")
-        )
+        here = f"{row.here} of {summary.baseline}" if row.here.endswith("]") else row.here
+        yield _item("=", "dim", say(f"{what}: {here}; published: {row.published or row.told}"))
     yield Text("")
     limit = f", limit {units.percent(summary.limit, sign=False)}" if summary.limit is not None else ""
     yield Text(
