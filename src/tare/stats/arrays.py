@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
+import scipy  # here and beside: its parts are loaded when they are used, which takes a quarter of a second
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 FloatArray = NDArray[np.float64]
 
@@ -53,13 +53,13 @@ def mean_and_error(values: FloatArray, scale: float) -> tuple[float, float, int]
 @lru_cache(maxsize=4096)
 def t_quantile(n: int, confidence: float) -> float:
     """Return the two-sided quantile of Student's t for n values (n - 1 degrees of freedom)."""
-    return float(special.stdtrit(n - 1, 0.5 + confidence / 2.0))
+    return float(scipy.special.stdtrit(n - 1, 0.5 + confidence / 2.0))
 
 
 def upper_tail(distance: float, error: float, n: int) -> float:
     """Return P(T > distance / error); without spread 0, 1/2 or 1 by the sign of the distance."""
     if error > 0.0:
-        return float(special.stdtr(n - 1, -distance / error))
+        return float(scipy.special.stdtr(n - 1, -distance / error))
     if abs(distance) <= ROUNDING:
         return 0.5
     return 0.0 if distance > 0 else 1.0

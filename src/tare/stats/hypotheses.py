@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import special
 
 from tare.stats.arrays import ROUNDING, FloatArray, mean_and_error, upper_tail, vector
 from tare.stats.intervals import log_interval
@@ -107,7 +107,7 @@ def kruskal_wallis(samples: Sequence[ArrayLike]) -> KruskalWallis:
     spread = sum(part.size * (float(part.mean()) - (n + 1) / 2.0) ** 2 for part in parts)
     tie_correction = 1.0 - float(np.sum(counts.astype(np.float64) ** 3 - counts)) / (float(n) ** 3 - n)
     h = 12.0 * spread / (n * (n + 1)) / tie_correction
-    p_value = float(special.chdtrc(len(arrays) - 1, h))
+    p_value = float(scipy.special.chdtrc(len(arrays) - 1, h))
     return KruskalWallis(h=h, p_value=p_value, epsilon_squared=min(1.0, h / (n - 1)), n=n, groups=len(arrays))
 
 
@@ -127,25 +127,21 @@ def dip_p_value(d: ArrayLike) -> float | None:
 
 def normality_p(d: ArrayLike) -> float | None:
     """Return the p of Shapiro & Wilk's test of normality; None below three rounds or without spread."""
-    from scipy import stats  # half a second of start-up, for a rare question
-
     values = vector(d)
     if not 3 <= values.size <= 5000 or mean_and_error(values, 1.0)[1] == 0.0:
         return None
-    return float(stats.shapiro(values).pvalue)
+    return float(scipy.stats.shapiro(values).pvalue)
 
 
 def signed_rank_p(d: ArrayLike) -> float | None:
     """Return the two-sided p of Wilcoxon's signed-rank test; None without a difference other than zero."""
-    from scipy import stats  # as above
-
     values = vector(d)
     values = values[np.abs(values) > ROUNDING]
     if values.size == 0:
         return None
     distinct = np.unique(np.abs(values)).size == values.size
     method: Literal["exact", "approx"] = "exact" if values.size <= 50 and distinct else "approx"
-    return min(1.0, float(stats.wilcoxon(values, method=method).pvalue))
+    return min(1.0, float(scipy.stats.wilcoxon(values, method=method).pvalue))
 
 
 def _p_not_above(d: FloatArray, bound: float) -> float:

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from tare.model import Estimate
 from tare.stats.arrays import ROUNDING, FloatArray, mean_and_error, positive, t_quantile, vector
@@ -116,7 +116,7 @@ def _bca_levels(value: float, resampled: FloatArray, jackknife: FloatArray, z: f
     size = resampled.size
     tolerance = ROUNDING * value
     below = float(np.mean(resampled < value - tolerance)) + float(np.mean(np.abs(resampled - value) <= tolerance)) / 2
-    bias = float(special.ndtri(min(max(below, 0.5 / size), 1.0 - 0.5 / size)))
+    bias = float(scipy.special.ndtri(min(max(below, 0.5 / size), 1.0 - 0.5 / size)))
     centred = jackknife.mean() - jackknife
     squares = float(np.sum(centred**2))
     acceleration = float(np.sum(centred**3)) / (6.0 * squares**1.5) if squares > tolerance**2 else 0.0
@@ -125,5 +125,5 @@ def _bca_levels(value: float, resampled: FloatArray, jackknife: FloatArray, z: f
         shifted = bias + side
         denominator = 1.0 - acceleration * shifted
         quantile = bias + shifted / denominator if denominator > 0 else math.copysign(math.inf, shifted)
-        levels.append(float(special.ndtr(quantile)))
+        levels.append(float(scipy.special.ndtr(quantile)))
     return levels[0], levels[1]

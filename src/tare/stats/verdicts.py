@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+import scipy
 from numpy.typing import ArrayLike
-from scipy import special
 
 from tare.model import Repetition, Verdict
 from tare.stats.arrays import FloatArray, mean_and_error, t_quantile, vector
@@ -76,7 +76,7 @@ def rounds_needed(d: ArrayLike, target: float, confidence: float = 0.95) -> int 
     if values.size < 2 or target <= 0:
         return None
     deviation = mean_and_error(values, 1.0)[1] * math.sqrt(values.size)
-    normal = float(special.ndtri(0.5 + confidence / 2.0)) * deviation / target
+    normal = float(scipy.special.ndtri(0.5 + confidence / 2.0)) * deviation / target
     if normal**2 >= MAX_ROUNDS_NEEDED:
         return MAX_ROUNDS_NEEDED
     needed = max(2, math.ceil(normal**2))
