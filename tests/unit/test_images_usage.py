@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tare.errors import UsageError
+from tare.images import usage
 from tare.images.usage import DEFAULT_LIMIT_BYTES, entries, keep, limit_bytes, prune, size_of, used_unix_s
 
 DAY_S = 86400.0
@@ -42,6 +43,30 @@ def test_the_least_recently_used_goes_first_until_the_cache_is_within_its_limit(
     removed = prune(2 * each, tmp_path, now_unix_s=NOW_S)
     assert [found.name for found in removed] == ["sif/b", "docker/n0-0"]
     assert left(tmp_path) == ["images/a", "kernels/c"]
+
+
+def test_an_entry_is_measured_once_a_day_and_again_after_it_was_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[str] = []
+
+    def counted(folder: Path) -> int:
+        measured.append(folder.name)
+        return size_of(folder)
+
+    monkeypatch.setattr(usage, "size_of", counted)
+    entry(tmp_path, "images/a")
+    (first,), (again,) = entries(tmp_path), entries(tmp_path)
+    assert (first, measured) == (again, ["a"])
+    prune(0, tmp_path)
+    entry(tmp_path, "images/a", kilobytes=100)
+    (anew,) = entries(tmp_path)
+    assert anew.size_bytes > first.size_bytes + 90_000
+    assert measured == ["a", "a"]
+    yesterday = time.time() - usage.MEASURED_AGAIN_S - 1
+    os.utime(tmp_path / ".uses" / "images-a.size", (yesterday, yesterday))
+    entries(tmp_path)
+    assert measured == ["a", "a", "a"]
 
 
 def test_nothing_goes_while_there_is_room_but_what_nobody_used_for_long(tmp_path: Path) -> None:

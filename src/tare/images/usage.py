@@ -31,6 +31,9 @@ DEFAULT_LIMIT_BYTES: Final = 20_000_000_000
 UNUSED_S: Final = 60 * 86400.0
 """What was not used for so long is removed although there is room: it belongs to a version or an MPI that is gone."""
 
+MEASURED_AGAIN_S: Final = 86400.0
+SIZE: Final = ".size"
+
 _USES: Final = ".uses"
 _STAYS: Final = "stays-"
 _GONE: Final = ".unfinished-gone-"
@@ -82,7 +85,7 @@ def entries(cache_dir: Path | None = None) -> tuple[Entry, ...]:
     for place in places:
         with suppress(FileNotFoundError):  # it went away meanwhile
             if not place.name.startswith((".", _STAYS)) and stat.S_ISDIR(place.stat().st_mode):
-                found.append(Entry(place=place, size_bytes=size_of(place), used_unix_s=used_unix_s(place)))
+                found.append(Entry(place=place, size_bytes=_known_size(place), used_unix_s=used_unix_s(place)))
     return tuple(sorted(found, key=lambda entry: (entry.used_unix_s, entry.name)))
 
 
@@ -92,6 +95,22 @@ def used_unix_s(place: Path) -> float:
         return _use_file(place).stat().st_mtime
     except OSError:
         return place.lstat().st_mtime
+
+
+def _known_size(place: Path) -> int:
+    """Return an entry's size as it was measured last: there are a hundred thousand files, and every run asks.
+
+    It is measured again after a day, for what the daemons keep grows; nothing else in the cache does.
+    """
+    note = _size_file(place)
+    with suppress(OSError, ValueError):
+        if abs(time.time() - note.stat().st_mtime) < MEASURED_AGAIN_S:
+            return int(note.read_text())
+    size_bytes = size_of(place)
+    with suppress(OSError):  # a cache that may only be read is measured each time
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(str(size_bytes))
+    return size_bytes
 
 
 def size_of(folder: Path) -> int:
@@ -148,6 +167,8 @@ def _remove(place: Path) -> bool:
             place.rename(gone)
         except OSError:  # somebody else removed it, or it is another user's
             return False
+        with suppress(OSError):
+            _size_file(place).unlink()
         remove_tree(gone)
     return True
 
@@ -175,3 +196,7 @@ def _alone(file: Path, *, make: bool = True) -> Iterator[bool]:
 
 def _use_file(entry: Path) -> Path:
     return entry.parent.parent / _USES / f"{entry.parent.name}-{entry.name}"
+
+
+def _size_file(entry: Path) -> Path:
+    return _use_file(entry).with_name(f"{_use_file(entry).name}{SIZE}")
