@@ -28,7 +28,7 @@ TAIL_CHARACTERS: Final = 4000
 class Result:
     """How a command ended. `timed_out` is set when we ended it at its time limit; `status` is then negative.
 
-    `began_s` is CLOCK_MONOTONIC just before it was started.
+    `began_s` is CLOCK_MONOTONIC just before it was started, `at_limit` what was seen when its time was up.
     """
 
     argv: tuple[str, ...]
@@ -38,6 +38,7 @@ class Result:
     elapsed_s: float
     timed_out: bool = False
     began_s: float = 0.0
+    at_limit: str = ""
 
     @property
     def stderr_tail(self) -> str:
@@ -69,22 +70,25 @@ def run(
     check: bool = True,
     what: str = "",
     started: Callable[[int], None] | None = None,
+    at_limit: Callable[[], str] | None = None,
 ) -> Result:
     """Run a command to its end and return what it said.
 
-    `env` replaces the environment; `started` is called with the process's number as soon as it runs. Raises
-    `MissingTool` when the program is not there, and with `check` `CommandFailed` on a non-zero status and
-    `CommandTimeout` at the time limit; `what` names the action in the message.
+    `env` replaces the environment; `started` is called with the process's number as soon as it runs, `at_limit` when
+    its time is up, before it is ended. Raises `MissingTool` when the program is not there, and with `check`
+    `CommandFailed` on a non-zero status and `CommandTimeout` at the time limit; `what` names the action in the message.
     """
     begin = time.monotonic()
     process = _popen(argv, env=env, cwd=cwd, stdin=stdin is not None, capture=True)
     timed_out = False
+    seen = ""
     try:
         if started is not None:
             started(process.pid)
         out, err = process.communicate(stdin, timeout=timeout_s)
     except subprocess.TimeoutExpired:
         timed_out = True
+        seen = at_limit() if at_limit is not None else ""
         out, err = _end_and_drain(process)
     except BaseException:
         _end_and_drain(process)
@@ -97,6 +101,7 @@ def run(
         elapsed_s=time.monotonic() - begin,
         timed_out=timed_out,
         began_s=begin,
+        at_limit=seen,
     )
     if check:
         raise_unless_done(result, timeout_s=timeout_s, what=what)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -47,6 +47,7 @@ from tare.pods import Made, made
 from tare.process import Result, run
 from tare.runtimes import RUNTIMES
 from tare.stats import is_look
+from tare.still_running import told
 from tare.store import Store, attempts, remaining_blocks
 from tare.summary import precise_enough
 from tare.symptoms import recognised
@@ -207,11 +208,13 @@ class Run:
             self._store(trial, {})
             return
         padding = random.Random(f"{self.plan.study.seed}/{key}").randrange(PADDING_LIMIT)
-        dropped = self._set_caches(ready, padding)
-        kills = job.memory_kills(ready.deployed)
-        result, before, after, noise = self._launched(ready, padding)
-        if result.status != 0:
-            job.end_strays(ready.deployed, self.keepers)
+        with self.site.turn():
+            started = time.time()
+            dropped = self._set_caches(ready, padding)
+            kills = job.memory_kills(ready.deployed)
+            result, before, after, noise = self._launched(ready, padding)
+            if result.status != 0:
+                job.end_strays(ready.deployed, self.keepers)
         traffic = monitor.traffic(ready.places, before, after)
         outcome, parsed = judge(ready, result, traffic)
         if hit := job.memory_hit(ready.deployed, kills):
@@ -244,7 +247,7 @@ class Run:
         repeated = 0
         while True:
             before = monitor.read(ready.places, self.site.usage_s())
-            result = run_launch(ready, padding, self.site.adopt)
+            result = run_launch(ready, padding, self.site)
             after = monitor.read(ready.places, self.site.usage_s())
             cores = self.cores.during(result.began_s, result.began_s + result.elapsed_s)
             enough = repeated == most or time.monotonic() - began_s > REPEATS_S
@@ -262,7 +265,7 @@ class Run:
         if wanted is Caches.COLD:
             caches.drop()
             return {"caches_dropped": 1}
-        if wanted is Caches.WARM and run_launch(ready, padding, self.site.adopt).status != 0:
+        if wanted is Caches.WARM and run_launch(ready, padding, self.site).status != 0:
             job.end_strays(ready.deployed, self.keepers)
         return {}
 
@@ -309,13 +312,22 @@ def needs(plan: Plan, shown: tuple[str, ...] = ()) -> Needs:
     )
 
 
-def run_launch(ready: Ready, padding: int, started: Callable[[int], None] | None = None) -> Result:
-    """Run a launch to its end or its time limit; `started` is told its launcher."""
+def run_launch(ready: Ready, padding: int, site: Site) -> Result:
+    """Run a launch to its end or its time limit."""
+    before = site.pids()
     environment = {**os.environ, **ready.environment, PADDING: "x" * padding}
     # MPI starts ranks in its own folder, where that is on their node; our programs need none.
     cwd = None if ready.cell.workload.command else Path("/")
     limit_s = ready.cell.workload.time_limit_s
-    return run(ready.argv, env=environment, timeout_s=limit_s, cwd=cwd, check=False, started=started)
+    return run(
+        ready.argv,
+        env=environment,
+        timeout_s=limit_s,
+        cwd=cwd,
+        check=False,
+        started=site.adopt,
+        at_limit=lambda: told(site.pids() - before),
+    )
 
 
 def judge(ready: Ready, result: Result, traffic: tuple[InterfaceTraffic, ...]) -> tuple[Outcome, Parsed | None]:
@@ -324,7 +336,10 @@ def judge(ready: Ready, result: Result, traffic: tuple[InterfaceTraffic, ...]) -
     tail = result.stderr_tail
     said = "".join(f": {words}" for words in (last_words(result.stderr), recognised(result.stderr)) if words)
     if result.timed_out:
-        return Failed(reason=f"it did not end within its time limit of {limit:g} s", stderr_tail=tail), None
+        names, _, each = result.at_limit.partition("\n")
+        still = f"; still running were {names}" if names else ""
+        reason = f"it did not end within its time limit of {limit:g} s{still}"
+        return Failed(reason=reason, stderr_tail=f"{tail}\n{each}".strip()), None
     try:
         began = Began(launched_s=result.began_s, ended_s=result.began_s + result.elapsed_s, pods_s=ready.pods_s)
         parsed = plugin_of(ready.cell.workload).parse(ready.cell.workload, result.stdout, began)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -154,7 +155,9 @@ def test_a_program_of_the_user_s_that_hangs_inside_is_ended_and_gone(tmp_path: P
         result = ended(process)
     assert result.status == 4, result.stderr
     reasons = [reason_of(trial) for trial in trials(tmp_path / "results" / "hang")]
-    assert reasons == ["it did not end within its time limit of 3 s"] * 2
+    assert len(reasons) == 2
+    for reason in reasons:
+        assert re.fullmatch(r"it did not end within its time limit of 3 s; still running were .*misbehave.*", reason)
     assert watch.left(result.lab) == []
 
 
@@ -162,6 +165,7 @@ def reason_of(trial: dict[str, Any]) -> str:
     return str(trial["outcome"].get("reason"))
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["SIGINT", "SIGKILL"])
 def test_what_a_run_made_is_undone_when_it_is_ended_while_containers_run(
     number: signal.Signals, tmp_path: Path

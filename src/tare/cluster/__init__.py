@@ -50,6 +50,9 @@ class Site(Protocol):
     def adopt(self, pid: int) -> None:
         """Count a launcher, and what it starts from now on, among what the cluster runs for the study."""
 
+    def pids(self) -> set[int]:
+        """Return all that the cluster runs for the study, its own processes among it; empty if it is not known."""
+
     def usage_s(self) -> float:
         """Return the CPU time of all that the cluster runs for the study, daemons included; 0 if it is not known."""
 
@@ -58,6 +61,9 @@ class Site(Protocol):
 
     def settle(self) -> None:
         """Bring the nodes into the state that trials expect, after pods were made and before the first trial."""
+
+    def turn(self) -> AbstractContextManager[None]:
+        """Wait for the turn to launch, and hold it: studies that share cores launch one at a time."""
 
 
 class Cluster(Protocol):

@@ -33,11 +33,17 @@ class FakeSite:
     def adopt(self, pid: int) -> None:
         pass
 
+    def pids(self) -> set[int]:
+        return set()
+
     def usage_s(self) -> float:
         return 0.0
 
     def settle(self) -> None:
         pass
+
+    def turn(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def carries(self, nic: int, mtu: int) -> AbstractContextManager[None]:
         return nullcontext()

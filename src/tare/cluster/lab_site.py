@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from tare import docker
 from tare.cluster import lab
@@ -21,6 +23,9 @@ from tare.node import Node, Pod
 from tare.paths import run_folder
 from tare.placement import Topology
 from tare.process import find
+
+TURN: Final = "turn"
+"""The file that is locked by the run that launches, in the folder of this boot's state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +51,9 @@ class LabSite:
             with suppress(ProcessLookupError):  # it may have ended already
                 (folder / "cgroup.procs").write_text(str(pid))
 
+    def pids(self) -> set[int]:
+        return self.lab.group.pids()
+
     def usage_s(self) -> float:
         return self.lab.group.usage_s()
 
@@ -54,6 +62,14 @@ class LabSite:
         # in its own when it makes a network.
         nodes = (*self.nodes, *self.daemon_nodes)
         lab.plain_bridges([self.lab.head_pid, self.lab.switch_pid, *(node.pid for node in nodes)])
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        with (run_folder() / TURN).open("a") as file:
+            fcntl.lockf(
+                file, fcntl.LOCK_EX
+            )  # unlike `flock` it is not inherited: what outlives a killed run holds none
+            yield
 
     @contextmanager
     def carries(self, nic: int, mtu: int) -> Iterator[None]:

@@ -1,0 +1,66 @@
+"""Tell what of a launch still ran when its time was up: whether its ranks had begun, and what all waited for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+MOST: Final = 40
+COMMAND_CHARACTERS: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Still:
+    """A process as /proc tells of it: `state` is its letter (R, S, D, Z), `waits_in` the kernel's function or empty."""
+
+    pid: int
+    name: str
+    state: str
+    waits_in: str
+    command: str
+
+
+def look(pids: Iterable[int]) -> tuple[Still, ...]:
+    """Return what is known of processes, in order of their numbers; those that have ended are left out."""
+    return tuple(found for pid in sorted(pids) if (found := _look(Path(f"/proc/{pid}"))) is not None)
+
+
+def told(pids: Iterable[int]) -> str:
+    """Return what is told of processes: how many there are of each name, then a line for each; empty for none."""
+    found = look(pids)
+    return f"{summary(found)}\n{listing(found)}" if found else ""
+
+
+def summary(found: Sequence[Still]) -> str:
+    """Return how many there are of each name, as `1 mpirun, 2 orted`; those that have ended are told as such."""
+    counted = Counter(f"ended {each.name}" if each.state == "Z" else each.name for each in found)
+    return ", ".join(f"{number} {name}" for name, number in counted.items())
+
+
+def listing(found: Sequence[Still]) -> str:
+    """Return a line for each process, at most `MOST`."""
+    lines = [
+        f"{each.pid} {each.state} {each.waits_in or '-'} {each.command or each.name}"[:COMMAND_CHARACTERS]
+        for each in found[:MOST]
+    ]
+    return "\n".join(["still running (number, state, waits in, command):", *lines]) if lines else ""
+
+
+def _look(entry: Path) -> Still | None:
+    try:
+        name, _, rest = (entry / "stat").read_text(errors="replace").partition("(")[2].rpartition(")")
+        command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        return None
+    return Still(pid=int(entry.name), name=name, state=rest.split()[0], waits_in=_wchan(entry), command=command)
+
+
+def _wchan(entry: Path) -> str:
+    try:
+        said = (entry / "wchan").read_text().strip()
+    except OSError:
+        return ""
+    return "" if said == "0" else said

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tare.process import run
+from tare.still_running import MOST, Still, listing, look, summary, told
+
+
+def still(name: str, *, pid: int = 1, state: str = "S") -> Still:
+    return Still(pid=pid, name=name, state=state, waits_in="do_poll", command=f"/usr/bin/{name} --flag")
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        ((), ""),
+        ((still("mpirun"),), "1 mpirun"),
+        ((still("mpirun"), still("orted"), still("orted")), "1 mpirun, 2 orted"),
+        ((still("orted", state="Z"), still("orted")), "1 ended orted, 1 orted"),
+    ],
+)
+def test_names_are_counted(found: Sequence[Still], words: str) -> None:
+    assert summary(found) == words
+
+
+def test_each_is_listed_with_what_it_waits_for_but_no_more_than_can_be_read() -> None:
+    assert listing(()) == ""
+    assert listing([still("mpirun", pid=7)]).splitlines()[1:] == ["7 S do_poll /usr/bin/mpirun --flag"]
+    assert len(listing([still("a", pid=pid) for pid in range(1, 3 * MOST)]).splitlines()) == 1 + MOST
+
+
+def test_a_process_is_looked_at_and_one_that_has_ended_is_left_out() -> None:
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(30)"])
+    try:
+        while b"python" not in Path(f"/proc/{process.pid}/cmdline").read_bytes():
+            time.sleep(0.01)
+        (found,) = look({process.pid})
+        assert found.pid == process.pid
+        assert found.command.endswith("time.sleep(30)")
+        assert found.state in "RSD"
+    finally:
+        process.kill()
+        process.wait()
+    assert look({process.pid}) == ()
+
+
+def test_a_command_is_looked_at_at_its_time_limit_before_it_is_ended() -> None:
+    seen: list[str] = []
+    pids: list[int] = []
+
+    def at_limit() -> str:
+        seen.append(told(pids))
+        return seen[0].splitlines()[0]
+
+    result = run(("sleep", "30"), timeout_s=0.2, check=False, started=pids.append, at_limit=at_limit)
+    assert result.timed_out
+    assert result.at_limit == "1 sleep"
+    quick = run(("true",), timeout_s=10, check=False, at_limit=at_limit)
+    assert (quick.at_limit, len(seen)) == ("", 1)
