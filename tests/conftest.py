@@ -3,13 +3,18 @@
 `@pytest.mark.requires("docker", "root")` skips a test where one of them is missing and says what installs it. With
 CI=true a skip fails the session, because the bootstrap installs all that `requires` knows. Only a reason that
 begins with `this machine cannot: ` (a kernel without the module, no second core) is let through.
+
+Live tests (`integration`) may run beside each other (`pytest -n 2`): their labs are kept apart. Those that kill runs,
+look at the whole machine or measure are marked `alone`: no other live test runs meanwhile, in any session.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -80,6 +85,18 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
 }
 
 _skipped: list[str] = []
+_LOCKS = Path(tempfile.gettempdir())
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # around all that has to do with a test, the timer of its time limit too
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    if item.get_closest_marker("integration") is None:
+        return (yield)
+    with (_LOCKS / "tare-tests.lock").open("a") as running, (_LOCKS / "tare-tests-next.lock").open("a") as waiting:
+        fcntl.flock(waiting, fcntl.LOCK_EX)  # who waits to be alone lets no other begin
+        fcntl.flock(running, fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH)
+        fcntl.flock(waiting, fcntl.LOCK_UN)
+        return (yield)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from integration.live import live, tare, trials, write_study
 
-pytestmark = live()
+pytestmark = [*live(), pytest.mark.alone]
 
 
 @pytest.fixture

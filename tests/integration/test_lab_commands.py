@@ -231,6 +231,7 @@ def test_the_doctor_finds_everything_that_the_bootstrap_installs(tmp_path: Path)
     assert any(line.startswith("noise: ") for line in lines)
 
 
+@pytest.mark.alone
 def test_clean_lists_first_and_removes_only_when_asked(tmp_path: Path) -> None:
     with lab(tmp_path) as name:
         listed = tare("clean", "--dry-run", cwd=tmp_path)

@@ -28,7 +28,7 @@ from tare.deploy import Files, deployed
 from tare.model import Environment, Placement
 from tare.namespaces import netlink
 
-pytestmark = live("cni")
+pytestmark = [*live("cni"), pytest.mark.alone]
 ENOUGH = "{rounds: 40, max_rounds: 40}"
 
 

@@ -74,6 +74,7 @@ def test_in_the_foreground_it_stays_until_a_signal_comes(number: signal.Signals,
     assert watch.left(name) == []
 
 
+@pytest.mark.alone
 def test_a_keeper_that_was_killed_is_noticed_and_its_lab_removed_by_the_next(tmp_path: Path) -> None:
     watch, name = Watch(), f"w{os.getpid()}"
     assert tare("network", "up", "bridge", "--name", name, cwd=tmp_path).status == 0

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from integration.live import Ended, Watch, by_environment, counters, ended, live, outcome, start, write_study
+from integration.live import Ended, Watch, by_environment, counters, ended, live, outcome, start, wait_for, write_study
 from tare import docker, environment, job, runner, session
 from tare.cluster.lab_site import LabCluster, LabSite
 from tare.deploy import Deployed, Files, deployed
@@ -161,11 +161,23 @@ def state_of(node: Node) -> dict[str, Any]:
             for line in shown(node.pid, "ip", "-4", "route", "show", "table", "all").splitlines()
         ),
         "rules": shown(node.pid, "ip", "rule"),
-        "nft": rules_of(node.pid),
+        "nft": sorted(rules_of(node.pid)),
         "tc": sorted(shown(node.pid, "tc", "qdisc").splitlines()),
         "forwards": shown(node.pid, "cat", "/proc/sys/net/ipv4/ip_forward"),
         "processes": sorted(filter(None, map(program, node.group.pids()))),
     }
+
+
+def wait_for_steady(nodes: Sequence[Node]) -> None:
+    """Wait until nodes are the same for half a second: daemons tidy up after they have answered."""
+    states: list[list[dict[str, Any]]] = []
+
+    def same() -> bool:
+        time.sleep(0.5 if states else 0.0)
+        states.append([state_of(node) for node in nodes])
+        return len(states) > 1 and states[-1] == states[-2]
+
+    wait_for(same, "steady state")
 
 
 def rules_of(pid: int) -> list[str]:
@@ -187,6 +199,7 @@ def test_two_pods_on_two_nodes_reach_each_other_and_nothing_is_left(network: str
     if NETWORKS[network].wiring is Wiring.DOCKER:  # with its first overlay a daemon makes docker_gwbridge, and keeps it
         with deployed(lab.site, wanted, TWO, slot=0, nic=0, files=lab.files):
             pass
+        wait_for_steady(on)
     before = [state_of(node) for node in on]
     with deployed(lab.site, wanted, TWO, slot=0, nic=1 if owns else 0, files=lab.files) as up:
         job.wait_for_carriers([up])
@@ -198,7 +211,7 @@ def test_two_pods_on_two_nodes_reach_each_other_and_nothing_is_left(network: str
     are_as_before(on, before)
 
 
-def are_as_before(nodes: Sequence[Node], before: Sequence[dict[str, Any]], limit_s: float = 5.0) -> None:
+def are_as_before(nodes: Sequence[Node], before: Sequence[dict[str, Any]], limit_s: float = 10.0) -> None:
     """Hold nodes to be soon as they were, or tell what of them is not."""
     until = time.monotonic() + limit_s
     for node, had in zip(nodes, before, strict=True):

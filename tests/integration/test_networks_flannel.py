@@ -259,6 +259,7 @@ def test_a_run_that_is_interrupted_while_flannel_comes_up_undoes_everything(tmp_
     assert watch.left(name) == []
 
 
+@pytest.mark.alone
 def test_daemons_of_a_killed_run_are_found_and_ended(tmp_path: Path) -> None:
     study = write_study(
         tmp_path, "dead", ["bare", "bare+flannel"], repetition="{rounds: 40, max_rounds: 40}", workloads=KERNELS

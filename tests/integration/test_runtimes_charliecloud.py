@@ -69,6 +69,7 @@ def test_a_run_that_is_interrupted_undoes_everything(number: signal.Signals, tmp
     check_interrupted("charliecloud", tmp_path, number)
 
 
+@pytest.mark.alone
 def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
     check_killed("charliecloud", tmp_path)
 
