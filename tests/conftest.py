@@ -4,8 +4,9 @@
 CI=true a skip fails the session, because the bootstrap installs all that `requires` knows. Only a reason that
 begins with `this machine cannot: ` (a kernel without the module, no second core) is let through.
 
-Live tests (`integration`) may run beside each other (`pytest -n 2`): their labs are kept apart. Those that kill runs,
-look at the whole machine or measure are marked `alone`: no other live test runs meanwhile, in any session.
+Tests may run beside each other (`pytest -n 3`): the labs of live ones are kept apart. Those that kill runs or look at
+the whole machine are marked `alone`: no other live test runs meanwhile, in any session. Those that measure are marked
+`quiet`: nothing else runs.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -85,18 +87,47 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
 }
 
 _skipped: list[str] = []
+CALCULATING = 15
+"""The niceness of tests that are not live: labs, all in one cgroup, else have as little of a core as one process."""
+
 _LOCKS = Path(tempfile.gettempdir())
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # around all that has to do with a test, the timer of its time limit too
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    if item.get_closest_marker("integration") is None:
+    with suppress(PermissionError):  # root alone takes nice words back, and without root no test is live
+        os.setpriority(os.PRIO_PROCESS, 0, 0 if _is_live(item) else CALCULATING)
+    with ExitStack() as locks:
+        locks.enter_context(_locked("any", alone=item.get_closest_marker("quiet") is not None))
+        if _is_live(item):
+            locks.enter_context(_locked("live", alone=item.get_closest_marker("alone") is not None))
         return (yield)
-    with (_LOCKS / "tare-tests.lock").open("a") as running, (_LOCKS / "tare-tests-next.lock").open("a") as waiting:
+
+
+@contextmanager
+def _locked(name: str, *, alone: bool) -> Iterator[None]:
+    with (_LOCKS / f"tare-tests-{name}").open("a") as held, (_LOCKS / f"tare-tests-{name}-next").open("a") as waiting:
         fcntl.flock(waiting, fcntl.LOCK_EX)  # who waits to be alone lets no other begin
-        fcntl.flock(running, fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH)
+        fcntl.flock(held, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         fcntl.flock(waiting, fcntl.LOCK_UN)
-        return (yield)
+        yield
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spread the files of live tests evenly among the others: those wait, these calculate."""
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    kinds: tuple[list[list[pytest.Item]], ...] = ([], [])
+    for its in files.values():
+        kinds[_is_live(its[0])].append(its)
+    placed = [((i + 0.5) / len(kind), its) for kind in kinds for i, its in enumerate(kind)]
+    items[:] = [item for _, its in sorted(placed, key=lambda pair: pair[0]) for item in its]
+
+
+def _is_live(item: pytest.Item) -> bool:
+    return item.path.parent.name in {"integration", "emulated"}
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -70,15 +70,14 @@ def ask(site: Site, cell: Cell, up: Deployed, agent: Path) -> Chosen:
     path = site.folder / "question.json"
     write_map(launch, path)
     told = job.head_environment(site, environment, up, agent)
-    with site.turn():
-        result = run(
-            launch.argv(str(agent)),
-            env={**os.environ, **told, "TARE_LAUNCH_MAP": str(path), PADDING: ""},
-            timeout_s=QUESTION.time_limit_s,
-            cwd=Path("/"),
-            check=False,
-            started=site.adopt,
-        )
+    result = run(
+        launch.argv(str(agent)),
+        env={**os.environ, **told, "TARE_LAUNCH_MAP": str(path), PADDING: ""},
+        timeout_s=QUESTION.time_limit_s,
+        cwd=Path("/"),
+        check=False,
+        started=site.adopt,
+    )
     library = way_of(MPIS[environment.mpi].ways, environment.transport, environment.mpi).tells
     if result.status != 0:
         return Chosen(library=library, reason=f"asked what it took, the MPI ended with status {result.status}")

@@ -64,7 +64,7 @@ def _tell_others() -> None:
     """Say that another run is going on: its lab is kept apart from ours, but not its use of the machine."""
     if beside := clean.running_beside():
         numbers = ", ".join(map(str, beside))
-        _say(f"tare: process {numbers} has a lab up as well: you launch in turns, but figures may still be disturbed")
+        _say(f"tare: process {numbers} has a lab up as well: it shares this study's cores, and disturbs its figures")
 
 
 def _fitting(plan: Plan, files: Files) -> Plan:

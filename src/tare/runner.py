@@ -208,13 +208,11 @@ class Run:
             self._store(trial, {})
             return
         padding = random.Random(f"{self.plan.study.seed}/{key}").randrange(PADDING_LIMIT)
-        with self.site.turn():
-            started = time.time()
-            dropped = self._set_caches(ready, padding)
-            kills = job.memory_kills(ready.deployed)
-            result, before, after, noise = self._launched(ready, padding)
-            if result.status != 0:
-                job.end_strays(ready.deployed, self.keepers)
+        dropped = self._set_caches(ready, padding)
+        kills = job.memory_kills(ready.deployed)
+        result, before, after, noise = self._launched(ready, padding)
+        if result.status != 0:
+            job.end_strays(ready.deployed, self.keepers)
         traffic = monitor.traffic(ready.places, before, after)
         outcome, parsed = judge(ready, result, traffic)
         if hit := job.memory_hit(ready.deployed, kills):

@@ -13,7 +13,7 @@ import pytest
 
 from integration.live import live, tare, trials, write_study
 
-pytestmark = [*live(), pytest.mark.alone]
+pytestmark = [*live(), pytest.mark.quiet]
 
 
 @pytest.fixture

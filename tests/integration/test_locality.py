@@ -22,7 +22,7 @@ from tare.mpi import MPIS, MpiWiring
 from tare.namespaces import plain_python
 from tare.runtimes.held import enter
 
-pytestmark = [*live(), pytest.mark.alone]
+pytestmark = [*live(), pytest.mark.quiet]
 MIB_8 = 8 << 20
 LITTLE = 64 << 10  # of 128 KiB that neighbours on a node exchange
 

@@ -11,7 +11,12 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.integration, pytest.mark.root, pytest.mark.requires("root", "cmake", "openmpi")]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.quiet,
+    pytest.mark.root,
+    pytest.mark.requires("root", "cmake", "openmpi"),
+]
 CORES = sorted(os.sched_getaffinity(0))[:2]
 
 

@@ -62,6 +62,7 @@ def main(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | None:
 # --- help ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quiet
 def test_help_answers_within_300_ms() -> None:
     times: list[float] = []
     for _ in range(5):

@@ -62,9 +62,6 @@ class Site(Protocol):
     def settle(self) -> None:
         """Bring the nodes into the state that trials expect, after pods were made and before the first trial."""
 
-    def turn(self) -> AbstractContextManager[None]:
-        """Wait for the turn to launch, and hold it: studies that share cores launch one at a time."""
-
 
 class Cluster(Protocol):
     """What every cluster offers. `probe` is read-only; `open` undoes everything when it is left."""

@@ -42,9 +42,6 @@ class FakeSite:
     def settle(self) -> None:
         pass
 
-    def turn(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
     def carries(self, nic: int, mtu: int) -> AbstractContextManager[None]:
         return nullcontext()
 

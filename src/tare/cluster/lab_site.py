@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -11,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from tare import docker
 from tare.cluster import lab
@@ -23,9 +21,6 @@ from tare.node import Node, Pod
 from tare.paths import run_folder
 from tare.placement import Topology
 from tare.process import find
-
-TURN: Final = "turn"
-"""The file that is locked by the run that launches, in the folder of this boot's state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,14 +57,6 @@ class LabSite:
         # in its own when it makes a network.
         nodes = (*self.nodes, *self.daemon_nodes)
         lab.plain_bridges([self.lab.head_pid, self.lab.switch_pid, *(node.pid for node in nodes)])
-
-    @contextmanager
-    def turn(self) -> Iterator[None]:
-        with (run_folder() / TURN).open("a") as file:
-            fcntl.lockf(
-                file, fcntl.LOCK_EX
-            )  # unlike `flock` it is not inherited: what outlives a killed run holds none
-            yield
 
     @contextmanager
     def carries(self, nic: int, mtu: int) -> Iterator[None]:
