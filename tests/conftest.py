@@ -18,6 +18,7 @@ import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -113,17 +114,25 @@ def _locked(name: str, *, alone: bool) -> Iterator[None]:
         yield
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spread the files of live tests evenly among the others: those wait, these calculate."""
-    files: dict[Path, list[pytest.Item]] = {}
+    """Put tests into groups, each for one process, in the order that keeps the processes busy.
+
+    Those that are to be alone come first, beside others that are not live and calculate; then the files of live tests,
+    which wait, among the other files; at last what wants to be quiet.
+    """
+    groups: dict[str, list[pytest.Item]] = {}
     for item in items:
-        files.setdefault(item.path, []).append(item)
-    kinds: tuple[list[list[pytest.Item]], ...] = ([], [])
-    for its in files.values():
-        kinds[_is_live(its[0])].append(its)
-    placed = [((i + 0.5) / len(kind), its) for kind in kinds for i, its in enumerate(kind)]
-    items[:] = [item for _, its in sorted(placed, key=lambda pair: pair[0]) for item in its]
+        mark = next((name for name in ("quiet", "alone") if item.get_closest_marker(name)), "")
+        group = mark or str(item.path.relative_to(item.config.rootpath))
+        item.add_marker(pytest.mark.xdist_group(group))
+        groups.setdefault(group, []).append(item)
+    first, last = groups.pop("alone", []), groups.pop("quiet", [])
+    calculate, wait = ([its for its in groups.values() if _is_live(its[0]) is live] for live in (False, True))
+    beside = len(calculate) // 3
+    placed = [((i + 0.5) / len(kind), its) for kind in (calculate[beside:], wait) for i, its in enumerate(kind)]
+    mixed = [its for _, its in sorted(placed, key=lambda pair: pair[0])]
+    items[:] = chain(first, *calculate[:beside], *mixed, last)
 
 
 def _is_live(item: pytest.Item) -> bool:
