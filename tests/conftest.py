@@ -116,23 +116,20 @@ def _locked(name: str, *, alone: bool) -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put tests into groups, each for one process, in the order that keeps the processes busy.
+    """Put tests into groups, each for one process, and mark live tests that may run beside each other (`beside`).
 
-    Those that are to be alone come first, beside others that are not live and calculate; then the files of live tests,
-    which wait, among the other files; at last what wants to be quiet.
+    Those that are to be alone come first, while others that are not live run; at last what wants to be quiet.
     """
     groups: dict[str, list[pytest.Item]] = {}
     for item in items:
         mark = next((name for name in ("quiet", "alone") if item.get_closest_marker(name)), "")
         group = mark or str(item.path.relative_to(item.config.rootpath))
         item.add_marker(pytest.mark.xdist_group(group))
+        if _is_live(item) and not mark:
+            item.add_marker("beside")
         groups.setdefault(group, []).append(item)
     first, last = groups.pop("alone", []), groups.pop("quiet", [])
-    calculate, wait = ([its for its in groups.values() if _is_live(its[0]) is live] for live in (False, True))
-    beside = len(calculate) // 3
-    placed = [((i + 0.5) / len(kind), its) for kind in (calculate[beside:], wait) for i, its in enumerate(kind)]
-    mixed = [its for _, its in sorted(placed, key=lambda pair: pair[0])]
-    items[:] = chain(first, *calculate[:beside], *mixed, last)
+    items[:] = chain(first, *groups.values(), last)
 
 
 def _is_live(item: pytest.Item) -> bool:

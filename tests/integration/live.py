@@ -126,7 +126,7 @@ def by_environment(results: Path) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def wait_for(condition: Callable[[], Any], what: str, limit_s: float = 30.0) -> Any:
+def wait_for(condition: Callable[[], Any], what: str, limit_s: float = 60.0) -> Any:
     """Wait until a condition holds and return its value."""
     until = time.monotonic() + limit_s
     while not (value := condition()):

@@ -174,7 +174,7 @@ def test_what_a_run_made_is_undone_when_it_is_ended_while_containers_run(
     process = start("run", app_study(tmp_path, "hang", "60s"), cwd=tmp_path)
     name = f"s{process.pid}"
     with watch.looking(name):
-        wait_for(lambda: running(name) == 2 or process.poll() is not None, "rank in a container on each node")
+        wait_for(lambda: running(name) == 2 or process.poll() is not None, "rank in a container on each node", 90)
         assert process.poll() is None, process.stderr.read()
         os.kill(process.pid, number)
         ended(process, 30)
