@@ -41,12 +41,12 @@ demo: ## set up, run the quick-start study, print its tables and write its HTML 
 	[[ -f $(RESULTS)/report.html ]] || $(BIN)/tare report $(RESULTS) --html $(RESULTS)/report.html; \
 	echo "Report: file://$$(realpath $(RESULTS)/report.html)"
 
-# Live tests wait, the others calculate: those live tests that are to be alone run beside the others, then the rest of them
-# two at a time (tests/conftest.py).
+# Those live tests that are to be alone run beside the others, which calculate; then the rest of them, which wait, two at a
+# time (tests/conftest.py).
 test: ## set up, then lint, types and every test
 	@tools/bootstrap test
 	@$(MAKE) lint types docs
-	@$(ROOT_ENV) $(BIN)/python -m pytest $(GROUPS) -n 3 -m "not long and not beside" $(PYTEST_ARGS)
+	@$(ROOT_ENV) $(BIN)/python -m pytest $(GROUPS) -n 2 -m "not long and not beside" $(PYTEST_ARGS)
 	@$(ROOT_ENV) $(BIN)/python -m pytest $(GROUPS) -n 2 -m "not long and beside" tests/integration $(PYTEST_ARGS)
 
 test-long: ## the tests that take minutes, as the mini-applications in class A

@@ -4,7 +4,7 @@
 CI=true a skip fails the session, because the bootstrap installs all that `requires` knows. Only a reason that
 begins with `this machine cannot: ` (a kernel without the module, no second core) is let through.
 
-Tests may run beside each other (`pytest -n 3`): the labs of live ones are kept apart. Those that kill runs or look at
+Tests may run beside each other (`pytest -n 2`): the labs of live ones are kept apart. Those that kill runs or look at
 the whole machine are marked `alone`: no other live test runs meanwhile, in any session. Those that measure are marked
 `quiet`: nothing else runs.
 """
