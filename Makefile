@@ -8,7 +8,6 @@ BIN := .venv/bin
 STUDY ?= studies/quickstart.yaml
 RESULTS ?= results/$(notdir $(basename $(STUDY)))
 PYTEST_ARGS ?=
-GROUPS := --dist loadgroup --no-loadscope-reorder
 
 # Studies and integration tests make namespaces and start daemons: as root, through sudo where need be. Root then
 # leaves no byte code or caches behind that the user could not remove.
@@ -41,13 +40,11 @@ demo: ## set up, run the quick-start study, print its tables and write its HTML 
 	[[ -f $(RESULTS)/report.html ]] || $(BIN)/tare report $(RESULTS) --html $(RESULTS)/report.html; \
 	echo "Report: file://$$(realpath $(RESULTS)/report.html)"
 
-# Those live tests that are to be alone run beside the others, which calculate; then the rest of them, which wait, two at a
-# time (tests/conftest.py).
+# Live tests wait, the others calculate: three at a time keep two cores busy. Those of a file share what they set up.
 test: ## set up, then lint, types and every test
 	@tools/bootstrap test
 	@$(MAKE) lint types docs
-	@$(ROOT_ENV) $(BIN)/python -m pytest $(GROUPS) -n 2 -m "not long and not beside" $(PYTEST_ARGS)
-	@$(ROOT_ENV) $(BIN)/python -m pytest $(GROUPS) -n 2 -m "not long and beside" tests/integration $(PYTEST_ARGS)
+	@$(ROOT_ENV) $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-long: ## the tests that take minutes, as the mini-applications in class A
 	@$(ROOT_ENV) $(BIN)/python -m pytest -m long $(PYTEST_ARGS)

@@ -4,7 +4,7 @@
 CI=true a skip fails the session, because the bootstrap installs all that `requires` knows. Only a reason that
 begins with `this machine cannot: ` (a kernel without the module, no second core) is let through.
 
-Tests may run beside each other (`pytest -n 2`): the labs of live ones are kept apart. Those that kill runs or look at
+Tests may run beside each other (`pytest -n 3`): the labs of live ones are kept apart. Those that kill runs or look at
 the whole machine are marked `alone`: no other live test runs meanwhile, in any session. Those that measure are marked
 `quiet`: nothing else runs.
 """
@@ -18,7 +18,6 @@ import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -114,22 +113,17 @@ def _locked(name: str, *, alone: bool) -> Iterator[None]:
         yield
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put tests into groups, each for one process, and mark live tests that may run beside each other (`beside`).
-
-    Those that are to be alone come first, while others that are not live run; at last what wants to be quiet.
-    """
-    groups: dict[str, list[pytest.Item]] = {}
+    """Spread the files of live tests evenly among the others: those wait, these calculate."""
+    files: dict[Path, list[pytest.Item]] = {}
     for item in items:
-        mark = next((name for name in ("quiet", "alone") if item.get_closest_marker(name)), "")
-        group = mark or str(item.path.relative_to(item.config.rootpath))
-        item.add_marker(pytest.mark.xdist_group(group))
-        if _is_live(item) and not mark:
-            item.add_marker("beside")
-        groups.setdefault(group, []).append(item)
-    first, last = groups.pop("alone", []), groups.pop("quiet", [])
-    items[:] = chain(first, *groups.values(), last)
+        files.setdefault(item.path, []).append(item)
+    kinds: tuple[list[list[pytest.Item]], ...] = ([], [])
+    for its in files.values():
+        kinds[_is_live(its[0])].append(its)
+    placed = [((i + 0.5) / len(kind), its) for kind in kinds for i, its in enumerate(kind)]
+    items[:] = [item for _, its in sorted(placed, key=lambda pair: pair[0]) for item in its]
 
 
 def _is_live(item: pytest.Item) -> bool:
