@@ -45,7 +45,7 @@ def test_the_least_recently_used_goes_first_until_the_cache_is_within_its_limit(
     assert left(tmp_path) == ["images/a", "kernels/c"]
 
 
-def test_an_entry_is_measured_once_a_day_and_again_after_it_was_removed(
+def test_an_entry_is_measured_once_an_hour_and_again_after_it_was_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured: list[str] = []
@@ -63,8 +63,8 @@ def test_an_entry_is_measured_once_a_day_and_again_after_it_was_removed(
     (anew,) = entries(tmp_path)
     assert anew.size_bytes > first.size_bytes + 90_000
     assert measured == ["a", "a"]
-    yesterday = time.time() - usage.MEASURED_AGAIN_S - 1
-    os.utime(tmp_path / ".uses" / "images-a.size", (yesterday, yesterday))
+    earlier = time.time() - usage.MEASURED_AGAIN_S - 1
+    os.utime(tmp_path / ".uses" / "images-a.size", (earlier, earlier))
     entries(tmp_path)
     assert measured == ["a", "a", "a"]
 
