@@ -4,9 +4,9 @@
 CI=true a skip fails the session, because the bootstrap installs all that `requires` knows. Only a reason that
 begins with `this machine cannot: ` (a kernel without the module, no second core) is let through.
 
-Tests may run beside each other (`pytest -n 3`): the labs of live ones are kept apart. Those that kill runs or look at
-the whole machine are marked `alone`: no other live test runs meanwhile, in any session. Those that measure are marked
-`quiet`: nothing else runs.
+Tests may run beside each other (`pytest -n 2`): one process runs live tests, which mostly wait, the other those that
+calculate, and what is then left. Labs are kept apart. Tests that kill runs or look at the whole machine are marked
+`alone`: no other live test runs meanwhile, in any session. Those that measure are marked `quiet`: nothing else runs.
 """
 
 from __future__ import annotations
@@ -18,11 +18,19 @@ import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.workermanage import WorkerController
 
 CANNOT = "this machine cannot: "
+LIVE = frozenset({"integration", "emulated"})
+"""The folders of tests that run labs."""
 
 # Started in the background of a script, tests would ignore Ctrl-C, and so would all that they start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -115,19 +123,44 @@ def _locked(name: str, *, alone: bool) -> Iterator[None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spread the files of live tests evenly among the others: those wait, these calculate."""
+    """Put live tests first: while one process alone runs them, those that want to be alone wait for no other."""
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
-    kinds: tuple[list[list[pytest.Item]], ...] = ([], [])
-    for its in files.values():
-        kinds[_is_live(its[0])].append(its)
-    placed = [((i + 0.5) / len(kind), its) for kind in kinds for i, its in enumerate(kind)]
-    items[:] = [item for _, its in sorted(placed, key=lambda pair: pair[0]) for item in its]
+
+    def last(its: list[pytest.Item]) -> tuple[bool, bool, int]:
+        alone = any(item.get_closest_marker("alone") for item in its)
+        return (not _is_live(its[0]), not alone, -len(its) if _is_live(its[0]) else 0)
+
+    items[:] = [item for its in sorted(files.values(), key=last) for item in its]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    """Return what gives files to processes, where several were asked for with `--dist loadfile`."""
+    return Apart(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+class Apart(LoadFileScheduling):
+    """Give the first process live tests as long as there are any, the others all else first.
+
+    Ranks of two labs that wait for each other on the same cores take both to run twice as long.
+    """
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        live = node.gateway.id == "gw0"
+        wanted = [scope for scope in self.workqueue if (_folder(scope) in LIVE) == live]
+        if wanted:
+            self.workqueue.move_to_end(wanted[0], last=False)
+        super()._assign_work_unit(node)
+
+
+def _folder(scope: str) -> str:
+    return PurePath(scope).parent.name
 
 
 def _is_live(item: pytest.Item) -> bool:
-    return item.path.parent.name in {"integration", "emulated"}
+    return item.path.parent.name in LIVE
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

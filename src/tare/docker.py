@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tare import etcd
+from tare import docker_api, etcd
 from tare.daemons import AGENT, Place
 from tare.errors import InfrastructureError, MissingTool, RefusedError
 from tare.namespaces import plain_python
@@ -105,16 +105,11 @@ def staying_folders(lab: str, nodes: Sequence[Node]) -> tuple[Path, ...]:
     return tuple(cache_folder() / "docker" / f"{STAYS}{lab}-{node.name}" for node in nodes)
 
 
-def image_present(node: Node, tag: str) -> bool:
-    """Tell whether a node's daemon has an image."""
-    return docker(node, "image", "inspect", "--format", "ok", tag, check=False).status == 0
-
-
 def import_image(nodes: Sequence[Node], tar: Path, tag: str) -> None:
     """Bring a root file system into every node's daemon that does not have it."""
 
     def one(node: Node) -> None:
-        if not image_present(node, tag):
+        if not docker_api.image_present(node, tag):
             docker(node, "import", "--change", "ENV PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", str(tar), tag,
                    timeout_s=300)  # fmt: skip
 
@@ -233,7 +228,7 @@ def _stop_everything(node: Node) -> None:
 def _wait_until_ready(node: Node, daemon: Popen[str], log_folder: Path) -> Node:
     ready = replace(node, docker_socket=f"/proc/{node.pid}/root/run/docker.sock")
     until = time.monotonic() + START_LIMIT_S
-    while not Path(ready.docker_socket).exists() or docker(ready, "version", check=False, timeout_s=5).status != 0:
+    while not Path(ready.docker_socket).exists() or not docker_api.answers(ready):
         if daemon.poll() is not None or time.monotonic() > until:
             how = f"is not up after {START_LIMIT_S:g} s" if daemon.poll() is None else "ended as it started"
             tail = _tail(log_folder / f"dockerd-{node.name}.log")
@@ -241,7 +236,7 @@ def _wait_until_ready(node: Node, daemon: Popen[str], log_folder: Path) -> Node:
                 f"dockerd on {node.name} {how}: {tail}",
                 remedy="leave the docker environments out of the study, or make `dockerd` start on this machine",
             )
-        time.sleep(0.05)
+        time.sleep(0.02)
     return ready
 
 

@@ -20,25 +20,31 @@ TIMEOUT_S: Final = 60.0
 class _Connection(http.client.HTTPConnection):
     """HTTP over a Unix socket."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__("docker", timeout=TIMEOUT_S)
+    def __init__(self, path: str, timeout_s: float) -> None:
+        super().__init__("docker", timeout=timeout_s)
         self._path = path
 
     def connect(self) -> None:
         """Connect to the daemon's socket."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(TIMEOUT_S)
+        self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)
 
 
 def request(
-    node: Node, method: str, path: str, body: Mapping[str, Any] | None = None, *, what: str
+    node: Node,
+    method: str,
+    path: str,
+    body: Mapping[str, Any] | None = None,
+    *,
+    what: str,
+    timeout_s: float = TIMEOUT_S,
 ) -> Mapping[str, Any]:
     """Send one request to a node's daemon and return its answer; `what` names the action in messages.
 
     Raises `CommandFailed` with what the daemon said, and `InfrastructureError` where it does not answer.
     """
-    connection = _Connection(node.docker_socket)
+    connection = _Connection(node.docker_socket, timeout_s)
     try:
         text = None if body is None else json.dumps(body)
         connection.request(method, path, body=text, headers={"Content-Type": "application/json"})
@@ -52,6 +58,26 @@ def request(
     if answer.status >= http.HTTPStatus.BAD_REQUEST:
         raise CommandFailed(f"{what} on {node.name} failed: {told.get('message', answer.reason)}", status=answer.status)
     return told
+
+
+def answers(node: Node) -> bool:
+    """Tell whether a node's daemon answers."""
+    try:
+        request(node, "GET", "/version", what="asking its version", timeout_s=5)
+    except InfrastructureError:
+        return False
+    return True
+
+
+def image_present(node: Node, tag: str) -> bool:
+    """Tell whether a node's daemon has an image."""
+    try:
+        request(node, "GET", f"/images/{tag}/json", what=f"looking for the image {tag}")
+    except CommandFailed as error:
+        if error.status != http.HTTPStatus.NOT_FOUND:
+            raise
+        return False
+    return True
 
 
 def start_container(node: Node, name: str, config: Mapping[str, Any]) -> int:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -25,6 +25,8 @@ from tare.model import LabSpec
 from tare.namespaces import netlink
 
 TARE = (sys.executable, "-m", "tare.cli")
+STARTED: list[subprocess.Popen[str]] = []
+"""The commands that a test started, for the end of what it did not wait for (conftest.py)."""
 NUMBERS = count()
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "uts")
 MICRO = "[{latency: {message_bytes: 8, iterations: 300}}, {barrier: {iterations: 100}}]"
@@ -73,7 +75,7 @@ def write_study(folder: Path, name: str, environments: Sequence[str] | str, **ke
 
 def start(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None, before: Sequence[str] = ()) -> Any:
     """Start tare in a session of its own; `before` is put before it, as `setpriv ...`."""
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [*before, *TARE, *map(str, arguments)],
         cwd=cwd,
         env={**os.environ, **(env or {})},
@@ -83,6 +85,16 @@ def start(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = Non
         text=True,
         start_new_session=True,
     )
+    STARTED.append(process)
+    return process
+
+
+def put_an_end_to(process: Any) -> None:
+    """End a command that is still running, and close what it wrote to."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+    with suppress(ValueError):  # all was read before
+        process.communicate(timeout=30)
 
 
 def ended(process: Any, timeout_s: float = 90) -> Ended:
@@ -232,7 +244,8 @@ class Watch:
         found += [f"folder {folder}" for folder in state.glob(f"{lab}-*")]
         found += [f"link {link}" for link in links() if link not in self.links]
         found += [f"lost link {link}" for link in self.links if link not in links()]
-        found += [f"mount {mount}" for mount in mounts() if mount not in self.mounts]
+        new = [mount for mount in mounts() if mount not in self.mounts]
+        found += [f"mount {mount}" for mount in new if "/mmdebstrap." not in mount]  # an image that another test builds
         for pid, entry in processes():  # numbers of namespaces are used again: labs of others are left out
             its = _namespaces(pid)
             dead = len(its) == 1  # only its pid namespace is told of a process that waits to be collected by init

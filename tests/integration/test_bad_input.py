@@ -143,8 +143,10 @@ FAULTS = {
 def went_wrong(misbehave: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Watch, Path]:
     """Run a study in which a program goes wrong in every way, and once does not."""
     folder = tmp_path_factory.mktemp("wrong")
-    limit = "time_limit: 3s"
-    workloads = ", ".join(f"{fault}: {{command: [{misbehave}, {fault}], {limit}}}" for fault in FAULTS)
+    limits = {fault: "3s" if fault == "hang" else "20s" for fault in FAULTS}
+    workloads = ", ".join(
+        f"{fault}: {{command: [{misbehave}, {fault}], time_limit: {limit}}}" for fault, limit in limits.items()
+    )
     workloads = f"{{good: {{command: [{misbehave}], time_limit: 20s}}, {workloads}}}"
     study = write_study(folder, "wrong", TWO, workloads=workloads)
     watch = Watch()
@@ -205,7 +207,7 @@ def test_a_rank_that_is_killed_from_outside_fails_its_trial_only(
         wanted = f"{misbehave}\0sleep\0".encode()
         return [pid for pid, entry in processes() if cmdline(entry) == wanted and pid in pids_of(name)]
 
-    first = wait_for(lambda: process.poll() is not None or (len(r := ranks()) == 2 and r), "ranks", 60)
+    first = wait_for(lambda: process.poll() is not None or (len(r := ranks()) == 2 and r), "ranks", 90)
     assert first is not True, process.communicate()
     os.kill(max(first), signal.SIGKILL)
     result = ended(process)
@@ -248,7 +250,7 @@ def test_a_daemon_that_dies_fails_its_cells_with_the_reason_and_the_study_goes_o
     watch = Watch()
     process = start("run", study, cwd=tmp_path)
     name = f"s{process.pid}"
-    wait_for(lambda: len(trials(results)) >= 3 or process.poll() is not None, "first round", 60)
+    wait_for(lambda: len(trials(results)) >= 3 or process.poll() is not None, "first round", 90)
     daemons = [p for p in pids_of(name) if b"dockerd\0" in cmdline(Path(f"/proc/{p}")).split(b"--config-file")[0]]
     assert daemons, process.poll()
     for pid in daemons:

@@ -45,7 +45,7 @@ def test_the_least_recently_used_goes_first_until_the_cache_is_within_its_limit(
     assert left(tmp_path) == ["images/a", "kernels/c"]
 
 
-def test_an_entry_is_measured_once_an_hour_and_again_after_it_was_removed(
+def test_an_entry_is_measured_once_and_again_after_it_was_removed_or_a_daemon_s_images_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured: list[str] = []
@@ -63,10 +63,16 @@ def test_an_entry_is_measured_once_an_hour_and_again_after_it_was_removed(
     (anew,) = entries(tmp_path)
     assert anew.size_bytes > first.size_bytes + 90_000
     assert measured == ["a", "a"]
-    earlier = time.time() - usage.MEASURED_AGAIN_S - 1
-    os.utime(tmp_path / ".uses" / "images-a.size", (earlier, earlier))
+    entry(tmp_path, "docker/n0-0")
+    listed = tmp_path / "docker/n0-0/image/overlay2/repositories.json"
+    listed.parent.mkdir(parents=True)
+    for later_s in (-60, 60):
+        entries(tmp_path)
+        listed.write_text("{}")
+        os.utime(listed, (time.time() + later_s, time.time() + later_s))
+    assert measured == ["a", "a", "n0-0"]
     entries(tmp_path)
-    assert measured == ["a", "a", "a"]
+    assert measured == ["a", "a", "n0-0", "n0-0"]
 
 
 def test_nothing_goes_while_there_is_room_but_what_nobody_used_for_long(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ class OpenMpi5:
 
     def lacks(self, transport: str) -> str | None:
         way = way_of(WAYS, transport, TITLE)
-        if self.probe() is not None:
+        if self.probe() is not None or not way.needs:
             return None
         built = components(str(wheels.program(self.name, "ompi_info")))
         return missing_part(way, built, self.version(), transport)
