@@ -123,16 +123,25 @@ def _locked(name: str, *, alone: bool) -> Iterator[None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put live tests first: while one process alone runs them, those that want to be alone wait for no other."""
+    """Put first what others would wait for.
+
+    Those that are `quiet`, while all begin; then the live ones that are `alone`, while one process runs live ones; of
+    the others images, which a processor calculates for a minute.
+    """
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
 
-    def last(its: list[pytest.Item]) -> tuple[bool, bool, int]:
-        alone = any(item.get_closest_marker("alone") for item in its)
-        return (not _is_live(its[0]), not alone, -len(its) if _is_live(its[0]) else 0)
+    def later(its: list[pytest.Item]) -> tuple[bool, ...]:
+        marks = {mark.name for item in its for mark in item.iter_markers()}
+        return (
+            "quiet" not in marks,
+            not _is_live(its[0]),
+            "alone" not in marks,
+            its[0].path.parent.name != "images",
+        )
 
-    items[:] = [item for its in sorted(files.values(), key=last) for item in its]
+    items[:] = [item for its in sorted(files.values(), key=later) for item in its]
 
 
 @pytest.hookimpl(optionalhook=True)

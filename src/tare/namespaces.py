@@ -70,12 +70,22 @@ def processes_beside(pid: int) -> set[int]:
     return found
 
 
+PF_EXITING: Final = 0x4
+"""linux/sched.h: of a process on its way out, as a namespace's first one that waits for all others in it."""
+
+
 def runs(pid: int) -> bool:
-    """Tell whether a process is there and has not ended; one whose end nobody has asked for yet has (proc(5))."""
+    """Tell whether a process is there and has not ended, which one that nobody has collected yet has."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+        return has_not_ended(Path(f"/proc/{pid}/stat").read_text())
     except OSError:
         return False
+
+
+def has_not_ended(stat: str) -> bool:
+    """Tell whether a process runs, from its /proc/PID/stat (proc(5))."""
+    fields = stat.rsplit(")", 1)[1].split()
+    return fields[0] not in "ZX" and not int(fields[6]) & PF_EXITING
 
 
 def is_holder(pid: int, lab: str = "") -> bool:

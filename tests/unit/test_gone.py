@@ -15,7 +15,7 @@ from tare.cgroups import Group, Hierarchy
 from tare.deploy import Deployed, Side
 from tare.job import end_strays, gone, keepers_of
 from tare.model import Environment
-from tare.namespaces import runs
+from tare.namespaces import has_not_ended, runs
 from tare.node import Container, Endpoint, Node, Pod
 
 GROUP = Group(path="x", hierarchies=())
@@ -55,6 +55,19 @@ def test_a_process_whose_end_nobody_asked_for_has_ended(living: subprocess.Popen
     assert not runs(living.pid)
     assert gone(deployed(living.pid, container="tare-s1-n0")) == "the container tare-s1-n0 on n0 has ended"
     assert gone(deployed(living.pid)) == "what holds the pod tare-s1-n0 on n0 has ended"
+
+
+@pytest.mark.parametrize(
+    ("stat", "runs_on"),
+    [
+        ("5 (sh) S 1 5 5 0 -1 4194560 99 0", True),
+        ("5 (a) Z (b)) R 1 5 5 0 -1 4194560 99 0", True),
+        ("5 (sh) Z 1 5 5 0 -1 4228364 99 0", False),
+        ("5 (sleep) S 1 5 5 0 -1 4194564 99 0", False),  # the first of its namespace: it waits for the others in it
+    ],
+)
+def test_a_process_on_its_way_out_has_ended(stat: str, runs_on: bool) -> None:
+    assert has_not_ended(stat) == runs_on
 
 
 def test_one_of_several_containers_is_named(living: subprocess.Popen[bytes]) -> None:
