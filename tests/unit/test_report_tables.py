@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tare.model import MetricInfo, MetricKind
 from tare.report.tables import MOST_BESIDE, together
-from tare.report.view import Column, Group
+from tare.report.view import Column, Group, heading
 
 
 def column(group: str, label: str) -> Column:
@@ -45,3 +47,12 @@ def test_a_table_has_no_more_columns_than_are_read_at_a_glance() -> None:
     many = [group(f"w{number}", f"label {number}") for number in range(MOST_BESIDE + 2)]
     assert [len(each.columns) for each in together(many)] == [MOST_BESIDE, 2]
     assert together([]) == ()
+
+
+def test_what_is_said_below_the_tables_says_of_which_it_is() -> None:
+    one, other = group("micro", "latency 8 B", "bw"), group("start", "MPI_Init")
+    assert heading(one, (one,)) == ""
+    assert heading(one, (one, other)) == one.name
+    first, second = replace(one, name="2n x 1r"), replace(other, name="2n x 1r")
+    assert heading(first, (first, second)) == "2n x 1r, latency 8 B to bw"
+    assert heading(second, (first, second)) == "2n x 1r, MPI_Init"

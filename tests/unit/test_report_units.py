@@ -30,7 +30,9 @@ def test_a_time_has_the_largest_unit_in_which_it_is_at_least_one(value: float, t
     assert units.seconds(value) == text
 
 
-@pytest.mark.parametrize(("value", "text"), [(8, "8 B"), (65536, "64 KiB"), (1 << 20, "1 MiB"), (1500, "1.5 KiB")])
+@pytest.mark.parametrize(
+    ("value", "text"), [(0, "0 B"), (8, "8 B"), (65536, "64 KiB"), (1 << 20, "1 MiB"), (1500, "1.5 KiB")]
+)
 def test_sizes_are_binary(value: int, text: str) -> None:
     assert units.size(value) == text
 

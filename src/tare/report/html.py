@@ -52,6 +52,7 @@ class Table:
     """The first screen's table of one group, and the sentences below it."""
 
     group: Group
+    heading: str
     heads: tuple[Head, ...]
     rows: tuple[tuple[str, tuple[Drawn, ...], view.Note | None], ...]
     notes: tuple[view.Note, ...]
@@ -82,7 +83,8 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
     runs = launches(summary, trials)
     histograms = collect(samples, ((_row(run.group, run.environment), run.trial) for run in runs if run.completed))
     groups = view.groups(summary)
-    tables = [_table(group, summary) for group in together(groups)]
+    shown = together(groups)
+    tables = [_table(group, view.heading(group, shown), summary) for group in shown]
     look = styles(list(dict.fromkeys(name for group in groups for name in group.rows)), summary)
     pages = [
         _figures(column, group, summary, runs, histograms, look, column in view.first_screen(group.columns))
@@ -151,7 +153,7 @@ def _figure_data(figures: Sequence[Figure]) -> Markup:
 # --- first screen -----------------------------------------------------------------------------------------------
 
 
-def _table(group: Group, summary: Summary) -> Table:
+def _table(group: Group, heading: str, summary: Summary) -> Table:
     columns = view.first_screen(group.columns)
     scales = [bars.Scale.of(_drawn_estimates(column), summary.margin) for column in columns]
     reasons = {
@@ -171,7 +173,7 @@ def _table(group: Group, summary: Summary) -> Table:
     warnings = (*view.self_warnings(group), *view.modes_warnings(group))
     notes = tuple(note for note in view.notes(group) if note not in reasons.values())
     causes = view.causes(group, summary)
-    return Table(group=group, heads=heads, rows=rows, notes=notes, warnings=warnings, causes=causes)
+    return Table(group=group, heading=heading, heads=heads, rows=rows, notes=notes, warnings=warnings, causes=causes)
 
 
 def _drawn_estimates(column: Column) -> list[Estimate]:

@@ -160,8 +160,8 @@ def _below(summary: Summary, groups: Sequence[Group], plain: bool) -> Iterator[R
     yield Text("")
     yield _legend(summary, plain)
     for group in groups:
-        if len(groups) > 1:
-            yield Text(say(group.name), style="dim")
+        if heading := view.heading(group, groups):
+            yield Text(say(heading), style="dim")
         for who, why in view.causes(group, summary):
             yield _item("->" if plain else "→", "bold", say(f"{who}: {why}"))
         for warning in (*view.self_warnings(group), *view.modes_warnings(group)):

@@ -144,7 +144,7 @@ def rate(value: float, unit: str = "B/s") -> str:
 
 def size(value: float) -> str:
     """Return a number of bytes as `64 KiB`."""
-    unit = _choose(_BYTES, value)
+    unit = _choose(_BYTES, value or 1.0)
     scaled = value / unit.size
     return f"{scaled:g} {unit.suffix}" if scaled == round(scaled) else f"{scaled:.1f} {unit.suffix}"
 

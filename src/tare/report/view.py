@@ -275,6 +275,16 @@ class Note:
         return ", ".join(self.columns) if len(self.columns) <= LISTED_COLUMNS else f"{len(self.columns)} metrics"
 
 
+def heading(group: Group, every: Sequence[Group]) -> str:
+    """Return what tells a group from all of a report's; "" where there is one."""
+    if len(every) == 1:
+        return ""
+    if sum(other.name == group.name for other in every) == 1:
+        return group.name
+    first, last = group.columns[0].info.label, group.columns[-1].info.label
+    return f"{group.name}, {first}" + (f" to {last}" if len(group.columns) > 1 else "")
+
+
 def notes(group: Group) -> tuple[Note, ...]:
     """Return the reasons behind invalid, unavailable and inconclusive cells; one line for cells that share one."""
     found: dict[tuple[Verdict, str, str], list[str]] = {}
