@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 _PREFIXED: Final = ("B/s", "b/s", "op/s", "FLOP/s", "TEPS")
@@ -13,6 +14,11 @@ def bytes_label(count: int) -> str:
         if count >= factor and count % factor == 0:
             return f"{count // factor} {unit}"
     return f"{count} B"
+
+
+def three_digits(value: float, sign: str = "") -> str:
+    """Format with three significant digits, all before the point, and no exponent; `sign` is that of `format`."""
+    return f"{value:{sign},.0f}" if 999.5 <= abs(value) < math.inf else f"{value:{sign}.3g}"
 
 
 def rate_scale(value: float, unit: str) -> tuple[float, str]:

@@ -29,7 +29,7 @@ STARTED: list[subprocess.Popen[str]] = []
 """The commands that a test started, for the end of what it did not wait for (conftest.py)."""
 NUMBERS = count()
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "uts")
-MICRO = "[{latency: {message_bytes: 8, iterations: 300}}, {barrier: {iterations: 100}}]"
+MICRO = "[{latency: {message_bytes: 8, iterations: 60, warmup: 5}}, {barrier: {iterations: 20, warmup: 5}}]"
 
 
 def live(*more: str) -> list[pytest.MarkDecorator]:

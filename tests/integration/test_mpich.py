@@ -16,7 +16,7 @@ BYTES = 65536
 ITERATIONS = 60
 PAYLOAD = BYTES * ITERATIONS
 LATENCY = f"{{latency: {{message_bytes: {BYTES}, iterations: {ITERATIONS}, warmup: 5}}}}"
-KERNELS = f"{{micro: {{time_limit: 30s, kernels: [{LATENCY}, {{barrier: {{iterations: 100}}}}]}}}}"
+KERNELS = f"{{micro: {{time_limit: 30s, kernels: [{LATENCY}, {{barrier: {{iterations: 20, warmup: 5}}}}]}}}}"
 INTERFACES: Mapping[str, tuple[str, str]] = {
     "bare": ("data0", "data0"),
     "bare+image": ("data0", "data0"),

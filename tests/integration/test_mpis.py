@@ -16,7 +16,7 @@ pytestmark = live("openmpi5", "mpich5", "docker", "podman", "apptainer", "charli
 
 MPIS = ("openmpi5", "mpich5")
 SAYS = {"openmpi5": "Open MPI v5.0", "mpich5": "MPICH Version:      5.0"}
-LONG = "{micro: {kernels: [{latency: {message_bytes: 65536, iterations: 60}}, {barrier: {iterations: 50}}]}}"
+LONG = "{micro: {kernels: [{latency: {message_bytes: 65536, iterations: 60}}, {barrier: {iterations: 20, warmup: 5}}]}}"
 LITTLE = 65536 * 60 / 10
 
 ON_TWO_NODES = {

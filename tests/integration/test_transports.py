@@ -21,7 +21,7 @@ ITERATIONS = 60
 PAYLOAD = BYTES * ITERATIONS
 KERNELS = (
     f"{{micro: {{time_limit: 30s, kernels: [{{latency: {{message_bytes: {BYTES}, iterations: {ITERATIONS}}}}}, "
-    "{barrier: {iterations: 50}}]}}"
+    "{barrier: {iterations: 20, warmup: 5}}]}}"
 )
 
 TAKEN: Mapping[str, Mapping[str, str]] = {

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tare.model import Comparison, Estimate, MetricInfo, MetricKind, Plan, Verdict
-from tare.text import rate_scale
+from tare.text import rate_scale, three_digits
 
 DECIDED = (Verdict.COSTS, Verdict.GAINS, Verdict.NO_COST)
 LISTED = 3
@@ -144,7 +144,7 @@ def _list(names: Sequence[str]) -> str:
 
 def _time(seconds: float) -> str:
     size, unit = _unit(seconds)
-    return f"{seconds / size:.3g} {unit}"
+    return f"{three_digits(seconds / size)} {unit}"
 
 
 def _time_interval(added: Estimate) -> str:
@@ -162,11 +162,11 @@ def _signed(overhead: Estimate) -> str:
     if overhead.value >= TIMES_FROM:
         return f"×{1 + overhead.value:,.0f} [{1 + overhead.low:,.0f}, {1 + overhead.high:,.0f}]"
     low, value, high = (100.0 * part for part in (overhead.low, overhead.value, overhead.high))
-    return f"{value:+.3g} % [{low:+.3g}, {high:+.3g}]"
+    return f"{three_digits(value, '+')} % [{three_digits(low, '+')}, {three_digits(high, '+')}]"
 
 
 def _percent(fraction: float) -> str:
-    return f"{100.0 * fraction:.3g} %"
+    return f"{three_digits(100.0 * fraction)} %"
 
 
 def _unit(seconds: float) -> tuple[float, str]:
@@ -178,4 +178,4 @@ def _unit(seconds: float) -> tuple[float, str]:
 
 def _rate(value: float, unit: str) -> str:
     size, suffix = rate_scale(value, unit)
-    return f"{value / size:.3g} {suffix}"
+    return f"{three_digits(value / size)} {suffix}"
