@@ -46,7 +46,8 @@ test: ## set up, then lint, types and every test
 	@$(MAKE) lint types docs
 	@$(ROOT_ENV) $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
-test-long: ## the tests that take minutes, as the mini-applications in class A
+test-long: ## the tests that take minutes, as the mini-applications in class A and those in an emulated machine
+	@tools/bootstrap long
 	@$(ROOT_ENV) $(BIN)/python -m pytest -m long $(PYTEST_ARGS)
 
 test-fast: ## the tests that need neither root nor daemons

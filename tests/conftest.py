@@ -87,6 +87,7 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "openmpi5": (_file("/opt/tare/mpis/openmpi5/.lock"), "tools/mpis"),
     "passt": (_program("pasta"), "apt-get install passt"),
     "podman": (_program("podman", "crun", "catatonit"), "apt-get install podman crun catatonit"),
+    "qemu": (_program("qemu-system-x86_64", "mke2fs"), "tools/bootstrap long"),
     "shellcheck": (_program("shellcheck"), "apt-get install shellcheck"),
     "slirp4netns": (_program("slirp4netns"), "apt-get install slirp4netns"),
     "ucx": (_program("ucx_info"), "apt-get install ucx-utils libucx-dev"),

@@ -217,7 +217,7 @@ def _debootstrap(recipe: Recipe, work: Path, same: Mapping[str, str]) -> None:
         scratch.chmod(0o755 if _is_root() else 0o777)
         base, target = scratch / "base.tar", scratch / "builder.tar"
         argv = recipes.debian_argv(recipe, base=base, target=target)
-        options = tuple(f"--aptopt={option}" for option in _machine_apt_options())
+        options = tuple(f"--aptopt={option}" for option in machine_apt_options())
         env = {
             **os.environ,
             "SOURCE_DATE_EPOCH": str(_LAST_CHANGE_S),
@@ -334,7 +334,7 @@ def _step(
         ) from error
 
 
-def _machine_apt_options() -> tuple[str, ...]:
+def machine_apt_options() -> tuple[str, ...]:
     """Return apt's settings for reaching the mirrors (proxies, certificates, dates) as this machine has them."""
     if process.find("apt-config") is None:
         return ()
