@@ -154,7 +154,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 class Apart(LoadFileScheduling):
     """Give the first process live tests as long as there are any, the others all else first.
 
-    Ranks of two labs that wait for each other on the same cores take both to run twice as long.
+    Ranks poll: those of two labs on the same cores hold each other up.
     """
 
     def _assign_work_unit(self, node: WorkerController) -> None:

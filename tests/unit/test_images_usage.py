@@ -73,6 +73,11 @@ def test_an_entry_is_measured_once_and_again_after_it_was_removed_or_a_daemon_s_
     assert measured == ["a", "a", "n0-0"]
     entries(tmp_path)
     assert measured == ["a", "a", "n0-0", "n0-0"]
+    (tmp_path / "images/a/rootfs.tar").write_bytes(bytes(200_000))  # a user's own image is packed when it is needed
+    later = time.time() + 60
+    os.utime(tmp_path / "images/a", (later, later))
+    sizes = {found.name: found.size_bytes for found in entries(tmp_path)}
+    assert sizes["images/a"] > anew.size_bytes + 190_000
 
 
 def test_nothing_goes_while_there_is_room_but_what_nobody_used_for_long(tmp_path: Path) -> None:

@@ -101,12 +101,12 @@ def used_unix_s(place: Path) -> float:
 def _known_size(place: Path) -> int:
     """Return an entry's size as it was measured last: there are a hundred thousand files, and every run asks.
 
-    It is measured again when a daemon's images changed; nothing else in the cache changes once it is there. To look
-    at each file of 20 GB takes a second, and a minute where the machine has not looked at them for a while.
+    It is measured again when a daemon's images changed, and when a file came to another entry, as a user's own image
+    gets its tar. To look at each file of 20 GB takes a second, a minute where the machine has not for a while.
     """
     note = _size_file(place)
     with suppress(OSError, ValueError):
-        if note.stat().st_mtime_ns >= _listed_unix_ns(place):
+        if note.stat().st_mtime_ns >= _changed_unix_ns(place):
             return int(note.read_text())
     size_bytes = size_of(place)
     with suppress(OSError):  # a cache that may only be read is measured each time
@@ -115,11 +115,11 @@ def _known_size(place: Path) -> int:
     return size_bytes
 
 
-def _listed_unix_ns(place: Path) -> int:
-    try:
-        return (place / _LISTS).stat().st_mtime_ns
-    except OSError:
-        return 0
+def _changed_unix_ns(place: Path) -> int:
+    for told in (place / _LISTS, place):
+        with suppress(OSError):
+            return told.stat().st_mtime_ns
+    return 0
 
 
 def size_of(folder: Path) -> int:

@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # What every job begins with: the machine's name, the file systems that a system has, and what is tested.
 set -eu
 hostname emulated

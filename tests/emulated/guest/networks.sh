@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # Networks of tare's own that need more of a kernel than the one of the machine with the tests may have.
 modprobe -a veth ipip openvswitch vxlan ipvlan
 cd /tmp || exit 1

@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # A ping-pong of MPI over UCX and verbs between two soft-RoCE devices on the ends of a cable (a veth pair), native and
 # in a container. Both devices are in the machine's own network namespace, for Linux 6.1 has soft-RoCE in no other.
 # They know each other by link-local IPv6 addresses: between IPv4 addresses of one host nothing would take the cable.
