@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import scipy.stats
 
-from tare import monitor, runner, session, study
+from tare import monitor, runner, session, study, study_files
 from tare.model import TrialKey
 from tare.paths import cache_folder
 from tare.store import Store
@@ -70,7 +70,7 @@ def interval(values: list[float]) -> str:
 def tare_overhead(runs: int) -> tuple[list[float], list[float]]:
     """Return what each trial took beyond a bare start of the same argv, and the bare times, in seconds."""
     plan = session.make_plan(study.parse(STUDY))
-    files = session.make_files(plan, print)
+    files = study_files.make_files(plan, print)
     extra, bare = [], []
     with (
         tempfile.TemporaryDirectory() as folder,

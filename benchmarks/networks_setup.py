@@ -22,7 +22,7 @@ import numpy as np
 import pyroute2  # noqa: F401  (its import is part of Python's start)
 import scipy.stats
 
-from tare import daemons, docker, docker_api, etcd, session, study
+from tare import daemons, docker, docker_api, etcd, session, study, study_files
 from tare.cluster import Needs
 from tare.cluster.lab_site import LabCluster
 from tare.deploy import Files, deployed
@@ -90,7 +90,8 @@ def files_for(network: str) -> Iterator[Files]:
         f"name: b\ncluster: lab\nenvironments: [docker+{network}]\nplacements: [2x1]\n"
         "workloads: {w: {kernels: [barrier]}}\n"
     )
-    yield session.make_files(session.make_plan(study.parse(text)), silent)
+    made = study_files.make_files(session.make_plan(study.parse(text)), silent)
+    yield next(files for files in made.every if files.rootfs)
 
 
 def measured(network: str, runs: int) -> tuple[list[float], list[float]]:
@@ -102,8 +103,7 @@ def measured(network: str, runs: int) -> tuple[list[float], list[float]]:
     needs = Needs(nics=2, docker=runtime == "docker", swarm=network == "overlay", store=network == "overlay-etcd")
     totals, own = [], []
     with files_for(network) as files, LabCluster().open(f"b{os.getpid()}", LabSpec(nodes=2), needs) as site:
-        if files.tar is not None:
-            docker.import_image(site.daemon_nodes, files.tar, files.image_tag)
+        study_files.import_images(site.daemon_nodes, [files])
         for number in range(runs + 1):
             WAITS.clear()
             began = time.perf_counter()

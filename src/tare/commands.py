@@ -12,8 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tare import clean, preflight, session, study
-from tare.deploy import Files
+from tare import clean, preflight, session, study, study_files
 from tare.errors import RefusedError, UsageError
 from tare.known import registered
 from tare.lab_commands import without_dashes
@@ -22,6 +21,7 @@ from tare.model import Cell, Completed, Plan, Study, Trial
 from tare.plan import available, estimate_s, estimate_trial_s
 from tare.report import render, render_html
 from tare.store import Results, Store, read_only
+from tare.study_files import StudyFiles
 from tare.user_namespace import become_root
 
 RESULTS_FOLDER = Path("results")
@@ -46,11 +46,11 @@ def run_plan(stated: Study, results: Path | None, *, fresh: bool = False, shown:
     folders = [str(_program(name).parent) for name in programs]
     others = {cell.workload for cell in available(plan) if is_shown(cell.workload)}
     folders += sorted(map(shown_folder, others))
-    files = session.make_files(plan, _say, tuple(dict.fromkeys((*shown, *folders))))
+    files = study_files.make_files(plan, _say, tuple(dict.fromkeys((*shown, *folders))))
     if stated.cluster == "lab":
         become_root()  # what was to be built is built by now: as root of a user namespace it could not be
     for name in programs:
-        session.check_program(name, files)
+        study_files.check_program(name, tuple(study_files.images_of(plan, files, name)))
     plan = _fitting(plan, files)
     folder = results or RESULTS_FOLDER / stated.name
     with Store.create_or_open(folder, plan, session.facts(plan, files), fresh=fresh) as store:
@@ -67,7 +67,7 @@ def _tell_others() -> None:
         _say(f"tare: process {numbers} has a lab up as well: it shares this study's cores, and disturbs its figures")
 
 
-def _fitting(plan: Plan, files: Files) -> Plan:
+def _fitting(plan: Plan, files: StudyFiles) -> Plan:
     """Return the plan without the cells whose parts turn out not to fit together; some must be left."""
     plan = preflight.fitting(plan, files)
     _need_a_cell(plan)

@@ -11,6 +11,7 @@ from typing import Final
 
 from tare import binds, devices, infiniband, link, ssh, transports
 from tare.errors import RefusedError
+from tare.images import MPI_OF
 from tare.limits import limited
 from tare.model import Control, Environment, LabSpec, Launching, Placement, Share, Sides, Tracking
 from tare.mpi import MPIS
@@ -182,19 +183,29 @@ def _no_fabric(environment: Environment) -> str | None:
     return None
 
 
-def nic_slots(pairs: Iterable[tuple[Environment, Placement]]) -> dict[tuple[str, Placement], int]:
+def nic_slots(pairs: Iterable[tuple[Environment, Placement]]) -> dict[tuple[Environment, Placement], int]:
     """Return which data NIC each environment uses in each placement: the first is shared, those that own one follow."""
-    slots: dict[tuple[str, Placement], int] = {}
+    slots: dict[tuple[Environment, Placement], int] = {}
     following = 1
     for environment, placement in pairs:
-        if (environment.name, placement) in slots:
+        if (environment, placement) in slots:
             continue
         if find(environment.network).owns_nic or environment.link or environment.sides is not Sides.BOTH:
-            slots[environment.name, placement] = following
+            slots[environment, placement] = following
             following += 1
         else:
-            slots[environment.name, placement] = 0
+            slots[environment, placement] = 0
     return slots
+
+
+def under(environment: Environment, mpi: str) -> Environment:
+    """Return the environment with another MPI, "" for its own; an image of ours gives way to the one that has it."""
+    if mpi in ("", environment.mpi):
+        return environment
+    image = environment.image
+    if image in MPI_OF and environment.launch is not Launching.HOST_MPI:
+        image = next((name for name, inside in MPI_OF.items() if inside == mpi), image)
+    return replace(environment, mpi=mpi, image=image)
 
 
 def is_inside(sides: Sides, node: int, nodes: int) -> bool:

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tare import clean, docker, job, neighbours, preflight, process, runner, session, ssh, study
+from tare import clean, job, neighbours, preflight, process, runner, session, ssh, study, study_files
 from tare.cluster import CLUSTERS, Site
 from tare.deploy import Deployed, Files, deployed
 from tare.errors import InfrastructureError, RefusedError, TareError, UsageError
@@ -158,10 +158,11 @@ def _run(wanted: Wanted) -> int:
     program = cell.workload.command[0]
     on_host = "/" in program and not in_image_only(wanted)
     shown = (str(Path(program).parent),) if on_host else ()
-    files = replace(session.make_files(plan, _say, shown, measured=wanted.prove), cwd=str(Path.cwd()))
+    made = study_files.make_files(plan, _say, shown, measured=wanted.prove).of(cell.environment)
+    files = replace(made, cwd=str(Path.cwd()))
     become_root()
     if on_host:
-        session.check_program(program, files)
+        study_files.check_program(program, [files.rootfs] if files.rootfs else [])
     elif in_image_only(wanted) and not cell.environment.binds and inside(files.rootfs or Path("/"), program) is None:
         _say(f"tare: {program} is neither on this machine nor in {wanted.image}")
         return NOT_FOUND
@@ -188,8 +189,7 @@ def _run(wanted: Wanted) -> int:
 def _site(plan: Plan, files: Files) -> Iterator[Site]:
     needs = runner.needs(plan, files.seen_by_nodes)
     with CLUSTERS[plan.study.cluster].open(f"l{os.getpid()}", plan.study.lab, needs) as site:
-        if files.tar is not None and site.daemon_nodes:
-            docker.import_image(site.daemon_nodes, files.tar, files.image_tag)
+        study_files.import_images(site.daemon_nodes, [files])
         yield site
 
 

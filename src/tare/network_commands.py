@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from tare import clean, docker, environment, job, lab_commands, plan, process, runner, session, study
+from tare import clean, environment, job, lab_commands, plan, process, runner, study, study_files
 from tare.cluster import CLUSTERS, Site
 from tare.cluster.lab_site import LabSite, owner, start_time
 from tare.conflist import PREFIX, VARIABLES
@@ -180,9 +180,11 @@ def _attended(wanted: Wanted, one: Plan) -> None:
 def _kept(wanted: Wanted, one: Plan) -> Iterator[Deployed]:
     (cell,) = one.cells
     # Without an image there is nothing to build: what is measured here is whether packets pass.
-    files = session.make_files(one, _say, measured=False) if cell.environment.image else Files(host_prefix=Path("/"))
+    files = Files(host_prefix=Path("/"))
+    if cell.environment.image:
+        files = study_files.make_files(one, _say, measured=False).of(cell.environment)
     slots = environment.nic_slots([(cell.environment, cell.placement)])
-    nic = slots[cell.environment.name, cell.placement]
+    nic = slots[cell.environment, cell.placement]
     with ExitStack() as stack:
         site = stack.enter_context(_site(wanted, one, files, nics=nic + 1))
         up = stack.enter_context(deployed(site, cell.environment, cell.placement, slot=0, nic=nic, files=files))
@@ -211,8 +213,7 @@ def _site(wanted: Wanted, one: Plan, files: Files, nics: int) -> Iterator[Site]:
             folder = run_folder() / f"{wanted.name}-network"
             folder.mkdir(parents=True, exist_ok=True)
             site = LabSite(name=made.name, lab=made, nodes=made.nodes, daemon_nodes=made.nodes, folder=folder)
-        if files.tar is not None and site.daemon_nodes:
-            docker.import_image(site.daemon_nodes, files.tar, files.image_tag)
+        study_files.import_images(site.daemon_nodes, [files])
         yield site
 
 

@@ -11,8 +11,10 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import cache, partial
 from typing import Any, Final
 
+from tare.environment import under
 from tare.model import (
     Binding,
     Cell,
@@ -60,11 +62,12 @@ def expand(study: Study, availability: Availability, cannot: Ability = lambda *_
     roles += [(e, Role.ENVIRONMENT) for e in study.environments if e is not baseline]
     cells: list[Cell] = []
     unavailable: dict[str, str] = {}
-    reasons = {(e, p): _pair_reason(e, p, availability) for e, role in roles for p in study.placements if role != "a/a"}
+    ask = cache(partial(_pair_reason, availability))
     for workload in study.workloads:
         for placement in study.placements:
             group = f"{workload.name} / {placement_name(placement)}"
-            for environment, role in roles:
+            for stated, role in roles:
+                environment = under(stated, workload.mpi)
                 cell = Cell(
                     key=f"{group} / {environment.name}",
                     group=group,
@@ -74,11 +77,11 @@ def expand(study: Study, availability: Availability, cannot: Ability = lambda *_
                     placement=placement,
                 )
                 cells.append(cell)
-                asked = baseline if role is Role.SELF else environment
+                asked = replace(environment, name=study.baseline) if role is Role.SELF else environment
                 reason = (
                     plugin_of(workload).refuse(workload, placement)
                     or cannot(workload, asked, placement)
-                    or reasons[asked, placement]
+                    or ask(asked, placement)
                 )
                 if reason is not None:
                     unavailable[cell.key] = reason
@@ -152,7 +155,7 @@ def block_order(plan: Plan, round: int, block: int, attempt: int = 0) -> tuple[s
 # --- why a cell cannot run --------------------------------------------------------------------------------------
 
 
-def _pair_reason(environment: Environment, placement: Placement, availability: Availability) -> str | None:
+def _pair_reason(availability: Availability, environment: Environment, placement: Placement) -> str | None:
     if environment.sides is not Sides.BOTH:
         if environment.network == "overlay":
             return f"an overlay cannot reach outside itself, so it cannot be on the {environment.sides}'s side only"

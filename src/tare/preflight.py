@@ -24,6 +24,7 @@ from tare.mpi import MPIS
 from tare.mpi.ways import way_of
 from tare.plan import available
 from tare.programs import libraries
+from tare.study_files import StudyFiles
 
 PMIX_PLACES: Final = ("usr/lib/*/libpmix.so.2", "usr/lib64/libpmix.so.2", "usr/lib/libpmix.so.2")
 LOADERS: Final = ("lib64/ld-linux-x86-64.so.2", "lib/x86_64-linux-gnu/libc.so.6", "lib64/libc.so.6")
@@ -43,11 +44,11 @@ FAMILIES: Final[Mapping[str, str]] = {
 }
 
 
-def fitting(plan: Plan, files: Files) -> Plan:
+def fitting(plan: Plan, files: StudyFiles) -> Plan:
     """Return the plan in which cells that do not fit are unavailable, each with its reason."""
     reasons = {}
     for cell in available(plan):
-        if reason := misfit(cell, files):
+        if reason := misfit(cell, files.of(cell.environment)):
             reasons[cell.key] = reason
     return replace(plan, unavailable={**plan.unavailable, **reasons}) if reasons else plan
 

@@ -15,11 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
-from tare import asking, caches, docker, job, monitor, proof
+from tare import asking, caches, job, monitor, proof
 from tare.chosen import Chosen
 from tare.cluster import CLUSTERS, Needs, Site
 from tare.core_watch import CoreWatch, watching
-from tare.deploy import Deployed, Files, deployed
+from tare.deploy import Deployed, deployed
 from tare.disturbance import is_unsteady
 from tare.environment import nic_slots
 from tare.errors import TareError
@@ -49,6 +49,7 @@ from tare.runtimes import RUNTIMES
 from tare.stats import is_look
 from tare.still_running import told
 from tare.store import Store, attempts, remaining_blocks
+from tare.study_files import StudyFiles, import_images
 from tare.summary import precise_enough
 from tare.symptoms import recognised
 from tare.workloads import Began, Parsed, plugin_of
@@ -94,7 +95,7 @@ class Run:
     plan: Plan
     store: Store
     site: Site
-    files: Files
+    files: StudyFiles
     watcher: Watcher
     agent: Path
     cores: CoreWatch
@@ -151,9 +152,7 @@ class Run:
         for cell in cells:
             pair = (cell.environment, cell.placement)
             if pair not in found:
-                found[pair] = self._deploy(
-                    stack, *pair, slot=len(found), nic=slots[cell.environment.name, cell.placement]
-                )
+                found[pair] = self._deploy(stack, *pair, slot=len(found), nic=slots[pair])
             up = found[pair]
             if isinstance(up, str):
                 self.broken[cell.key] = up
@@ -166,7 +165,9 @@ class Run:
         self, stack: ExitStack, environment: Environment, placement: Placement, *, slot: int, nic: int
     ) -> Made[Deployed] | str:
         inner = ExitStack()
-        make = partial(deployed, self.site, environment, placement, slot=slot, nic=nic, files=self.files)
+        make = partial(
+            deployed, self.site, environment, placement, slot=slot, nic=nic, files=self.files.of(environment)
+        )
         pair = (environment, placement)
         wanted = {each.workload.startup for each in available(self.plan) if (each.environment, each.placement) == pair}
         try:
@@ -286,14 +287,13 @@ def _told(parsed: Parsed, up: Deployed) -> tuple[RankPlace, ...]:
 
 
 @contextmanager
-def running(plan: Plan, store: Store, files: Files, watcher: Watcher, *, name: str) -> Iterator[Run]:
+def running(plan: Plan, store: Store, files: StudyFiles, watcher: Watcher, *, name: str) -> Iterator[Run]:
     """Bring the cluster of a study up and yield its run."""
     cluster = CLUSTERS[plan.study.cluster]
     with cluster.open(name, plan.study.lab, needs(plan, files.seen_by_nodes)) as site:
         agent = write_agent(site.folder, plain_python())
-        if files.tar is not None and site.daemon_nodes:
-            docker.import_image(site.daemon_nodes, files.tar, files.image_tag)
-        with watching(site, files.host_prefix / "bin" / "tare-cores") as cores:
+        import_images(site.daemon_nodes, files.every)
+        with watching(site, files.every[0].host_prefix / "bin" / "tare-cores") as cores:
             yield Run(plan=plan, store=store, site=site, files=files, watcher=watcher, agent=agent, cores=cores)
 
 

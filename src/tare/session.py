@@ -5,43 +5,34 @@ from __future__ import annotations
 import math
 import os
 import platform
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from tare import caches, clean, conflist, environment, limits, located, runner
-from tare.binds import bind_of
 from tare.cluster import CLUSTERS
-from tare.deploy import Files
 from tare.errors import RefusedError
-from tare.images import find_recipe
-from tare.images.build import Image, ensure_image, ensure_tar
-from tare.images.cache import silent
-from tare.images.convert import ensure_file
-from tare.images.fit import has_kernels, no_such_workdir, unfit_for_kernels, unfit_for_launch
-from tare.images.host_mpi import HostMpi, ensure_host_mpi
-from tare.images.kernels import KernelBuild, ensure_kernels
+from tare.images.build import Image
+from tare.images.cache import Progress, silent
+from tare.images.fit import no_such_workdir, unfit_for_launch
 from tare.images.own import ensure_own
-from tare.images.usage import prune
-from tare.model import Binding, Caches, Cell, Environment, Launching, Placement, Plan, Study, Summary, Workload
+from tare.model import Binding, Caches, Environment, Placement, Plan, Study, Summary, Workload
 from tare.mpi import MPIS
 from tare.networks import find
 from tare.placement import Topology, place
 from tare.plan import available, expand
-from tare.runtimes import RUNTIMES, apptainer
 from tare.store import Results, Store
 from tare.study import is_conflist, is_path
+from tare.study_files import StudyFiles
 from tare.summary import summarise
 from tare.text import bytes_label
 from tare.topology import in_words, read_topology
 from tare.workloads import plugin_of
 
-Say = Callable[[str], None]
 IMAGE_NAME: Final = "debian-openmpi"
 SYSCTLS: Final = ("net/core/rmem_max", "net/core/wmem_max", "net/ipv4/tcp_rmem", "net/ipv4/tcp_congestion_control")
 
 
-def make_plan(study: Study, say: Say = silent) -> Plan:
+def make_plan(study: Study, say: Progress = silent) -> Plan:
     """Expand a study; cells that cannot run here are in it with the reason.
 
     A user's own image is looked into, so it is unpacked if it is not in the cache. Raises `UsageError` where it cannot
@@ -100,64 +91,7 @@ def _unfit(image: Image, wanted: Environment) -> str | None:
     return unfit_for_launch(image, wanted) or no_such_workdir(image, wanted)
 
 
-def make_files(plan: Plan, say: Say, shown: tuple[str, ...] = (), *, measured: bool = True) -> Files:
-    """Return what the pods are made of, building first what is not in the cache.
-
-    Where nothing is `measured` the kernels need not run in a user's own image.
-    """
-    cells = available(plan)
-    if all(cell.environment.runtime == "fake" for cell in cells):
-        return Files(host_prefix=Path("/nowhere"))
-    mpis = {cell.environment.mpi for cell in cells} - {"fake"}
-    if len(mpis) > 1:
-        raise RefusedError(f"one MPI a study is supported, and this one has {', '.join(sorted(mpis))}")
-    host_prefix = ensure_kernels(mpis.pop(), progress=say).prefix
-    names = {cell.environment.image for cell in cells if cell.environment.image}
-    if not names:
-        return Files(host_prefix=host_prefix, shown=(str(host_prefix), *shown))
-    if len(names) > 1:
-        raise RefusedError(f"one image a study is supported, and this one has {', '.join(sorted(names))}")
-    name = names.pop()
-    image = ensure_own(Path(name), progress=say) if is_path(name) else ensure_image(find_recipe(name), progress=say)
-    sif = _sif(cells, image, say)
-    tar = ensure_tar(image, say) if any(RUNTIMES[cell.environment.runtime].needs_daemon for cell in cells) else None
-    shows_kernels = bool(image.source) and not has_kernels(image)
-    own_mpi = any(cell.environment.launch is not Launching.HOST_MPI for cell in cells)
-    build = KernelBuild(prefix=host_prefix, digest="")
-    if measured and shows_kernels and own_mpi and (reason := unfit_for_kernels(image, build)):
-        raise RefusedError(reason)
-    prune(progress=say)
-    return Files(
-        host_mpi=_host_mpi(cells, host_prefix, say),
-        host_prefix=host_prefix,
-        rootfs=image.rootfs,
-        tar=tar,
-        sif=sif,
-        variables=image.variables if image.source else (),
-        foreign=image.foreign,
-        shows_kernels=shows_kernels,
-        seen=tuple(bind_of(text).source for cell in cells for text in cell.environment.binds),
-        image_tag=f"tare:{image.digest[:16]}",
-        shown=(str(host_prefix), *shown),
-    )
-
-
-def _sif(cells: Sequence[Cell], image: Image, say: Say) -> Path | None:
-    """Return the image as a SIF where a runtime starts from one, packing it first where it is not in the cache."""
-    program = apptainer.find_program()
-    if program is None or not any(cell.environment.runtime == "apptainer-sif" for cell in cells):
-        return None
-    if image.sif is not None:
-        return image.sif
-    return ensure_file(image, "sif", program, say).path
-
-
-def _host_mpi(cells: Sequence[Cell], prefix: Path, say: Say) -> HostMpi | None:
-    wanted = {cell.environment.mpi for cell in cells if cell.environment.launch is Launching.HOST_MPI}
-    return ensure_host_mpi(wanted.pop(), KernelBuild(prefix=prefix, digest="").program, say) if wanted else None
-
-
-def facts(plan: Plan, files: Files) -> dict[str, Any]:
+def facts(plan: Plan, files: StudyFiles) -> dict[str, Any]:
     """Return what is recorded of this machine; `identity` must not change between runs of one study."""
     mpis = sorted({cell.environment.mpi for cell in available(plan)})
     stated = _conflists(plan)
@@ -166,8 +100,8 @@ def facts(plan: Plan, files: Files) -> dict[str, Any]:
         "cpu": _cpu(),
         "cores": len(os.sched_getaffinity(0)),
         "mpi": {name: MPIS[name].version() for name in mpis if name in MPIS},
-        "kernels": files.host_prefix.name,
-        "image": files.image_tag,
+        "kernels": ", ".join(sorted({each.host_prefix.name for each in files.every})),
+        "image": ", ".join(sorted({each.image_tag for each in files.every if each.image_tag})),
         **({"CNI configurations": {path: each.digest for path, each in stated.items()}} if stated else {}),
     }
     return {
@@ -202,7 +136,7 @@ def _conflists(plan: Plan) -> dict[str, conflist.Conflist]:
     return {path: conflist.read(path) for path in paths}
 
 
-def execute(plan: Plan, store: Store, files: Files, watcher: runner.Watcher) -> None:
+def execute(plan: Plan, store: Store, files: StudyFiles, watcher: runner.Watcher) -> None:
     """Run what is still to run of a plan; what an earlier, killed run left behind is removed first."""
     clean.leftovers_of_the_dead()
     with runner.running(plan, store, files, watcher, name=f"s{os.getpid()}") as run:
@@ -212,21 +146,6 @@ def execute(plan: Plan, store: Store, files: Files, watcher: runner.Watcher) -> 
 def summary_of(results: Results) -> Summary:
     """Return the summary of a results folder, computed anew."""
     return summarise(results.plan, results.trials, results.facts)
-
-
-def check_program(path: str, files: Files) -> None:
-    """Raise `RefusedError` when a program of the user's cannot run here or inside the image."""
-    from tare.programs import missing_libraries
-
-    for root, where in ((None, "on this machine"), (files.rootfs, "inside the image")):
-        if where == "inside the image" and root is None:
-            continue
-        missing = missing_libraries(Path(path), root)
-        if missing:
-            raise RefusedError(
-                f"{path} cannot run {where}: {', '.join(missing)} is missing",
-                remedy="build it on Debian 12 for the MPI of the environment, or link it statically",
-            )
 
 
 def _no_place(placement: Placement, topology: Topology) -> str | None:

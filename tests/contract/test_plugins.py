@@ -330,7 +330,7 @@ def test_environments_that_own_a_nic_get_one_each_and_the_others_share_the_first
     wanted = [Environment(name=f"{r}+{n}", runtime=r, network=n) for r, n in pairs]
     wanted.append(Environment(name="one side", runtime="docker", network="host", sides=Sides.SENDER))
     there = Placement()
-    slots = {name: slot for (name, _), slot in environment.nic_slots((e, there) for e in wanted).items()}
+    slots = {e.name: slot for (e, _), slot in environment.nic_slots((e, there) for e in wanted).items()}
     owners = [e.name for e in wanted if NETWORKS[e.network].owns_nic or e.sides is not Sides.BOTH]
     assert sorted(slots[name] for name in owners) == list(range(1, len(owners) + 1))
     assert {slots[e.name] for e in wanted if e.name not in owners} == {0}

@@ -10,7 +10,19 @@ from typing import Any
 
 import pytest
 
-from integration.live import Watch, by_environment, compiled, ended, live, outcome, start, tare, wait_for, write_study
+from integration.live import (
+    Watch,
+    by_environment,
+    compiled,
+    ended,
+    live,
+    outcome,
+    start,
+    tare,
+    trials,
+    wait_for,
+    write_study,
+)
 
 pytestmark = live("openmpi5", "mpich5", "docker", "podman", "apptainer", "charliecloud", "cni", "mmdebstrap", "sshd")
 
@@ -135,3 +147,27 @@ def test_a_signal_ends_a_job_whose_launcher_is_in_a_container(mpi: str, tmp_path
         result = ended(process, 20)
     assert result.status not in {0, 125}, result.stderr
     assert watch.left(f"l{process.pid}") == []
+
+
+def test_a_study_has_several_mpis_each_workload_in_the_images_and_with_the_programs_of_its_own(tmp_path: Path) -> None:
+    kernels = "kernels: [{barrier: {iterations: 20, warmup: 5}}]"
+    study = write_study(
+        tmp_path,
+        "several",
+        "{bare: , docker+macvlan: , podman: {mpi: mpich5, network: bridge}}",
+        workloads=f"{{a: {{{kernels}}}, b: {{mpi: mpich5, {kernels}}}}}",
+    )
+    result = tare("run", study, cwd=tmp_path)
+    found = {trial["key"]["cell"]: trial for trial in trials(tmp_path / "results" / "several")}
+    assert {outcome(trial) for trial in found.values()} == {"Completed"}, (result.stderr, found)
+    said = {cell.replace(" / 2n x 1r / ", " "): trial["mpi_library"].split(".")[0] for cell, trial in found.items()}
+    assert said == {
+        "a bare": "Open MPI v4",
+        "a docker+macvlan": "Open MPI v4",
+        "a podman": "MPICH Version:      5",
+        "b bare": "MPICH Version:      5",
+        "b docker+macvlan": "MPICH Version:      5",
+        "b podman": "MPICH Version:      5",
+    }
+    told = " ".join(result.stdout.split())
+    assert told.count("another MPI: its MPI is mpich5 and that of bare is openmpi") == 1, result.stdout

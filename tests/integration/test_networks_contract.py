@@ -20,15 +20,16 @@ from typing import Any
 import pytest
 
 from integration.live import Ended, Watch, by_environment, counters, ended, live, outcome, start, wait_for, write_study
-from tare import docker, environment, job, runner, session
+from tare import environment, job, runner, study_files
 from tare.cluster.lab_site import LabCluster, LabSite
-from tare.deploy import Deployed, Files, deployed
+from tare.deploy import Deployed, deployed
 from tare.images import DEFAULT
 from tare.model import Environment, LabSpec, Placement, Plan, Study, Workload
 from tare.networks import NETWORKS, Wiring, find
 from tare.node import SILENT_ROLE, Node
 from tare.ping import ping
 from tare.plan import expand
+from tare.study_files import StudyFiles
 
 pytestmark = live("docker", "cni", "mmdebstrap", "nftables", "iptables")
 
@@ -84,7 +85,7 @@ class Up:
     """A lab with all that the networks of a group need, for one after the other of them."""
 
     site: LabSite
-    files: Files
+    files: StudyFiles
 
 
 @pytest.fixture(scope="module")
@@ -109,10 +110,9 @@ def labs() -> Iterator[Callable[[int], Up]]:
 
 def _made(stack: ExitStack, name: str, wanted: list[Environment]) -> Up:
     plan = plan_of(wanted)
-    files = session.make_files(plan, print, measured=False)
+    files = study_files.make_files(plan, print, measured=False)
     site = stack.enter_context(LabCluster().open(name, plan.study.lab, runner.needs(plan, files.seen_by_nodes)))
-    if files.tar is not None:
-        docker.import_image(site.daemon_nodes, files.tar, files.image_tag)
+    study_files.import_images(site.daemon_nodes, files.every)
     return Up(site=site, files=files)
 
 
@@ -197,11 +197,11 @@ def test_two_pods_on_two_nodes_reach_each_other_and_nothing_is_left(network: str
     owns = find(network).owns_nic
     on = lab.site.daemon_nodes if wanted.runtime == "docker" else lab.site.nodes
     if NETWORKS[network].wiring is Wiring.DOCKER:  # with its first overlay a daemon makes docker_gwbridge, and keeps it
-        with deployed(lab.site, wanted, TWO, slot=0, nic=0, files=lab.files):
+        with deployed(lab.site, wanted, TWO, slot=0, nic=0, files=lab.files.of(wanted)):
             pass
         wait_for_steady(on)
     before = [state_of(node) for node in on]
-    with deployed(lab.site, wanted, TWO, slot=0, nic=1 if owns else 0, files=lab.files) as up:
+    with deployed(lab.site, wanted, TWO, slot=0, nic=1 if owns else 0, files=lab.files.of(wanted)) as up:
         job.wait_for_carriers([up])
         during = [state_of(node) for node in on]
         reach_each_other(up)

@@ -18,6 +18,7 @@ from tare.model import (
     Workload,
 )
 from tare.store import Store, read_only
+from tare.study_files import make_files
 
 TRUTH = 0.5
 CELLS = 3
@@ -96,6 +97,6 @@ class BreakAfter:
 
 def run_with(watcher: runner.Watcher, stated: Study, folder: Path) -> None:
     plan = session.make_plan(stated)
-    files = session.make_files(plan, lambda text: None)
+    files = make_files(plan)
     with Store.create_or_open(folder, plan, session.facts(plan, files)) as store:
         session.execute(plan, store, files, watcher)

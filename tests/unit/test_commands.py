@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tare import commands, environment, session
+from tare import commands, environment, session, study_files
 from tare.commands import Progress, plan_text, quick_study
 from tare.deploy import Files
 from tare.errors import RefusedError
@@ -28,6 +28,7 @@ from tare.model import (
 from tare.placement import NodeCores, Topology
 from tare.plan import available, expand
 from tare.study import environment as environment_of
+from tare.study_files import StudyFiles
 
 
 def study(**more: object) -> Plan:
@@ -166,7 +167,8 @@ def test_fakes_need_no_files() -> None:
     workloads: {micro: {kernels: [barrier]}}
     """
     plan = session.make_plan(parse(text, known=registered()))
-    assert session.make_files(plan, pytest.fail) == Files(host_prefix=Path("/nowhere"))
+    files = study_files.make_files(plan, pytest.fail)
+    assert {files.of(cell.environment) for cell in plan.cells} == {Files(host_prefix=Path("/nowhere"))}
 
 
 @pytest.mark.parametrize(
@@ -176,9 +178,9 @@ def test_fakes_need_no_files() -> None:
 def test_a_program_whose_libraries_are_missing_is_refused_with_their_names(
     root_misses: list[str], image_misses: list[str], where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tare.programs.missing_libraries", lambda program, root: image_misses if root else root_misses)
+    monkeypatch.setattr(study_files, "missing_libraries", lambda program, root: image_misses if root else root_misses)
     with pytest.raises(RefusedError) as caught:
-        session.check_program("/home/u/app", Files(host_prefix=Path("/p"), rootfs=Path("/image")))
+        study_files.check_program("/home/u/app", [Path("/image")])
     assert f"/home/u/app cannot run {where}: {(root_misses + image_misses)[0]} is missing" in str(caught.value)
     assert caught.value.remedy
 
@@ -187,9 +189,9 @@ def test_a_program_that_misses_nothing_passes_and_without_an_image_only_this_mac
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[Path | None] = []
-    monkeypatch.setattr("tare.programs.missing_libraries", lambda program, root: asked.append(root) or [])
-    session.check_program("/home/u/app", Files(host_prefix=Path("/p")))
-    session.check_program("/home/u/app", Files(host_prefix=Path("/p"), rootfs=Path("/image")))
+    monkeypatch.setattr(study_files, "missing_libraries", lambda program, root: asked.append(root) or [])
+    study_files.check_program("/home/u/app", [])
+    study_files.check_program("/home/u/app", [Path("/image")])
     assert asked == [None, None, Path("/image")]
 
 
@@ -229,7 +231,8 @@ def test_a_placement_without_cores_of_its_own_has_no_place(
 
 def test_what_must_not_change_between_runs_of_a_study_is_recorded() -> None:
     plan = study(repetition=Repetition())
-    facts = session.facts(plan, Files(host_prefix=Path("/cache/abc123"), image_tag="tare:1"))
+    made = {("openmpi", "i"): Files(host_prefix=Path("/cache/abc123"), image_tag="tare:1")}
+    facts = session.facts(plan, StudyFiles(made={**made, ("openmpi", ""): Files(host_prefix=Path("/cache/abc123"))}))
     assert set(facts["identity"]) == {"kernel", "cpu", "cores", "mpi", "kernels", "image"}
     assert (facts["identity"]["kernels"], facts["identity"]["image"]) == ("abc123", "tare:1")
     assert facts["memory_bytes"] > 2**20

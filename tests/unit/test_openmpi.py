@@ -182,7 +182,7 @@ def launched(case: Case, lines: list[str] | None = None) -> Launch:
     site = Site(nodes=tuple(node(i, case.cores) for i in range(case.placement.nodes)))
     sides = []
     pair = (case.environment, case.placement)
-    slot = environment.nic_slots([pair])[case.environment.name, case.placement]
+    slot = environment.nic_slots([pair])[pair]
     for at in site.nodes:
         inside = environment.is_inside(case.environment.sides, at.index, len(site.nodes))
         wanted = case.environment if inside else environment.bare_side(case.environment)

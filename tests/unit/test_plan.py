@@ -17,6 +17,7 @@ from tare.model import (
     Environment,
     KernelSpec,
     LabSpec,
+    Launching,
     MapBy,
     Placement,
     Repetition,
@@ -69,6 +70,33 @@ def test_every_combination_is_a_cell_with_the_baseline_first_and_its_copy_second
     assert len({cell.key for cell in plan.cells}) == len(plan.cells)
     assert not plan.unavailable
     assert plan.estimated_s > 0
+
+
+def test_a_workload_with_an_mpi_of_its_own_has_it_in_every_environment_and_in_the_image_of_ours_that_has_it() -> None:
+    ours = replace(OVERLAY, name="ours", image="debian-openmpi")
+    borrowed = replace(ours, name="borrowed", launch=Launching.HOST_MPI)
+    theirs = replace(OVERLAY, name="theirs", image="/own.tar")
+    app = Workload(name="app", command=("./app",), mpi="mpich5")
+    study = replace(STUDY, environments=(BARE, ours, borrowed, theirs), workloads=(STUDY.workloads[0], app))
+    asked = []
+    plan = expand(study, lambda environment, _: asked.append(environment))
+    found = {(c.workload.name, c.environment.name): (c.environment.mpi, c.environment.image) for c in plan.cells}
+    assert {mpi for (workload, _), (mpi, _) in found.items() if workload == "p2p"} == {"openmpi"}
+    assert {mpi for (workload, _), (mpi, _) in found.items() if workload == "app"} == {"mpich5"}
+    assert found["p2p", "ours"] == ("openmpi", "debian-openmpi")
+    images = {name: image for (workload, name), (_, image) in found.items() if workload == "app"}
+    assert images == {
+        "bare": "", "bare (A/A)": "", "ours": "debian-mpich5", "borrowed": "debian-openmpi", "theirs": "/own.tar",
+    }  # fmt: skip
+    assert len(asked) == len(set(asked)) * len(study.placements) == 8 * len(study.placements)
+
+
+def test_what_is_missing_for_the_mpi_of_a_workload_concerns_that_workload_alone() -> None:
+    app = replace(STUDY.workloads[1], mpi="mpich5")
+    study = replace(STUDY, workloads=(STUDY.workloads[0], app))
+    plan = expand(study, lambda environment, _: "no MPICH" if environment.mpi == "mpich5" else None)
+    assert {cell.workload.name for cell in plan.cells if cell.key in plan.unavailable} == {"app"}
+    assert sum(cell.workload.name == "app" for cell in plan.cells) == len(plan.unavailable)
 
 
 def test_without_self_comparison_there_is_no_copy_of_the_baseline() -> None:

@@ -14,11 +14,13 @@ from tare.errors import RefusedError
 from tare.images.host_mpi import HostMpi
 from tare.model import Cell, Environment, LabSpec, Launching, Placement, Plan, Role, Study, Workload
 from tare.plan import available, expand
+from tare.study_files import StudyFiles
 
 HERE, THERE = Mpi(family="openmpi", version=(5, 0)), Mpi(family="openmpi", version=(4, 1))
 ROOTFS = Path("/cache/rootfs")
 HOST_MPI = HostMpi(folder=Path("/h"), launcher=Path("/h/bin/mpirun"), shown=("/h",), glibc=(2, 34))
 FILES = Files(host_prefix=Path("/cache/kernels"), rootfs=ROOTFS, host_mpi=HOST_MPI)
+EVERY = StudyFiles(made={("openmpi", image): FILES for image in ("", "debian-openmpi")})
 Asked = tuple[Application, Launcher, Place, Machine]
 
 
@@ -133,17 +135,17 @@ BORROWED = replace(BARE, name="h", runtime="docker", image="debian-openmpi", lau
 
 def test_a_cell_that_does_not_fit_stays_in_the_plan_with_its_reason(asked: list[Asked]) -> None:
     before = plan(BARE, BORROWED)
-    after = preflight.fitting(before, FILES)
+    after = preflight.fitting(before, EVERY)
     assert after.cells == before.cells
     assert [cell.environment.name for cell in available(after)] == ["bare"]
     (reason,) = after.unavailable.values()
     assert reason.startswith("this machine's MPI needs glibc 2.34")
-    assert preflight.fitting(after, FILES) == after
+    assert preflight.fitting(after, EVERY) == after
 
 
 def test_a_study_of_which_nothing_fits_is_refused_with_the_reason(asked: list[Asked]) -> None:
     with pytest.raises(RefusedError) as caught:
-        commands._fitting(plan(BORROWED), FILES)
+        commands._fitting(plan(BORROWED), EVERY)
     assert "glibc 2.34" in str(caught.value.remedy)
 
 

@@ -33,9 +33,9 @@ WRONG: list[tuple[str, str, str]] = [
         "debian-openmpi has openmpi inside, which mpich cannot start: use debian-mpich, or mpi: openmpi",
     ),
     (
-        f"environments: {{bare: , docker: {{mpi: mpich}}}}{WORK}",
-        "1:33",
-        "a study has one MPI, and this has mpich where bare has openmpi",
+        f"{ENVIRONMENTS}workloads: {{w: {{command: [a], mpi: mpich6}}}}",
+        "3:31",
+        "workloads.w.mpi: unknown MPI 'mpich6'; did you mean mpich?",
     ),
     (f"foo: 1{BASE}", "1:1", "foo: unknown key 'foo' (allowed: name, cluster"),
     (f"baselne: bare{BASE}", "1:1", "did you mean baseline?"),

@@ -50,6 +50,20 @@ def test_every_planned_cell_is_listed_the_baseline_first_then_a_a() -> None:
     assert summary.self_name == SELF
 
 
+def test_figures_of_another_mpi_than_the_baselines_are_said_to_be_of_both_changes() -> None:
+    plan = make_plan("host", "other", "gone", unavailable={"gone": "no such runtime"})
+    cells = tuple(
+        replace(cell, environment=replace(cell.environment, mpi="mpich"))
+        if cell.environment.name in {"other", "gone"}
+        else cell
+        for cell in plan.cells
+    )
+    plan = replace(plan, cells=cells)
+    (found,) = summarise(plan, make_trials(plan), {}).findings
+    assert (found.environment, found.kind, found.launches, found.of) == ("other", "another MPI", 10, 10)
+    assert "its MPI is mpich and that of bare is openmpi, so that its figures are of both changes" in found.text
+
+
 def test_estimates_carry_the_effect_the_added_time_and_the_number_of_rounds() -> None:
     plan = make_plan("overlay")
     overlay = of(summarise(plan, make_trials(plan), {}), "overlay")

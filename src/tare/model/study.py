@@ -213,7 +213,8 @@ class Workload:
     """What one launch runs: kernels, a mini-application, a known program, a user's command, or a start-up alone.
 
     `miniapp` is what `tare-miniapps` takes, `NAME:key=value,...`. `program` is the name of a program of others that a
-    plug-in knows (`osu_latency`), `arguments` what it is given, `path` its file if it is not the one on PATH.
+    plug-in knows (`osu_latency`), `arguments` what it is given, `path` its file if it is not the one on PATH. `mpi` is
+    the MPI that it is for, in place of each environment's own; "": it runs with that.
     """
 
     name: str
@@ -224,6 +225,7 @@ class Workload:
     arguments: tuple[str, ...] = ()
     path: str = ""
     startup: Caches | None = None
+    mpi: str = ""
     time_limit_s: float = 60.0
 
     @property

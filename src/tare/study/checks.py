@@ -118,8 +118,6 @@ def _check_mpis(study: model.Study, known: Known) -> Iterator[Finding]:
         if own and inside is not None and inside != mpi:
             told = f"{environment.image} has {inside} inside, which {mpi} cannot start"
             yield (*here, "image"), f"{told}: use {known.image_for(mpi)}, or mpi: {inside}"
-        elif mpi != real[0].mpi:
-            yield (*here, "mpi"), f"a study has one MPI, and this has {mpi} where {real[0].name} has {real[0].mpi}"
 
 
 def _check_placements(study: model.Study) -> Iterator[Finding]:

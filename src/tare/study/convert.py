@@ -112,5 +112,6 @@ def _to_workload(name: str, stated: WorkloadIn, base: Path) -> model.Workload:
         arguments=tuple(stated.arguments),
         path="" if stated.path is None else os.path.normpath(base / Path(stated.path).expanduser()),
         startup=None if stated.startup is None else model.Caches(stated.startup),
+        mpi=stated.mpi or "",
         time_limit_s=stated.time_limit,
     )

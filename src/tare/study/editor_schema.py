@@ -32,6 +32,7 @@ def json_schema(known: Known = KNOWN) -> Schema:
     kernels["items"] = _kernels(kernels["items"], definitions["KernelIn"]["properties"], known)
     workload = definitions["WorkloadIn"]["properties"]
     workload["miniapp"] = _miniapps(workload["miniapp"], known)
+    workload["mpi"]["anyOf"][0]["enum"] = list(known.mpis)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
 
 

@@ -309,6 +309,9 @@ class WorkloadIn(_Checked):
     startup: _choice(*model.Caches) | None = Field(  # type: ignore[valid-type]
         default=None, description="time the start-up itself; cold: drop the machine's file caches before each launch"
     )
+    mpi: Annotated[Word, _one_of("mpis", "MPI")] | None = Field(
+        default=None, description="the MPI that it is for, in place of each environment's own; images of tare's follow"
+    )
     time_limit: Duration = Field(default=60.0, description="a launch that takes longer is ended and counted as failed")
 
 

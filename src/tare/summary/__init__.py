@@ -21,7 +21,7 @@ from tare.errors import (
 )
 from tare.isolation import isolation_of
 from tare.locality import findings
-from tare.model import Comparison, Isolation, Plan, Role, Summary, Trial, Verdict
+from tare.model import Comparison, Finding, Isolation, Plan, Role, Study, Summary, Trial, Verdict
 from tare.summary import compare
 from tare.summary.headline import DECIDED, headline
 from tare.summary.select import Selection, select
@@ -65,15 +65,35 @@ def summarise(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any]) -> S
             finding
             for cell in plan.cells
             for finding in findings(cell.environment.name, cell.group, selection.trials[cell.key].values())
-        ),
+        )
+        + _other_mpis(plan, selection),
     )
+
+
+def _other_mpis(plan: Plan, selection: Selection) -> tuple[Finding, ...]:
+    """Return a finding for every cell whose MPI is another than its baseline's: its figures are of two changes."""
+    baselines = {cell.group: cell.environment for cell in plan.cells if cell.role is Role.BASELINE}
+    found = []
+    for cell in plan.cells:
+        base, own = baselines[cell.group], cell.environment
+        launches = len(selection.trials[cell.key])
+        if own.mpi != base.mpi and launches:
+            text = (
+                f"its MPI is {own.mpi} and that of {base.name} is {base.mpi}, so that its figures are of both changes; "
+                f"to have the container's alone, state `mpi: {own.mpi}` for the workload, or for {base.name}"
+            )
+            kind = "another MPI"
+            found.append(
+                Finding(group=cell.group, environment=own.name, kind=kind, text=text, launches=launches, of=launches)
+            )
+    return tuple(found)
 
 
 def _isolation(plan: Plan, selection: Selection) -> tuple[Isolation, ...]:
     """Return the facts of every environment that told any, in the study's order."""
     found = []
     for environment in plan.study.environments:
-        own = [cell for cell in plan.cells if cell.environment == environment and cell.role is not Role.SELF]
+        own = [cell for cell in plan.cells if cell.environment.name == environment.name]
         trials = (trial for cell in own for trial in selection.trials[cell.key].values())
         facts = isolation_of(environment.name, environment.runtime, trials)
         found += [facts] if facts else []
@@ -153,10 +173,15 @@ def _manifest(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any]) -> d
         "confidence": repetition.confidence,
         "margin": study.margin,
         "limit": study.limit,
+        **({"workloads with an MPI of their own": own} if (own := _own_mpis(study)) else {}),
         **({"networks": told} if (told := _networks(plan, trials)) else {}),
         "MPI libraries": sorted({trial.mpi_library for trial in trials if trial.mpi_library}),
         "host": dict(host),
     }
+
+
+def _own_mpis(study: Study) -> dict[str, str]:
+    return {workload.name: workload.mpi for workload in study.workloads if workload.mpi}
 
 
 def _networks(plan: Plan, trials: Sequence[Trial]) -> dict[str, dict[str, str]]:
