@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -56,9 +56,14 @@ from tare.workloads import Began, Parsed, plugin_of
 from tare.workloads.output import OutputError
 
 PADDING_LIMIT: Final = 4096
-REPEATS: Final = 5
+AT_ONCE: Final = 2
+"""How often a launch with unsteady cores is made again before the other cells of its block have their turn."""
+
+REPEATS: Final = 20
+"""How often it is made again at most, in all turns of its block."""
+
 REPEATS_S: Final = 20.0
-"""A launch during which the machine's cores were unsteady is made again at once, so often and so long at most."""
+"""How long launches are made again, times the cells of a block: those that need it may use what others left."""
 
 
 class Watcher(Protocol):
@@ -86,6 +91,26 @@ class Ready:
     places: tuple[monitor.Place, ...]
     pods_s: float
     chosen: Chosen | None = None
+
+
+Tried = tuple[Trial, Mapping[str, object]]
+"""A trial that is not stored yet, and its samples."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Patience:
+    """For how much longer launches of a block may be made again because the machine's cores were unsteady."""
+
+    left_s: float
+
+    def allows(self, cell: Cell, noise: Mapping[str, float], elapsed_s: float) -> bool:
+        """Tell whether a launch that was so noisy and so long is made again; a start-up would find other caches."""
+        return (
+            is_unsteady(noise)
+            and noise["repeated"] < REPEATS
+            and elapsed_s < self.left_s
+            and cell.workload.startup is None
+        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -137,10 +162,34 @@ class Run:
             answers = asking.answers(self.site, pairs, self.agent, self.keepers)
             ready = {key: replace(each, chosen=answers.get(asking.pair_of(each.cell))) for key, each in ready.items()}
             for _, block, attempt in blocks:
-                order = block_order(self.plan, round_, block, attempt)
-                for position, cell in enumerate(order):
-                    key = TrialKey(cell=cell, round=round_, block=block, attempt=attempt)
-                    self.trial(key, position, ready.get(cell))
+                self._block(ready, [
+                    TrialKey(cell=cell, round=round_, block=block, attempt=attempt)
+                    for cell in block_order(self.plan, round_, block, attempt)
+                ])  # fmt: skip
+
+    def _block(self, ready: Mapping[str, Ready], keys: Sequence[TrialKey]) -> None:
+        """Run the trials of a block in their order; those with unsteady cores again at its end, while patience lasts.
+
+        A trial is stored once it counts. What still waits for its turn when a run is broken off is stored as it is.
+        """
+        patience = Patience(left_s=REPEATS_S * len(keys) if self.plan.study.repetition.reruns else 0.0)
+        turns, waiting = list(enumerate(keys)), dict[TrialKey, Tried]()
+        try:
+            while turns:
+                again = []
+                for position, key in turns:
+                    one = ready.get(key.cell)
+                    before = waiting.get(key)
+                    trial, samples = self._tried(key, position, one, patience, repeated_in(before))
+                    waiting[key] = trial, samples
+                    if one is not None and made_again(one, trial, patience):
+                        again.append((position, key))
+                    else:
+                        self._store(*waiting.pop(key))
+                turns = again
+        finally:
+            for tried in waiting.values():
+                self._store(*tried)
 
     def pods(self, stack: ExitStack) -> dict[str, Ready]:
         """Make the pods of every environment and placement anew; what fails is remembered with its reason."""
@@ -200,18 +249,21 @@ class Run:
         )
 
     def trial(self, key: TrialKey, position: int, ready: Ready | None) -> None:
-        """Run one trial and store it; where its pods could not be made, or have ended since, that is stored."""
+        """Run one trial and store it."""
+        self._store(*self._tried(key, position, ready, Patience(left_s=0.0), 0))
+
+    def _tried(self, key: TrialKey, position: int, ready: Ready | None, patience: Patience, repeated: int) -> Tried:
+        """Run one trial; where its pods could not be made, or have ended since, it is that."""
         started = time.time()
         missing = self.broken.get(key.cell, "it was not made") if ready is None else job.gone(ready.deployed)
         if ready is None or missing:
             failed = Failed(reason=missing or "it was not made")
             trial = Trial(key=key, position=position, started_unix_s=started, elapsed_s=0.0, outcome=failed)
-            self._store(trial, {})
-            return
+            return trial, {}
         padding = random.Random(f"{self.plan.study.seed}/{key}").randrange(PADDING_LIMIT)
         dropped = self._set_caches(ready, padding)
         kills = job.memory_kills(ready.deployed)
-        result, before, after, noise = self._launched(ready, padding)
+        result, before, after, noise = self._launched(ready, padding, patience, repeated)
         if result.status != 0:
             job.end_strays(ready.deployed, self.keepers)
         traffic = monitor.traffic(ready.places, before, after)
@@ -235,23 +287,26 @@ class Run:
             noise=noise,
             facts=ready.deployed.facts | ({"transport": ready.chosen.words} if ready.chosen else {}),
         )
-        self._store(trial, dict(parsed.samples) if parsed else {})
+        return trial, dict(parsed.samples) if parsed else {}
 
     def _launched(
-        self, ready: Ready, padding: int
+        self, ready: Ready, padding: int, patience: Patience, repeated: int
     ) -> tuple[Result, monitor.Reading, monitor.Reading, dict[str, float]]:
-        """Run a launch, and again where the cores were unsteady meanwhile; return the last, its readings and noise."""
-        began_s = time.monotonic()
-        most = REPEATS if self.plan.study.repetition.reruns else 0
-        repeated = 0
+        """Run a launch, and again where the cores were unsteady meanwhile; return the last, its readings and noise.
+
+        It was `repeated` so often before.
+        """
+        last = repeated + AT_ONCE
         while True:
             before = monitor.read(ready.places, self.site.usage_s())
             result = run_launch(ready, padding, self.site)
             after = monitor.read(ready.places, self.site.usage_s())
             cores = self.cores.during(result.began_s, result.began_s + result.elapsed_s)
-            enough = repeated == most or time.monotonic() - began_s > REPEATS_S
-            if result.status != 0 or not is_unsteady(cores) or enough or ready.cell.workload.startup is not None:
-                return result, before, after, {**monitor.noise(before, after), **cores, "repeated": repeated}
+            noise = {**monitor.noise(before, after), **cores, "repeated": repeated}
+            if repeated:
+                patience.left_s -= result.elapsed_s
+            if result.status != 0 or repeated == last or not patience.allows(ready.cell, noise, result.elapsed_s):
+                return result, before, after, noise
             repeated += 1
 
     def _set_caches(self, ready: Ready, padding: int) -> dict[str, float]:
@@ -278,6 +333,17 @@ class Run:
         found = attempts(self.store.trials)
         last = (cells for (round_, block, attempt), cells in found.items() if (round_, block, attempt + 1) not in found)
         return sum(not isinstance(trial.outcome, Interrupted) for cells in last for trial in cells.values())
+
+
+def repeated_in(before: Tried | None) -> int:
+    """Return how many launches did not count once a trial that was tried before is tried again."""
+    return int(before[0].noise["repeated"]) + 1 if before else 0
+
+
+def made_again(ready: Ready, trial: Trial, patience: Patience) -> bool:
+    """Tell whether a trial gets another turn at the end of its block."""
+    failed = isinstance(trial.outcome, Failed)
+    return not failed and patience.allows(ready.cell, trial.noise, trial.elapsed_s)
 
 
 def _told(parsed: Parsed, up: Deployed) -> tuple[RankPlace, ...]:

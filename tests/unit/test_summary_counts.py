@@ -193,6 +193,24 @@ def test_the_headline_names_the_cluster_the_largest_cost_with_its_interval_and_w
     assert summary.emulated
 
 
+def test_the_headline_of_few_rounds_tells_what_surely_differs_most_so_far() -> None:
+    plan = make_plan("slow", "overlay", "host")
+    summary = summarise(plan, make_trials(plan, 3), {})
+    assert re.fullmatch(
+        r"In this emulated lab nothing is decided after 3 rounds; .*; so far overlay adds \d µs \[.*\] "
+        r"\(\+\d\d(\.\d)? % \[.*\] on bare's 9\.\d+ µs, n = 3\) to 8-byte latency\.",
+        summary.headline,
+    ), summary.headline
+
+
+def test_the_headline_of_few_rounds_that_differ_much_asks_for_those_that_a_verdict_needs() -> None:
+    plan = make_plan("host")
+    trials = change(make_trials(plan, 3), "host", lambda r: Completed(metrics=(latency(9.6e-6 * 4.0 ** (r - 1)),)))
+    assert summarise(plan, trials, {}).headline == (
+        "In this emulated lab nothing is decided after 3 rounds; a verdict needs 6 at least."
+    )
+
+
 def test_the_headline_of_a_real_cluster_does_not_say_lab() -> None:
     plan = make_plan("overlay", cluster="slurm")
     summary = summarise(plan, make_trials(plan), {})

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tare.model import Comparison, Estimate, MetricInfo, MetricKind, Plan, Verdict
+from tare.stats import MIN_ROUNDS
 from tare.text import rate_scale, three_digits
 
 DECIDED = (Verdict.COSTS, Verdict.GAINS, Verdict.NO_COST)
@@ -26,14 +27,16 @@ def place(cluster: str) -> str:
 def headline(plan: Plan, infos: Sequence[MetricInfo], comparisons: Sequence[Comparison], rounds_done: int) -> str:
     """Return the sentence: the largest clear cost, what shows none, and how much is open.
 
+    Where nothing is decided yet, what differs most and surely so far, by the interval that holds for the whole table.
+
     No ratio stands without the baseline's absolute value, no figure without interval and n.
     """
     judged = [item for item in comparisons if item.verdict not in {Verdict.BASELINE, Verdict.NOISE_FLOOR}]
     decided = [item for item in judged if item.verdict in DECIDED]
     where = place(plan.study.cluster)
-    if not decided:
-        return f"{where} {_undecided(judged, rounds_done)}."
     writer = _Writer(plan, infos, comparisons)
+    if not decided:
+        return f"{where} {'; '.join([_undecided(judged, rounds_done), *writer.so_far(judged)])}."
     parts = [text for text in (writer.largest(decided), writer.free(decided, judged)) if text]
     sentence = f"{where} {'; '.join(parts)}"
     open_text = _open(judged)
@@ -50,11 +53,13 @@ def _undecided(judged: Sequence[Comparison], rounds_done: int) -> str:
             f"nothing could be compared: {blocked[0].environment} is {blocked[0].verdict.value} ({blocked[0].reason})"
         )
     needed = [item.more_rounds for item in judged if item.more_rounds is not None]
-    more = f"; {_more(max(needed))}" if needed else ""
+    more = f"; {_more(max(needed), rounds_done)}" if needed else ""
     return f"nothing is decided after {rounds}{more}"
 
 
-def _more(rounds: int) -> str:
+def _more(rounds: int, done: int) -> str:
+    if rounds > MANY_ROUNDS and done < MIN_ROUNDS:
+        return f"a verdict needs {MIN_ROUNDS} at least"
     if rounds > MANY_ROUNDS:
         return f"launches differ too much for a verdict within {MANY_ROUNDS} more (is the machine quiet? tare doctor)"
     return f"about {rounds} more are needed"
@@ -92,6 +97,14 @@ class _Writer:
                 return f"{lead.environment} {self._effect(lead)}{tail}"
         return ""
 
+    def so_far(self, judged: Sequence[Comparison]) -> Sequence[str]:
+        """Return what surely differs most of what is not decided yet, a phrase at most."""
+        clear = [item for item in judged if _least(item) > math.log1p(self._study.margin)]
+        if not clear:
+            return ()
+        lead = max(clear, key=_least)
+        return (f"so far {lead.environment} {self._effect(lead)}",)
+
     def free(self, decided: Sequence[Comparison], judged: Sequence[Comparison]) -> str:
         """Return which environments show no cost beyond the margin on anything that was compared."""
         loud = {item.environment for item in judged if item.verdict is not Verdict.NO_COST}
@@ -109,17 +122,18 @@ class _Writer:
         """Return what an environment does to one metric."""
         info = self._infos[item.group, item.metric]
         base, overhead, added = self._base.get((item.group, item.metric)), item.overhead, item.added_s
+        costs = overhead.value >= 0 if overhead is not None else item.verdict is Verdict.COSTS
         if base is None or overhead is None or added is None:
-            return f"{'costs' if item.verdict is Verdict.COSTS else 'gains'} on {self._label(item)}"
+            return f"{'costs' if costs else 'gains'} on {self._label(item)}"
         if info.kind is MetricKind.RATE and info.done_per_sample > 0 and item.absolute_s is not None:
-            verb = "lowers" if item.verdict is Verdict.COSTS else "raises"
+            verb = "lowers" if costs else "raises"
             of_base, of_item = (
                 _rate(info.done_per_sample / cost.value, info.rate_unit) for cost in (base, item.absolute_s)
             )
             each = "a byte" if info.rate_unit == "B/s" else "for the same work"
             bounds = f"{_signed(overhead)} time {each}, n = {overhead.n}"
             return f"{verb} {self._label(item)} from {of_base} to {of_item} ({bounds})"
-        verb, to = ("adds", "to") if item.verdict is Verdict.COSTS else ("takes", "off")
+        verb, to = ("adds", "to") if costs else ("takes", "off")
         share = f"{_signed(overhead)} on {self._study.baseline}'s {_time(base.value)}"
         return f"{verb} {_time_interval(added)} ({share}, n = {added.n}) {to} {self._label(item)}"
 
@@ -130,6 +144,14 @@ class _Writer:
 
 def _size(item: Comparison) -> float:
     return abs(math.log1p(item.overhead.value)) if item.overhead and item.overhead.value < math.inf else math.inf
+
+
+def _least(item: Comparison) -> float:
+    """Return the smallest difference that the interval holds, as a logarithm; 0 where it holds none."""
+    bounds = item.simultaneous or item.overhead
+    if bounds is None or bounds.low <= 0 <= bounds.high:
+        return 0.0
+    return math.log1p(bounds.low) if bounds.low > 0 else -math.log1p(bounds.high)
 
 
 def _list(names: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tare.model import Placement
-from tare.workloads.programs import PROGRAMS
+from tare.workloads.programs import PROGRAMS, hpl
 from tare.workloads.programs.hpl import operations as hpl_operations
 from tare.workloads.programs.locate import found, missing
 from tare.workloads.programs.npb import operations
@@ -26,6 +26,15 @@ def test_what_was_run_is_not_refused_and_has_an_expected_time(output: Output) ->
     adapter, placement = output.adapter, placed(output.ranks)
     assert adapter.refuse(output.arguments, placement) is None
     assert 0 < adapter.expected_s(output.arguments, placement) < 3600
+
+
+def test_a_share_of_the_memory_takes_as_long_as_the_matrix_that_fills_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hpl, "machine_memory", lambda: 24 << 30)
+    of_order, of_share = (
+        PROGRAMS["hpl"].expected_s((each,), placed(2)) for each in ("n=2538", "memory=0.002")
+    )  # fmt: skip
+    assert of_share == pytest.approx(of_order, rel=1e-6)
+    assert PROGRAMS["hpl"].expected_s(("memory=0.8",), placed(2)) > 3600
 
 
 @pytest.mark.parametrize(

@@ -273,7 +273,7 @@ class Moving:
 
 @pytest.mark.parametrize(
     ("launches", "reruns", "repeated", "still"),
-    [(0, 1, 0, False), (2, 1, 2, False), (999, 1, 5, True), (999, 0, 0, True)],
+    [(0, 1, 0, False), (2, 1, 2, False), (9999, 1, 20, True), (9999, 0, 0, True)],
 )
 def test_a_launch_is_made_again_while_the_cores_were_moved_but_not_for_ever(
     launches: int, reruns: int, repeated: int, still: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -286,3 +286,26 @@ def test_a_launch_is_made_again_while_the_cores_were_moved_but_not_for_ever(
     assert trials[0].noise["repeated"] == repeated
     assert [trial.noise["repeated"] for trial in trials[1:]] == [repeated if still else 0] * (len(trials) - 1)
     assert {is_moved(trial.noise) for trial in trials} == {still}
+
+
+def test_a_launch_whose_cores_stay_moved_has_its_next_turn_after_the_others_of_its_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moving = Moving(runner.AT_ONCE + 1)
+    monkeypatch.setattr("tare.runner.watching", lambda site, program: nullcontext(moving))
+    commands.run_plan(replace(known_study(), repetition=Repetition(rounds=1, max_rounds=1)), tmp_path / "results")
+    trials = read_only(tmp_path / "results").trials
+    assert [trial.position for trial in trials] == [*range(1, CELLS), 0]
+    assert [trial.noise["repeated"] for trial in trials] == [0] * (CELLS - 1) + [runner.AT_ONCE + 1]
+    assert not any(is_moved(trial.noise) for trial in trials)
+
+
+def test_what_waits_for_its_next_turn_when_a_run_is_broken_off_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moving = Moving(runner.AT_ONCE + 1)
+    monkeypatch.setattr("tare.runner.watching", lambda site, program: nullcontext(moving))
+    stated = replace(known_study(), repetition=Repetition(rounds=1, max_rounds=1))
+    with pytest.raises(KeyboardInterrupt):
+        run_with(BreakAfter(1, KeyboardInterrupt), stated, tmp_path / "results")
+    assert [trial.position for trial in read_only(tmp_path / "results").trials] == [1, 0]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tare.limits import machine_memory
 from tare.model import Figure, MetricInfo, Placement
 from tare.workloads.output import OutputError
 from tare.workloads.programs.adapter import Reading
@@ -18,6 +20,7 @@ USUAL: Final = {"n": "", "memory": "", "nb": "128"}
 """The order of the matrix, or the share of a node's memory that it fills, and the blocking factors to try."""
 
 USUAL_N: Final = 2000
+ENTRY_BYTES: Final = 8
 LARGEST_N: Final = 1_000_000
 STATISTIC: Final = "one solution, the slowest rank's time"
 BANNER: Final = re.compile(r"^HPLinpack (?P<version>\d\S*)\s+--")
@@ -180,7 +183,9 @@ def refused(name: str, arguments: tuple[str, ...]) -> str | None:
 
 
 def expected_s(arguments: tuple[str, ...], placement: Placement) -> float:
-    """Return roughly how long the solutions take at 10 GFLOP/s a rank; with memory= as for 2 GB."""
+    """Return roughly how long the solutions take at 10 GFLOP/s a rank; with memory= on nodes with this machine's."""
     values = keyed(arguments, USUAL)
-    n = int(values["n"] or USUAL_N) if not values["memory"] else 16_000
+    n = int(values["n"] or USUAL_N)
+    if values["memory"]:
+        n = math.isqrt(int(float(values["memory"]) * machine_memory() / ENTRY_BYTES))
     return 2.0 + len(blockings(arguments)) * operations(n) / (1e10 * placement.ranks)
