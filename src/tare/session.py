@@ -28,7 +28,6 @@ from tare.text import bytes_label
 from tare.topology import in_words, read_topology
 from tare.workloads import plugin_of
 
-IMAGE_NAME: Final = "debian-openmpi"
 SYSCTLS: Final = ("net/core/rmem_max", "net/core/wmem_max", "net/ipv4/tcp_rmem", "net/ipv4/tcp_congestion_control")
 
 
