@@ -17,6 +17,7 @@ class Verdict(StrEnum):
     NO_COST = "no cost"
     COSTS = "costs"
     GAINS = "gains"
+    FAILS = "fails more"
     INCONCLUSIVE = "inconclusive"
     INVALID = "invalid"
     UNAVAILABLE = "unavailable"
@@ -34,13 +35,89 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MeanCost:
+    """The cost of the mean launch, which a program pays, beside that of the typical one, which gives the verdict.
+
+    `overhead` and `at_most` (one-sided, 95 %) are fractions of the baseline's mean; `significant` if it is a cost or a
+    gain by the adjusted interval. `limit` and exit code 1 judge this one.
+    """
+
+    overhead: Estimate
+    added_s: Estimate | None
+    at_most: float
+    significant: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureRate:
+    """How many launches failed or timed out, with the 95 % interval of their share (Clopper & Pearson).
+
+    `p_value`: one-sided, Fisher's exact test against the baseline's launches; `more` if it rejects over the table.
+    """
+
+    failed: int
+    launches: int
+    low: float
+    high: float
+    p_value: float | None = None
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeats:
+    """Launches that were repeated because of the machine's state, and what all launches say, repeated ones included.
+
+    `p_value`: Fisher's exact test of as many repeats here as in the baseline. `overhead` is over all launches.
+    """
+
+    repeated: int
+    launches: int
+    p_value: float | None = None
+    overhead: Estimate | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateEffect:
+    """What a state of the machine did to one metric, over all environments together, and that was adjusted for.
+
+    `state` names the covariate; `effect` is the fraction by which the cost grows per `per` of it ("doubling", "all of
+    the launch").
+    """
+
+    group: str
+    metric: str
+    state: str
+    effect: Estimate
+    per: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Modes:
+    """Several modes of one metric over all environments: centres are cost relative to the cell's own, shares add to 1.
+
+    `p_value`: Hartigan's dip test on the pooled, centred log costs of `n` launches.
+    """
+
+    group: str
+    metric: str
+    p_value: float
+    n: int
+    centres: tuple[float, ...] = ()
+    shares: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """One environment against the baseline on one metric.
 
-    `overhead` is a fraction of the baseline's cost (0.59 = 59 % more); `added_s` the added time in seconds;
-    `median_ratio` the ratio of medians (1 = equal) with its BCa interval; `simultaneous` is `overhead` with its
-    Holm-adjusted interval. Absent estimates (`None` here is "not computable", with `reason` saying why) belong to
-    `INVALID` and `UNAVAILABLE`. `values_s` holds the cost of every trial in order of `rounds`.
+    All estimates but `mean` are of the *typical* launch: the median over its iterations (its mean, where it has one
+    sample). `overhead` is a fraction of the baseline's cost (0.59 = 59 % more): the geometric mean over rounds;
+    `added_s` the added time in seconds: the arithmetic mean over rounds; `median_ratio` the ratio of medians (1 =
+    equal) with its BCa interval; `simultaneous` is `overhead` with the interval that decides (Holm, looks). `within`
+    is the margin of the ladder inside which NO_COST was shown, `at_most` the one-sided 95 % upper bound of the
+    overhead. `misses` is the largest share of launches with a cost that these rounds may all have missed (95 %).
+    Absent estimates (`None` here is "not computable", with `reason` saying why) belong to
+    `INVALID` and `UNAVAILABLE`. `values_s` holds the cost of every trial in order of `rounds`, `means_s` their means.
     """
 
     metric: str
@@ -48,16 +125,26 @@ class Comparison:
     group: str
     verdict: Verdict
     reason: str = ""
+    within: float | None = None
+    at_most: float | None = None
     overhead: Estimate | None = None
     simultaneous: Estimate | None = None
     added_s: Estimate | None = None
     median_ratio: Estimate | None = None
     absolute_s: Estimate | None = None
+    mean: MeanCost | None = None
+    mean_absolute_s: Estimate | None = None
+    loop_s: Estimate | None = None
+    failures: FailureRate | None = None
+    repeats: Repeats | None = None
+    adjusted_for: tuple[str, ...] = ()
+    misses: float | None = None
     p_value: float | None = None
     p_holm: float | None = None
     more_rounds: int | None = None
     rounds: tuple[int, ...] = ()
     values_s: tuple[float, ...] = ()
+    means_s: tuple[float, ...] = ()
     median_s: float | None = None
     p99_s: float | None = None
     dip_p_value: float | None = None
@@ -101,7 +188,7 @@ class Isolation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricInfo:
-    """What a column of the report is."""
+    """What a column of the report is. One that is not `judged` gets figures, but no verdict."""
 
     key: str
     label: str
@@ -112,6 +199,7 @@ class MetricInfo:
     done_per_sample: float = 0.0
     rate_unit: str = "B/s"
     added_first: bool = False
+    judged: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +209,8 @@ class Summary:
     `comparisons` holds one entry per (environment, metric), the baseline's and the A/A's among them, in the
     order in which a table lists them. `headline` is the one sentence of the first screen. `cells` are the plan's:
     a report needs them to tell which environment a trial belongs to, and to list also what never ran.
+    `warnings` are sentences that come before the headline: what makes its figures doubtful. `looks` are the rounds at
+    which verdicts are given (each spends error), `next_look` the one that the study has not reached yet.
     """
 
     name: str
@@ -144,3 +234,8 @@ class Summary:
     findings: tuple[Finding, ...] = ()
     isolation: tuple[Isolation, ...] = ()
     published: tuple[Published, ...] = ()
+    warnings: tuple[str, ...] = ()
+    looks: tuple[int, ...] = ()
+    next_look: int | None = None
+    state_effects: tuple[StateEffect, ...] = ()
+    modes: tuple[Modes, ...] = ()

@@ -15,7 +15,8 @@ class Metric:
     `value` is always a cost in seconds (a rate is inverted first); `statistic` says how it was made of the samples.
     `done_per_sample` turns the cost back into a rate for display (0: the metric has no rate): how much of what
     `rate_unit` counts one sample does, as bytes for `B/s`. With `added_first` the added time is what is read, however
-    long the baseline takes: a step that bare hardly has makes any ratio large.
+    long the baseline takes: a step that bare hardly has makes any ratio large. `loop_s` is the mean of back-to-back
+    operations, as IMB has it, where the kernel measures that too. One that is not `judged` is shown without a verdict.
     """
 
     key: str
@@ -32,6 +33,14 @@ class Metric:
     rate_unit: str = "B/s"
     message_bytes: int | None = None
     added_first: bool = False
+    loop_s: float | None = None
+    judged: bool = True
+
+    @property
+    def typical_s(self) -> float:
+        """Return the cost of the typical iteration: the median, or the value where there is no other."""
+        of_mean = self.statistic.startswith("mean") and self.samples > 1
+        return self.median_s if of_mean and self.median_s > 0 else self.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,12 +133,16 @@ Outcome = Completed | Failed | Invalid | Unavailable | Interrupted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialKey:
-    """Which trial: the cell, the round and block it belongs to, and the attempt at that block."""
+    """Which trial: the cell, the round and block it belongs to, the attempt at that block, and its repeat there.
+
+    Repeat 0 is the cell's first launch in an attempt; later ones were made because of the machine's state.
+    """
 
     cell: str
     round: int
     block: int
     attempt: int
+    repeat: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
