@@ -3,8 +3,8 @@
     fake_program.py --factor F --hosts n0,n1 --ranks-per-node R PROGRAM KERNEL[:key=value,...]...
 
 Every time is (2 us + size / 1 GB/s) x F with a spread of one per cent that the length of $TARE_PADDING seeds, so that a
-trial can be repeated. A program that is not one of ours ends after 10 ms x F. $TARE_FAKE_FAULT (exit, hang, garbage, cut,
-mute, wrong) breaks a launch for tests of the harness; `exit@1.5` only where F is 1.5.
+trial can be repeated. A program of the user's takes 10 ms x F. $TARE_FAKE_FAULT (exit, hang, garbage, cut, mute, wrong)
+breaks a launch for tests of the harness; `exit@1.5` only where F is 1.5.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""A program is launched once in the baseline before anything is compared: one that does not run there ends the study."""
+"""A program is launched once in the baseline first: one that does not run there ends the study."""
 
 from __future__ import annotations
 
