@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tare import asking, caches, calibration, job, monitor
+from tare import asking, caches, calibration, facts, job, monitor
 from tare.cluster import CLUSTERS, Needs, Site
 from tare.core_watch import CoreWatch, watching
 from tare.deploy import Deployed, deployed
@@ -79,6 +79,7 @@ class Run:
     cores: CoreWatch
     broken: dict[str, str] = field(default_factory=dict)
     keepers: frozenset[int] = frozenset()
+    noted: bool = False
     rounds: int = 0
     done: int = 0
 
@@ -124,6 +125,9 @@ class Run:
             pairs = [(each.cell, each.deployed) for each in ready.values()]
             answers = asking.answers(self.site, pairs, self.agent, self.keepers)
             ready = {key: replace(each, chosen=answers.get(asking.pair_of(each.cell))) for key, each in ready.items()}
+            if not self.noted:
+                self.store.note_facts(nodes=facts.of_nodes(self.site.nodes))
+                self.noted = True
             for cell in calibration.due(self.plan, self.store.trials):
                 self._calibrate(ready.get(cell.key))
             for _, block, attempt in blocks:

@@ -86,7 +86,7 @@ def test_the_remaining_time_is_steady_although_cells_differ(capsys: pytest.Captu
     """The slow launches of a block come last, which misleads an estimate from the mean so far."""
     clock = Clock()
     progress = Progress(PLAN, clock)
-    takes_s = [1.0] * (len(CELLS) - 1) + [6.0]
+    takes_s = [3.0] * (len(CELLS) - 1) + [8.0]
     told: list[tuple[float, float]] = []
     for done in range(TOTAL):
         if done % (2 * len(CELLS)) == 0:
@@ -97,8 +97,8 @@ def test_the_remaining_time_is_steady_although_cells_differ(capsys: pytest.Captu
             told.append((left_s(said), left))
         clock.now_s += takes_s[done % len(CELLS)]
         progress.trial_ended(trial_of(key_of(done)), done + 1, TOTAL)
-    assert len(told) > 5
-    assert all(estimate == pytest.approx(left, abs=1 if left < 85 else 31) for estimate, left in told[3:])
+    assert len(told) > 5, told
+    assert all(estimate == pytest.approx(left, abs=1) for estimate, left in told if left <= 70), told
 
 
 def test_a_resumed_run_expects_only_what_is_still_to_run(capsys: pytest.CaptureFixture[str]) -> None:
