@@ -21,7 +21,7 @@ from tare.cluster import CLUSTERS, Needs, Site
 from tare.core_watch import CoreWatch, watching
 from tare.deploy import Deployed, deployed
 from tare.disturbance import is_unsteady
-from tare.environment import nic_slots
+from tare.environment import nic_slots, on_daemon_nodes
 from tare.errors import TareError
 from tare.last_words import last_words
 from tare.launch import PADDING, Launch, write_agent, write_map
@@ -45,7 +45,6 @@ from tare.namespaces import plain_python
 from tare.plan import available, block_order
 from tare.pods import Made, made
 from tare.process import Result, run
-from tare.runtimes import RUNTIMES
 from tare.stats import is_look
 from tare.still_running import told
 from tare.store import Store, attempts, remaining_blocks
@@ -369,7 +368,7 @@ def needs(plan: Plan, shown: tuple[str, ...] = ()) -> Needs:
     slots = nic_slots((cell.environment, cell.placement) for cell in plan.cells)
     return Needs(
         nics=1 + max(slots.values(), default=0),
-        docker=any(RUNTIMES[c.environment.runtime].needs_daemon for c in cells),
+        docker=any(on_daemon_nodes(c.environment) for c in cells),
         swarm=any(c.environment.network == "overlay" for c in cells),
         store=any(c.environment.network == "overlay-etcd" for c in cells),
         shown=shown,
