@@ -15,7 +15,7 @@ RULES = "echo node=$(hostname) rules=$(iptables-save | grep -c ctstate)"
 
 @pytest.mark.parametrize(("name", "node", "tracks"), [("bare", "n", False), ("bare+dockerd", "d", True)])
 def test_the_rules_of_the_daemon_are_where_the_ranks_are(name: str, node: str, tracks: bool, tmp_path: Path) -> None:
-    command = ("launch", "-e", name, "-N", "2", "-n", "2", "--", "/bin/sh", "-c", RULES)
+    command = ("launch", "--runtime", name, "--nodes", "2", "-n", "2", "--", "/bin/sh", "-c", RULES)
     result = ended(start(*command, cwd=tmp_path), 110)
     lines = sorted(line for line in result.stdout.splitlines() if line.startswith("node="))
     assert len(lines) == 2, result.stderr
