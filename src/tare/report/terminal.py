@@ -176,7 +176,7 @@ def _below(summary: Summary, groups: Sequence[Group], plain: bool) -> Iterator[R
     for row in published.rows(summary, view.groups(summary)):
         what = " ".join(filter(None, (row.environment + ",", row.workload, row.metric)))
         here = f"{row.here} of {summary.baseline}" if row.here.endswith("]") else row.here
-        yield _item("=", "dim", say(f"{what}: {here}; published: {row.published or row.told}"))
+        yield _item("=", "dim", say(f"{what}: {here}; published: {row.published or row.told}; {row.conditions}"))
     yield Text("")
     limit = f", limit {units.percent(summary.limit, sign=False)}" if summary.limit is not None else ""
     yield Text(
