@@ -22,6 +22,7 @@ class Verdict(StrEnum):
     INVALID = "invalid"
     UNAVAILABLE = "unavailable"
     NOISE_FLOOR = "noise floor"
+    NOT_JUDGED = "not judged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

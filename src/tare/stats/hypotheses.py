@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
@@ -76,39 +75,6 @@ def over_limit(series: Sequence[ArrayLike], limit: float, confidence: float) -> 
     """
     p_values = [_p_not_above(vector(d), math.log1p(limit)) for d in series]
     return tuple(p <= (1.0 - confidence) / 2.0 for p in holm(p_values))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KruskalWallis:
-    """H, its p value and the effect size epsilon squared (0 nothing, 1 all of the variance of the ranks)."""
-
-    h: float
-    p_value: float
-    epsilon_squared: float
-    n: int
-    groups: int
-
-
-def kruskal_wallis(samples: Sequence[ArrayLike]) -> KruskalWallis:
-    """Compare several environments by ranks, ties corrected (Kruskal & Wallis, JASA 47, 1952, equation 1.4).
-
-    `samples`: one array per environment, one value per round. epsilon^2 = H / (n - 1) (Tomczak & Tomczak 2014). All
-    values equal: H = 0, p = 1. Raises ValueError for fewer than two environments or an empty one.
-    """
-    arrays = [vector(sample) for sample in samples]
-    if len(arrays) < 2 or any(array.size == 0 for array in arrays):
-        raise ValueError("Kruskal-Wallis needs at least two environments, each with at least one value")
-    values, index, counts = np.unique(np.concatenate(arrays), return_inverse=True, return_counts=True)
-    n = int(index.size)
-    if values.size == 1:
-        return KruskalWallis(h=0.0, p_value=1.0, epsilon_squared=0.0, n=n, groups=len(arrays))
-    mean_ranks = np.cumsum(counts) - (counts - 1) / 2.0
-    parts = np.split(mean_ranks[index], np.cumsum([array.size for array in arrays])[:-1])
-    spread = sum(part.size * (float(part.mean()) - (n + 1) / 2.0) ** 2 for part in parts)
-    tie_correction = 1.0 - float(np.sum(counts.astype(np.float64) ** 3 - counts)) / (float(n) ** 3 - n)
-    h = 12.0 * spread / (n * (n + 1)) / tie_correction
-    p_value = float(scipy.special.chdtrc(len(arrays) - 1, h))
-    return KruskalWallis(h=h, p_value=p_value, epsilon_squared=min(1.0, h / (n - 1)), n=n, groups=len(arrays))
 
 
 def dip_p_value(d: ArrayLike) -> float | None:

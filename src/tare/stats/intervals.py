@@ -41,6 +41,12 @@ def paired_t(d: ArrayLike, confidence: float) -> Estimate | None:
     return Estimate(value=_expm1(logs.value), low=_expm1(logs.low), high=_expm1(logs.high), n=logs.n)
 
 
+def at_most(d: ArrayLike, confidence: float = 0.95) -> float | None:
+    """Return the one-sided upper bound of the overhead (a fraction): "at most +x %"; None for fewer than two rounds."""
+    logs = log_interval(d, 2.0 * confidence - 1.0)
+    return None if logs is None else _expm1(logs.high)
+
+
 def paired_difference(environment_s: ArrayLike, baseline_s: ArrayLike, confidence: float) -> Estimate | None:
     """Return the added seconds, mean(environment - baseline), with its paired t interval over rounds.
 

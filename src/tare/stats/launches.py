@@ -46,22 +46,6 @@ def p99_minus_median(gaps_s: ArrayLike) -> float:
     return figures.p99_s - figures.median_s
 
 
-def arithmetic_mean(costs: ArrayLike) -> float:
-    """Return the mean of costs (METHOD.md rule of metrics 3). Raises ValueError if there is none."""
-    values = vector(costs)
-    if values.size == 0:
-        raise ValueError("no costs, no mean")
-    return float(values.mean())
-
-
-def harmonic_mean(rates: ArrayLike) -> float:
-    """Return the mean of rates: the inverse of the mean of the costs behind them.
-
-    Raises ValueError if there is none or one is not positive.
-    """
-    return 1.0 / arithmetic_mean(1.0 / positive(rates))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundPairs:
     """An environment against its baseline, one entry a round in which both exist; arrays of shape (n,).
@@ -107,6 +91,32 @@ def pair_rounds(environment_s: Mapping[Block, float], baseline_s: Mapping[Block,
         environment_s=round_means(of_round, environment)[1],
         baseline_s=round_means(of_round, baseline)[1],
     )
+
+
+def all_launches(
+    environment_s: Mapping[Block, Sequence[float]], baseline_s: Mapping[Block, Sequence[float]]
+) -> FloatArray:
+    """Return one log ratio a round, shape (rounds,), over all launches: repeated ones weigh like any other.
+
+    Costs by block, of as many launches as there were. A launch that was repeated because of its state and then left
+    out would take the state's cost with it, and a mean by block would count a block's repeated launches less: so the
+    mean log cost is over launches, on both sides, and the values are jackknife pseudo-values over rounds (Tukey, Ann.
+    Math. Stat. 29, 1958), whose mean and spread have the interval of that ratio. With a launch each they are the
+    rounds' log ratios.
+    """
+    common = sorted(environment_s.keys() & baseline_s.keys())
+    rounds, index = np.unique(np.asarray([block[0] for block in common], dtype=np.int64), return_inverse=True)
+    sums, counts = np.zeros((2, rounds.size)), np.zeros((2, rounds.size))
+    for side, costs in enumerate((environment_s, baseline_s)):
+        np.add.at(sums[side], index, [float(np.log(positive(costs[block])).sum()) for block in common])
+        np.add.at(counts[side], index, [len(costs[block]) for block in common])
+    if rounds.size < 2:
+        return np.zeros(0)
+    whole, parts = sums.sum(axis=1), counts.sum(axis=1)
+    estimate = whole[0] / parts[0] - whole[1] / parts[1]
+    without = (whole[0] - sums[0]) / (parts[0] - counts[0]) - (whole[1] - sums[1]) / (parts[1] - counts[1])
+    values: FloatArray = rounds.size * estimate - (rounds.size - 1) * without
+    return values
 
 
 def round_means(rounds: Sequence[int], values: ArrayLike) -> tuple[tuple[int, ...], FloatArray]:

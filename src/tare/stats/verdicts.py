@@ -9,33 +9,16 @@ from typing import Final
 import scipy
 from numpy.typing import ArrayLike
 
-from tare.model import Repetition, Verdict
+from tare.model import Estimate, Repetition, Verdict
 from tare.stats.arrays import FloatArray, mean_and_error, t_quantile, vector
 from tare.stats.hypotheses import MIN_ROUNDS, equivalent
 from tare.stats.intervals import log_interval
+from tare.stats.looks import is_look
 
-FIRST_LOOK: Final = 10
-"""Rounds at which the stopping rule looks for the first time; later looks are at twice the rounds of the last."""
-LOOKS_SHARE: Final = 0.75
-"""Share of alpha left for decisions where a study may stop at several looks (`decision_confidence`)."""
+LADDER: Final = (0.05, 0.10)
+"""Margins that are tried after the study's own."""
 MAX_ROUNDS_NEEDED: Final = 100_000
 """Where `rounds_needed` stops counting."""
-
-
-def next_look(n: int, first: int = FIRST_LOOK) -> int:
-    """Return the next number of rounds at which the stopping rule looks: first, 2 first, 4 first, ..., > n."""
-    look = max(1, first)
-    while look <= n:
-        look *= 2
-    return look
-
-
-def is_look(rounds_done: int, repetition: Repetition) -> bool:
-    """Tell whether the stopping rule may look now: at 10, 20, 40, ... rounds.
-
-    Where more than 10 rounds are planned (`repetition.rounds`): at once, twice, four times, ... that many.
-    """
-    return rounds_done > 0 and next_look(rounds_done - 1, max(FIRST_LOOK, repetition.rounds)) == rounds_done
 
 
 def enough(d: ArrayLike, repetition: Repetition, rounds_done: int | None = None) -> bool:
@@ -51,19 +34,6 @@ def enough(d: ArrayLike, repetition: Repetition, rounds_done: int | None = None)
     if not is_look(values.size if rounds_done is None else rounds_done, repetition):
         return False
     return (logs.high - logs.low) / 2.0 <= max(repetition.target_half_width, abs(logs.value) / 4.0)
-
-
-def decision_confidence(repetition: Repetition, confidence: float | None = None) -> float:
-    """Return the confidence at which decisions are taken: the nominal one, raised where a study may stop early.
-
-    Stopping when the interval is narrow favours rounds that by chance spread little: with looks at 10, 20 and 40
-    a 95 % interval covers at worst .934 (simulated over spread and cost; still above .93, and shown as it is), A/A is
-    called different in up to 6.5 %. Decisions therefore use alpha x LOOKS_SHARE (96.25 %), which keeps them within 5 %.
-    `confidence` is that of the policy unless given.
-    """
-    nominal = repetition.confidence if confidence is None else confidence
-    first = max(FIRST_LOOK, repetition.rounds)
-    return 1.0 - LOOKS_SHARE * (1.0 - nominal) if repetition.max_rounds > first else nominal
 
 
 def rounds_needed(d: ArrayLike, target: float, confidence: float = 0.95) -> int | None:
@@ -87,11 +57,33 @@ def rounds_needed(d: ArrayLike, target: float, confidence: float = 0.95) -> int 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """A verdict, why, and about how many more rounds would decide (None where it is decided or not known)."""
+    """A verdict, why, and about how many more rounds would decide (None where it is decided or not known).
+
+    `within` is the margin of the ladder inside which NO_COST was shown.
+    """
 
     verdict: Verdict
     reason: str = ""
     more_rounds: int | None = None
+    within: float | None = None
+
+
+def ladder(margin: float) -> tuple[float, ...]:
+    """Return the margins of "no cost", ascending: the study's own, then those of the ladder that are larger."""
+    return (margin, *(step for step in LADDER if step > margin))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Views:
+    """Other log ratios of the same comparison with which a verdict must hold as well, each of shape (rounds,).
+
+    `equal` for NO_COST, `above` for COSTS, `below` for GAINS. What holds in every view is wrong no more often than in
+    any one of them.
+    """
+
+    equal: tuple[FloatArray, ...] = ()
+    above: tuple[FloatArray, ...] = ()
+    below: tuple[FloatArray, ...] = ()
 
 
 def verdict(
@@ -101,43 +93,66 @@ def verdict(
     confidence: float = 0.95,
     adjusted: float | None = None,
     equivalence: float = 0.90,
+    views: Views = Views(),
+    floor: Estimate | None = None,
 ) -> Judgement:
-    """Judge one comparison (METHOD.md section 1, rule 5).
+    """Judge one comparison (METHOD.md section 1, rules 5 and 11).
 
-    The first of these that holds:
+    The first of these that holds, in `views` too:
 
     1. fewer than MIN_ROUNDS rounds: INCONCLUSIVE, whatever the figures;
-    2. the interval at confidence `equivalence` (90 %) inside +-ln(1 + margin): NO_COST *beyond the margin*, also
+    2. the interval at confidence `equivalence` (90 %) inside +-ln(1 + margin): NO_COST within the margin, also
        where a small cost is clear (the reason then says so). Not adjusted for the table: "no cost anywhere" needs
        each of its tests to pass, which cannot raise the error (intersection-union);
     3. the interval at confidence `adjusted` (from `holm_confidences`; default: `confidence`) above zero: COSTS;
     4. the same below zero: GAINS;
-    5. INCONCLUSIVE, with the rounds after which 2 or 3 would hold if mean and spread stay as they are.
+    5. the interval of 2 inside a larger margin of the ladder: NO_COST within that. The tests are nested, so that the
+       smallest margin of a ladder that holds has the error of one test;
+    6. INCONCLUSIVE, with the rounds after which 3 or 5 would hold if mean and spread stay as they are.
+
+    `floor` is the interval of A/A, as fractions. COSTS and GAINS need an interval (at `confidence`) that does not touch
+    it, NO_COST within a margin needs one of A/A that reaches into the margin.
     """
     values = vector(d)
     level = confidence if adjusted is None else adjusted
+    steps = ladder(margin)
     alone, table = log_interval(values, confidence), log_interval(values, level)
+    more = _rounds_to_decide(values, steps[-1], level, equivalence)
     if alone is None or table is None or values.size < MIN_ROUNDS:
-        missing = max(MIN_ROUNDS - values.size, _rounds_to_decide(values, margin, level, equivalence) or 0)
         reason = f"{values.size} of the at least {MIN_ROUNDS} rounds that a verdict needs"
+        missing = max(MIN_ROUNDS - values.size, more or 0)
         return Judgement(verdict=Verdict.INCONCLUSIVE, reason=reason, more_rounds=missing)
-    if equivalent(values, margin, equivalence):
-        clear = ""
-        if table.low > 0 or table.high < 0:
-            clear = f"a {'cost' if table.low > 0 else 'gain'} is clear, but within the margin"
-        return Judgement(verdict=Verdict.NO_COST, reason=clear)
-    if table.low > 0:
-        return Judgement(verdict=Verdict.COSTS)
-    if table.high < 0:
-        return Judgement(verdict=Verdict.GAINS)
+    low, high = (-math.inf, math.inf) if floor is None else (floor.low, floor.high)
+    reached = [step for step in steps if low < step and high > -step]
+    same = (values, *views.equal)
+    within = next((step for step in reached if all(equivalent(view, step, equivalence) for view in same)), None)
+    costs = all(_bounds(view, level)[0] > 0 for view in (values, *views.above))
+    gains = all(_bounds(view, level)[1] < 0 for view in (values, *views.below))
+    touches = floor is not None and math.log1p(low) <= alone.high and alone.low <= math.log1p(min(high, 1e300))
+    if within == margin:
+        clear = f"a {'cost' if costs else 'gain'} is clear, but within the margin" if costs or gains else ""
+        return Judgement(verdict=Verdict.NO_COST, reason=clear, within=within)
+    if (costs or gains) and not touches:
+        return Judgement(verdict=Verdict.COSTS if costs else Verdict.GAINS)
+    if within is not None:
+        return Judgement(verdict=Verdict.NO_COST, within=within)
+    reason = "its interval touches that of A/A, the noise floor" if costs or gains else _open(alone, table, steps[-1])
+    return Judgement(verdict=Verdict.INCONCLUSIVE, reason=reason, more_rounds=more)
+
+
+def _open(alone: Estimate, table: Estimate, largest: float) -> str:
+    """Say why an interval decides nothing."""
+    if table.low > 0 or table.high < 0:
+        return "it does not hold with all launches"
     if alone.low > 0 or alone.high < 0:
-        side = "above" if alone.low > 0 else "below"
-        reason = f"{side} zero alone, but not among all comparisons of the table (Holm)"
-    else:
-        reason = "the interval holds both zero and more than the margin"
-    return Judgement(
-        verdict=Verdict.INCONCLUSIVE, reason=reason, more_rounds=_rounds_to_decide(values, margin, level, equivalence)
-    )
+        return f"{'above' if alone.low > 0 else 'below'} zero alone, but not among all comparisons of the table (Holm)"
+    return f"the interval holds zero and reaches beyond {100 * largest:.2g} %"
+
+
+def _bounds(d: FloatArray, confidence: float) -> tuple[float, float]:
+    """Return the log interval's bounds; without enough rounds everything is possible."""
+    logs = log_interval(d, confidence) if d.size >= MIN_ROUNDS else None
+    return (-math.inf, math.inf) if logs is None else (logs.low, logs.high)
 
 
 def _rounds_to_decide(d: FloatArray, margin: float, confidence: float, equivalence: float) -> int | None:

@@ -1,6 +1,7 @@
 """Compute what a report shows from a plan and its trials, anew each time and the same each time.
 
-Trials -> `select` (whole blocks) -> `compare` (pairs per round, intervals, verdicts over the table) -> `headline`.
+Trials -> `select` (which count) -> `rows` (series of each cell, adjusted for the machine's state, paired by round)
+-> `compare` (intervals, verdicts over the table) -> `warnings`, `headline`.
 The method is in docs/method.md; the figures come from `tare.stats`.
 """
 
@@ -22,15 +23,21 @@ from tare.errors import (
 from tare.isolation import isolation_of
 from tare.locality import findings
 from tare.model import Comparison, Finding, Isolation, Plan, Role, Study, Summary, Trial, Verdict
-from tare.summary import compare
-from tare.summary.headline import DECIDED, headline
+from tare.summary.columns import metric_infos
+from tare.summary.compare import compare, look_at
+from tare.summary.headline import DECIDED, NOT_COMPARED, headline
+from tare.summary.modes import modes_of
+from tare.summary.rows import rows, self_name
 from tare.summary.select import Selection, select
+from tare.summary.warnings import warnings_of
 
 __all__ = ["exit_code", "precise_enough", "summarise"]
 
 
-def summarise(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any]) -> Summary:
+def summarise(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any], looks: Sequence[int] = ()) -> Summary:
     """Return everything that a report shows.
+
+    `looks`: the rounds at which runs of this study ended before, and so showed verdicts (`tare.stats.looks`).
 
     `host`: facts of the machine as the store keeps them; `machine` among them (one line) is shown as it is, else the
     line is made of `cpu`, `cores`, `memory_bytes`, `kernel` and `os`, those that are there. The order of `trials`
@@ -38,14 +45,17 @@ def summarise(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any]) -> S
     """
     study = plan.study
     selection = select(plan, trials)
-    infos = compare.metric_infos(plan, selection)
-    comparisons = compare.comparisons(plan, selection, compare.rows(plan, selection, infos))
+    infos = metric_infos(plan, selection)
+    paired = rows(plan, selection, infos)
+    look = look_at(study, looks, selection.rounds_done)
+    table = compare(plan, paired, selection.reruns, look)
+    comparisons = table.comparisons
     return Summary(
         name=study.name,
         cluster=study.cluster,
         emulated=study.cluster == "lab",
         baseline=study.baseline,
-        self_name=compare.self_name(plan),
+        self_name=self_name(plan),
         margin=study.margin,
         limit=study.limit,
         confidence=study.repetition.confidence,
@@ -53,7 +63,7 @@ def summarise(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any]) -> S
         metrics=infos,
         environments=study.environments,
         comparisons=comparisons,
-        headline=headline(plan, infos, comparisons, selection.rounds_done),
+        headline=headline(plan, infos, comparisons, look.pending),
         machine=_machine(host),
         manifest=_manifest(plan, trials, host),
         counts=_counts(plan, trials, selection, comparisons),
@@ -67,6 +77,13 @@ def summarise(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any]) -> S
             for finding in findings(cell.environment.name, cell.group, selection.trials[cell.key].values())
         )
         + _other_mpis(plan, selection),
+        warnings=warnings_of(plan, selection, infos, table),
+        looks=look.looks,
+        next_look=look.next_look,
+        state_effects=tuple(
+            effect for row in paired if row.cell.role is Role.BASELINE for effect in row.adjustment.effects
+        ),
+        modes=modes_of(paired),
     )
 
 
@@ -106,8 +123,12 @@ def precise_enough(plan: Plan, trials: Sequence[Trial]) -> bool:
     repetition, done = plan.study.repetition, selection.rounds_done
     if not stats.is_look(done, repetition):
         return False
-    table = compare.rows(plan, selection, compare.metric_infos(plan, selection))
-    return all(stats.enough(row.pairs.log_ratios, repetition, done) for row in table if row.pairs is not None)
+    table = rows(plan, selection, metric_infos(plan, selection))
+    return all(
+        stats.enough(row.pairs.log_ratios, repetition, done)
+        for row in table
+        if row.pairs is not None and row.info.judged
+    )
 
 
 def exit_code(codes: Iterable[int]) -> int:
@@ -119,13 +140,14 @@ def exit_code(codes: Iterable[int]) -> int:
 def _codes(comparisons: Sequence[Comparison]) -> set[int]:
     """Return the codes that the table calls for.
 
-    4 if a planned cell is invalid (the baseline and A/A too); 1 if an overhead is beyond the limit; 3 if a comparison
-    is inconclusive, or if environments were planned and none is decided. A cell that is unavailable among decided
-    ones calls for nothing: its reason is in the report, as it was in the plan.
+    4 if a planned cell is invalid (the baseline and A/A too) or its launches fail more than the baseline's; 1 if an
+    overhead is beyond the limit; 3 if a comparison is inconclusive, or if environments were planned and none is
+    decided. A cell that is unavailable among decided ones calls for nothing: its reason is in the report, as it was in
+    the plan.
     """
-    compared = [item for item in comparisons if item.verdict not in {Verdict.BASELINE, Verdict.NOISE_FLOOR}]
+    compared = [item for item in comparisons if item.verdict not in NOT_COMPARED]
     codes = set()
-    if any(item.verdict is Verdict.INVALID for item in comparisons):
+    if any(item.verdict in {Verdict.INVALID, Verdict.FAILS} for item in comparisons):
         codes.add(EXIT_CELLS_FAILED)
     if any(item.over_limit for item in comparisons):
         codes.add(EXIT_OVER_LIMIT)
@@ -152,7 +174,8 @@ def _counts(
         "trials that count": sum(len(chosen) for chosen in selection.trials.values()),
         "reruns": sum(selection.reruns.values()),
         "disturbed": sum(is_disturbed(trial) for chosen in selection.trials.values() for trial in chosen.values()),
-        "repeated": sum(int(trial.noise.get("repeated", 0)) for trial in trials),
+        "repeated": sum(trial.key.repeat > 0 for trial in trials)
+        + sum(int(trial.noise.get("repeated", 0)) for trial in trials),
         "comparisons": len(comparisons),
         **{f"comparisons {verdict.value}": verdicts[verdict] for verdict in Verdict},
     }

@@ -1,380 +1,364 @@
-"""Compare every planned cell with the baseline of its group, metric by metric, as one table."""
+"""Judge the rows of the table: intervals, Holm over the table, the verdict of every comparison."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final, assert_never
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 
 from tare import stats
 from tare.model import (
-    Cell,
     Comparison,
-    Completed,
     Estimate,
-    Failed,
-    Interrupted,
-    Invalid,
-    Metric,
-    MetricInfo,
-    MetricKind,
+    FailureRate,
+    MeanCost,
     Plan,
+    Repeats,
     Role,
     Study,
-    Trial,
-    Unavailable,
     Verdict,
 )
-from tare.stats import Block, RoundPairs
-from tare.summary.select import Selection
+from tare.stats import RoundPairs
+from tare.summary.rows import Row
 
-SELF_SUFFIX: Final = " (A/A)"
 NOT_NORMAL: Final = 0.01
 """p of the normality test below which the rank-based test is reported beside the verdict (rule of metrics 6)."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
-    """One metric of one cell over its trials: what is valid by block, and what is not.
-
-    `trials` counts the trials that count (one per whole block), `bad` those without a figure, `reason` says of those
-    how many, of how many, and why the first.
-    """
-
-    metrics: Mapping[Block, Metric] = field(default_factory=dict)
-    trials: int = 0
-    bad: int = 0
-    reason: str = ""
-    unavailable: str = ""
-
-    @property
-    def invalid(self) -> bool:
-        """Tell whether no trial is valid, or half of them or more are not."""
-        return self.trials > 0 and (not self.metrics or 2 * self.bad >= self.trials)
-
-    @property
-    def costs_s(self) -> dict[Block, float]:
-        """Return the valid costs by block."""
-        return {block: metric.value for block, metric in self.metrics.items()}
+Column = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One planned (cell, metric) before it is judged. `pairs` is absent where nothing can be compared.
+class Look:
+    """At which look this is: the share of the error that it may spend, or, between looks, why there are no verdicts."""
 
-    `blocked` is the verdict, with its reason, of a row that has no figures.
-    """
-
-    cell: Cell
-    info: MetricInfo
-    name: str
-    series: Series
-    pairs: RoundPairs | None = None
-    blocked: tuple[Verdict, str] | None = None
+    share: float
+    pending: str = ""
+    looks: tuple[int, ...] = ()
+    next_look: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Adjustment:
+class _Test:
     """What the table as a whole says about one of its comparisons."""
 
     p_value: float
     p_holm: float
     confidence: float
-    over_limit: bool
 
 
-# --- rows and columns -------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Column:
+    """What A/A says of a column: its plain interval, and whether it differs from zero (nothing is decided then)."""
+
+    floor: Estimate | None = None
+    differs: bool = False
 
 
-def metric_infos(plan: Plan, selection: Selection) -> tuple[MetricInfo, ...]:
-    """Return the columns: per group, in the order of the plan, every metric that a trial that counts has.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """All comparisons, and the columns in which the baseline differs from itself."""
 
-    A group of which nothing completed keeps one column a kernel (or one for its workload), so that its cells are
-    listed with their reasons all the same (rule of metrics 2).
+    comparisons: tuple[Comparison, ...]
+    self_differs: tuple[Column, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Judge:
+    """What is needed to judge a row: the study, the look, and what the table says of each row by its index."""
+
+    study: Study
+    look: Look
+    tests: Mapping[int, _Test] = field(default_factory=dict)
+    over_limit: frozenset[int] = frozenset()
+    columns: Mapping[Column, _Column] = field(default_factory=dict)
+    failures: Mapping[int, FailureRate] = field(default_factory=dict)
+
+    @property
+    def confidence(self) -> float:
+        """Return the confidence of the intervals that are shown."""
+        return self.study.repetition.confidence
+
+    def level(self, alpha: float) -> float:
+        """Return the confidence of a decision with so much error over all looks, at this one."""
+        return 1.0 - alpha * self.look.share
+
+
+def look_at(study: Study, earlier: Iterable[int], rounds_done: int) -> Look:
+    """Return what look it is when so many rounds are done; `earlier` are those at which runs of the study ended.
+
+    Each look spends its own share of the error. Between looks there are figures and no verdicts.
     """
-    infos: dict[tuple[str, str], MetricInfo] = {}
-    for cell in plan.cells:
-        for trial in selection.trials[cell.key].values():
-            for metric in trial.outcome.metrics if isinstance(trial.outcome, Completed) else ():
-                infos.setdefault((cell.group, metric.key), _info(metric, cell.group))
-    for cell in plan.cells:
-        if all(group != cell.group for group, _ in infos):
-            tokens = [kernel.token for kernel in cell.workload.kernels] or [cell.workload.name]
-            infos |= {(cell.group, token): _planned_info(token, cell.group) for token in tokens}
-    order = list(dict.fromkeys(cell.group for cell in plan.cells))
-    return tuple(sorted(infos.values(), key=lambda info: order.index(info.group)))
+    looks = stats.looks_of(study.repetition, earlier)
+    later = next((look for look in looks if look > rounds_done), None)
+    if rounds_done in looks:
+        return Look(share=stats.share_of_look(looks.index(rounds_done)), looks=looks, next_look=later)
+    due = looks[-1] if later is None else later
+    pending = f"{rounds_done} of {due} rounds are done: verdicts are given at {due}"
+    if rounds_done > looks[-1]:
+        pending = f"{rounds_done} rounds are done, and verdicts were given at {due}"
+    return Look(share=stats.share_of_look(len(looks)), pending=pending, looks=looks, next_look=later)
 
 
-def _info(metric: Metric, group: str) -> MetricInfo:
-    return MetricInfo(
-        key=metric.key,
-        label=metric.label,
-        kind=metric.kind,
-        statistic=metric.statistic,
-        group=group,
-        message_bytes=metric.message_bytes,
-        done_per_sample=metric.done_per_sample,
-        rate_unit=metric.rate_unit,
-        added_first=metric.added_first,
+def compare(plan: Plan, table: Sequence[Row], reruns: Mapping[str, int], look: Look) -> Table:
+    """Judge every row; Holm runs over all judged comparisons of the table, and apart over those of A/A."""
+    judge = _judge_of(plan.study, table, look)
+    comparisons = []
+    for index, row in enumerate(table):
+        plain = _plain(row, judge, reruns.get(row.cell.key, 0), judge.failures.get(index))
+        if row.pairs is None or row.means is None:
+            comparisons.append(plain)
+            continue
+        comparisons.append(_judged(plain, row, row.pairs, row.means, judge, index))
+    differs = tuple(column for column, state in judge.columns.items() if state.differs)
+    return Table(comparisons=tuple(comparisons), self_differs=differs)
+
+
+# --- what the table as a whole says ------------------------------------------------------------------------------
+
+
+def _judge_of(study: Study, table: Sequence[Row], look: Look) -> _Judge:
+    judge = _Judge(study=study, look=look)
+    judged = {index: row for index, row in enumerate(table) if row.info.judged and row.pairs is not None}
+    own = {index: row for index, row in judged.items() if row.cell.role is Role.SELF}
+    others = {index: row for index, row in judged.items() if row.cell.role is Role.ENVIRONMENT}
+    tests = _holm(own, judge.level(stats.SELF_ALPHA))
+    error = 1.0 - judge.level(stats.SELF_ALPHA)
+    columns = {}
+    for index, row in own.items():
+        d = row.pairs.log_ratios if row.pairs is not None else np.zeros(0)
+        found = tests.get(index)
+        differs = found is not None and d.size >= stats.MIN_ROUNDS and found.p_holm <= error
+        columns[row.column] = _Column(floor=stats.paired_t(d, judge.confidence), differs=differs)
+    return replace(
+        judge,
+        tests=tests | _holm(others, judge.level(1.0 - judge.confidence)),
+        over_limit=_over_limit(others, judge),
+        columns=columns,
+        failures=_failures(table, judge),
     )
 
 
-def _planned_info(token: str, group: str) -> MetricInfo:
-    return MetricInfo(key=token, label=token, kind=MetricKind.COST, statistic="no trial completed", group=group)
-
-
-def self_name(plan: Plan) -> str:
-    """Return the name of the A/A row, "" without one; never that of the baseline's."""
-    for cell in plan.cells:
-        if cell.role is Role.SELF:
-            name = cell.environment.name
-            return f"{name}{SELF_SUFFIX}" if name == plan.study.baseline else name
-    return ""
-
-
-def rows(plan: Plan, selection: Selection, infos: Sequence[MetricInfo]) -> tuple[Row, ...]:
-    """Return one row per planned (environment, metric): the baseline first, then A/A, then as the plan lists them."""
-    rank = {Role.BASELINE: 0, Role.SELF: 1, Role.ENVIRONMENT: 2}
-    names = {cell.key: self_name(plan) if cell.role is Role.SELF else cell.environment.name for cell in plan.cells}
-    first = {name: index for index, name in reversed(list(enumerate(names.values())))}
-    cells = sorted(plan.cells, key=lambda cell: (rank[cell.role], first[names[cell.key]]))
-    baselines = {cell.group: cell for cell in plan.cells if cell.role is Role.BASELINE}
-    by_key = {
-        (cell.key, info.key): _series(selection.trials[cell.key], info.key)
-        for info in infos
-        for cell in plan.cells
-        if cell.group == info.group
-    }
-    result = []
-    for cell in cells:
-        for info in infos:
-            if info.group == cell.group:
-                base = baselines.get(cell.group)
-                result.append(
-                    _row(
-                        Row(cell=cell, info=info, name=names[cell.key], series=by_key[cell.key, info.key]),
-                        base,
-                        by_key[base.key, info.key] if base else Series(),
-                        plan.unavailable,
-                    )
-                )
-    return tuple(result)
-
-
-def _series(trials: Mapping[Block, Trial], key: str) -> Series:
-    metrics: dict[Block, Metric] = {}
-    reasons: list[tuple[str, str]] = []
-    unavailable: list[str] = []
-    for block, trial in trials.items():
-        read = _read(trial, key)
-        if isinstance(read, Metric):
-            metrics[block] = read
-            continue
-        reasons.append(read)
-        if isinstance(trial.outcome, Unavailable):
-            unavailable.append(trial.outcome.reason)
-    text = ""
-    if reasons:
-        words = " or ".join(dict.fromkeys(word for word, _ in reasons))
-        text = f"{len(reasons)} of {len(trials)} trials {words}: {reasons[0][1]}"
-    gone = unavailable[0] if unavailable and len(unavailable) == len(trials) else ""
-    return Series(metrics=metrics, trials=len(trials), bad=len(reasons), reason=text, unavailable=gone)
-
-
-def _read(trial: Trial, key: str) -> Metric | tuple[str, str]:
-    """Return a trial's metric, or one word and one reason why there is no such figure."""
-    match trial.outcome:
-        case Completed(metrics=metrics):
-            for metric in metrics:
-                if metric.key == key:
-                    if math.isfinite(metric.value) and metric.value > 0:
-                        return metric
-                    return "invalid", f"a cost of {metric.value:g} s: not positive, the timer did not resolve it"
-            return "invalid", "the trial has no such figure"
-        case Failed(reason=reason):
-            return "failed", reason
-        case Invalid(reason=reason):
-            return "invalid", reason
-        case Unavailable(reason=reason):
-            return "unavailable", reason
-        case Interrupted(reason=reason):
-            return "interrupted", reason
-        case _ as never:
-            assert_never(never)
-
-
-def _row(row: Row, base: Cell | None, base_series: Series, unavailable: Mapping[str, str]) -> Row:
-    """Return the row with its pairs, or with what keeps it from having any."""
-    blocked = _blocked(row.cell, row.series, unavailable)
-    pairs = None
-    if row.cell.role is not Role.BASELINE and blocked is None:
-        if base is None:
-            blocked = Verdict.UNAVAILABLE, "no baseline is planned for it"
-        elif held := _blocked(base, base_series, unavailable):
-            blocked = held[0], f"the baseline {base.environment.name} is {held[0].value}: {held[1]}"
-        else:
-            pairs = stats.pair_rounds(row.series.costs_s, base_series.costs_s)
-    return Row(cell=row.cell, info=row.info, name=row.name, series=row.series, pairs=pairs, blocked=blocked)
-
-
-def _blocked(cell: Cell, series: Series, unavailable: Mapping[str, str]) -> tuple[Verdict, str] | None:
-    if cell.key in unavailable:
-        return Verdict.UNAVAILABLE, unavailable[cell.key]
-    if series.unavailable:
-        return Verdict.UNAVAILABLE, series.unavailable
-    return (Verdict.INVALID, series.reason) if series.invalid else None
-
-
-# --- the table --------------------------------------------------------------------------------------------------
-
-
-def comparisons(plan: Plan, selection: Selection, table: Sequence[Row]) -> tuple[Comparison, ...]:
-    """Judge every row; Holm runs over all comparisons of the table, the A/A's among them."""
-    study = plan.study
-    confidence = study.repetition.confidence
-    adjustments = _adjust(table, stats.decision_confidence(study.repetition), study.limit)
-    floors = _noise_floors(table, confidence)
-    result = []
-    for index, row in enumerate(table):
-        plain = _plain(row, confidence, selection.reruns.get(row.cell.key, 0))
-        if row.pairs is None:
-            result.append(plain)
-            continue
-        floor = floors.get((row.info.group, row.info.key)) if row.cell.role is Role.ENVIRONMENT else None
-        result.append(_judged(plain, row, row.pairs, plan, adjustments.get(index), floor))
-    return tuple(result)
-
-
-def _adjust(table: Sequence[Row], confidence: float, limit: float | None) -> dict[int, _Adjustment]:
-    """Return for the rows that have a p value what Holm makes of them; the limit is tested for environments only."""
+def _holm(rows: Mapping[int, Row], confidence: float) -> dict[int, _Test]:
+    """Return what Holm's method makes of the p values of some rows, by index."""
     p_values = {
         index: p
-        for index, row in enumerate(table)
+        for index, row in rows.items()
         if row.pairs is not None and (p := stats.paired_p(row.pairs.log_ratios)) is not None
     }
-    limited = [index for index in p_values if limit is not None and table[index].cell.role is Role.ENVIRONMENT]
-    series = [pairs.log_ratios for index in limited if (pairs := table[index].pairs) is not None]
-    over = dict(zip(limited, stats.over_limit(series, limit or 0.0, confidence), strict=True))
     ordered = list(p_values.values())
     return {
-        index: _Adjustment(p_value=p, p_holm=p_holm, confidence=level, over_limit=over.get(index, False))
+        index: _Test(p_value=p, p_holm=p_holm, confidence=level)
         for (index, p), p_holm, level in zip(
             p_values.items(), stats.holm(ordered), stats.holm_confidences(ordered, confidence), strict=True
         )
     }
 
 
-def _noise_floors(table: Sequence[Row], confidence: float) -> dict[tuple[str, str], float]:
-    floors: dict[tuple[str, str], float] = {}
-    for row in table:
-        if row.cell.role is Role.SELF and row.pairs is not None:
-            estimate = stats.paired_t(row.pairs.log_ratios, confidence)
-            floor = stats.noise_floor([estimate] if estimate else [])
-            if floor is not None:
-                floors[row.info.group, row.info.key] = floor
-    return floors
+def _over_limit(rows: Mapping[int, Row], judge: _Judge) -> frozenset[int]:
+    """Return the rows whose mean is surely beyond the study's limit."""
+    limit = judge.study.limit
+    if limit is None or judge.look.pending:
+        return frozenset()
+    series = [row.means.log_ratios for row in rows.values() if row.means is not None]
+    over = stats.over_limit(series, limit, judge.level(1.0 - judge.confidence))
+    columns = judge.columns
+    return frozenset(
+        index
+        for (index, row), beyond in zip(rows.items(), over, strict=True)
+        if beyond and not row.cell.placement.oversubscribe and not columns.get(row.column, _Column()).differs
+    )
 
 
-def _plain(row: Row, confidence: float, reruns: int) -> Comparison:
+def _failures(table: Sequence[Row], judge: _Judge) -> dict[int, FailureRate]:
+    """Return the failure rate of every row with launches, the environments' tested against their baseline's (Holm)."""
+    cells = {row.cell.key: (len(row.series.failed), row.series.launches) for row in table}
+    bases = {row.cell.group: row.cell.key for row in table if row.cell.role is Role.BASELINE}
+    p_values = {
+        key: stats.more_often_p(*cells[key], *cells[bases[row.cell.group]])
+        for row in table
+        if (key := row.cell.key) in cells and row.cell.role is Role.ENVIRONMENT and row.cell.group in bases
+    }
+    adjusted = dict(zip(p_values, stats.holm(list(p_values.values())), strict=True))
+    error = 1.0 - judge.level(stats.FAILURES_ALPHA)
+    found = {}
+    for index, row in enumerate(table):
+        failed, launches = cells[row.cell.key]
+        if launches:
+            low, high = stats.share_interval(failed, launches, judge.confidence)
+            more = not judge.look.pending and adjusted.get(row.cell.key, 1.0) <= error
+            p_value = p_values.get(row.cell.key)
+            found[index] = FailureRate(failed=failed, launches=launches, low=low, high=high, p_value=p_value, more=more)
+    return found
+
+
+# --- one row -----------------------------------------------------------------------------------------------------
+
+
+def _plain(row: Row, judge: _Judge, reruns: int, failures: FailureRate | None) -> Comparison:
     """Return what a row says by itself: its launches, its absolute cost, and why it is not compared if it is not."""
-    blocks = sorted(row.series.metrics)
-    metrics = [row.series.metrics[block] for block in blocks]
-    values = [metric.value for metric in metrics]
-    absolute: Estimate | None = None
+    blocks = sorted(row.series.counted)
+    readings = [row.series.counted[block] for block in blocks]
+    metrics = [reading.metric for reading in readings]
+    rounds = tuple(block[0] for block in blocks)
+    typical = tuple(row.adjustment.cost_s(reading) for reading in readings)
+    means = tuple(metric.value for metric in metrics)
+    loops = [metric.loop_s for metric in metrics if metric.loop_s is not None]
+    estimate: dict[str, Estimate | None] = dict.fromkeys(("typical", "mean", "loop"))
     if row.blocked is None:
-        absolute = stats.mean_interval(stats.round_means([block[0] for block in blocks], values)[1], confidence)
-    if row.blocked is not None:
-        verdict, reason = row.blocked
-    else:
-        verdict = Verdict.BASELINE
-        reason = _join("" if row.series.trials else "no whole block yet", row.series.reason)
+        estimate["typical"] = stats.mean_interval(stats.round_means(rounds, typical)[1], judge.confidence)
+        estimate["mean"] = stats.mean_interval(stats.round_means(rounds, means)[1], judge.confidence)
+        if loops and len(loops) == len(rounds):
+            estimate["loop"] = stats.mean_interval(stats.round_means(rounds, loops)[1], judge.confidence)
+    verdict, reason = row.blocked or (
+        Verdict.BASELINE,
+        _join("" if row.series.launches else "no whole block yet", row.series.reason),
+    )
+    if verdict is Verdict.INVALID and failures is not None and failures.more:
+        verdict = Verdict.FAILS
     return Comparison(
         metric=row.info.key,
         environment=row.name,
         group=row.info.group,
         verdict=verdict,
         reason=reason,
-        absolute_s=absolute,
-        rounds=tuple(block[0] for block in blocks),
-        values_s=tuple(values),
+        absolute_s=estimate["typical"],
+        mean_absolute_s=estimate["mean"],
+        loop_s=estimate["loop"],
+        failures=failures,
+        rounds=rounds,
+        values_s=typical,
+        means_s=means,
         median_s=float(np.median([metric.median_s for metric in metrics])) if metrics else None,
         p99_s=float(np.median([metric.p99_s for metric in metrics])) if metrics else None,
         reruns=reruns,
+        misses=stats.missed_share(len(metrics)) if metrics else None,
     )
 
 
-def _judged(
-    plain: Comparison, row: Row, pairs: RoundPairs, plan: Plan, adjustment: _Adjustment | None, floor: float | None
-) -> Comparison:
+def _judged(plain: Comparison, row: Row, pairs: RoundPairs, means: RoundPairs, judge: _Judge, index: int) -> Comparison:
     """Return the row with its estimates and its verdict."""
-    study, d = plan.study, pairs.log_ratios
-    confidence = study.repetition.confidence
-    adjusted = adjustment.confidence if adjustment else stats.decision_confidence(study.repetition)
-    overhead, simultaneous = stats.paired_t(d, confidence), stats.paired_t(d, adjusted)
-    judgement = _judge(row, pairs, study, adjusted)
-    over = adjustment is not None and adjustment.over_limit and not row.cell.placement.oversubscribe
-    return Comparison(
-        metric=plain.metric,
-        environment=plain.environment,
-        group=plain.group,
+    study, d, confidence = judge.study, pairs.log_ratios, judge.confidence
+    test = judge.tests.get(index)
+    mean = _mean(row, means, judge)
+    judgement = _judgement(row, pairs, mean, judge, index)
+    over = index in judge.over_limit
+    return replace(
+        plain,
         verdict=judgement.verdict,
         reason=_join(
             judgement.reason,
             f"beyond the limit of {_percent(study.limit or 0.0)}" if over else "",
-            _floor_note(judgement.verdict, overhead, floor),
             _normality_note(pairs),
+            row.note,
             row.series.reason,
         ),
-        overhead=overhead,
-        simultaneous=simultaneous,
+        within=judgement.within,
+        at_most=stats.at_most(d, confidence),
+        overhead=stats.paired_t(d, confidence),
+        simultaneous=stats.paired_t(d, test.confidence if test else judge.level(1.0 - confidence)),
         added_s=stats.paired_difference(pairs.environment_s, pairs.baseline_s, confidence),
         median_ratio=stats.bca_ratio_of_medians(pairs.environment_s, pairs.baseline_s, confidence, study.seed),
-        absolute_s=plain.absolute_s,
-        p_value=adjustment.p_value if adjustment else None,
-        p_holm=adjustment.p_holm if adjustment else None,
+        mean=mean,
+        repeats=_repeats(row, confidence),
+        adjusted_for=tuple(state.name for state in row.adjustment.states),
+        p_value=test.p_value if test else None,
+        p_holm=test.p_holm if test else None,
         more_rounds=judgement.more_rounds,
-        rounds=plain.rounds,
-        values_s=plain.values_s,
-        median_s=plain.median_s,
-        p99_s=plain.p99_s,
         dip_p_value=stats.dip_p_value(d),
-        reruns=plain.reruns,
         over_limit=over,
     )
 
 
-def _judge(row: Row, pairs: RoundPairs, study: Study, adjusted: float) -> stats.Judgement:
-    d = pairs.log_ratios
-    if row.cell.role is Role.SELF:
-        simultaneous = stats.paired_t(d, adjusted)
-        if simultaneous is None:
-            return stats.Judgement(verdict=Verdict.NOISE_FLOOR, reason=f"{d.size} rounds: no interval yet")
-        covers = simultaneous.low <= 0 <= simultaneous.high
-        return stats.Judgement(verdict=Verdict.NOISE_FLOOR, reason="" if covers else "the baseline differs from itself")
-    if row.cell.placement.oversubscribe:
-        reason = "ranks share cores (oversubscribed), so no verdict is given"
-        return stats.Judgement(verdict=Verdict.INCONCLUSIVE, reason=reason)
-    return stats.verdict(
-        d,
-        margin=study.margin,
-        confidence=study.repetition.confidence,
-        adjusted=adjusted,
-        equivalence=stats.decision_confidence(study.repetition, 0.90),
+def _mean(row: Row, means: RoundPairs, judge: _Judge) -> MeanCost | None:
+    """Return the cost of the mean launch; None where it is the typical one's too."""
+    series = (row.series, row.base)
+    same = all(reading.metric.typical_s == reading.metric.value for one in series for reading in one.counted.values())
+    overhead, bound = stats.paired_t(means.log_ratios, judge.confidence), stats.at_most(means.log_ratios)
+    if overhead is None or bound is None or (same and not row.adjustment.states):
+        return None
+    decided = stats.paired_t(means.log_ratios, judge.level(1.0 - judge.confidence))
+    return MeanCost(
+        overhead=overhead,
+        added_s=stats.paired_difference(means.environment_s, means.baseline_s, judge.confidence),
+        at_most=bound,
+        significant=decided is not None and not decided.low <= 0 <= decided.high,
     )
 
 
-def _floor_note(verdict: Verdict, overhead: Estimate | None, floor: float | None) -> str:
-    if (
-        verdict not in {Verdict.COSTS, Verdict.GAINS}
-        or overhead is None
-        or floor is None
-        or abs(overhead.value) > floor
-    ):
-        return ""
-    return f"not larger than the noise floor of {_percent(floor)}"
+def _repeats(row: Row, confidence: float) -> Repeats | None:
+    """Return how many launches were repeated, whether more than the baseline's, and what all launches say."""
+    if row.every is None:
+        return None
+    own, base = row.series, row.base
+    return Repeats(
+        repeated=own.repeated,
+        launches=own.made,
+        p_value=stats.as_often_p(own.repeated, own.made, base.repeated, base.made),
+        overhead=stats.paired_t(row.every, confidence),
+    )
+
+
+def _judgement(row: Row, pairs: RoundPairs, mean: MeanCost | None, judge: _Judge, index: int) -> stats.Judgement:
+    column = judge.columns.get(row.column, _Column())
+    failures = judge.failures.get(index)
+    if not row.info.judged:
+        return stats.Judgement(verdict=Verdict.NOT_JUDGED)
+    if row.cell.role is Role.SELF:
+        return stats.Judgement(verdict=Verdict.NOISE_FLOOR, reason=_self_note(pairs, column))
+    if row.cell.placement.oversubscribe:
+        return _undecided("ranks share cores (oversubscribed), so no verdict is given")
+    if judge.look.pending:
+        return _undecided(judge.look.pending)
+    if failures is not None and failures.more:
+        reason = f"{failures.failed} of {failures.launches} launches failed, more than the baseline's"
+        return stats.Judgement(verdict=Verdict.FAILS, reason=f"{reason} (p = {failures.p_value:.1g})")
+    if column.differs:
+        return _undecided("the baseline differs from itself (A/A), so this column decides nothing")
+    return _by_views(row, pairs, mean, judge, index)
+
+
+def _by_views(row: Row, pairs: RoundPairs, mean: MeanCost | None, judge: _Judge, index: int) -> stats.Judgement:
+    """Return the verdict on the typical launch that also holds over all launches and with failed ones."""
+    test = judge.tests.get(index)
+    column = judge.columns.get(row.column, _Column())
+
+    def verdict(views: stats.Views) -> stats.Judgement:
+        return stats.verdict(
+            pairs.log_ratios,
+            margin=judge.study.margin,
+            confidence=judge.confidence,
+            adjusted=test.confidence if test else judge.level(1.0 - judge.confidence),
+            equivalence=1.0 - 2.0 * (1.0 - judge.confidence) * judge.look.share,
+            views=views,
+            floor=column.floor,
+        )
+
+    judgement = verdict(row.views)
+    if judgement.verdict is Verdict.INCONCLUSIVE and row.views.equal:
+        alone = verdict(stats.Views())
+        if alone.verdict is not Verdict.INCONCLUSIVE:
+            why = "failed ones at their time limit" if row.series.failed or row.base.failed else "repeated ones"
+            return replace(judgement, reason=f"{alone.verdict.value} without, but not with {why}")
+    if judgement.verdict is Verdict.NO_COST and mean is not None and mean.significant and mean.overhead.low > 0:
+        return replace(
+            judgement,
+            verdict=Verdict.INCONCLUSIVE,
+            within=None,
+            reason=f"no cost to the typical launch, but the mean is {_percent(mean.overhead.value)} higher",
+        )
+    return judgement
+
+
+def _undecided(reason: str) -> stats.Judgement:
+    return stats.Judgement(verdict=Verdict.INCONCLUSIVE, reason=reason)
+
+
+def _self_note(pairs: RoundPairs, column: _Column) -> str:
+    if stats.paired_t(pairs.log_ratios, 0.95) is None:
+        return f"{pairs.log_ratios.size} rounds: no interval yet"
+    return "the baseline differs from itself" if column.differs else ""
 
 
 def _normality_note(pairs: RoundPairs) -> str:

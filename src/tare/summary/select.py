@@ -1,26 +1,41 @@
-"""Choose the trials that count: of every block the last attempt that is whole."""
+"""Choose the trials that count: the one rule, for tables, plots and the store alike.
+
+Of every block its last whole attempt counts, and in it of every cell the last repeat. All launches of whole attempts
+are kept beside them: what is said must hold for those as well (`tare.summary.judge`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tare.errors import ResultsError
 from tare.model import Interrupted, Plan, Trial
 from tare.stats import Block
 
+Attempts = dict[int, dict[str, list[Trial]]]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
     """The trials that count, by cell and then by (round, block) ascending.
 
-    `reruns` counts for each cell the launches that were made more than once because their block was run again.
-    `rounds_done` counts the rounds in which every group has a whole block.
+    `launches` holds all launches of the block's whole attempts, those that count last. `reruns` counts for each cell
+    the launches that were made more than once, in an attempt or because its block was run again. `rounds_done` counts
+    the rounds in which every group has a whole block.
     """
 
     trials: Mapping[str, Mapping[Block, Trial]]
+    launches: Mapping[str, Mapping[Block, tuple[Trial, ...]]]
     reruns: Mapping[str, int]
     rounds_done: int
+
+    def counts(self, trial: Trial) -> bool:
+        """Tell whether a trial is one of those that count."""
+        key = trial.key
+        chosen = self.trials.get(key.cell, {}).get((key.round, key.block))
+        return chosen is not None and chosen.key == key
 
 
 def select(plan: Plan, trials: Sequence[Trial]) -> Selection:
@@ -35,55 +50,52 @@ def select(plan: Plan, trials: Sequence[Trial]) -> Selection:
     for cell in plan.cells:
         if cell.key not in plan.unavailable:
             wanted.setdefault(cell.group, []).append(cell.key)
-    attempts = _by_attempt(trials, group_of)
     chosen: dict[str, dict[Block, Trial]] = {cell.key: {} for cell in plan.cells}
+    launches: dict[str, dict[Block, tuple[Trial, ...]]] = {cell.key: {} for cell in plan.cells}
     rounds: dict[str, set[int]] = {group: set() for group in wanted}
-    for (group, block), numbered in sorted(attempts.items()):
-        lines = _last_whole(numbered, wanted.get(group, []))
-        for key, trial in lines.items():
-            chosen[key][block] = trial
-        if lines:
-            rounds[group].add(block[0])
+    for (group, block), attempts in sorted(_by_attempt(trials, group_of).items()):
+        whole = [attempts[number] for number in sorted(attempts) if _is_whole(attempts[number], wanted.get(group, []))]
+        if not whole:
+            continue
+        rounds[group].add(block[0])
+        for key in wanted[group]:
+            all_of_cell = tuple(trial for attempt in whole for trial in attempt[key])
+            launches[key][block] = all_of_cell
+            chosen[key][block] = all_of_cell[-1]
     return Selection(
         trials=chosen,
+        launches=launches,
         reruns=_reruns(trials),
         rounds_done=len(set.intersection(*rounds.values())) if rounds else 0,
     )
 
 
-def _by_attempt(
-    trials: Sequence[Trial], group_of: Mapping[str, str]
-) -> dict[tuple[str, Block], dict[int, dict[str, Trial]]]:
-    """Sort trials into (group, block) -> attempt -> cell."""
-    found: dict[tuple[str, Block], dict[int, dict[str, Trial]]] = {}
-    for trial in trials:
-        key = trial.key
+def _by_attempt(trials: Iterable[Trial], group_of: Mapping[str, str]) -> dict[tuple[str, Block], Attempts]:
+    """Sort trials into (group, block) -> attempt -> cell -> its launches in order of their repeats."""
+    latest = {trial.key: trial for trial in trials}
+    found: defaultdict[tuple[str, Block], Attempts] = defaultdict(dict)
+    for key in sorted(latest, key=lambda key: key.repeat):
         if key.cell not in group_of:
             raise ResultsError(
                 f"the results hold a trial of {key.cell!r} (round {key.round}, block {key.block}), "
                 "which is not a cell of this study",
                 remedy="report with the plan that the results were made with",
             )
-        blocks = found.setdefault((group_of[key.cell], (key.round, key.block)), {})
-        blocks.setdefault(key.attempt, {})[key.cell] = trial
+        attempt = found[group_of[key.cell], (key.round, key.block)].setdefault(key.attempt, {})
+        attempt.setdefault(key.cell, []).append(latest[key])
     return found
 
 
-def _last_whole(attempts: Mapping[int, Mapping[str, Trial]], wanted: Sequence[str]) -> Mapping[str, Trial]:
-    for number in sorted(attempts, reverse=True):
-        lines = attempts[number]
-        broken = any(isinstance(trial.outcome, Interrupted) for trial in lines.values())
-        if not broken and all(key in lines for key in wanted):
-            return {key: lines[key] for key in wanted}
-    return {}
+def _is_whole(attempt: Mapping[str, Sequence[Trial]], wanted: Iterable[str]) -> bool:
+    broken = any(isinstance(trial.outcome, Interrupted) for launches in attempt.values() for trial in launches)
+    return not broken and all(key in attempt for key in wanted)
 
 
-def _reruns(trials: Sequence[Trial]) -> dict[str, int]:
+def _reruns(trials: Iterable[Trial]) -> dict[str, int]:
     launches = {trial.key for trial in trials}
-    places = {(key.cell, key.round, key.block) for key in launches}
-    counts: dict[str, int] = {}
+    counts: defaultdict[str, int] = defaultdict(int)
     for key in launches:
-        counts[key.cell] = counts.get(key.cell, 0) + 1
-    for cell, _, _ in places:
+        counts[key.cell] += 1
+    for cell, _, _ in {(key.cell, key.round, key.block) for key in launches}:
         counts[cell] -= 1
-    return counts
+    return dict(counts)

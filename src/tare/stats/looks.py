@@ -1,0 +1,58 @@
+"""When a study is looked at, and how much error each look may spend.
+
+Every number of rounds at which verdicts are given is a look. A study that is looked at again, because it was planned
+so or because somebody asked for more rounds after a report, has another chance to be wrong; so the looks share the
+error (Bonferroni over looks: valid whatever made the study stop or go on).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from tare.model import Repetition
+
+FIRST_LOOK: Final = 10
+"""Rounds at which the stopping rule looks for the first time; later looks are at twice the rounds of the last."""
+
+FIRST_SHARE: Final = 0.6
+"""Share of the error that the first look spends. The second spends .2, the third .1, and so on: together all of it."""
+
+SELF_ALPHA: Final = 0.01
+"""Error of the test of A/A over the whole table (METHOD.md section 1, rule 14)."""
+
+FAILURES_ALPHA: Final = 0.01
+"""Error of the tests of failure rates over the whole table."""
+
+STATE_ALPHA: Final = 0.01
+"""Error of the tests of whether the machine's state differed between an environment and its baseline."""
+
+
+def next_look(n: int, first: int = FIRST_LOOK) -> int:
+    """Return the next number of rounds at which the stopping rule looks: first, 2 first, 4 first, ..., > n."""
+    look = max(1, first)
+    while look <= n:
+        look *= 2
+    return look
+
+
+def is_look(rounds_done: int, repetition: Repetition) -> bool:
+    """Tell whether the stopping rule may look now: at 10, 20, 40, ... rounds.
+
+    Where more than 10 rounds are planned (`repetition.rounds`): at once, twice, four times, ... that many.
+    """
+    return rounds_done > 0 and next_look(rounds_done - 1, max(FIRST_LOOK, repetition.rounds)) == rounds_done
+
+
+def looks_of(repetition: Repetition, earlier: Iterable[int] = ()) -> tuple[int, ...]:
+    """Return the rounds at which verdicts are given, ascending: those planned, and those at which runs ended before.
+
+    Planned are the stopping rule's, and the largest number of rounds.
+    """
+    planned = {n for n in range(1, repetition.max_rounds) if n >= repetition.rounds and is_look(n, repetition)}
+    return tuple(sorted({*planned, repetition.max_rounds, *(n for n in earlier if n > 0)}))
+
+
+def share_of_look(number: int) -> float:
+    """Return the share of the error that look `number` (from 0) spends; the shares of all looks add up to 1."""
+    return FIRST_SHARE if number == 0 else (1.0 - FIRST_SHARE) * 0.5**number

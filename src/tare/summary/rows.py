@@ -1,0 +1,181 @@
+"""The rows of the table: a planned cell and a metric, paired with the baseline of its group, not yet judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from tare import stats
+from tare.model import Cell, MetricInfo, Plan, Role, Verdict
+from tare.stats import Block, RoundPairs
+from tare.summary.select import Selection
+from tare.summary.series import Reading, Series, series_of
+from tare.summary.state import NOTHING, Adjustment, adjustment_of
+
+SELF_SUFFIX: Final = " (A/A)"
+
+Cost = Callable[[Reading], float]
+"""The typical cost of a launch in seconds, adjusted for the machine's state or as it was."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One planned (cell, metric) before it is judged.
+
+    `pairs` are of the typical launch and adjusted for the machine's state, `means` of the mean one and as they were;
+    both are absent where nothing can be compared. `views` are further pairings with which a verdict must hold.
+    `every` is the log ratio over all launches where some were repeated. `blocked` is the verdict, with its reason, of a
+    row that has no figures.
+    """
+
+    cell: Cell
+    info: MetricInfo
+    name: str
+    series: Series
+    base: Series = field(default_factory=Series)
+    adjustment: Adjustment = NOTHING
+    note: str = ""
+    pairs: RoundPairs | None = None
+    means: RoundPairs | None = None
+    every: stats.FloatArray | None = None
+    views: stats.Views = field(default_factory=stats.Views)
+    blocked: tuple[Verdict, str] | None = None
+
+    @property
+    def column(self) -> tuple[str, str]:
+        """Return which column it is in: group and metric."""
+        return self.info.group, self.info.key
+
+
+def self_name(plan: Plan) -> str:
+    """Return the name of the A/A row, "" without one; never that of the baseline's."""
+    for cell in plan.cells:
+        if cell.role is Role.SELF:
+            name = cell.environment.name
+            return f"{name}{SELF_SUFFIX}" if name == plan.study.baseline else name
+    return ""
+
+
+def rows(plan: Plan, selection: Selection, infos: Sequence[MetricInfo]) -> tuple[Row, ...]:
+    """Return one row per planned (environment, metric): the baseline first, then A/A, then as the plan lists them."""
+    rank = {Role.BASELINE: 0, Role.SELF: 1, Role.ENVIRONMENT: 2}
+    names = {cell.key: self_name(plan) if cell.role is Role.SELF else cell.environment.name for cell in plan.cells}
+    first = {name: index for index, name in reversed(list(enumerate(names.values())))}
+    cells = sorted(plan.cells, key=lambda cell: (rank[cell.role], first[names[cell.key]]))
+    of_group = {info.group: [cell for cell in cells if cell.group == info.group] for info in infos}
+    by_key = {
+        (cell.key, info.key): series_of(selection, cell.key, info.key)
+        for info in infos
+        for cell in of_group[info.group]
+    }
+    adjustments = {
+        (info.group, info.key): adjustment_of(
+            info.group, info.key, [by_key[cell.key, info.key] for cell in of_group[info.group]]
+        )
+        for info in infos
+    }
+    baselines = {cell.group: cell for cell in plan.cells if cell.role is Role.BASELINE}
+    comparisons = sum(len(of_group[info.group]) - 1 for info in infos)
+    result = []
+    for cell in cells:
+        for info in infos:
+            if info.group != cell.group:
+                continue
+            base = baselines.get(cell.group)
+            row = Row(
+                cell=cell,
+                info=info,
+                name=names[cell.key],
+                series=by_key[cell.key, info.key],
+                base=by_key[base.key, info.key] if base else Series(),
+            )
+            result.append(_paired(row, base, plan.unavailable, adjustments[info.group, info.key], comparisons))
+    return tuple(result)
+
+
+def _paired(row: Row, base: Cell | None, unavailable: Mapping[str, str], adjustment: Adjustment, tests: int) -> Row:
+    """Return the row with its pairs, or with what keeps it from having any; `tests` is how many the table has."""
+    blocked = _blocked(row.cell, row.series, unavailable)
+    if row.cell.role is Role.BASELINE or blocked is not None:
+        return replace(row, blocked=blocked, adjustment=adjustment)
+    if base is None:
+        return replace(row, blocked=(Verdict.UNAVAILABLE, "no baseline is planned for it"))
+    if held := _blocked(base, row.base, unavailable):
+        return replace(row, blocked=(held[0], f"the baseline {base.environment.name} is {held[0].value}: {held[1]}"))
+    note = _linked(row, adjustment, tests)
+    used = NOTHING if note else adjustment
+    own, other = _costs(row.series, used.cost_s), _costs(row.base, used.cost_s)
+    every = None
+    if row.series.repeated or row.base.repeated:
+        every = stats.all_launches(_every(row.series, used.cost_s), _every(row.base, used.cost_s))
+    return replace(
+        row,
+        adjustment=used,
+        note=note,
+        pairs=stats.pair_rounds(own, other),
+        means=stats.pair_rounds(row.series.means_s, row.base.means_s),
+        every=every,
+        views=_views(row, own, other, every),
+    )
+
+
+def _costs(series: Series, cost_s: Cost) -> dict[Block, float]:
+    return {block: cost_s(reading) for block, reading in series.counted.items()}
+
+
+def _every(series: Series, cost_s: Cost) -> dict[Block, list[float]]:
+    return {block: [cost_s(reading) for reading in readings] for block, readings in series.every.items()}
+
+
+def _linked(row: Row, adjustment: Adjustment, tests: int) -> str:
+    """Say so if the machine's state differed between the two: then it may be the environment's doing, and stays in.
+
+    Tested with an error of STATE_ALPHA over the whole table (Bonferroni): a looser test would take the adjustment away
+    just where chance made the states differ, and with it the verdict's error.
+    """
+    for name, values in adjustment.differences(row.series, row.base).items():
+        p_value = stats.paired_p(values)
+        if p_value is not None and p_value * tests < stats.STATE_ALPHA:
+            return f"{name} differs from the baseline's (p = {p_value:.1g}), so that nothing is adjusted for"
+    return ""
+
+
+def _views(
+    row: Row, own: Mapping[Block, float], base: Mapping[Block, float], every: stats.FloatArray | None
+) -> stats.Views:
+    """Return the pairings with which a verdict must hold as well: all launches, and failed ones at the time limit.
+
+    Launches that time out are the slow ones. What is left of them says nothing of no cost or of a gain, unless it holds
+    with the failed ones as slow as they can have been; and failures of the baseline make no cost of an environment.
+    """
+    shared = () if every is None else (every,)
+    if not (row.series.failed or row.base.failed):
+        return stats.Views(equal=shared, above=shared, below=shared)
+    own_worst = dict(own) | _at_limit(row, row.series.failed, row.base)
+    base_worst = dict(base) | _at_limit(row, row.base.failed, row.series)
+    both = stats.pair_rounds(own_worst, base_worst).log_ratios
+    return stats.Views(
+        equal=(*shared, both),
+        above=(*shared, stats.pair_rounds(own, base_worst).log_ratios),
+        below=(*shared, stats.pair_rounds(own_worst, base).log_ratios),
+    )
+
+
+def _at_limit(row: Row, failed: Iterable[Block], other: Series) -> dict[Block, float]:
+    """Return for failed launches the cost of one that took until the time limit, by the other side's launch there."""
+    limit_s = row.cell.workload.time_limit_s
+    found = {}
+    for block in failed:
+        if reading := other.counted.get(block):
+            times = limit_s / reading.trial.elapsed_s if reading.trial.elapsed_s > 0 else 1.0
+            found[block] = reading.metric.typical_s * max(1.0, times)
+    return found
+
+
+def _blocked(cell: Cell, series: Series, unavailable: Mapping[str, str]) -> tuple[Verdict, str] | None:
+    if cell.key in unavailable:
+        return Verdict.UNAVAILABLE, unavailable[cell.key]
+    if series.unavailable:
+        return Verdict.UNAVAILABLE, series.unavailable
+    return (Verdict.INVALID, series.reason) if series.invalid else None

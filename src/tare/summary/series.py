@@ -1,0 +1,112 @@
+"""What the launches of one cell say of one metric: figures, failures, and why a launch has none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from tare.model import Completed, Failed, Interrupted, Invalid, Metric, Trial, Unavailable
+from tare.stats import Block
+from tare.summary.select import Selection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """One launch with a figure: the trial and its metric."""
+
+    trial: Trial
+    metric: Metric
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """One metric of one cell over its launches.
+
+    `counted` holds the readings of the launches that count, by block, `every` those of all launches. `launches` counts
+    those that count, `failed` are the blocks whose launch failed or timed out, `bad` counts all without a figure, and
+    `reason` says of those how many, of how many, and why the first. `unavailable` is the reason if all were that.
+    """
+
+    counted: Mapping[Block, Reading] = field(default_factory=dict)
+    every: Mapping[Block, tuple[Reading, ...]] = field(default_factory=dict)
+    failed: frozenset[Block] = frozenset()
+    launches: int = 0
+    bad: int = 0
+    repeated: int = 0
+    made: int = 0
+    reason: str = ""
+    unavailable: str = ""
+
+    @property
+    def invalid(self) -> bool:
+        """Tell whether no launch is valid, or half of them or more are not."""
+        return self.launches > 0 and (not self.counted or 2 * self.bad >= self.launches)
+
+    @property
+    def means_s(self) -> dict[Block, float]:
+        """Return the mean costs of the launches that count, by block."""
+        return {block: reading.metric.value for block, reading in self.counted.items()}
+
+
+def series_of(selection: Selection, cell: str, key: str) -> Series:
+    """Return what the launches of a cell say of the metric `key`."""
+    counted: dict[Block, Reading] = {}
+    reasons: list[tuple[str, str]] = []
+    unavailable: list[str] = []
+    failed: set[Block] = set()
+    trials = selection.trials[cell]
+    for block, trial in trials.items():
+        metric = read(trial, key)
+        if isinstance(metric, Metric):
+            counted[block] = Reading(trial=trial, metric=metric)
+            continue
+        reasons.append(metric)
+        if isinstance(trial.outcome, Failed):
+            failed.add(block)
+        if isinstance(trial.outcome, Unavailable):
+            unavailable.append(trial.outcome.reason)
+    text = ""
+    if reasons:
+        words = " or ".join(dict.fromkeys(word for word, _ in reasons))
+        text = f"{len(reasons)} of {len(trials)} launches {words}: {reasons[0][1]}"
+    every = {block: _readings(launches, key) for block, launches in selection.launches[cell].items()}
+    return Series(
+        counted=counted,
+        every={block: readings for block, readings in every.items() if readings},
+        failed=frozenset(failed),
+        launches=len(trials),
+        bad=len(reasons),
+        repeated=sum(len(launches) - 1 for launches in selection.launches[cell].values()),
+        made=sum(map(len, selection.launches[cell].values())),
+        reason=text,
+        unavailable=unavailable[0] if unavailable and len(unavailable) == len(trials) else "",
+    )
+
+
+def _readings(trials: Iterable[Trial], key: str) -> tuple[Reading, ...]:
+    found = ((trial, read(trial, key)) for trial in trials)
+    return tuple(Reading(trial=trial, metric=metric) for trial, metric in found if isinstance(metric, Metric))
+
+
+def read(trial: Trial, key: str) -> Metric | tuple[str, str]:
+    """Return a trial's metric, or one word and one reason why there is no such figure."""
+    match trial.outcome:
+        case Completed(metrics=metrics):
+            for metric in metrics:
+                if metric.key == key:
+                    if math.isfinite(metric.value) and metric.value > 0:
+                        return metric
+                    return "invalid", f"a cost of {metric.value:g} s: not positive, the timer did not resolve it"
+            return "invalid", "the launch has no such figure"
+        case Failed(reason=reason):
+            return "failed", reason
+        case Invalid(reason=reason):
+            return "invalid", reason
+        case Unavailable(reason=reason):
+            return "unavailable", reason
+        case Interrupted(reason=reason):
+            return "interrupted", reason
+        case _ as never:
+            assert_never(never)

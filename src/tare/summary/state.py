@@ -1,0 +1,164 @@
+"""The machine's state during a launch, as covariates: what it did to a column is taken out, and shown.
+
+A virtual machine's cores are threads of its host. Whether two of them share a cache changes what a message costs by a
+third, and lasts for seconds: it is no property of an environment, and a launch that met it is no worse a launch. So
+nothing is left out or repeated for it; it is adjusted for, with one coefficient over all environments of a column.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from tare import stats
+from tare.model import Estimate, StateEffect, Trial
+from tare.stats import Block
+from tare.summary.series import Reading, Series
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """One covariate: how it is read from a launch (None: not known), and how its effect is stated.
+
+    `unit` is the growth of the covariate that `per` names; one that varies less than `least` (standard deviation) in a
+    column is not adjusted for.
+    """
+
+    name: str
+    read: Callable[[Trial], float | None]
+    per: str
+    unit: float
+    least: float
+
+
+def _distance(trial: Trial) -> float | None:
+    seconds = trial.noise.get("core_hand_over_s", 0.0)
+    return math.log(seconds) if seconds > 0 else None
+
+
+def _slowed(trial: Trial) -> float | None:
+    return trial.noise.get("cores_slowed")
+
+
+def _taken(trial: Trial) -> float | None:
+    """Return the share of the cores' time that other guests and other programs took."""
+    capacity_s = trial.elapsed_s * trial.noise.get("cores", 0.0)
+    if capacity_s <= 0 or trial.noise.get("job_s", 0.0) <= 0:
+        return None
+    return (trial.noise.get("steal_s", 0.0) + trial.noise.get("background_s", 0.0)) / capacity_s
+
+
+def _throttled(trial: Trial) -> float | None:
+    if "throttled_s" not in trial.noise or trial.elapsed_s <= 0:
+        return None
+    return trial.noise["throttled_s"] / trial.elapsed_s
+
+
+STATES: Final = (
+    State(name="vCPU distance", read=_distance, per="doubling of the distance", unit=math.log(2.0), least=0.05),
+    State(name="slowed vCPUs", read=_slowed, per="all of a launch", unit=1.0, least=0.02),
+    State(name="background load", read=_taken, per="tenth of the machine", unit=0.1, least=0.01),
+    State(name="throttling", read=_throttled, per="tenth of a launch", unit=0.1, least=0.01),
+)
+"""In the order in which they are taken where launches are too few for all (`stats.LAUNCHES_PER_STATE`)."""
+
+
+LARGEST_SHIFT: Final = 50.0
+"""No state makes a launch e^50 times as long: what says so is a fit gone wrong, and must not overflow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adjustment:
+    """What is taken out of the launches of one column: `coefficients` of `states`, about the column's mean state."""
+
+    states: tuple[State, ...] = ()
+    coefficients: tuple[float, ...] = ()
+    means: tuple[float, ...] = ()
+    effects: tuple[StateEffect, ...] = ()
+
+    def cost_s(self, reading: Reading) -> float:
+        """Return the typical cost of a launch as it would be in the column's mean state."""
+        shift = 0.0
+        for state, coefficient, mean in zip(self.states, self.coefficients, self.means, strict=True):
+            value = state.read(reading.trial)
+            shift += coefficient * ((mean if value is None else value) - mean)
+        return reading.metric.typical_s * math.exp(-max(-LARGEST_SHIFT, min(LARGEST_SHIFT, shift)))
+
+    def differences(self, environment: Series, baseline: Series) -> Mapping[str, stats.FloatArray]:
+        """Return by state how far it differed between environment and baseline, one value a round."""
+        found = {}
+        for state in self.states:
+            common = sorted(environment.counted.keys() & baseline.counted.keys())
+            pairs = [
+                (block, one, other)
+                for block in common
+                if (one := state.read(environment.counted[block].trial)) is not None
+                and (other := state.read(baseline.counted[block].trial)) is not None
+            ]
+            values = [one - other for _, one, other in pairs]
+            found[state.name] = stats.round_means([block[0] for block, _, _ in pairs], values)[1]
+        return found
+
+
+NOTHING: Final = Adjustment()
+
+
+@dataclass(slots=True)
+class _Launches:
+    """The launches of a column as arrays in the making."""
+
+    logs: list[float] = field(default_factory=list)
+    cells: list[int] = field(default_factory=list)
+    blocks: list[int] = field(default_factory=list)
+    trials: list[Trial] = field(default_factory=list)
+
+
+def adjustment_of(group: str, metric: str, column: Sequence[Series]) -> Adjustment:
+    """Return what the machine's state did to one metric, over all cells of its group; NOTHING where it is not known."""
+    launches, numbers = _Launches(), dict[Block, int]()
+    for cell, series in enumerate(column):
+        for block, readings in series.every.items():
+            for reading in readings:
+                launches.logs.append(math.log(reading.metric.typical_s))
+                launches.cells.append(cell)
+                launches.blocks.append(numbers.setdefault(block, len(numbers)))
+                launches.trials.append(reading.trial)
+    states = _usable(launches)
+    while states:
+        columns = np.array([[state.read(trial) for state in states] for trial in launches.trials], dtype=np.float64)
+        cells, blocks = (np.asarray(ids, dtype=np.intp) for ids in (launches.cells, launches.blocks))
+        fit = stats.fit_states(np.asarray(launches.logs), columns, cells, blocks)
+        if fit is not None:
+            return Adjustment(
+                states=states,
+                coefficients=tuple(float(value) for value in fit.coefficients),
+                means=tuple(float(value) for value in columns.mean(axis=0)),
+                effects=tuple(
+                    StateEffect(group=group, metric=metric, state=state.name, effect=_growth(e, state), per=state.per)
+                    for state, e in zip(states, fit.estimates, strict=True)
+                ),
+            )
+        states = states[:-1]
+    return NOTHING
+
+
+def _usable(launches: _Launches) -> tuple[State, ...]:
+    """Return the states that are known of every launch and vary."""
+    found = []
+    for state in STATES:
+        values = [state.read(trial) for trial in launches.trials]
+        known = [value for value in values if value is not None]
+        if values and len(known) == len(values) and float(np.std(known)) > state.least:
+            found.append(state)
+    return tuple(found)
+
+
+def _growth(coefficient: Estimate, state: State) -> Estimate:
+    low, value, high = (
+        math.expm1(min(bound * state.unit, 700.0)) for bound in (coefficient.low, coefficient.value, coefficient.high)
+    )
+    return Estimate(value=value, low=low, high=high, n=coefficient.n)

@@ -1,0 +1,59 @@
+"""What makes the figures of a study doubtful as a whole: sentences that stand before its headline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from tare.disturbance import is_moved
+from tare.model import Comparison, MetricInfo, Plan, Verdict
+from tare.summary.compare import Table
+from tare.summary.select import Selection
+from tare.text import three_digits
+
+OFTEN: Final = 0.5
+"""Share of launches from which on a state of the machine is worth a warning."""
+
+
+def warnings_of(plan: Plan, selection: Selection, infos: Sequence[MetricInfo], table: Table) -> tuple[str, ...]:
+    """Return the warnings: the baseline differs from itself, a cell always failed, vCPUs migrated all the time."""
+    return (*_self_differs(infos, table), *_always_failed(table.comparisons), *_migrated(plan, selection))
+
+
+def _self_differs(infos: Sequence[MetricInfo], table: Table) -> Iterator[str]:
+    if not table.self_differs:
+        return
+    labels = {(info.group, info.key): info.label for info in infos}
+    found = []
+    for item in table.comparisons:
+        column = (item.group, item.metric)
+        if item.verdict is Verdict.NOISE_FLOOR and column in table.self_differs and item.overhead is not None:
+            low, value, high = (
+                three_digits(100 * part, "+") for part in (item.overhead.low, item.overhead.value, item.overhead.high)
+            )
+            found.append(f"{labels[column]} ({value} % [{low}, {high}])")
+    yield (
+        f"The baseline differs from itself on {', '.join(found)}: nothing is decided there. "
+        "Something in this study is not random; look at order, placement and drift"
+    )
+
+
+def _always_failed(comparisons: Sequence[Comparison]) -> Iterator[str]:
+    told = set()
+    for item in comparisons:
+        rate = item.failures
+        if rate is None or rate.failed < rate.launches or (item.group, item.environment) in told:
+            continue
+        told.add((item.group, item.environment))
+        yield f"Every launch of {item.environment} in {item.group} failed (n = {rate.launches}): {item.reason}"
+
+
+def _migrated(plan: Plan, selection: Selection) -> Iterator[str]:
+    trials = [trial for cell in plan.cells for trial in selection.trials[cell.key].values()]
+    known = [trial for trial in trials if "core_hand_over_s" in trial.noise]
+    moved = sum(is_moved(trial.noise) for trial in known)
+    if known and moved > OFTEN * len(known):
+        yield (
+            f"The host migrated this machine's vCPUs during {moved} of {len(known)} launches. Figures are adjusted "
+            "for it where they can be; ask for dedicated cores, or measure at another time"
+        )
