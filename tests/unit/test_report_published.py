@@ -84,8 +84,8 @@ def test_the_terminal_says_it_too(summary: Summary) -> None:
             "published under other conditions: 10G Ethernet, MTU 9000; here: 10 Gbit/s, MTU 1500",
         ),
         (
-            "1 Gbit/s Ethernet; 2 x 32 ranks", 0, "1500",
-            "published under other conditions: 1 Gbit/s Ethernet; 2 x 32 ranks; here: no rate set for the link, MTU 1500",
+            "1 Gbit/s Ethernet; 64 ranks", 0, "1500",
+            "published under other conditions: 1 Gbit/s Ethernet; 64 ranks; here: no rate set for the link, MTU 1500",
         ),
         ("64 ranks", 0, "", "published with 64 ranks"),
         (
