@@ -50,7 +50,7 @@ def _undecided(judged: Sequence[Comparison]) -> str:
         return (
             f"nothing could be compared: {blocked[0].environment} is {blocked[0].verdict.value} ({blocked[0].reason})"
         )
-    n = max((item.overhead.n for item in judged if item.overhead is not None), default=0)
+    n = max(len(set(item.rounds)) for item in judged)
     needed = [item.more_rounds for item in judged if item.more_rounds is not None]
     more = f"; {_more(max(needed), n)}" if needed else ""
     return f"nothing is decided after {n} round{'s' if n != 1 else ''}{more}"
@@ -151,7 +151,7 @@ class _Writer:
         within = max(item.within or self._study.margin for one in free for item in one.items)
         n = min(item.overhead.n for one in free for item in one.items if item.overhead is not None)
         names = _list([one.name for one in free])
-        return [f"no cost of {names} beyond {_percent(within)} on anything compared (n = {n})"]
+        return [f"no cost beyond {_percent(within)} for {names} on anything compared (n = {n})"]
 
     def _unclear(self, open_: Sequence[_Findings]) -> list[str]:
         """Return what no cost was found for, but not excluded either: at most how much."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import numpy as np
 
 from tare import stats
 from tare.model import Modes
+from tare.stats import Block
 from tare.summary.rows import Row
 
 SEVERAL: Final = 0.01
@@ -19,17 +20,17 @@ SEVERAL: Final = 0.01
 def modes_of(table: Sequence[Row]) -> tuple[Modes, ...]:
     """Return the columns with several modes: their centres as multiples of the cell's typical launch, and shares.
 
-    Every cell's log costs, adjusted for the machine's state, are centred by their median and pooled: ten launches of
-    one cell tell nothing of modes, ninety of nine cells do.
+    Every cell's log costs, adjusted for the machine's state, are centred by their mean and then each block by its own
+    (what a round shares is no mode), and pooled: ten launches of one cell tell nothing of modes, ninety of nine do.
     """
-    columns: dict[tuple[str, str], list[float]] = {}
+    columns: dict[tuple[str, str], list[tuple[Block, float]]] = {}
     for row in table:
-        logs = [math.log(row.adjustment.cost_s(reading)) for reading in row.series.counted.values()]
+        logs = {block: math.log(row.adjustment.cost_s(reading)) for block, reading in row.series.counted.items()}
         if len(logs) > 1:
-            centre = float(np.median(logs))
-            columns.setdefault(row.column, []).extend(value - centre for value in logs)
+            columns.setdefault(row.column, []).extend(_centred(logs.items()))
+    residuals_of = {column: _centred_by_block(found) for column, found in columns.items()}
     found = []
-    for (group, metric), residuals in columns.items():
+    for (group, metric), residuals in residuals_of.items():
         p_value = stats.dip_p_value(residuals)
         if p_value is None or p_value >= SEVERAL:
             continue
@@ -45,3 +46,15 @@ def modes_of(table: Sequence[Row]) -> tuple[Modes, ...]:
             )
         )
     return tuple(found)
+
+
+def _centred(logs: Collection[tuple[Block, float]]) -> list[tuple[Block, float]]:
+    centre = float(np.mean([value for _, value in logs]))
+    return [(block, value - centre) for block, value in logs]
+
+
+def _centred_by_block(values: Sequence[tuple[Block, float]]) -> list[float]:
+    blocks: dict[Block, list[tuple[Block, float]]] = {}
+    for block, value in values:
+        blocks.setdefault(block, []).append((block, value))
+    return [value for of_block in blocks.values() for _, value in _centred(of_block)]

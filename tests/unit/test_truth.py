@@ -1,0 +1,325 @@
+"""What a verdict may not hide: a baseline that differs from itself, failures, repeats, rare costs, further looks."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tare.model import Completed, Failed, Plan, Repetition, Trial, TrialKey, Verdict, Workload
+from tare.summary import summarise
+from unit.summaries import BARE, MICRO, SELF, change, latency, make_plan, make_trial, make_trials, of
+
+
+def scaled(trials: list[Trial], name: str, factor: Callable[[int], float]) -> list[Trial]:
+    """Return trials with the costs of one environment multiplied, by round."""
+
+    def outcome(trial: Trial) -> Completed:
+        assert isinstance(trial.outcome, Completed)
+        value = trial.outcome.metrics[0].value * factor(trial.key.round)
+        return Completed(metrics=(latency(value), *trial.outcome.metrics[1:]))
+
+    return [
+        replace(trial, outcome=outcome(trial)) if trial.key.cell.endswith(f"/{name}") else trial for trial in trials
+    ]
+
+
+# --- A1: the baseline against itself ------------------------------------------------------------------------------
+
+
+def test_a_baseline_that_differs_from_itself_decides_nothing_and_says_so_first() -> None:
+    plan = make_plan("host", "overlay")
+    summary = summarise(plan, scaled(make_trials(plan), SELF, lambda _: 1.1), {})
+    assert {of(summary, name).verdict for name in ("host", "overlay")} == {Verdict.INCONCLUSIVE}
+    assert summary.exit_code == 3
+    assert summary.warnings[0].startswith("The baseline differs from itself on 8-byte latency (+10")
+
+
+def test_one_column_whose_baseline_differs_leaves_the_others_alone() -> None:
+    plan = make_plan("overlay")
+    trials = scaled(make_trials(plan, more=(1.0,)), SELF, lambda _: 1.1)
+    summary = summarise(plan, trials, {})
+    assert of(summary, "overlay").verdict is Verdict.INCONCLUSIVE
+    assert of(summary, "overlay", "other0").verdict is Verdict.NO_COST
+
+
+# --- A2: failures -------------------------------------------------------------------------------------------------
+
+
+def with_limit(limit_s: float) -> Workload:
+    return replace(MICRO, time_limit_s=limit_s)
+
+
+def test_launches_that_time_out_leave_no_verdict_of_no_cost() -> None:
+    plan = make_plan("host", workload=with_limit(30.0))
+    assert of(summarise(plan, make_trials(plan), {}), "host").verdict is Verdict.NO_COST
+    host = of(
+        summarise(plan, change(make_trials(plan), "host", lambda r: Failed(reason="timed out") if r < 2 else None), {}),
+        "host",
+    )
+    assert host.verdict is Verdict.INCONCLUSIVE
+    assert "not with failed ones at their time limit" in host.reason
+    assert host.failures is not None
+    assert (host.failures.failed, host.failures.launches) == (2, 10)
+    assert 0 < host.failures.low < 0.2 < host.failures.high < 1
+
+
+def test_failures_of_the_baseline_make_no_cost_of_an_environment() -> None:
+    plan = make_plan("overlay", workload=with_limit(30.0))
+    trials = change(make_trials(plan), BARE, lambda r: Failed(reason="timed out") if r < 2 else None)
+    assert of(summarise(plan, trials, {}), "overlay").verdict is Verdict.INCONCLUSIVE
+
+
+def test_failures_do_not_hide_a_cost_of_the_launches_that_ended() -> None:
+    plan = make_plan("overlay", workload=with_limit(30.0))
+    trials = change(make_trials(plan), "overlay", lambda r: Failed(reason="timed out") if r < 2 else None)
+    assert of(summarise(plan, trials, {}), "overlay").verdict is Verdict.COSTS
+
+
+def test_failing_more_than_the_baseline_is_a_verdict_of_its_own() -> None:
+    plan = make_plan("host")
+    trials = change(make_trials(plan), "host", lambda r: Failed(reason="timed out") if r < 9 else None)
+    summary = summarise(plan, trials, {})
+    host = of(summary, "host")
+    assert host.verdict is Verdict.FAILS
+    assert host.failures is not None
+    assert host.failures.more
+    assert summary.exit_code == 4
+    assert "host fails" in summary.headline
+
+
+def test_a_study_in_which_a_cell_always_fails_says_so_first() -> None:
+    plan = make_plan("host", "overlay")
+    summary = summarise(plan, change(make_trials(plan), "host", lambda r: Failed(reason="no such file")), {})
+    assert summary.warnings == (
+        "Every launch of host in micro 2n x 1r failed (n = 10): 10 of 10 launches failed: no such file",
+    )
+    assert summary.exit_code == 4
+    assert of(summary, "overlay").verdict is Verdict.COSTS
+
+
+# --- A3: repeats --------------------------------------------------------------------------------------------------
+
+
+def repeated(plan: Plan, name: str, rounds: set[int], value_of: Callable[[int], float]) -> list[Trial]:
+    """Return a second launch of an environment in some rounds, as it is made when a machine disturbed the first."""
+    (cell,) = [cell for cell in plan.cells if cell.environment.name == name]
+    return [
+        replace(
+            make_trial(cell, r, Completed(metrics=(latency(value_of(r)),))),
+            key=TrialKey(cell=cell.key, round=r, block=0, attempt=0, repeat=1),
+        )
+        for r in rounds
+    ]
+
+
+def base_s(r: int) -> float:
+    return 8e-6 * (1 + 0.2 * (r % 3))
+
+
+def test_what_repeating_took_away_is_not_called_no_cost() -> None:
+    plan = make_plan("host")
+    slow = {0, 4, 8}
+    first = scaled(make_trials(plan), "host", lambda r: 1.3 if r in slow else 1.0)
+    summary = summarise(plan, [*first, *repeated(plan, "host", slow, base_s)], {})
+    host = of(summary, "host")
+    assert host.overhead is not None
+    assert abs(host.overhead.value) < 0.005, "by the launches that count alone nothing is seen"
+    assert host.verdict is Verdict.INCONCLUSIVE
+    assert host.repeats is not None
+    assert (host.repeats.repeated, host.repeats.launches) == (3, 13)
+    assert host.repeats.overhead is not None
+    assert host.repeats.overhead.value == pytest.approx(math.exp(math.log(1.3) * 3 / 13) - 1, abs=0.015)
+    assert summary.counts["repeated"] == 3
+
+
+def test_repeats_that_change_nothing_leave_the_verdict() -> None:
+    plan = make_plan("host", "overlay")
+    extra = repeated(plan, "host", {2}, base_s) + repeated(plan, BARE, {5}, base_s)
+    summary = summarise(plan, [*make_trials(plan), *extra], {})
+    assert of(summary, "host").verdict is Verdict.NO_COST
+    assert of(summary, "overlay").verdict is Verdict.COSTS
+    repeats = of(summary, "host").repeats
+    assert repeats is not None
+    assert repeats.p_value == 1.0
+
+
+# --- A4: the machine's state --------------------------------------------------------------------------------------
+
+
+def far(trial: Trial, index: int) -> bool:
+    return random.Random(f"{trial.key.round}/{index}").random() < 0.5
+
+
+def moved(trials: list[Trial], plan: Plan, effect: float) -> list[Trial]:
+    """Return trials half of which met vCPUs five times as far apart, which cost `effect` more."""
+    order = {cell.key: index for index, cell in enumerate(plan.cells)}
+    found = []
+    for trial in trials:
+        assert isinstance(trial.outcome, Completed)
+        away = far(trial, order[trial.key.cell])
+        value = trial.outcome.metrics[0].value * (1.0 + effect * away)
+        noise = {"core_hand_over_s": 200e-9 if away else 40e-9}
+        found.append(replace(trial, outcome=Completed(metrics=(latency(value),)), noise=noise))
+    return found
+
+
+def test_what_the_distance_of_vcpus_did_is_taken_out_and_told() -> None:
+    plan = make_plan("host", "overlay", "slow", "fast", "other")
+    trials = moved(make_trials(plan), plan, 0.3)
+    summary = summarise(plan, trials, {})
+    assert of(summary, "host").verdict is Verdict.NO_COST
+    (effect,) = summary.state_effects
+    assert effect.state == "vCPU distance"
+    doublings = math.log2(5)
+    assert (1 + effect.effect.value) ** doublings == pytest.approx(1.3, rel=0.02)
+    assert of(summary, "host").adjusted_for == ("vCPU distance",)
+    blind = [replace(trial, noise={}) for trial in trials]
+    assert of(summarise(plan, blind, {}), "host").verdict is Verdict.INCONCLUSIVE
+
+
+def test_a_state_that_an_environment_brings_with_it_is_not_taken_out() -> None:
+    plan = make_plan("slow", "host", "other", "fast")
+    trials = []
+    for trial in make_trials(plan):
+        own = trial.key.cell.endswith("/slow")
+        distance = (200e-9 if own else 40e-9) * (1 + 0.2 * far(trial, len(trials) % 7))
+        trials.append(replace(trial, noise={"core_hand_over_s": distance}))
+    slow = of(summarise(plan, trials, {}), "slow")
+    assert slow.verdict is Verdict.COSTS
+    assert slow.adjusted_for == ()
+    assert "vCPU distance differs from the baseline's" in slow.reason
+
+
+def test_a_machine_whose_vcpus_always_move_is_named_first() -> None:
+    plan = make_plan("host")
+    noise = {"core_hand_over_s": 40e-9, "cores_elsewhere": 0.6}
+    trials = [replace(trial, noise=noise) for trial in make_trials(plan)]
+    summary = summarise(plan, trials, {})
+    assert summary.warnings[0].startswith("The host migrated this machine's vCPUs during 30 of 30 launches")
+
+
+# --- A5: further looks --------------------------------------------------------------------------------------------
+
+
+def test_a_study_that_goes_on_after_a_report_decides_more_strictly() -> None:
+    plan = make_plan("overlay", repetition=Repetition(rounds=20, max_rounds=20))
+    trials = make_trials(plan, 20)
+    at_once, after = (of(summarise(plan, trials, {}, looks=looks), "overlay") for looks in ((), (10,)))
+    assert at_once.simultaneous is not None
+    assert after.simultaneous is not None
+    assert after.simultaneous.high - after.simultaneous.low > at_once.simultaneous.high - at_once.simultaneous.low
+
+
+def test_between_looks_there_are_figures_and_no_verdicts() -> None:
+    plan = make_plan("overlay", repetition=Repetition(rounds=20, max_rounds=20))
+    summary = summarise(plan, make_trials(plan, 13), {}, looks=(10,))
+    overlay = of(summary, "overlay")
+    assert overlay.verdict is Verdict.INCONCLUSIVE
+    assert overlay.reason == "13 of 20 rounds are done: verdicts are given at 20"
+    assert overlay.overhead is not None
+    assert (summary.looks, summary.next_look) == ((10, 20), 20)
+
+
+# --- A6, A8: what is said with a verdict --------------------------------------------------------------------------
+
+
+def test_a_table_says_what_its_launches_may_all_have_missed() -> None:
+    plan = make_plan("host")
+    host = of(summarise(plan, make_trials(plan), {}), "host")
+    assert host.misses == pytest.approx(0.259, abs=0.001)
+    blocks = of(summarise(plan, make_trials(plan, blocks=2), {}), "host")
+    assert blocks.misses == pytest.approx(0.139, abs=0.001)
+
+
+@pytest.mark.parametrize(("spread", "within"), [(0.003, 0.02), (0.03, 0.05), (0.07, 0.10), (0.2, None)])
+def test_no_cost_is_said_within_the_smallest_margin_that_holds(spread: float, within: float | None) -> None:
+    plan = make_plan("host")
+    signs = (1, -1, 1, -1, 1, -1, 1, -1, 1, -1)
+    trials = [
+        replace(trial, outcome=Completed(metrics=(latency(base_s(trial.key.round)),))) for trial in make_trials(plan)
+    ]
+    host = of(summarise(plan, scaled(trials, "host", lambda r: math.exp(spread * signs[r])), {}), "host")
+    assert host.within == within
+    assert host.verdict is (Verdict.INCONCLUSIVE if within is None else Verdict.NO_COST)
+    assert host.at_most is not None
+    assert 0 < host.at_most < 0.25
+
+
+def test_the_typical_launch_gives_the_verdict_and_the_mean_can_only_take_it_away() -> None:
+    plan = make_plan("host", "overlay")
+
+    def tailed(trial: Trial) -> Trial:
+        assert isinstance(trial.outcome, Completed)
+        value = trial.outcome.metrics[0].value
+        tail = 1.5 if trial.key.cell.endswith("/host") else 1.0
+        metric = latency(value * tail, median_s=value, samples=1000)
+        return replace(trial, outcome=Completed(metrics=(metric,)))
+
+    summary = summarise(plan, [tailed(trial) for trial in make_trials(plan)], {})
+    host = of(summary, "host")
+    assert host.overhead is not None
+    assert abs(host.overhead.value) < 0.01
+    assert host.mean is not None
+    assert host.mean.overhead.value == pytest.approx(0.5, abs=0.02)
+    assert host.mean.significant
+    assert host.verdict is Verdict.INCONCLUSIVE
+    assert "the mean is 50 % higher" in host.reason
+    assert of(summary, "overlay").verdict is Verdict.COSTS
+
+
+def test_the_limit_is_of_the_mean() -> None:
+    plan = make_plan("host", limit=0.25)
+
+    def tailed(trial: Trial) -> Trial:
+        assert isinstance(trial.outcome, Completed)
+        value = trial.outcome.metrics[0].value
+        tail = 1.5 if trial.key.cell.endswith("/host") else 1.0
+        return replace(trial, outcome=Completed(metrics=(latency(value * tail, median_s=value, samples=1000),)))
+
+    summary = summarise(plan, [tailed(trial) for trial in make_trials(plan)], {})
+    assert of(summary, "host").over_limit
+    assert summary.exit_code == 1
+
+
+# --- A11: modes ---------------------------------------------------------------------------------------------------
+
+
+def test_two_modes_are_found_over_all_environments_together() -> None:
+    pytest.importorskip("diptest")
+    plan = make_plan(*(f"e{index}" for index in range(8)))
+    trials = []
+    for index, trial in enumerate(make_trials(plan)):
+        assert isinstance(trial.outcome, Completed)
+        slow = random.Random(index).random() < 0.4
+        value = trial.outcome.metrics[0].value * (1.5 if slow else 1.0)
+        trials.append(replace(trial, outcome=Completed(metrics=(latency(value),))))
+    (modes,) = summarise(plan, trials, {}).modes
+    assert modes.n == 100
+    assert modes.centres[1] / modes.centres[0] == pytest.approx(1.5, rel=0.05)
+    assert sum(modes.shares) == pytest.approx(1.0)
+    assert summarise(plan, make_trials(plan), {}).modes == ()
+
+
+# --- figures without verdicts -------------------------------------------------------------------------------------
+
+
+def test_a_metric_that_is_not_judged_has_figures_and_counts_for_nothing() -> None:
+    plan = make_plan("overlay")
+    trials = []
+    for trial in make_trials(plan, more=(1e-3,)):
+        assert isinstance(trial.outcome, Completed)
+        first, other = trial.outcome.metrics
+        value = other.value * (2.0 if trial.key.cell.endswith("/overlay") else 1.0)
+        spacing = replace(other, value=value, judged=False)
+        trials.append(replace(trial, outcome=Completed(metrics=(first, spacing))))
+    summary = summarise(plan, trials, {})
+    spacing = of(summary, "overlay", "other0")
+    assert spacing.verdict is Verdict.NOT_JUDGED
+    assert spacing.overhead is not None
+    assert spacing.p_holm is None
+    assert summary.exit_code == 0
+    assert "other 0" not in summary.headline
