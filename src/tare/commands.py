@@ -106,7 +106,8 @@ def run_quick(
 
 def quick_study(command: tuple[str, ...], *, rounds: int, ranks: int, nodes: int, limit_s: float) -> Study:
     """Return the study that `tare quick` runs."""
-    names = ["bare", "bare+image", "bare+bridge", "docker+host", "docker+bridge", "docker+direct", "docker+macvlan"]
+    names = ["bare", "bare+image", "bare+bridge", "bare+dockerd"]
+    names += ["docker+host", "docker+bridge", "docker+direct", "docker+macvlan"]
     names.append("docker+overlay" if nodes > 1 else "docker+docker-default")
     names += ["podman", "apptainer", "charliecloud"]
     title = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(command[0]).name)[:60]

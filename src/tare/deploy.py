@@ -17,7 +17,7 @@ from tare import infiniband, ssh, transports
 from tare.cgroups import Group
 from tare.cluster import Site
 from tare.devices import given
-from tare.environment import as_launched, bare_side, enters_containers, is_inside, pods_per_node
+from tare.environment import as_launched, bare_side, enters_containers, is_inside, on_daemon_nodes, pods_per_node
 from tare.errors import RefusedError
 from tare.images.host_mpi import HostMpi
 from tare.images.variables import merged
@@ -161,8 +161,7 @@ def deployed(
         nic=nic,
         files=files,
     )
-    daemon = RUNTIMES[environment.runtime].needs_daemon
-    nodes = (site.daemon_nodes if daemon else site.nodes)[: placement.nodes]
+    nodes = (site.daemon_nodes if on_daemon_nodes(environment) else site.nodes)[: placement.nodes]
     with ExitStack() as stack:
         if keys is not None:
             stack.enter_context(ssh.prepared(keys))

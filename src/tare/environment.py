@@ -33,7 +33,7 @@ def refuse(environment: Environment, placement: Placement) -> str | None:
         return "the fake runtime, networks and MPI go with each other only"
     if reason := network.refuse(environment.runtime, placement.nodes * pods_per_node(environment, placement)):
         return reason
-    if reason := _refuse_launch(environment, placement):
+    if reason := _refuse_daemon(environment) or _refuse_launch(environment, placement):
         return reason
     if environment.binds and not environment.image:
         return f"binds are made in containers and images, and {environment.runtime} here has the host's files"
@@ -50,6 +50,15 @@ def refuse(environment: Environment, placement: Placement) -> str | None:
     if environment.runtime == "podman-rootless" and limited(placement) and enters_containers(environment, placement):
         return "an ordinary user cannot hold several containers of a pod to limits of their own: use share: none"
     return _refuse_transport(environment, placement) or _refuse_link(environment)
+
+
+def _refuse_daemon(environment: Environment) -> str | None:
+    """Return why an environment cannot be put on nodes that have a daemon, or None."""
+    if environment.daemon and RUNTIMES[environment.runtime].needs_daemon:
+        return f"containers of {environment.runtime} are on a node with a daemon anyway: leave `daemon` out"
+    if environment.daemon and environment.runtime == "fake":
+        return "the fake runtime has no nodes with a daemon"
+    return None
 
 
 def _refuse_transport(environment: Environment, placement: Placement) -> str | None:
@@ -156,7 +165,8 @@ def apart(environments: Iterable[Environment]) -> dict[str, str]:
 
 def probe(environment: Environment) -> str | None:
     """Return what of an environment is missing on this machine, or None."""
-    parts = (RUNTIMES[environment.runtime], find(environment.network))
+    daemon = (RUNTIMES[environment.daemon],) if environment.daemon else ()
+    parts = (RUNTIMES[environment.runtime], *daemon, find(environment.network))
     reasons = (part.probe() for part in parts)
     missing = next((reason for reason in reasons if reason), None)
     if environment.launch is Launching.SSH and not environment.image:
@@ -206,6 +216,11 @@ def under(environment: Environment, mpi: str) -> Environment:
     if image in MPI_OF and environment.launch is not Launching.HOST_MPI:
         image = next((name for name, inside in MPI_OF.items() if inside == mpi), image)
     return replace(environment, mpi=mpi, image=image)
+
+
+def on_daemon_nodes(environment: Environment) -> bool:
+    """Tell whether an environment runs on the nodes that have a daemon (docs/adr/0004-docker-on-twins.md)."""
+    return bool(environment.daemon) or RUNTIMES[environment.runtime].needs_daemon
 
 
 def is_inside(sides: Sides, node: int, nodes: int) -> bool:

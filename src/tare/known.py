@@ -22,6 +22,7 @@ def registered() -> Known:
         mpis=tuple(MPIS),
         clusters=tuple(CLUSTERS),
         programs=tuple(PROGRAMS),
+        daemons=tuple(name for name, runtime in RUNTIMES.items() if runtime.needs_daemon),
         imageless=tuple(name for name, runtime in RUNTIMES.items() if not runtime.needs_image),
         images=tuple(RECIPES),
         mpi_of=MPI_OF,

@@ -126,6 +126,9 @@ def digest(study: Study) -> str:
     stated: dict[str, Any] = asdict(study)
     for key in ("name", "margin", "limit", "published"):
         del stated[key]
+    for environment in stated["environments"]:
+        if not environment["daemon"]:  # results from before this key can be continued
+            del environment["daemon"]
     for key in STOPPING_AND_JUDGING:
         del stated["repetition"][key]
     text = json.dumps(stated, sort_keys=True, separators=(",", ":"), ensure_ascii=True)

@@ -19,7 +19,7 @@ from tare.cluster import CLUSTERS, Needs, Site
 from tare.core_watch import CoreWatch, watching
 from tare.deploy import Deployed, deployed
 from tare.disturbance import repeats_left, wants_repeat
-from tare.environment import nic_slots
+from tare.environment import nic_slots, on_daemon_nodes
 from tare.errors import TareError
 from tare.launch import PADDING, write_agent, write_map
 from tare.model import (
@@ -41,7 +41,6 @@ from tare.plan import available, block_order
 from tare.pods import Made, made
 from tare.process import Result
 from tare.progress import Watcher
-from tare.runtimes import RUNTIMES
 from tare.stats import is_look
 from tare.store import Store, remaining_blocks
 from tare.study_files import StudyFiles, import_images
@@ -320,7 +319,7 @@ def needs(plan: Plan, shown: tuple[str, ...] = ()) -> Needs:
     slots = nic_slots((cell.environment, cell.placement) for cell in plan.cells)
     return Needs(
         nics=1 + max(slots.values(), default=0),
-        docker=any(RUNTIMES[c.environment.runtime].needs_daemon for c in cells),
+        docker=any(on_daemon_nodes(c.environment) for c in cells),
         swarm=any(c.environment.network == "overlay" for c in cells),
         store=any(c.environment.network == "overlay-etcd" for c in cells),
         shown=shown,

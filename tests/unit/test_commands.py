@@ -36,8 +36,8 @@ def test_a_quick_study_compares_the_program_bare_against_every_environment() -> 
     stated = quick_study(("/home/u/app",), rounds=4, ranks=2, nodes=2, limit_s=90.0)
     assert stated.baseline == "bare"
     assert [e.name for e in stated.environments] == [
-        "bare", "bare+image", "bare+bridge", "docker+host", "docker+bridge", "docker+direct", "docker+macvlan",
-        "docker+overlay", "podman", "apptainer", "charliecloud",
+        "bare", "bare+image", "bare+bridge", "bare+dockerd", "docker+host", "docker+bridge", "docker+direct",
+        "docker+macvlan", "docker+overlay", "podman", "apptainer", "charliecloud",
     ]  # fmt: skip
     assert stated.placements == (Placement(nodes=2, ranks_per_node=2),)
     assert (stated.repetition.rounds, stated.repetition.max_rounds) == (4, 4)

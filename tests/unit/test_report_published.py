@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 import samples_factory as factory
 from tare.errors import StudyError
-from tare.model import Comparison, Estimate, MetricKind, Published, Summary, Verdict
-from tare.report import render_text
-from tare.report.published import NOT_MEASURED, of_baseline, rows
+from tare.known import registered
+from tare.model import Comparison, Estimate, Link, MetricKind, Published, Summary, Verdict
+from tare.report import NoSamples, render_html, render_text
+from tare.report.published import NOT_MEASURED, conditions, of_baseline, rows
 from tare.report.view import groups
-from tare.study import parse
+from tare.study import load, parse
 from unit.study_texts import ENVIRONMENTS, WORK
 
 SOURCE = "a paper, figure 4"
@@ -71,6 +73,44 @@ def test_what_has_no_figure_here_says_why(summary: Summary) -> None:
 def test_the_terminal_says_it_too(summary: Summary) -> None:
     one = Published(environment="docker+overlay", workload="micro", metric="bw*", told="half of it", source=SOURCE)
     assert "published: half of it" in render_text(replace(summary, published=(one,)), width=200)
+
+
+@pytest.mark.parametrize(
+    ("stated", "rate_bps", "mtu", "expected"),
+    [
+        ("10G Ethernet, MTU 9000", 10**10, "9000", "published with 10G Ethernet, MTU 9000"),
+        (
+            "10G Ethernet, MTU 9000", 10**10, "1500",
+            "published under other conditions: 10G Ethernet, MTU 9000; here: 10 Gbit/s, MTU 1500",
+        ),
+        (
+            "1 Gbit/s Ethernet; 64 ranks", 0, "1500",
+            "published under other conditions: 1 Gbit/s Ethernet; 64 ranks; here: no rate set for the link, MTU 1500",
+        ),
+        ("64 ranks", 0, "", "published with 64 ranks"),
+        (
+            "", 10**9, "",
+            "published under other conditions: which, the study file does not say; here: 1 Gbit/s",
+        ),
+    ],
+)  # fmt: skip
+def test_a_published_figure_has_its_conditions(
+    summary: Summary, stated: str, rate_bps: int, mtu: str, expected: str
+) -> None:
+    one = Published(environment="docker+overlay", workload="micro", told="x", source=SOURCE, conditions=stated)
+    environments = tuple(replace(each, link=Link(rate_bps=rate_bps)) for each in summary.environments)
+    manifest = {"networks": {one.environment: {"mtu": mtu}}}
+    here = replace(summary, environments=environments, manifest=manifest, published=(one,))
+    assert conditions(one, here) == expected
+    for shown in (render_text(here, width=400), render_html(here, (), NoSamples())):
+        assert expected in shown
+
+
+@pytest.mark.parametrize("name", ["graph500-transports", "kisti-networks", "pearc18-interconnects"])
+def test_the_studies_of_papers_state_the_conditions_of_every_figure(name: str) -> None:
+    study = load(Path(__file__).parents[2] / "studies" / f"{name}.yaml", known=registered())
+    assert study.published
+    assert all(each.conditions for each in study.published)
 
 
 STATED = f"published: [{{environment: ENV, workload: WHAT, source: a paper, RATIO}}]{ENVIRONMENTS}{WORK}"

@@ -166,7 +166,7 @@ def test_a_name_says_runtime_image_and_network(name: str, runtime: str, network:
     [
         ("dockr", "unknown runtime 'dockr'; did you mean docker?"),
         ("docker+brideg", "unknown network 'brideg'; did you mean bridge?"),
-        ("bare+bridge+host", "not a name of the form runtime[+image][+network]"),
+        ("bare+bridge+host", "not a name of the form runtime[+dockerd][+image][+network]"),
         ("", "unknown runtime ''"),
     ],
 )
@@ -302,7 +302,7 @@ def test_the_examples_in_the_documentation_are_right() -> None:
     shortest, _all, environments, placements, workloads, published = yaml_blocks(ROOT / "docs" / "study.md")
     assert len(parse(shortest).environments) == 2
     study = parse(environments + placements + workloads, known=registered())
-    assert len(study.environments) == 4
+    assert len(study.environments) == 5
     assert len(study.placements) == 3
     assert study.workloads[0].kernels[-1] == KernelSpec(kernel="latency", message_bytes=1024, warmup=50)
     (beside,) = parse(f"environments: [bare, docker+macvlan]{WORK}{published}").published
@@ -340,6 +340,7 @@ def test_the_quick_start_is_what_the_readme_promises() -> None:
         "bare",
         "bare+image",
         "bare+bridge",
+        "bare+dockerd",
         "docker+host",
         "docker+bridge",
         "docker+direct",
@@ -356,7 +357,7 @@ def test_the_quick_start_is_what_the_readme_promises() -> None:
         ("spacing", 8),
     ]
     plan = expand(study, lambda _e, _p: None)
-    assert len(plan.cells) == 9
+    assert len(plan.cells) == 10
     measured = sum(kernel_s(k, 2) for k in study.workloads[0].kernels)
     assert 0.4 < measured < 1.0
     assert plan.estimated_s < 300

@@ -126,6 +126,7 @@ class Environment:
     `workdir` is the folder inside in which ranks work (`tare.binds`). `ssh_port` 0 is the usual one (`tare.ssh`).
     `devices` are those that containers are given: paths below /dev, or `infiniband` (`tare.devices`).
     `transport` is a name of `tare.transports`, with a detail where it has one, `link` how its own NIC is set.
+    `daemon` names the runtime whose daemon the node has although nothing here uses it; "" leaves that to the runtime.
     """
 
     name: str
@@ -143,6 +144,7 @@ class Environment:
     workdir: str = ""
     env: tuple[str, ...] = ()
     link: Link = Link()
+    daemon: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,7 +290,8 @@ class Published:
 
     `metric` is a pattern of the labels that it is about, as `TCP*` (empty: all of the workload). `of_baseline` is the
     published figure as a fraction of the published baseline's, as the metric is read: below 1 a lower rate or a shorter
-    time; None where only words are published. `told` is what it says in its own words, `source` where.
+    time; None where only words are published. `told` is what it says in its own words, `source` where. `conditions` are
+    those of the publication that decide its figures, as the rate of its link or the MTU.
     """
 
     environment: str
@@ -297,6 +300,7 @@ class Published:
     of_baseline: float | None = None
     told: str = ""
     source: str = ""
+    conditions: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

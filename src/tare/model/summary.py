@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -209,7 +209,8 @@ class Summary:
 
     `comparisons` holds one entry per (environment, metric), the baseline's and the A/A's among them, in the
     order in which a table lists them. `headline` is the one sentence of the first screen. `cells` are the plan's:
-    a report needs them to tell which environment a trial belongs to, and to list also what never ran.
+    a report needs them to tell which environment a trial belongs to, and to list also what never ran; `unavailable` has
+    the reasons of those that cannot run, by their keys.
     `warnings` are sentences that come before the headline: what makes its figures doubtful. `looks` are the rounds at
     which verdicts are given (each spends error), `next_look` the one that the study has not reached yet.
     """
@@ -232,6 +233,7 @@ class Summary:
     counts: Mapping[str, int]
     exit_code: int = 0
     cells: tuple[Cell, ...] = ()
+    unavailable: Mapping[str, str] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     isolation: tuple[Isolation, ...] = ()
     published: tuple[Published, ...] = ()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,17 +19,24 @@ from jinja2 import PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from tare.model import Comparison, Estimate, MetricInfo, MetricKind, Summary, Trial, Verdict
-from tare.report import bars, plots_launches, plots_overhead, plots_samples, published, units, view
+from tare.report import bars, plots_launches, plots_overhead, plots_samples, published, remarks, units, view
+from tare.report.cells import BLOCKED, CellText, cell_text, disagree, percent_up
 from tare.report.figures import Figure, Style, styles
 from tare.report.manifest import sections
 from tare.report.runs import Launch, cell_rows, launches, outcome_reason, outcome_word
 from tare.report.samples import Histograms, SampleSource, collect, columns_of, gap_columns, main_column
 from tare.report.tables import together
 from tare.report.traffic import beside
-from tare.report.verdicts import EXIT_MEANINGS, LOOKS
-from tare.report.view import CellText, Column, Group
+from tare.report.verdicts import EXIT_MEANINGS, LOOKS, mark
+from tare.report.view import Column, Group
 
 CURVE_POINTS: Final = 240
+FIGURES: Final = (
+    "typical", "mean", "loop (back to back)", "p99", "added", "overhead", "interval that decides", "at most",
+    "mean's overhead", "mean at most", "ratio of medians (BCa)", "p (Holm)", "overhead over all launches",
+)  # fmt: skip
+"""The columns of a metric's table of values."""
+
 STARTUP_WORDS: Final = {"pods_s": "containers up", "mpi_init_s": "MPI_Init", "launch_s": "launch"}
 
 
@@ -54,10 +64,20 @@ class Table:
     group: Group
     heading: str
     heads: tuple[Head, ...]
-    rows: tuple[tuple[str, tuple[Drawn, ...], view.Note | None], ...]
-    notes: tuple[view.Note, ...]
-    warnings: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Drawn, ...], remarks.Note | None], ...]
+    notes: tuple[remarks.Note, ...]
+    doubts: tuple[str, ...]
     causes: tuple[tuple[str, str], ...]
+    launches: tuple[remarks.LaunchRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Values:
+    """A row of a metric's table of values: its mark, how many rounds, and the figures by column."""
+
+    mark: str
+    n: str
+    figures: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +86,9 @@ class Figures:
 
     column: Column
     figures: tuple[Figure, ...]
-    values: tuple[tuple[str, Comparison, Mapping[str, str]], ...]
+    columns: tuple[str, ...]
+    values: tuple[tuple[str, Comparison, Values], ...]
+    states: tuple[str, ...]
     open: bool
 
 
@@ -83,7 +105,7 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
     runs = launches(summary, trials)
     histograms = collect(samples, ((_row(run.group, run.environment), run.trial) for run in runs if run.completed))
     groups = view.groups(summary)
-    shown = together(groups)
+    shown = together(view.judged(groups))
     tables = [_table(group, view.heading(group, shown), summary) for group in shown]
     look = styles(list(dict.fromkeys(name for group in groups for name in group.rows)), summary)
     pages = [
@@ -95,17 +117,26 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
     tables_beside = [beside(group.name, f"beside-{number}", group.rows, runs) for number, group in enumerate(groups)]
     every = [figure for sweep in sweeps for figure in sweep.figures]
     every += [figure for page in pages for figure in page.figures]
+    plotly, script = _asset("plotly", "package_data/plotly.min.js"), _asset("tare.report", "templates/report.js")
+    style = _asset("tare.report", "templates/report.css")
     return _jinja().get_template("report.html.j2").render(
         summary=summary,
+        confidence=f"{summary.confidence * 100:g}",
+        policy=_policy(scripts=(plotly, script), styles=(style, "")),
         machine=view.machine_line(summary) if summary.emulated else summary.machine,
         counts=view.counts_text(summary),
-        disturbed=view.disturbed_text(summary),
+        warnings=remarks.warnings(summary, view.disturbed_text(summary)),
+        missed=remarks.missed_text(summary),
+        next_look=remarks.looks_text(summary),
         tables=tables,
         pages=pages,
         sweeps=sweeps,
         beside=[each for each in tables_beside if each is not None],
         published=published.rows(summary, groups),
         looks=LOOKS,
+        seen={comparison.verdict for comparison in summary.comparisons},
+        ladder=_ladder(summary),
+        has_loop=any(comparison.loop_s for comparison in summary.comparisons),
         exit_meaning=EXIT_MEANINGS.get(summary.exit_code, "unknown"),
         sections=sections(summary.manifest),
         cells=cell_rows(summary, runs),
@@ -113,9 +144,10 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
         runs=[_trial_row(run, summary) for run in runs],
         trial_columns=[head.column for table in tables for head in table.heads] if len(tables) == 1 else [],
         data=_figure_data(every),
-        script=_asset("tare.report", "templates/report.js"),
-        style=_asset("tare.report", "templates/report.css"),
-        plotly=_asset("plotly", "package_data/plotly.min.js"),
+        script=script,
+        style=style,
+        plotly=plotly,
+        plotly_styles=_own_styles(plotly),
     )  # fmt: skip
 
 
@@ -141,7 +173,35 @@ def _jinja() -> Jinja:
 def _asset(package: str, path: str) -> Markup:
     """Read a script or style sheet that goes into the page as it is; it must not end its own element."""
     text = resources.files(package).joinpath(path).read_text(encoding="utf-8")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")  # as a browser reads it, which then takes its hash
     return Markup(text.replace("</script", "<\\/script").replace("</style", "<\\/style"))  # noqa: S704 - our own files
+
+
+def _policy(*, scripts: Sequence[str], styles: Sequence[str]) -> str:
+    """Return the Content-Security-Policy: these scripts and style sheets run, by their hashes, and nothing else.
+
+    Plotly makes a style element that is empty at first, so the hash of nothing is among those of the styles.
+    """
+    script, style = (" ".join(f"'sha256-{_hash(text)}'" for text in texts) for texts in (scripts, styles))
+    return f"default-src 'none'; script-src {script}; style-src {style}; img-src data: blob:"
+
+
+def _own_styles(plotly: str) -> tuple[str, ...]:
+    """Return the identifiers of style sheets that plotly adds to a page where it has none of that name: those of maps.
+
+    The policy would refuse them, with an error in the console. An empty one of the name keeps plotly from trying.
+    """
+    return tuple(dict.fromkeys(re.findall(r'getElementById\("([0-9a-f]{64})"\)', plotly)))
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _ladder(summary: Summary) -> str:
+    """Return the symbols of "no cost" that a report has, each with its per cent."""
+    shown = {item.within for item in summary.comparisons if item.within is not None}
+    return " ".join(mark(Verdict.NO_COST, within) for within in sorted(shown)) or LOOKS[Verdict.NO_COST].symbol
 
 
 def _figure_data(figures: Sequence[Figure]) -> Markup:
@@ -158,8 +218,8 @@ def _table(group: Group, heading: str, summary: Summary) -> Table:
     scales = [bars.Scale.of(_drawn_estimates(column), summary.margin) for column in columns]
     reasons = {
         note.environments[0]: note
-        for note in view.notes(group)
-        if not note.columns and len(note.environments) == 1 and note.verdict is not Verdict.INCONCLUSIVE
+        for note in remarks.notes(group)
+        if not note.columns and len(note.environments) == 1 and note.verdict in BLOCKED
     }
     rows = tuple(
         (
@@ -170,10 +230,17 @@ def _table(group: Group, heading: str, summary: Summary) -> Table:
         for name in group.rows
     )
     heads = tuple(Head(column=column, axis=bars.axis(scale)) for column, scale in zip(columns, scales, strict=True))
-    warnings = (*view.self_warnings(group), *view.modes_warnings(group))
-    notes = tuple(note for note in view.notes(group) if note not in reasons.values())
-    causes = view.causes(group, summary)
-    return Table(group=group, heading=heading, heads=heads, rows=rows, notes=notes, warnings=warnings, causes=causes)
+    notes = tuple(note for note in remarks.notes(group) if note not in reasons.values())
+    return Table(
+        group=group,
+        heading=heading,
+        heads=heads,
+        rows=rows,
+        notes=notes,
+        doubts=remarks.doubts(group, summary),
+        causes=remarks.causes(group, summary),
+        launches=remarks.launch_rows(group, summary),
+    )
 
 
 def _drawn_estimates(column: Column) -> list[Estimate]:
@@ -187,7 +254,7 @@ def _drawn_estimates(column: Column) -> list[Estimate]:
 
 def _drawn(column: Column, name: str, scale: bars.Scale, summary: Summary) -> Drawn:
     comparison = column.cells.get(name)
-    text = view.cell_text(column, comparison, summary)
+    text = cell_text(column, comparison, summary)
     noise = column.noise.overhead if column.noise else None
     svg = Markup("")
     if text.drawn is not None:
@@ -200,9 +267,11 @@ def _cell_title(name: str, column: Column, comparison: Comparison | None, text: 
     if comparison and comparison.overhead:
         parts.append(f"n = {comparison.overhead.n} rounds")
     if comparison and comparison.simultaneous:
-        parts.append(f"Holm-adjusted {units.overhead_interval(comparison.simultaneous)}")
+        parts.append(f"the interval that decides {units.overhead_interval(comparison.simultaneous).bounds}")
     if comparison and comparison.absolute_s:
         parts.append(f"absolute {column.absolute(comparison.absolute_s)}")
+    if comparison and disagree(comparison):
+        parts.append("overhead (geometric mean) and added time (arithmetic mean) differ in sign")
     if text.note:
         parts.append(text.note)
     return "; ".join(parts)
@@ -226,7 +295,16 @@ def _figures(
         plots_launches.order(column, group.rows, runs, look),
         *_sample_figures(column, group, summary, histograms, look),
     ]
-    return Figures(column=column, figures=tuple(figures), values=_values(column, group), open=is_open)
+    values = _values(column, group)
+    filled = {name for _, _, row in values for name, text in row.figures.items() if text}
+    return Figures(
+        column=column,
+        figures=tuple(figures),
+        columns=tuple(name for name in FIGURES if name in filled),
+        values=values,
+        states=remarks.state_texts(column, summary),
+        open=is_open,
+    )
 
 
 def _sample_figures(
@@ -255,30 +333,43 @@ def _sample_figures(
     return figures
 
 
-def _values(column: Column, group: Group) -> tuple[tuple[str, Comparison, Mapping[str, str]], ...]:
-    rows: list[tuple[str, Comparison, Mapping[str, str]]] = []
-    for name in group.rows:
-        cell = column.cells.get(name)
-        if cell is not None:
-            rows.append((name, cell, _value_texts(column, cell)))
-    return tuple(rows)
+def _values(column: Column, group: Group) -> tuple[tuple[str, Comparison, Values], ...]:
+    rows = ((name, column.cells.get(name)) for name in group.rows)
+    return tuple((name, cell, _value_texts(column, cell)) for name, cell in rows if cell is not None)
 
 
-def _value_texts(column: Column, cell: Comparison) -> Mapping[str, str]:
-    def told(value: float | None) -> str:
-        return "" if value is None else units.seconds(value)
+def _value_texts(column: Column, cell: Comparison) -> Values:
+    """Return the texts of one row; a column that is empty in all rows is left out of the table."""
 
-    return {
-        "n": str(cell.absolute_s.n) if cell.absolute_s else "",
-        "absolute": str(column.absolute(cell.absolute_s)) if cell.absolute_s else "",
-        "median": told(cell.median_s),
-        "p99": told(cell.p99_s),
-        "added": str(column.added(cell.added_s)) if cell.added_s else "",
-        "overhead": str(units.overhead_interval(cell.overhead)) if cell.overhead else "",
-        "holm": units.overhead_interval(cell.simultaneous).bounds if cell.simultaneous else "",
-        "medians": units.ratio_interval(cell.median_ratio) if cell.median_ratio else "",
-        "p": units.p_value(cell.p_holm) if cell.p_holm is not None else "",
-    }
+    def absolute(cost: Estimate | None) -> str:
+        return "" if cost is None else str(column.absolute(cost))
+
+    def overhead(ratio: Estimate | None) -> str:
+        return "" if ratio is None else str(units.overhead_interval(ratio))
+
+    def bound(most: float | None) -> str:
+        return "" if most is None else percent_up(most)
+
+    figures = (
+        absolute(cell.absolute_s),
+        absolute(cell.mean_absolute_s),
+        absolute(cell.loop_s),
+        "" if cell.p99_s is None else units.seconds(cell.p99_s),
+        str(column.added(cell.added_s)) if cell.added_s else "",
+        overhead(cell.overhead),
+        units.overhead_interval(cell.simultaneous).bounds if cell.simultaneous else "",
+        bound(cell.at_most),
+        overhead(cell.mean.overhead) if cell.mean else "",
+        bound(cell.mean.at_most) if cell.mean else "",
+        units.ratio_interval(cell.median_ratio) if cell.median_ratio else "",
+        units.p_value(cell.p_holm) if cell.p_holm is not None else "",
+        overhead(cell.repeats.overhead) if cell.repeats and cell.repeats.repeated else "",
+    )
+    return Values(
+        mark=mark(cell.verdict, cell.within),
+        n=str(cell.absolute_s.n) if cell.absolute_s else "",
+        figures=dict(zip(FIGURES, figures, strict=True)),
+    )
 
 
 def _sweeps(group: Group, summary: Summary, look: Mapping[str, Style]) -> list[Sweep]:
@@ -321,6 +412,7 @@ def _trial_row(run: Launch, summary: Summary) -> Mapping[str, Any]:
         "round": trial.key.round + 1,
         "block": trial.key.block + 1,
         "attempt": trial.key.attempt + 1,
+        "repeat": trial.key.repeat or "",
         "environment": run.environment,
         "group": run.group,
         "counts": run.counts,
@@ -333,7 +425,7 @@ def _trial_row(run: Launch, summary: Summary) -> Mapping[str, Any]:
             f"{STARTUP_WORDS.get(name, name)} {units.seconds(value)}" for name, value in trial.startup_s.items()
         ),
         "values": {
-            info.key: _metric_text(info, metric.value)
+            info.key: _metric_text(info, metric.typical_s)
             for info in summary.metrics
             if (metric := run.metrics.get(info.key)) is not None
         },

@@ -23,7 +23,7 @@ def _values(column: Column, rows: Sequence[str], runs: Sequence[Launch]) -> dict
 
 
 def _shown(column: Column, runs: Sequence[Launch], scale: float) -> list[float]:
-    return rounded([column.shown(run.metrics[column.info.key].value) for run in runs], scale)
+    return rounded([column.shown(run.metrics[column.info.key].typical_s) for run in runs], scale)
 
 
 def _marker(look: Style, size: int) -> Spec:
@@ -40,7 +40,7 @@ def _value_axis(column: Column, every: Sequence[float], suffix: str) -> Spec:
 def launches(column: Column, rows: Sequence[str], runs: Sequence[Launch], style: Mapping[str, Style]) -> Figure:
     """Draw every launch of every environment as a point over the box of its quartiles."""
     by_row = _values(column, rows, runs)
-    every = [run.metrics[column.info.key].value for members in by_row.values() for run in members]
+    every = [run.metrics[column.info.key].typical_s for members in by_row.values() for run in members]
     scale, suffix = column.axis(every)
     traces: list[Spec] = []
     for name, members in by_row.items():
@@ -64,7 +64,7 @@ def launches(column: Column, rows: Sequence[str], runs: Sequence[Launch], style:
                 },
                 "line": {"color": look.colour, "width": 1.3},
                 "fillcolor": "rgba(128,140,155,0.12)",
-                "hovertemplate": "<b>%{y}</b><br>%{x} " + suffix + "<br>round %{text}<extra></extra>",
+                "hovertemplate": "%{y}<br>%{x} " + suffix + "<br>round %{text}<extra></extra>",
             }
         )
     layout: Spec = {
@@ -79,9 +79,10 @@ def launches(column: Column, rows: Sequence[str], runs: Sequence[Launch], style:
     return Figure(
         ident=f"launches-{column.ident}",
         title=takeaways.spread(
-            column, {name: [r.metrics[column.info.key].value for r in own] for name, own in by_row.items()}
+            column, {name: [r.metrics[column.info.key].typical_s for r in own] for name, own in by_row.items()}
         ),
-        caption=f"A point is a launch, a box the quartiles, whiskers reach 1.5 box widths. Dashed: the baseline. "
+        caption="A point is a launch (its typical iteration), a box the quartiles, whiskers reach 1.5 box widths. "
+        "Dashed: the baseline. "
         f"{n_text(counts, 'launches')}.",
         spec={"data": traces, "layout": layout},
     )
@@ -100,7 +101,7 @@ def _baseline_line(column: Column, scale: float, *, upright: bool) -> list[Spec]
 def order(column: Column, rows: Sequence[str], runs: Sequence[Launch], style: Mapping[str, Style]) -> Figure:
     """Draw every launch against its place in the run, so that drifts and steps are seen."""
     by_row = _values(column, rows, runs)
-    every = [run.metrics[column.info.key].value for members in by_row.values() for run in members]
+    every = [run.metrics[column.info.key].typical_s for members in by_row.values() for run in members]
     scale, suffix = column.axis(every)
     traces: list[Spec] = []
     for name, members in by_row.items():
@@ -119,7 +120,7 @@ def order(column: Column, rows: Sequence[str], runs: Sequence[Launch], style: Ma
                     "symbol": look.symbol,
                     "opacity": 0.85,
                 },
-                "hovertemplate": f"<b>{name}</b><br>%{{y}} {suffix}<br>launch %{{x}}, round %{{text}}<extra></extra>",
+                "hovertemplate": f"{name}<br>%{{y}} {suffix}<br>launch %{{x}}, round %{{text}}<extra></extra>",
             }
         )
     starts = _round_starts(by_row)

@@ -22,7 +22,7 @@ from tare.report.figures import (
     rounded,
     vertical,
 )
-from tare.report.verdicts import LOOKS
+from tare.report.verdicts import LOOKS, mark
 from tare.report.view import Column
 
 VERDICT_COLOURS: Final[Mapping[Verdict, str]] = {
@@ -30,7 +30,9 @@ VERDICT_COLOURS: Final[Mapping[Verdict, str]] = {
     Verdict.COSTS: "#d1442e",
     Verdict.GAINS: "#2f7fd6",
     Verdict.INCONCLUSIVE: "#b48a08",
+    Verdict.FAILS: "#8b63d1",
     Verdict.NOISE_FLOOR: BASE_COLOUR,
+    Verdict.NOT_JUDGED: "#2f7fd6",
 }
 _LOG_FROM: Final = 3.0
 _RATIO_TICKS: Final = (0.2, 0.5, 0.8, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
@@ -58,7 +60,7 @@ def forest(column: Column, rows: Sequence[str], summary: Summary) -> Figure:
     return Figure(
         ident=f"forest-{column.ident}",
         title=takeaways.overhead(column, rows, summary),
-        caption=f"Thick: {confidence} interval, thin: adjusted for the whole table (Holm). Grey band: noise floor "
+        caption=f"Thick: {confidence} interval, thin: the one that decides (Holm, looks). Grey band: noise floor "
         f"(A/A), dashed: margin ±{units.percent(summary.margin, sign=False)}{limit}. {counts}.",
         spec={"data": traces, "layout": layout} | ({"near": near} if near else {}),
         has_near=near is not None,
@@ -155,11 +157,11 @@ def _verdict_symbol(verdict: Verdict) -> str:
 
 
 def _hover(cell: Comparison, column: Column) -> str:
-    lines = [f"<b>{cell.environment}</b>: {cell.verdict.value}"]
+    lines = [f"{cell.environment}: {cell.verdict.value}"]
     if cell.overhead:
         lines.append(f"overhead {units.overhead_interval(cell.overhead)}, n = {cell.overhead.n}")
     if cell.simultaneous:
-        lines.append(f"Holm-adjusted {units.overhead_interval(cell.simultaneous)}")
+        lines.append(f"the interval that decides {units.overhead_interval(cell.simultaneous).bounds}")
     if cell.added_s:
         lines.append(f"added {column.added(cell.added_s)}")
     if cell.absolute_s:
@@ -176,7 +178,7 @@ def _row_label(name: str, cell: Comparison | None, column: Column) -> Spec:
         return annotation | {"text": f"{LOOKS[verdict].symbol} {verdict.value}"}
     first = cell.added_s if column.leads_with_time and cell.added_s else None
     text = column.added(first).main if first else units.overhead_interval(cell.overhead).main
-    return annotation | {"text": f"{LOOKS[cell.verdict].symbol} <b>{text}</b>"}
+    return annotation | {"text": f"{mark(cell.verdict, cell.within)} {text}"}
 
 
 def _bounds(column: Column, summary: Summary, scale: _OverheadScale) -> list[Spec]:
@@ -211,7 +213,7 @@ def by_size(columns: Sequence[Column], rows: Sequence[str], style: Mapping[str, 
         ]
         traces.append(
             _size_trace(name, style[name], [column for column, _, _ in drawn], [value for _, _, value in drawn], bounds)
-            | {"hovertemplate": f"<b>{name}</b><br>%{{x}} B: %{{y:.4g}} {suffix}<extra></extra>"}
+            | {"hovertemplate": f"{name}<br>%{{x}} B: %{{y:.4g}} {suffix}<extra></extra>"}
         )
     what = "bandwidth" if first.is_rate else "time"
     counts = [cost.n for column in columns for cell in column.cells.values() if (cost := cell.absolute_s)]
@@ -242,7 +244,7 @@ def overhead_by_size(
         values = [overhead.value * 100 for _, overhead in points]
         traces.append(
             _size_trace(name, style[name], [column for column, _ in points], values, bounds)
-            | {"hovertemplate": f"<b>{name}</b><br>%{{x}} B: %{{y:+.3g}} %<extra></extra>"}
+            | {"hovertemplate": f"{name}<br>%{{x}} B: %{{y:+.3g}} %<extra></extra>"}
         )
     axis: Spec = {"title": {"text": f"overhead against {summary.baseline}"}, "ticksuffix": " %", "zeroline": False}
     layout = _size_layout(columns, axis)

@@ -32,7 +32,7 @@ def ecdf(
                 "x": rounded(curve.values_s.tolist(), unit.size),
                 "y": "as first" if shared else own,
                 "line": {"color": look.colour, "width": 2, "dash": look.dash, "shape": "hv"},
-                "hovertemplate": f"<b>{name}</b><br>%{{y:.2%}} of samples within %{{x}} {unit.suffix}<extra></extra>",
+                "hovertemplate": f"{name}<br>%{{y:.2%}} of samples within %{{x}} {unit.suffix}<extra></extra>",
             }
         )
     low, high = _ends(curves, 0.001, unit.size)
@@ -91,9 +91,7 @@ def gaps(column: Column, found: Gaps, style: Mapping[str, Style], baseline: str)
         floor = len(names) - 1 - index
         for number, (side, histogram) in enumerate(found[name].items()):
             centres, shares = histogram.density(low, high)
-            traces += _ridge(
-                f"<b>{name}</b>, {side}", style[name], floor, number == 0, rounded(centres, unit.size), shares
-            )
+            traces += _ridge(f"{name}, {side}", style[name], floor, number == 0, rounded(centres, unit.size), shares)
             traces[-1]["hovertemplate"] = traces[-1]["hovertemplate"].replace("UNIT", unit.suffix)
     layout: Spec = {
         "height": 110 + 46 * len(names),

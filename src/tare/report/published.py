@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
@@ -11,6 +13,9 @@ from tare.report import units
 from tare.report.view import Column, Group
 
 NOT_MEASURED: Final = "not measured here"
+_RATE: Final = re.compile(r"(\d+(?:\.\d+)?) ?([MGT])(?:bit|b/s|bps|\b)")
+_MTU: Final = re.compile(r"MTU[ =]?(\d{3,5})")
+_PREFIX: Final = {"M": 1e6, "G": 1e9, "T": 1e12}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +32,7 @@ class Row:
     here: str
     told: str
     source: str
+    conditions: str
 
 
 def rows(summary: Summary, groups: tuple[Group, ...]) -> tuple[Row, ...]:
@@ -40,9 +46,10 @@ def rows(summary: Summary, groups: tuple[Group, ...]) -> tuple[Row, ...]:
             for column in group.columns
             if workload_of.get(column.info.group) == published.workload and _is_about(published, column)
         ]
-        found += [_row(published, column.info.label, _here(column, published.environment)) for column in columns]
+        under = conditions(published, summary)
+        found += [_row(published, column.info.label, _here(column, published.environment), under) for column in columns]
         if not columns:
-            found.append(_row(published, published.metric, NOT_MEASURED))
+            found.append(_row(published, published.metric, NOT_MEASURED, under))
     return tuple(found)
 
 
@@ -50,7 +57,35 @@ def _is_about(published: Published, column: Column) -> bool:
     return not published.metric or fnmatchcase(column.info.label, published.metric)
 
 
-def _row(published: Published, metric: str, here: str) -> Row:
+def conditions(published: Published, summary: Summary) -> str:
+    """Return under which conditions a figure was published, and whether this study's link has others.
+
+    Compared are what decides most, the link's rate and MTU, where the publication's conditions name them.
+    """
+    rate_bps, mtu = _link(published.environment, summary)
+    link = f"{rate_bps / 1e9:g} Gbit/s" if rate_bps else "no rate set for the link"
+    here = link + (f", MTU {mtu}" if mtu else "")
+    if not published.conditions:
+        return f"published under other conditions: which, the study file does not say; here: {here}"
+    rate, size = _RATE.search(published.conditions), _MTU.search(published.conditions)
+    other_rate = rate is not None and float(rate[1]) * _PREFIX[rate[2]] != rate_bps
+    other_mtu = size is not None and mtu is not None and int(size[1]) != mtu
+    if other_rate or other_mtu:
+        return f"published under other conditions: {published.conditions}; here: {here}"
+    return f"published with {published.conditions}"
+
+
+def _link(environment: str, summary: Summary) -> tuple[int, int | None]:
+    """Return the rate that an environment's link was set to, 0 for none, and its MTU as launches recorded it."""
+    link = next((each.link for each in summary.environments if each.name == environment), None)
+    networks = summary.manifest.get("networks")
+    facts = networks.get(environment, {}) if isinstance(networks, Mapping) else {}
+    recorded = str(facts.get("mtu", "")) if isinstance(facts, Mapping) else ""
+    stated = (link.mtu or None) if link else None
+    return (link.rate_bps if link else 0), int(recorded) if recorded.isascii() and recorded.isdecimal() else stated
+
+
+def _row(published: Published, metric: str, here: str, under: str) -> Row:
     ratio = published.of_baseline
     return Row(
         environment=published.environment,
@@ -60,6 +95,7 @@ def _row(published: Published, metric: str, here: str) -> Row:
         here=here,
         told=published.told,
         source=published.source,
+        conditions=under,
     )
 
 

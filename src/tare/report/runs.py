@@ -17,13 +17,13 @@ from tare.model import (
     Summary,
     Trial,
     Unavailable,
-    Verdict,
 )
+from tare.summary.select import select
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """A trial with the environment and group of its cell; `counts` is False if its block was broken off."""
+    """A trial with the environment and group of its cell; `counts` is False if another launch has its place."""
 
     trial: Trial
     order: int
@@ -46,7 +46,7 @@ def row_name(cell: Cell, summary: Summary) -> str:
 def launches(summary: Summary, trials: Sequence[Trial]) -> tuple[Launch, ...]:
     """Return the trials in the order in which they ran, with what they belong to."""
     cells = {cell.key: cell for cell in summary.cells}
-    last = _counting_attempts(trials)
+    selection = select(summary, trials)
     result: list[Launch] = []
     for order, trial in enumerate(sorted(trials, key=lambda item: (item.started_unix_s, item.position)), start=1):
         cell = cells.get(trial.key.cell)
@@ -57,25 +57,11 @@ def launches(summary: Summary, trials: Sequence[Trial]) -> tuple[Launch, ...]:
                 order=order,
                 environment=row_name(cell, summary) if cell else trial.key.cell,
                 group=cell.group if cell else "",
-                counts=trial.key.attempt == last.get((trial.key.round, trial.key.block)),
+                counts=selection.counts(trial),
                 metrics={metric.key: metric for metric in metrics},
             )
         )
     return tuple(result)
-
-
-def _counting_attempts(trials: Sequence[Trial]) -> dict[tuple[int, int], int]:
-    """Return for each block its last whole attempt: of every cell that was ever run, and not interrupted."""
-    every = {trial.key.cell for trial in trials if not isinstance(trial.outcome, Unavailable)}
-    seen: dict[tuple[int, int, int], set[str]] = {}
-    for trial in trials:
-        members = seen.setdefault((trial.key.round, trial.key.block, trial.key.attempt), set())
-        members.add("" if isinstance(trial.outcome, Interrupted) else trial.key.cell)
-    last: dict[tuple[int, int], int] = {}
-    for (round_, block, attempt), members in seen.items():
-        if "" not in members and members >= every:
-            last[round_, block] = max(attempt, last.get((round_, block), 0))
-    return last
 
 
 def outcome_word(trial: Trial) -> str:
@@ -119,12 +105,11 @@ def cell_rows(summary: Summary, runs: Sequence[Launch]) -> tuple[CellRow, ...]:
         outcomes.setdefault(key, Counter())[outcome_word(run.trial)] += 1
         if reason := outcome_reason(run.trial):
             reasons.setdefault(key, {})[reason] = None
-    unavailable = _unavailable(summary)
     rows: list[CellRow] = []
     for cell in summary.cells:
         name = row_name(cell, summary)
         told = outcomes.get(cell.key)
-        refused = unavailable.get((name, cell.group))
+        refused = summary.unavailable.get(cell.key)
         text = ", ".join(f"{count} {word}" for word, count in told.items()) if told else "never ran"
         rows.append(
             CellRow(
@@ -137,11 +122,3 @@ def cell_rows(summary: Summary, runs: Sequence[Launch]) -> tuple[CellRow, ...]:
             )
         )
     return tuple(rows)
-
-
-def _unavailable(summary: Summary) -> dict[tuple[str, str], str]:
-    return {
-        (comparison.environment, comparison.group): comparison.reason
-        for comparison in summary.comparisons
-        if comparison.verdict is Verdict.UNAVAILABLE
-    }

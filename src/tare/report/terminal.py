@@ -16,13 +16,17 @@ from rich.table import Table
 from rich.text import Text
 
 from tare.model import Summary, Verdict
-from tare.report import published, units, view
+from tare.report import published, remarks, units, view
+from tare.report.cells import CellText, brief_text
 from tare.report.tables import together
-from tare.report.verdicts import EXIT_MEANINGS, LOOKS
-from tare.report.view import CellText, Column, Group
+from tare.report.verdicts import EXIT_MEANINGS, LOOKS, mark
+from tare.report.view import Column, Group
 
 _NAME_WIDTH: Final = 14
 _GAP: Final = 1
+_CELL_WIDTH: Final = 21
+"""Three columns of this width stand beside each other in eighty."""
+_SPACE: Final = {True: " ", False: "\u00a0"}
 MOST_COLUMNS: Final = 6
 """Metrics that the terminal shows of one group: two tables of three in eighty columns."""
 
@@ -40,18 +44,18 @@ class TerminalReport:
         plain = self.ascii_only or options.ascii_only
         say: Callable[[str], str] = units.to_ascii if plain else str
         summary = self.summary
+        for warning in remarks.warnings(summary, view.disturbed_text(summary)):
+            yield _item("!", "bold yellow", say(warning))
         yield Text(say(summary.headline), style="bold")
         badge = "emulated lab: " if summary.emulated else ""
         yield Text(say(badge + (view.machine_line(summary) if summary.emulated else summary.machine)), style="dim")
-        if disturbed := view.disturbed_text(summary):
-            yield Text(say(f"! {disturbed}"), style="yellow")
-        groups = together(view.groups(summary))
+        groups = together(view.judged(view.groups(summary)))
         for group in groups:
             columns = group.columns if self.all_metrics else view.first_screen(group.columns, MOST_COLUMNS)
             yield Text("")
             if len(groups) > 1:
                 yield Text(say(group.name), style="bold underline")
-            for number, part in enumerate(_parts(columns, group, summary, options.max_width)):
+            for number, part in enumerate(_parts(columns, group, summary, options.max_width, plain)):
                 if number:
                     yield Text("")
                 yield _table(part, group, summary, plain)
@@ -83,36 +87,37 @@ def _hidden(labels: Sequence[str]) -> str:
 
 
 def _texts(column: Column, group: Group, summary: Summary) -> list[CellText]:
-    return [view.cell_text(column, column.cells.get(name), summary, compact=True) for name in group.rows]
+    return [brief_text(column, column.cells.get(name), summary) for name in group.rows]
 
 
-def _second_line(text: CellText) -> str:
-    if text.verdict is Verdict.BASELINE:
-        return text.second.rpartition(", n")[0]
-    return text.second if text.second.endswith("/s") else f"{text.second} {text.second_bounds}".strip()
-
-
-def _first_line(text: CellText) -> tuple[str, str]:
-    return text.lead, text.lead_bounds
+def _bounds(text: CellText) -> str:
+    """Return the bounds of a cell's first line, without the space in them where the line would be too long else."""
+    whole = f"{text.mark} {text.lead} {text.lead_bounds}"
+    return text.lead_bounds if len(whole) <= _CELL_WIDTH else text.lead_bounds.replace(", ", ",")
 
 
 def _head(column: Column) -> tuple[str, str]:
     """Return the metric, and what the two lines of its cells are."""
+    other = "loop" if column.baseline and column.baseline.loop_s else "mean"
     if column.leads_with_time:
-        return column.info.label, f"added {column.unit}, overhead"
-    return column.info.label, "overhead, rate" if column.is_rate else "overhead, added time"
+        return column.info.label, f"added {column.unit}; {other}"
+    return column.info.label, f"overhead; {other}"
 
 
-def _width(column: Column, group: Group, summary: Summary) -> int:
+def _width(column: Column, group: Group, summary: Summary, plain: bool) -> int:
+    """Return how wide a column is: ASCII writes `<=` where else one character stands."""
     texts = _texts(column, group, summary)
-    first = [len(" ".join(_first_line(text)).strip()) + 2 for text in texts]
-    second = [len(_second_line(text)) + 2 for text in texts]
-    return max([12, len(_head(column)[1]), *first, *second])
+    firsts = [f"{text.mark} {text.lead} {_bounds(text)}" for text in texts]
+    seconds = [f"  {text.second}" for text in texts]
+    lines = [units.to_ascii(line) if plain else line for line in (*firsts, *seconds)]
+    return max([12, len(_head(column)[1]), *map(len, lines)])
 
 
-def _parts(columns: Sequence[Column], group: Group, summary: Summary, width: int) -> list[Sequence[Column]]:
+def _parts(
+    columns: Sequence[Column], group: Group, summary: Summary, width: int, plain: bool
+) -> list[Sequence[Column]]:
     """Split the columns into as few tables as the width allows, each with about as many columns as the others."""
-    widths = [_width(column, group, summary) + _GAP for column in columns]
+    widths = [_width(column, group, summary, plain) + _GAP for column in columns]
     for tables in range(1, len(columns) + 1):
         size = -(-len(columns) // tables)
         starts = range(0, len(columns), size)
@@ -127,7 +132,7 @@ def _table(columns: Sequence[Column], group: Group, summary: Summary, plain: boo
     table.add_column(
         Text(say(f"against {summary.baseline}"), style="dim"), width=_NAME_WIDTH, style="bold", overflow="fold"
     )
-    widths = [_width(column, group, summary) for column in columns]
+    widths = [_width(column, group, summary, plain) for column in columns]
     for column, width in zip(columns, widths, strict=True):
         label, meaning = _head(column)
         head = Text.assemble((say(label), "bold"), "\n", (say(meaning), "dim"))
@@ -143,12 +148,11 @@ def _table(columns: Sequence[Column], group: Group, summary: Summary, plain: boo
 def _cell(text: CellText, plain: bool) -> Text:
     say: Callable[[str], str] = units.to_ascii if plain else str
     look = LOOKS[text.verdict]
-    lead, bounds = _first_line(text)
-    result = Text(f"{look.ascii if plain else look.symbol} {say(lead)}", style=look.style)
-    if bounds:
-        result.append(" " + say(bounds), style="not bold")
-    if second := _second_line(text):
-        result.append("\n  " + say(second), style="not bold dim")
+    result = Text(f"{text.ascii if plain else text.mark} {say(text.lead)}", style=look.style)
+    if text.lead_bounds:
+        result.append(" " + say(_bounds(text)), style="not bold")
+    if text.second:
+        result.append("\n  " + say(text.second), style="not bold dim")
     return result
 
 
@@ -160,23 +164,14 @@ def _below(summary: Summary, groups: Sequence[Group], plain: bool) -> Iterator[R
     yield Text("")
     yield _legend(summary, plain)
     for group in groups:
-        if heading := view.heading(group, groups):
+        items = list(_of_group(group, summary, plain))
+        if items and (heading := view.heading(group, groups)):
             yield Text(say(heading), style="dim")
-        for who, why in view.causes(group, summary):
-            yield _item("->" if plain else "→", "bold", say(f"{who}: {why}"))
-        for warning in (*view.self_warnings(group), *view.modes_warnings(group)):
-            yield _item("!", "yellow", say(warning))
-        for note in view.notes(group):
-            look = LOOKS[note.verdict]
-            yield _item(
-                look.ascii if plain else look.symbol,
-                look.style,
-                say(f"{_where(note)}: {note.verdict.value}, {note.text}"),
-            )
+        yield from items
     for row in published.rows(summary, view.groups(summary)):
         what = " ".join(filter(None, (row.environment + ",", row.workload, row.metric)))
         here = f"{row.here} of {summary.baseline}" if row.here.endswith("]") else row.here
-        yield _item("=", "dim", say(f"{what}: {here}; published: {row.published or row.told}"))
+        yield _item("=", "dim", say(f"{what}: {here}; published: {row.published or row.told}; {row.conditions}"))
     yield Text("")
     limit = f", limit {units.percent(summary.limit, sign=False)}" if summary.limit is not None else ""
     yield Text(
@@ -185,6 +180,8 @@ def _below(summary: Summary, groups: Sequence[Group], plain: bool) -> Iterator[R
             f"±{units.percent(summary.margin, sign=False)}{limit}; {view.counts_text(summary)}."
         )
     )
+    for sentence in filter(None, (remarks.missed_text(summary), remarks.looks_text(summary))):
+        yield Text(say(f"{sentence[:1].upper()}{sentence[1:]}."))
     if summary.emulated:
         yield Text(
             say(
@@ -195,19 +192,41 @@ def _below(summary: Summary, groups: Sequence[Group], plain: bool) -> Iterator[R
     yield Text(say(f"Exit code {summary.exit_code}: {EXIT_MEANINGS.get(summary.exit_code, 'unknown')}."))
 
 
-def _where(note: view.Note) -> str:
+def _of_group(group: Group, summary: Summary, plain: bool) -> Iterator[RenderableType]:
+    """Yield what is to be known of the cells of one table, a line each."""
+    say: Callable[[str], str] = units.to_ascii if plain else str
+    for who, why in remarks.causes(group, summary):
+        yield _item("->" if plain else "→", "bold", say(f"{who}: {why}"))
+    for doubt in remarks.doubts(group, summary):
+        yield _item("!", "yellow", say(doubt))
+    for note in remarks.notes(group):
+        look = LOOKS[note.verdict]
+        text = f"{_where(note)}: {note.verdict.value}, {note.text}"
+        yield _item(look.ascii if plain else look.symbol, look.style, say(text))
+
+
+def _where(note: remarks.Note) -> str:
     names = ", ".join(note.environments)
     return f"{names} on {note.on}" if note.columns else names
 
 
 def _legend(summary: Summary, plain: bool) -> Text:
+    """Return what the symbols and words in the cells mean, those that are there."""
+    say: Callable[[str], str] = units.to_ascii if plain else str
     seen = {comparison.verdict for comparison in summary.comparisons}
+    within = sorted({item.within for item in summary.comparisons if item.within is not None})
     result = Text(style="dim")
     for verdict, look in LOOKS.items():
-        if verdict in seen:
-            result.append(f"{look.ascii if plain else look.symbol} ", style=f"{look.style} not dim")
-            result.append(verdict.value.replace(" ", "\u00a0" if not plain else " ") + "   ")
-    result.append("+ is slower, also for rates")
+        if verdict not in seen or verdict is Verdict.NOT_JUDGED:
+            continue
+        marks = [mark(verdict, each, plain=plain) for each in within] if verdict is Verdict.NO_COST else []
+        words = "no cost: within so many %" if marks else verdict.value
+        symbol = " ".join(marks) or (look.ascii if plain else look.symbol)
+        result.append(f"{symbol} ".replace(" ", _SPACE[plain]), style=f"{look.style} not dim")
+        result.append(words.replace(" ", _SPACE[plain]) + "   ")
+    result.append(say("≤ at most (95 %)   + is slower, also for rates\n"))
+    loop = ", loop: by back-to-back operations" if any(item.loop_s for item in summary.comparisons) else ""
+    result.append(say(f"First line: the typical launch. mean: what programs pay on average{loop}."))
     return result
 
 

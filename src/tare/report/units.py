@@ -201,7 +201,7 @@ def time_interval(
     return _interval(estimate, time_unit(largest), sign=sign, compact=compact)
 
 
-def rate_interval(cost: Estimate, done_per_sample: float, unit: str = "B/s") -> Interval:
+def rate_interval(cost: Estimate, done_per_sample: float, unit: str = "B/s", *, compact: bool = False) -> Interval:
     """Return the rate that a cost per sample stands for, with its interval, as `2.9 GB/s [2.8, 3.0]`."""
     inverse = Estimate(
         value=_divide(done_per_sample, cost.value),
@@ -209,7 +209,13 @@ def rate_interval(cost: Estimate, done_per_sample: float, unit: str = "B/s") -> 
         high=_divide(done_per_sample, cost.low),
         n=cost.n,
     )
-    return _interval(inverse, rate_unit(inverse.value, unit), sign=False)
+    scaled = rate_unit(inverse.value, unit)
+    if compact:  # two digits: units of rates are long
+        value, low, high = (each / scaled.size for each in (inverse.value, inverse.low, inverse.high))
+        places = max(0, 1 - _exponent(value)) if math.isfinite(value) else 0
+        bounds = f"[{number(low, places)}, {number(high, places)}]"
+        return Interval(number=number(value, places), unit=scaled.suffix, bounds=bounds)
+    return _interval(inverse, scaled, sign=False)
 
 
 def _divide(amount: float, cost: float) -> float:

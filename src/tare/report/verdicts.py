@@ -32,7 +32,7 @@ class Look:
 LOOKS: Final[Mapping[Verdict, Look]] = MappingProxyType(
     {
         Verdict.NO_COST: Look(
-            symbol="✓", ascii="=", css="no-cost", style="green", meaning="equivalent to the baseline within the margin"
+            symbol="✓", ascii="=", css="no-cost", style="green", meaning="surely within so many per cent"
         ),
         Verdict.COSTS: Look(
             symbol="▲", ascii="^", css="costs", style="bold red", meaning="slower, the interval is clear of zero"
@@ -40,8 +40,11 @@ LOOKS: Final[Mapping[Verdict, Look]] = MappingProxyType(
         Verdict.GAINS: Look(
             symbol="▼", ascii="v", css="gains", style="bold blue", meaning="faster, the interval is clear of zero"
         ),
+        Verdict.FAILS: Look(
+            symbol="!", ascii="!", css="fails", style="bold magenta", meaning="launches fail more than the baseline's"
+        ),
         Verdict.INCONCLUSIVE: Look(
-            symbol="?", ascii="?", css="inconclusive", style="yellow", meaning="more rounds are needed"
+            symbol="?", ascii="?", css="inconclusive", style="yellow", meaning="not decided; it costs at most so much"
         ),
         Verdict.INVALID: Look(
             symbol="✗", ascii="x", css="invalid", style="bold magenta", meaning="what ran is not what the cell claims"
@@ -53,8 +56,17 @@ LOOKS: Final[Mapping[Verdict, Look]] = MappingProxyType(
         Verdict.NOISE_FLOOR: Look(
             symbol="≈", ascii="~", css="noise-floor", style="cyan", meaning="the baseline against itself"
         ),
+        Verdict.NOT_JUDGED: Look(symbol="·", ascii=".", css="not-judged", style="dim", meaning="figures only"),
     }
 )
+
+
+def mark(verdict: Verdict, within: float | None = None, *, plain: bool = False) -> str:
+    """Return the symbol of a verdict; "no cost" has the per cent with it inside which it was shown, as ✓5."""
+    look = LOOKS[verdict]
+    symbol = look.ascii if plain else look.symbol
+    return f"{symbol}{100 * within:g}" if verdict is Verdict.NO_COST and within is not None else symbol
+
 
 EXIT_MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
     {

@@ -1,4 +1,4 @@
-"""Arrange a summary as a report shows it: tables by group, rows, columns, notes.
+"""Arrange a summary as a report shows it: tables by group, rows, columns.
 
 Nothing is computed here but order and text; verdicts and intervals are the summary's.
 """
@@ -7,26 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tare.disturbance import DISTURBED
-from tare.model import (
-    Comparison,
-    Estimate,
-    MetricInfo,
-    MetricKind,
-    Summary,
-    Verdict,
-)
+from tare.model import Comparison, Estimate, MetricInfo, MetricKind, Summary
 from tare.report import units
 
 FIRST_SCREEN_COLUMNS: Final = 7
 LISTED_COLUMNS: Final = 3
 SMALL_COST_S: Final = 1e-3
 """Below this cost the added time is the headline and the ratio comes second (METHOD.md section 1, rule 3)."""
-
-_NOTE_ORDER: Final = (Verdict.INVALID, Verdict.UNAVAILABLE, Verdict.INCONCLUSIVE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +56,11 @@ class Column:
         """Return the unit of the baseline's cost, which added times share where they can."""
         return units.time_unit(self.base_s or 1.0).suffix
 
-    def absolute(self, cost: Estimate) -> units.Interval:
+    def absolute(self, cost: Estimate, *, compact: bool = False) -> units.Interval:
         """Return a cost of this metric as it is read: a time, or the rate that it stands for."""
         if self.is_rate:
-            return units.rate_interval(cost, self.info.done_per_sample, self.info.rate_unit)
-        return units.time_interval(cost)
+            return units.rate_interval(cost, self.info.done_per_sample, self.info.rate_unit, compact=compact)
+        return units.time_interval(cost, compact=compact)
 
     def added(self, extra: Estimate, *, compact: bool = False) -> units.Interval:
         """Return an added time in the unit of the baseline, so that a column can be read downwards."""
@@ -96,20 +87,6 @@ class Group:
     columns: tuple[Column, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CellText:
-    """One cell of the table as text: what leads, what follows, and the interval to draw."""
-
-    verdict: Verdict
-    lead: str
-    lead_bounds: str = ""
-    second: str = ""
-    second_bounds: str = ""
-    drawn: Estimate | None = None
-    outer: Estimate | None = None
-    note: str = ""
-
-
 def groups(summary: Summary) -> tuple[Group, ...]:
     """Return the tables of the report, in the order of the summary's metrics."""
     found: dict[tuple[str, str], dict[str, Comparison]] = {}
@@ -124,6 +101,12 @@ def groups(summary: Summary) -> tuple[Group, ...]:
         )
         result.append(Group(name=name, rows=_ordered(rows.get(name, {}), summary), columns=columns))
     return tuple(result)
+
+
+def judged(groups: Sequence[Group]) -> tuple[Group, ...]:
+    """Return the groups with the columns that get verdicts; all of them where a study has no such column."""
+    found = [(group, tuple(column for column in group.columns if column.info.judged)) for group in groups]
+    return tuple(replace(group, columns=columns) for group, columns in found if columns) or tuple(groups)
 
 
 def _column(info: MetricInfo, cells: Mapping[str, Comparison], summary: Summary) -> Column:
@@ -183,11 +166,11 @@ def counts_text(summary: Summary) -> str:
         for word, count in summary.counts.items()
         if count and word.startswith("trials ") and word != "trials that count"
     )
-    reruns = summary.counts.get("reruns", 0)
-    total = summary.counts.get("trials", sum(summary.counts.values()))
-    again = f", {reruns} of them made again" if reruns else ""
     repeated = summary.counts.get("repeated", 0)
-    moved = f"; {repeated:,} more did not count: this virtual machine's cores were moved or slowed" if repeated else ""
+    reruns = summary.counts.get("reruns", 0) - repeated
+    total = summary.counts.get("trials", sum(summary.counts.values()))
+    again = f", {reruns:,} of them of blocks that were run again" if reruns > 0 else ""
+    moved = f", {repeated:,} repeats because this virtual machine's cores were moved or slowed" if repeated else ""
     return f"{total:,} launches" + (f" ({ended})" if ended else "") + again + moved
 
 
@@ -204,77 +187,6 @@ def disturbed_text(summary: Summary) -> str:
     )
 
 
-def cell_text(column: Column, comparison: Comparison | None, summary: Summary, *, compact: bool = False) -> CellText:
-    """Return what one cell says: absolute values for the baseline, overhead with its interval for the others.
-
-    `compact` leaves out digits, for the terminal.
-    """
-    if comparison is None:
-        return CellText(verdict=Verdict.UNAVAILABLE, lead="not planned")
-    verdict = comparison.verdict
-    if verdict in {Verdict.INVALID, Verdict.UNAVAILABLE}:
-        return CellText(verdict=verdict, lead=verdict.value, note=comparison.reason)
-    if comparison.environment == summary.baseline:
-        if comparison.absolute_s is None:
-            return CellText(verdict=verdict, lead="no value", note=comparison.reason)
-        absolute = column.absolute(comparison.absolute_s)
-        return CellText(
-            verdict=verdict,
-            lead=absolute.main,
-            second=f"{absolute.bounds}, n = {comparison.absolute_s.n}",
-        )
-    return _overhead_text(column, comparison, compact)
-
-
-def _overhead_text(column: Column, comparison: Comparison, compact: bool) -> CellText:
-    if comparison.overhead is None:
-        return CellText(verdict=comparison.verdict, lead="no estimate", note=comparison.reason)
-    overhead = units.overhead_interval(comparison.overhead, compact=compact)
-    second = units.Interval(number="", unit="", bounds="")
-    lead = overhead
-    if column.leads_with_time and comparison.added_s is not None:
-        lead, second = column.added(comparison.added_s, compact=compact), overhead
-    elif column.is_rate and comparison.absolute_s is not None:
-        second = column.absolute(comparison.absolute_s)
-    elif comparison.added_s is not None:
-        second = column.added(comparison.added_s, compact=compact)
-    return CellText(
-        verdict=comparison.verdict,
-        lead=lead.number if compact and column.leads_with_time and lead.unit == column.unit else lead.main,
-        lead_bounds=lead.bounds,
-        second=second.main,
-        second_bounds=second.bounds,
-        drawn=comparison.overhead,
-        outer=comparison.simultaneous,
-        note=_note(comparison),
-    )
-
-
-def _note(comparison: Comparison) -> str:
-    reason = comparison.reason
-    if comparison.verdict is Verdict.INCONCLUSIVE and comparison.more_rounds and "more" not in reason:
-        reason = f"about {comparison.more_rounds} more rounds needed" + (f"; {reason}" if reason else "")
-    return reason
-
-
-MANY_ROUNDS = 200
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
-    """Why these environments have no figure, or no verdict, in these columns (empty: in all of them)."""
-
-    verdict: Verdict
-    environments: tuple[str, ...]
-    columns: tuple[str, ...]
-    text: str
-
-    @property
-    def on(self) -> str:
-        """Return the columns as words, or their number where they are many."""
-        return ", ".join(self.columns) if len(self.columns) <= LISTED_COLUMNS else f"{len(self.columns)} metrics"
-
-
 def heading(group: Group, every: Sequence[Group]) -> str:
     """Return what tells a group from all of a report's; "" where there is one."""
     if len(every) == 1:
@@ -283,74 +195,3 @@ def heading(group: Group, every: Sequence[Group]) -> str:
         return group.name
     first, last = group.columns[0].info.label, group.columns[-1].info.label
     return f"{group.name}, {first}" + (f" to {last}" if len(group.columns) > 1 else "")
-
-
-def notes(group: Group) -> tuple[Note, ...]:
-    """Return the reasons behind invalid, unavailable and inconclusive cells; one line for cells that share one."""
-    found: dict[tuple[Verdict, str, str], list[str]] = {}
-    for name in group.rows:
-        for column in group.columns:
-            comparison = column.cells.get(name)
-            if comparison and (comparison.verdict in _NOTE_ORDER or comparison.over_limit):
-                text = _open_note(group, name) if comparison.verdict is Verdict.INCONCLUSIVE else _note(comparison)
-                found.setdefault((comparison.verdict, name, text or "no reason was recorded"), []).append(
-                    column.info.label
-                )
-    merged: dict[tuple[Verdict, tuple[str, ...], str], list[str]] = {}
-    for (verdict, name, text), labels in found.items():
-        columns = () if len(labels) == len(group.columns) else tuple(labels)
-        merged.setdefault((verdict, columns, text), []).append(name)
-    return tuple(
-        Note(verdict=verdict, environments=tuple(names), columns=columns, text=text)
-        for (verdict, columns, text), names in sorted(merged.items(), key=lambda item: _rank(item[0][0]))
-    )
-
-
-def _open_note(group: Group, name: str) -> str:
-    """Return one text for all open cells of an environment; each cell's own reason is on its metric's page."""
-    cells = [column.cells[name] for column in group.columns if name in column.cells]
-    needed = [c.more_rounds for c in cells if c.verdict is Verdict.INCONCLUSIVE and c.more_rounds is not None]
-    if not needed:
-        return "the intervals hold both zero and more than the margin"
-    least, most = min(needed), max(needed)
-    if least > MANY_ROUNDS:
-        return f"over {MANY_ROUNDS} more rounds needed"
-    if least == most:
-        return f"about {least} more rounds needed"
-    return f"about {least} to {most if most <= MANY_ROUNDS else f'over {MANY_ROUNDS}'} more rounds needed"
-
-
-def _rank(verdict: Verdict) -> int:
-    return _NOTE_ORDER.index(verdict) if verdict in _NOTE_ORDER else len(_NOTE_ORDER)
-
-
-def causes(group: Group, summary: Summary) -> tuple[tuple[str, str], ...]:
-    """Return why environments of this group cost what they cost, where their launches show it: (who, why)."""
-    found: dict[str, list[str]] = {}
-    for finding in summary.findings:
-        if finding.group in {column.info.group for column in group.columns}:
-            seen = "" if finding.launches == finding.of else f" (in {finding.launches} of {finding.of} launches)"
-            found.setdefault(f"{finding.kind}: {finding.text}{seen}", []).append(finding.environment)
-    return tuple((", ".join(names), text) for text, names in found.items())
-
-
-def self_warnings(group: Group) -> tuple[str, ...]:
-    """Return one sentence for every metric on which the baseline seems to differ from itself."""
-    return tuple(
-        f"The baseline differs from itself on {column.info.label}: {units.overhead_interval(interval)}; "
-        "differences of this size are noise."
-        for column in group.columns
-        if column.noise and (interval := column.noise.simultaneous or column.noise.overhead)
-        if interval.low > 0 or interval.high < 0
-    )
-
-
-def modes_warnings(group: Group) -> tuple[str, ...]:
-    """Return one sentence for every cell whose launches seem to fall into several modes (METHOD.md rule 8)."""
-    return tuple(
-        f"{name}, {column.info.label}: launches seem to fall into several modes "
-        f"(dip test, p = {comparison.dip_p_value:.2g}); look at the launches before quoting one figure."
-        for column in group.columns
-        for name, comparison in column.cells.items()
-        if comparison.dip_p_value is not None and comparison.dip_p_value < 0.05
-    )

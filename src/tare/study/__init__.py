@@ -97,7 +97,8 @@ def environment(name: str, *, known: Known = KNOWN) -> model.Environment:
     if complaint is not None:
         raise StudyError(f"environment {name!r}: {complaint[1]}")
     network = network_of(parts["network"], Path.cwd())
-    return model.Environment(name=name, runtime=parts["runtime"], network=network, image=parts["image"])
+    daemon = parts.get("daemon", "")
+    return model.Environment(name=name, runtime=parts["runtime"], network=network, image=parts["image"], daemon=daemon)
 
 
 def _name_of(path: Path) -> str:

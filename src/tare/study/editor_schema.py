@@ -46,6 +46,7 @@ def _state_environment(environment_in: Schema, known: Known) -> None:
         ("runtime", known.runtimes),
         ("network", known.networks),
         ("mpi", known.mpis),
+        ("daemon", known.daemons),
     ]:
         environment_in["properties"][key]["enum"] = list(names)
     environment_in["properties"]["network"] = _networks(environment_in["properties"]["network"])

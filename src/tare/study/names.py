@@ -22,10 +22,10 @@ class Known:
     """The names that a study can use. `tare.known` fills it from the registries; the defaults are what is in them.
 
     `imageless` lists the runtimes that can run on the files of the host; every other always has an image, and that
-    is `image_for` its MPI where the study names none. `mpi_of` tells the MPI inside each image. The kernels' registry
-    is in C (kernels/kernels/registry.c); what Python needs of it stands here: which of them take no message size, a
-    window, a rate, only whole floats or doubles, at least a byte. `programs` are those of others that there is an
-    adapter for; without the registries there are none.
+    is `image_for` its MPI where the study names none. `daemons` lists the runtimes that have a daemon. `mpi_of` tells
+    the MPI inside each image. The kernels' registry is in C (kernels/kernels/registry.c); what Python needs of it
+    stands here: which of them take no message size, a window, a rate, only whole floats or doubles, at least a byte.
+    `programs` are those of others that there is an adapter for; without the registries there are none.
     """
 
     runtimes: tuple[str, ...] = (
@@ -46,6 +46,7 @@ class Known:
     miniapps: Mapping[str, MiniApp] = field(default_factory=lambda: MINIAPPS)
     programs: tuple[str, ...] = ()
     imageless: tuple[str, ...] = ("bare", "fake")
+    daemons: tuple[str, ...] = ("docker",)
     images: tuple[str, ...] = (DEFAULT_IMAGE, "debian-mpich", "debian-openmpi5", "debian-mpich5")
     mpi_of: Mapping[str, str] = field(
         default_factory=lambda: {
@@ -82,11 +83,13 @@ def is_conflist(network: str) -> bool:
 
 
 def read_name(name: str, known: Known) -> tuple[dict[str, str], tuple[str, str] | None]:
-    """Return what `runtime[+image][+network]` means, or (field, complaint) as the second."""
+    """Return what `runtime[+dockerd][+image][+network]` means, or (field, complaint) as the second."""
     runtime, *rest = name.split("+")
     if runtime not in known.runtimes:
         return {}, ("runtime", unknown("runtime", runtime, known.runtimes))
     parts = {"runtime": runtime, "network": "host", "image": "" if runtime in known.imageless else known.default_image}
+    if rest and rest[0] in {f"{daemon}d" for daemon in known.daemons}:
+        parts["daemon"] = rest.pop(0).removesuffix("d")
     if rest and rest[0] == "image":
         parts["image"] = known.default_image
         rest = rest[1:]
@@ -95,5 +98,5 @@ def read_name(name: str, known: Known) -> tuple[dict[str, str], tuple[str, str] 
         if rest[0] not in known.networks and not is_conflist(rest[0]):
             return {}, ("network", unknown("network", rest[0], known.networks))
     if len(rest) > 1:
-        return {}, ("network", f"{name!r} is not a name of the form runtime[+image][+network]")
+        return {}, ("network", f"{name!r} is not a name of the form runtime[+dockerd][+image][+network]")
     return parts, None

@@ -239,6 +239,9 @@ class EnvironmentIn(_Checked):
         default={}, description="variables of the environment"
     )
     link: LinkIn = Field(default=LinkIn(), description="how the environment's own NIC is set")
+    daemon: Annotated[str, _one_of("daemons", "daemon")] = Field(
+        default="", description="run on nodes that have this runtime's daemon, without using it (bare+dockerd)"
+    )
 
     @field_validator("env")
     @classmethod
@@ -342,6 +345,7 @@ class PublishedIn(_Checked):
     )
     told: str = Field(default="", description="what it says, in its own figures")
     source: Word = Field(description="where: the study, and the place in it")
+    conditions: str = Field(default="", description="what decides the figure there: link rate, MTU, ranks, size")
 
 
 class StudyIn(_Checked):

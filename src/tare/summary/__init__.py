@@ -69,6 +69,7 @@ def summarise(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any], look
         counts=_counts(plan, trials, selection, comparisons),
         exit_code=exit_code(_codes(comparisons)),
         cells=plan.cells,
+        unavailable=plan.unavailable,
         isolation=_isolation(plan, selection),
         published=study.published,
         findings=tuple(

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from tare.errors import ResultsError
-from tare.model import Interrupted, Plan, Trial
+from tare.model import Cell, Interrupted, Trial
 from tare.stats import Block
 
 Attempts = dict[int, dict[str, list[Trial]]]
@@ -38,7 +39,19 @@ class Selection:
         return chosen is not None and chosen.key == key
 
 
-def select(plan: Plan, trials: Sequence[Trial]) -> Selection:
+class Planned(Protocol):
+    """What was planned: a plan, or the summary of its results."""
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """Return all cells, those that cannot run as well."""
+
+    @property
+    def unavailable(self) -> Mapping[str, str]:
+        """Return why cells cannot run, by their keys."""
+
+
+def select(plan: Planned, trials: Sequence[Trial]) -> Selection:
     """Return the trials of each block's highest attempt in which every available cell of the group has its line.
 
     An `Interrupted` line breaks the attempt for its group. A failed or invalid trial is a line like any other: it

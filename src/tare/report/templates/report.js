@@ -10,6 +10,9 @@
     if (trace.y === "as first") { trace.y = spec.data[0].y; }
   }));
 
+  /* Heights are set here and not in the page: its policy forbids style attributes. */
+  plots.forEach((plot) => { plot.style.height = `${specs[plot.id].layout.height}px`; });
+
   /* Colours of text and grid come from the style sheet, so that light, dark and print need no second figure. */
   function theme(layout) {
     const css = getComputedStyle(document.documentElement);

@@ -1,0 +1,207 @@
+"""Say what one cell of the table says: in HTML four lines with a bar, in the terminal two.
+
+A verdict is of the typical launch (the median over its iterations); the mean, which a program pays, stands below it.
+The overhead is a geometric mean over rounds and the added time an arithmetic one: `disagree` tells where that shows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tare.model import Comparison, Estimate, FailureRate, Summary, Verdict
+from tare.report import units
+from tare.report.verdicts import mark
+from tare.report.view import Column
+
+BLOCKED = (Verdict.INVALID, Verdict.UNAVAILABLE)
+OPEN = (Verdict.INCONCLUSIVE, Verdict.NO_COST)
+"""Verdicts that are read with what the environment costs at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellText:
+    """One cell of the table as text: its verdict, what leads, what follows, other readings, the interval to draw."""
+
+    verdict: Verdict
+    within: float | None = None
+    lead: str
+    lead_bounds: str = ""
+    second: str = ""
+    second_bounds: str = ""
+    others: str = ""
+    drawn: Estimate | None = None
+    outer: Estimate | None = None
+    note: str = ""
+
+    @property
+    def mark(self) -> str:
+        """Return the symbol of the verdict."""
+        return mark(self.verdict, self.within)
+
+    @property
+    def ascii(self) -> str:
+        """Return the symbol of the verdict in ASCII."""
+        return mark(self.verdict, self.within, plain=True)
+
+
+def cell_text(column: Column, comparison: Comparison | None, summary: Summary) -> CellText:
+    """Return what a cell of the page says: absolute values for the baseline, overhead with interval for the others."""
+    if comparison is None:
+        return CellText(verdict=Verdict.UNAVAILABLE, lead="not planned")
+    verdict, within = comparison.verdict, comparison.within
+    if verdict in BLOCKED:
+        return CellText(verdict=verdict, lead=verdict.value, note=comparison.reason)
+    if comparison.environment == summary.baseline:
+        return _baseline(column, comparison)
+    lead, second = _typical(column, comparison)
+    failed = _failed(comparison)
+    if failed:
+        second, lead = lead, units.Interval(number=failed, unit="", bounds="")
+    elif comparison.overhead is None:
+        return CellText(verdict=verdict, within=within, lead="no estimate", note=comparison.reason)
+    at_most = f"at most {percent_up(comparison.at_most)}" if comparison.at_most is not None else ""
+    leads_with_bound = verdict is Verdict.INCONCLUSIVE and bool(at_most)
+    return CellText(
+        verdict=verdict,
+        within=within,
+        lead=at_most if leads_with_bound else lead.main,
+        lead_bounds="" if leads_with_bound else lead.bounds,
+        second=_joined(lead, second) if leads_with_bound else second.main,
+        second_bounds="" if leads_with_bound else second.bounds,
+        others=", ".join(filter(None, (_mean(comparison), _loop(column, comparison)))),
+        drawn=comparison.overhead,
+        outer=comparison.simultaneous,
+        note=note(comparison),
+    )
+
+
+def brief_text(column: Column, comparison: Comparison | None, summary: Summary) -> CellText:
+    """Return what a cell of the terminal's table says: two short lines, `lead` with its bounds, and `second`."""
+    if comparison is None or comparison.verdict in BLOCKED or comparison.environment == summary.baseline:
+        text = cell_text(column, comparison, summary)
+        if comparison is not None and comparison.environment == summary.baseline:
+            return _baseline(column, comparison, compact=True)
+        return text
+    verdict, within = comparison.verdict, comparison.within
+    lead, second = _typical(column, comparison, compact=True)
+    overhead = lead if comparison.added_s is None or not column.leads_with_time else second
+    other = _other_reading(column, comparison)
+    if failed := _failed(comparison):
+        below = overhead.main if comparison.overhead is not None else ""
+        return CellText(verdict=verdict, within=within, lead=failed, second=below)
+    if comparison.overhead is None:
+        return CellText(verdict=verdict, within=within, lead="no estimate")
+    if verdict is Verdict.INCONCLUSIVE and comparison.at_most is not None:
+        bound = f"at most {percent_up(comparison.at_most)}"
+        return CellText(verdict=verdict, within=within, lead=bound, second=f"{overhead.main} {overhead.bounds}")
+    if verdict is Verdict.NO_COST and comparison.at_most is not None:
+        below = f"≤{percent_up(comparison.at_most, sign=False)}"
+    elif column.leads_with_time and comparison.added_s is not None:
+        below = overhead.main if other else f"{overhead.main} {overhead.bounds}"
+    else:
+        below = "" if other else second.main
+    number = lead.number if column.leads_with_time and lead.unit == column.unit else lead.main
+    return CellText(
+        verdict=verdict,
+        within=within,
+        lead=number,
+        lead_bounds=lead.bounds,
+        second=", ".join(filter(None, (below, other))),
+    )
+
+
+def percent_up(fraction: float, *, sign: bool = True) -> str:
+    """Return an upper bound as per cent, rounded up so that it still holds."""
+    if fraction >= units.TIMES_FROM:
+        return units.percent(fraction)
+    step = 0.01 if abs(fraction) >= 0.0995 else 0.001
+    return units.percent(math.ceil(fraction / step - 1e-9) * step, sign=sign)
+
+
+def disagree(comparison: Comparison) -> bool:
+    """Tell whether overhead (geometric mean) and added time (arithmetic mean) differ in sign."""
+    overhead, added = comparison.overhead, comparison.added_s
+    return overhead is not None and added is not None and overhead.value * added.value < 0
+
+
+def note(comparison: Comparison) -> str:
+    """Return the reason of a cell's verdict, with about how many rounds an open one needs."""
+    reason = comparison.reason
+    if comparison.verdict is Verdict.INCONCLUSIVE and comparison.more_rounds and "more" not in reason:
+        return f"about {comparison.more_rounds} more rounds needed" + (f"; {reason}" if reason else "")
+    return reason
+
+
+def loop_overhead(column: Column, comparison: Comparison) -> float | None:
+    """Return the cost by back-to-back operations (IMB's definition) against the baseline's; None without both."""
+    base = column.baseline.loop_s if column.baseline else None
+    if base is None or comparison.loop_s is None or base.value <= 0:
+        return None
+    return comparison.loop_s.value / base.value - 1.0
+
+
+def failures_text(rate: FailureRate) -> str:
+    """Return how many launches failed, as `4/10 failed`."""
+    return f"{rate.failed}/{rate.launches} failed"
+
+
+def _failed(comparison: Comparison) -> str:
+    if comparison.verdict is not Verdict.FAILS or comparison.failures is None:
+        return ""
+    return failures_text(comparison.failures)
+
+
+def _baseline(column: Column, comparison: Comparison, *, compact: bool = False) -> CellText:
+    verdict = comparison.verdict
+    if comparison.absolute_s is None:
+        return CellText(verdict=verdict, lead="no value", note=comparison.reason)
+    absolute = column.absolute(comparison.absolute_s, compact=compact)
+    readings = (("mean", comparison.mean_absolute_s), ("loop", comparison.loop_s))
+    told = [(word, column.absolute(each, compact=compact)) for word, each in readings if each is not None]
+    same_unit = compact and all(each.unit == absolute.unit for _, each in told)
+    below = ", ".join(f"{word} {each.number if same_unit else each.main}" for word, each in told)
+    count = "" if compact else f"n = {comparison.absolute_s.n}"
+    return CellText(
+        verdict=verdict,
+        lead=absolute.main,
+        lead_bounds=absolute.bounds,
+        second=", ".join(filter(None, (below, count))),
+        note=comparison.reason,
+    )
+
+
+def _typical(column: Column, comparison: Comparison, *, compact: bool = False) -> tuple[units.Interval, units.Interval]:
+    """Return the two readings of the typical launch in the order in which a column reads them."""
+    nothing = units.Interval(number="", unit="", bounds="")
+    if comparison.overhead is None:
+        return nothing, nothing
+    overhead = units.overhead_interval(comparison.overhead, compact=compact)
+    if column.leads_with_time and comparison.added_s is not None:
+        return column.added(comparison.added_s, compact=compact), overhead
+    if column.is_rate and comparison.absolute_s is not None:
+        return overhead, column.absolute(comparison.absolute_s)
+    return overhead, column.added(comparison.added_s, compact=compact) if comparison.added_s is not None else nothing
+
+
+def _joined(*intervals: units.Interval) -> str:
+    return ", ".join(f"{each.main} {each.bounds}".strip() for each in intervals if each.number)
+
+
+def _mean(comparison: Comparison) -> str:
+    if comparison.mean is None:
+        return ""
+    overhead = units.overhead_interval(comparison.mean.overhead).main
+    return f"mean {overhead}, ≤ {percent_up(comparison.mean.at_most)}"
+
+
+def _loop(column: Column, comparison: Comparison) -> str:
+    loop = loop_overhead(column, comparison)
+    return "" if loop is None else f"loop {units.percent(loop)}"
+
+
+def _other_reading(column: Column, comparison: Comparison) -> str:
+    """Return the second reading of a column in short: the loop's where it has one, else the mean's."""
+    if loop := _loop(column, comparison):
+        return loop
+    return f"mean {units.overhead_interval(comparison.mean.overhead, compact=True).main}" if comparison.mean else ""

@@ -1,0 +1,118 @@
+"""`bare+dockerd` runs bare on a node with the daemon, and a report tells the daemon's part of a cost by it (ADR 4)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tare import plan
+from tare.environment import on_daemon_nodes, probe, refuse
+from tare.errors import StudyError
+from tare.model import Comparison, Environment, Estimate, LabSpec, MetricInfo, MetricKind, Placement, Study, Verdict
+from tare.model import Workload as Work
+from tare.plan import expand
+from tare.runner import needs
+from tare.runtimes import RUNTIMES
+from tare.study import DEFAULT_IMAGE, environment, parse
+from tare.summary.daemon import KIND, daemon_findings
+from unit.study_texts import WORK
+
+BARE, CONTROL, HOST = (environment(name) for name in ("bare", "bare+dockerd", "docker+host"))
+BRIDGE = environment("docker+bridge")
+LATENCY = MetricInfo(key="latency:8", label="latency 8 B", kind=MetricKind.COST, statistic="mean", group="g")
+
+
+@pytest.mark.parametrize(
+    ("name", "image", "network"),
+    [
+        ("bare+dockerd", "", "host"),
+        ("bare+dockerd+bridge", "", "bridge"),
+        ("bare+dockerd+image", DEFAULT_IMAGE, "host"),
+    ],
+)
+def test_the_name_says_that_the_node_has_a_daemon(name: str, image: str, network: str) -> None:
+    assert environment(name) == Environment(name=name, runtime="bare", network=network, image=image, daemon="docker")
+
+
+def test_a_study_states_it_as_a_key_too() -> None:
+    study = parse(f"environments: {{bare: , other: {{runtime: bare, daemon: docker}}}}{WORK}")
+    assert [each.daemon for each in study.environments] == ["", "docker"]
+    with pytest.raises(StudyError, match="unknown daemon 'podman'"):
+        parse(f"environments: {{bare: , other: {{runtime: bare, daemon: podman}}}}{WORK}")
+
+
+def test_it_runs_where_docker_runs_and_needs_its_daemon() -> None:
+    assert [on_daemon_nodes(each) for each in (BARE, CONTROL, HOST)] == [False, True, True]
+    study = Study(
+        name="s", cluster="lab", lab=LabSpec(), baseline="bare", environments=(BARE, CONTROL),
+        placements=(Placement(),), workloads=(Work(name="w", command=("app",)),),
+    )  # fmt: skip
+    assert needs(expand(study, lambda *_: None)).docker
+    assert not needs(expand(replace(study, environments=(BARE,)), lambda *_: None)).docker
+
+
+def test_it_is_unavailable_for_the_reason_that_docker_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(RUNTIMES["docker"]), "probe", lambda _: "dockerd is not installed")
+    assert probe(CONTROL) == "dockerd is not installed"
+    assert probe(BARE) != "dockerd is not installed"
+
+
+def test_what_has_the_daemon_anyway_or_has_no_nodes_is_refused() -> None:
+    assert refuse(CONTROL, Placement()) is None
+    assert "anyway" in (refuse(replace(HOST, daemon="docker"), Placement()) or "")
+    fake = Environment(name="f", runtime="fake", network="fake", mpi="fake", daemon="docker")
+    assert "no nodes with a daemon" in (refuse(fake, Placement()) or "")
+
+
+def test_results_from_before_the_key_are_continued(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed = []
+    dumps = plan.json.dumps
+    monkeypatch.setattr(plan.json, "dumps", lambda value, **how: hashed.append(value) or dumps(value, **how))
+    plan.digest(parse(f"environments: [bare, bare+dockerd]{WORK}"))
+    assert [each.get("daemon") for each in hashed[0]["environments"]] == [None, "docker"]
+
+
+# --- what of a cost is the daemon's -------------------------------------------------------------------------------
+
+
+def cell(name: str, cost: float, verdict: Verdict = Verdict.COSTS, metric: str = "latency:8") -> Comparison:
+    """Return a comparison over six rounds in which the machine's speed differs, and the cost does not."""
+    return Comparison(
+        metric=metric, environment=name, group="g", verdict=verdict,
+        overhead=Estimate(value=cost, low=cost - 0.02, high=cost + 0.02, n=6),
+        rounds=tuple(range(6)), values_s=tuple((1 + cost) * (1 + 0.1 * number) for number in range(6)),
+    )  # fmt: skip
+
+
+def test_the_daemons_part_of_a_cost_is_said_and_what_is_left_for_the_container() -> None:
+    cells = (cell("bare+dockerd", 0.15), cell("docker+host", 0.16))
+    (found,) = daemon_findings((BARE, CONTROL, HOST), (LATENCY,), cells, 0.95)
+    assert (found.environment, found.group, found.kind, found.launches, found.of) == ("docker+host", "g", KIND, 6, 6)
+    assert found.text == (
+        "latency 8 B +16 %: of it the daemon's packet filter +15 % [+13, +17] (bare+dockerd, without a container); "
+        "the container adds +0.9 % [+0.9, +0.9] to that"
+    )
+
+
+def test_the_control_explains_only_what_is_on_the_network_that_it_is_on() -> None:
+    cells = (cell("bare+dockerd", 0.15), cell("docker+bridge", 0.4))
+    assert daemon_findings((BARE, CONTROL, BRIDGE), (LATENCY,), cells, 0.95) == ()
+    control = environment("bare+dockerd+bridge")
+    cells = (cell("bare+dockerd+bridge", 0.39), cell("docker+bridge", 0.4))
+    (found,) = daemon_findings((BARE, control, BRIDGE), (LATENCY,), cells, 0.95)
+    assert "(bare+dockerd+bridge, without a container)" in found.text
+
+
+@pytest.mark.parametrize("verdict", [Verdict.NO_COST, Verdict.GAINS, Verdict.INCONCLUSIVE])
+def test_what_costs_nothing_is_not_shared_out(verdict: Verdict) -> None:
+    cells = (cell("bare+dockerd", 0.15), cell("docker+host", 0.16, verdict))
+    assert daemon_findings((BARE, CONTROL, HOST), (LATENCY,), cells, 0.95) == ()
+
+
+def test_without_a_control_or_its_figures_nothing_is_said() -> None:
+    cells = (cell("docker+host", 0.16),)
+    assert daemon_findings((BARE, HOST), (LATENCY,), cells, 0.95) == ()
+    assert daemon_findings((BARE, CONTROL, HOST), (LATENCY,), cells, 0.95) == ()
+    unjudged = (cell("bare+dockerd", 0.15), cell("docker+host", 0.16))
+    assert daemon_findings((BARE, CONTROL, HOST), (replace(LATENCY, judged=False),), unjudged, 0.95) == ()
