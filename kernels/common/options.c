@@ -229,12 +229,12 @@ static bool parse_spec(const char *spec, int ranks, struct request *request, cha
 /* Read a permutation of the specifications' numbers; NULL is the order in which they were given. */
 static bool parse_order(const char *text, struct options *options, char *error)
 {
+    const struct token name = {"--order", strlen("--order")};
     int read = 0;
-    for (const char *at = text; at != NULL; at = strchr(at, ',')) {
+    for (const char *at = text; at != NULL;) {
         int number = 0;
-        at += *at == ',';
         const struct token value = {at, strcspn(at, ",")};
-        const struct token name = {"--order", strlen("--order")};
+        at = at[value.length] == ',' ? at + value.length + 1 : NULL;
         if (read == options->count)
             return fail(error, "--order names more than the %d kernels given", options->count);
         if (!parse_integer(name, value, 0, options->count - 1, &number, error))
