@@ -48,7 +48,7 @@ def kernel_record(index: int, spec: str, factor: float, ranks: int, dice: random
     truth = (2e-6 + size * 1e-9) * factor
     launch = truth * dice.lognormvariate(0, SPREAD)
     samples = [launch * dice.lognormvariate(0, SPREAD) for _ in range(SAMPLES)]
-    columns = ["send_gap_s", "receive_gap_s"] if name == "spacing" else ["max_s"]
+    columns = {"spacing": ["send_gap_s", "receive_gap_s"], "halo": ["max_s", "mean_s"]}.get(name, ["max_s"])
     return {
         "type": "kernel", "index": index, "spec": spec, "kernel": name, "message_bytes": size, "iterations": SAMPLES,
         "warmup": 1, "window": 64 if name in ("bw", "bibw") else None, "rate_hz": None, "ranks": ranks,
@@ -110,6 +110,7 @@ def main() -> int:
     parser.add_argument("program")
     parser.add_argument("specs", nargs=argparse.REMAINDER)
     options = parser.parse_args()
+    options.specs = [spec for spec in options.specs if not spec.startswith("--order=")]  # for the kernels alone
     fault = fault_at(options.factor)
     if fault == "mute":
         return 0
