@@ -19,6 +19,9 @@ enum {
     APP_REASON = 512
 };
 
+/* The classes of the NAS Parallel Benchmarks, as indices of tables. */
+enum problem_class { CLASS_S, CLASS_W, CLASS_A, CLASS_B, CLASS_C, CLASS_D, CLASS_E, CLASSES };
+
 /* A whole number that the command line may set; `usual` where it does not. */
 struct parameter {
     const char *name;
@@ -112,6 +115,9 @@ const struct app *app_find(const char *name, size_t length); /* NULL if there is
 /* Return the value of a parameter by its name; a name that the application has not is a mistake of
  * ours. */
 long run_value(const struct run *run, const char *name);
+
+/* Return the class of a run, as an index. Only for applications that have classes. */
+enum problem_class run_class(const struct run *run);
 
 /* Begin and end the timed section; collective over the run's ranks, which begin together. */
 void run_start(struct run *run);

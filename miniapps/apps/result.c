@@ -18,6 +18,15 @@ long run_value(const struct run *run, const char *name)
     FATAL("a parameter that the application does not have was asked for");
 }
 
+enum problem_class run_class(const struct run *run)
+{
+    static const char letters[] = "SWABCDE";
+    const char *found = strchr(letters, run->problem_class);
+    if (found == NULL || *found == '\0')
+        FATAL("a class that is not known was asked for");
+    return (enum problem_class)(found - letters);
+}
+
 void run_start(struct run *run)
 {
     CHECK_MPI(PMPI_Barrier(run->comm));

@@ -14,10 +14,13 @@
 
 enum { STEPS = 25, TAG = 1, PAIR = 2 };
 
-static const struct cg_problem problems[] = {
-    {'S', 1400, 7, 15, 10.0, 8.5971775078648},     {'W', 7000, 8, 15, 12.0, 10.362595087124},
-    {'A', 14000, 11, 15, 20.0, 17.130235054029},   {'B', 75000, 13, 75, 60.0, 22.712745482631},
-    {'C', 150000, 15, 75, 110.0, 28.973605592845}, {'D', 1500000, 21, 100, 500.0, 52.514532105794},
+static const struct cg_problem problems[CLASSES] = {
+    [CLASS_S] = {1400, 7, 15, 10.0, 8.5971775078648},
+    [CLASS_W] = {7000, 8, 15, 12.0, 10.362595087124},
+    [CLASS_A] = {14000, 11, 15, 20.0, 17.130235054029},
+    [CLASS_B] = {75000, 13, 75, 60.0, 22.712745482631},
+    [CLASS_C] = {150000, 15, 75, 110.0, 28.973605592845},
+    [CLASS_D] = {1500000, 21, 100, 500.0, 52.514532105794},
 };
 
 struct solver {
@@ -44,14 +47,6 @@ struct solver {
     double *r;
 };
 
-static const struct cg_problem *problem_of(char letter)
-{
-    const struct cg_problem *found = problems;
-    while (found->letter != letter)
-        found++;
-    return found;
-}
-
 static int cut(int size, int part, int parts)
 {
     return (int)((int64_t)size * part / parts);
@@ -59,8 +54,7 @@ static int cut(int size, int part, int parts)
 
 static struct solver make_solver(const struct run *run)
 {
-    struct solver s = {
-        .problem = problem_of(run->problem_class), .grid_rows = 1, .grid_columns = 1};
+    struct solver s = {.problem = &problems[run_class(run)], .grid_rows = 1, .grid_columns = 1};
     while (s.grid_rows * s.grid_columns < run->ranks) {
         if (s.grid_columns == s.grid_rows)
             s.grid_columns *= 2;
@@ -247,7 +241,7 @@ static void execute(struct run *run)
 
 static bool suits(const struct run *run, char reason[APP_REASON])
 {
-    const struct cg_problem *problem = problem_of(run->problem_class);
+    const struct cg_problem *problem = &problems[run_class(run)];
     if ((run->ranks & (run->ranks - 1)) == 0 && run->ranks <= problem->size / 2)
         return true;
     snprintf(reason, APP_REASON, "npb-cg class %c cannot run on %d ranks; allowed: powers of two",
@@ -257,7 +251,7 @@ static bool suits(const struct run *run, char reason[APP_REASON])
 
 static double memory_bytes(const struct run *run)
 {
-    const struct cg_problem *problem = problem_of(run->problem_class);
+    const struct cg_problem *problem = &problems[run_class(run)];
     const double entries =
         (double)problem->size * (problem->nonzeros + 1.0) * (problem->nonzeros + 1.0);
     const double vectors = (double)problem->size * (problem->nonzeros + 1.0);

@@ -18,59 +18,53 @@ struct probe {
 };
 
 struct problem {
-    char letter;
     int log2_keys;
     int log2_largest;
     int log2_buckets;
     struct probe probe[PROBES];
 };
 
-static const struct problem problems[] = {
-    {'S',
-     16,
-     11,
-     9,
-     {{48427, 0, 1, 0},
-      {17148, 18, 1, 0},
-      {23627, 346, 1, 0},
-      {62548, 64917, -1, 0},
-      {4431, 65463, -1, 0}}},
-    {'W',
-     20,
-     16,
-     10,
-     {{357773, 1249, 1, -2},
-      {934767, 11698, 1, -2},
-      {875723, 1039987, -1, 0},
-      {898999, 1043896, -1, 0},
-      {404505, 1048018, -1, 0}}},
-    {'A',
-     23,
-     19,
-     10,
-     {{2112377, 104, 1, -1},
-      {662041, 17523, 1, -1},
-      {5336171, 123928, 1, -1},
-      {3642833, 8288932, -1, -1},
-      {4250760, 8388264, -1, -1}}},
-    {'B',
-     25,
-     21,
-     10,
-     {{41869, 33422937, -1, 0},
-      {812306, 10244, 1, 0},
-      {5102857, 59149, 1, 0},
-      {18232239, 33135281, -1, 0},
-      {26860214, 99, 1, 0}}},
-    {'C',
-     27,
-     23,
-     10,
-     {{44172927, 61147, 1, 0},
-      {72999161, 882988, 1, 0},
-      {74326391, 266290, 1, 0},
-      {129606274, 133997595, -1, 0},
-      {21736814, 133525895, -1, 0}}},
+static const struct problem problems[CLASSES] = {
+    [CLASS_S] = {16,
+                 11,
+                 9,
+                 {{48427, 0, 1, 0},
+                  {17148, 18, 1, 0},
+                  {23627, 346, 1, 0},
+                  {62548, 64917, -1, 0},
+                  {4431, 65463, -1, 0}}},
+    [CLASS_W] = {20,
+                 16,
+                 10,
+                 {{357773, 1249, 1, -2},
+                  {934767, 11698, 1, -2},
+                  {875723, 1039987, -1, 0},
+                  {898999, 1043896, -1, 0},
+                  {404505, 1048018, -1, 0}}},
+    [CLASS_A] = {23,
+                 19,
+                 10,
+                 {{2112377, 104, 1, -1},
+                  {662041, 17523, 1, -1},
+                  {5336171, 123928, 1, -1},
+                  {3642833, 8288932, -1, -1},
+                  {4250760, 8388264, -1, -1}}},
+    [CLASS_B] = {25,
+                 21,
+                 10,
+                 {{41869, 33422937, -1, 0},
+                  {812306, 10244, 1, 0},
+                  {5102857, 59149, 1, 0},
+                  {18232239, 33135281, -1, 0},
+                  {26860214, 99, 1, 0}}},
+    [CLASS_C] = {27,
+                 23,
+                 10,
+                 {{44172927, 61147, 1, 0},
+                  {72999161, 882988, 1, 0},
+                  {74326391, 266290, 1, 0},
+                  {129606274, 133997595, -1, 0},
+                  {21736814, 133525895, -1, 0}}},
 };
 
 /* One rank's part of the sort. Ranks own ranges of buckets, hence of key values: [low, high). */
@@ -104,14 +98,6 @@ struct sort {
     int passed;
 };
 
-static const struct problem *problem_of(char letter)
-{
-    const struct problem *found = problems;
-    while (found->letter != letter)
-        found++;
-    return found;
-}
-
 static void make_keys(const struct run *run, struct sort *sort)
 {
     enum { AT_ONCE = 256 };
@@ -131,7 +117,7 @@ static void make_keys(const struct run *run, struct sort *sort)
 
 static struct sort make_sort(const struct run *run)
 {
-    const struct problem *problem = problem_of(run->problem_class);
+    const struct problem *problem = &problems[run_class(run)];
     const size_t ranks = (size_t)run->ranks;
     struct sort sort = {.problem = problem, .buckets = 1 << problem->log2_buckets};
     sort.keys = (1 << problem->log2_keys) / run->ranks;
@@ -402,7 +388,7 @@ static void execute(struct run *run)
 
 static bool suits(const struct run *run, char reason[APP_REASON])
 {
-    const struct problem *problem = problem_of(run->problem_class);
+    const struct problem *problem = &problems[run_class(run)];
     const int most =
         1 << (problem->log2_keys - 7); /* rank 0 holds the keys that iterations change */
     if ((run->ranks & (run->ranks - 1)) == 0 && run->ranks <= most)
@@ -415,7 +401,7 @@ static bool suits(const struct run *run, char reason[APP_REASON])
 
 static double memory_bytes(const struct run *run)
 {
-    const struct problem *problem = problem_of(run->problem_class);
+    const struct problem *problem = &problems[run_class(run)];
     const double keys = (double)(1 << problem->log2_keys) / run->ranks;
     return (3.2 * keys + (double)(1 << problem->log2_largest) +
             4.0 * (1 << problem->log2_buckets)) *

@@ -330,8 +330,8 @@ struct line_sweep line_sweep_make(const struct line_solver *solver,
                                .pencils = (size_t)(grid->largest * groups_of(grid->largest)),
                                .pencil_lanes = (size_t)pencil_size(solver, grid->largest)};
     sweep.work.problem = problem;
-    sweep.work.first = 0.5 * problem->dt * inverse_spacing;
-    sweep.work.second = problem->dt * inverse_spacing * inverse_spacing;
+    sweep.work.first = 0.5 * problem->published->dt * inverse_spacing;
+    sweep.work.second = problem->published->dt * inverse_spacing * inverse_spacing;
     sweep.work.update = true;
     sweep.work.state = app_allocate(PSEUDO_COMPONENTS * line, sizeof(lanes));
     sweep.work.derived = app_allocate(6 * line, sizeof(lanes));

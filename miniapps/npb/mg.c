@@ -11,29 +11,20 @@ enum { SEED = 314159265, CHARGES = 10 };
 enum { FEWEST_PLANES = 6 }; /* of a pass in which both ends are planes of their own */
 
 struct problem {
-    char letter;
     int levels;
     int iterations;
     double norm;
 };
 
-static const struct problem problems[] = {
-    {'S', 5, 4, 0.5307707005734e-4},  {'W', 7, 4, 0.6467329375339e-5},
-    {'A', 8, 4, 0.2433365309069e-5},  {'B', 8, 20, 0.1800564401355e-5},
-    {'C', 9, 20, 0.5706732285740e-6}, {'D', 10, 50, 0.1583275060440e-9},
+static const struct problem problems[CLASSES] = {
+    [CLASS_S] = {5, 4, 0.5307707005734e-4},  [CLASS_W] = {7, 4, 0.6467329375339e-5},
+    [CLASS_A] = {8, 4, 0.2433365309069e-5},  [CLASS_B] = {8, 20, 0.1800564401355e-5},
+    [CLASS_C] = {9, 20, 0.5706732285740e-6}, [CLASS_D] = {10, 50, 0.1583275060440e-9},
 };
 
 /* The smoother's coefficients: centre, face, edge. */
 static const double smoother_small[AXES] = {-3.0 / 8.0, 1.0 / 32.0, -1.0 / 64.0};
 static const double smoother_large[AXES] = {-3.0 / 17.0, 1.0 / 33.0, -1.0 / 61.0};
-
-static const struct problem *problem_of(char letter)
-{
-    const struct problem *found = problems;
-    while (found->letter != letter)
-        found++;
-    return found;
-}
 
 /* --- operators, and what they need of neighbours
  * -------------------------------------------------------------------------------------------------
@@ -245,10 +236,8 @@ static void make_charges(struct run *run, struct mg_grid *grid)
 
 static void execute(struct run *run)
 {
-    const struct problem *problem = problem_of(run->problem_class);
-    const double *c = problem->letter == 'S' || problem->letter == 'W' || problem->letter == 'A'
-                          ? smoother_small
-                          : smoother_large;
+    const struct problem *problem = &problems[run_class(run)];
+    const double *c = run_class(run) <= CLASS_A ? smoother_small : smoother_large;
     struct mg_grid grid = mg_grid_make(run, problem->levels);
     struct mg_rows rows = mg_rows_make(&grid);
     struct mg_level *top = &grid.level[grid.levels];
@@ -273,7 +262,7 @@ static void execute(struct run *run)
 
 static bool suits(const struct run *run, char reason[APP_REASON])
 {
-    const int levels = problem_of(run->problem_class)->levels;
+    const int levels = problems[run_class(run)].levels;
     const double most = ldexp(1.0, AXES * (levels - 1)); /* two points a rank along each axis */
     if ((run->ranks & (run->ranks - 1)) == 0 && run->ranks <= most)
         return true;
@@ -285,7 +274,7 @@ static bool suits(const struct run *run, char reason[APP_REASON])
 
 static double memory_bytes(const struct run *run)
 {
-    const double points = ldexp(1.0, AXES * problem_of(run->problem_class)->levels);
+    const double points = ldexp(1.0, AXES * problems[run_class(run)].levels);
     return 3.6 * sizeof(double) * points / run->ranks;
 }
 

@@ -11,6 +11,9 @@ from typing import Final
 CLASS: Final = "class"
 """The key that stands before the parameters of an application that has classes."""
 
+INT_MAX: Final = 2**31 - 1
+"""The largest count that an MPI call takes."""
+
 _WHOLE: Final = re.compile(r"[-+]?[0-9]{1,18}")
 
 

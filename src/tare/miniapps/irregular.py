@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from tare.miniapps.declaration import Choice, MiniApp, Parameter, by_rate
+from tare.miniapps.declaration import INT_MAX, Choice, MiniApp, Parameter, by_rate
 
 # --- Graph500 ---------------------------------------------------------------------------------------------------------
-
-INT_MAX: Final = 2**31 - 1
 
 
 def _edges_of_rank(choice: Choice, ranks: int) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tare.miniapps.declaration import Choice, MiniApp, by_rate, is_power_of_two
+from tare.miniapps.declaration import INT_MAX, Choice, MiniApp, by_rate, is_power_of_two
 
 POWERS: Final = "a power of two"
 
@@ -163,12 +163,24 @@ FT_FIELDS: Final = {
     "A": (256, 256, 128, 6),
     "B": (512, 256, 256, 20),
     "C": (512, 512, 512, 20),
+    "D": (2048, 1024, 1024, 25),
+    "E": (4096, 2048, 2048, 25),
 }
 """Points along x, y and z; steps."""
 
 
 def _ft_points(choice: Choice) -> int:
     return math.prod(FT_FIELDS[choice.letter][:3])
+
+
+def _ft_refuse(choice: Choice, ranks: int) -> str | None:
+    least, most = 1, min(FT_FIELDS[choice.letter][1:3])
+    while 2 * _ft_points(choice) // least**2 > INT_MAX:  # doubles of one pair of ranks, which MPI counts in an int
+        least *= 2
+    if is_power_of_two(ranks) and least <= ranks <= most:
+        return None
+    asked = f"npb-ft class {choice.letter} cannot run on {ranks} ranks"
+    return f"{asked}; allowed: powers of two from {least} to {most}"
 
 
 def _ft_operations(choice: Choice, _: int) -> float:
@@ -183,9 +195,9 @@ FT: Final = MiniApp(
     rate="Mop/s",
     timed="roots and decay tables, initial field, forward transform, steps with their checksums",
     pattern="one alltoall a transform, each rank gives each 1 / ranks^2 of the field; a reduce a step",
-    classes="SWABC",
+    classes="SWABCDE",
     ranks=POWERS,
-    refuse=_powers_up_to(lambda letter: min(FT_FIELDS[letter][1:3])),
+    refuse=_ft_refuse,
     memory_bytes=lambda choice, ranks: 3.0 * 16 * _ft_points(choice) / ranks,
     operations=_ft_operations,
     expected_s=by_rate(2_000.0, untimed=1.0),

@@ -49,6 +49,7 @@ BT_METHOD: Final = _Adi(
         "B": _Cube(102, 200),
         "C": _Cube(162, 200),
         "D": _Cube(408, 250),
+        "E": _Cube(1020, 250),
     },
     operations=(3478.8, -17655.7, 28023.7, 0.0),
     kept=30,
@@ -62,6 +63,7 @@ SP_METHOD: Final = _Adi(
         "B": _Cube(102, 400),
         "C": _Cube(162, 400),
         "D": _Cube(408, 500),
+        "E": _Cube(1020, 500),
     },
     operations=(881.174, -4683.91, 11484.5, -19272.4),
     kept=11,
@@ -107,7 +109,7 @@ def _adi(method: _Adi, *, description: str, rate: float) -> MiniApp:
             "multi-partition on the largest square number of ranks: six halos a step, then along each axis from slab "
             "to slab and back, large messages to one rank"
         ),
-        classes="SWABCD",
+        classes="SWABCDE",
         ranks="any: the largest square number of them takes part",
         refuse=refuse,
         memory_bytes=memory_bytes,
@@ -132,6 +134,7 @@ LU_CUBES: Final = {
     "B": _Cube(102, 250),
     "C": _Cube(162, 250),
     "D": _Cube(408, 300),
+    "E": _Cube(1020, 300),
 }
 LU_LEAST_POINTS: Final = 3
 
@@ -172,7 +175,7 @@ LU: Final = MiniApp(
         "a sweep: for each plane small messages from the neighbours below (above) and to those above (below), as a "
         "wave through the grid of ranks; layers of faces to the four neighbours once an iteration"
     ),
-    classes="SWABCD",
+    classes="SWABCDE",
     ranks="with factors as near to the square as 2 to 1",
     refuse=_lu_refuse,
     memory_bytes=_lu_memory,
