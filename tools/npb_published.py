@@ -28,6 +28,7 @@ def braces(values: Iterable[float]) -> str:
 
 
 def norms(name: str, classes: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
+    """Return the lines of the table of norms of BT, SP or LU."""
     yield f"\nconst struct published_norms published_{name}[CLASSES] = {{"
     for letter, values in classes.items():
         yield f"    [CLASS_{letter}] = {{"
@@ -41,6 +42,7 @@ def norms(name: str, classes: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
 
 
 def sums(classes: Mapping[str, list[tuple[float, float]]]) -> Iterable[str]:
+    """Return the lines of the table of checksums of FT."""
     yield "\nconst struct complex published_ft[CLASSES][PUBLISHED_STEPS] = {"
     for letter, values in classes.items():
         yield f"    [CLASS_{letter}] = {{"
@@ -50,12 +52,14 @@ def sums(classes: Mapping[str, list[tuple[float, float]]]) -> Iterable[str]:
 
 
 def table() -> str:
+    """Return the text of the C file."""
     values = json.loads(VALUES.read_text(encoding="utf-8"))
     lines = [line for name in ("bt", "sp", "lu") for line in norms(name, values[name])]
     return HEAD + "\n".join([*lines, *sums(values["ft"])]) + "\n"
 
 
 def main(arguments: list[str]) -> int:
+    """Write the C file, or check it."""
     if arguments != ["--check"]:
         TABLE.write_text(table(), encoding="utf-8")
         return 0

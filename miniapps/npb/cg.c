@@ -4,7 +4,9 @@
  * Ranks form a grid of rows and columns, rank = row x columns + column. A rank has a block of the
  * matrix; vectors are cut by columns of the grid and are the same in all of its rows. A x p gives
  * parts of a block of rows, which the ranks of a grid row sum by pairwise exchange; a transpose
- * exchange brings what is needed to the columns. */
+ * exchange brings what is needed to the columns. Where there are twice as many columns as rows, a
+ * rank gives on one half of its block only: the first exchange swaps halves, the others carry the
+ * kept half. */
 #include "apps/app.h"
 #include "npb/cg_matrix.h"
 
@@ -29,7 +31,8 @@ struct solver {
     int grid_columns;
     int grid_row;
     int grid_column;
-    int row; /* first of the own rows */
+    int ratio; /* columns of vectors for each block of rows, 1 or 2 */
+    int row;   /* first of the own rows */
     int row_count;
     int column; /* first of the own columns */
     int column_count;
@@ -61,7 +64,8 @@ static struct solver make_solver(const struct run *run)
         else
             s.grid_rows *= 2;
     }
-    const int ratio = s.grid_columns / s.grid_rows; /* 1 or 2 columns of vectors a block of rows */
+    s.ratio = s.grid_columns / s.grid_rows;
+    const int ratio = s.ratio;
     s.grid_row = run->rank / s.grid_columns;
     s.grid_column = run->rank % s.grid_columns;
     s.row = cut(s.problem->size, s.grid_row * ratio, s.grid_columns);
@@ -95,12 +99,18 @@ static void free_solver(struct solver *s)
         free(vectors[i]);
 }
 
-/* Sum values over the ranks of a grid row by pairwise exchange. */
-static void sum_over_row(struct run *run, const struct solver *s, double *values, double *incoming,
-                         int count)
+static int partner_of(const struct solver *s, int distance)
 {
-    for (int distance = s->grid_columns / 2; distance >= 1; distance /= 2) {
-        const int partner = s->grid_row * s->grid_columns + (s->grid_column ^ distance);
+    return s->grid_row * s->grid_columns + (s->grid_column ^ distance);
+}
+
+/* Sum values over the ranks of a grid row that are a multiple of `nearest` apart, by pairwise
+ * exchange. */
+static void sum_over_row(struct run *run, const struct solver *s, double *values, double *incoming,
+                         int count, int nearest)
+{
+    for (int distance = s->grid_columns / 2; distance >= nearest; distance /= 2) {
+        const int partner = partner_of(s, distance);
         MPI_Request request = MPI_REQUEST_NULL;
         message_irecv(run, incoming, count, MPI_DOUBLE, partner, TAG, &request);
         message_send(run, values, count, MPI_DOUBLE, partner, TAG);
@@ -110,11 +120,28 @@ static void sum_over_row(struct run *run, const struct solver *s, double *values
     }
 }
 
+/* Give the neighbour the half that it keeps, and add its part of the own one. */
+static void swap_halves(struct run *run, struct solver *s)
+{
+    const int partner = partner_of(s, 1);
+    const int other_at = s->give_at == 0 ? s->give_count : 0;
+    const int other_count = s->row_count - s->give_count;
+    double *own = s->partial + s->give_at;
+    MPI_Request request = MPI_REQUEST_NULL;
+    message_irecv(run, s->incoming, s->give_count, MPI_DOUBLE, partner, TAG, &request);
+    message_send(run, s->partial + other_at, other_count, MPI_DOUBLE, partner, TAG);
+    message_wait(&request);
+    for (int i = 0; i < s->give_count; i++)
+        own[i] += s->incoming[i];
+}
+
 /* q = A p */
 static void multiply(struct run *run, struct solver *s, const double *p, double *q)
 {
     cg_matrix_multiply(&s->matrix, p, s->partial);
-    sum_over_row(run, s, s->partial, s->incoming, s->row_count);
+    if (s->ratio > 1)
+        swap_halves(run, s);
+    sum_over_row(run, s, s->partial + s->give_at, s->incoming, s->give_count, s->ratio);
     if (s->give_to == run->rank) {
         for (int i = 0; i < s->column_count; i++)
             q[i] = s->partial[s->give_at + i];
@@ -147,7 +174,7 @@ static double norm2(int count, const double *a)
 static double summed(struct run *run, const struct solver *s, double value)
 {
     double incoming = 0.0;
-    sum_over_row(run, s, &value, &incoming, 1);
+    sum_over_row(run, s, &value, &incoming, 1, 1);
     return value;
 }
 
@@ -204,7 +231,7 @@ static double iterate(struct run *run, struct solver *s, double *residual)
     *residual = solve(run, s);
     double products[PAIR] = {dot(n, s->x, s->z), norm2(n, s->z)};
     double incoming[PAIR];
-    sum_over_row(run, s, products, incoming, PAIR);
+    sum_over_row(run, s, products, incoming, PAIR, 1);
     const double scale = 1.0 / sqrt(products[1]);
     for (int i = 0; i < n; i++)
         s->x[i] = scale * s->z[i];
