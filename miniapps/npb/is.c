@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEED = 314159265, TIMED = 10, PROBES = 5, DRAWS = 4 };
+enum { SEED = 314159265, TIMED = 10, PROBES = 5, DRAWS = 4, MOST_LOG2_BUCKETS = 10 };
 enum { SPREAD = 4, GROUP_VALUES = 4096, GROUPS = 128, AHEAD = 16 };
 
 /* The rank of the key at `position` in iteration i is `rank` + `slope` (i + shift). */
@@ -115,13 +115,19 @@ static void make_keys(const struct run *run, struct sort *sort)
     }
 }
 
+static int log2_buckets(const struct run *run)
+{
+    const int wanted = (int)run_value(run, "log2_buckets");
+    return wanted > 0 ? wanted : problems[run_class(run)].log2_buckets;
+}
+
 static struct sort make_sort(const struct run *run)
 {
     const struct problem *problem = &problems[run_class(run)];
     const size_t ranks = (size_t)run->ranks;
-    struct sort sort = {.problem = problem, .buckets = 1 << problem->log2_buckets};
+    struct sort sort = {.problem = problem, .buckets = 1 << log2_buckets(run)};
     sort.keys = (1 << problem->log2_keys) / run->ranks;
-    sort.shift = problem->log2_largest - problem->log2_buckets;
+    sort.shift = problem->log2_largest - log2_buckets(run);
     sort.key = app_allocate_large((size_t)sort.keys, sizeof sort.key[0]);
     sort.by_group = app_allocate_large((size_t)sort.keys, sizeof sort.by_group[0]);
     sort.group_of = app_allocate((size_t)sort.buckets, sizeof(uint16_t));
@@ -133,6 +139,8 @@ static struct sort make_sort(const struct run *run)
     sort.out_at = app_allocate(ranks, sizeof(int));
     sort.in_count = app_allocate(ranks, sizeof(int));
     sort.in_at = app_allocate(ranks, sizeof(int));
+    sort.received = app_allocate(1, sizeof(int)); /* a rank may own no bucket */
+    sort.count = app_allocate(1, sizeof(int));
     make_keys(run, &sort);
     return sort;
 }
@@ -181,7 +189,7 @@ static void count_buckets(struct sort *sort)
  * wait for each other. */
 static void group_buckets(struct sort *sort, int first, int end)
 {
-    int together = sort->buckets / GROUPS;
+    int together = sort->buckets > GROUPS ? sort->buckets / GROUPS : 1;
     while (together > 1 && together << sort->shift > GROUP_VALUES)
         together /= 2;
     for (int bucket = first; bucket < end; bucket++) {
@@ -352,6 +360,7 @@ static int unordered(struct run *run, const struct sort *sort)
     for (int i = 1; i < sort->got; i++)
         wrong += sorted[i - 1] > sorted[i];
     int before = -1;
+    const int smallest = sort->got > 0 ? sorted[0] : sort->low;
     const int largest = sort->got > 0 ? sorted[sort->got - 1] : sort->low;
     MPI_Request request = MPI_REQUEST_NULL;
     if (run->rank > 0)
@@ -359,7 +368,7 @@ static int unordered(struct run *run, const struct sort *sort)
     if (run->rank < run->ranks - 1)
         message_send(run, &largest, 1, MPI_INT, run->rank + 1, 1);
     message_wait(&request);
-    wrong += sort->got > 0 && before > sorted[0];
+    wrong += before > smallest;
     free(sorted);
     free(next);
     return wrong;
@@ -403,8 +412,7 @@ static double memory_bytes(const struct run *run)
 {
     const struct problem *problem = &problems[run_class(run)];
     const double keys = (double)(1 << problem->log2_keys) / run->ranks;
-    return (3.2 * keys + (double)(1 << problem->log2_largest) +
-            4.0 * (1 << problem->log2_buckets)) *
+    return (3.2 * keys + (double)(1 << problem->log2_largest) + 4.0 * (1 << log2_buckets(run))) *
            sizeof(int);
 }
 
@@ -416,6 +424,8 @@ const struct app app_npb_is = {
     .pattern =
         "in each ranking an allreduce of bucket sizes, an alltoall of counts, an alltoallv of keys",
     .classes = "SWABC",
+    .parameters = {{"log2_buckets", "log2 of the number of buckets; 0: as the class has it", 0, 0,
+                    MOST_LOG2_BUCKETS}},
     .suits = suits,
     .memory_bytes = memory_bytes,
     .execute = execute,

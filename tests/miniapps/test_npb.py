@@ -43,6 +43,24 @@ def test_conjugate_gradients_are_right_where_columns_are_more_than_rows(program:
     assert (status, record.get("verified")) == (0, True), stderr
 
 
+@pytest.mark.parametrize(("buckets", "ranks"), [(1, 1), (1, 4), (2, 8)])
+def test_keys_are_sorted_where_some_ranks_own_no_bucket(program: Path, buckets: int, ranks: int) -> None:
+    # With the buckets of its class, this happens to class S on 256 ranks.
+    status, record, stderr = ran(program, f"npb-is:class=S,log2_buckets={buckets}", ranks)
+    assert (status, record.get("verified")) == (0, True), stderr
+    assert {check["name"]: check["value"] for check in record["checks"]} == {
+        "ranks of probed keys": 50,
+        "places out of order": 0,
+        "keys in the end": 2**16,
+    }
+
+
+def test_sanitizers_find_nothing_where_some_ranks_own_no_bucket(sanitized: Path) -> None:
+    env = {"ASAN_OPTIONS": "detect_leaks=0"}  # the MPI's own
+    status, record, stderr = ran(sanitized, "npb-is:class=S,log2_buckets=1", 4, env=env)
+    assert (status, record.get("verified")) == (0, True), stderr
+
+
 CG_PARTS = {
     2: {5600: 2},  # each rank gives the other half of its rows; it transposes with itself
     4: {5600: 4 + 2},  # one sum of whole blocks of rows, two ranks have another to transpose with

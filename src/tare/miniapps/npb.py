@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tare.miniapps.declaration import INT_MAX, Choice, MiniApp, by_rate, is_power_of_two
+from tare.miniapps.declaration import INT_MAX, Choice, MiniApp, Parameter, by_rate, is_power_of_two
 
 POWERS: Final = "a power of two"
 
@@ -59,7 +59,8 @@ IS_RANKINGS: Final = 10
 
 
 def _is_memory(choice: Choice, ranks: int) -> float:
-    keys, largest, buckets = IS_LOG2[choice.letter]
+    keys, largest, usual = IS_LOG2[choice.letter]
+    buckets = choice.values["log2_buckets"] or usual
     return (3.2 * (1 << keys) / ranks + (1 << largest) + 4.0 * (1 << buckets)) * 4
 
 
@@ -70,6 +71,15 @@ IS: Final = MiniApp(
     timed="ten rankings",
     pattern="in each ranking an allreduce of bucket sizes, an alltoall of counts, an alltoallv of keys",
     classes="SWABC",
+    parameters=(
+        Parameter(
+            name="log2_buckets",
+            meaning="log2 of the number of buckets; 0: as the class has it",
+            usual=0,
+            low=0,
+            high=10,
+        ),
+    ),
     ranks=POWERS,
     refuse=_powers_up_to(lambda letter: 1 << (IS_LOG2[letter][0] - 7)),
     memory_bytes=_is_memory,
