@@ -18,6 +18,11 @@ long run_value(const struct run *run, const char *name)
     FATAL("a parameter that the application does not have was asked for");
 }
 
+double run_pace(const struct run *run)
+{
+    return run->app->official_pace == 0 ? 1.0 : (double)run_value(run, "pace") / APP_PACE;
+}
+
 enum problem_class run_class(const struct run *run)
 {
     static const char letters[] = "SWABCDE";
@@ -30,16 +35,21 @@ enum problem_class run_class(const struct run *run)
 void run_start(struct run *run)
 {
     CHECK_MPI(PMPI_Barrier(run->comm));
-    run->messages.counting = true;
+    messages_open(&run->messages);
     run->started_ns = clock_now_ns();
 }
 
 void run_stop(struct run *run)
 {
-    double elapsed_s = clock_difference_s(clock_now_ns(), run->started_ns);
-    run->messages.counting = false;
-    CHECK_MPI(PMPI_Allreduce(MPI_IN_PLACE, &elapsed_s, 1, MPI_DOUBLE, MPI_MAX, run->comm));
-    run->result.elapsed_s = elapsed_s;
+    messages_close(&run->messages);
+    const double elapsed_s = clock_difference_s(clock_now_ns(), run->started_ns);
+    run->result.elapsed_s = run_longest_s(run, elapsed_s);
+}
+
+double run_longest_s(const struct run *run, double own_s)
+{
+    CHECK_MPI(PMPI_Allreduce(MPI_IN_PLACE, &own_s, 1, MPI_DOUBLE, MPI_MAX, run->comm));
+    return own_s;
 }
 
 bool result_check(struct run *run, const char *name, double value, double expected,

@@ -114,7 +114,7 @@ static void sum_over_row(struct run *run, const struct solver *s, double *values
         MPI_Request request = MPI_REQUEST_NULL;
         message_irecv(run, incoming, count, MPI_DOUBLE, partner, TAG, &request);
         message_send(run, values, count, MPI_DOUBLE, partner, TAG);
-        message_wait(&request);
+        message_wait(run, &request);
         for (int i = 0; i < count; i++)
             values[i] += incoming[i];
     }
@@ -130,7 +130,7 @@ static void swap_halves(struct run *run, struct solver *s)
     MPI_Request request = MPI_REQUEST_NULL;
     message_irecv(run, s->incoming, s->give_count, MPI_DOUBLE, partner, TAG, &request);
     message_send(run, s->partial + other_at, other_count, MPI_DOUBLE, partner, TAG);
-    message_wait(&request);
+    message_wait(run, &request);
     for (int i = 0; i < s->give_count; i++)
         own[i] += s->incoming[i];
 }
@@ -150,7 +150,7 @@ static void multiply(struct run *run, struct solver *s, const double *p, double 
     MPI_Request request = MPI_REQUEST_NULL;
     message_irecv(run, q, s->column_count, MPI_DOUBLE, s->take_from, TAG, &request);
     message_send(run, s->partial + s->give_at, s->give_count, MPI_DOUBLE, s->give_to, TAG);
-    message_wait(&request);
+    message_wait(run, &request);
 }
 
 static double dot(int count, const double *restrict a, const double *restrict b)
@@ -290,10 +290,13 @@ const struct app app_npb_cg = {
     .description = "conjugate gradients on a sparse matrix with a random pattern",
     .rate = "Mop/s",
     .timed = "the outer iterations, 25 steps of conjugate gradients in each",
-    .pattern = "a step: log2(columns) exchanges of parts of A p, one transpose exchange, sums of "
+    .pattern = "a step: log2(columns) exchanges of parts of A p, one transpose exchange (a copy "
+               "where it is with oneself), sums of "
                "single numbers by "
                "pairwise exchange",
     .classes = "SWABCD",
+    .parameters = {APP_PACE_PARAMETER},
+    .official_pace = 180,
     .suits = suits,
     .memory_bytes = memory_bytes,
     .execute = execute,

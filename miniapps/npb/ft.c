@@ -319,6 +319,8 @@ const struct app app_npb_ft = {
     .pattern =
         "one alltoall a transform, each rank gives each 1 / ranks^2 of the field; a reduce a step",
     .classes = "SWABCDE",
+    .parameters = {APP_PACE_PARAMETER},
+    .official_pace = 270,
     .suits = suits,
     .memory_bytes = memory_bytes,
     .execute = execute,

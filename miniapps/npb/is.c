@@ -367,7 +367,7 @@ static int unordered(struct run *run, const struct sort *sort)
         message_irecv(run, &before, 1, MPI_INT, run->rank - 1, 1, &request);
     if (run->rank < run->ranks - 1)
         message_send(run, &largest, 1, MPI_INT, run->rank + 1, 1);
-    message_wait(&request);
+    message_wait(run, &request);
     wrong += before > smallest;
     free(sorted);
     free(next);
@@ -421,11 +421,13 @@ const struct app app_npb_is = {
     .description = "integer sort: ranking of keys by buckets",
     .rate = "Mop/s",
     .timed = "ten rankings",
-    .pattern =
-        "in each ranking an allreduce of bucket sizes, an alltoall of counts, an alltoallv of keys",
+    .pattern = "in each ranking an allreduce of bucket sizes, an alltoall of counts, an alltoallv "
+               "of the keys that leave their rank",
     .classes = "SWABC",
     .parameters = {{"log2_buckets", "log2 of the number of buckets; 0: as the class has it", 0, 0,
-                    MOST_LOG2_BUCKETS}},
+                    MOST_LOG2_BUCKETS},
+                   APP_PACE_PARAMETER},
+    .official_pace = 170,
     .suits = suits,
     .memory_bytes = memory_bytes,
     .execute = execute,

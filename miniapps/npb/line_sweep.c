@@ -254,7 +254,7 @@ static void hand_on(struct run *run, struct line_sweep *sweep, int send, int to,
     MPI_Request request[2];
     message_irecv(run, sweep->incoming, receive, MPI_DOUBLE, from, tag, &request[0]);
     message_isend(run, sweep->outgoing, send, MPI_DOUBLE, to, tag, &request[1]);
-    message_waitall(2, request);
+    message_waitall(run, 2, request);
 }
 
 static void run_one(const struct multipartition *grid, struct line_sweep *sweep, int axis)

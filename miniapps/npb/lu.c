@@ -253,6 +253,8 @@ const struct app app_npb_lu = {
                "those above (below), as a wave through the grid of ranks; layers of faces to the "
                "four neighbours once an iteration",
     .classes = "SWABCDE",
+    .parameters = {APP_PACE_PARAMETER},
+    .official_pace = 490,
     .suits = suits,
     .memory_bytes = memory_bytes,
     .execute = execute,

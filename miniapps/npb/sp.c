@@ -208,6 +208,8 @@ const struct app app_npb_sp = {
     .pattern = "multi-partition on the largest square number of ranks: six halos a step, then "
                "along each axis from slab to slab and back, large messages to one rank",
     .classes = "SWABCDE",
+    .parameters = {APP_PACE_PARAMETER},
+    .official_pace = 160,
     .suits = suits,
     .memory_bytes = memory_bytes,
     .execute = execute,

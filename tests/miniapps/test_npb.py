@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from miniapps.launching import counts, ran
+from miniapps.launching import counts, figures, ran
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake", "openmpi")]
 APPS = ("npb-ep", "npb-is", "npb-cg", "npb-mg", "npb-ft")
@@ -80,6 +80,13 @@ def test_conjugate_gradients_send_what_the_official_decomposition_does(program: 
         8: sums * iterations * (2 * steps + 2),
         16: sums * iterations,
     }
+
+
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_a_norm_of_multigrid_takes_two_allreduces(program: Path, ranks: int) -> None:
+    _, record, _ = ran(program, "npb-mg:class=S", ranks)
+    assert counts(record, "allreduce") == {8: 2 * 2 * ranks}
+    assert figures(record)["largest residual"] > 0
 
 
 def test_transforms_send_a_piece_to_each_rank(program: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tare.miniapps.declaration import INT_MAX, Choice, MiniApp, Parameter, by_rate, is_power_of_two
+from tare.miniapps.declaration import INT_MAX, PACE_PARAMETER, Choice, MiniApp, Parameter, by_rate, is_power_of_two
 
 POWERS: Final = "a power of two"
 
@@ -44,6 +44,8 @@ EP: Final = MiniApp(
     timed="all numbers and the three sums",
     pattern="three allreduce at the end",
     classes="SWABCD",
+    parameters=(PACE_PARAMETER,),
+    official_pace=480,
     ranks="any",
     refuse=_ep_refuse,
     memory_bytes=lambda _choice, _ranks: 6.0 * EP_BLOCK * 8,
@@ -69,7 +71,8 @@ IS: Final = MiniApp(
     description="integer sort: ranking of keys by buckets",
     rate="Mop/s",
     timed="ten rankings",
-    pattern="in each ranking an allreduce of bucket sizes, an alltoall of counts, an alltoallv of keys",
+    pattern="in each ranking an allreduce of bucket sizes, an alltoall of counts, an alltoallv of the keys that "
+    "leave their rank",
     classes="SWABC",
     parameters=(
         Parameter(
@@ -79,7 +82,9 @@ IS: Final = MiniApp(
             low=0,
             high=10,
         ),
+        PACE_PARAMETER,
     ),
+    official_pace=170,
     ranks=POWERS,
     refuse=_powers_up_to(lambda letter: 1 << (IS_LOG2[letter][0] - 7)),
     memory_bytes=_is_memory,
@@ -132,10 +137,12 @@ CG: Final = MiniApp(
     rate="Mop/s",
     timed="the outer iterations, 25 steps of conjugate gradients in each",
     pattern=(
-        "a step: log2(columns) exchanges of parts of A p, one transpose exchange, sums of single numbers by "
-        "pairwise exchange"
+        "a step: log2(columns) exchanges of parts of A p, one transpose exchange (a copy where it is with "
+        "oneself), sums of single numbers by pairwise exchange"
     ),
     classes="SWABCD",
+    parameters=(PACE_PARAMETER,),
+    official_pace=180,
     ranks=POWERS,
     refuse=_cg_refuse,
     memory_bytes=_cg_memory,
@@ -155,9 +162,12 @@ MG: Final = MiniApp(
     rate="Mop/s",
     timed="V-cycles with their residuals, the norm before and after",
     pattern=(
-        "layers of boxes to the neighbours along x, y and z after each operator on each level; allreduce for norms"
+        "layers of boxes to the neighbours along x, y and z after each operator on each level, copied along an axis "
+        "that is not cut; two allreduces a norm"
     ),
     classes="SWABCD",
+    parameters=(PACE_PARAMETER,),
+    official_pace=160,
     ranks=POWERS,
     refuse=_powers_up_to(lambda letter: 1 << (3 * (MG_LEVELS[letter][0] - 1))),
     memory_bytes=lambda choice, ranks: 3.6 * 8 * (1 << (3 * MG_LEVELS[choice.letter][0])) / ranks,
@@ -206,6 +216,8 @@ FT: Final = MiniApp(
     timed="roots and decay tables, initial field, forward transform, steps with their checksums",
     pattern="one alltoall a transform, each rank gives each 1 / ranks^2 of the field; a reduce a step",
     classes="SWABCDE",
+    parameters=(PACE_PARAMETER,),
+    official_pace=270,
     ranks=POWERS,
     refuse=_ft_refuse,
     memory_bytes=lambda choice, ranks: 3.0 * 16 * _ft_points(choice) / ranks,

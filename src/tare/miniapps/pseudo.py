@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import isqrt
 from typing import Final
 
-from tare.miniapps.declaration import Choice, MiniApp, by_rate
+from tare.miniapps.declaration import PACE_PARAMETER, Choice, MiniApp, by_rate
 
 COMPONENTS: Final = 5
 DOUBLE: Final = 8
@@ -74,7 +74,7 @@ def _whole_lanes(count: int) -> int:
     return -(-count // LANES) * LANES
 
 
-def _adi(method: _Adi, *, description: str, rate: float) -> MiniApp:
+def _adi(method: _Adi, *, description: str, rate: float, pace: int) -> MiniApp:
     def refuse(choice: Choice, ranks: int) -> str | None:
         most = method.cubes[choice.letter].points // ADI_LEAST_POINTS
         if isqrt(ranks) <= most:
@@ -110,6 +110,8 @@ def _adi(method: _Adi, *, description: str, rate: float) -> MiniApp:
             "to slab and back, large messages to one rank"
         ),
         classes="SWABCDE",
+        parameters=(PACE_PARAMETER,),
+        official_pace=pace,
         ranks="any: the largest square number of them takes part",
         refuse=refuse,
         memory_bytes=memory_bytes,
@@ -119,10 +121,16 @@ def _adi(method: _Adi, *, description: str, rate: float) -> MiniApp:
 
 
 BT: Final = _adi(
-    BT_METHOD, description="flow of a compressible fluid, a block-tridiagonal system along each line", rate=3_500.0
+    BT_METHOD,
+    description="flow of a compressible fluid, a block-tridiagonal system along each line",
+    rate=3_500.0,
+    pace=360,
 )
 SP: Final = _adi(
-    SP_METHOD, description="flow of a compressible fluid, five pentadiagonal systems along each line", rate=2_500.0
+    SP_METHOD,
+    description="flow of a compressible fluid, five pentadiagonal systems along each line",
+    rate=2_500.0,
+    pace=160,
 )
 
 # --- LU ---------------------------------------------------------------------------------------------------------------
@@ -176,6 +184,8 @@ LU: Final = MiniApp(
         "wave through the grid of ranks; layers of faces to the four neighbours once an iteration"
     ),
     classes="SWABCDE",
+    parameters=(PACE_PARAMETER,),
+    official_pace=490,
     ranks="with factors as near to the square as 2 to 1",
     refuse=_lu_refuse,
     memory_bytes=_lu_memory,
