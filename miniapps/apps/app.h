@@ -138,6 +138,10 @@ double run_pace(const struct run *run);
 void run_start(struct run *run);
 void run_stop(struct run *run);
 
+/* Wait for all ranks; collective. Idle ones look now and then and leave their core to others, which
+ * a collective of MPI would not. */
+void run_join(const struct run *run, bool idle);
+
 /* Return the longest of all ranks; collective. */
 double run_longest_s(const struct run *run, double own_s);
 

@@ -4,6 +4,7 @@
 #include "common/check.h"
 #include "common/clock.h"
 #include "common/json.h"
+#include "common/locality.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,14 +26,8 @@ static const char *const names[MESSAGE_KINDS] = {
 static void name_host(char name[HOST_SIZE])
 {
     memset(name, 0, HOST_SIZE);
-    gethostname(name, 255);
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (file == NULL)
-        return;
-    const size_t length = strlen(name);
-    if (fgets(name + length, HOST_SIZE - (int)length, file) == NULL)
-        name[length] = '\0';
-    fclose(file);
+    gethostname(name, HOST_SIZE - BOOT_ID_SIZE);
+    locality_boot_id(name + HOST_SIZE - BOOT_ID_SIZE);
 }
 
 void messages_begin(struct run *run)

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { CACHE_LINE = 64, LARGE_PAGE = 2 << 20 };
+enum { CACHE_LINE = 64, LARGE_PAGE = 2 << 20, IDLE_NS = 1000000 };
 
 long run_value(const struct run *run, const char *name)
 {
@@ -44,6 +44,18 @@ void run_stop(struct run *run)
     messages_close(&run->messages);
     const double elapsed_s = clock_difference_s(clock_now_ns(), run->started_ns);
     run->result.elapsed_s = run_longest_s(run, elapsed_s);
+}
+
+void run_join(const struct run *run, bool idle)
+{
+    MPI_Request all = MPI_REQUEST_NULL;
+    int here = 0;
+    CHECK_MPI(PMPI_Ibarrier(run->comm, &all));
+    while (idle && here == 0) {
+        clock_sleep_ns(IDLE_NS);
+        CHECK_MPI(PMPI_Test(&all, &here, MPI_STATUS_IGNORE));
+    }
+    CHECK_MPI(PMPI_Wait(&all, MPI_STATUS_IGNORE));
 }
 
 double run_longest_s(const struct run *run, double own_s)

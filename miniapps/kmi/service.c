@@ -82,8 +82,10 @@ static void reply_to(struct run *run, struct kmi_service *service, int asker)
     int first = 0;
     const int count = kmi_find(service->records, service->index, &query, &first);
     message_waitall(run, SENDS, line->sent); /* complete: the asker has had that answer */
-    line->reply = (struct reply){
-        .count = count, .bytes = count * (int)service->records->stride, .rank = run->rank};
+    const uint64_t bytes = (uint64_t)count * service->records->stride;
+    if (bytes > INT32_MAX)
+        FATAL("an answer has more than 2 GiB; allowed: a longer query_length or fewer reads");
+    line->reply = (struct reply){.count = count, .bytes = (int32_t)bytes, .rank = run->rank};
     message_isend(run, &line->reply, REPLY_BYTES, MPI_BYTE, asker, TAG_REPLY, &line->sent[0]);
     if (count > 0)
         message_isend(run, kmi_record_at(service->records, first), line->reply.bytes, MPI_BYTE,

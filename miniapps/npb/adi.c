@@ -188,6 +188,7 @@ void adi_execute(struct run *run, const struct adi_method *method)
     CHECK_MPI(PMPI_Comm_free(&run->comm));
     run->comm = whole;
     run->ranks = ranks;
+    run_join(run, !takes_part);
 }
 
 bool adi_suits(const struct run *run, const struct adi_method *method, char reason[APP_REASON])
