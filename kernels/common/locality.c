@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { NAME_SIZE = 256, BOOT_ID_SIZE = 64 };
+enum { NAME_SIZE = 256 };
 
 /* Two ranks are on one host when both fields agree: containers of a host differ in their name, and
  * the machines of a cluster made from one image may differ in nothing but their boot_id. */
@@ -30,17 +30,23 @@ static void *allocate(size_t count, size_t size)
     return memory;
 }
 
+void locality_boot_id(char text[BOOT_ID_SIZE])
+{
+    memset(text, 0, BOOT_ID_SIZE);
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file == NULL)
+        return;
+    if (fgets(text, BOOT_ID_SIZE, file) == NULL)
+        text[0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    fclose(file);
+}
+
 static struct host this_host(void)
 {
     struct host host = {0};
     gethostname(host.name, sizeof host.name - 1);
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (file != NULL) {
-        if (fgets(host.boot_id, sizeof host.boot_id, file) == NULL)
-            host.boot_id[0] = '\0';
-        host.boot_id[strcspn(host.boot_id, "\n")] = '\0';
-        fclose(file);
-    }
+    locality_boot_id(host.boot_id);
     return host;
 }
 

@@ -5,6 +5,12 @@
 #include <mpi.h>
 #include <stdbool.h>
 
+enum { BOOT_ID_SIZE = 64 };
+
+/* Read the kernel's boot_id, empty where there is none: machines that were made from one image
+ * differ in it. */
+void locality_boot_id(char text[BOOT_ID_SIZE]);
+
 struct locality {
     int ranks;
     int *host_of; /* rank 0 only: the host of each rank, numbered from 0 in order of appearance */

@@ -87,9 +87,22 @@ static void exchange(const struct job *job, const struct field *field)
     CHECK_MPI(MPI_Waitall(4, requests, MPI_STATUSES_IGNORE));
 }
 
+enum { TOGETHER = 8 };
+
+/* So many cells at once: a loop of fixed length, which compilers make vectors of at -O2. */
+static void sweep_group(const double *restrict above, const double *restrict here,
+                        const double *restrict below, double *restrict next)
+{
+    for (int k = 0; k < TOGETHER; k++)
+        next[k] = next_of(here[k], here[k - 1], here[k + 1], above[k], below[k]);
+}
+
 static void sweep(size_t cells, size_t row, const double *restrict now, double *restrict next)
 {
-    for (size_t i = row; i < row + cells; i++)
+    size_t i = row;
+    for (; i + TOGETHER <= row + cells; i += TOGETHER)
+        sweep_group(now + i - row, now + i, now + i + row, next + i);
+    for (; i < row + cells; i++)
         next[i] = next_of(now[i], now[i - 1], now[i + 1], now[i - row], now[i + row]);
 }
 

@@ -16,8 +16,13 @@ enum {
     APP_SERIES = 4,
     APP_NOTES = 8,
     APP_TEXT = 64,
+    APP_PACE = 100, /* percent: arithmetic as fast as it is */
+    APP_PACE_MOST = 1000,
     APP_REASON = 512
 };
+
+/* The classes of the NAS Parallel Benchmarks, as indices of tables. */
+enum problem_class { CLASS_S, CLASS_W, CLASS_A, CLASS_B, CLASS_C, CLASS_D, CLASS_E, CLASSES };
 
 /* A whole number that the command line may set; `usual` where it does not. */
 struct parameter {
@@ -94,6 +99,7 @@ struct app {
     const char *pattern; /* how ranks talk to each other */
     const char *classes; /* letters, the smallest first; NULL where there are none */
     struct parameter parameters[APP_PARAMETERS];
+    int official_pace; /* in percent: what `pace=official` stands for; 0 where it has no pace */
 
     /* Return whether it can run on so many ranks with these parameters, else say why not and what
      * is allowed. Pure: rank 0 and no MPI is needed. */
@@ -104,6 +110,15 @@ struct app {
     void (*execute)(struct run *run);
 };
 
+/* The parameter of applications whose arithmetic can be slowed. */
+#define APP_PACE_PARAMETER                                                                         \
+    {                                                                                              \
+        "pace",                                                                                    \
+            "time of the arithmetic in percent, or official: about as slow as the official "       \
+            "program",                                                                             \
+            APP_PACE, APP_PACE, APP_PACE_MOST                                                      \
+    }
+
 /* The registry: every application, in the order of the documentation. */
 size_t app_count(void);
 const struct app *app_at(size_t index);
@@ -113,9 +128,22 @@ const struct app *app_find(const char *name, size_t length); /* NULL if there is
  * ours. */
 long run_value(const struct run *run, const char *name);
 
+/* Return the class of a run, as an index. Only for applications that have classes. */
+enum problem_class run_class(const struct run *run);
+
+/* Return how many times as long the arithmetic is to take as it does. */
+double run_pace(const struct run *run);
+
 /* Begin and end the timed section; collective over the run's ranks, which begin together. */
 void run_start(struct run *run);
 void run_stop(struct run *run);
+
+/* Wait for all ranks; collective. Idle ones look now and then and leave their core to others, which
+ * a collective of MPI would not. */
+void run_join(const struct run *run, bool idle);
+
+/* Return the longest of all ranks; collective. */
+double run_longest_s(const struct run *run, double own_s);
 
 /* Note a value that is verified, equal on all ranks or meant on rank 0 only; return whether it
  * passed. */

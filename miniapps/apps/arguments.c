@@ -41,6 +41,11 @@ static bool set_class(struct run *run, const char *value, char error[ARGUMENTS_E
 static bool set_value(struct run *run, int index, const char *value, char error[ARGUMENTS_ERROR])
 {
     const struct parameter *parameter = &run->app->parameters[index];
+    const bool paces = strcmp(parameter->name, "pace") == 0;
+    if (paces && strcmp(value, "official") == 0) {
+        run->value[index] = run->app->official_pace;
+        return true;
+    }
     char *end = NULL;
     errno = 0;
     const long number = strtol(value, &end, 10);
@@ -50,8 +55,8 @@ static bool set_value(struct run *run, int index, const char *value, char error[
         return true;
     }
     snprintf(error, ARGUMENTS_ERROR,
-             "%s=%.40s is not possible; allowed: a whole number from %ld to %ld", parameter->name,
-             value, parameter->low, parameter->high);
+             "%s=%.40s is not possible; allowed: a whole number from %ld to %ld%s", parameter->name,
+             value, parameter->low, parameter->high, paces ? ", or official" : "");
     return false;
 }
 
@@ -112,6 +117,7 @@ static void put_app(struct json *line, const struct app *app)
     json_put_string(line, "timed", app->timed);
     json_put_string(line, "pattern", app->pattern);
     json_put_string(line, "classes", app->classes);
+    json_put_integer(line, "official_pace", app->official_pace);
     json_key(line, "parameters");
     json_open(line, '[');
     for (int i = 0; i < APP_PARAMETERS && app->parameters[i].name != NULL; i++) {

@@ -2,7 +2,9 @@
 
 #include "apps/app.h"
 #include "common/check.h"
+#include "common/clock.h"
 #include "common/json.h"
+#include "common/locality.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,14 +26,8 @@ static const char *const names[MESSAGE_KINDS] = {
 static void name_host(char name[HOST_SIZE])
 {
     memset(name, 0, HOST_SIZE);
-    gethostname(name, 255);
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (file == NULL)
-        return;
-    const size_t length = strlen(name);
-    if (fgets(name + length, HOST_SIZE - (int)length, file) == NULL)
-        name[length] = '\0';
-    fclose(file);
+    gethostname(name, HOST_SIZE - BOOT_ID_SIZE);
+    locality_boot_id(name + HOST_SIZE - BOOT_ID_SIZE);
 }
 
 void messages_begin(struct run *run)
@@ -42,6 +38,7 @@ void messages_begin(struct run *run)
     messages->host_of = app_allocate((size_t)run->ranks, sizeof messages->host_of[0]);
     name_host(own);
     CHECK_MPI(PMPI_Allgather(own, HOST_SIZE, MPI_CHAR, all, HOST_SIZE, MPI_CHAR, run->comm));
+    messages->slowdown = run_pace(run) - 1.0;
     messages->hosts = 0;
     for (int rank = 0; rank < run->ranks; rank++) {
         int first = 0;
@@ -58,6 +55,45 @@ void messages_free(struct messages *messages)
 {
     free(messages->host_of);
     messages->host_of = NULL;
+}
+
+/* Wait as long as the pace wants for the arithmetic since the last call; return the time. */
+static uint64_t keep_pace(struct messages *messages)
+{
+    const uint64_t now_ns = clock_now_ns();
+    if (messages->slowdown <= 0.0)
+        return now_ns;
+    const double computed_ns = (double)(now_ns - messages->left_ns);
+    clock_spin_until(now_ns + (uint64_t)(messages->slowdown * computed_ns));
+    return clock_now_ns();
+}
+
+/* Before and after every call to MPI: return when the call began, and add the time it took. */
+static uint64_t enter(struct run *run)
+{
+    return run->messages.counting ? keep_pace(&run->messages) : 0;
+}
+
+static void leave(struct run *run, uint64_t entered_ns)
+{
+    struct messages *messages = &run->messages;
+    if (!messages->counting)
+        return;
+    messages->left_ns = clock_now_ns();
+    messages->inside_ns += messages->left_ns - entered_ns;
+}
+
+void messages_open(struct messages *messages)
+{
+    messages->counting = true;
+    messages->left_ns = clock_now_ns();
+    messages->section_ns -= messages->left_ns; /* modulo 2^64, until the end is added */
+}
+
+void messages_close(struct messages *messages)
+{
+    messages->section_ns += keep_pace(messages);
+    messages->counting = false;
 }
 
 /* Return the entry of a kind and size, a new one if it is the first; the last one where the table
@@ -135,9 +171,20 @@ static void count_tree(struct run *run, enum message_kind kind, uint64_t bytes)
     count_far(messages, 2 * doublings, 0, 2 * doublings * bytes);
 }
 
+/* Note the share of MPI in the timed sections of all ranks that had one; none where nothing went
+ * through MPI. */
+static void tell_share(struct run *run)
+{
+    uint64_t spent_ns[2] = {run->messages.inside_ns, run->messages.section_ns};
+    CHECK_MPI(PMPI_Allreduce(MPI_IN_PLACE, spent_ns, 2, MPI_UINT64_T, MPI_SUM, run->comm));
+    if (spent_ns[0] > 0)
+        result_figure(run, "time in MPI", 100.0 * (double)spent_ns[0] / (double)spent_ns[1], "%");
+}
+
 void messages_gather(struct run *run)
 {
     struct messages *messages = &run->messages;
+    tell_share(run);
     uint64_t far[3] = {messages->far_messages, messages->far_bytes_min, messages->far_bytes_max};
     CHECK_MPI(PMPI_Allreduce(MPI_IN_PLACE, far, 3, MPI_UINT64_T, MPI_SUM, run->comm));
     messages->far_messages = far[0];
@@ -187,62 +234,82 @@ void messages_put(const struct messages *messages, struct json *line)
 void message_send(struct run *run, const void *data, int count, MPI_Datatype type, int to, int tag)
 {
     count_send(run, count, type, to);
+    const uint64_t entered_ns = enter(run);
     CHECK_MPI(MPI_Send(data, count, type, to, tag, run->comm));
+    leave(run, entered_ns);
 }
 
 void message_isend(struct run *run, const void *data, int count, MPI_Datatype type, int to, int tag,
                    MPI_Request *request)
 {
     count_send(run, count, type, to);
+    const uint64_t entered_ns = enter(run);
     CHECK_MPI(MPI_Isend(data, count, type, to, tag, run->comm, request));
+    leave(run, entered_ns);
 }
 
 void message_recv(struct run *run, void *data, int count, MPI_Datatype type, int from, int tag)
 {
+    const uint64_t entered_ns = enter(run);
     CHECK_MPI(MPI_Recv(data, count, type, from, tag, run->comm, MPI_STATUS_IGNORE));
+    leave(run, entered_ns);
 }
 
 void message_irecv(struct run *run, void *data, int count, MPI_Datatype type, int from, int tag,
                    MPI_Request *request)
 {
+    const uint64_t entered_ns = enter(run);
     CHECK_MPI(MPI_Irecv(data, count, type, from, tag, run->comm, request));
+    leave(run, entered_ns);
 }
 
-void message_wait(MPI_Request *request)
+void message_wait(struct run *run, MPI_Request *request)
 {
+    const uint64_t entered_ns = enter(run);
     CHECK_MPI(MPI_Wait(request, MPI_STATUS_IGNORE));
+    leave(run, entered_ns);
 }
 
-bool message_test(MPI_Request *request, MPI_Status *status)
+bool message_test(struct run *run, MPI_Request *request, MPI_Status *status)
 {
     int complete = 0;
+    const uint64_t entered_ns = enter(run);
     CHECK_MPI(MPI_Test(request, &complete, status));
+    leave(run, entered_ns);
     return complete != 0;
 }
 
-void message_waitall(int count, MPI_Request *requests)
+void message_waitall(struct run *run, int count, MPI_Request *requests)
 {
+    const uint64_t entered_ns = enter(run);
     CHECK_MPI(MPI_Waitall(count, requests, MPI_STATUSES_IGNORE));
+    leave(run, entered_ns);
 }
 
 void message_allreduce(struct run *run, void *data, int count, MPI_Datatype type, MPI_Op op)
 {
     count_tree(run, MESSAGE_ALLREDUCE, size_of(count, type));
+    const uint64_t entered_ns = enter(run);
     CHECK_MPI(MPI_Allreduce(MPI_IN_PLACE, data, count, type, op, run->comm));
+    leave(run, entered_ns);
 }
 
 void message_reduce(struct run *run, void *data, int count, MPI_Datatype type, MPI_Op op)
 {
     count_tree(run, MESSAGE_REDUCE, size_of(count, type));
     const bool root = run->rank == 0;
+    const uint64_t entered_ns = enter(run);
     CHECK_MPI(
         MPI_Reduce(root ? MPI_IN_PLACE : data, root ? data : NULL, count, type, op, 0, run->comm));
+    leave(run, entered_ns);
 }
 
 void message_bcast(struct run *run, void *data, int count, MPI_Datatype type, int root)
 {
     count_tree(run, MESSAGE_BCAST, size_of(count, type));
+    const uint64_t entered_ns = enter(run);
     CHECK_MPI(MPI_Bcast(data, count, type, root, run->comm));
+    leave(run, entered_ns);
 }
 
 void message_alltoall(struct run *run, const void *out, int count, MPI_Datatype type, void *in)
@@ -253,7 +320,9 @@ void message_alltoall(struct run *run, const void *out, int count, MPI_Datatype 
         note(&run->messages, MESSAGE_ALLTOALL, bytes, 1);
         count_far(&run->messages, far, far * bytes, 2 * far * bytes);
     }
+    const uint64_t entered_ns = enter(run);
     CHECK_MPI(MPI_Alltoall(out, count, type, in, count, type, run->comm));
+    leave(run, entered_ns);
 }
 
 void message_alltoallv(struct run *run, const void *out, const int *out_counts, const int *out_at,
@@ -270,13 +339,17 @@ void message_alltoallv(struct run *run, const void *out, const int *out_counts, 
         }
         note(messages, MESSAGE_ALLTOALLV, all, 1);
     }
+    const uint64_t entered_ns = enter(run);
     CHECK_MPI(MPI_Alltoallv(out, out_counts, out_at, type, in, in_counts, in_at, type, run->comm));
+    leave(run, entered_ns);
 }
 
 void message_barrier(struct run *run)
 {
     count_tree(run, MESSAGE_BARRIER, 0);
+    const uint64_t entered_ns = enter(run);
     CHECK_MPI(MPI_Barrier(run->comm));
+    leave(run, entered_ns);
 }
 
 void message_socket(struct run *run, uint64_t bytes, uint64_t count, uint64_t arrived, int to)

@@ -1,6 +1,7 @@
 /* MPI calls that are counted: what goes over the wire is what containers make dearer.
  *
- * Counting is on in the timed section only. It costs an addition or two a call. */
+ * Counting is on in the timed section only. It costs two readings of the clock a call, from which
+ * follows how much of the section was spent in MPI. */
 #ifndef TARE_MESSAGES_H
 #define TARE_MESSAGES_H
 
@@ -38,7 +39,11 @@ struct message_count {
 
 struct messages {
     bool counting;
-    int *host_of; /* the host of every rank of the run, numbered by the first rank on it */
+    double slowdown;     /* waited for each second between two calls, where a pace is asked for */
+    uint64_t section_ns; /* of this rank's timed sections, */
+    uint64_t inside_ns;  /* and of those the time inside of MPI */
+    uint64_t left_ns;    /* when the last call returned, or the section began */
+    int *host_of;        /* the host of every rank of the run, numbered by the first rank on it */
     int hosts;
     int sizes;
     bool overflowed; /* there were more sizes than the table holds: the last entry has the rest */
@@ -54,8 +59,12 @@ struct messages {
 void messages_begin(struct run *run);
 void messages_free(struct messages *messages);
 
-/* Sum the counts of all ranks on rank 0; collective. The far counts of rank 0 are then the job's.
- */
+/* Begin and end a timed section of this rank. */
+void messages_open(struct messages *messages);
+void messages_close(struct messages *messages);
+
+/* Sum the counts of all ranks on rank 0, and note the share of the time that was spent in MPI;
+ * collective. The far counts of rank 0 are then the job's. */
 void messages_gather(struct run *run);
 
 /* Write the fields "messages" and "payload" of the result's line. */
@@ -67,10 +76,10 @@ void message_isend(struct run *run, const void *data, int count, MPI_Datatype ty
 void message_recv(struct run *run, void *data, int count, MPI_Datatype type, int from, int tag);
 void message_irecv(struct run *run, void *data, int count, MPI_Datatype type, int from, int tag,
                    MPI_Request *request);
-void message_wait(MPI_Request *request);
+void message_wait(struct run *run, MPI_Request *request);
 /* Return whether the request is complete; its status is then filled in. */
-bool message_test(MPI_Request *request, MPI_Status *status);
-void message_waitall(int count, MPI_Request *requests);
+bool message_test(struct run *run, MPI_Request *request, MPI_Status *status);
+void message_waitall(struct run *run, int count, MPI_Request *requests);
 void message_allreduce(struct run *run, void *data, int count, MPI_Datatype type, MPI_Op op);
 void message_reduce(struct run *run, void *data, int count, MPI_Datatype type, MPI_Op op);
 void message_bcast(struct run *run, void *data, int count, MPI_Datatype type, int root);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { CACHE_LINE = 64, LARGE_PAGE = 2 << 20 };
+enum { CACHE_LINE = 64, LARGE_PAGE = 2 << 20, IDLE_NS = 1000000 };
 
 long run_value(const struct run *run, const char *name)
 {
@@ -18,19 +18,50 @@ long run_value(const struct run *run, const char *name)
     FATAL("a parameter that the application does not have was asked for");
 }
 
+double run_pace(const struct run *run)
+{
+    return run->app->official_pace == 0 ? 1.0 : (double)run_value(run, "pace") / APP_PACE;
+}
+
+enum problem_class run_class(const struct run *run)
+{
+    static const char letters[] = "SWABCDE";
+    const char *found = strchr(letters, run->problem_class);
+    if (found == NULL || *found == '\0')
+        FATAL("a class that is not known was asked for");
+    return (enum problem_class)(found - letters);
+}
+
 void run_start(struct run *run)
 {
     CHECK_MPI(PMPI_Barrier(run->comm));
-    run->messages.counting = true;
+    messages_open(&run->messages);
     run->started_ns = clock_now_ns();
 }
 
 void run_stop(struct run *run)
 {
-    double elapsed_s = clock_difference_s(clock_now_ns(), run->started_ns);
-    run->messages.counting = false;
-    CHECK_MPI(PMPI_Allreduce(MPI_IN_PLACE, &elapsed_s, 1, MPI_DOUBLE, MPI_MAX, run->comm));
-    run->result.elapsed_s = elapsed_s;
+    messages_close(&run->messages);
+    const double elapsed_s = clock_difference_s(clock_now_ns(), run->started_ns);
+    run->result.elapsed_s = run_longest_s(run, elapsed_s);
+}
+
+void run_join(const struct run *run, bool idle)
+{
+    MPI_Request all = MPI_REQUEST_NULL;
+    int here = 0;
+    CHECK_MPI(PMPI_Ibarrier(run->comm, &all));
+    while (idle && here == 0) {
+        clock_sleep_ns(IDLE_NS);
+        CHECK_MPI(PMPI_Test(&all, &here, MPI_STATUS_IGNORE));
+    }
+    CHECK_MPI(PMPI_Wait(&all, MPI_STATUS_IGNORE));
+}
+
+double run_longest_s(const struct run *run, double own_s)
+{
+    CHECK_MPI(PMPI_Allreduce(MPI_IN_PLACE, &own_s, 1, MPI_DOUBLE, MPI_MAX, run->comm));
+    return own_s;
 }
 
 bool result_check(struct run *run, const char *name, double value, double expected,

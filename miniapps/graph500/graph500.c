@@ -234,12 +234,12 @@ const struct app app_graph500 = {
     .timed = "each search alone; the rate is the harmonic mean of edges of the component / time",
     .pattern = "a level: visits of 8 bytes gathered to messages of 32 KiB for each rank, a shorter "
                "one, be it empty, as the last; an allreduce of one number",
-    .parameters =
-        {
-            {"scale", "log2 of the number of vertices", 16, SCALE_LOW, SCALE_HIGH},
-            {"roots", "searches, or as many as there are vertices with an edge", 64, 1, ROOTS_MOST},
-            {"edgefactor", "edges of the list for each vertex", 16, 1, 256},
-        },
+    .parameters = {{"scale", "log2 of the number of vertices", 16, SCALE_LOW, SCALE_HIGH},
+                   {"roots", "searches, or as many as there are vertices with an edge", 64, 1,
+                    ROOTS_MOST},
+                   {"edgefactor", "edges of the list for each vertex", 16, 1, 256},
+                   APP_PACE_PARAMETER},
+    .official_pace = 460,
     .suits = suits,
     .memory_bytes = memory_bytes,
     .execute = execute,

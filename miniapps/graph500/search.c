@@ -94,7 +94,7 @@ void search_free(struct search *search)
 {
     for (int i = 0; i < search->arrivals; i++) {
         CHECK_MPI(MPI_Cancel(&search->arrival[i].request));
-        message_wait(&search->arrival[i].request);
+        CHECK_MPI(MPI_Wait(&search->arrival[i].request, MPI_STATUS_IGNORE));
         free(search->arrival[i].box);
     }
     for (int rank = 0; rank < search->graph->ranks; rank++)
@@ -132,7 +132,7 @@ static void take_arrivals(struct run *run, struct search *search)
 {
     MPI_Status status;
     while (search->arrivals > 0 &&
-           message_test(&search->arrival[search->oldest].request, &status)) {
+           message_test(run, &search->arrival[search->oldest].request, &status)) {
         const uint64_t *const box = search->arrival[search->oldest].box;
         int visits = 0;
         CHECK_MPI(MPI_Get_count(&status, MPI_UINT64_T, &visits));
@@ -155,7 +155,7 @@ static void send_box(struct run *run, struct search *search, int to)
     out->filling = (out->filling + 1) % BOXES;
     out->visits = 0;
     take_arrivals(run, search);
-    while (!message_test(&out->request[out->filling], MPI_STATUS_IGNORE))
+    while (!message_test(run, &out->request[out->filling], MPI_STATUS_IGNORE))
         take_arrivals(run, search);
 }
 
@@ -241,5 +241,5 @@ void search_from(struct run *run, struct search *search, uint32_t root)
         message_allreduce(run, &fresh, 1, MPI_UINT64_T, MPI_SUM);
     }
     for (int rank = 0; rank < run->ranks; rank++)
-        message_waitall(BOXES, search->outbox[rank].request);
+        message_waitall(run, BOXES, search->outbox[rank].request);
 }

@@ -174,7 +174,7 @@ static void exchange(struct run *run, struct kmi_records *records, const int *ou
         at += in_counts[rank];
         from += out_counts[rank];
     }
-    message_waitall(2 * run->ranks, requests);
+    message_waitall(run, 2 * run->ranks, requests);
     CHECK_MPI(MPI_Type_free(&type));
     free(requests);
     free(in_counts);

@@ -81,9 +81,11 @@ static void reply_to(struct run *run, struct kmi_service *service, int asker)
         kmi_query_make(service->incoming.text, service->incoming.field[0]);
     int first = 0;
     const int count = kmi_find(service->records, service->index, &query, &first);
-    message_waitall(SENDS, line->sent); /* complete: the asker has had that answer */
-    line->reply = (struct reply){
-        .count = count, .bytes = count * (int)service->records->stride, .rank = run->rank};
+    message_waitall(run, SENDS, line->sent); /* complete: the asker has had that answer */
+    const uint64_t bytes = (uint64_t)count * service->records->stride;
+    if (bytes > INT32_MAX)
+        FATAL("an answer has more than 2 GiB; allowed: a longer query_length or fewer reads");
+    line->reply = (struct reply){.count = count, .bytes = (int32_t)bytes, .rank = run->rank};
     message_isend(run, &line->reply, REPLY_BYTES, MPI_BYTE, asker, TAG_REPLY, &line->sent[0]);
     if (count > 0)
         message_isend(run, kmi_record_at(service->records, first), line->reply.bytes, MPI_BYTE,
@@ -94,7 +96,7 @@ static void reply_to(struct run *run, struct kmi_service *service, int asker)
 static void serve(struct run *run, struct kmi_service *service)
 {
     MPI_Status status;
-    while (service->ended < run->ranks - 1 && message_test(&service->posted, &status)) {
+    while (service->ended < run->ranks - 1 && message_test(run, &service->posted, &status)) {
         int bytes = 0;
         CHECK_MPI(MPI_Get_count(&status, MPI_BYTE, &bytes));
         if (bytes == END_BYTES)
@@ -139,9 +141,9 @@ static void ask(struct run *run, struct kmi_service *service, const unsigned cha
     memcpy(request.text, letters, (size_t)count);
     message_irecv(run, &reply, REPLY_BYTES, MPI_BYTE, owner, TAG_REPLY, &replied);
     message_isend(run, &request, REQUEST_BYTES, MPI_BYTE, owner, TAG_REQUEST, &sent);
-    while (!message_test(&replied, MPI_STATUS_IGNORE))
+    while (!message_test(run, &replied, MPI_STATUS_IGNORE))
         serve(run, service);
-    message_wait(&sent);
+    message_wait(run, &sent);
     if (reply.count > 0)
         take_strings(run, service, &reply, answer);
 }
@@ -182,8 +184,8 @@ void kmi_service_run(struct run *run, struct kmi_service *service, int count,
     }
     while (service->ended < run->ranks - 1)
         serve(run, service);
-    message_waitall(run->ranks, ends);
+    message_waitall(run, run->ranks, ends);
     for (int rank = 0; rank < run->ranks; rank++)
-        message_waitall(SENDS, service->line[rank].sent);
+        message_waitall(run, SENDS, service->line[rank].sent);
     free(ends);
 }

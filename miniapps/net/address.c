@@ -5,10 +5,13 @@
  * others the network that the MPI was told to use, as that is what a study measures; where it was
  * told none, the first pair of addresses in one subnet, or else those by which the kernel would
  * reach the other. */
+#include "net/address.h"
+
 #include "common/check.h"
-#include "net/net.h"
+#include "common/locality.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -17,7 +20,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ADDRESSES_MOST = 32, TAG_ADDRESS = 1, PROBE_PORT = 9, ID_SIZE = 64, BITS = 32 };
+enum {
+    ADDRESSES_MOST = 32,
+    TAG_ADDRESS = 1,
+    PROBE_PORT = 9,
+    ID_SIZE = 2 * BOOT_ID_SIZE,
+    BITS = 32
+};
 
 /* The IPv4 addresses of this network namespace. */
 struct addresses {
@@ -27,6 +36,13 @@ struct addresses {
     char interface[ADDRESSES_MOST][IF_NAMESIZE];
     char loopback[ADDRESSES_MOST];
 };
+
+_Noreturn void net_fail(const char *what)
+{
+    char text[4 * APP_TEXT];
+    snprintf(text, sizeof text, "%.120s: %.80s", what, strerror(errno));
+    FATAL(text);
+}
 
 static struct in_addr address_of(const struct sockaddr *from)
 {
@@ -115,16 +131,9 @@ static void name_namespace(char name[ID_SIZE])
 {
     struct stat found = {.st_ino = 0};
     memset(name, 0, ID_SIZE);
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (file != NULL) {
-        if (fgets(name, ID_SIZE / 2 + 8, file) == NULL)
-            name[0] = '\0';
-        fclose(file);
-    }
-    if (stat("/proc/self/ns/net", &found) == 0) {
-        const size_t length = strlen(name);
-        snprintf(name + length, ID_SIZE - length, "%lu", (unsigned long)found.st_ino);
-    }
+    locality_boot_id(name);
+    if (stat("/proc/self/ns/net", &found) == 0)
+        snprintf(name + BOOT_ID_SIZE, ID_SIZE - BOOT_ID_SIZE, "%lu", (unsigned long)found.st_ino);
 }
 
 /* Return the address from which the kernel would send to another; false if there is no way. */

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,13 +19,6 @@ struct meeting {
     uint64_t token;
     in_port_t port;
 };
-
-_Noreturn void net_fail(const char *what)
-{
-    char text[4 * APP_TEXT];
-    snprintf(text, sizeof text, "%.120s: %.80s", what, strerror(errno));
-    FATAL(text);
-}
 
 static unsigned char body_byte(size_t place)
 {
@@ -67,11 +61,55 @@ static in_port_t open_socket(struct net_link *link, int type, struct in_addr own
     return name.sin_port;
 }
 
+/* Wait for a connection whose call was interrupted: the kernel makes it all the same. */
+static bool connects_after_all(int socket)
+{
+    struct pollfd wait = {.fd = socket, .events = POLLOUT};
+    int error = 0;
+    socklen_t size = sizeof error;
+    int ready = 0;
+    do
+        ready = poll(&wait, 1, PATIENCE_MS);
+    while (ready < 0 && errno == EINTR);
+    if (ready == 1 && getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size) == 0)
+        errno = error;
+    return ready == 1 && error == 0;
+}
+
 static void connect_to(const struct net_link *link, struct in_addr peer, in_port_t port)
 {
     const struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = port, .sin_addr = peer};
-    if (connect(link->socket, (const struct sockaddr *)&name, sizeof name) != 0)
-        net_fail("the other rank's address cannot be connected to");
+    if (connect(link->socket, (const struct sockaddr *)&name, sizeof name) == 0)
+        return;
+    if (errno == EINTR && connects_after_all(link->socket))
+        return;
+    net_fail("the other rank's address cannot be connected to");
+}
+
+void net_send_all(const struct net_link *link, const void *data, size_t bytes)
+{
+    const unsigned char *from = data;
+    for (size_t sent = 0; sent < bytes;) {
+        const ssize_t some = send(link->socket, from + sent, bytes - sent, MSG_NOSIGNAL);
+        if (some < 0 && errno != EINTR)
+            net_fail("the connection does not take data");
+        sent += some > 0 ? (size_t)some : 0;
+    }
+}
+
+size_t net_receive_all(const struct net_link *link, void *data, size_t bytes)
+{
+    unsigned char *to = data;
+    size_t got = 0;
+    while (got < bytes) {
+        const ssize_t some = recv(link->socket, to + got, bytes - got, MSG_WAITALL);
+        if (some == 0)
+            break;
+        if (some < 0 && errno != EINTR)
+            net_fail("nothing comes over the connection");
+        got += some > 0 ? (size_t)some : 0;
+    }
+    return got;
 }
 
 /* Take the connection of the other rank, and no one else's: it begins with the token. */
@@ -82,13 +120,14 @@ static void accept_other(struct net_link *link, struct in_addr peer)
         struct sockaddr_in from = {.sin_family = AF_INET};
         socklen_t size = sizeof from;
         uint64_t token = 0;
-        link->socket = accept4(listener, (struct sockaddr *)&from, &size, SOCK_CLOEXEC);
+        do
+            link->socket = accept4(listener, (struct sockaddr *)&from, &size, SOCK_CLOEXEC);
+        while (link->socket < 0 && errno == EINTR);
         if (link->socket < 0)
             net_fail("the first rank did not connect");
         net_patience(link, PATIENCE_MS);
         if (from.sin_addr.s_addr == peer.s_addr &&
-            recv(link->socket, &token, sizeof token, MSG_WAITALL) == (ssize_t)sizeof token &&
-            token == link->token)
+            net_receive_all(link, &token, sizeof token) == sizeof token && token == link->token)
             break;
         close(link->socket);
     }
@@ -123,9 +162,7 @@ struct net_link net_open_tcp(struct run *run, size_t bytes, bool at_once)
     const in_port_t theirs = meet(run, &link, port);
     if (link.leads) {
         connect_to(&link, peer, theirs);
-        if (send(link.socket, &link.token, sizeof link.token, MSG_NOSIGNAL) !=
-            (ssize_t)sizeof link.token)
-            net_fail("the connection does not take data");
+        net_send_all(&link, &link.token, sizeof link.token);
     } else {
         accept_other(&link, peer);
     }

@@ -3,9 +3,7 @@
 #ifndef TARE_NET_H
 #define TARE_NET_H
 
-#include "apps/app.h"
-
-#include <netinet/in.h>
+#include "net/address.h"
 
 enum {
     NET_MESSAGE_LEAST = 16,
@@ -43,10 +41,6 @@ struct net_tally {
     uint64_t highest; /* number that came */
 };
 
-/* Choose the addresses of both sides; each gets its own and the other's. It notes them with the
- * result. Not for idle ranks. */
-void net_choose(struct run *run, int other, struct in_addr *own, struct in_addr *peer);
-
 /* Connect the two ranks. Collective; sockets are bound to the chosen addresses and to ports that
  * the kernel chooses. */
 struct net_link net_open_tcp(struct run *run, size_t bytes, bool at_once);
@@ -55,6 +49,11 @@ void net_close(struct net_link *link);
 
 /* Let a receive fail with EAGAIN after so long. */
 void net_patience(const struct net_link *link, long milliseconds);
+
+/* Send and receive all of so many bytes over a TCP connection, however often a signal interrupts.
+ * The second returns how many came before the other side ended the connection. */
+void net_send_all(const struct net_link *link, const void *data, size_t bytes);
+size_t net_receive_all(const struct net_link *link, void *data, size_t bytes);
 
 /* Write the head of the message. */
 void net_number(struct net_link *link, uint64_t number);
@@ -66,9 +65,6 @@ bool net_body_is_right(const struct net_link *link);
 /* Give the other side what this one has seen. */
 struct net_tally net_swap(const struct run *run, const struct net_link *link,
                           const struct net_tally *own);
-
-/* End the job and say what failed, with errno's text. */
-_Noreturn void net_fail(const char *what);
 
 /* Round trips, as samples in seconds. */
 void net_tell_round_trips(struct run *run, double *samples, size_t count);

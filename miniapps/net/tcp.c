@@ -13,24 +13,15 @@ static const double bits_of_byte = 8e-6; /* in Mb */
 
 static void send_message(const struct net_link *link)
 {
-    size_t sent = 0;
-    while (sent < link->bytes) {
-        const ssize_t some =
-            send(link->socket, link->message + sent, link->bytes - sent, MSG_NOSIGNAL);
-        if (some < 0)
-            net_fail("the connection does not take data");
-        sent += (size_t)some;
-    }
+    net_send_all(link, link->message, link->bytes);
 }
 
 /* Return whether a whole message came; a part of one counts as wrong. */
 static bool receive_message(const struct net_link *link, struct net_tally *tally)
 {
-    const ssize_t got = recv(link->socket, link->message, link->bytes, MSG_WAITALL);
-    if (got < 0)
-        net_fail("nothing comes over the connection");
-    tally->wrong += got > 0 && (size_t)got != link->bytes;
-    return (size_t)got == link->bytes;
+    const size_t got = net_receive_all(link, link->message, link->bytes);
+    tally->wrong += got > 0 && got != link->bytes;
+    return got == link->bytes;
 }
 
 static void take_message(const struct net_link *link, struct net_tally *tally)
@@ -106,6 +97,7 @@ static void execute_stream(struct run *run)
     run_start(run);
     if (!link.idle)
         stream(run, &link, &own);
+    run_join(run, link.idle);
     run_stop(run);
     own.wrong += !link.idle && !net_body_is_right(&link); /* of the last message */
     const struct net_tally theirs = net_swap(run, &link, &own);
@@ -153,6 +145,7 @@ static void execute_round_trips(struct run *run, double *samples, uint64_t count
     } else if (!link.idle) {
         echo(&link, &own, UINT64_MAX);
     }
+    run_join(run, link.idle);
     run_stop(run);
     own.wrong += !link.idle && !net_body_is_right(&link);
     const struct net_tally theirs = net_swap(run, &link, &own);

@@ -28,7 +28,10 @@ static const double bits_of_byte = 8e-6; /* in Mb */
  * who listens any more. */
 static bool send_datagram(const struct net_link *link)
 {
-    const ssize_t sent = send(link->socket, link->message, link->bytes, MSG_NOSIGNAL);
+    ssize_t sent = 0;
+    do
+        sent = send(link->socket, link->message, link->bytes, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
     if (sent < 0 && errno != ENOBUFS && errno != EAGAIN && errno != ECONNREFUSED)
         net_fail("a datagram cannot be sent");
     return sent == (ssize_t)link->bytes;
@@ -40,7 +43,9 @@ static bool receive_datagram(const struct net_link *link, struct net_tally *tall
     for (;;) {
         bool ours = false;
         const ssize_t got = recv(link->socket, link->message, link->bytes, MSG_TRUNC);
-        if (got < 0 && (errno == EAGAIN || errno == ECONNREFUSED || errno == EINTR))
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && (errno == EAGAIN || errno == ECONNREFUSED))
             return false;
         if (got < 0)
             net_fail("datagrams cannot be received");
@@ -160,6 +165,7 @@ static void execute_stream(struct run *run)
         send_stream(run, &link, &own);
     else if (!link.idle)
         receive_stream(run, &link, &own, seen);
+    run_join(run, link.idle);
     run_stop(run);
     own.wrong += !link.idle && !net_body_is_right(&link);
     own.twice += run_is_struck(run);
@@ -246,6 +252,7 @@ static void execute_rtt(struct run *run)
     } else if (!link.idle) {
         echo(run, &link, &own);
     }
+    run_join(run, link.idle);
     run_stop(run);
     own.wrong += !link.idle && !net_body_is_right(&link);
     const struct net_tally theirs = net_swap(run, &link, &own);

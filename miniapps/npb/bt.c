@@ -2,35 +2,11 @@
 #include "npb/adi.h"
 #include "npb/bt_point.h"
 
-static const struct pseudo_problem problems[] = {
-    {'S',
-     12,
-     60,
-     0.010,
-     true,
-     {1.7034283709541311e-1, 1.2975252070034097e-2, 3.2527926989486055e-2, 2.6436421275166801e-2,
-      1.9211784131744430e-1},
-     {4.9976913345811579e-4, 4.5195666782961927e-5, 7.3973765172921357e-5, 7.3821238632439731e-5,
-      8.9269630987491446e-4}},
-    {'W',
-     24,
-     200,
-     0.0008,
-     true,
-     {112.5590409344, 11.80007595731, 27.10329767846, 24.69174937669, 263.8427874317},
-     {4.419655736008, 0.4638531260002, 1.011551749967, 0.9235878729944, 10.18045837718}},
-    {'A',
-     64,
-     200,
-     0.0008,
-     true,
-     {108.06346714637264, 11.319730901220813, 25.974354511582465, 23.665622544678910,
-      252.78963211748344},
-     {4.2348416040525025, 0.44390282496995698, 0.96692480136345650, 0.88302063039765474,
-      9.7379901770829278}},
-    {.letter = 'B', .points = 102, .steps = 200, .dt = 0.0003},
-    {.letter = 'C', .points = 162, .steps = 200, .dt = 0.0001},
-    {.letter = 'D', .points = 408, .steps = 250, .dt = 0.00002},
+static const struct pseudo_problem problems[CLASSES] = {
+    [CLASS_S] = {12, 60, &published_bt[CLASS_S]},    [CLASS_W] = {24, 200, &published_bt[CLASS_W]},
+    [CLASS_A] = {64, 200, &published_bt[CLASS_A]},   [CLASS_B] = {102, 200, &published_bt[CLASS_B]},
+    [CLASS_C] = {162, 200, &published_bt[CLASS_C]},  [CLASS_D] = {408, 250, &published_bt[CLASS_D]},
+    [CLASS_E] = {1020, 250, &published_bt[CLASS_E]},
 };
 
 /* Components with the momentum along the line second: the operators of all axes are then one. */
@@ -183,7 +159,9 @@ const struct app app_npb_bt = {
     .timed = "time steps: the change of the state, solved along x, y and z",
     .pattern = "multi-partition on the largest square number of ranks: six halos a step, then "
                "along each axis from slab to slab and back, large messages to one rank",
-    .classes = "SWABCD",
+    .classes = "SWABCDE",
+    .parameters = {APP_PACE_PARAMETER},
+    .official_pace = 360,
     .suits = suits,
     .memory_bytes = memory_bytes,
     .execute = execute,

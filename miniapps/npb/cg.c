@@ -4,7 +4,9 @@
  * Ranks form a grid of rows and columns, rank = row x columns + column. A rank has a block of the
  * matrix; vectors are cut by columns of the grid and are the same in all of its rows. A x p gives
  * parts of a block of rows, which the ranks of a grid row sum by pairwise exchange; a transpose
- * exchange brings what is needed to the columns. */
+ * exchange brings what is needed to the columns. Where there are twice as many columns as rows, a
+ * rank gives on one half of its block only: the first exchange swaps halves, the others carry the
+ * kept half. */
 #include "apps/app.h"
 #include "npb/cg_matrix.h"
 
@@ -14,10 +16,13 @@
 
 enum { STEPS = 25, TAG = 1, PAIR = 2 };
 
-static const struct cg_problem problems[] = {
-    {'S', 1400, 7, 15, 10.0, 8.5971775078648},     {'W', 7000, 8, 15, 12.0, 10.362595087124},
-    {'A', 14000, 11, 15, 20.0, 17.130235054029},   {'B', 75000, 13, 75, 60.0, 22.712745482631},
-    {'C', 150000, 15, 75, 110.0, 28.973605592845}, {'D', 1500000, 21, 100, 500.0, 52.514532105794},
+static const struct cg_problem problems[CLASSES] = {
+    [CLASS_S] = {1400, 7, 15, 10.0, 8.5971775078648},
+    [CLASS_W] = {7000, 8, 15, 12.0, 10.362595087124},
+    [CLASS_A] = {14000, 11, 15, 20.0, 17.130235054029},
+    [CLASS_B] = {75000, 13, 75, 60.0, 22.712745482631},
+    [CLASS_C] = {150000, 15, 75, 110.0, 28.973605592845},
+    [CLASS_D] = {1500000, 21, 100, 500.0, 52.514532105794},
 };
 
 struct solver {
@@ -26,7 +31,8 @@ struct solver {
     int grid_columns;
     int grid_row;
     int grid_column;
-    int row; /* first of the own rows */
+    int ratio; /* columns of vectors for each block of rows, 1 or 2 */
+    int row;   /* first of the own rows */
     int row_count;
     int column; /* first of the own columns */
     int column_count;
@@ -44,14 +50,6 @@ struct solver {
     double *r;
 };
 
-static const struct cg_problem *problem_of(char letter)
-{
-    const struct cg_problem *found = problems;
-    while (found->letter != letter)
-        found++;
-    return found;
-}
-
 static int cut(int size, int part, int parts)
 {
     return (int)((int64_t)size * part / parts);
@@ -59,15 +57,15 @@ static int cut(int size, int part, int parts)
 
 static struct solver make_solver(const struct run *run)
 {
-    struct solver s = {
-        .problem = problem_of(run->problem_class), .grid_rows = 1, .grid_columns = 1};
+    struct solver s = {.problem = &problems[run_class(run)], .grid_rows = 1, .grid_columns = 1};
     while (s.grid_rows * s.grid_columns < run->ranks) {
         if (s.grid_columns == s.grid_rows)
             s.grid_columns *= 2;
         else
             s.grid_rows *= 2;
     }
-    const int ratio = s.grid_columns / s.grid_rows; /* 1 or 2 columns of vectors a block of rows */
+    s.ratio = s.grid_columns / s.grid_rows;
+    const int ratio = s.ratio;
     s.grid_row = run->rank / s.grid_columns;
     s.grid_column = run->rank % s.grid_columns;
     s.row = cut(s.problem->size, s.grid_row * ratio, s.grid_columns);
@@ -101,26 +99,49 @@ static void free_solver(struct solver *s)
         free(vectors[i]);
 }
 
-/* Sum values over the ranks of a grid row by pairwise exchange. */
-static void sum_over_row(struct run *run, const struct solver *s, double *values, double *incoming,
-                         int count)
+static int partner_of(const struct solver *s, int distance)
 {
-    for (int distance = s->grid_columns / 2; distance >= 1; distance /= 2) {
-        const int partner = s->grid_row * s->grid_columns + (s->grid_column ^ distance);
+    return s->grid_row * s->grid_columns + (s->grid_column ^ distance);
+}
+
+/* Sum values over the ranks of a grid row that are a multiple of `nearest` apart, by pairwise
+ * exchange. */
+static void sum_over_row(struct run *run, const struct solver *s, double *values, double *incoming,
+                         int count, int nearest)
+{
+    for (int distance = s->grid_columns / 2; distance >= nearest; distance /= 2) {
+        const int partner = partner_of(s, distance);
         MPI_Request request = MPI_REQUEST_NULL;
         message_irecv(run, incoming, count, MPI_DOUBLE, partner, TAG, &request);
         message_send(run, values, count, MPI_DOUBLE, partner, TAG);
-        message_wait(&request);
+        message_wait(run, &request);
         for (int i = 0; i < count; i++)
             values[i] += incoming[i];
     }
+}
+
+/* Give the neighbour the half that it keeps, and add its part of the own one. */
+static void swap_halves(struct run *run, struct solver *s)
+{
+    const int partner = partner_of(s, 1);
+    const int other_at = s->give_at == 0 ? s->give_count : 0;
+    const int other_count = s->row_count - s->give_count;
+    double *own = s->partial + s->give_at;
+    MPI_Request request = MPI_REQUEST_NULL;
+    message_irecv(run, s->incoming, s->give_count, MPI_DOUBLE, partner, TAG, &request);
+    message_send(run, s->partial + other_at, other_count, MPI_DOUBLE, partner, TAG);
+    message_wait(run, &request);
+    for (int i = 0; i < s->give_count; i++)
+        own[i] += s->incoming[i];
 }
 
 /* q = A p */
 static void multiply(struct run *run, struct solver *s, const double *p, double *q)
 {
     cg_matrix_multiply(&s->matrix, p, s->partial);
-    sum_over_row(run, s, s->partial, s->incoming, s->row_count);
+    if (s->ratio > 1)
+        swap_halves(run, s);
+    sum_over_row(run, s, s->partial + s->give_at, s->incoming, s->give_count, s->ratio);
     if (s->give_to == run->rank) {
         for (int i = 0; i < s->column_count; i++)
             q[i] = s->partial[s->give_at + i];
@@ -129,7 +150,7 @@ static void multiply(struct run *run, struct solver *s, const double *p, double 
     MPI_Request request = MPI_REQUEST_NULL;
     message_irecv(run, q, s->column_count, MPI_DOUBLE, s->take_from, TAG, &request);
     message_send(run, s->partial + s->give_at, s->give_count, MPI_DOUBLE, s->give_to, TAG);
-    message_wait(&request);
+    message_wait(run, &request);
 }
 
 static double dot(int count, const double *restrict a, const double *restrict b)
@@ -153,7 +174,7 @@ static double norm2(int count, const double *a)
 static double summed(struct run *run, const struct solver *s, double value)
 {
     double incoming = 0.0;
-    sum_over_row(run, s, &value, &incoming, 1);
+    sum_over_row(run, s, &value, &incoming, 1, 1);
     return value;
 }
 
@@ -210,7 +231,7 @@ static double iterate(struct run *run, struct solver *s, double *residual)
     *residual = solve(run, s);
     double products[PAIR] = {dot(n, s->x, s->z), norm2(n, s->z)};
     double incoming[PAIR];
-    sum_over_row(run, s, products, incoming, PAIR);
+    sum_over_row(run, s, products, incoming, PAIR, 1);
     const double scale = 1.0 / sqrt(products[1]);
     for (int i = 0; i < n; i++)
         s->x[i] = scale * s->z[i];
@@ -247,7 +268,7 @@ static void execute(struct run *run)
 
 static bool suits(const struct run *run, char reason[APP_REASON])
 {
-    const struct cg_problem *problem = problem_of(run->problem_class);
+    const struct cg_problem *problem = &problems[run_class(run)];
     if ((run->ranks & (run->ranks - 1)) == 0 && run->ranks <= problem->size / 2)
         return true;
     snprintf(reason, APP_REASON, "npb-cg class %c cannot run on %d ranks; allowed: powers of two",
@@ -257,7 +278,7 @@ static bool suits(const struct run *run, char reason[APP_REASON])
 
 static double memory_bytes(const struct run *run)
 {
-    const struct cg_problem *problem = problem_of(run->problem_class);
+    const struct cg_problem *problem = &problems[run_class(run)];
     const double entries =
         (double)problem->size * (problem->nonzeros + 1.0) * (problem->nonzeros + 1.0);
     const double vectors = (double)problem->size * (problem->nonzeros + 1.0);
@@ -269,10 +290,13 @@ const struct app app_npb_cg = {
     .description = "conjugate gradients on a sparse matrix with a random pattern",
     .rate = "Mop/s",
     .timed = "the outer iterations, 25 steps of conjugate gradients in each",
-    .pattern = "a step: log2(columns) exchanges of parts of A p, one transpose exchange, sums of "
+    .pattern = "a step: log2(columns) exchanges of parts of A p, one transpose exchange (a copy "
+               "where it is with oneself), sums of "
                "single numbers by "
                "pairwise exchange",
     .classes = "SWABCD",
+    .parameters = {APP_PACE_PARAMETER},
+    .official_pace = 180,
     .suits = suits,
     .memory_bytes = memory_bytes,
     .execute = execute,

@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 struct cg_problem {
-    char letter;
     int size;
     int nonzeros; /* of each generating vector, its own element not counted */
     int iterations;

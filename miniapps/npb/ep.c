@@ -14,19 +14,18 @@ enum { BATCH_LOG2 = 16, BATCH = 1 << BATCH_LOG2 };
 enum { BLOCK = 512 };
 
 struct reference {
-    char letter;
     int log2_pairs;
     double sx;
     double sy;
 };
 
-static const struct reference references[] = {
-    {'S', 24, -3.247834652034740e3, -6.958407078382297e3},
-    {'W', 25, -2.863319731645753e3, -6.320053679109499e3},
-    {'A', 28, -4.295875165629892e3, -1.580732573678431e4},
-    {'B', 30, 4.033815542441498e4, -2.660669192809235e4},
-    {'C', 32, 4.764367927995374e4, -8.084072988043731e4},
-    {'D', 36, 1.982481200946593e5, -1.020596636361769e5},
+static const struct reference references[CLASSES] = {
+    [CLASS_S] = {24, -3.247834652034740e3, -6.958407078382297e3},
+    [CLASS_W] = {25, -2.863319731645753e3, -6.320053679109499e3},
+    [CLASS_A] = {28, -4.295875165629892e3, -1.580732573678431e4},
+    [CLASS_B] = {30, 4.033815542441498e4, -2.660669192809235e4},
+    [CLASS_C] = {32, 4.764367927995374e4, -8.084072988043731e4},
+    [CLASS_D] = {36, 1.982481200946593e5, -1.020596636361769e5},
 };
 
 struct sums {
@@ -34,14 +33,6 @@ struct sums {
     double sy;
     double ring[RINGS];
 };
-
-static const struct reference *reference_of(char letter)
-{
-    const struct reference *found = references;
-    while (found->letter != letter)
-        found++;
-    return found;
-}
 
 /* Turn the uniform numbers of a block into deviates; those of rejected pairs are 0 and in ring -1.
  * No branch, so that all lanes of a vector stay busy. */
@@ -99,7 +90,7 @@ static void batch(uint64_t state, struct sums *sums)
 
 static void execute(struct run *run)
 {
-    const struct reference *reference = reference_of(run->problem_class);
+    const struct reference *reference = &references[run_class(run)];
     const uint64_t batches = UINT64_C(1) << (reference->log2_pairs - BATCH_LOG2);
     struct sums sums = {0};
     batch(SEED, &sums); /* untimed: code and the vector unit are warm then */
@@ -132,7 +123,7 @@ static void execute(struct run *run)
 
 static bool suits(const struct run *run, char reason[APP_REASON])
 {
-    const long batches = 1L << (reference_of(run->problem_class)->log2_pairs - BATCH_LOG2);
+    const long batches = 1L << (references[run_class(run)].log2_pairs - BATCH_LOG2);
     if (run->ranks <= batches)
         return true;
     snprintf(reason, APP_REASON,
@@ -155,6 +146,8 @@ const struct app app_npb_ep = {
     .timed = "all numbers and the three sums",
     .pattern = "three allreduce at the end",
     .classes = "SWABCD",
+    .parameters = {APP_PACE_PARAMETER},
+    .official_pace = 480,
     .suits = suits,
     .memory_bytes = memory_bytes,
     .execute = execute,

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEED = 314159265, TIMED = 10, PROBES = 5, DRAWS = 4 };
+enum { SEED = 314159265, TIMED = 10, PROBES = 5, DRAWS = 4, MOST_LOG2_BUCKETS = 10 };
 enum { SPREAD = 4, GROUP_VALUES = 4096, GROUPS = 128, AHEAD = 16 };
 
 /* The rank of the key at `position` in iteration i is `rank` + `slope` (i + shift). */
@@ -18,59 +18,53 @@ struct probe {
 };
 
 struct problem {
-    char letter;
     int log2_keys;
     int log2_largest;
     int log2_buckets;
     struct probe probe[PROBES];
 };
 
-static const struct problem problems[] = {
-    {'S',
-     16,
-     11,
-     9,
-     {{48427, 0, 1, 0},
-      {17148, 18, 1, 0},
-      {23627, 346, 1, 0},
-      {62548, 64917, -1, 0},
-      {4431, 65463, -1, 0}}},
-    {'W',
-     20,
-     16,
-     10,
-     {{357773, 1249, 1, -2},
-      {934767, 11698, 1, -2},
-      {875723, 1039987, -1, 0},
-      {898999, 1043896, -1, 0},
-      {404505, 1048018, -1, 0}}},
-    {'A',
-     23,
-     19,
-     10,
-     {{2112377, 104, 1, -1},
-      {662041, 17523, 1, -1},
-      {5336171, 123928, 1, -1},
-      {3642833, 8288932, -1, -1},
-      {4250760, 8388264, -1, -1}}},
-    {'B',
-     25,
-     21,
-     10,
-     {{41869, 33422937, -1, 0},
-      {812306, 10244, 1, 0},
-      {5102857, 59149, 1, 0},
-      {18232239, 33135281, -1, 0},
-      {26860214, 99, 1, 0}}},
-    {'C',
-     27,
-     23,
-     10,
-     {{44172927, 61147, 1, 0},
-      {72999161, 882988, 1, 0},
-      {74326391, 266290, 1, 0},
-      {129606274, 133997595, -1, 0},
-      {21736814, 133525895, -1, 0}}},
+static const struct problem problems[CLASSES] = {
+    [CLASS_S] = {16,
+                 11,
+                 9,
+                 {{48427, 0, 1, 0},
+                  {17148, 18, 1, 0},
+                  {23627, 346, 1, 0},
+                  {62548, 64917, -1, 0},
+                  {4431, 65463, -1, 0}}},
+    [CLASS_W] = {20,
+                 16,
+                 10,
+                 {{357773, 1249, 1, -2},
+                  {934767, 11698, 1, -2},
+                  {875723, 1039987, -1, 0},
+                  {898999, 1043896, -1, 0},
+                  {404505, 1048018, -1, 0}}},
+    [CLASS_A] = {23,
+                 19,
+                 10,
+                 {{2112377, 104, 1, -1},
+                  {662041, 17523, 1, -1},
+                  {5336171, 123928, 1, -1},
+                  {3642833, 8288932, -1, -1},
+                  {4250760, 8388264, -1, -1}}},
+    [CLASS_B] = {25,
+                 21,
+                 10,
+                 {{41869, 33422937, -1, 0},
+                  {812306, 10244, 1, 0},
+                  {5102857, 59149, 1, 0},
+                  {18232239, 33135281, -1, 0},
+                  {26860214, 99, 1, 0}}},
+    [CLASS_C] = {27,
+                 23,
+                 10,
+                 {{44172927, 61147, 1, 0},
+                  {72999161, 882988, 1, 0},
+                  {74326391, 266290, 1, 0},
+                  {129606274, 133997595, -1, 0},
+                  {21736814, 133525895, -1, 0}}},
 };
 
 /* One rank's part of the sort. Ranks own ranges of buckets, hence of key values: [low, high). */
@@ -104,14 +98,6 @@ struct sort {
     int passed;
 };
 
-static const struct problem *problem_of(char letter)
-{
-    const struct problem *found = problems;
-    while (found->letter != letter)
-        found++;
-    return found;
-}
-
 static void make_keys(const struct run *run, struct sort *sort)
 {
     enum { AT_ONCE = 256 };
@@ -129,13 +115,19 @@ static void make_keys(const struct run *run, struct sort *sort)
     }
 }
 
+static int log2_buckets(const struct run *run)
+{
+    const int wanted = (int)run_value(run, "log2_buckets");
+    return wanted > 0 ? wanted : problems[run_class(run)].log2_buckets;
+}
+
 static struct sort make_sort(const struct run *run)
 {
-    const struct problem *problem = problem_of(run->problem_class);
+    const struct problem *problem = &problems[run_class(run)];
     const size_t ranks = (size_t)run->ranks;
-    struct sort sort = {.problem = problem, .buckets = 1 << problem->log2_buckets};
+    struct sort sort = {.problem = problem, .buckets = 1 << log2_buckets(run)};
     sort.keys = (1 << problem->log2_keys) / run->ranks;
-    sort.shift = problem->log2_largest - problem->log2_buckets;
+    sort.shift = problem->log2_largest - log2_buckets(run);
     sort.key = app_allocate_large((size_t)sort.keys, sizeof sort.key[0]);
     sort.by_group = app_allocate_large((size_t)sort.keys, sizeof sort.by_group[0]);
     sort.group_of = app_allocate((size_t)sort.buckets, sizeof(uint16_t));
@@ -147,6 +139,8 @@ static struct sort make_sort(const struct run *run)
     sort.out_at = app_allocate(ranks, sizeof(int));
     sort.in_count = app_allocate(ranks, sizeof(int));
     sort.in_at = app_allocate(ranks, sizeof(int));
+    sort.received = app_allocate(1, sizeof(int)); /* a rank may own no bucket */
+    sort.count = app_allocate(1, sizeof(int));
     make_keys(run, &sort);
     return sort;
 }
@@ -195,7 +189,7 @@ static void count_buckets(struct sort *sort)
  * wait for each other. */
 static void group_buckets(struct sort *sort, int first, int end)
 {
-    int together = sort->buckets / GROUPS;
+    int together = sort->buckets > GROUPS ? sort->buckets / GROUPS : 1;
     while (together > 1 && together << sort->shift > GROUP_VALUES)
         together /= 2;
     for (int bucket = first; bucket < end; bucket++) {
@@ -366,14 +360,15 @@ static int unordered(struct run *run, const struct sort *sort)
     for (int i = 1; i < sort->got; i++)
         wrong += sorted[i - 1] > sorted[i];
     int before = -1;
+    const int smallest = sort->got > 0 ? sorted[0] : sort->low;
     const int largest = sort->got > 0 ? sorted[sort->got - 1] : sort->low;
     MPI_Request request = MPI_REQUEST_NULL;
     if (run->rank > 0)
         message_irecv(run, &before, 1, MPI_INT, run->rank - 1, 1, &request);
     if (run->rank < run->ranks - 1)
         message_send(run, &largest, 1, MPI_INT, run->rank + 1, 1);
-    message_wait(&request);
-    wrong += sort->got > 0 && before > sorted[0];
+    message_wait(run, &request);
+    wrong += before > smallest;
     free(sorted);
     free(next);
     return wrong;
@@ -402,7 +397,7 @@ static void execute(struct run *run)
 
 static bool suits(const struct run *run, char reason[APP_REASON])
 {
-    const struct problem *problem = problem_of(run->problem_class);
+    const struct problem *problem = &problems[run_class(run)];
     const int most =
         1 << (problem->log2_keys - 7); /* rank 0 holds the keys that iterations change */
     if ((run->ranks & (run->ranks - 1)) == 0 && run->ranks <= most)
@@ -415,10 +410,9 @@ static bool suits(const struct run *run, char reason[APP_REASON])
 
 static double memory_bytes(const struct run *run)
 {
-    const struct problem *problem = problem_of(run->problem_class);
+    const struct problem *problem = &problems[run_class(run)];
     const double keys = (double)(1 << problem->log2_keys) / run->ranks;
-    return (3.2 * keys + (double)(1 << problem->log2_largest) +
-            4.0 * (1 << problem->log2_buckets)) *
+    return (3.2 * keys + (double)(1 << problem->log2_largest) + 4.0 * (1 << log2_buckets(run))) *
            sizeof(int);
 }
 
@@ -427,9 +421,13 @@ const struct app app_npb_is = {
     .description = "integer sort: ranking of keys by buckets",
     .rate = "Mop/s",
     .timed = "ten rankings",
-    .pattern =
-        "in each ranking an allreduce of bucket sizes, an alltoall of counts, an alltoallv of keys",
+    .pattern = "in each ranking an allreduce of bucket sizes, an alltoall of counts, an alltoallv "
+               "of the keys that leave their rank",
     .classes = "SWABC",
+    .parameters = {{"log2_buckets", "log2 of the number of buckets; 0: as the class has it", 0, 0,
+                    MOST_LOG2_BUCKETS},
+                   APP_PACE_PARAMETER},
+    .official_pace = 170,
     .suits = suits,
     .memory_bytes = memory_bytes,
     .execute = execute,

@@ -254,7 +254,7 @@ static void hand_on(struct run *run, struct line_sweep *sweep, int send, int to,
     MPI_Request request[2];
     message_irecv(run, sweep->incoming, receive, MPI_DOUBLE, from, tag, &request[0]);
     message_isend(run, sweep->outgoing, send, MPI_DOUBLE, to, tag, &request[1]);
-    message_waitall(2, request);
+    message_waitall(run, 2, request);
 }
 
 static void run_one(const struct multipartition *grid, struct line_sweep *sweep, int axis)
@@ -330,8 +330,8 @@ struct line_sweep line_sweep_make(const struct line_solver *solver,
                                .pencils = (size_t)(grid->largest * groups_of(grid->largest)),
                                .pencil_lanes = (size_t)pencil_size(solver, grid->largest)};
     sweep.work.problem = problem;
-    sweep.work.first = 0.5 * problem->dt * inverse_spacing;
-    sweep.work.second = problem->dt * inverse_spacing * inverse_spacing;
+    sweep.work.first = 0.5 * problem->published->dt * inverse_spacing;
+    sweep.work.second = problem->published->dt * inverse_spacing * inverse_spacing;
     sweep.work.update = true;
     sweep.work.state = app_allocate(PSEUDO_COMPONENTS * line, sizeof(lanes));
     sweep.work.derived = app_allocate(6 * line, sizeof(lanes));

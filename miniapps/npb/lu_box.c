@@ -239,7 +239,7 @@ void lu_exchange(struct run *run, struct lu *lu)
                 pack(lu, axis, to, lu->outgoing);
                 message_send(run, lu->outgoing, size, MPI_DOUBLE, taker, TAG);
             }
-            message_wait(&request);
+            message_wait(run, &request);
             if (giver >= 0)
                 unpack(lu, axis, from);
         }

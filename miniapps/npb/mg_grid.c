@@ -228,7 +228,7 @@ static void exchange_axis(struct run *run, struct mg_grid *grid, struct mg_level
         copy_out(&layer, values, 1, grid->outgoing);
         send_layer(run, grid, links->low_to, size, TAG_DOWN + axis);
     }
-    message_waitall(2, requests);
+    message_waitall(run, 2, requests);
     if (links->from_low >= 0)
         copy_in(&layer, values, 0, low);
     if (links->from_high >= 0)

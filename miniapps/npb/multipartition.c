@@ -255,7 +255,7 @@ void multipartition_exchange(struct run *run, struct multipartition *grid, enum 
         message_isend(run, grid->outgoing[axis][DOWN], values[DOWN], MPI_DOUBLE, grid->down[axis],
                       TAG_HALO + WAYS * axis + DOWN, next++);
     }
-    message_waitall((int)(next - request), request);
+    message_waitall(run, (int)(next - request), request);
     for (int axis = 0; axis < PSEUDO_AXES; axis++)
         unpack(grid, field, axis);
 }

@@ -69,14 +69,7 @@ void pseudo_fourth_difference(int index, int points, double factor[PSEUDO_STENCI
     factor[4] = inside && index <= points - 4 ? 1.0 : 0.0;
 }
 
-const struct pseudo_problem *pseudo_problem_of(const struct pseudo_problem *problems, char letter)
-{
-    while (problems->letter != letter)
-        problems++;
-    return problems;
-}
-
-void pseudo_check(struct run *run, const struct pseudo_problem *problem,
+void pseudo_check(struct run *run, const struct published_norms *published,
                   const double residual[PSEUDO_COMPONENTS], const double error[PSEUDO_COMPONENTS])
 {
     static const char *const residual_names[PSEUDO_COMPONENTS] = {
@@ -84,7 +77,7 @@ void pseudo_check(struct run *run, const struct pseudo_problem *problem,
     static const char *const error_names[PSEUDO_COMPONENTS] = {"error 1", "error 2", "error 3",
                                                                "error 4", "error 5"};
     for (int m = 0; m < PSEUDO_COMPONENTS; m++)
-        result_check(run, residual_names[m], residual[m], problem->residual[m], 1e-8);
+        result_check(run, residual_names[m], residual[m], published->residual[m], 1e-8);
     for (int m = 0; m < PSEUDO_COMPONENTS; m++)
-        result_check(run, error_names[m], error[m], problem->error[m], 1e-8);
+        result_check(run, error_names[m], error[m], published->error[m], 1e-8);
 }

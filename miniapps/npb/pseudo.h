@@ -6,9 +6,9 @@
 #ifndef TARE_PSEUDO_H
 #define TARE_PSEUDO_H
 
-#include "apps/app.h"
+#include "npb/published.h"
 
-enum { PSEUDO_COMPONENTS = 5, PSEUDO_AXES = 3, PSEUDO_STENCIL = 5 };
+enum { PSEUDO_COMPONENTS = PUBLISHED_COMPONENTS, PSEUDO_AXES = 3, PSEUDO_STENCIL = 5 };
 
 /* c1 to c5 and what is made of them; c1 = 1 + c2, so c1 E - c2 K = E + p. */
 #define PSEUDO_C1          1.4
@@ -24,15 +24,11 @@ enum { PSEUDO_COMPONENTS = 5, PSEUDO_AXES = 3, PSEUDO_STENCIL = 5 };
 /* Second-order dissipation along each axis, for all five components. */
 extern const double pseudo_diffusion[PSEUDO_AXES];
 
-/* A class of one of the three, and its published norms where `published`. */
+/* A class of one of the three; the published values have its time step. */
 struct pseudo_problem {
-    char letter;
     int points; /* along each axis */
     int steps;
-    double dt;
-    bool published;
-    double residual[PSEUDO_COMPONENTS];
-    double error[PSEUDO_COMPONENTS];
+    const struct published_norms *published;
 };
 
 /* Return the coordinate of a point of an axis: exactly 0 and 1 at its ends. */
@@ -49,11 +45,8 @@ void pseudo_start(double x, double y, double z, double state[PSEUDO_COMPONENTS])
  * behind; zero at the ends of the axis, and for what the difference leaves out near them. */
 void pseudo_fourth_difference(int index, int points, double factor[PSEUDO_STENCIL]);
 
-/* Return the class with that letter; the last entry ends the search. */
-const struct pseudo_problem *pseudo_problem_of(const struct pseudo_problem *problems, char letter);
-
 /* Note the norms as checks against the published ones. */
-void pseudo_check(struct run *run, const struct pseudo_problem *problem,
+void pseudo_check(struct run *run, const struct published_norms *published,
                   const double residual[PSEUDO_COMPONENTS], const double error[PSEUDO_COMPONENTS]);
 
 #endif

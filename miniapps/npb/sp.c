@@ -7,37 +7,11 @@
 
 #include <math.h>
 
-static const struct pseudo_problem problems[] = {
-    {'S',
-     12,
-     100,
-     0.015,
-     true,
-     {2.7470315451339479e-2, 1.0360746705285417e-2, 1.6235745065095532e-2, 1.5840557224455615e-2,
-      3.4849040609362460e-2},
-     {2.7289258557377227e-5, 1.0364446640837285e-5, 1.6154798287166471e-5, 1.5750704994480102e-5,
-      3.4177666183390531e-5}},
-    {'W',
-     36,
-     400,
-     0.0015,
-     true,
-     {0.1893253733584e-2, 0.1717075447775e-3, 0.2778153350936e-3, 0.2887475409984e-3,
-      0.3143611161242e-2},
-     {0.7542088599534e-4, 0.6512852253086e-5, 0.1049092285688e-4, 0.1128838671535e-4,
-      0.1212845639773e-3}},
-    {'A',
-     64,
-     400,
-     0.0015,
-     true,
-     {2.4799822399300195, 1.1276337964368832, 1.5028977888770491, 1.4217816211695179,
-      2.1292113035138280},
-     {1.0900140297820550e-4, 3.7343951769282091e-5, 5.0092785406541633e-5, 4.7671093939528255e-5,
-      1.3621613399213001e-4}},
-    {.letter = 'B', .points = 102, .steps = 400, .dt = 0.001},
-    {.letter = 'C', .points = 162, .steps = 400, .dt = 0.00067},
-    {.letter = 'D', .points = 408, .steps = 500, .dt = 0.0003},
+static const struct pseudo_problem problems[CLASSES] = {
+    [CLASS_S] = {12, 100, &published_sp[CLASS_S]},   [CLASS_W] = {36, 400, &published_sp[CLASS_W]},
+    [CLASS_A] = {64, 400, &published_sp[CLASS_A]},   [CLASS_B] = {102, 400, &published_sp[CLASS_B]},
+    [CLASS_C] = {162, 400, &published_sp[CLASS_C]},  [CLASS_D] = {408, 500, &published_sp[CLASS_D]},
+    [CLASS_E] = {1020, 500, &published_sp[CLASS_E]},
 };
 
 static const int order[N] = {0, 1, 2, 3, 4};
@@ -95,7 +69,7 @@ static void eliminate(struct line_work *work, const struct pencil *pencil, lanes
         double fourth[PSEUDO_STENCIL];
         pseudo_fourth_difference(cell->first[pencil->axis] + point, work->problem->points, fourth);
         for (int i = 0; i < PSEUDO_STENCIL; i++)
-            fourth[i] *= PSEUDO_DISSIPATION * work->problem->dt;
+            fourth[i] *= PSEUDO_DISSIPATION * work->problem->published->dt;
 #pragma omp simd
         for (int lane = 0; lane < LANES; lane++) {
             eliminate_matrix(derived, change, fourth, 0, 0.0, 0, 3, before, own, lane);
@@ -187,7 +161,8 @@ static void apply(const struct line_work *work, int axis, int index, double stat
     }
     for (int point = 0; point < PSEUDO_STENCIL; point++)
         for (int m = 0; m < N; m++)
-            made[m] += work->problem->dt * PSEUDO_DISSIPATION * fourth[point] * x[point][m];
+            made[m] +=
+                work->problem->published->dt * PSEUDO_DISSIPATION * fourth[point] * x[point][m];
 }
 
 /* --- the application
@@ -232,7 +207,9 @@ const struct app app_npb_sp = {
     .timed = "time steps: the change of the state, solved along x, y and z",
     .pattern = "multi-partition on the largest square number of ranks: six halos a step, then "
                "along each axis from slab to slab and back, large messages to one rank",
-    .classes = "SWABCD",
+    .classes = "SWABCDE",
+    .parameters = {APP_PACE_PARAMETER},
+    .official_pace = 160,
     .suits = suits,
     .memory_bytes = memory_bytes,
     .execute = execute,

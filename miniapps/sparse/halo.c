@@ -112,7 +112,7 @@ void halo_exchange(struct run *run, struct halo *halo, double *values)
             outgoing[k] = values[given[k]];
         message_send(run, outgoing, to->given_count, MPI_DOUBLE, to->rank, TAG);
     }
-    message_waitall(halo->neighbours, halo->requests);
+    message_waitall(run, halo->neighbours, halo->requests);
     halo->exchanges++;
     halo->spent_ns += clock_now_ns() - begun_ns;
 }

@@ -49,12 +49,6 @@ static double operations(const struct run *run, const int grid[AXES], int sets)
     return dots + updates + products + cycles;
 }
 
-static double longest_s(const struct run *run, double own_s)
-{
-    CHECK_MPI(PMPI_Allreduce(MPI_IN_PLACE, &own_s, 1, MPI_DOUBLE, MPI_MAX, run->comm));
-    return own_s;
-}
-
 static void check_history(struct run *run, const double *history)
 {
     const long n = run_value(run, "nx");
@@ -121,11 +115,12 @@ static void tell_figures(struct run *run, const struct hpcg *hpcg, int sets, dou
     result_figure(run, "rate with the share of the set-up",
                   run->result.operations / (elapsed_s + sets * setup_s / SETUP_SHARE), "GFLOP/s");
     result_figure(run, "set-up", setup_s, "s");
-    result_figure(run, "multiplication", longest_s(run, (double)times->multiply_ns * 1e-9), "s");
-    result_figure(run, "preconditioner", longest_s(run, (double)times->precondition_ns * 1e-9),
+    result_figure(run, "multiplication", run_longest_s(run, (double)times->multiply_ns * 1e-9),
                   "s");
-    result_figure(run, "halo exchanges", longest_s(run, (double)exchanges_ns * 1e-9), "s");
-    result_figure(run, "allreduce", longest_s(run, (double)times->allreduce_ns * 1e-9), "s");
+    result_figure(run, "preconditioner", run_longest_s(run, (double)times->precondition_ns * 1e-9),
+                  "s");
+    result_figure(run, "halo exchanges", run_longest_s(run, (double)exchanges_ns * 1e-9), "s");
+    result_figure(run, "allreduce", run_longest_s(run, (double)times->allreduce_ns * 1e-9), "s");
 }
 
 /* Forget the times of what came before. */
@@ -145,7 +140,8 @@ struct sets {
 
 static struct sets make_sets(const struct run *run, double set_s)
 {
-    struct sets sets = {.count = (int)((double)run_value(run, "seconds") / set_s) + 1};
+    struct sets sets = {.count =
+                            (int)((double)run_value(run, "seconds") / (set_s * run_pace(run))) + 1};
     sets.residuals = app_allocate((size_t)sets.count, sizeof sets.residuals[0]);
     sets.times_s = app_allocate((size_t)sets.count, sizeof sets.times_s[0]);
     return sets;
@@ -180,12 +176,12 @@ static void execute(struct run *run)
     double history[HPCG_ITERATIONS + 1] = {1.0};
     const uint64_t begun_ns = clock_now_ns();
     struct hpcg hpcg = hpcg_make(run);
-    const double setup_s = longest_s(run, clock_difference_s(clock_now_ns(), begun_ns));
+    const double setup_s = run_longest_s(run, clock_difference_s(clock_now_ns(), begun_ns));
     const bool struck = run_is_struck(run);
     hpcg_validate(run, &hpcg);
     const uint64_t first_ns = clock_now_ns();
     struct hpcg_outcome outcome = hpcg_solve(run, &hpcg, true, HPCG_ITERATIONS, 0.0, history);
-    const double set_s = longest_s(run, clock_difference_s(clock_now_ns(), first_ns));
+    const double set_s = run_longest_s(run, clock_difference_s(clock_now_ns(), first_ns));
     const double target = outcome.residual;
     struct sets sets = make_sets(run, set_s);
     outcome = run_sets(run, &hpcg, &sets);
@@ -261,7 +257,9 @@ const struct app app_hpcg = {
     .parameters = {{"nx", "points a rank along x", 32, SIZE_LOW, SIZE_HIGH},
                    {"ny", "points a rank along y", 32, SIZE_LOW, SIZE_HIGH},
                    {"nz", "points a rank along z", 32, SIZE_LOW, SIZE_HIGH},
-                   {"seconds", "time for the sets; 0: one set", 10, 0, 86400}},
+                   {"seconds", "time for the sets; 0: one set", 10, 0, 86400},
+                   APP_PACE_PARAMETER},
+    .official_pace = 380,
     .suits = suits,
     .memory_bytes = memory_bytes,
     .execute = execute,

@@ -90,6 +90,36 @@ def test_larger_classes_need_more_memory_and_more_time() -> None:
         assert app.memory_bytes(chosen[-1], 1) >= app.memory_bytes(chosen[0], 1)
 
 
+def test_the_official_pace_is_written_as_the_percentage_that_it_stands_for() -> None:
+    choice = choice_of("npb-lu:class=A,pace=official")
+    assert choice.spec == "npb-lu:class=A,pace=490"
+    assert choice_of(choice.spec) == choice
+    assert choice_of("npb-lu:class=A,pace=100").spec == "npb-lu:class=A"
+
+
+def test_every_application_that_calculates_has_a_pace_and_the_others_refuse_it() -> None:
+    paced = {app.name for app in MINIAPPS.values() if app.official_pace}
+    assert set(MINIAPPS) - paced == {"kmi", *(name for name in MINIAPPS if name.startswith("net-"))}
+    for name in paced:
+        assert 100 < choice_of(f"{name}:pace=official").values["pace"] < 1000
+    with pytest.raises(ValueError, match="kmi does not know 'pace'"):
+        choice_of("kmi:pace=official")
+
+
+def test_the_documentation_has_the_official_pace_of_every_application() -> None:
+    paces = [str(app.official_pace) for app in MINIAPPS.values() if app.official_pace]
+    order = ("ep", "is", "cg", "mg", "ft", "lu", "bt", "sp")
+    named = [str(MINIAPPS[f"npb-{app}"].official_pace) for app in order]
+    row = f"| {' | '.join([*named, *paces[len(order) :]])} |"
+    assert row in (Path(__file__).parents[2] / "docs" / "workloads.md").read_text()
+
+
+@pytest.mark.parametrize("text", ["99", "1001", "oficial", "1.5"])
+def test_a_pace_that_is_not_possible_is_refused_with_what_is_allowed(text: str) -> None:
+    with pytest.raises(ValueError, match="a whole number from 100 to 1000, or official"):
+        choice_of(f"npb-cg:pace={text}")
+
+
 # --- before it runs -----------------------------------------------------------------------------------------------
 
 
@@ -105,6 +135,8 @@ def test_memory_and_time_are_shared_out_over_ranks() -> None:
     assert PLUGIN.memory_bytes(large, one) > 6e9
     assert PLUGIN.memory_bytes(large, two) < 0.6 * PLUGIN.memory_bytes(large, one)
     assert PLUGIN.expected_s(large, two) == pytest.approx(PLUGIN.expected_s(large, one) / 2)
+    slowed = Workload(name="ft", miniapp="npb-ft:class=C,pace=official")
+    assert PLUGIN.expected_s(slowed, two) == pytest.approx(2.7 * PLUGIN.expected_s(large, two))
 
 
 # --- what it says -------------------------------------------------------------------------------------------------

@@ -11,6 +11,13 @@ from typing import Final
 CLASS: Final = "class"
 """The key that stands before the parameters of an application that has classes."""
 
+PACE: Final = "pace"
+OFFICIAL: Final = "official"
+"""The parameter that slows the arithmetic, and the word that it takes beside a number."""
+
+INT_MAX: Final = 2**31 - 1
+"""The largest count that an MPI call takes."""
+
 _WHOLE: Final = re.compile(r"[-+]?[0-9]{1,18}")
 
 
@@ -25,6 +32,15 @@ class Parameter:
     high: int
 
 
+PACE_PARAMETER: Final = Parameter(
+    name=PACE,
+    meaning="time of the arithmetic in percent, or official: about as slow as the official program",
+    usual=100,
+    low=100,
+    high=1000,
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """An application with its class ("" where it has none) and the values of all of its parameters."""
@@ -32,6 +48,11 @@ class Choice:
     app: MiniApp
     letter: str = ""
     values: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def pace(self) -> float:
+        """Return how many times as long the arithmetic is to take as it does."""
+        return self.values.get(PACE, PACE_PARAMETER.usual) / PACE_PARAMETER.usual
 
     @property
     def spec(self) -> str:
@@ -57,7 +78,8 @@ class MiniApp:
     `rate` is the unit of its rate and `classes` its letters, the smallest first. `refuse` returns why a choice cannot
     run on so many ranks and what is allowed, or None; `memory_bytes` what one rank needs then. `operations` is what
     the timed section does, in the unit of the rate; where launches differ in that, it is the amount for which their
-    times are compared. `expected_s` is about how long a whole run takes. All are pure.
+    times are compared. `expected_s` is about how long a whole run takes. All are pure. `official_pace` is what
+    `pace=official` stands for, 0 where the application has no pace.
     """
 
     name: str
@@ -67,6 +89,7 @@ class MiniApp:
     pattern: str
     classes: str = ""
     parameters: tuple[Parameter, ...] = ()
+    official_pace: int = 0
     ranks: str
     refuse: Callable[[Choice, int], str | None]
     memory_bytes: Callable[[Choice, int], float]
@@ -87,7 +110,7 @@ def choose(app: MiniApp, given: Mapping[str, str]) -> Choice:
     for key, text in given.items():
         check(app, key, text)
     values = {parameter.name: parameter.usual for parameter in app.parameters}
-    values |= {key: int(text) for key, text in given.items() if key != CLASS}
+    values |= {key: number(app, key, text) for key, text in given.items() if key != CLASS}
     return Choice(app=app, letter=given.get(CLASS, app.classes[:1]), values=values)
 
 
@@ -102,9 +125,16 @@ def check(app: MiniApp, key: str, text: str) -> None:
             raise ValueError(f"{app.name} has no class {text!r} (allowed: {', '.join(app.classes)})")
         return
     parameter = next(each for each in app.parameters if each.name == key)
+    if (key, text) == (PACE, OFFICIAL):
+        return
     if not _WHOLE.fullmatch(text) or not parameter.low <= int(text) <= parameter.high:
-        told = f"a whole number from {parameter.low} to {parameter.high}"
+        told = f"a whole number from {parameter.low} to {parameter.high}{f', or {OFFICIAL}' if key == PACE else ''}"
         raise ValueError(f"{key} of {app.name} cannot be {text!r} (allowed: {told})")
+
+
+def number(app: MiniApp, key: str, text: str) -> int:
+    """Return the number that a value of a parameter stands for."""
+    return app.official_pace if (key, text) == (PACE, OFFICIAL) else int(text)
 
 
 def find(name: str, apps: Mapping[str, MiniApp]) -> MiniApp:

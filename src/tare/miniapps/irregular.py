@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from tare.miniapps.declaration import Choice, MiniApp, Parameter, by_rate
+from tare.miniapps.declaration import INT_MAX, PACE_PARAMETER, Choice, MiniApp, Parameter, by_rate
 
 # --- Graph500 ---------------------------------------------------------------------------------------------------------
-
-INT_MAX: Final = 2**31 - 1
 
 
 def _edges_of_rank(choice: Choice, ranks: int) -> float:
@@ -48,7 +46,9 @@ GRAPH500: Final = MiniApp(
             name="roots", meaning="searches, or as many as there are vertices with an edge", usual=64, low=1, high=1024
         ),
         Parameter(name="edgefactor", meaning="edges of the list for each vertex", usual=16, low=1, high=256),
+        PACE_PARAMETER,
     ),
+    official_pace=460,
     ranks="any up to a quarter of the vertices",
     refuse=_graph500_refuse,
     memory_bytes=_graph500_memory,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tare.miniapps.declaration import Choice, MiniApp, by_rate, is_power_of_two
+from tare.miniapps.declaration import INT_MAX, PACE_PARAMETER, Choice, MiniApp, Parameter, by_rate, is_power_of_two
 
 POWERS: Final = "a power of two"
 
@@ -44,6 +44,8 @@ EP: Final = MiniApp(
     timed="all numbers and the three sums",
     pattern="three allreduce at the end",
     classes="SWABCD",
+    parameters=(PACE_PARAMETER,),
+    official_pace=480,
     ranks="any",
     refuse=_ep_refuse,
     memory_bytes=lambda _choice, _ranks: 6.0 * EP_BLOCK * 8,
@@ -59,7 +61,8 @@ IS_RANKINGS: Final = 10
 
 
 def _is_memory(choice: Choice, ranks: int) -> float:
-    keys, largest, buckets = IS_LOG2[choice.letter]
+    keys, largest, usual = IS_LOG2[choice.letter]
+    buckets = choice.values["log2_buckets"] or usual
     return (3.2 * (1 << keys) / ranks + (1 << largest) + 4.0 * (1 << buckets)) * 4
 
 
@@ -68,8 +71,20 @@ IS: Final = MiniApp(
     description="integer sort: ranking of keys by buckets",
     rate="Mop/s",
     timed="ten rankings",
-    pattern="in each ranking an allreduce of bucket sizes, an alltoall of counts, an alltoallv of keys",
+    pattern="in each ranking an allreduce of bucket sizes, an alltoall of counts, an alltoallv of the keys that "
+    "leave their rank",
     classes="SWABC",
+    parameters=(
+        Parameter(
+            name="log2_buckets",
+            meaning="log2 of the number of buckets; 0: as the class has it",
+            usual=0,
+            low=0,
+            high=10,
+        ),
+        PACE_PARAMETER,
+    ),
+    official_pace=170,
     ranks=POWERS,
     refuse=_powers_up_to(lambda letter: 1 << (IS_LOG2[letter][0] - 7)),
     memory_bytes=_is_memory,
@@ -122,10 +137,12 @@ CG: Final = MiniApp(
     rate="Mop/s",
     timed="the outer iterations, 25 steps of conjugate gradients in each",
     pattern=(
-        "a step: log2(columns) exchanges of parts of A p, one transpose exchange, sums of single numbers by "
-        "pairwise exchange"
+        "a step: log2(columns) exchanges of parts of A p, one transpose exchange (a copy where it is with "
+        "oneself), sums of single numbers by pairwise exchange"
     ),
     classes="SWABCD",
+    parameters=(PACE_PARAMETER,),
+    official_pace=180,
     ranks=POWERS,
     refuse=_cg_refuse,
     memory_bytes=_cg_memory,
@@ -145,9 +162,12 @@ MG: Final = MiniApp(
     rate="Mop/s",
     timed="V-cycles with their residuals, the norm before and after",
     pattern=(
-        "layers of boxes to the neighbours along x, y and z after each operator on each level; allreduce for norms"
+        "layers of boxes to the neighbours along x, y and z after each operator on each level, copied along an axis "
+        "that is not cut; two allreduces a norm"
     ),
     classes="SWABCD",
+    parameters=(PACE_PARAMETER,),
+    official_pace=160,
     ranks=POWERS,
     refuse=_powers_up_to(lambda letter: 1 << (3 * (MG_LEVELS[letter][0] - 1))),
     memory_bytes=lambda choice, ranks: 3.6 * 8 * (1 << (3 * MG_LEVELS[choice.letter][0])) / ranks,
@@ -163,12 +183,24 @@ FT_FIELDS: Final = {
     "A": (256, 256, 128, 6),
     "B": (512, 256, 256, 20),
     "C": (512, 512, 512, 20),
+    "D": (2048, 1024, 1024, 25),
+    "E": (4096, 2048, 2048, 25),
 }
 """Points along x, y and z; steps."""
 
 
 def _ft_points(choice: Choice) -> int:
     return math.prod(FT_FIELDS[choice.letter][:3])
+
+
+def _ft_refuse(choice: Choice, ranks: int) -> str | None:
+    least, most = 1, min(FT_FIELDS[choice.letter][1:3])
+    while 2 * _ft_points(choice) // least**2 > INT_MAX:  # doubles of one pair of ranks, which MPI counts in an int
+        least *= 2
+    if is_power_of_two(ranks) and least <= ranks <= most:
+        return None
+    asked = f"npb-ft class {choice.letter} cannot run on {ranks} ranks"
+    return f"{asked}; allowed: powers of two from {least} to {most}"
 
 
 def _ft_operations(choice: Choice, _: int) -> float:
@@ -183,9 +215,11 @@ FT: Final = MiniApp(
     rate="Mop/s",
     timed="roots and decay tables, initial field, forward transform, steps with their checksums",
     pattern="one alltoall a transform, each rank gives each 1 / ranks^2 of the field; a reduce a step",
-    classes="SWABC",
+    classes="SWABCDE",
+    parameters=(PACE_PARAMETER,),
+    official_pace=270,
     ranks=POWERS,
-    refuse=_powers_up_to(lambda letter: min(FT_FIELDS[letter][1:3])),
+    refuse=_ft_refuse,
     memory_bytes=lambda choice, ranks: 3.0 * 16 * _ft_points(choice) / ranks,
     operations=_ft_operations,
     expected_s=by_rate(2_000.0, untimed=1.0),

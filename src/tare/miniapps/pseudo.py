@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import isqrt
 from typing import Final
 
-from tare.miniapps.declaration import Choice, MiniApp, by_rate
+from tare.miniapps.declaration import PACE_PARAMETER, Choice, MiniApp, by_rate
 
 COMPONENTS: Final = 5
 DOUBLE: Final = 8
@@ -49,6 +49,7 @@ BT_METHOD: Final = _Adi(
         "B": _Cube(102, 200),
         "C": _Cube(162, 200),
         "D": _Cube(408, 250),
+        "E": _Cube(1020, 250),
     },
     operations=(3478.8, -17655.7, 28023.7, 0.0),
     kept=30,
@@ -62,6 +63,7 @@ SP_METHOD: Final = _Adi(
         "B": _Cube(102, 400),
         "C": _Cube(162, 400),
         "D": _Cube(408, 500),
+        "E": _Cube(1020, 500),
     },
     operations=(881.174, -4683.91, 11484.5, -19272.4),
     kept=11,
@@ -72,7 +74,7 @@ def _whole_lanes(count: int) -> int:
     return -(-count // LANES) * LANES
 
 
-def _adi(method: _Adi, *, description: str, rate: float) -> MiniApp:
+def _adi(method: _Adi, *, description: str, rate: float, pace: int) -> MiniApp:
     def refuse(choice: Choice, ranks: int) -> str | None:
         most = method.cubes[choice.letter].points // ADI_LEAST_POINTS
         if isqrt(ranks) <= most:
@@ -107,7 +109,9 @@ def _adi(method: _Adi, *, description: str, rate: float) -> MiniApp:
             "multi-partition on the largest square number of ranks: six halos a step, then along each axis from slab "
             "to slab and back, large messages to one rank"
         ),
-        classes="SWABCD",
+        classes="SWABCDE",
+        parameters=(PACE_PARAMETER,),
+        official_pace=pace,
         ranks="any: the largest square number of them takes part",
         refuse=refuse,
         memory_bytes=memory_bytes,
@@ -117,10 +121,16 @@ def _adi(method: _Adi, *, description: str, rate: float) -> MiniApp:
 
 
 BT: Final = _adi(
-    BT_METHOD, description="flow of a compressible fluid, a block-tridiagonal system along each line", rate=3_500.0
+    BT_METHOD,
+    description="flow of a compressible fluid, a block-tridiagonal system along each line",
+    rate=3_500.0,
+    pace=360,
 )
 SP: Final = _adi(
-    SP_METHOD, description="flow of a compressible fluid, five pentadiagonal systems along each line", rate=2_500.0
+    SP_METHOD,
+    description="flow of a compressible fluid, five pentadiagonal systems along each line",
+    rate=2_500.0,
+    pace=160,
 )
 
 # --- LU ---------------------------------------------------------------------------------------------------------------
@@ -132,6 +142,7 @@ LU_CUBES: Final = {
     "B": _Cube(102, 250),
     "C": _Cube(162, 250),
     "D": _Cube(408, 300),
+    "E": _Cube(1020, 300),
 }
 LU_LEAST_POINTS: Final = 3
 
@@ -172,7 +183,9 @@ LU: Final = MiniApp(
         "a sweep: for each plane small messages from the neighbours below (above) and to those above (below), as a "
         "wave through the grid of ranks; layers of faces to the four neighbours once an iteration"
     ),
-    classes="SWABCD",
+    classes="SWABCDE",
+    parameters=(PACE_PARAMETER,),
+    official_pace=490,
     ranks="with factors as near to the square as 2 to 1",
     refuse=_lu_refuse,
     memory_bytes=_lu_memory,

@@ -6,7 +6,7 @@ import math
 from functools import cache
 from typing import Final
 
-from tare.miniapps.declaration import Choice, MiniApp, Parameter
+from tare.miniapps.declaration import PACE_PARAMETER, Choice, MiniApp, Parameter
 
 AXES: Final = ("nx", "ny", "nz")
 
@@ -76,7 +76,9 @@ HPCG: Final = MiniApp(
             for axis in "xyz"
         ),
         Parameter(name="seconds", meaning="time for the sets; 0: one set", usual=10, low=0, high=86400),
+        PACE_PARAMETER,
     ),
+    official_pace=380,
     ranks=f"any whose most cubic grid is at most {HPCG_MOST_ASPECT} times as long as wide",
     refuse=_hpcg_refuse,
     memory_bytes=lambda choice, _: (
@@ -136,9 +138,11 @@ MINIFE: Final = MiniApp(
     rate="Mflop/s",
     timed="200 iterations of conjugate gradients; not the assembly, whose time is a figure",
     pattern="one halo exchange with the neighbours and two allreduces of a double an iteration",
-    parameters=tuple(
-        Parameter(name=f"n{axis}", meaning=f"elements along {axis}", usual=64, low=2, high=4096) for axis in "xyz"
+    parameters=(
+        *(Parameter(name=f"n{axis}", meaning=f"elements along {axis}", usual=64, low=2, high=4096) for axis in "xyz"),
+        PACE_PARAMETER,
     ),
+    official_pace=150,
     ranks="any, as long as each has an element",
     refuse=_minife_refuse,
     memory_bytes=lambda choice, ranks: _minife_nodes(choice) / ranks * (27 * 16 + 32 + 2 + 40) * 1.1,

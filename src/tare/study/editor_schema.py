@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tare.conflist import PREFIX
 from tare.miniapps import MiniApp
-from tare.miniapps.declaration import CLASS
+from tare.miniapps.declaration import CLASS, OFFICIAL, PACE
 from tare.study.names import KNOWN, Known
 from tare.study.schema import StudyIn
 from tare.transports import NAMES
@@ -120,7 +120,8 @@ def _miniapp(app: MiniApp) -> Schema:
     properties: Schema = {CLASS: {"enum": list(app.classes)}} if app.classes else {}
     for each in app.parameters:
         limits = {"minimum": each.low, "maximum": each.high, "default": each.usual}
-        properties[each.name] = {"type": "integer", "description": each.meaning} | limits
+        value: Schema = {"type": "integer", "description": each.meaning} | limits
+        properties[each.name] = _also(value, {"const": OFFICIAL}) if each.name == PACE else value
     return {"type": "object", "properties": properties, "additionalProperties": False, "description": app.description}
 
 

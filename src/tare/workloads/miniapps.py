@@ -74,7 +74,7 @@ class MiniApps:
 
     def expected_s(self, workload: Workload, placement: Placement) -> float:
         choice = choice_of(workload.miniapp)
-        return choice.app.expected_s(choice, placement.ranks)
+        return choice.pace * choice.app.expected_s(choice, placement.ranks)
 
 
 def _parsed(choice: Choice, stdout: str) -> Parsed:
@@ -122,7 +122,8 @@ def _same(choice: Choice, told: Mapping[str, Any]) -> None:
                 "  ", " "
             )
         )
-    if dict(told["parameters"]) != dict(choice.values):
+    usual = {parameter.name: parameter.usual for parameter in choice.app.parameters}
+    if usual | dict(told["parameters"]) != dict(choice.values):
         raise OutputError(f"{choice.label} ran with {told['parameters']}, and {dict(choice.values)} was asked for")
 
 
