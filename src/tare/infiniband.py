@@ -14,7 +14,7 @@ from typing import Final
 
 from tare.devices import ACTIVE, CLASSES
 from tare.errors import InfrastructureError, RefusedError
-from tare.images.inspect import inside
+from tare.images.below import inside
 from tare.networks.plug import carriers, interfaces_in, mtu_of, silent
 from tare.node import SILENT_ROLE, Endpoint, Pod, Watch
 from tare.transports import read
