@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Final
 
+from tare.images.inspect import plain
 from tare.images.linked import linked
 from tare.located import SHORTEST
 from tare.process import run
@@ -26,7 +27,7 @@ def missing_libraries(program: Path, root: Path | None) -> list[str]:
     if root is not None:
         found = linked(program, root)
         damaged = (f"{name} (cannot be read: {reason})" for name, reason in found.damaged.items())
-        return sorted(map(_plain, (*found.missing, *damaged)))
+        return sorted(map(plain, (*found.missing, *damaged)))
     said = _said(program)
     missing = [line.split("=>")[0].strip() for line in said.splitlines() if "not found" in line and "=>" in line]
     missing += re.findall(r"([^\s:]+): cannot open shared object file", said)
@@ -49,8 +50,3 @@ def _said(program: Path) -> str:
     """Return what the dynamic loader of this machine says of a program's libraries."""
     result = run(("ldd", str(program)), check=False, timeout_s=20)
     return result.stdout + result.stderr
-
-
-def _plain(name: str) -> str:
-    """Return a name as it can be printed: an image may have any bytes in it."""
-    return name if name.isprintable() else repr(name)

@@ -237,7 +237,7 @@ def test_what_stands_beside_a_program_that_is_shown_is_found(image: Path, tmp_pa
 
 def test_names_that_a_terminal_would_obey_are_shown_as_text(image: Path) -> None:
     app = put(image, "/bin/app", an_elf("lib\x1b[2Ja.so"))
-    assert missing_libraries(app, image) == ["'lib\\x1b[2Ja.so'"]
+    assert missing_libraries(app, image) == ["lib\\x1b[2Ja.so"]
 
 
 def test_libraries_that_need_each_other_or_a_device_end(image: Path) -> None:

@@ -125,6 +125,11 @@ def _program(rootfs: Path, names: tuple[str, ...], prefix: str) -> str:
     return ""
 
 
+def plain(text: str) -> str:
+    """Return a text of an image as it can be printed: it may hold what a terminal obeys."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
 def windows(file: BinaryIO) -> Iterator[bytes]:
     """Yield a file piece by piece, each with the end of the one before it, to look for something short."""
     end, left = b"", LARGEST_BYTES
