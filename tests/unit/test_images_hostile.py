@@ -281,7 +281,8 @@ def test_an_index_of_wrong_types_is_told(index: object, tmp_path: Path, cache: P
     [
         {"config": []}, {"config": 5}, {"config": {"architecture": ["x"]}}, {"config": {"config": 5}},
         {"config": {"config": {"Env": 5}}}, {"config": {"config": {"Env": [5]}}},
-        {"config": {"config": {"Env": {"A": 1}}}},        {"Layers": 5}, {"Layers": [5]}, {"Layers": [{}]}, {"Config": 5}, {"Config": None}, {"Layers": ["l.tar"] * 600},
+        {"config": {"config": {"Env": {"A": 1}}}},
+        {"Layers": 5}, {"Layers": [5]}, {"Layers": [{}]}, {"Config": 5}, {"Config": None}, {"Layers": ["l.tar"] * 600},
     ],
 )  # fmt: skip
 def test_a_manifest_or_configuration_of_wrong_types_is_told(stated: Any, tmp_path: Path, cache: Path) -> None:
