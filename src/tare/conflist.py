@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import stat
@@ -16,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from itertools import chain, islice, product
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 PREFIX: Final = "cni:"
 """What stands before the path where a network's name is that of a file."""
@@ -145,7 +146,7 @@ def _bytes_of(path: str) -> bytes:
 def parse(text: str, path: str) -> Conflist:
     """Return the configuration that a text states; raise `ValueError` as `read`."""
     try:
-        stated = json.loads(text, parse_constant=_refuse_constant)
+        stated = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}:{error.lineno}:{error.colno}: this is not valid JSON: {error.msg}") from None
     except RecursionError:
@@ -193,8 +194,13 @@ def _plugins(stated: Mapping[str, Json], path: str) -> tuple[Mapping[str, Json],
     return tuple(listed)
 
 
-def _refuse_constant(name: str) -> Json:
-    raise ValueError(f"{name} is no number of JSON")
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{_shown(name)} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse_constant(text)
 
 
 def _is_deep(value: Json, depth: int = 0) -> bool:

@@ -150,7 +150,7 @@ def _made_folder(rootfs: Path, path: str) -> int:
             below = os.open(part, _FOLDER, dir_fd=at)
         except OSError as error:
             raise ImageError(
-                f"{path} of the image at {rootfs} cannot be written to: {part} is {_kind(at, part) or error.strerror}",
+                f"{path} of the image at {rootfs} cannot be written to: {_hindrance(at, part) or error.strerror}",
                 remedy="tare writes through no link of an image: make it a folder in the image",
             ) from error
         finally:
@@ -159,11 +159,12 @@ def _made_folder(rootfs: Path, path: str) -> int:
     return at
 
 
-def _kind(folder: int, name: str) -> str:
+def _hindrance(folder: int, name: str) -> str:
+    """Return what stands in the way where a folder should be."""
     try:
         mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
     except (OSError, ValueError):
         return ""
     if stat.S_ISLNK(mode):
-        return "a symbolic link"
-    return "" if stat.S_ISDIR(mode) else "not a folder"
+        return f"{name} is a symbolic link"
+    return "" if stat.S_ISDIR(mode) else f"{name} is not a folder"
