@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tare.cgroups import Group
 from tare.errors import ImageError
 from tare.images.below import (
+    check_places,
     inside,
     make_folder,
     open_file,
@@ -21,6 +24,12 @@ from tare.images.below import (
 from tare.images.host_mpi import glibc_needed, glibc_of
 from tare.images.inspect import mpi_of
 from tare.images.variables import exported, variables_of
+from tare.networks.plug import Wiring
+from tare.node import Node
+from tare.runtimes import PodRequest
+from tare.runtimes import held as held_module
+from tare.runtimes.bare import Bare
+from tare.runtimes.charliecloud import Charliecloud
 
 
 @pytest.fixture
@@ -137,6 +146,35 @@ def test_the_c_library_and_the_mpi_of_the_host_are_not_the_image_s(rootfs: Path,
     (victim.parent / "host/lib").mkdir()
     (victim.parent / "host/lib/libmpi.so.40").write_bytes(b"\0004.1.4\0")
     assert mpi_of(rootfs) is None
+
+
+# --- showing ------------------------------------------------------------------------------------------------------
+
+NODE = Node(name="n0", index=0, cores=(0,), control_address="", nics=(), pid=1, group=Group(path="x", hierarchies=()),
+            boot_id="")  # fmt: skip
+
+
+@pytest.mark.parametrize("runtime", [Bare(), Charliecloud()], ids=lambda runtime: runtime.name)
+@pytest.mark.parametrize(
+    "asked",
+    [{"shown": ("/opt/app",)}, {"cwd": "/opt"}, {"binds": ("/data:/opt/new",)}, {"session": "/opt/deep/s-1"}],
+    ids=lambda asked: next(iter(asked)),
+)
+def test_nothing_is_shown_in_an_image_through_a_link_that_leads_outside(
+    runtime: Bare | Charliecloud, asked: dict[str, Any], rootfs: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_module, "hold", lambda *_: pytest.fail("a pod was made"))
+    monkeypatch.setattr("tare.runtimes.charliecloud.need", lambda *_, **__: "/usr/bin/ch-run")
+    (rootfs / "opt").symlink_to(victim)
+    request = PodRequest(name="p", study="s", node=NODE, wiring=Wiring.NODE, rootfs=rootfs, **asked)
+    with pytest.raises(ImageError, match="on the way is a symbolic link to outside"), runtime.pod(request):
+        pytest.fail("a pod was made")
+
+
+def test_what_is_shown_may_lie_behind_a_link_within_the_image(rootfs: Path) -> None:
+    (rootfs / "var/home").mkdir(parents=True)
+    (rootfs / "home").symlink_to("var/home")
+    check_places(rootfs, ("/home/u/app", "/new/folder", "/", "/etc/x"))
 
 
 # --- writing ------------------------------------------------------------------------------------------------------

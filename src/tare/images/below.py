@@ -14,7 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
@@ -85,6 +85,21 @@ def write_file(rootfs: Path, path: str, text: str, mode: int = 0o644) -> None:
         raise ImageError(f"/{path} of the image at {rootfs} cannot be written: {error.strerror}") from error
     finally:
         os.close(folder)
+
+
+def check_places(rootfs: Path, targets: Iterable[str]) -> None:
+    """Raise `ImageError` where what is to be shown in an image would be shown, or made, outside of it.
+
+    For who makes places in an image with the kernel's own functions, which follow links from the host's root directory.
+    """
+    top = os.path.realpath(rootfs)
+    for target in targets:
+        real = os.path.realpath(f"{top}/{target}")
+        if not f"{real}/".startswith(f"{top}/"):
+            raise ImageError(
+                f"{target} cannot be shown in the image at {rootfs}: on the way is a symbolic link to outside of it",
+                remedy="make the link in the image a relative one, or use docker, podman or apptainer",
+            )
 
 
 def strip_privileges(folder: Path) -> None:

@@ -18,7 +18,7 @@ CHARLIECLOUD: Final = "/ch/environment"
 SIF_SCRIPTS: Final = "/.singularity.d/env"
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 EXPORT: Final = re.compile(r"^[ \t]*export[ \t]+([A-Za-z_][A-Za-z0-9_]*)=(.*)$", re.MULTILINE)
-VALUE: Final = re.compile(r"\$\{(\w{1,256})(?::?-([^}]{0,4096}))?\}|\$(\w{1,256})")
+VALUE: Final = re.compile(r"\$\{(\w{1,256})(?::?-([^${}]{0,1024}))?\}|\$(\w{1,256})")
 USUAL_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 UNUSUAL: Final = re.compile(r"[\0\n]")
 LONGEST: Final = 100_000
