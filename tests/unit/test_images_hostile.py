@@ -168,6 +168,12 @@ def test_a_manifest_names_no_file_outside_of_its_layout(
         ensure_own(folder, cache)
 
 
+@pytest.mark.parametrize("name", ["../secret", "/dev/zero", "a/../../x", "", 5])
+def test_a_name_that_leads_outside_is_told_as_such(name: object, tmp_path: Path, cache: Path) -> None:
+    with pytest.raises(ImageError, match="names no file of its own"):
+        ensure_own(docker(tmp_path / "x.tar", member("../secret", b"{}"), Config=name), cache)
+
+
 @pytest.mark.parametrize("digest", ["sha256:../../../victim/file", "sha256:" + "A" * 64, 5, None, ["x"]])
 def test_a_digest_that_is_none_is_told(digest: object, tmp_path: Path, cache: Path) -> None:
     folder = layout(tmp_path / "image", {"config": {"digest": digest}, "layers": []})
