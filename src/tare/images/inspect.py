@@ -130,6 +130,15 @@ def plain(text: str) -> str:
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
+def holds(file: Path, text: bytes) -> bool:
+    """Tell whether a file has a short text in it."""
+    try:
+        with open_regular(file) as content:
+            return any(text in piece for piece in windows(content))
+    except OSError:
+        return False
+
+
 def windows(file: BinaryIO) -> Iterator[bytes]:
     """Yield a file piece by piece, each with the end of the one before it, to look for something short."""
     end, left = b"", LARGEST_BYTES
