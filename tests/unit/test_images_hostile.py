@@ -332,6 +332,20 @@ def test_a_layer_that_states_what_cannot_be_is_refused_quickly(
         assert sum(path.lstat().st_size for path in rootfs.rglob("*") if path.is_file()) < 10_000
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("size", [EXABYTE, 1 << 33, -512])
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.REGTYPE])
+@pytest.mark.parametrize("first", [True, False])
+def test_an_outer_header_that_states_what_cannot_be_is_refused(
+    size: int, kind: bytes, first: bool, tmp_path: Path, cache: Path
+) -> None:
+    before = [] if first else [member("plain", b"x")]
+    archive = docker(tmp_path / "x.tar", *before, member("odd", b"x", size=size, type=kind))
+    with pytest.raises(UsageError) as refused:
+        ensure_own(archive, cache)
+    assert str(archive) in refused.value.message
+
+
 def sparse_header(size: int) -> bytes:
     """Return a header's worth of nothing; the size that a sparse file has is in its own header."""
     return struct.pack(">Q", size).ljust(512, b"\0")
