@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tare.cgroups import Group
-from tare.errors import ImageError
+from tare.errors import ImageError, UsageError
 from tare.images.below import (
     check_places,
     inside,
@@ -23,6 +24,7 @@ from tare.images.below import (
 )
 from tare.images.host_mpi import glibc_needed, glibc_of
 from tare.images.inspect import mpi_of
+from tare.images.own import _digest
 from tare.images.variables import exported, variables_of
 from tare.networks.plug import Wiring
 from tare.node import Node
@@ -227,3 +229,19 @@ def test_setuid_bits_and_device_nodes_are_taken_away(rootfs: Path, victim: Path)
     assert not (rootfs / "etc/zero").exists()
     assert (rootfs / "etc/link").is_symlink()
     assert stat.S_IMODE((victim / "secret").stat().st_mode) == 0o4755
+
+
+def test_folders_that_lie_a_thousand_deep_are_refused(rootfs: Path) -> None:
+    at = os.open(rootfs, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=at)
+        below = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(at)
+    try:
+        for refuse in (strip_privileges, lambda path: _digest(path, "directory")):
+            with pytest.raises(UsageError, match="cannot be"):
+                refuse(rootfs)
+    finally:
+        subprocess.run(("rm", "-rf", rootfs), check=True)

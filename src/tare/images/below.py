@@ -107,6 +107,14 @@ def strip_privileges(folder: Path) -> None:
 
     No runtime needs them: each brings its own /dev, and ranks are started as the user that they run as.
     """
+    try:
+        _strip_privileges(folder)
+    except (OSError, RecursionError) as error:
+        why = "its folders lie too deep in one another" if isinstance(error, RecursionError) else error.strerror
+        raise ImageError(f"the files of the image at {folder} cannot be looked through: {why}") from error
+
+
+def _strip_privileges(folder: Path) -> None:
     for _, folders, files, at in os.fwalk(folder, follow_symlinks=False):
         for name in (*folders, *files):
             found = os.stat(name, dir_fd=at, follow_symlinks=False)

@@ -97,6 +97,8 @@ def _digest(path: Path, kind: str) -> str:
         told = _metadata(path) if path.is_dir() else sha256_of(path)
     except OSError as error:
         raise UsageError(f"the image {path} cannot be read: {error.strerror}") from error
+    except RecursionError:
+        raise UsageError(f"the image {path} cannot be read: its folders lie too deep in one another") from None
     return hashlib.sha256(f"{kind} {told} {sorted(MOUNT_POINTS)}".encode()).hexdigest()[:32]
 
 
