@@ -138,6 +138,19 @@ MEMBERS = st.builds(
 )
 
 
+PLANTED = st.builds(
+    Member,
+    name=st.sampled_from(("ch", "ch/environment", "etc", "etc/hosts", "mnt", "lib64", ".singularity.d/env/1.sh")),
+    kind=st.just(tarfile.SYMTYPE),
+    link=LINKS,
+    mode=st.just(0o777),
+    content=st.just(b""),
+    stated=st.none(),
+)
+"""Links where tare itself reads and writes."""
+LAYERS = st.lists(MEMBERS | MEMBERS | PLANTED, max_size=6).map(tuple)
+
+
 def usually(*values: object) -> st.SearchStrategy[Any]:
     """Return one of these, and rarely something odd."""
     return st.sampled_from(values * (RARELY * len(ODD) // len(values)) + ODD)
@@ -168,7 +181,7 @@ INDEX = st.fixed_dictionaries({"manifests": usually([pointer("b")], [pointer("b"
 ARCHIVES = st.builds(
     Archive,
     kind=st.sampled_from(["docker", "docker", "oci", "folder", "docker-folder"]),
-    layers=st.tuples(st.lists(MEMBERS, max_size=6).map(tuple), st.lists(MEMBERS, max_size=6).map(tuple)),
+    layers=st.tuples(LAYERS, LAYERS),
     config=CONFIGS,
     manifest=DOCKER,
     oci=OCI,
