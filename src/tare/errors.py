@@ -4,6 +4,7 @@
     +-- UsageError            2  a bad file, option or combination: change the input
     |   +-- StudyError        2  the study file, with the place in it
     |   +-- RefusedError      2  a combination that cannot work, with the reason
+    |   +-- ImageError        2  an image that is damaged, too large or hostile
     |   +-- ResultsError      2  a results folder that belongs to something else
     +-- CellsFailed           4  cells are invalid or failed: see the report
     +-- OverLimit             1  an overhead beyond the stated limit
@@ -64,6 +65,10 @@ class StudyError(UsageError):
 
 class RefusedError(UsageError):
     """The combination cannot work; the message says why."""
+
+
+class ImageError(UsageError):
+    """An image cannot be used: it is damaged, too large, or leads outside of itself."""
 
 
 class ResultsError(UsageError):

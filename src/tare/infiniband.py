@@ -14,7 +14,8 @@ from typing import Final
 
 from tare.devices import ACTIVE, CLASSES
 from tare.errors import InfrastructureError, RefusedError
-from tare.images.inspect import inside
+from tare.images.below import inside
+from tare.images.inspect import holds
 from tare.networks.plug import carriers, interfaces_in, mtu_of, silent
 from tare.node import SILENT_ROLE, Endpoint, Pod, Watch
 from tare.transports import read
@@ -208,7 +209,7 @@ def unfit(rootfs: Path, transport: str, classes: Path = CLASSES) -> str | None:
             f"the image has no driver for {port.adapter} (lib{name}-rdmav*.so): apt-get install ibverbs-providers in it"
         )
     private = re.search(r"-rdmav(\d+)\.so", providers[0].name)
-    if private and f"rdmav{private[1]}".encode() not in library.read_bytes():
+    if private and not holds(library, f"rdmav{private[1]}".encode()):
         return f"the image's {providers[0].name} is of another rdma-core than its libibverbs, which does not load it"
     abi = _text(classes / "infiniband_verbs" / "abi_version")
     if abi.isdigit() and not OLDEST_ABI <= int(abi) <= NEWEST_ABI:

@@ -22,7 +22,7 @@ from tare import clean, job, neighbours, preflight, process, runner, session, ss
 from tare.cluster import CLUSTERS, Site
 from tare.deploy import Deployed, Files, deployed
 from tare.errors import InfrastructureError, RefusedError, TareError, UsageError
-from tare.images.inspect import inside
+from tare.images.below import inside
 from tare.known import registered
 from tare.lab_commands import without_dashes
 from tare.launch import PADDING, Launch, write_agent, write_map

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from tare.images.below import inside
 from tare.model import Environment, Placement, Study, Workload
 from tare.workloads.program import adapter_of
 from tare.workloads.programs import locate
@@ -73,4 +74,4 @@ def program_file(workload: Workload, rootfs: Path | None) -> Path | None:
     if is_shown(workload):
         return Path(workload.path)
     found = locate.found(adapter_of(workload), workload.arguments, workload.path, rootfs)
-    return found if found is None or rootfs is None else rootfs / found.relative_to("/")
+    return found if found is None or rootfs is None else inside(rootfs, str(found))

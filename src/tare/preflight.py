@@ -16,8 +16,9 @@ from tare import compatibility, elf, infiniband, transports, wheels
 from tare.compatibility import Application, Launcher, Machine, Mpi, Place
 from tare.deploy import Files
 from tare.environment import enters_containers
+from tare.images.below import inside
 from tare.images.host_mpi import glibc_needed, glibc_of
-from tare.images.inspect import LIBRARIES, inside, mpi_of, pmix_of, version_of
+from tare.images.inspect import LIBRARIES, mpi_of, pmix_of, version_of
 from tare.located import not_in_image, program_file
 from tare.model import Cell, Environment, Launching, Plan
 from tare.mpi import MPIS
@@ -131,13 +132,17 @@ def mpi_of_program(program: Path, rootfs: Path | None) -> Mpi | None:
     if name is None:
         return None
     family, top = LIBRARIES[name], rootfs or Path("/")
-    library = inside(top, "/" + str(found[name].relative_to(top)))
-    pmix = inside(top, "/" + str(found["libpmix.so.2"].relative_to(top))) if "libpmix.so.2" in found else None
+    library, pmix = (_real(found[each], top) if each in found else None for each in (name, "libpmix.so.2"))
     return Mpi(
         family=family,
         version=numbers(version_of(family, library)) if library else (),
         pmix=numbers(pmix_of(pmix)) if pmix else (),
     )
+
+
+def _real(file: Path, top: Path) -> Path | None:
+    """Return the file behind a library's name: inside the image, or on this machine if it is shown from there."""
+    return inside(top, f"/{file.relative_to(top)}") if file.is_relative_to(top) else file
 
 
 @lru_cache

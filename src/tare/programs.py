@@ -1,4 +1,8 @@
-"""Look at a program of the user's: whether it can run here, and inside an image."""
+"""Look at a program of the user's: whether it can run here, and inside an image.
+
+On this machine its own dynamic loader is asked. Inside an image nothing is started to find out: its loader is a program
+of whoever made the image, and would have the rights of the caller, who is often root.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,9 @@ import re
 from pathlib import Path
 from typing import Final
 
+from tare.images.inspect import plain
+from tare.images.linked import linked
+from tare.located import SHORTEST
 from tare.process import run
 
 FOUND: Final = re.compile(r"^\s*(\S+) => (/\S+)", re.MULTILINE)
@@ -14,36 +21,32 @@ FOUND: Final = re.compile(r"^\s*(\S+) => (/\S+)", re.MULTILINE)
 def missing_libraries(program: Path, root: Path | None) -> list[str]:
     """Return the libraries that a program does not find, on this machine or inside an image's root file system.
 
-    A program that is not dynamically linked (or a script) misses nothing that the dynamic loader would tell of.
+    A program that is not dynamically linked (or a script) misses none. A file of an image that is there and cannot be
+    read as a library is named with the reason.
     """
-    lines = _listed(program, root).splitlines()
-    missing = [line.split("=>")[0].strip() for line in lines if "not found" in line and "=>" in line]
-    missing += [found[1] for line in lines if (found := re.search(r"([^\s:]+): cannot open shared object file", line))]
+    if root is not None:
+        found = linked(program, root)
+        damaged = (f"{name} (cannot be read: {reason})" for name, reason in found.damaged.items())
+        return sorted(map(plain, (*found.missing, *damaged)))
+    said = _said(program)
+    missing = [line.split("=>")[0].strip() for line in said.splitlines() if "not found" in line and "=>" in line]
+    missing += re.findall(r"([^\s:]+): cannot open shared object file", said)
     return sorted(set(missing))
 
 
 def libraries(program: Path, root: Path | None) -> dict[str, Path]:
     """Return the libraries that the dynamic loader finds for a program, by the names that it asks for.
 
-    The paths are those on this machine, also of libraries in an image.
+    The paths are those on this machine, also of libraries in an image. Of a program that images are shown, what is
+    installed beside its `bin` is shown as well (`located.shown_folder`).
     """
-    top = root or Path("/")
-    return {name: top / path.lstrip("/") for name, path in FOUND.findall(_listed(program, root))}
+    if root is not None:
+        installed = program.parent.name == "bin" and len(program.parents) > SHORTEST
+        return dict(linked(program, root, program.parents[1] if installed else None).found)
+    return {name: Path(path) for name, path in FOUND.findall(_said(program))}
 
 
-def _listed(program: Path, root: Path | None) -> str:
-    """Return what the dynamic loader says of a program's libraries."""
-    if root is None:
-        return _said(("ldd", str(program)))
-    loader = "/lib64/ld-linux-x86-64.so.2"
-    enter = (
-        "unshare", "--mount", "--", "/bin/sh", "-c",
-        'mount --bind "$1" "$0/mnt" 2>/dev/null; exec chroot "$0" "$2" --list "/mnt/$3"',
-        str(root), str(program.parent), loader, program.name,
-    )  # fmt: skip
-    return _said(enter)
-
-
-def _said(argv: tuple[str, ...]) -> str:
-    result = run(argv, check=False, timeout_s=20)
+def _said(program: Path) -> str:
+    """Return what the dynamic loader of this machine says of a program's libraries."""
+    result = run(("ldd", str(program)), check=False, timeout_s=20)
     return result.stdout + result.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,16 @@ def static(*addresses: str) -> dict[str, Any]:
         ('{"name": "x", "type": "ptp", "mtu": "${mtv}"}', "unknown variable ${mtv} (allowed: ${node}"),
         ('{"name": "x", "type": "ptp", "ipam": {"type": "host-local", "subnet": "10.300.0.0/16"}}', "is no subnet"),
         ("[" * 100_000, "nested too deeply"),
+        ('{"name": "x", "type": "ptp", "a": ' + "[" * 40 + "]" * 40 + "}", "nested too deeply"),
+        ('{"name": "x", "type": "ptp", "mtu": ' + "9" * 5000 + "}", "this is not valid JSON"),
+        ('{"name": "x", "type": "ptp", "mtu": NaN}', "NaN is no number of JSON"),
+        ('{"name": "x", "type": "ptp", "mtu": 1e999}', "1e999 is no number of JSON"),
+        (json.dumps({"name": "x", "type": "a" * 5000}), f"the \"type\" '{'a' * 80}...' is no name of a program"),
+        (json.dumps({"name": "x", "type": "ptp", "ipam": {"type": "b" * 5000}}), "is no name of a program"),
+        (json.dumps({"name": "a" * 5000, "type": "ptp"}), '"name" must be a word'),
+        (json.dumps({"name": "x", "plugins": [{"type": "ptp"}] * 40}), "it has 40 plug-ins, and 32 are allowed"),
+        (json.dumps({"name": "x", "type": "ptp", "mtu": "${\x1b[2J}"}), r"unknown variable ${\x1b[2J}"),
+        (json.dumps(host_local(subnet="7" * 5000) | {"name": "x"}), f"'{'7' * 80}...' is no subnet"),
     ],
 )
 def test_what_is_wrong_with_a_configuration_is_told_with_its_file(text: str, words: str) -> None:
@@ -84,6 +95,18 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"\S") as caught:
             read(f"{tmp_path}/{name}" if name else str(tmp_path))
         assert words in str(caught.value)
+
+
+@pytest.mark.timeout(20)
+def test_a_device_or_a_pipe_is_no_configuration(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in ("/dev/zero", "/dev/full", str(tmp_path / "pipe")):
+        with pytest.raises(ValueError, match="cannot be read: it is not a regular file"):
+            read(path)
+    (tmp_path / "endless").touch()
+    os.truncate(tmp_path / "endless", 1 << 40)
+    with pytest.raises(ValueError, match="that is no CNI configuration"):
+        read(str(tmp_path / "endless"))
 
 
 @given(

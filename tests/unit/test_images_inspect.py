@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from tare.images.inspect import inside, mpi_of
+from tare.images.below import inside
+from tare.images.inspect import holds, mpi_of
 
 
 def put(root: Path, path: str, content: bytes = b"x") -> None:
@@ -71,3 +73,11 @@ def test_links_lead_nowhere_outside_of_the_image(tmp_path: Path) -> None:
     assert inside(root, "up") is None
     assert inside(root, "/round") is None
     assert inside(root, "/none") is None
+
+
+def test_a_text_is_found_wherever_it_is_in_a_file_and_in_no_pipe(tmp_path: Path) -> None:
+    put(tmp_path, "large", bytes((1 << 20) - 3) + b"rdmav34" + bytes(99))
+    assert holds(tmp_path / "large", b"rdmav34")
+    assert not holds(tmp_path / "large", b"rdmav35")
+    os.mkfifo(tmp_path / "pipe")
+    assert not holds(tmp_path / "pipe", b"x")

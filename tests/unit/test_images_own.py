@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tare.errors import UsageError
-from tare.images import own, sif
+from tare.images import layered, sif
 from tare.images.archive import architecture, config, write_docker_archive, write_oci_layout
 from tare.images.build import list_images
 from tare.images.fit import mpi_inside, no_such_workdir, unfit_for_kernels, unfit_for_launch
@@ -295,7 +295,7 @@ def test_a_folder_to_work_in_must_be_in_the_image_or_bound(tmp_path: Path, cache
 
 def test_what_unpacks_a_layer_tells_of_one_that_it_cannot_read(tmp_path: Path) -> None:
     (tmp_path / "broken").write_bytes(b"x" * 600)
-    done = subprocess.run([sys.executable, str(own.UNPACK), str(tmp_path), str(tmp_path / "broken")],
+    done = subprocess.run([sys.executable, str(layered.UNPACK), str(tmp_path), str(tmp_path / "broken"), "9", "9"],
                           capture_output=True, text=True, check=False)  # fmt: skip
     assert done.returncode == 1
     assert "could not be opened" in done.stderr

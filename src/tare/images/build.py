@@ -25,7 +25,7 @@ from tare.errors import CommandFailed, CommandTimeout, InfrastructureError
 from tare.images import host_build
 from tare.images import recipe as recipes
 from tare.images.archive import sha256_of
-from tare.images.cache import Progress, locked, made_whole, silent
+from tare.images.cache import PRIVATE, Progress, locked, made_whole, make_private, silent
 from tare.images.kernels import ensure_kernels
 from tare.images.recipe import Recipe
 from tare.images.usage import keep
@@ -82,6 +82,7 @@ def ensure_image(recipe: Recipe, cache_dir: Path | None = None, progress: Progre
     keep(place)
     found = read_image(place)
     if found is not None:
+        make_private(place)
         return found
     for program, package in _TOOLS.items():
         process.need(program, package=package)
@@ -91,7 +92,7 @@ def ensure_image(recipe: Recipe, cache_dir: Path | None = None, progress: Progre
             return found
         _need_space(cache)
         debian = _ensure_debian(recipe, cache, progress)
-        with made_whole(place) as work:
+        with made_whole(place, PRIVATE) as work:
             if (debian / "builder").is_dir():
                 progress(f"image {recipe.name}: compiling kernels and mini-applications against its own MPI")
                 _compile(recipe, debian / "builder", work)
@@ -187,12 +188,13 @@ def _ensure_debian(recipe: Recipe, cache: Path, progress: Progress) -> Path:
     keep(place)
     same = host_build.wanted(recipe)
     if _is_usable(place, same):
+        make_private(place)
         return place
     with locked(place, what=f"image {recipe.name}", progress=progress):
         if _is_usable(place, same):
             return place
         progress(f"image {recipe.name}: getting Debian's packages (mmdebstrap, about a minute)")
-        with made_whole(place) as work:
+        with made_whole(place, PRIVATE) as work:
             _debootstrap(recipe, work, same)
     return place
 

@@ -7,7 +7,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +16,9 @@ from tare.errors import InfrastructureError
 
 Progress = Callable[[str], None]
 """Told, in a few words, what is being done."""
+
+PRIVATE: Final = 0o700
+"""The mode of a folder with an image's files."""
 
 _UNFINISHED: Final = ".unfinished-"
 _RETRY_S: Final = 0.2
@@ -41,8 +44,16 @@ def locked(target: Path, *, what: str, progress: Progress) -> Iterator[None]:
         yield
 
 
+def make_private(folder: Path) -> None:
+    """Let no other user pass through a folder of this user's: in an image are old setuid programs of others."""
+    with suppress(OSError):
+        told = folder.stat()
+        if told.st_uid == os.geteuid() and told.st_mode & 0o077:
+            folder.chmod(PRIVATE)
+
+
 @contextmanager
-def made_whole(target: Path) -> Iterator[Path]:
+def made_whole(target: Path, mode: int = 0o755) -> Iterator[Path]:
     """Give a new folder to fill and move it to `target` when the block ends well; remove it otherwise.
 
     Must be called with the lock of `target` held. What a process that is gone left unfinished beside it is removed:
@@ -56,7 +67,7 @@ def made_whole(target: Path) -> Iterator[Path]:
         work = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=target.parent))
         held = os.open(work, os.O_RDONLY | os.O_CLOEXEC)
         fcntl.flock(held, fcntl.LOCK_EX)
-    work.chmod(0o755)
+    work.chmod(mode)
     try:
         yield work
         if target.exists():  # a folder without its record: whoever made it was ended before it was whole

@@ -22,8 +22,9 @@ from typing import Final
 from tare import process
 from tare.errors import InfrastructureError, UsageError
 from tare.images import archive
+from tare.images.below import strip_privileges, write_file
 from tare.images.build import Image, ensure_tar
-from tare.images.cache import Progress, locked, made_whole, remove_tree, silent
+from tare.images.cache import PRIVATE, Progress, locked, made_whole, remove_tree, silent
 from tare.images.usage import keep
 
 FILES: Final[Mapping[str, str]] = {
@@ -195,12 +196,23 @@ def _sif(program: str, image: Image, source: Path, target: Path) -> None:
 
 
 def _copy(image: Image, target: Path, *, for_charliecloud: bool) -> None:
-    """Copy an image's files; ch-run finds the image's variables in ch/environment."""
-    argv = ("cp", "--archive", "--reflink=auto", "--one-file-system", "--no-target-directory")
-    process.run((*argv, str(image.rootfs), str(target)), timeout_s=_LIMIT_S, what=f"copying {image.name}")
-    if for_charliecloud:
-        (target / "ch").mkdir(exist_ok=True)
-        (target / "ch/environment").write_text("".join(f"{variable}\n" for variable in image.variables))
+    """Copy an image's files, without rights on this machine; ch-run finds the image's variables in ch/environment.
+
+    The copy is where a user wants it, so others may reach it: setuid bits, device nodes and file capabilities (an
+    extended attribute) stay behind.
+    """
+    argv = ("cp", "--archive", "--no-preserve=xattr", "--reflink=auto", "--one-file-system", "--no-target-directory")
+    private = target.with_name(f"{target.name}-files")
+    private.mkdir(mode=PRIVATE)
+    try:
+        copied = private / "rootfs"
+        process.run((*argv, str(image.rootfs), str(copied)), timeout_s=_LIMIT_S, what=f"copying {image.name}")
+        strip_privileges(copied)
+        if for_charliecloud:
+            write_file(copied, "ch/environment", "".join(f"{variable}\n" for variable in image.variables))
+        copied.rename(target)
+    finally:
+        remove_tree(private)
 
 
 def _into_podman(image: Image, storage: Path | None, progress: Progress) -> Converted:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from tare.binds import bind_of
+from tare.images.below import inside
 from tare.images.build import Image
 from tare.images.host_mpi import glibc_needed, glibc_of
-from tare.images.inspect import DAEMONS, LIBRARIES, MpiInside, inside, mpi_of
+from tare.images.inspect import DAEMONS, LIBRARIES, MpiInside, mpi_of
 from tare.images.kernels import KernelBuild
 from tare.model import Environment, Launching
 

@@ -11,13 +11,16 @@ import hashlib
 import re
 import shutil
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from tare import wheels
 from tare.errors import InfrastructureError
+from tare.images.below import open_file, open_regular
 from tare.images.cache import Progress, locked, made_whole, silent
+from tare.images.inspect import windows
 from tare.images.usage import keep
 from tare.paths import cache_folder
 from tare.process import find, need, run
@@ -27,7 +30,7 @@ LIBC: Final = re.compile(
 )
 """The C library's own files: two of them in one process do not work, so the image's are taken."""
 
-GLIBC: Final = re.compile(rb"GLIBC_(\d+)\.(\d+)(?:\.\d+)?\0")
+GLIBC: Final = re.compile(rb"GLIBC_(\d{1,4})\.(\d{1,4})(?:\.\d{1,4})?\0")
 LOADED: Final = re.compile(r"^\s*(\S+) => (/\S+)", re.MULTILINE)
 PROGRAMS: Final = {
     "openmpi": ("openmpi-bin", ("mpirun.openmpi", "mpirun"), "orted"),
@@ -129,16 +132,25 @@ def loaded(files: Sequence[Path]) -> tuple[Path, ...]:
 
 def glibc_needed(file: Path) -> Version:
     """Return the newest version of the C library whose symbols a file asks for; (0, 0) where it asks for none."""
-    versions = GLIBC.findall(file.read_bytes())
-    return max(((int(major), int(minor)) for major, minor in versions), default=(0, 0))
+    try:
+        with open_regular(file) as content:
+            return _newest(content)
+    except OSError:
+        return (0, 0)
 
 
 def glibc_of(rootfs: Path) -> Version | None:
     """Return the version of the C library in an image, None where there is none to be found."""
     places = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64", "usr/lib64", "usr/lib", "lib")
-    found: Iterable[Path] = (rootfs / place / "libc.so.6" for place in places)
-    library = next((path for path in found if path.is_file()), None)
-    return None if library is None else glibc_needed(library)
+    for place in places:
+        with suppress(OSError), open_file(rootfs, f"{place}/libc.so.6") as library:
+            return _newest(library)
+    return None
+
+
+def _newest(file: BinaryIO) -> Version:
+    versions = (each for piece in windows(file) for each in GLIBC.findall(piece))
+    return max(((int(major), int(minor)) for major, minor in versions), default=(0, 0))
 
 
 def _collect(work: Path, programs: Iterable[Path], libraries: Iterable[Path]) -> None:

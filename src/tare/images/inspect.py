@@ -5,21 +5,24 @@ Links in an image are followed as they would be inside it: an absolute one begin
 
 from __future__ import annotations
 
-import mmap
 import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import BinaryIO, Final
+
+from tare.images.below import inside, open_regular
 
 LIBRARY_PLACES: Final = ("lib", "lib64", "usr/lib", "usr/lib64", "usr/local", "opt")
 PROGRAM_PLACES: Final = ("usr/local/bin", "usr/bin", "bin", "usr/local/sbin", "usr/sbin", "sbin")
 DEEPEST: Final = 6
 """How many folders below one of the places are looked at: /opt/NAME/VERSION/lib, /usr/lib/TRIPLET/openmpi/lib."""
 
-LINKS: Final = 40
-"""As many links are followed for one path, as in the kernel."""
+LARGEST_BYTES: Final = 1 << 30
+PIECE_BYTES: Final = 1 << 20
+OVERLAP_BYTES: Final = 256
+"""How much of a file is looked through, in pieces of what size: an image may have a file of any length."""
 
 LIBRARIES: Final = {
     "libmpi.so.40": "openmpi",
@@ -90,38 +93,11 @@ def pmix_of(library: Path) -> str:
     return _first(PMIX, library)
 
 
-def inside(rootfs: Path, path: str) -> Path | None:
-    """Return the file that a path of an image leads to, or None; it is in the image, whatever its links say."""
-    left = list(reversed(PurePosixPath(path).parts))
-    at: list[str] = []
-    links = 0
-    while left:
-        part = left.pop()
-        if part in ("/", "."):
-            at = [] if part == "/" else at
-            continue
-        if part == "..":
-            at = at[:-1]
-            continue
-        here = rootfs.joinpath(*at, part)
-        if here.is_symlink():
-            links += 1
-            if links > LINKS:
-                return None
-            target = PurePosixPath(os.readlink(here))
-            left += reversed(target.parts)
-            continue
-        if not here.exists():
-            return None
-        at.append(part)
-    return rootfs.joinpath(*at)
-
-
 def _libraries(rootfs: Path) -> Iterator[PurePosixPath]:
     """Yield the files, and links to files, below the places where libraries are, as paths inside the image."""
     for place in LIBRARY_PLACES:
         top = rootfs / place
-        if top.is_symlink() or not top.is_dir():  # /lib is often /usr/lib, which is looked at by itself
+        if inside(rootfs, place) != top or not top.is_dir():  # /lib is often /usr/lib, which is looked at by itself
             continue
         for folder, folders, files in os.walk(top):
             relative = PurePosixPath("/", Path(folder).relative_to(rootfs).as_posix())
@@ -149,10 +125,35 @@ def _program(rootfs: Path, names: tuple[str, ...], prefix: str) -> str:
     return ""
 
 
+def plain(text: str) -> str:
+    """Return a text of an image as it can be printed: it may hold what a terminal obeys."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
+def holds(file: Path, text: bytes) -> bool:
+    """Tell whether a file has a short text in it."""
+    try:
+        with open_regular(file) as content:
+            return any(text in piece for piece in windows(content))
+    except OSError:
+        return False
+
+
+def windows(file: BinaryIO) -> Iterator[bytes]:
+    """Yield a file piece by piece, each with the end of the one before it, to look for something short."""
+    end, left = b"", LARGEST_BYTES
+    while left > 0 and (piece := file.read(min(left, PIECE_BYTES))):
+        yield end + piece
+        end, left = piece[-OVERLAP_BYTES:], left - len(piece)
+
+
 def _first(pattern: re.Pattern[bytes], file: Path | None) -> str:
     """Return what a pattern finds first in a file, or ""."""
-    if file is None or file.stat().st_size == 0:
+    if file is None:
         return ""
-    with file.open("rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        found = pattern.search(content)
-        return found.group(1).decode() if found else ""
+    try:
+        with open_regular(file) as content:
+            found = next((match for piece in windows(content) if (match := pattern.search(piece))), None)
+    except OSError:
+        return ""
+    return found.group(1).decode() if found else ""

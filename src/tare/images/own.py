@@ -10,36 +10,30 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
-import shutil
-import tarfile
 import tempfile
-from collections.abc import Callable
-from contextlib import ExitStack
+import time
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from tare import process
-from tare.errors import CommandFailed, InfrastructureError, UsageError
+from tare.errors import ImageError, InfrastructureError, UsageError
 from tare.images import sif
-from tare.images.archive import architecture, sha256_of
+from tare.images.archive import sha256_of
+from tare.images.below import make_folder, strip_privileges, write_file
+from tare.images.budget import MOST_BYTES, Budget, refused
 from tare.images.build import RECORD, Image, read_image
-from tare.images.cache import Progress, locked, made_whole, silent
+from tare.images.cache import PRIVATE, Progress, locked, made_whole, make_private, silent
+from tare.images.inspect import plain
+from tare.images.layered import KINDS, is_tar, unpack_layers
 from tare.images.recipe import MOUNT_FILES, MOUNT_POINTS
 from tare.images.usage import keep
-from tare.images.variables import checked, merged, variables_of
-from tare.namespaces import plain_python
+from tare.images.variables import merged, variables_of
 from tare.paths import cache_folder
 
-UNPACK: Final = Path(__file__).parent / "unpack.py"
 KERNELS_FOLDERS: Final = ("dev", "proc", "sys", "tmp")
 _LIMIT_S: Final = 900.0
-_BLOB: Final = re.compile(r"sha256:([0-9a-f]{64})")
-_ZSTD: Final = b"\x28\xb5\x2f\xfd"
-_KINDS: Final = "a SIF, a squashfs, a tar of `docker save` or of an OCI layout, or a folder"
-
-Opener = Callable[[str], IO[bytes]]
+_LIST_BYTES: Final = 1 << 30
 
 
 def ensure_own(path: Path, cache_dir: Path | None = None, progress: Progress = silent) -> Image:
@@ -53,11 +47,12 @@ def ensure_own(path: Path, cache_dir: Path | None = None, progress: Progress = s
     place = (cache_dir or cache_folder()) / "images" / digest
     keep(place)
     if (found := read_image(place)) is not None:
+        make_private(place)
         return _at(found, path)
     with locked(place, what=f"image {path.name}", progress=progress):
         if (found := read_image(place)) is not None:
             return _at(found, path)
-        with made_whole(place) as work:
+        with made_whole(place, PRIVATE) as work:
             record = {"name": path.name, "digest": digest, "source": str(path), "kind": kind}
             (work / RECORD).write_text(json.dumps(record | _made(path, kind, work, progress), indent=1) + "\n")
     made = read_image(place)
@@ -74,29 +69,36 @@ def _at(image: Image, path: Path) -> Image:
 def kind_of(path: Path) -> str:
     """Return what a path is: sif, squashfs, archive, layout (a folder) or directory; raise `UsageError` otherwise."""
     if not path.exists():
-        raise UsageError(f"there is no image at {path}", remedy=f"name {_KINDS}")
+        raise UsageError(f"there is no image at {path}", remedy=f"name {KINDS}")
     if path.is_dir():
         return "layout" if (path / "oci-layout").is_file() else "directory"
+    if not path.is_file():  # a pipe or device may have no end
+        raise UsageError(f"{path} is neither a file nor a folder", remedy=f"name {KINDS}")
     try:
         with path.open("rb") as file:
             head = file.read(64)
+        if path.stat().st_size > MOST_BYTES:
+            raise refused(path, MOST_BYTES)
     except OSError as error:
         raise UsageError(f"the image {path} cannot be read: {error.strerror}") from error
     if sif.is_sif(head):
         return "sif"
     if head.startswith(sif.SQUASHFS_MAGIC):
         return "squashfs"
-    try:
-        with tarfile.open(path):
-            return "archive"
-    except (tarfile.TarError, EOFError, OSError):
-        what = "is no SIF" if path.suffix == ".sif" else "is no image that can be used"
-        raise UsageError(f"{path} {what if head else 'is empty'}", remedy=f"name {_KINDS}") from None
+    if is_tar(path):
+        return "archive"
+    what = "is no SIF" if path.suffix == ".sif" else "is no image that can be used"
+    raise UsageError(f"{path} {what if head else 'is empty'}", remedy=f"name {KINDS}")
 
 
 def _digest(path: Path, kind: str) -> str:
     """Return the digest by which the cache knows an image: of a file's content, of a folder's metadata."""
-    told = _metadata(path) if path.is_dir() else sha256_of(path)
+    try:
+        told = _metadata(path) if path.is_dir() else sha256_of(path)
+    except OSError as error:
+        raise UsageError(f"the image {path} cannot be read: {error.strerror}") from error
+    except RecursionError:
+        raise UsageError(f"the image {path} cannot be read: its folders lie too deep in one another") from None
     return hashlib.sha256(f"{kind} {told} {sorted(MOUNT_POINTS)}".encode()).hexdigest()[:32]
 
 
@@ -131,7 +133,7 @@ def _made(path: Path, kind: str, work: Path, progress: Progress) -> dict[str, An
         case "squashfs":
             _unsquash(path, sif.squashfs_partition(path), rootfs)
         case _:
-            variables = _layers(path, rootfs, work)
+            variables = unpack_layers(path, rootfs, work)
     _make_mountable(rootfs)
     own = {"sif": str(path)} if kind == "sif" else {}
     return {**own, "variables": merged(variables_of(rootfs), variables)}
@@ -139,113 +141,53 @@ def _made(path: Path, kind: str, work: Path, progress: Progress) -> dict[str, An
 
 def _unsquash(path: Path, where: sif.Partition, rootfs: Path) -> None:
     program = process.need("unsquashfs", package="squashfs-tools")
-    argv = (program, "-no-progress", "-quiet", "-no-xattrs", "-force", "-offset", str(where.offset),
-            "-dest", str(rootfs), str(path))  # fmt: skip
+    at = ("-offset", str(where.offset))
+    _check_size(path, (program, *at, "-lln", str(path)), rootfs)
+    argv = (program, "-no-progress", "-quiet", "-no-xattrs", "-force", *at, "-dest", str(rootfs), str(path))
     done = process.run(argv, timeout_s=_LIMIT_S, check=False)
     # 2: something could not be made as it was, as device nodes by an ordinary user
     if done.status not in ((0,) if os.geteuid() == 0 else (0, 2)) or not any(rootfs.iterdir()):
         said = (done.stderr_tail or done.stdout.strip()).splitlines()[-1:] or ["it said nothing"]
-        raise UsageError(f"{path} cannot be unpacked: {said[0]}", remedy="copy it again, or build it anew")
+        raise ImageError(f"{path} cannot be unpacked: {plain(said[0])}", remedy="copy it again, or build it anew")
+    strip_privileges(rootfs)
 
 
-def _layers(path: Path, rootfs: Path, work: Path) -> tuple[str, ...]:
-    """Unpack the layers of an archive or layout and return its configuration's variables."""
-    try:
-        with ExitStack() as stack:
-            opener = _files_of(path, stack)
-            config, layers = _docker_manifest(opener) or _oci_manifest(opener, path)
-            machine = config.get("architecture", architecture())
-            if machine != architecture():
-                raise UsageError(f"{path} is for {machine}, and this machine is {architecture()}")
-            for name in layers:
-                _unpack_layer(opener(name), rootfs, work, path)
-    except KeyError as error:
-        lacking = str(error).strip("\"'")
-        raise UsageError(f"{path} is no image: {lacking} is not in it", remedy=f"name {_KINDS}") from error
-    except (tarfile.TarError, EOFError, OSError, ValueError, TypeError) as error:
-        raise UsageError(f"{path} is truncated or damaged: {error}", remedy="copy it again") from error
-    return checked((config.get("config") or {}).get("Env") or ())
+def _check_size(path: Path, listing: tuple[str, ...], rootfs: Path) -> None:
+    """Raise `ImageError` where a squashfs lists more files or bytes than may come out of it.
 
-
-def _files_of(path: Path, stack: ExitStack) -> Opener:
-    """Return what opens a file of an archive, or of a layout that is a folder, by its name."""
-    if path.is_dir():
-        return lambda name: stack.enter_context((path / name).open("rb"))
-    archive = stack.enter_context(tarfile.open(path))  # noqa: SIM115 - the stack closes it
-    members = {member.name.removeprefix("./"): member for member in archive.getmembers()}
-
-    def opened(name: str) -> IO[bytes]:
-        file = archive.extractfile(members[name])
-        if file is None:
-            raise KeyError(name)
-        return file
-
-    return opened
-
-
-def _docker_manifest(opener: Opener) -> tuple[dict[str, Any], list[str]] | None:
-    """Return configuration and layers of a Docker archive, None where it is none."""
-    try:
-        manifest = json.load(opener("manifest.json"))
-    except (KeyError, FileNotFoundError):
-        return None
-    if len(manifest) != 1:
-        raise ValueError(f"it holds {len(manifest)} images, and one is needed")
-    return json.load(opener(manifest[0]["Config"])), list(manifest[0]["Layers"])
-
-
-def _oci_manifest(opener: Opener, path: Path) -> tuple[dict[str, Any], list[str]]:
-    """Return configuration and layers of an OCI layout, following an index of several platforms to this machine's."""
-    told = json.load(opener("index.json"))
-    while "manifests" in told:
-        stated = told["manifests"]
-        fitting = [
-            each
-            for each in stated
-            if (each.get("platform") or {}).get("architecture", architecture()) == architecture()
-        ]
-        if not fitting:
-            raise UsageError(f"{path} has no image for this machine, which is {architecture()}")
-        told = json.load(opener(_blob(fitting[0])))
-    return json.load(opener(_blob(told["config"]))), [_blob(layer) for layer in told["layers"]]
-
-
-def _blob(descriptor: dict[str, Any]) -> str:
-    match = _BLOB.fullmatch(descriptor["digest"])
-    if match is None:
-        raise ValueError(f"a digest that is none: {descriptor['digest']!r}")
-    return f"blobs/sha256/{match[1]}"
-
-
-def _unpack_layer(layer: IO[bytes], rootfs: Path, work: Path, path: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=work) as scratch:
-        file = Path(scratch) / "layer"
-        with file.open("wb") as copy:
-            shutil.copyfileobj(layer, copy)
-        with file.open("rb") as copy:
-            compressed = copy.read(4) == _ZSTD
-        if compressed:
-            packed = file.rename(file.with_suffix(".zst"))
-            zstd = process.need("zstd", package="zstd")
-            process.run((zstd, "--quiet", "--decompress", str(packed), "-o", str(file)), timeout_s=_LIMIT_S)
-        rights = () if os.geteuid() == 0 else ("unshare", "--map-root-user", "--")
+    The list goes to a file, whose size is bounded: an image chooses its names.
+    """
+    bound = (process.need("prlimit", package="util-linux"), f"--fsize={_LIST_BYTES}", "--")
+    budget = Budget(rootfs)
+    most_bytes = min(budget.most_of(path.stat().st_size), budget.left_bytes)
+    with tempfile.TemporaryFile(dir=rootfs.parent) as file:
+        listed = process.start((*bound, *listing), stdout=file.fileno())
         try:
-            process.run((*rights, plain_python(), "-IS", str(UNPACK), str(rootfs), str(file)), timeout_s=_LIMIT_S)
-        except CommandFailed as error:
-            raise UsageError(f"a layer of {path} cannot be unpacked: {error.stderr_tail[-300:]}") from error
+            until = time.monotonic() + _LIMIT_S
+            while listed.poll() is None and time.monotonic() < until:
+                time.sleep(0.01)
+        finally:
+            process.end(listed)
+        if file.seek(0, os.SEEK_END) >= _LIST_BYTES:
+            raise refused(path, most_bytes)
+        file.seek(0)
+        for line in file:
+            words = line.split(maxsplit=3)
+            if len(words) > 2 and words[0].startswith(b"-") and words[2].isdigit():
+                budget.spend(1, 0)
+                most_bytes -= int(words[2][:30])
+            if most_bytes < 0 or not budget.left_members:
+                raise refused(path, min(budget.most_of(path.stat().st_size), budget.left_bytes))
 
 
 def _make_mountable(rootfs: Path) -> None:
     """Make what runtimes mount over, where an image that was unpacked into the cache lacks it."""
     for name in MOUNT_POINTS:
         if not os.path.lexists(rootfs / name):
-            (rootfs / name).mkdir()
-    if not os.path.lexists(rootfs / "etc"):
-        (rootfs / "etc").mkdir()
+            make_folder(rootfs, name)
+    if (rootfs / "etc").is_symlink():
+        return
     for name, text in MOUNT_FILES.items():
         place = rootfs / name
-        if (rootfs / "etc").is_symlink():
-            return
         if place.is_symlink() or not place.exists():
-            place.unlink(missing_ok=True)
-            place.write_text(text)
+            write_file(rootfs, name, text)

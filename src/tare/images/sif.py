@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tare.errors import UsageError
+from tare.errors import ImageError
 from tare.images.archive import ARCHITECTURES, architecture
 
 LAUNCH_BYTES: Final = 32
@@ -44,7 +44,7 @@ def is_sif(head: bytes) -> bool:
 
 
 def root_partition(path: Path) -> Partition:
-    """Return where the root file system is; raise `UsageError` for a SIF that cannot be read or is for another CPU."""
+    """Return where the root file system is; raise `ImageError` for a SIF that cannot be read or is for another CPU."""
     size = path.stat().st_size
     with path.open("rb") as file:
         header = file.read(HEADER.size)
@@ -52,7 +52,9 @@ def root_partition(path: Path) -> Partition:
             raise truncated(path, size)
         *_, total, at, _, _, _ = HEADER.unpack(header)
         if not 0 <= total <= MOST_DESCRIPTORS or not HEADER.size <= at:
-            raise UsageError(f"{path} is damaged: its table of contents makes no sense")
+            raise ImageError(f"{path} is damaged: its table of contents makes no sense")
+        if at + total * DESCRIPTOR.size > size:
+            raise truncated(path, size)
         file.seek(at)
         table = file.read(total * DESCRIPTOR.size)
     if len(table) < total * DESCRIPTOR.size:
@@ -62,14 +64,14 @@ def root_partition(path: Path) -> Partition:
         if kind != DATA_PARTITION or not used or part != PRIMARY_SYSTEM:
             continue
         _check(path, file_system, machine.rstrip(b"\0"))
-        if offset + length > size:
+        if offset < 0 or length < 0 or offset + length > size:
             raise truncated(path, size)
         return Partition(offset=offset, size_bytes=length)
-    raise UsageError(f"{path} is a SIF without a root file system", remedy="build it anew: apptainer build")
+    raise ImageError(f"{path} is a SIF without a root file system", remedy="build it anew: apptainer build")
 
 
 def squashfs_partition(path: Path) -> Partition:
-    """Return where a file that is a squashfs as a whole has it; raise `UsageError` where its end is missing."""
+    """Return where a file that is a squashfs as a whole has it; raise `ImageError` where its end is missing."""
     size = path.stat().st_size
     with path.open("rb") as file:
         head = file.read(SQUASHFS_BYTES_AT + 8)
@@ -79,18 +81,18 @@ def squashfs_partition(path: Path) -> Partition:
     return Partition(offset=0, size_bytes=stated)
 
 
-def truncated(path: Path, size: int) -> UsageError:
+def truncated(path: Path, size: int) -> ImageError:
     """Return the error that tells of a file whose end is missing."""
-    return UsageError(
+    return ImageError(
         f"{path} is truncated: its end is missing after {size} bytes", remedy=f"copy it again to {os.fspath(path)}"
     )
 
 
 def _check(path: Path, file_system: int, machine: bytes) -> None:
     if file_system == ENCRYPTED:
-        raise UsageError(f"{path} is encrypted", remedy="name an image that is not")
+        raise ImageError(f"{path} is encrypted", remedy="name an image that is not")
     if file_system != SQUASHFS:
-        raise UsageError(f"{path} has no squashfs inside", remedy="build it anew: apptainer build")
+        raise ImageError(f"{path} has no squashfs inside", remedy="build it anew: apptainer build")
     made_for = MACHINES.get(machine, "")
     if made_for and made_for != architecture() and architecture() in ARCHITECTURES.values():
-        raise UsageError(f"{path} is for {made_for}, and this machine is {architecture()}")
+        raise ImageError(f"{path} is for {made_for}, and this machine is {architecture()}")

@@ -1,22 +1,54 @@
-"""Unpack one layer of an OCI or Docker image over what is in a folder: `unpack.py FOLDER LAYER`.
+"""Unpack one layer of an OCI or Docker image over what is in a folder: `unpack.py FOLDER LAYER MEMBERS BYTES`.
 
 It makes the folder its root directory first, so that no link and no name in a layer leads outside, and it imports
-nothing of ours. Whiteouts (OCI Image Format, "Layer Filesystem Changeset") remove what layers before have. Device nodes
-are left out: runtimes bring their own /dev.
+nothing of ours. From then on it imports nothing at all: Python would look for modules in the image. Whiteouts (OCI
+Image Format, "Layer Filesystem Changeset") remove what layers before have. Device nodes are left out, and setuid and
+setgid bits: no runtime needs them. A layer with more members or bytes than the arguments say is refused before it is
+unpacked; the numbers of both are printed.
 """
 
+import lzma
 import os
+import resource
 import shutil
+import struct
 import sys
 import tarfile
+import zlib
 
 WHITEOUT = ".wh."
 OPAQUE = ".wh..wh..opq"
+LONGEST_PATH = 4096
+DEEPEST = 256
+MEMORY_BYTES = 4 << 30
+ALLOWED_BITS = 0o1777
+
+DAMAGES = (
+    OSError, EOFError, ValueError, OverflowError, LookupError, MemoryError, RecursionError,
+    lzma.LZMAError, struct.error, tarfile.TarError, zlib.error,
+)  # fmt: skip
+"""What tarfile raises where a layer is damaged."""
 
 
 def place_of(member: tarfile.TarInfo) -> str:
     """Return where a member belongs, as an absolute path."""
     return os.path.normpath("/" + member.name.lstrip("/"))
+
+
+def members_of(archive: tarfile.TarFile, most_members: int, most_bytes: int) -> list[tarfile.TarInfo]:
+    """Return the members of a layer; raise `TarError` where they are too many, too large or too deep."""
+    members: list[tarfile.TarInfo] = []
+    left = most_bytes
+    for member in archive:  # before the content of one is skipped, which may be endless zeros
+        left -= member.size
+        if member.size < 0 or left < 0:
+            raise tarfile.TarError(f"it has more than {most_bytes} bytes, or a file of less than no size")
+        if len(members) == most_members:
+            raise tarfile.TarError(f"it has more than {most_members} files")
+        if len(member.name) > LONGEST_PATH or member.name.count("/") > DEEPEST:
+            raise tarfile.TarError(f"it has a path of {len(member.name)} characters")
+        members.append(member)
+    return members
 
 
 def remove(path: str) -> None:
@@ -34,14 +66,13 @@ def white_out(members: list[tarfile.TarInfo]) -> None:
         if name == OPAQUE:
             for inside in os.listdir(folder) if os.path.isdir(folder) else ():
                 remove(os.path.join(folder, inside))
-        elif name.startswith(WHITEOUT):
+        elif name.startswith(WHITEOUT) and name[len(WHITEOUT) :] not in ("", ".", ".."):
             remove(os.path.join(folder, name[len(WHITEOUT) :]))
 
 
-def unpack(archive: tarfile.TarFile) -> None:
+def unpack(archive: tarfile.TarFile, members: list[tarfile.TarInfo]) -> None:
     """Put a layer over the root directory."""
     archive.extraction_filter = lambda member, _path: member  # the root directory is the limit
-    members = archive.getmembers()
     white_out(members)
     for member in members:
         path = place_of(member)
@@ -49,20 +80,30 @@ def unpack(archive: tarfile.TarFile) -> None:
             continue
         if os.path.lexists(path) and not (member.isdir() and os.path.isdir(path) and not os.path.islink(path)):
             remove(path)
+        member.mode &= ALLOWED_BITS
         archive.extract(member, "/", numeric_owner=True)
+
+
+def enter(folder: str) -> None:
+    """Make a folder the root directory, and take no code from it."""
+    sys.meta_path.clear()
+    os.chroot(folder)
+    os.chdir("/")
 
 
 def main() -> int:
     """Unpack as the arguments say and return the exit status."""
-    folder, layer = sys.argv[1:]
+    folder, layer, most_members, most_bytes = sys.argv[1:]
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     try:
         with tarfile.open(layer) as archive:
-            os.chroot(folder)
-            os.chdir("/")
-            unpack(archive)
-    except (OSError, EOFError, tarfile.TarError) as error:
-        print(error, file=sys.stderr)
+            enter(folder)
+            members = members_of(archive, int(most_members), int(most_bytes))
+            unpack(archive, members)
+    except DAMAGES as error:
+        print(str(error) or type(error).__name__, file=sys.stderr)
         return 1
+    print(len(members), sum(member.size for member in members))
     return 0
 
 

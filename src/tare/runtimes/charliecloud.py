@@ -14,10 +14,11 @@ from typing import Final
 from tare import devices
 from tare.binds import bind_of
 from tare.errors import RefusedError
+from tare.images.below import check_places
 from tare.networks.plug import Wiring
 from tare.node import Container, Pod
 from tare.process import find, need, run
-from tare.runtimes.held import enter, held, limited_containers, pod_group
+from tare.runtimes.held import enter, held, limited_containers, places_of, pod_group
 from tare.runtimes.request import PodRequest
 
 LIMIT: Final = Path("/proc/sys/user/max_user_namespaces")
@@ -67,6 +68,8 @@ class Charliecloud:
         if request.host not in ("", request.node.name):
             raise RefusedError("containers of charliecloud have their node's hostname: share: none is not possible")
         program = need("ch-run", package="charliecloud-runtime")
+        if request.rootfs is not None:
+            check_places(request.rootfs, places_of(request))
         with held(request, own_mounts=True) as pid, pod_group(request) as group:
             prepared = ("/bin/sh", "-c", PREPARE, PLACE, str(request.rootfs), *request.shown)
             run((*enter(pid), *prepared), what=f"preparing the root of {request.name}", timeout_s=20)

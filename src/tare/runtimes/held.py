@@ -12,6 +12,7 @@ from typing import Any, Final
 from tare.binds import bind_of
 from tare.cgroups import Group
 from tare.errors import InfrastructureError
+from tare.images.below import check_places
 from tare.limits import Limits
 from tare.limits import hold as hold_to
 from tare.namespaces import hold
@@ -20,6 +21,7 @@ from tare.node import Container, Node, Pod
 from tare.runtimes.request import PodRequest
 from tare.user_namespace import is_real_root
 
+KERNELS_PLACES: Final = ("/proc", "/sys", "/dev")
 NODE_KINDS: Final = ("net", "mnt", "uts", "ipc", "pid", "cgroup")
 ENTERED: Final = ("mount", "uts", "ipc", "net", "pid", "cgroup")
 
@@ -35,12 +37,20 @@ def held(request: PodRequest, *, root: Path | None = None, own_mounts: bool = Fa
     if request.wiring is Wiring.NODE and root is None and not own_mounts:
         yield request.node.pid
         return
+    if root is not None:
+        check_places(root, places_of(request))
     pid = hold(f"tare:{request.study}:{request.name}", _spec(request, root, own_mounts))
     try:
         yield pid
     finally:
         with suppress(ProcessLookupError):
             os.kill(pid, 9)
+
+
+def places_of(request: PodRequest) -> tuple[str, ...]:
+    """Return the paths inside at which a pod's image is mounted on, made first where the image lacks them."""
+    named = (*request.shown, request.cwd, request.session, *(bind_of(text).target for text in request.binds))
+    return (*KERNELS_PLACES, *(path for path in named if path))
 
 
 def enter(pid: int) -> tuple[str, ...]:

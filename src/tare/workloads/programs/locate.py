@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from tare.images.below import inside
 from tare.workloads.programs.adapter import ProgramAdapter
 
 PATH: Final = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -75,10 +76,5 @@ def _below(root: Path | None, path: Path) -> Path:
 
 def _is_program(path: Path, root: Path | None) -> bool:
     """Tell whether a file can be run; a link of an image leads from the image's own root."""
-    for _ in range(16):
-        if root and path.is_symlink():
-            target = path.readlink()
-            path = _below(root, target) if target.is_absolute() else path.parent / target
-            continue
-        return path.is_file() and os.access(path, os.X_OK)
-    return False
+    found = inside(root, str(path.relative_to(root))) if root and path.is_relative_to(root) else path
+    return found is not None and found.is_file() and os.access(found, os.X_OK)

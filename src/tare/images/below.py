@@ -1,0 +1,193 @@
+"""Open, read and write files of an image so that no link in it leads outside of its folder.
+
+Whoever made an image also made its links, and an absolute one leads to a file of the host when it is followed from the
+host. For reading, links are followed as they would be inside the image: an absolute one begins at the image's root, and
+`..` ends there. For writing, no link is followed at all.
+
+A path is walked one component at a time below an open descriptor. `openat2` with RESOLVE_IN_ROOT would do the same in
+one call, but Python has no function for it, and old kernels would need a second way. Because each step opens what it
+has checked, a link that is exchanged meanwhile leads nowhere else either.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, Final
+
+from tare.errors import ImageError
+
+LINKS: Final = 40
+"""As many links are followed for one path, as in the kernel."""
+
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PRIVILEGED: Final = stat.S_ISUID | stat.S_ISGID
+
+
+def inside(rootfs: Path, path: str) -> Path | None:
+    """Return the file that a path of an image leads to, or None; it is in the image, whatever its links say."""
+    try:
+        with _walked(rootfs, path) as (_, names):
+            return rootfs.joinpath(*names)
+    except (OSError, ValueError):
+        return None
+
+
+def open_file(rootfs: Path, path: str) -> BinaryIO:
+    """Open a regular file of an image for reading; raise `OSError` where there is none.
+
+    Devices and named pipes, which may have no end or let the reader wait, count as missing.
+    """
+    try:
+        with _walked(rootfs, path) as (descriptor, _):
+            return open_regular(Path(f"/proc/self/fd/{descriptor}"))
+    except ValueError as error:  # a null character
+        raise OSError(errno.EINVAL, str(error)) from error
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file of this machine for reading if it is a regular one; raise `OSError` otherwise."""
+    if not stat.S_ISREG(os.stat(path).st_mode):  # before it is opened: to open a device can do something
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+
+
+def read_file(rootfs: Path, path: str, most_bytes: int) -> bytes:
+    """Return the content of a regular file of an image; raise `OSError` where there is none or it is too large."""
+    with open_file(rootfs, path) as file:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise OSError(errno.EFBIG, f"it has more than {most_bytes} bytes")
+    return content
+
+
+def make_folder(rootfs: Path, path: str) -> None:
+    """Make a folder of an image and those above it, where they are missing; raise `ImageError` where one is a link."""
+    os.close(_made_folder(rootfs, path))
+
+
+def write_file(rootfs: Path, path: str, text: str, mode: int = 0o644) -> None:
+    """Write a file of an image in place of what is there, also of a link; raise `ImageError` where a folder is one."""
+    place = PurePosixPath(path)
+    folder = _made_folder(rootfs, str(place.parent))
+    try:
+        with suppress(FileNotFoundError):
+            os.unlink(place.name, dir_fd=folder)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(place.name, flags, mode, dir_fd=folder), "w") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(text)
+    except OSError as error:
+        raise ImageError(f"/{path} of the image at {rootfs} cannot be written: {error.strerror}") from error
+    finally:
+        os.close(folder)
+
+
+def check_places(rootfs: Path, targets: Iterable[str]) -> None:
+    """Raise `ImageError` where what is to be shown in an image would be shown, or made, outside of it.
+
+    For who makes places in an image with the kernel's own functions, which follow links from the host's root directory.
+    """
+    top = os.path.realpath(rootfs)
+    for target in targets:
+        real = os.path.realpath(f"{top}/{target}")
+        if not f"{real}/".startswith(f"{top}/"):
+            raise ImageError(
+                f"{target} cannot be shown in the image at {rootfs}: on the way is a symbolic link to outside of it",
+                remedy="make the link in the image a relative one, or use docker, podman or apptainer",
+            )
+
+
+def strip_privileges(folder: Path) -> None:
+    """Take away what would give an image's files rights on this machine: setuid and setgid bits, and device nodes.
+
+    No runtime needs them: each brings its own /dev, and ranks are started as the user that they run as.
+    """
+    try:
+        _strip_privileges(folder)
+    except (OSError, RecursionError) as error:
+        why = "its folders lie too deep in one another" if isinstance(error, RecursionError) else error.strerror
+        raise ImageError(f"the files of the image at {folder} cannot be looked through: {why}") from error
+
+
+def _strip_privileges(folder: Path) -> None:
+    for _, folders, files, at in os.fwalk(folder, follow_symlinks=False):
+        for name in (*folders, *files):
+            found = os.stat(name, dir_fd=at, follow_symlinks=False)
+            if stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode):
+                os.unlink(name, dir_fd=at)
+            elif found.st_mode & _PRIVILEGED and not stat.S_ISLNK(found.st_mode):
+                os.chmod(name, stat.S_IMODE(found.st_mode) & ~_PRIVILEGED, dir_fd=at)
+
+
+@contextmanager
+def _walked(rootfs: Path, path: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Yield a descriptor (O_PATH) of what a path leads to in an image, and its place; raise `OSError`."""
+    opened = [os.open(rootfs, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)]
+    names: list[str] = []
+    left = list(reversed(PurePosixPath(path).parts))
+    links = 0
+    try:
+        while left:
+            part = left.pop()
+            if part in ("/", "//", ".."):
+                above = 0 if part != ".." else max(0, len(names) - 1)
+                while len(names) > above:
+                    names.pop()
+                    os.close(opened.pop())
+                continue
+            here = os.open(part, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=opened[-1])
+            if not stat.S_ISLNK(os.fstat(here).st_mode):
+                opened.append(here)
+                names.append(part)
+                continue
+            try:
+                target = os.readlink("", dir_fd=here)
+            finally:
+                os.close(here)
+            links += 1
+            if links > LINKS:
+                raise OSError(errno.ELOOP, "too many links")
+            left += reversed(PurePosixPath(target).parts)
+        yield opened[-1], tuple(names)
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+
+
+def _made_folder(rootfs: Path, path: str) -> int:
+    """Return a descriptor of a folder of an image, made where it is missing; no link is followed on the way."""
+    at = os.open(rootfs, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    for part in PurePosixPath(path).parts:
+        if part == "/":
+            continue
+        try:
+            if part == "..":
+                raise OSError(errno.EINVAL, "the path has '..' in it")
+            with suppress(FileExistsError):
+                os.mkdir(part, 0o755, dir_fd=at)
+            below = os.open(part, _FOLDER, dir_fd=at)
+        except OSError as error:
+            raise ImageError(
+                f"{path} of the image at {rootfs} cannot be written to: {_hindrance(at, part) or error.strerror}",
+                remedy="tare writes through no link of an image: make it a folder in the image",
+            ) from error
+        finally:
+            os.close(at)
+        at = below
+    return at
+
+
+def _hindrance(folder: int, name: str) -> str:
+    """Return what stands in the way where a folder should be."""
+    try:
+        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+    except (OSError, ValueError):
+        return ""
+    if stat.S_ISLNK(mode):
+        return f"{name} is a symbolic link"
+    return "" if stat.S_ISDIR(mode) else f"{name} is not a folder"

@@ -1,0 +1,44 @@
+"""How much may come out of an image: a small file can state that it holds exabytes."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+from tare.errors import ImageError
+
+MOST_MEMBERS: Final = 1_000_000
+MOST_BYTES: Final = 500_000_000_000
+RATIO: Final = 100
+ALWAYS_BYTES: Final = 1_000_000_000
+"""What compressed files may grow to: a hundred times their size, or to a gigabyte. File systems grow by 2 to 10."""
+
+KEPT_FREE_BYTES: Final = 500_000_000
+"""What stays free on the disk, whatever an image holds."""
+
+
+class Budget:
+    """What is left for the layers of an image that is unpacked into a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.left_members = MOST_MEMBERS
+        self.left_bytes = max(0, min(MOST_BYTES, shutil.disk_usage(folder).free - KEPT_FREE_BYTES))
+
+    @staticmethod
+    def most_of(size_bytes: int) -> int:
+        """Return what a file of this size may grow to when it is unpacked."""
+        return min(MOST_BYTES, max(ALWAYS_BYTES, RATIO * size_bytes))
+
+    def spend(self, members: int, size_bytes: int) -> None:
+        """Note what a layer took."""
+        self.left_members = max(0, self.left_members - members)
+        self.left_bytes = max(0, self.left_bytes - size_bytes)
+
+
+def refused(path: Path, most_bytes: int) -> ImageError:
+    """Return the error for an image that holds more than it may."""
+    return ImageError(
+        f"{path} is not unpacked: it would take more than {most_bytes / 1e9:.1f} GB",
+        remedy="make room in the cache folder if the image is yours and as large as that; else do not use it",
+    )

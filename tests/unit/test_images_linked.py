@@ -1,0 +1,258 @@
+"""What a program lacks in an image is found without starting anything of the image, as its loader would find it."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import shutil
+import struct
+from pathlib import Path
+
+import pytest
+
+from tare import elf
+from tare.errors import RefusedError
+from tare.images.linked import CACHE_ENTRY, CACHE_HEAD, CACHE_MAGIC, OLD_MAGIC, cache_of, linked
+from tare.preflight import mpi_of_program
+from tare.programs import libraries, missing_libraries
+from tare.study_files import check_program
+
+LOADER = "/lib64/ld-linux-x86-64.so.2"
+CREATES_RAN = (
+    b"\xb8\x55\x00\x00\x00"  # creat
+    b"\x48\x8d\x3d\x10\x00\x00\x00\xbe\xa4\x01\x00\x00\x0f\x05"  # ("/ran", 0644)
+    b"\xb8\x3c\x00\x00\x00\x31\xff\x0f\x05"  # exit(0)
+    b"/ran\0"
+)
+
+
+def an_elf(
+    *needed: str,
+    interpreter: str = "",
+    soname: str = "",
+    rpath: str = "",
+    runpath: str = "",
+    machine: int = 62,
+    code: bytes = b"",
+) -> bytes:
+    """Return an ELF file of 64 bits with these entries in its dynamic section, or one that is code alone."""
+    strings, entries = b"\0", []
+    stated = [(elf.NEEDED, name) for name in needed]
+    stated += [(tag, text) for tag, text in ((elf.SONAME, soname), (elf.RPATH, rpath), (elf.RUNPATH, runpath)) if text]
+    for tag, text in stated:
+        entries.append((tag, len(strings)))
+        strings += text.encode() + b"\0"
+    segments = 4 if not code else 1
+    base, start = 0x400000, 64 + 56 * segments
+    entries += [(elf.STRINGS, base + start), (elf.STRINGS_SIZE, len(strings)), (0, 0)]
+    table = b"".join(struct.pack("<QQ", *each) for each in entries)
+    program = interpreter.encode() + b"\0"
+    content = code or strings + table + program
+    rows = [(1, 5, 0, base, base, start + len(content), start + len(content), 4096)]
+    if not code:
+        at = start + len(strings)
+        rows.append((elf.DYNAMIC, 4, at, base + at, base + at, len(table), len(table), 8))
+        at += len(table)
+        kind = elf.INTERPRETER if interpreter else 0
+        rows.append((kind, 4, at, base + at, base + at, len(program), len(program), 1))
+        rows.append((0, 0, 0, 0, 0, 0, 0, 0))
+    head = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
+    head += struct.pack("<HHIQQQIHHHHHH", 2, machine, 1, base + start, 64, 0, 0, 64, 56, segments, 0, 0, 0)
+    return head + b"".join(struct.pack("<IIQQQQQQ", *row) for row in rows) + content
+
+
+def put(root: Path, path: str, content: bytes, mode: int = 0o755) -> Path:
+    place = root / path.lstrip("/")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(content)
+    place.chmod(mode)
+    return place
+
+
+def a_cache(*entries: tuple[str, str, int], old: bool = False) -> bytes:
+    before = OLD_MAGIC.ljust(12, b"\0") + struct.pack("=I", 1) + bytes(12) if old else b""
+    before += bytes(-len(before) % 8)
+    at = CACHE_HEAD.size + CACHE_ENTRY.size * len(entries)
+    strings, rows = b"", b""
+    for name, path, hardware in entries:
+        texts = name.encode() + b"\0" + path.encode() + b"\0"
+        rows += CACHE_ENTRY.pack(0x303, at + len(strings), at + len(strings) + len(name) + 1, 0, hardware)
+        strings += texts
+    return before + CACHE_HEAD.pack(CACHE_MAGIC, len(entries), len(strings), 0, 0, 0, 0, 0) + rows + strings
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    """Return an image with a loader and the program /bin/app, which needs libc.so.6 and liba.so.1."""
+    root = tmp_path / "image"
+    put(root, LOADER, an_elf(soname="ld-linux-x86-64.so.2"))
+    put(root, "/usr/lib/libc.so.6", an_elf("ld-linux-x86-64.so.2", soname="libc.so.6"))
+    put(root, "/bin/app", an_elf("libc.so.6", "liba.so.1", interpreter=LOADER))
+    return root
+
+
+# --- nothing of an image is started ---------------------------------------------------------------------------------
+
+
+@pytest.mark.root
+@pytest.mark.requires("root")
+def test_the_loader_of_an_image_is_not_started(tmp_path: Path) -> None:
+    root = tmp_path / "image"
+    hostile = put(root, LOADER, an_elf(code=CREATES_RAN))
+    put(root, "/bin/sh", hostile.read_bytes())
+    (root / "mnt").mkdir()
+    program = tmp_path / "app"
+    shutil.copy("/bin/true", program)
+    missing_libraries(program, root)
+    libraries(program, root)
+    mpi_of_program(program, root)
+    assert not (root / "ran").exists()
+    assert not Path("/ran").exists()
+
+
+def test_nothing_but_the_loader_of_this_machine_is_asked(image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tare.programs.run", lambda *_, **__: pytest.fail("a process was started"))
+    assert missing_libraries(image / "bin/app", image) == ["liba.so.1"]
+
+
+# --- as the loader finds them ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "program",
+    ["bash", "cat", "cp", "grep", "sed", "tar", "gzip", "find", "sort", "ls", "mount", "ps", "ip", "perl",
+     "openssl", "apt-get", "dpkg", "ssh", "curl", "git", "gdb", "ld", "as", "gcc", "cmake", "mpirun.openmpi",
+     "mpirun.mpich"],
+)  # fmt: skip
+def test_a_program_of_this_machine_has_the_libraries_that_ldd_names(program: str) -> None:
+    found = shutil.which(program)
+    if found is None:
+        pytest.skip(f"this machine cannot: it has no {program}")
+    file = Path(found).resolve()
+    with file.open("rb") as content:
+        if content.read(4) != b"\x7fELF":
+            pytest.skip(f"this machine cannot: its {program} is a script")
+    told = {name: path.resolve() for name, path in libraries(file, None).items()}
+    here = {name: path.resolve() for name, path in libraries(file, Path("/")).items()}
+    assert {name: here.get(name) for name in told} == told
+    assert {posixpath.basename(name) for name in here} - set(told) <= {"ld-linux-x86-64.so.2"}
+    assert missing_libraries(file, Path("/")) == missing_libraries(file, None) == []
+
+
+def test_what_is_missing_is_named_and_what_that_needs_too(image: Path, tmp_path: Path) -> None:
+    app = image / "bin/app"
+    assert missing_libraries(app, image) == ["liba.so.1"]
+    put(image, "/usr/lib/liba.so.1", an_elf("libb.so.1", soname="liba.so.1"))
+    assert missing_libraries(app, image) == ["libb.so.1"]
+    put(image, "/lib/x86_64-linux-gnu/glibc-hwcaps/x86-64-v3/libb.so.1", an_elf())
+    assert missing_libraries(app, image) == []
+    put(tmp_path, "run.sh", b"#!/bin/sh\n")
+    put(tmp_path, "static", an_elf(code=CREATES_RAN))
+    assert missing_libraries(tmp_path / "run.sh", image) == missing_libraries(tmp_path / "static", image) == []
+    (image / LOADER.lstrip("/")).unlink()
+    with pytest.raises(RefusedError, match=r"cannot run inside the image: .*ld-linux-x86-64\.so\.2 is missing"):
+        check_program(_on_this_machine(tmp_path), [image])
+
+
+def _on_this_machine(tmp_path: Path) -> str:
+    shutil.copy("/bin/true", tmp_path / "app")
+    return str(tmp_path / "app")
+
+
+@pytest.mark.parametrize(
+    ("stated", "place"),
+    [
+        ({"runpath": "/opt/lib"}, "/opt/lib/liba.so.1"),
+        ({"rpath": "/nowhere:/opt/lib"}, "/opt/lib/liba.so.1"),
+        ({"runpath": "$ORIGIN/../lib/own"}, "/lib/own/liba.so.1"),
+        ({"runpath": "/opt/${LIB}"}, "/opt/lib/x86_64-linux-gnu/liba.so.1"),
+    ],
+)
+def test_search_paths_of_a_program_are_followed(stated: dict[str, str], place: str, image: Path) -> None:
+    app = put(image, "/bin/app", an_elf("liba.so.1", interpreter=LOADER, **stated))  # type: ignore[arg-type]
+    assert missing_libraries(app, image) == ["liba.so.1"]
+    put(image, place, an_elf())
+    assert missing_libraries(app, image) == []
+    assert libraries(app, image)["liba.so.1"] == image / place.lstrip("/")
+
+
+@pytest.mark.parametrize(("kind", "missing"), [("rpath", []), ("runpath", ["libb.so.1"])])
+def test_rpath_holds_for_libraries_of_libraries_and_runpath_does_not(
+    kind: str, missing: list[str], image: Path
+) -> None:
+    app = put(image, "/bin/app", an_elf("liba.so.1", **{kind: "/opt"}))  # type: ignore[arg-type]
+    put(image, "/opt/liba.so.1", an_elf("libb.so.1"))
+    put(image, "/opt/libb.so.1", an_elf())
+    assert missing_libraries(app, image) == missing
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_the_cache_of_the_loader_is_read(old: bool, image: Path) -> None:
+    put(image, "/opt/deep/liba.so.1", an_elf())
+    assert missing_libraries(image / "bin/app", image) == ["liba.so.1"]
+    told = a_cache(("liba.so.1", "/opt/fast/liba.so.1", 1 << 62), ("liba.so.1", "/opt/deep/liba.so.1", 0), old=old)
+    put(image, "/etc/ld.so.cache", told)
+    assert missing_libraries(image / "bin/app", image) == []
+    assert cache_of(told) == {"liba.so.1": ("/opt/deep/liba.so.1", "/opt/fast/liba.so.1")}
+
+
+def test_a_library_of_another_cpu_or_a_damaged_one_is_not_taken(image: Path) -> None:
+    put(image, "/lib/x86_64-linux-gnu/liba.so.1", an_elf(machine=183))
+    (told,) = missing_libraries(image / "bin/app", image)
+    assert told == "liba.so.1 (cannot be read: it is for another CPU)"
+    put(image, "/lib/x86_64-linux-gnu/liba.so.1", an_elf()[:80])
+    (told,) = missing_libraries(image / "bin/app", image)
+    assert told == "liba.so.1 (cannot be read: its end is missing)"
+    put(image, "/usr/lib/liba.so.1", an_elf())
+    assert missing_libraries(image / "bin/app", image) == []
+
+
+def test_links_of_an_image_lead_to_its_own_libraries(image: Path, tmp_path: Path) -> None:
+    victim = put(tmp_path, "host/liba.so.1", an_elf())
+    (image / "usr/lib/liba.so.1").symlink_to(victim)
+    assert missing_libraries(image / "bin/app", image) == ["liba.so.1"]
+    put(image, "/opt/liba.so.1.2", an_elf())
+    (image / "usr/lib/liba.so.1").unlink()
+    (image / "usr/lib/liba.so.1").symlink_to("/opt/liba.so.1.2")
+    assert missing_libraries(image / "bin/app", image) == []
+
+
+def test_what_stands_beside_a_program_that_is_shown_is_found(image: Path, tmp_path: Path) -> None:
+    app = put(
+        tmp_path,
+        "app/bin/app",
+        an_elf("libown.so", "libmpi.so.40", interpreter=LOADER, runpath="$ORIGIN:$ORIGIN/../lib"),
+    )
+    put(tmp_path, "app/bin/libown.so", an_elf())
+    put(tmp_path, "app/lib/libmpi.so.40", an_elf(soname="libmpi.so.40") + b"\0004.1.4\0")
+    assert missing_libraries(app, image) == ["libmpi.so.40"], "of `tare quick -- ./bin/app` only bin is shown"
+    assert libraries(app, image)["libmpi.so.40"] == tmp_path / "app/lib/libmpi.so.40"
+    found = mpi_of_program(app, image)
+    assert found is not None
+    assert found.version == (4, 1, 4)
+
+
+# --- what anybody may have written -----------------------------------------------------------------------------------
+
+
+def test_names_that_a_terminal_would_obey_are_shown_as_text(image: Path) -> None:
+    app = put(image, "/bin/app", an_elf("lib\x1b[2Ja.so"))
+    assert missing_libraries(app, image) == ["lib\\x1b[2Ja.so"]
+
+
+def test_libraries_that_need_each_other_or_a_device_end(image: Path) -> None:
+    put(image, "/usr/lib/liba.so.1", an_elf("libb.so.1", "liba.so.1"))
+    put(image, "/usr/lib/libb.so.1", an_elf("liba.so.1", "libpipe.so"))
+    os.mkfifo(image / "usr/lib/libpipe.so")
+    assert missing_libraries(image / "bin/app", image) == ["libpipe.so"]
+
+
+def test_a_header_that_states_a_million_segments_is_damaged_and_quickly_told(tmp_path: Path) -> None:
+    whole = bytearray(an_elf("libc.so.6", interpreter=LOADER))
+    struct.pack_into("<HH", whole, 54, 0, 65535)
+    note = put(tmp_path, "app", bytes(whole) + bytes(1 << 16))
+    assert elf.level_needed([note]) == 0
+    assert dict(linked(note, tmp_path).damaged) == {"app": "its table of segments makes no sense"}
+    struct.pack_into("<HH", whole, 54, 56, 65535)
+    note.write_bytes(bytes(whole))
+    assert dict(linked(note, tmp_path).damaged) == {"app": "it states 65535 segments"}
