@@ -64,24 +64,22 @@ def carried(environment: dict[str, str]) -> list[str]:
 
 
 def parsed(text: str) -> "Any":
-    """Return what JSON text says, by the scanner that the package json is built on, where this Python has it."""
+    """Return what JSON text says, by the scanner that the package json is built on; raise ValueError as that does."""
     try:
         from _json import make_scanner
-    except ImportError:
+
+        return make_scanner(Plain)(text.strip(), 0)[0]  # type: ignore[arg-type]
+    except (ImportError, StopIteration, SystemError):  # not every Python has it, and it leaves messages to the package
         import json
 
         return json.loads(text)
 
-    class Plain:
-        """How json.loads reads by default."""
 
-        strict, memo, parse_float, parse_int = True, {}, float, int  # type: ignore[var-annotated]
-        object_hook = object_pairs_hook = parse_constant = None
+class Plain:
+    """How the package json reads by default."""
 
-    try:
-        return make_scanner(Plain)(text.strip(), 0)[0]  # type: ignore[arg-type]
-    except StopIteration as end:
-        raise ValueError(f"this is no JSON at character {end.value}") from None
+    strict, parse_float, parse_int = True, float, int
+    object_hook = object_pairs_hook = parse_constant = None
 
 
 def read_map() -> "dict[str, Any]":
