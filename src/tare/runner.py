@@ -21,7 +21,7 @@ from tare.deploy import Deployed, deployed
 from tare.disturbance import repeats_left, wants_repeat
 from tare.environment import nic_slots
 from tare.errors import TareError
-from tare.launch import PADDING, write_agent, write_map
+from tare.launch import write_agent, write_map
 from tare.model import (
     Caches,
     Cell,
@@ -50,7 +50,7 @@ from tare.summary.select import select
 from tare.surroundings import NodeHas
 from tare.workloads import Parsed
 
-__all__ = ["PADDING", "PADDING_LIMIT", "Launched", "Run", "Watcher", "needs", "running"]
+__all__ = ["PADDING_LIMIT", "Launched", "Run", "Watcher", "needs", "running"]
 
 PADDING_LIMIT: Final = 4096
 
