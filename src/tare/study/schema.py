@@ -328,7 +328,7 @@ class RepetitionIn(_Checked):
     target_half_width: Percentage = Field(default=0.01, description="an interval of this half-width is narrow enough")
     reruns: Annotated[int, Field(ge=0, le=10, strict=True)] = Field(
         default=1,
-        description="0: no launch is repeated because of the machine's state; else short ones are, a quarter of all at most",
+        description="0: never repeat launches because of the machine's state; else short ones, a quarter at most",
     )
 
 

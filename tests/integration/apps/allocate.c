@@ -1,9 +1,10 @@
 /* An MPI program in which rank `which` uses so many MiB of memory, while the others wait for it:
- * allocate MIB [WHICH] */
+ * allocate MIB [WHICH [FILE]]. The first launch uses none where FILE is there: it is removed. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int main(int argc, char **argv)
 {
@@ -13,7 +14,7 @@ int main(int argc, char **argv)
     int rank = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Barrier(MPI_COMM_WORLD);
-    if (rank == which) {
+    if (rank == which && (argc < 4 || unlink(argv[3]) != 0)) {
         for (size_t i = 0; i < mib; i++) {
             char *block = malloc(1 << 20);
             if (block == NULL) {

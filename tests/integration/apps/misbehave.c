@@ -1,5 +1,5 @@
 /* An MPI program that goes wrong as its argument says: crash, exit, abort, hang, silent; anything
- * else ends well. */
+ * else ends well. So does the first launch where a second argument names a file: it is removed. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ int main(int argc, char **argv)
     if (strcmp(fault, "sleep") == 0) {
         sleep(1);
     }
-    if (rank == 1) {
+    if (rank == 1 && (argc < 3 || unlink(argv[2]) != 0)) {
         if (strcmp(fault, "crash") == 0) {
             raise(SIGSEGV);
         }
