@@ -27,8 +27,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Watch, dict[tu
     """Run kernels that fit into the limit, and a program whose second rank uses more than both containers may."""
     folder = tmp_path_factory.mktemp("limits")
     program = compiled("allocate", folder)
-    once = folder / "once"  # the launch before the trials must end well
-    once.touch()
+    # The launch before the trials must end well: the first one on a node. Nodes see this folder, containers do not.
+    once = f"{Path(__file__).parent}, /tmp/allocated"
     environments = f"{{{', '.join(RUNTIMES)}, '{HYBRID}': {{runtime: apptainer, launch: hybrid}}}}"
     study = write_study(
         folder,
