@@ -173,7 +173,8 @@ def test_a_program_that_goes_wrong_is_a_failed_trial_that_says_why(
 def test_a_program_that_goes_wrong_in_the_baseline_ends_the_study_after_one_launch(
     fault: str, misbehave: Path, tmp_path: Path
 ) -> None:
-    workloads = f"{{app: {{command: [{misbehave}, {fault}], time_limit: 3s}}}}"
+    limit = "3s" if fault == "hang" else "20s"
+    workloads = f"{{app: {{command: [{misbehave}, {fault}], time_limit: {limit}}}}}"
     study = write_study(tmp_path, "bare", TWO, workloads=workloads, repetition="{rounds: 40, max_rounds: 40}")
     watch = Watch()
     result = tare("run", study, cwd=tmp_path)
