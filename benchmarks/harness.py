@@ -1,9 +1,16 @@
-"""What the harness adds to a trial: `python benchmarks/harness.py [--runs 20]` (root, quiet machine).
+"""What the harness adds to a trial: `python benchmarks/harness.py [--runs 20] [--parts]` (root, quiet machine).
 
 A trivial job (one kernel, 100 iterations, two lab nodes, pods up) is started bare (`mpirun` and nothing else) and as a
 trial (counters, launch, parse, proof, store), alternating; the difference is the harness. Beside it the same for
 ReFrame: `mpirun -n 2 hostname` alone against a ReFrame test that runs it with its local scheduler (its own venv in the
 cache folder). Exits 1 when the harness's median is above its bound (60 ms).
+
+With `--parts` it is the quick start (or another `--study`): the wall time of a trial in each of its environments
+(`--environments A,B` takes some of them), and what of it is measured, start-up of the MPI, and the rest. Start-up of
+the MPI is what a program takes there that does nothing but MPI_Init, a barrier and MPI_Finalize (tare-startup, without
+the files that it reads), from the start of its launcher to the launcher's end, launched right after the trial. Beside
+it stands MPI_Init alone, as the slowest rank of the trial tells. Exits 1 when the median of the rest, over all trials,
+is above its bound (0.3 s).
 """
 
 from __future__ import annotations
@@ -15,17 +22,28 @@ import sys
 import tempfile
 import time
 import venv
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import scipy.stats
 
-from tare import monitor, runner, session, study, study_files
-from tare.model import TrialKey
+from tare import job, monitor, runner, session, study, study_files
+from tare.cluster import Site
+from tare.known import registered
+from tare.launch import PADDING, write_map
+from tare.model import Caches, Cell, Completed, Role, Study, TrialKey, Workload
+from tare.outcome import Ready
 from tare.paths import cache_folder
+from tare.process import run
 from tare.store import Store
+from tare.workloads.output import records
 
 BOUND_S = 0.060
+REST_BOUND_S = 0.300
+QUICK_START = Path(__file__).parents[1] / "studies" / "quickstart.yaml"
+EMPTY = Workload(name="empty", startup=Caches.WARM)
 STUDY = """
 name: harness
 cluster: {lab: {nodes: 2}}
@@ -57,8 +75,30 @@ class Silent:
     def round_started(self, number: int, attempt: int) -> None:
         pass
 
+    def calibrated(self, cell: Cell, elapsed_s: float) -> None:
+        pass
+
+    def launch_started(self, key: TrialKey, done: int, total: int) -> None:
+        pass
+
     def trial_ended(self, trial: object, done: int, total: int) -> None:
         pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What one trial took, in seconds; `harness_s` is what of its wall time was not the launch."""
+
+    wall_s: float
+    measured_s: float
+    mpi_s: float
+    init_s: float
+    harness_s: float
+
+    @property
+    def rest_s(self) -> float:
+        """Return what was neither measured nor start-up of the MPI."""
+        return self.wall_s - self.measured_s - self.mpi_s
 
 
 def interval(values: list[float]) -> str:
@@ -76,11 +116,11 @@ def tare_overhead(runs: int) -> tuple[list[float], list[float]]:
         tempfile.TemporaryDirectory() as folder,
         Store.create_or_open(Path(folder) / "results", plan, {}) as store,
         runner.running(plan, store, files, Silent(), name="bench") as run,
-        runner.ExitStack() as stack,
+        ExitStack() as stack,
     ):
         ready = run.pods(stack)
         key, one = next(iter(ready.items()))
-        environment = {**os.environ, **one.environment, runner.PADDING: ""}
+        environment = {**os.environ, **one.environment, PADDING: ""}
         for number in range(runs + 1):
             started = time.perf_counter()
             done = subprocess.run(one.argv, env=environment, capture_output=True, check=True)
@@ -98,6 +138,79 @@ def tare_overhead(runs: int) -> tuple[list[float], list[float]]:
             monitor.read(one.places)
         print(f"  of this, one reading of all counters: {10 * (time.perf_counter() - started):.2f} ms")
     return extra, bare
+
+
+def empty_launch_s(site: Site, ready: Ready, agent: Path) -> float:
+    """Return how long a program takes where a trial has just run that does nothing but start and end its MPI."""
+    cell = replace(ready.cell, workload=EMPTY)
+    launch = job.make_launch(site, cell, ready.deployed)
+    path = site.folder / "empty.json"
+    write_map(launch, path)
+    environment = {**job.head_environment(site, cell.environment, ready.deployed, agent), "TARE_LAUNCH_MAP": str(path)}
+    done = run(
+        launch.argv(str(agent)),
+        env={**os.environ, **environment, PADDING: ""},
+        cwd=Path("/"),
+        started=site.adopt,
+    )
+    (told,) = [record for record in records(done.stdout) if record["type"] == "startup"]
+    return done.elapsed_s - max(told["rank_modules_s"])
+
+
+def some_of(file: Path, names: list[str]) -> Study:
+    """Return a study with some of its environments."""
+    stated = study.load(file, known=registered())
+    chosen = tuple(each for each in stated.environments if not names or each.name in names)
+    return replace(stated, environments=chosen, baseline=chosen[0].name, self_comparison=False)
+
+
+def parts_of(stated: Study, runs: int) -> dict[str, list[Parts]]:
+    """Return what the trials of a study took, by environment; the first of each is left out."""
+    plan = session.make_plan(stated)
+    files = study_files.make_files(plan, print)
+    found: dict[str, list[Parts]] = {}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Store.create_or_open(Path(folder) / "results", plan, {}) as store,
+        runner.running(plan, store, files, Silent(), name="bench") as run_,
+        ExitStack() as stack,
+    ):
+        ready = run_.pods(stack)
+        for number in range(runs + 1):
+            for key, one in ready.items():
+                if one.cell.role is Role.SELF:
+                    continue
+                started = time.perf_counter()
+                trial = run_.trial(TrialKey(cell=key, round=number, block=0, attempt=0), 0, one)
+                wall_s = time.perf_counter() - started
+                assert isinstance(trial.outcome, Completed), trial.outcome
+                measured_s = trial.elapsed_s - trial.startup_s["launch_s"]
+                mpi_s = empty_launch_s(run_.site, one, run_.agent)
+                if number:
+                    found.setdefault(one.cell.environment.name, []).append(
+                        Parts(
+                            wall_s=wall_s,
+                            measured_s=measured_s,
+                            mpi_s=mpi_s,
+                            init_s=trial.startup_s["mpi_init_s"],
+                            harness_s=wall_s - trial.elapsed_s,
+                        )
+                    )
+    return found
+
+
+def tell_parts(found: dict[str, list[Parts]]) -> bool:
+    """Print medians by environment and say whether the rest is within its bound."""
+    columns = ("wall_s", "measured_s", "mpi_s", "init_s", "rest_s", "harness_s")
+    titles = ("wall", "measured", "MPI", "(MPI_Init)", "rest", "(harness)")
+    print(f"{'medians, seconds':18s}" + "".join(f"{title:>12s}" for title in titles) + f"{'n':>5s}")
+    for name, trials in found.items():
+        medians = [float(np.median([getattr(each, column) for each in trials])) for column in columns]
+        print(f"{name:18s}" + "".join(f"{value:12.3f}" for value in medians) + f"{len(trials):5d}")
+    rests = [each.rest_s for trials in found.values() for each in trials]
+    kept = float(np.median(rests)) <= REST_BOUND_S
+    print(f"the rest: {interval(rests)}; bound {1e3 * REST_BOUND_S:.0f} ms: {'kept' if kept else 'MISSED'}")
+    return kept
 
 
 def reframe_overhead(runs: int) -> tuple[list[float], list[float]]:
@@ -132,7 +245,12 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--no-reframe", action="store_true")
+    parser.add_argument("--parts", action="store_true")
+    parser.add_argument("--environments", type=lambda text: text.split(","), default=[])
+    parser.add_argument("--study", type=Path, default=QUICK_START)
     options = parser.parse_args()
+    if options.parts:
+        return 0 if tell_parts(parts_of(some_of(options.study, options.environments), options.runs)) else 1
     print("tare, two lab nodes, pods up")
     extra, bare = tare_overhead(options.runs)
     print(f"  mpirun alone {interval(bare)}\n  the harness adds {interval(extra)}")

@@ -13,11 +13,12 @@ an ENTRY is {"cgroups": [folder, ...], "cpus": [core, ...], "argv": [token, ...]
 ssh), so the launch's and the MPI's own variables are put before the command, through env(1).
 """
 
-import json
 import os
-import socket
 import sys
-from typing import Any
+
+MYPY = False
+if MYPY:  # typing, json and socket take longer to import than the rest of a start
+    from typing import Any
 
 LOCAL_RANK = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID")
 RSH_OPTIONS_WITH_VALUE = ("-l", "-p", "-o", "-i")
@@ -34,7 +35,7 @@ def fail(message: str) -> int:
     return 125
 
 
-def start(entry: dict[str, Any], command: list[str], environment: dict[str, str] | None = None) -> int:
+def start(entry: "dict[str, Any]", command: list[str], environment: dict[str, str] | None = None) -> int:
     """Become the command, in the entry's cgroups, on its cores, behind its argv; returns only on failure."""
     if not command:
         return fail("no command given")
@@ -62,10 +63,29 @@ def carried(environment: dict[str, str]) -> list[str]:
     return ["env", *(f"{name}={value}" for name, value in sorted(environment.items()) if name.startswith(INTO_RANKS))]
 
 
-def read_map() -> dict[str, Any]:
+def parsed(text: str) -> "Any":
+    """Return what JSON text says, by the scanner that the package json is built on; raise ValueError as that does."""
+    try:
+        from _json import make_scanner
+
+        return make_scanner(Plain)(text.strip(), 0)[0]  # type: ignore[arg-type]
+    except (ImportError, StopIteration, SystemError):  # not every Python has it, and it leaves messages to the package
+        import json
+
+        return json.loads(text)
+
+
+class Plain:
+    """How the package json reads by default."""
+
+    strict, parse_float, parse_int = True, float, int
+    object_hook = object_pairs_hook = parse_constant = None
+
+
+def read_map() -> "dict[str, Any]":
     """Return the hosts of the launch map that the environment names."""
     with open(os.environ["TARE_LAUNCH_MAP"]) as file:
-        return dict(json.load(file)["hosts"])
+        return dict(parsed(file.read())["hosts"])
 
 
 def as_rsh(arguments: list[str]) -> int:
@@ -96,7 +116,7 @@ def as_rsh(arguments: list[str]) -> int:
 def as_rank(command: list[str]) -> int:
     """Start a command as this rank: the entry of its local rank on this host."""
     hosts = read_map()
-    name = os.environ.get("TARE_HOST") or socket.gethostname()
+    name = os.environ.get("TARE_HOST") or os.uname().nodename
     local = next((int(os.environ[k]) for k in LOCAL_RANK if k in os.environ), None)
     if name not in hosts:
         return fail(f"the launch map has no host {name}; it has {', '.join(sorted(hosts))}")
@@ -113,7 +133,7 @@ def main() -> int:
     arguments = sys.argv[1:]
     try:
         if arguments[:1] == ["--entry"] and arguments[2:3] == ["--"]:
-            return start(json.loads(arguments[1]), arguments[3:])
+            return start(parsed(arguments[1]), arguments[3:])
         if arguments[:1] == ["--rank"]:
             return as_rank(arguments[1:])
         return as_rsh(arguments)

@@ -195,9 +195,16 @@ def with_core_sharers(ranks: Sequence[RankPlace], up: Deployed) -> tuple[RankPla
     return tuple(replace(rank, core_sharers=sharers[rank.rank]) for rank in ranks)
 
 
-def with_surroundings(ranks: Sequence[RankPlace], up: Deployed) -> tuple[RankPlace, ...]:
-    """Return the ranks with what they reach of their nodes in words, and with how they were put into their pods."""
-    hosts = [(_node_has(side.pod.node.pid), side.pod.setuid) for side in up.sides]
+def with_surroundings(
+    ranks: Sequence[RankPlace], up: Deployed, known: dict[int, surroundings.NodeHas]
+) -> tuple[RankPlace, ...]:
+    """Return the ranks with what they reach of their nodes in words, and with how they were put into their pods.
+
+    `known` is what nodes have, by their processes; nodes that are not in it yet are looked at and added.
+    """
+    for pid in {side.pod.node.pid for side in up.sides} - known.keys():
+        known[pid] = node_has(pid)
+    hosts = [(known[side.pod.node.pid], side.pod.setuid) for side in up.sides]
     told = []
     for rank in ranks:
         node, setuid = hosts[min(rank.rank * len(hosts) // max(1, len(ranks)), len(hosts) - 1)]
@@ -231,13 +238,15 @@ def memory_hit(up: Deployed, before: Mapping[str, int]) -> str | None:
     return None
 
 
-def _node_has(pid: int) -> surroundings.NodeHas:
-    """Return the devices and file systems of a node; nothing where it is not of this machine."""
-    top = Path(f"/proc/{pid}/root/dev")
+def node_has(pid: int) -> surroundings.NodeHas:
+    """Return the devices and file systems of a node; nothing where it is not of this machine. It takes milliseconds."""
+    top = f"/proc/{pid}/root/dev"
     devices = set()
     for folder, below, names in os.walk(top):
-        below[:] = [name for name in below if Path(folder, name).parent != top or name not in WITHOUT_DEVICES]
-        devices |= {str(Path(folder, name).relative_to(top)) for name in names if _is_device(Path(folder, name))}
+        if folder == top:
+            below[:] = [name for name in below if name not in WITHOUT_DEVICES]
+        paths = (os.path.join(folder, name) for name in names)
+        devices |= {os.path.relpath(path, top) for path in paths if _is_device(path)}
     try:
         numbers = surroundings.mounted_numbers(Path(f"/proc/{pid}/mountinfo").read_text())
     except OSError:
@@ -245,9 +254,9 @@ def _node_has(pid: int) -> surroundings.NodeHas:
     return surroundings.NodeHas(devices=frozenset(devices - USUAL_DEVICES), file_systems=numbers)
 
 
-def _is_device(path: Path) -> bool:
+def _is_device(path: str) -> bool:
     with suppress(OSError):
-        mode = path.lstat().st_mode
+        mode = os.lstat(path).st_mode
         return stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
     return False
 

@@ -21,7 +21,7 @@ from tare.deploy import Deployed, deployed
 from tare.disturbance import repeats_left, wants_repeat
 from tare.environment import nic_slots, on_daemon_nodes
 from tare.errors import TareError
-from tare.launch import PADDING, write_agent, write_map
+from tare.launch import write_agent, write_map
 from tare.model import (
     Caches,
     Cell,
@@ -46,10 +46,11 @@ from tare.store import Store, remaining_blocks
 from tare.study_files import StudyFiles, import_images
 from tare.summary import precise_enough
 from tare.summary.select import select
+from tare.surroundings import NodeHas
 from tare.workloads import Parsed
 from tare.workloads.kernel_order import in_order
 
-__all__ = ["PADDING", "PADDING_LIMIT", "Launched", "Run", "Watcher", "needs", "running"]
+__all__ = ["PADDING_LIMIT", "Launched", "Run", "Watcher", "needs", "running"]
 
 PADDING_LIMIT: Final = 4096
 
@@ -79,6 +80,7 @@ class Run:
     cores: CoreWatch
     broken: dict[str, str] = field(default_factory=dict)
     keepers: frozenset[int] = frozenset()
+    nodes: dict[int, NodeHas] = field(default_factory=dict)
     noted: bool = False
     rounds: int = 0
     done: int = 0
@@ -163,6 +165,7 @@ class Run:
     def pods(self, stack: ExitStack) -> dict[str, Ready]:
         """Make the pods of every environment and placement anew; what fails is remembered with its reason."""
         self.broken.clear()
+        self.nodes.clear()
         cells = available(self.plan)
         slots = nic_slots((cell.environment, cell.placement) for cell in self.plan.cells)
         found: dict[tuple[Environment, Placement], Made[Deployed] | str] = {}
@@ -233,7 +236,7 @@ class Run:
             dropped = self._set_caches(ready, padding)
             launched = self._launched(ready, padding)
             counters = {**launched.counters, **dropped, "environment_padding_bytes": padding}
-            trial = trial_of(key, position, started, ready, replace(launched, counters=counters))
+            trial = trial_of(key, position, started, ready, replace(launched, counters=counters), self.nodes)
             samples = dict(launched.parsed.samples) if launched.parsed else {}
         stored = self.store.append(trial, samples)  # type: ignore[arg-type]
         self.done += key.repeat == 0
@@ -279,8 +282,10 @@ class Run:
         return {}
 
 
-def trial_of(key: TrialKey, position: int, started_unix_s: float, ready: Ready, launched: Launched) -> Trial:
-    """Return the line of a launch that has ended."""
+def trial_of(
+    key: TrialKey, position: int, started_unix_s: float, ready: Ready, launched: Launched, nodes: dict[int, NodeHas]
+) -> Trial:
+    """Return the line of a launch that has ended; `nodes` keeps what they have, as far as it is known."""
     parsed = launched.parsed
     return Trial(
         key=key,
@@ -290,7 +295,7 @@ def trial_of(key: TrialKey, position: int, started_unix_s: float, ready: Ready, 
         outcome=launched.outcome,
         argv=ready.argv,
         startup_s=startup(ready.pods_s, launched.result, parsed),
-        ranks=_told(parsed, ready.deployed) if parsed else (),
+        ranks=_told(parsed, ready.deployed, nodes) if parsed else (),
         traffic=launched.traffic,
         counters=launched.counters,
         mpi_library=parsed.mpi_library if parsed else "",
@@ -299,10 +304,10 @@ def trial_of(key: TrialKey, position: int, started_unix_s: float, ready: Ready, 
     )
 
 
-def _told(parsed: Parsed, up: Deployed) -> tuple[RankPlace, ...]:
+def _told(parsed: Parsed, up: Deployed, nodes: dict[int, NodeHas]) -> tuple[RankPlace, ...]:
     """Return what ranks told of themselves, held against their nodes."""
     ranks = job.with_core_sharers(job.with_node_namespaces(parsed.ranks, up), up)
-    return job.with_limits(job.with_surroundings(ranks, up), up)
+    return job.with_limits(job.with_surroundings(ranks, up, nodes), up)
 
 
 @contextmanager

@@ -141,11 +141,12 @@ FAULTS = {
 
 @pytest.fixture(scope="module")
 def went_wrong(misbehave: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Watch, Path]:
-    """Run a study in which a program goes wrong in every way, and once does not."""
+    """Run a study in which a program goes wrong in every way but in its first launch, and once not at all."""
     folder = tmp_path_factory.mktemp("wrong")
     limits = {fault: "3s" if fault == "hang" else "20s" for fault in FAULTS}
     workloads = ", ".join(
-        f"{fault}: {{command: [{misbehave}, {fault}], time_limit: {limit}}}" for fault, limit in limits.items()
+        f"{fault}: {{command: [{misbehave}, {fault}, /tmp/{fault}], time_limit: {limit}}}"
+        for fault, limit in limits.items()
     )
     workloads = f"{{good: {{command: [{misbehave}], time_limit: 20s}}, {workloads}}}"
     study = write_study(folder, "wrong", TWO, workloads=workloads)
@@ -164,8 +165,30 @@ def test_a_program_that_goes_wrong_is_a_failed_trial_that_says_why(
     assert len(its) == 2
     for trial in its:
         assert outcome(trial) == "Failed"
-        assert trial["argv"][-1] == fault
+        assert trial["argv"][-2] == fault
         assert re.search(FAULTS[fault], trial["outcome"]["reason"]), trial["outcome"]
+
+
+@pytest.mark.parametrize("fault", ["crash", "hang"])
+def test_a_program_that_goes_wrong_in_the_baseline_ends_the_study_after_one_launch(
+    fault: str, misbehave: Path, tmp_path: Path
+) -> None:
+    limit = "3s" if fault == "hang" else "20s"
+    workloads = f"{{app: {{command: [{misbehave}, {fault}], time_limit: {limit}}}}}"
+    study = write_study(tmp_path, "bare", TWO, workloads=workloads, repetition="{rounds: 40, max_rounds: 40}")
+    watch = Watch()
+    result = tare("run", study, cwd=tmp_path)
+    assert result.status == 4
+    assert re.search(rf"app does not run in the baseline \(bare\), .*: {FAULTS[fault]}", told_once(result))
+    assert trials(tmp_path / "results" / "bare") == []
+    assert watch.left(result.lab) == []
+
+
+def test_a_program_without_an_mpi_is_told_as_such(tmp_path: Path) -> None:
+    study = write_study(tmp_path, "none", TWO, workloads="{app: {command: [/bin/true], time_limit: 20s}}")
+    result = tare("run", study, cwd=tmp_path)
+    assert result.status == 4
+    assert "it is not an MPI program" in told_once(result)
 
 
 def test_a_study_goes_on_after_failed_trials_and_leaves_no_rank_behind(
@@ -207,6 +230,8 @@ def test_a_rank_that_is_killed_from_outside_fails_its_trial_only(
         wanted = f"{misbehave}\0sleep\0".encode()
         return [pid for pid, entry in processes() if cmdline(entry) == wanted and pid in pids_of(name)]
 
+    # The launch that comes before the trials is not meant.
+    wait_for(lambda: process.poll() is not None or trials(tmp_path / "results" / "rank"), "first trial", 90)
     first = wait_for(lambda: process.poll() is not None or (len(r := ranks()) == 2 and r), "ranks", 90)
     assert first is not True, process.communicate()
     os.kill(max(first), signal.SIGKILL)

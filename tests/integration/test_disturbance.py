@@ -1,4 +1,4 @@
-"""A pass that other programs disturb is run again once, and the report says what was disturbed."""
+"""A launch beside other programs is repeated, within bounds, and every launch is stored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from integration.live import live, tare, trials, write_study
+from integration.live import live, tare, write_study
+from tare.disturbance import is_disturbed, wants_repeat
+from tare.store import read_only
 
 pytestmark = [*live(), pytest.mark.quiet]
 
@@ -27,10 +29,14 @@ def busy() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("busy")
-def test_a_disturbed_pass_is_run_again_once_and_told(tmp_path: Path) -> None:
+def test_launches_beside_other_programs_are_repeated_a_quarter_at_most_and_all_are_stored(tmp_path: Path) -> None:
     study = write_study(tmp_path, "busy", ["bare"], repetition="{rounds: 2, reruns: 1}", a_a="true")
     result = tare("run", study, cwd=tmp_path)
     assert result.status in {0, 3}, result.stderr
-    found = [(t["key"]["round"], t["key"]["attempt"]) for t in trials(tmp_path / "results" / "busy")]
-    assert sorted(found) == [(0, 0)] * 2 + [(0, 1)] * 2 + [(1, 0)] * 2
-    assert "launches that count" in " ".join(result.stdout.split())
+    stored = read_only(tmp_path / "results" / "busy").trials
+    first = [trial for trial in stored if trial.key.repeat == 0]
+    assert sorted((trial.key.round, trial.key.attempt) for trial in first) == [(0, 0)] * 2 + [(1, 0)] * 2
+    assert all(is_disturbed(trial) for trial in first), [trial.noise for trial in first]
+    repeats = [trial.key for trial in stored if trial.key.repeat]
+    assert len(repeats) == any(map(wants_repeat, first)), "a quarter of four launches, unless they took above 2 s"
+    assert all(trial.samples_file for trial in stored)

@@ -27,6 +27,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Watch, dict[tu
     """Run kernels that fit into the limit, and a program whose second rank uses more than both containers may."""
     folder = tmp_path_factory.mktemp("limits")
     program = compiled("allocate", folder)
+    # The launch before the trials must end well: the first one on a node. Nodes see this folder, containers do not.
+    once = f"{Path(__file__).parent}, /tmp/allocated"
     environments = f"{{{', '.join(RUNTIMES)}, '{HYBRID}': {{runtime: apptainer, launch: hybrid}}}}"
     study = write_study(
         folder,
@@ -35,7 +37,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Watch, dict[tu
         cluster="{lab: {nodes: 1, cores_per_node: 2}}",
         placements=PLACEMENTS,
         workloads=f"{{fits: {{time_limit: 20s, kernels: [{{barrier: {{iterations: 50}}}}]}}, "
-        f"hits: {{time_limit: 20s, command: [{program}, '{3 * LIMIT_MIB}', '1']}}}}",
+        f"hits: {{time_limit: 20s, command: [{program}, '{3 * LIMIT_MIB}', '1', {once}]}}}}",
     )
     watch = Watch()
     process = start("run", study, cwd=folder)

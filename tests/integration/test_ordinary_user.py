@@ -181,9 +181,8 @@ def test_a_study_that_only_root_can_run_is_refused_with_the_reason(user: User) -
 
 def test_a_rank_that_hangs_is_ended_without_cgroups_too(user: User) -> None:
     program = compiled("misbehave", user.folder)
-    study = user.study(
-        "hang", ["bare", "bare+bridge"], workloads=f"{{app: {{command: [{program}, hang], time_limit: 3s}}}}"
-    )
+    workloads = f"{{app: {{command: [{program}, hang, /tmp/once], time_limit: 3s}}}}"
+    study = user.study("hang", ["bare", "bare+bridge"], workloads=workloads)
     watch = Watch()
     process = user.start("run", study)
     name = f"s{process.pid}"

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -154,15 +153,9 @@ def test_a_program_of_the_user_s_that_hangs_inside_is_ended_and_gone(tmp_path: P
     with watch.looking(f"s{process.pid}"):
         result = ended(process)
     assert result.status == 4, result.stderr
-    reasons = [reason_of(trial) for trial in trials(tmp_path / "results" / "hang")]
-    assert len(reasons) == 2
-    for reason in reasons:
-        assert re.fullmatch(r"it did not end within its time limit of 3 s; still running were .*misbehave.*", reason)
+    assert re.search(r"it did not end within its time limit of 3 s; still running were .*misbehave", result.stderr)
+    assert trials(tmp_path / "results" / "hang") == []
     assert watch.left(result.lab) == []
-
-
-def reason_of(trial: dict[str, Any]) -> str:
-    return str(trial["outcome"].get("reason"))
 
 
 @pytest.mark.alone

@@ -256,7 +256,7 @@ class Cell:
 class Repetition:
     """How often a study repeats, and when it stops (METHOD.md section 1, rules 1 and 4).
 
-    `reruns` is how often a block that others disturbed is run again.
+    With `reruns` 0 no launch is repeated because of the machine's state; any other number allows it (ADR 16).
     """
 
     rounds: int = 10

@@ -330,7 +330,8 @@ class RepetitionIn(_Checked):
     confidence: Annotated[float, *_PERCENT, Field(ge=0.5, lt=1)] = 0.95
     target_half_width: Percentage = Field(default=0.01, description="an interval of this half-width is narrow enough")
     reruns: Annotated[int, Field(ge=0, le=10, strict=True)] = Field(
-        default=1, description="how often a block that other programs disturbed is run again"
+        default=1,
+        description="0: never repeat launches because of the machine's state; else short ones, a quarter at most",
     )
 
 

@@ -1,9 +1,23 @@
-/* An MPI program in which rank `which` uses so many MiB of memory, while the others wait for it:
- * allocate MIB [WHICH] */
+/* An MPI program in which rank `which` uses so many MiB of memory, while the
+ * others wait for it: allocate MIB [WHICH [FOLDER FILE]]. Where FOLDER is, the
+ * first launch makes FILE and uses none. */
+#include <fcntl.h>
 #include <mpi.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+static bool is_first(const char *folder, const char *path)
+{
+    const int file = access(folder, F_OK) == 0 ? open(path, O_CREAT | O_EXCL | O_WRONLY, 0600) : -1;
+    if (file < 0) {
+        return false;
+    }
+    close(file);
+    return true;
+}
 
 int main(int argc, char **argv)
 {
@@ -13,7 +27,7 @@ int main(int argc, char **argv)
     int rank = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Barrier(MPI_COMM_WORLD);
-    if (rank == which) {
+    if (rank == which && (argc < 5 || !is_first(argv[3], argv[4]))) {
         for (size_t i = 0; i < mib; i++) {
             char *block = malloc(1 << 20);
             if (block == NULL) {

@@ -1,11 +1,24 @@
-/* An MPI program that goes wrong as its argument says: crash, exit, abort, hang, silent; anything
- * else ends well. */
+/* An MPI program that goes wrong as its argument says: crash, exit, abort,
+ * hang, silent; anything else ends well. With a second argument, the name of a
+ * file that is not there yet, the first launch makes the file and ends well. */
+#include <fcntl.h>
 #include <mpi.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+static bool is_first(const char *path)
+{
+    const int file = open(path, O_CREAT | O_EXCL | O_WRONLY, 0600);
+    if (file < 0) {
+        return false;
+    }
+    close(file);
+    return true;
+}
 
 int main(int argc, char **argv)
 {
@@ -17,7 +30,7 @@ int main(int argc, char **argv)
     if (strcmp(fault, "sleep") == 0) {
         sleep(1);
     }
-    if (rank == 1) {
+    if (rank == 1 && (argc < 3 || !is_first(argv[2]))) {
         if (strcmp(fault, "crash") == 0) {
             raise(SIGSEGV);
         }

@@ -1,0 +1,43 @@
+"""`tare-agent` starts in every launch, so it imports little and reads its map by itself."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tare import agent
+from tare.launch import write_agent
+from tare.namespaces import plain_python
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+)
+
+
+@given(VALUES)
+def test_a_map_is_read_as_the_package_json_reads_it(value: object) -> None:
+    assert agent.parsed(json.dumps(value)) == value
+    assert agent.parsed(json.dumps(value, indent=1, ensure_ascii=False) + "\n") == value
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"a": }', "[1,", "nul", '"a'])
+def test_what_is_no_json_is_an_error_that_the_agent_tells(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        agent.parsed(text)
+
+
+def test_a_start_imports_nothing_that_takes_longer_than_the_interpreter(tmp_path: Path) -> None:
+    program = write_agent(tmp_path, plain_python())
+    entry = json.dumps({"argv": ["env"], "cgroups": [], "cpus": []})
+    argv = (plain_python(), "-X", "importtime", "-IS", str(program), "--entry", entry, "--", "true")
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    imported = set(re.findall(r"\|\s+(\S+)$", done.stderr, re.MULTILINE))
+    assert "os" in imported
+    assert not imported & {"json", "re", "socket", "typing", "subprocess", "collections"}
