@@ -69,7 +69,7 @@ def cell_text(column: Column, comparison: Comparison | None, summary: Summary) -
         lead_bounds="" if leads_with_bound else lead.bounds,
         second=_joined(lead, second) if leads_with_bound else second.main,
         second_bounds="" if leads_with_bound else second.bounds,
-        others=", ".join(filter(None, (_mean(comparison), _loop(column, comparison)))),
+        others=", ".join(filter(None, (_unbroken(_mean(comparison)), _unbroken(_loop(column, comparison))))),
         drawn=comparison.overhead,
         outer=comparison.simultaneous,
         note=note(comparison),
@@ -182,6 +182,10 @@ def _typical(column: Column, comparison: Comparison, *, compact: bool = False) -
     if column.is_rate and comparison.absolute_s is not None:
         return overhead, column.absolute(comparison.absolute_s)
     return overhead, column.added(comparison.added_s, compact=compact) if comparison.added_s is not None else nothing
+
+
+def _unbroken(text: str) -> str:
+    return text.replace(" ", "\u00a0")
 
 
 def _joined(*intervals: units.Interval) -> str:

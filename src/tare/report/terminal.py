@@ -49,7 +49,8 @@ class TerminalReport:
         yield Text(say(summary.headline), style="bold")
         badge = "emulated lab: " if summary.emulated else ""
         yield Text(say(badge + (view.machine_line(summary) if summary.emulated else summary.machine)), style="dim")
-        groups = together(view.judged(view.groups(summary)))
+        every = view.groups(summary)
+        groups = together(every if self.all_metrics else view.judged(every))
         for group in groups:
             columns = group.columns if self.all_metrics else view.first_screen(group.columns, MOST_COLUMNS)
             yield Text("")
@@ -61,6 +62,8 @@ class TerminalReport:
                 yield _table(part, group, summary, plain)
             if hidden := [column.info.label for column in group.columns if column not in columns]:
                 yield Text(say(_hidden(hidden)), style="dim")
+        if figures_only := _figures_only(every, groups):
+            yield Text(say(f"Without a verdict, in the HTML report: {_named(figures_only)}."), style="dim")
         yield from _below(summary, groups, plain)
 
 
@@ -78,9 +81,19 @@ def render_text(summary: Summary, *, width: int = 80, ascii_only: bool = False, 
     return "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"
 
 
+def _figures_only(every: Sequence[Group], shown: Sequence[Group]) -> list[str]:
+    """Return the labels of metrics that get no verdict and are in no table."""
+    keys = {(column.info.group, column.info.key) for group in shown for column in group.columns}
+    infos = (column.info for group in every for column in group.columns)
+    return list(dict.fromkeys(info.label for info in infos if (info.group, info.key) not in keys))
+
+
 def _hidden(labels: Sequence[str]) -> str:
-    named = ", ".join(labels) if len(labels) <= view.LISTED_COLUMNS else f"{len(labels)} more metrics"
-    return f"Not shown here, but in the HTML report: {named}."
+    return f"Not shown here, but in the HTML report: {_named(labels)}."
+
+
+def _named(labels: Sequence[str]) -> str:
+    return ", ".join(labels) if len(labels) <= view.LISTED_COLUMNS else f"{len(labels)} more metrics"
 
 
 # --- tables -----------------------------------------------------------------------------------------------------
