@@ -143,7 +143,7 @@ def test_a_barrier_has_the_reading_of_back_to_back_operations_beside_that_of_win
 
 def test_what_gets_no_verdict_is_not_in_the_first_table_and_on_its_page_with_figures_only(summary: Summary) -> None:
     first, rest = page(summary).split('<section id="setup"', 1)
-    assert "spacing" not in first
+    assert "spacing 8 B" not in first
     assert "spacing 8 B receive" in rest
     table = rest[rest.index('id="micro-2n-x-1r-spacing-8-10000-receive"') :]
     table = table[table.index("<table") : table.index("</table>")]
