@@ -138,7 +138,8 @@ static enum exit_code run_all(struct program *program)
 {
     uint64_t errors = 0;
     for (int i = 0; i < program->options.count; i++) {
-        struct measurement *measurement = &program->measurements[i];
+        struct measurement *measurement = &program->measurements[program->options.order[i]];
+        measurement->position = i;
         if (!runner_run(measurement, &program->fault, program->world)) {
             complain(program, "no memory for the messages; allowed: fewer bytes");
             return EXIT_USAGE;

@@ -1,5 +1,6 @@
 #include "common/clock.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 enum { COST_BATCHES = 21, COST_READINGS = 100 };
@@ -34,7 +35,8 @@ double clock_cost_s(void)
 
 void clock_sleep_ns(long nanoseconds)
 {
-    const struct timespec duration = {.tv_sec = nanoseconds / 1000000000L,
-                                      .tv_nsec = nanoseconds % 1000000000L};
-    nanosleep(&duration, NULL);
+    struct timespec left = {.tv_sec = nanoseconds / 1000000000L,
+                            .tv_nsec = nanoseconds % 1000000000L};
+    while (nanosleep(&left, &left) != 0 && errno == EINTR)
+        ; /* a signal does not shorten it */
 }

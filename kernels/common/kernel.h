@@ -43,6 +43,7 @@ struct settings {
     int window;     /* messages in flight; 0 where there is no window */
     double rate_hz; /* messages a second; 0 where they are not paced */
     enum sync_mode sync;
+    bool loop; /* before the windows, time the same iterations back to back */
 };
 
 /* One kernel at work on one communicator. `state` belongs to the kernel. */
@@ -79,6 +80,7 @@ struct kernel {
     int bytes_multiple; /* message_bytes must be a multiple of this */
     int bytes_min;
     bool bytes_times_ranks; /* the buffer holds one message for each rank */
+    bool two_readings;      /* with sync=none: a back-to-back loop, then start windows */
     double sample_scale;    /* time of run() times this is one sample */
 
     /* Defaults; small is up to 8192 bytes. */

@@ -46,11 +46,12 @@ static struct json list_kernels(void)
 }
 
 static const char help[] =
-    "usage: tare-kernels [--no-samples] SPEC...\n"
+    "usage: tare-kernels [--no-samples] [--order=I,...] SPEC...\n"
     "       tare-kernels --list | --help\n"
     "\n"
-    "Run MPI micro-benchmarks in the order given, in one launch, and write every sample to\n"
-    "stdout after the last one has stopped. SPEC is name[:key=value[,key=value]...].\n"
+    "Run MPI micro-benchmarks in one launch, and write every sample to stdout after the last one\n"
+    "has stopped. SPEC is name[:key=value[,key=value]...]. --order=2,0,1 runs the third SPEC\n"
+    "first, then the first, then the second; the output has the order of the SPECs.\n"
     "\n"
     "keys   bytes       message size in bytes: what a rank gives to one peer\n"
     "       iterations  timed iterations = number of samples\n"

@@ -175,6 +175,15 @@ static bool parse_pair(const struct kernel *kernel, struct token pair, struct se
     return fail_key(error, kernel, name);
 }
 
+/* Without synchronisation, the maxima over ranks of single iterations add up to more than the loop
+ * took, so that such a kernel gets two readings: the loop as a whole, and start windows. */
+static void choose_readings(const struct kernel *kernel, struct settings *settings)
+{
+    settings->loop = kernel->two_readings && settings->sync == SYNC_NONE;
+    if (settings->loop)
+        settings->sync = SYNC_WINDOW;
+}
+
 /* Check what depends on the number of ranks. */
 static bool check_ranks(const struct request *request, int ranks, char *error)
 {
@@ -213,7 +222,34 @@ static bool parse_spec(const char *spec, int ranks, struct request *request, cha
         if (!(given & KEY_WARMUP))
             request->settings.warmup = kernel->warmup_large;
     }
+    choose_readings(kernel, &request->settings);
     return check_ranks(request, ranks, error);
+}
+
+/* Read a permutation of the specifications' numbers; NULL is the order in which they were given. */
+static bool parse_order(const char *text, struct options *options, char *error)
+{
+    const struct token name = {"--order", strlen("--order")};
+    int read = 0;
+    for (const char *at = text; at != NULL;) {
+        int number = 0;
+        const struct token value = {at, strcspn(at, ",")};
+        at = at[value.length] == ',' ? at + value.length + 1 : NULL;
+        if (read == options->count)
+            return fail(error, "--order names more than the %d kernels given", options->count);
+        if (!parse_integer(name, value, 0, options->count - 1, &number, error))
+            return false;
+        for (int i = 0; i < read; i++)
+            if (options->order[i] == number)
+                return fail(error, "--order names kernel %d twice; allowed: each once", number);
+        options->order[read++] = number;
+    }
+    for (int i = 0; text == NULL && i < options->count; i++)
+        options->order[i] = i;
+    if (text != NULL && read < options->count)
+        return fail(error, "--order names %d of %d kernels; allowed: each once, from 0", read,
+                    options->count);
+    return true;
 }
 
 bool options_parse(int argc, char **argv, int ranks, struct options *options,
@@ -221,13 +257,18 @@ bool options_parse(int argc, char **argv, int ranks, struct options *options,
 {
     *options = (struct options){.samples = true};
     options->requests = calloc((size_t)argc + 1, sizeof options->requests[0]);
-    if (options->requests == NULL)
+    options->order = calloc((size_t)argc + 1, sizeof options->order[0]);
+    if (options->requests == NULL || options->order == NULL)
         return fail(error, "out of memory");
+    const char *order = NULL;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--no-samples") == 0)
             options->samples = false;
+        else if (strncmp(argv[i], "--order=", strlen("--order=")) == 0)
+            order = argv[i] + strlen("--order=");
         else if (argv[i][0] == '-')
-            return fail(error, "unknown option '%s'; allowed: --no-samples, --list, --help",
+            return fail(error,
+                        "unknown option '%s'; allowed: --no-samples, --order, --list, --help",
                         argv[i]);
         else if (parse_spec(argv[i], ranks, &options->requests[options->count], error))
             options->count++;
@@ -236,7 +277,7 @@ bool options_parse(int argc, char **argv, int ranks, struct options *options,
     }
     if (options->count == 0)
         return fail_kernel(error, "no kernel given");
-    return true;
+    return parse_order(order, options, error);
 }
 
 bool options_informational(int argc, char **argv)
@@ -250,5 +291,6 @@ bool options_informational(int argc, char **argv)
 void options_free(struct options *options)
 {
     free(options->requests);
+    free(options->order);
     *options = (struct options){0};
 }

@@ -1,5 +1,5 @@
-/* The command line: `tare-kernels [--no-samples] SPEC...`, SPEC = name[:key=value[,key=value]...].
- */
+/* The command line: `tare-kernels [--no-samples] [--order=I,...] SPEC...`,
+ * SPEC = name[:key=value[,key=value]...]. */
 #ifndef TARE_OPTIONS_H
 #define TARE_OPTIONS_H
 
@@ -18,6 +18,7 @@ struct options {
     bool samples;
     int count;
     struct request *requests;
+    int *order; /* order[i] is the request that runs as the i-th */
 };
 
 enum { OPTIONS_ERROR_SIZE = 512 };

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 /* Statistics of one rank's samples, or of all ranks' on rank 0. */
-enum { MEAN, MIN, MAX, STATISTICS };
+enum { MEAN, MIN, MAX, LOOP, STATISTICS };
 
 struct gathered {
     double *columns[2];
@@ -40,6 +40,7 @@ static void own_statistics(const struct measurement *measurement, double own[STA
         own[MAX] = samples[i] > own[MAX] ? samples[i] : own[MAX];
     }
     own[MEAN] = sum / iterations;
+    own[LOOP] = measurement->loop_s;
 }
 
 /* Per-iteration maximum and mean over all ranks. */
@@ -203,6 +204,7 @@ static bool write_line(const struct measurement *measurement, int index, bool wi
     const size_t ranks = (size_t)measurement->job.ranks;
     struct json line = output_begin("kernel");
     json_put_integer(&line, "index", index);
+    json_put_integer(&line, "position", measurement->position);
     json_put_string(&line, "spec", measurement->request->spec);
     json_put_string(&line, "kernel", measurement->request->kernel->name);
     put_settings(&line, measurement);
@@ -212,6 +214,10 @@ static bool write_line(const struct measurement *measurement, int index, bool wi
     json_put_numbers(&line, "rank_mean_s", gathered->statistics + MEAN * ranks, timed);
     json_put_numbers(&line, "rank_min_s", gathered->statistics + MIN * ranks, timed);
     json_put_numbers(&line, "rank_max_s", gathered->statistics + MAX * ranks, timed);
+    if (measurement->request->settings.loop)
+        json_put_numbers(&line, "rank_loop_s", gathered->statistics + LOOP * ranks, timed);
+    else
+        json_put_null(&line, "rank_loop_s");
     put_payload(&line, total_traffic(measurement, locality));
     json_put_number(&line, "elapsed_s", measurement->elapsed_s);
     put_samples(&line, gathered, iterations, with_samples);

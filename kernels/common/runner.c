@@ -125,6 +125,20 @@ static void gather_ranks(struct measurement *measurement)
     measurement->barriers++;
 }
 
+/* IMB's reading of a collective: the time of a loop without anything between its iterations. */
+static void measure_loop(struct measurement *measurement)
+{
+    const struct kernel *kernel = measurement->request->kernel;
+    const int iterations = measurement->request->settings.iterations;
+    gather_ranks(measurement);
+    const uint64_t start = clock_now_ns();
+    for (int i = 0; i < iterations; i++)
+        kernel->run(&measurement->job);
+    const double total_s = clock_difference_s(clock_now_ns(), start);
+    measurement->loop_s = total_s / iterations * kernel->sample_scale;
+    measurement->operations += (uint64_t)iterations;
+}
+
 static void measure_durations(struct measurement *measurement, const struct fault *fault)
 {
     const struct request *request = measurement->request;
@@ -135,6 +149,8 @@ static void measure_durations(struct measurement *measurement, const struct faul
     gather_ranks(measurement);
     run_iterations(measurement, &warmup, measurement->warmup, measurement->warmup_s, NULL);
     fault_strike(fault, request->kernel, &measurement->job);
+    if (request->settings.loop)
+        measure_loop(measurement);
     gather_ranks(measurement);
     if (schedule.mode == SYNC_WINDOW) {
         schedule =

@@ -14,6 +14,8 @@ struct measurement {
     double *warmup_s;    /* scratch: times of discarded iterations */
     unsigned char *late; /* per iteration: this rank began after its instant */
     int warmup;          /* iterations really discarded */
+    int position;        /* as which it ran in its launch, from 0 */
+    double loop_s;       /* this rank's time of an iteration of the back-to-back loop */
     double window_s;     /* length of a start window, 0 without */
     uint64_t barriers;   /* of the harness, for the payload bound */
     uint64_t operations; /* timed, discarded and verified */

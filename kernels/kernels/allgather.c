@@ -67,6 +67,7 @@ const struct kernel kernel_allgather = {
     .bytes_multiple = 1,
     .bytes_min = 1,
     .bytes_times_ranks = true,
+    .two_readings = true,
     .sample_scale = 1.0,
     .defaults = {.message_bytes = 8, .iterations = 1000, .warmup = 100, .sync = SYNC_BARRIER},
     .iterations_large = 100,

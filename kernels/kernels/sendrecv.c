@@ -63,6 +63,7 @@ const struct kernel kernel_sendrecv = {
     .keys = KEYS_COMMON,
     .min_ranks = 2,
     .bytes_multiple = 1,
+    .two_readings = true,
     .sample_scale = 1.0,
     .defaults = {.message_bytes = 8, .iterations = 1000, .warmup = 100, .sync = SYNC_BARRIER},
     .iterations_large = 100,

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-enum { SLOT_BYTES = 64 << 20, SLOT_ALIGNMENT = 64 };
+enum { SLOT_BYTES = 4 << 20, SLOT_ALIGNMENT = 64 };
 
 bool stream_init(struct job *job)
 {

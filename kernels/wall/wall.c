@@ -1,88 +1,137 @@
+/* Wrappers of the calls that begin and end an MPI program.
+ *
+ * Both names of a call are wrapped, MPI_ and PMPI_, because a tool before this library, and Open
+ * MPI's Fortran, call the second at once. Each goes on to the next definition of its own name: a
+ * tool after this library has its turn. The outermost wrapper of MPI_Init ends last, and its times
+ * stay; the first of MPI_Finalize reports. */
 #include "wall/wall.h"
 
-#include "common/check.h"
 #include "common/clock.h"
-#include "common/leave.h"
-#include "common/locality.h"
-#include "common/output.h"
+#include "wall/next.h"
 
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* PMPI gives a wrapper no place of its own, so this is the one variable that outlives a call. */
+/* As in every mpi.h; this file is compiled without one. */
+enum { MPI_SUCCESS = 0 };
+typedef int init_function(int *argc, char ***argv);
+typedef int init_thread_function(int *argc, char ***argv, int required, int *provided);
+typedef int finalize_function(void);
+
+static const char report_library[] = "libtare_wall_report.so";
+
+/* A wrapper has no place of its own, so this is the one variable that outlives a call. */
 static struct {
-    uint64_t ready_ns; /* end of MPI_Init; 0 before */
-    double init_s;
+    struct wall_times times;
     bool reported;
 } wall;
 
-void wall_initialized(uint64_t start_ns)
+/* Return the next definition; ISO C has no cast from object to function pointer. */
+static void *next_or_end(const char *name)
 {
-    wall.ready_ns = clock_now_ns();
-    wall.init_s = clock_difference_s(wall.ready_ns, start_ns);
+    void *function = next_definition(name);
+    if (function == NULL) {
+        fprintf(stderr, "tare-wall: %s was called and no MPI library is loaded\n", name);
+        abort();
+    }
+    return function;
 }
 
-static void write_wall(const double *rank_wall_s, int ranks)
+static void initialized(uint64_t start_ns)
 {
-    double longest_s = 0.0;
-    for (int i = 0; i < ranks; i++)
-        longest_s = rank_wall_s[i] > longest_s ? rank_wall_s[i] : longest_s;
-    struct json line = output_begin("wall");
-    json_put_number(&line, "wall_s", longest_s);
-    json_put_numbers(&line, "rank_wall_s", rank_wall_s, (size_t)ranks);
-    output_finish(&line);
+    wall.times.ready_ns = clock_now_ns();
+    wall.times.init_s = clock_difference_s(wall.times.ready_ns, start_ns);
 }
 
-void wall_finalizing(void)
+/* Return the function that reports, NULL if its library cannot be loaded; it lies beside this one.
+ */
+static wall_report_function *load_report(void)
 {
-    const uint64_t now_ns = clock_now_ns();
-    const MPI_Comm world = MPI_COMM_WORLD;
-    if (wall.ready_ns == 0 || wall.reported)
+    Dl_info own;
+    char path[PATH_MAX];
+    wall_report_function *report = NULL;
+    if (dladdr(&wall, &own) == 0 || own.dli_fname == NULL)
+        return NULL;
+    const char *slash = strrchr(own.dli_fname, '/');
+    const int folder = slash == NULL ? 0 : (int)(slash + 1 - own.dli_fname);
+    const int length = snprintf(path, sizeof path, "%.*s%s", folder, own.dli_fname, report_library);
+    if (length < 0 || (size_t)length >= sizeof path)
+        return NULL;
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (library != NULL)
+        *(void **)&report = dlsym(library, "tare_wall_report");
+    if (report == NULL)
+        fprintf(stderr, "tare-wall: the wall time cannot be reported: %s\n", dlerror());
+    return report;
+}
+
+static void finalizing(void)
+{
+    wall.times.end_ns = clock_now_ns();
+    if (wall.times.ready_ns == 0 || wall.reported)
         return;
     wall.reported = true;
-    const double wall_s = clock_difference_s(now_ns, wall.ready_ns);
-    int rank = 0;
-    double init_s = 0.0;
-    CHECK_MPI(PMPI_Comm_rank(world, &rank));
-    CHECK_MPI(PMPI_Reduce(&wall.init_s, &init_s, 1, MPI_DOUBLE, MPI_MAX, 0, world));
-    struct locality locality = locality_gather(world);
-    double *rank_wall_s = calloc((size_t)locality.ranks, sizeof rank_wall_s[0]);
-    if (rank_wall_s == NULL)
-        FATAL("out of memory for the wall times");
-    CHECK_MPI(PMPI_Gather(&wall_s, 1, MPI_DOUBLE, rank_wall_s, 1, MPI_DOUBLE, 0, world));
-    if (rank == 0) {
-        fflush(stdout);        /* the application's own text first, */
-        output_write("\n", 1); /* which need not have ended its line */
-        output_start("tare-wall", locality.ranks, init_s);
-        locality_write(&locality);
-        write_wall(rank_wall_s, locality.ranks);
-        output_end(clock_difference_s(clock_now_ns(), wall.ready_ns), 0);
+    wall_report_function *report = load_report();
+    if (report != NULL)
+        report(&wall.times);
+}
+
+static int init(const char *name, int *argc, char ***argv)
+{
+    const uint64_t start_ns = clock_now_ns();
+    init_function *next;
+    *(void **)&next = next_or_end(name);
+    const int code = next(argc, argv);
+    if (code == MPI_SUCCESS)
+        initialized(start_ns);
+    return code;
+}
+
+static int init_thread(const char *name, int *argc, char ***argv, int required, int *provided)
+{
+    const uint64_t start_ns = clock_now_ns();
+    init_thread_function *next;
+    *(void **)&next = next_or_end(name);
+    const int code = next(argc, argv, required, provided);
+    if (code == MPI_SUCCESS)
+        initialized(start_ns);
+    return code;
+}
+
+static int finalize(const char *name)
+{
+    finalizing();
+    finalize_function *next;
+    *(void **)&next = next_or_end(name);
+    return next();
+}
+
+#define WRAP_INIT(name)                                                                            \
+    EXPORTED init_function name;                                                                   \
+    int name(int *argc, char ***argv)                                                              \
+    {                                                                                              \
+        return init(#name, argc, argv);                                                            \
     }
-    free(rank_wall_s);
-    locality_free(&locality);
-    leave_together();
-}
+#define WRAP_INIT_THREAD(name)                                                                     \
+    EXPORTED init_thread_function name;                                                            \
+    int name(int *argc, char ***argv, int required, int *provided)                                 \
+    {                                                                                              \
+        return init_thread(#name, argc, argv, required, provided);                                 \
+    }
+#define WRAP_FINALIZE(name)                                                                        \
+    EXPORTED finalize_function name;                                                               \
+    int name(void)                                                                                 \
+    {                                                                                              \
+        return finalize(#name);                                                                    \
+    }
 
-EXPORTED int MPI_Init(int *argc, char ***argv)
-{
-    const uint64_t start_ns = clock_now_ns();
-    const int code = PMPI_Init(argc, argv);
-    if (code == MPI_SUCCESS)
-        wall_initialized(start_ns);
-    return code;
-}
-
-EXPORTED int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
-{
-    const uint64_t start_ns = clock_now_ns();
-    const int code = PMPI_Init_thread(argc, argv, required, provided);
-    if (code == MPI_SUCCESS)
-        wall_initialized(start_ns);
-    return code;
-}
-
-EXPORTED int MPI_Finalize(void)
-{
-    wall_finalizing();
-    return PMPI_Finalize();
-}
+WRAP_INIT(MPI_Init)
+WRAP_INIT(PMPI_Init)
+WRAP_INIT_THREAD(MPI_Init_thread)
+WRAP_INIT_THREAD(PMPI_Init_thread)
+WRAP_FINALIZE(MPI_Finalize)
+WRAP_FINALIZE(PMPI_Finalize)

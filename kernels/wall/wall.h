@@ -1,18 +1,25 @@
 /* Wall time of an unmodified MPI application, from the end of MPI_Init to the start of
- * MPI_Finalize. */
+ * MPI_Finalize.
+ *
+ * Two libraries: libtare_wall.so is preloaded into everything that a launch starts, shells among
+ * them, and knows no MPI; libtare_wall_report.so, which is linked with one, is loaded by it at
+ * MPI_Finalize, when the process has that MPI already. */
 #ifndef TARE_WALL_H
 #define TARE_WALL_H
 
 #include <stdint.h>
 
-/* What the preload library shows; all else is hidden. */
+/* What a library shows; all else is hidden. */
 #define EXPORTED __attribute__((visibility("default")))
 
-/* Note that an initialisation that began at `start_ns` has ended. Wrappers may nest (MPICH's
- * Fortran mpi_init_ calls the C name): the outermost ends last and its times stay. */
-void wall_initialized(uint64_t start_ns);
+struct wall_times {
+    uint64_t ready_ns; /* end of MPI_Init; 0 before */
+    uint64_t end_ns;   /* start of MPI_Finalize */
+    double init_s;
+};
 
-/* Report, the first time it is called; collective over MPI_COMM_WORLD. */
-void wall_finalizing(void);
+/* Gather all ranks' times and write the report; collective over MPI_COMM_WORLD. */
+typedef void wall_report_function(const struct wall_times *times);
+EXPORTED wall_report_function tare_wall_report;
 
 #endif

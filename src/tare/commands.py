@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +16,9 @@ from tare.errors import RefusedError, UsageError
 from tare.known import registered
 from tare.lab_commands import without_dashes
 from tare.located import is_shown, shown_folder
-from tare.model import Cell, Completed, Plan, Study, Trial
+from tare.model import Cell, Plan, Study
 from tare.plan import available, estimate_s, estimate_trial_s
+from tare.progress import Progress, duration
 from tare.report import render, render_html
 from tare.store import Results, Store, read_only
 from tare.study_files import StudyFiles
@@ -56,7 +56,8 @@ def run_plan(stated: Study, results: Path | None, *, fresh: bool = False, shown:
     with Store.create_or_open(folder, plan, session.facts(plan, files), fresh=fresh) as store:
         _tell_resumed(store)
         _tell_others()
-        session.execute(plan, store, files, Progress(plan))
+        with Progress(plan) as progress:
+            session.execute(plan, store, files, progress)
         return _report(store, folder / "report.html")
 
 
@@ -139,52 +140,15 @@ def plan_text(plan: Plan) -> str:
     repeat = plan.study.repetition
     cells = available(plan)
     trials = len(cells) * repeat.rounds * repeat.blocks_per_round
-    duration = _duration(estimate_s(plan))
+    takes = duration(estimate_s(plan))
     rounds = f"{repeat.rounds} rounds x {repeat.blocks_per_round} block(s), up to {repeat.max_rounds} rounds"
     lines = [
         f"study {plan.study.name}: {len(plan.cells)} cells, {len(cells)} can run here",
-        f"{rounds}: {trials} trials, about {duration}",
+        f"{rounds}: {trials} trials, about {takes}",
         "",
         *(f"  {'-' if cell.key in plan.unavailable else '+'} {cell.key}{_why(plan, cell)}" for cell in plan.cells),
     ]
     return "\n".join(lines)
-
-
-class Progress:
-    """Tell on stderr how a run goes on: one line that is rewritten on a terminal, else a line a round."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self._started = time.monotonic()
-        self._first: int | None = None
-        self._live = sys.stderr.isatty()
-        self._round = 0
-
-    def round_started(self, number: int, attempt: int) -> None:
-        """Note a new round."""
-        self._round = number
-        if not self._live:
-            _say(f"round {number + 1}{f', attempt {attempt + 1}' if attempt else ''}: making pods")
-
-    def trial_ended(self, trial: Trial, done: int, total: int) -> None:
-        """Show how far it is, and say at once what went wrong."""
-        if self._first is None:
-            self._first = done - 1
-        if not isinstance(trial.outcome, Completed):
-            reason = getattr(trial.outcome, "reason", "")
-            self._line(f"{type(trial.outcome).__name__}: {trial.key.cell}, round {trial.key.round + 1}: {reason}\n")
-        each = (time.monotonic() - self._started) / max(1, done - self._first)
-        left = f"{done} of {total} trials, about {_duration(each * max(0, total - done))} left"
-        if self._live:
-            self._line(f"round {self._round + 1}: {left}   ")
-            if done >= total:
-                self._line("\n")
-        elif done % len(available(self._plan)) == 0:
-            _say(left)
-
-    def _line(self, text: str) -> None:
-        print(f"\r{text}" if self._live else text.rstrip("\n"), end="" if self._live else "\n", file=sys.stderr)
-        sys.stderr.flush()
 
 
 def _report(results: Results, html: Path | None) -> int:
@@ -223,13 +187,7 @@ def _why(plan: Plan, cell: Cell) -> str:
     expected_s, limit_s = estimate_trial_s(cell), cell.workload.time_limit_s
     if expected_s <= limit_s:
         return ""
-    return f"  (about {_duration(expected_s)}, and its time limit is {_duration(limit_s)}: raise time_limit)"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    return f"  (about {duration(expected_s)}, and its time limit is {duration(limit_s)}: raise time_limit)"
 
 
 def _say(message: str) -> None:

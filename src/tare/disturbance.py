@@ -1,25 +1,26 @@
-"""Tell from a trial's CPU counters whether others disturbed it. Pure (METHOD.md section 4).
+"""Decide from the machine's state during a launch whether the launch is repeated. Pure (docs/adr/0016).
 
-The rule is stated before a study runs and looks at no result: a block in which any trial was disturbed is run again
-whole (`repetition.reruns`), and the last attempt counts, whatever it shows.
+The rule is fixed before a study runs, looks at no result, and is the same for every environment. Most of the machine's
+state is only recorded, and the summary adjusts for it. A launch is repeated for what nothing can adjust for.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from tare.model import Trial
+from tare.model import Interrupted, Trial
 
 DISTURBED: Final = 0.15
-"""Share of the machine's CPU time that others may use during a trial.
+"""Share of the machine's CPU time that other programs and other guests may use during a launch.
 
 Chosen from 132 trials of 0.3 s on a quiet machine of two cores, whose largest share was .077 (nine in ten below .034),
 and from 59 trials of the quick start beside other programs, whose smallest was .326.
 """
 
-MOVED: Final = 0.1
-"""Share of a launch's samples from which its cores were moved (`tare.core_watch`); one of twenty may be a hiccup."""
+MIGRATED: Final = (0.2, 0.8)
+"""A launch's samples are elsewhere in a share between these if its vCPUs migrated in the middle: it has two states."""
 
 FARTHER: Final = 1.5
 """Times as far apart, or as near, are elsewhere: seen 33 ns (28 to 42) within a chip and 152 ns (118 to 189) across."""
@@ -27,12 +28,18 @@ FARTHER: Final = 1.5
 SLOWER: Final = 1.15
 """Times as long for the same arithmetic is slowed: seen 880 ns (850 to 950), and now and then 1,150 to 1,700."""
 
+LONGEST_REPEATED_S: Final = 2.0
+"""A longer launch is never repeated: it averages over the machine's states, and repeating it costs too much time."""
+
+REPEATED_SHARE: Final = 0.25
+"""Repeats of a study are at most this share of its launches, so that a busy machine cannot make it endless."""
+
 
 def share(trial: Trial) -> float | None:
-    """Return the share of the machine's CPU time that went to others and to other guests; None if it is not known.
+    """Return the share of the machine's CPU time that went to other programs and guests; None if it is unknown.
 
-    Not known: nothing was read, or the job itself seems to have used nothing (its cgroup cannot be read, as an ordinary
-    user's, or it is a fake).
+    Unknown: nothing was read, or the job itself seems to have used nothing (an ordinary user cannot read its cgroup, or
+    it is a fake).
     """
     noise = trial.noise
     capacity_s = trial.elapsed_s * noise.get("cores", 0.0)
@@ -42,23 +49,31 @@ def share(trial: Trial) -> float | None:
 
 
 def is_disturbed(trial: Trial) -> bool:
-    """Say whether others used more than `DISTURBED` of the machine while the trial ran, or its cores were unsteady."""
+    """Say whether other programs and guests used more than `DISTURBED` of the machine while the trial ran."""
     used = share(trial)
-    return (used is not None and used > DISTURBED) or is_unsteady(trial.noise)
+    return used is not None and used > DISTURBED
 
 
-def is_moved(noise: Mapping[str, float]) -> bool:
-    """Say whether the host moved the machine's cores during a launch: they were farther apart or nearer than usual."""
-    return noise.get("cores_elsewhere", 0.0) > MOVED
+def migrated_within(noise: Mapping[str, float]) -> bool:
+    """Say whether the host migrated the vCPUs in the middle of a launch, so that it has no single distance."""
+    low, high = MIGRATED
+    return low <= noise.get("cores_elsewhere", 0.0) <= high
 
 
-def is_unsteady(noise: Mapping[str, float]) -> bool:
-    """Say whether the cores were moved during a launch, or slowed by another guest on the other half of a core."""
-    return is_moved(noise) or noise.get("cores_slowed", 0.0) > MOVED
+def wants_repeat(trial: Trial) -> bool:
+    """Say whether the machine's state during a launch calls for a repeat: the trial's outcome is not looked at."""
+    if trial.elapsed_s > LONGEST_REPEATED_S:
+        return False
+    return is_disturbed(trial) or migrated_within(trial.noise)
 
 
-def moved_between(trials: Iterable[Trial]) -> bool:
-    """Say whether cores were unsteady during some of these trials, or at one distance in some and not in others."""
-    known = [trial.noise for trial in trials if "core_hand_over_s" in trial.noise]
-    distances_s = [noise["core_hand_over_s"] for noise in known]
-    return any(map(is_unsteady, known)) or (bool(known) and max(distances_s) > FARTHER * min(distances_s))
+def repeats_left(trials: Iterable[Trial], planned: int) -> int:
+    """Return how many more launches may be repeated, of a study with so many `planned` launches.
+
+    Repeats are at most `REPEATED_SHARE` of the launches made so far, so that those of a bad start leave some for later,
+    and of the planned ones. Launches of earlier runs and of interrupted blocks count.
+    """
+    launches = [trial.key for trial in trials if not isinstance(trial.outcome, Interrupted)]
+    repeated = sum(key.repeat > 0 for key in launches)
+    allowed = min(math.ceil(REPEATED_SHARE * (len(launches) - repeated)), math.floor(REPEATED_SHARE * planned))
+    return max(0, allowed - repeated)

@@ -22,7 +22,9 @@ def last_words(stderr: str) -> str:
     """
     parts = RULE.split(stderr)
     own = [line.strip() for part in parts[::2] for line in part.splitlines() if line.strip()]
-    own = [line for line in own if not line.startswith("[")]  # Open MPI's trace of a crash
+    own = [
+        line for line in own if not line.startswith(("[", "INFO: "))
+    ]  # Open MPI's trace of a crash, Apptainer's news
     if own:
         return own[-1][:LONGEST]
     messages = [" ".join(part.strip().split("\n\n", 1)[0].split()) for part in parts[1::2]]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from tare.cgroups import Group
 from tare.devices import CLASSES
 from tare.model import InterfaceTraffic
 from tare.node import Node, Watch
@@ -50,6 +51,7 @@ class Reading:
     softirq_s: float = 0.0
     job_s: float = 0.0
     ours_s: float = 0.0
+    throttled_s: float | None = None
 
 
 def read(places: Sequence[Place], site_s: float = 0.0) -> Reading:
@@ -82,6 +84,7 @@ def read(places: Sequence[Place], site_s: float = 0.0) -> Reading:
         softirq_s=softirq_s,
         job_s=job_s,
         ours_s=ours_s,
+        throttled_s=throttled_s(node.group for node in nodes.values()),
     )
 
 
@@ -128,16 +131,22 @@ def counters(before: Reading, after: Reading) -> dict[str, float]:
 def noise(before: Reading, after: Reading) -> dict[str, float]:
     """Return the machine's cores and the CPU seconds used between two readings: by others, the job, steal, softirq.
 
-    Others are all but what the cluster runs for the study and this program itself.
+    Others are all but what the cluster runs for the study and this program itself. Softirq is not counted as theirs:
+    where the kernel accounts interrupts by time no process has it, and the job's own messages cause most of it (an
+    overlay more than others). `throttled_s` is there where the kernel tells how long it held containers back.
     """
     job_s, ours_s = after.job_s - before.job_s, after.ours_s - before.ours_s
-    return {
+    softirq_s = after.softirq_s - before.softirq_s
+    found = {
         "cores": float(os.cpu_count() or 0),
-        "background_s": max(0.0, after.busy_s - before.busy_s - ours_s),
+        "background_s": max(0.0, after.busy_s - before.busy_s - softirq_s - ours_s),
         "job_s": job_s,
         "steal_s": after.steal_s - before.steal_s,
-        "softirq_s": after.softirq_s - before.softirq_s,
+        "softirq_s": softirq_s,
     }
+    if before.throttled_s is not None and after.throttled_s is not None:
+        found["throttled_s"] = after.throttled_s - before.throttled_s
+    return found
 
 
 def interface_counters(pid: int) -> dict[str, tuple[int, int, int, int]]:
@@ -173,6 +182,28 @@ def tcp_counters(pid: int) -> dict[str, int]:
                 if f"{prefix}{name}" in TCP_COUNTERS:
                     found[f"{prefix}{name}"] = int(value)
     return found
+
+
+def throttled_s(groups: Iterable[Group]) -> float | None:
+    """Return how long CPU quotas have held back the processes of groups and those below; None if nothing tells."""
+    total_s, known = 0.0, False
+    for group in groups:
+        tops = zip(group.hierarchies, group.folders, strict=True)
+        for top in (top for each, top in tops if "cpu" in each.controllers or each.version == 2):
+            for folder, _, files in os.walk(top):
+                own_s = throttled_in(_text(f"{folder}/cpu.stat")) if "cpu.stat" in files else None
+                if own_s is not None:
+                    total_s, known = total_s + own_s, True
+    return total_s if known else None
+
+
+def throttled_in(stat: str) -> float | None:
+    """Return the throttled time of a `cpu.stat`: nanoseconds in cgroup v1, microseconds in v2."""
+    words = dict(line.split()[:2] for line in stat.splitlines() if len(line.split()) > 1)
+    for name, per_s in (("throttled_time", 1e9), ("throttled_usec", 1e6)):
+        if words.get(name, "").isdigit():
+            return int(words[name]) / per_s
+    return None
 
 
 def machine_times() -> tuple[float, float, float]:

@@ -31,7 +31,8 @@ class Results:
     """What a results folder holds. `truncated` is the number of torn last lines that were found in it, ever.
 
     `facts` is what the runner wrote about host, versions and images; `revisions` are earlier statements of the
-    study, when rounds, margin or the like were changed between runs.
+    study, when rounds, margin or the like were changed between runs. `looks` are the numbers of rounds, ascending,
+    after which a run has ended and shown verdicts.
     """
 
     path: Path
@@ -40,6 +41,7 @@ class Results:
     trials: list[model.Trial]
     truncated: int = 0
     revisions: tuple[Mapping[str, Any], ...] = ()
+    looks: tuple[int, ...] = ()
 
     def columns(self, trial: model.Trial) -> Columns:
         """Return the samples of a trial by column, read now; nothing for a trial that left none.
@@ -77,6 +79,7 @@ def read_only(path: Path) -> Results:
         trials=trials,
         truncated=count_notes(path) + (torn_at is not None),
         revisions=tuple(header.get("revisions", ())),
+        looks=looks_of(header),
     )
 
 
@@ -98,6 +101,15 @@ def read_plan(path: Path) -> dict[str, Any]:
             remedy="update tare, or use another folder",
         )
     return dict(header)
+
+
+def looks_of(header: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return after how many rounds verdicts were shown; 0.1.0 kept only the rounds that were asked for before."""
+    noted = header.get("looks")
+    if noted is None:
+        stated = [revision.get("study", {}) for revision in header.get("revisions", ())]
+        noted = [study.get("repetition", {}).get("rounds") for study in stated]
+    return tuple(sorted({each for each in noted if isinstance(each, int) and not isinstance(each, bool) and each > 0}))
 
 
 def plan_of(path: Path, header: Mapping[str, Any]) -> model.Plan:
@@ -150,7 +162,8 @@ def _is_json(line: bytes) -> bool:
 
 def key_text(key: model.TrialKey) -> str:
     """Return which trial it is, for a message."""
-    return f"{key.cell}, round {key.round}, block {key.block}, attempt {key.attempt}"
+    repeat = f", repeat {key.repeat}" if key.repeat else ""
+    return f"{key.cell}, round {key.round}, block {key.block}, attempt {key.attempt}{repeat}"
 
 
 def count_notes(path: Path) -> int:

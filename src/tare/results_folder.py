@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LOCK: Final = "lock"
 PARTIAL: Final = ".partial"
 _OURS: Final = frozenset({PLAN, TRIALS, TRUNCATED, SAMPLES, LOCK, PLAN + PARTIAL})
-_SAMPLES_NAME: Final = re.compile(r"r\d+-b\d+-a\d+-c\d+\.npz(\.partial)?")
+_SAMPLES_NAME: Final = re.compile(r"r\d+-b\d+-a\d+-c\d+(-n\d+)?\.npz(\.partial)?")
 _COLUMN: Final = re.compile(r"[A-Za-z0-9_.:=,+@/-]{1,200}")
 
 

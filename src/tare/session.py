@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import math
 import os
-import platform
 from pathlib import Path
-from typing import Any, Final
 
-from tare import caches, clean, conflist, environment, limits, located, runner
+from tare import caches, clean, environment, limits, located, runner
 from tare.cluster import CLUSTERS
 from tare.errors import RefusedError
+from tare.facts import facts
 from tare.images.build import Image
 from tare.images.cache import Progress, silent
 from tare.images.fit import no_such_workdir, unfit_for_launch
 from tare.images.own import ensure_own
 from tare.model import Binding, Caches, Environment, Placement, Plan, Study, Summary, Workload
-from tare.mpi import MPIS
-from tare.networks import find
 from tare.placement import Topology, place
-from tare.plan import available, expand
+from tare.plan import expand
 from tare.store import Results, Store
-from tare.study import is_conflist, is_path
+from tare.study import is_path
 from tare.study_files import StudyFiles
 from tare.summary import summarise
 from tare.text import bytes_label
-from tare.topology import in_words, read_topology
 from tare.workloads import plugin_of
 
-SYSCTLS: Final = ("net/core/rmem_max", "net/core/wmem_max", "net/ipv4/tcp_rmem", "net/ipv4/tcp_congestion_control")
+__all__ = ["execute", "facts", "make_plan", "no_memory", "summary_of"]
 
 
 def make_plan(study: Study, say: Progress = silent) -> Plan:
@@ -90,51 +86,6 @@ def _unfit(image: Image, wanted: Environment) -> str | None:
     return unfit_for_launch(image, wanted) or no_such_workdir(image, wanted)
 
 
-def facts(plan: Plan, files: StudyFiles) -> dict[str, Any]:
-    """Return what is recorded of this machine; `identity` must not change between runs of one study."""
-    mpis = sorted({cell.environment.mpi for cell in available(plan)})
-    stated = _conflists(plan)
-    identity = {
-        "kernel": platform.release(),
-        "cpu": _cpu(),
-        "cores": len(os.sched_getaffinity(0)),
-        "mpi": {name: MPIS[name].version() for name in mpis if name in MPIS},
-        "kernels": ", ".join(sorted({each.host_prefix.name for each in files.every})),
-        "image": ", ".join(sorted({each.image_tag for each in files.every if each.image_tag})),
-        **({"CNI configurations": {path: each.digest for path, each in stated.items()}} if stated else {}),
-    }
-    return {
-        "identity": identity,
-        "cpu": identity["cpu"],
-        "cores": identity["cores"],
-        "topology": in_words(read_topology(os.sched_getaffinity(0))),
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "kernel": identity["kernel"],
-        "os": _os_name(),
-        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or "not shown here",
-        "lab": {"bridged frames pass netfilter": False, "bridge multicast snooping": False},
-        "networks": _networks(plan),
-        **(
-            {"CNI configurations": {path: " ".join(each.text.split()) for path, each in stated.items()}}
-            if stated
-            else {}
-        ),
-        "sysctls": {name.replace("/", "."): _read(f"/proc/sys/{name}") for name in SYSCTLS},
-    }
-
-
-def _networks(plan: Plan) -> dict[str, str]:
-    """Return what of each network is the product itself and what is its data path rebuilt."""
-    return {name: find(name).product for name in sorted({cell.environment.network for cell in available(plan)})}
-
-
-def _conflists(plan: Plan) -> dict[str, conflist.Conflist]:
-    """Return the CNI configurations of the user's, by their paths."""
-    names = {cell.environment.network for cell in available(plan)}
-    paths = sorted(name.removeprefix(conflist.PREFIX) for name in names if is_conflist(name))
-    return {path: conflist.read(path) for path in paths}
-
-
 def execute(plan: Plan, store: Store, files: StudyFiles, watcher: runner.Watcher) -> None:
     """Run what is still to run of a plan; what an earlier, killed run left behind is removed first."""
     clean.leftovers_of_the_dead()
@@ -158,24 +109,3 @@ def _no_place(placement: Placement, topology: Topology) -> str | None:
     if len(set(used)) < len(used) and not placement.oversubscribe:
         return f"{placement.label} needs more cores than this machine has: its nodes would share cores"
     return None
-
-
-def _cpu() -> str:
-    for line in (_read("/proc/cpuinfo") or "").splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.machine()
-
-
-def _os_name() -> str:
-    for line in (_read("/etc/os-release") or "").splitlines():
-        if line.startswith("PRETTY_NAME="):
-            return line.split("=", 1)[1].strip('"')
-    return platform.system()
-
-
-def _read(path: str) -> str | None:
-    try:
-        return Path(path).read_text().strip()
-    except OSError:
-        return None

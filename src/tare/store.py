@@ -8,8 +8,8 @@
       lock                      held while a `tare run` writes here
 
 Lines are never changed or deleted. A block that was broken off gets a line with the outcome `Interrupted` for each cell
-that has none, and `remaining_blocks` then hands it out again as its next attempt; `counted` picks the trials
-that count (`tare.blocks`). Reading alone is `tare.results`.
+that has none, and `remaining_blocks` then hands it out again as its next attempt (`tare.blocks`). Which launches count
+is decided by `tare.summary.select` alone. Reading alone is `tare.results`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from tare import model
-from tare.blocks import attempts, can_run, counted, is_complete, is_interrupted, remaining_blocks
+from tare.blocks import attempts, can_run, is_complete, is_interrupted, remaining_blocks
 from tare.codec import decode, encode
 from tare.errors import InfrastructureError, ResultsError
 from tare.results import (
@@ -33,6 +33,7 @@ from tare.results import (
     Results,
     count_notes,
     key_text,
+    looks_of,
     plan_of,
     read_only,
     read_plan,
@@ -57,7 +58,6 @@ __all__ = [
     "Results",
     "Store",
     "attempts",
-    "counted",
     "decode",
     "encode",
     "is_complete",
@@ -128,6 +128,26 @@ class Store(Results):
             ) from error
         return trial
 
+    def note_look(self, rounds_done: int) -> None:
+        """Note that a run has ended by itself after so many rounds: its verdicts are shown, and that spends error."""
+        if rounds_done > 0 and rounds_done not in self.looks:
+            self.looks = tuple(sorted({*self.looks, rounds_done}))
+            self._write_header(looks=list(self.looks))
+
+    def note_facts(self, **facts: Any) -> None:
+        """Note facts that are known only once the cluster is up."""
+        if any(self.facts.get(name) != value for name, value in encode(facts).items()):
+            self.facts = {**self.facts, **encode(facts)}
+            self._write_header(facts=encode(self.facts))
+
+    def _write_header(self, **changed: Any) -> None:
+        try:
+            write_plan(self.path, self.plan, {**read_plan(self.path), **changed})
+        except OSError as error:
+            raise InfrastructureError(
+                f"{self.path / PLAN} cannot be written: {error.strerror}", remedy="make room, then repeat the command"
+            ) from error
+
     def close(self) -> None:
         """Close the files and let go of the lock; can be called again."""
         close_file(self._file)
@@ -144,8 +164,8 @@ class Store(Results):
     def _create(cls, path: Path, plan: model.Plan, facts: Mapping[str, Any], lock: int) -> Store:
         (path / SAMPLES).mkdir(exist_ok=True)
         file = open_trials(path)
-        write_plan(path, plan, {"created_unix_s": time.time(), "facts": encode(facts), "revisions": []})
-        return cls(path=path, plan=plan, facts=facts, trials=[], _file=file, _lock=lock)
+        write_plan(path, plan, {"created_unix_s": time.time(), "facts": encode(facts), "revisions": [], "looks": []})
+        return cls(path=path, plan=plan, facts=encode(facts), trials=[], _file=file, _lock=lock)
 
     @classmethod
     def _open(cls, path: Path, plan: model.Plan, facts: Mapping[str, Any], lock: int) -> Store:
@@ -176,6 +196,7 @@ class Store(Results):
         if stored != plan:
             write_plan(path, plan, header)
         store.revisions = tuple(header.get("revisions", ()))
+        store.looks = looks_of(header)
         return store
 
     def _mark_interrupted(self, planned: model.Plan) -> int:
@@ -212,7 +233,8 @@ class Store(Results):
         index = next((i for i, cell in enumerate(self.plan.cells) if cell.key == key.cell), None)
         if index is None:
             raise ValueError(f"the plan has no cell {key.cell!r}")
-        return f"r{key.round:04d}-b{key.block:02d}-a{key.attempt:02d}-c{index:04d}.npz"
+        repeat = f"-n{key.repeat:02d}" if key.repeat else ""
+        return f"r{key.round:04d}-b{key.block:02d}-a{key.attempt:02d}-c{index:04d}{repeat}.npz"
 
     def _write_lines(self, trials: Sequence[model.Trial]) -> None:
         """Append lines in one write and sync; a write that fails half-way is taken back."""
@@ -230,14 +252,20 @@ class Store(Results):
 
 
 def _refuse_other_study(path: Path, stored: model.Plan, plan: model.Plan) -> None:
-    if stored.digest == plan.digest:
-        return
+    if stored.digest == plan.digest or _what_is_measured(stored.study) == _what_is_measured(plan.study):
+        return  # the digest alone changes whenever a study gets a new key, which older results have by its default
     names = [f.name for f in fields(model.Study)]
     differ = ", ".join(name for name in names if getattr(stored.study, name) != getattr(plan.study, name)) or "form"
     raise ResultsError(
         f"{path} holds the results of another study ({stored.study.name}); they differ in {differ}",
         remedy="name another folder, or move these results aside and begin afresh with --fresh",
     )
+
+
+def _what_is_measured(study: model.Study) -> model.Study:
+    """Return a study without its name and what only stops or judges it; `tare.plan.digest` leaves out the same."""
+    blocks = model.Repetition(blocks_per_round=study.repetition.blocks_per_round)
+    return replace(study, name="", margin=0.0, limit=None, published=(), repetition=blocks)
 
 
 def _refuse_other_host(path: Path, stored: Mapping[str, Any], facts: Mapping[str, Any]) -> None:

@@ -18,6 +18,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "kernels"
 APPS = Path(__file__).parent / "apps"
+WALL = "libtare_wall.so"
 
 BUILDS: dict[str, tuple[str, ...]] = {
     "openmpi": ("-DMPI_C_COMPILER=mpicc.openmpi",),
@@ -216,16 +217,25 @@ def sources() -> Path:
 
 @pytest.fixture(scope="session")
 def launch_app(build: Callable[[str], Path]) -> Callable[..., Run]:
-    """Return a function that compiles an application and runs it with libtare_wall.so preloaded."""
+    """Return a function that compiles an application and runs it with libtare_wall.so preloaded.
+
+    With `preload` other sources become libraries around it (`WALL` stands for it); a source that is an argument becomes
+    a library, too, and the application gets its path.
+    """
     compilers = {".c": "mpicc", ".f90": "mpif90"}
 
-    def run(mpi: str, app: str, *arguments: str, ranks: int = 2) -> Run:
-        source = APPS / app
-        folder = build(mpi)
-        compiled = folder / f"{source.stem}.app"
-        check(f"{compilers[source.suffix]}.{mpi}", source, "-o", compiled)
-        preload = ("env", f"LD_PRELOAD={folder / 'libtare_wall.so'}")
-        argv = (*LAUNCHERS[mpi], "-n", str(ranks), *preload, compiled, *arguments)
-        return execute(argv, None, 60)
+    def compiled(mpi: str, name: str, *flags: str) -> Path:
+        source = APPS / name
+        made = build(mpi) / f"{source.stem}.{'so' if flags else 'app'}"
+        check(f"{compilers[source.suffix]}.{mpi}", *flags, source, "-o", made)
+        return made
+
+    def library(mpi: str, name: str) -> str:
+        return str(build(mpi) / name) if name.endswith(".so") else str(compiled(mpi, name, "-shared", "-fPIC"))
+
+    def run(mpi: str, app: str, *arguments: str, ranks: int = 2, preload: tuple[str, ...] = (WALL,)) -> Run:
+        given = (library(mpi, word) if word.endswith((".c", ".f90")) else word for word in arguments)
+        before = ("env", "LD_PRELOAD=" + ":".join(library(mpi, name) for name in preload))
+        return execute((*LAUNCHERS[mpi], "-n", str(ranks), *before, compiled(mpi, app), *given), None, 60)
 
     return run

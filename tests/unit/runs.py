@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tare import runner, session
 from tare.model import (
+    Cell,
     Environment,
     KernelSpec,
     LabSpec,
@@ -15,6 +16,7 @@ from tare.model import (
     Study,
     Summary,
     Trial,
+    TrialKey,
     Workload,
 )
 from tare.store import Store, read_only
@@ -87,6 +89,12 @@ class BreakAfter:
         self._left, self._error = trials, error
 
     def round_started(self, number: int, attempt: int) -> None:
+        pass
+
+    def calibrated(self, cell: Cell, elapsed_s: float) -> None:
+        pass
+
+    def launch_started(self, key: TrialKey, done: int, total: int) -> None:
         pass
 
     def trial_ended(self, trial: Trial, done: int, total: int) -> None:

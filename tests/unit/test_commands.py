@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tare import commands, environment, session, study_files
-from tare.commands import Progress, plan_text, quick_study
+from tare.commands import plan_text, quick_study
 from tare.deploy import Files
 from tare.errors import RefusedError
 from tare.model import (
     Binding,
-    Completed,
-    Failed,
-    Invalid,
-    Outcome,
     Placement,
     Plan,
     Repetition,
-    Trial,
-    TrialKey,
     Workload,
 )
 from tare.placement import NodeCores, Topology
-from tare.plan import available, expand
+from tare.plan import expand
 from tare.study import environment as environment_of
 from tare.study_files import StudyFiles
 
@@ -90,68 +83,6 @@ def test_a_plan_shows_every_cell_what_runs_and_why_the_others_do_not() -> None:
     marked = {line[4:].split("  (")[0]: line[2] for line in lines[3:]}
     assert marked == {cell.key: "-" if cell is plan.cells[2] else "+" for cell in plan.cells}
     assert f"  - {plan.cells[2].key}  (unavailable: it cannot be)" in lines
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0, "0 s"), (89.4, "89 s"), (120, "2 min"), (5000, "83 min"), (7200, "2.0 h")]
-)
-def test_durations_are_told_in_the_unit_that_is_read_easily(seconds: float, text: str) -> None:
-    assert commands._duration(seconds) == text
-
-
-# --- progress -----------------------------------------------------------------------------------------------------
-
-
-def trial(plan: Plan, outcome: Outcome, cell: int = 0) -> Trial:
-    key = TrialKey(cell=plan.cells[cell].key, round=0, block=0, attempt=0)
-    return Trial(key=key, position=0, started_unix_s=0.0, elapsed_s=1.0, outcome=outcome)
-
-
-def test_without_a_terminal_there_is_a_line_a_round_and_one_for_what_went_wrong(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    plan = study()
-    progress = Progress(plan)
-    cells = len(available(plan))
-    progress.round_started(0, 0)
-    for i in range(cells):
-        outcome = Failed(reason="it hung") if i == 1 else Completed(metrics=())
-        progress.trial_ended(trial(plan, outcome, i), i + 1, 4 * cells)
-    progress.round_started(1, 2)
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "round 1: making pods"
-    assert lines[1] == f"Failed: {plan.cells[1].key}, round 1: it hung"
-    assert re.fullmatch(rf"{cells} of {4 * cells} trials, about \d+ s left", lines[2])
-    assert lines[3] == "round 2, attempt 3: making pods"
-    assert len(lines) == 4
-
-
-def test_on_a_terminal_one_line_is_rewritten_and_ends_with_the_last_trial(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    plan = study()
-    progress = Progress(plan)
-    progress.round_started(0, 0)
-    progress.trial_ended(trial(plan, Completed(metrics=())), 1, 2)
-    progress.trial_ended(trial(plan, Invalid(reason="elsewhere")), 2, 2)
-    said = capsys.readouterr().err
-    assert said.startswith("\rround 1: 1 of 2 trials, about ")
-    assert f"Invalid: {plan.cells[0].key}, round 1: elsewhere\n" in said
-    assert said.endswith("\n")
-
-
-def test_the_remaining_time_of_a_resumed_run_counts_only_what_is_run_now(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    now = [100.0]
-    monkeypatch.setattr("tare.commands.time.monotonic", lambda: now[0])
-    plan = study()
-    cells = len(available(plan))
-    progress = Progress(plan)
-    now[0] += 2.0
-    progress.trial_ended(trial(plan, Completed(metrics=())), 3 * cells, 4 * cells)
-    assert f"about {2 * cells} s left" in capsys.readouterr().err
 
 
 # --- files and programs -------------------------------------------------------------------------------------------

@@ -1,16 +1,13 @@
-"""Cores that a host moved are told from those that stay, and a launch is made again while they were moved."""
+"""The state of a virtual machine's cores during a launch is told from samples: distance, share elsewhere, slowed."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tare.blocks import reruns_due
 from tare.core_watch import CoreWatch, is_virtual, place, speed
-from tare.disturbance import is_disturbed, is_moved, is_unsteady
-from tare.model import Completed, Repetition, Trial, TrialKey
+from tare.disturbance import migrated_within
 
 NEAR_NS, FAR_NS = (33.0, 31.0, 36.0, 34.0), (152.0, 147.0, 163.0, 157.0)
 
@@ -28,21 +25,29 @@ def seconds(values_ns: tuple[float, ...]) -> tuple[float, ...]:
 def test_what_is_within_the_spread_of_one_place_has_not_moved() -> None:
     noise = place(seconds(NEAR_NS), seconds(NEAR_NS * 5 + FAR_NS))
     assert noise["cores_elsewhere"] == 0
-    assert not is_moved(noise)
+    assert not migrated_within(noise)
     assert noise["core_hand_over_s"] == pytest.approx(33.5e-9)
 
 
-@pytest.mark.parametrize("within", [FAR_NS, NEAR_NS + FAR_NS[:1], (11.0, 12.0)], ids=["across", "in part", "nearer"])
-def test_what_is_elsewhere_has_moved(within: tuple[float, ...]) -> None:
-    assert is_moved(place(seconds(within), seconds(NEAR_NS * 9)))
+@pytest.mark.parametrize(
+    ("within", "elsewhere", "migrated"),
+    [(FAR_NS, 1.0, False), (NEAR_NS + FAR_NS[:1], 0.2, True), (NEAR_NS[:1] + FAR_NS, 0.8, True), ((11.0,), 1.0, False)],
+    ids=["across", "in part", "mostly", "nearer"],
+)
+def test_what_is_elsewhere_has_moved_and_in_part_it_migrated_within_the_launch(
+    within: tuple[float, ...], elsewhere: float, migrated: bool
+) -> None:
+    noise = place(seconds(within), seconds(NEAR_NS * 9))
+    assert noise["cores_elsewhere"] == pytest.approx(elsewhere)
+    assert migrated_within(noise) == migrated
 
 
 def test_cores_that_stay_where_they_went_are_usual_there_after_half_a_minute(tmp_path: Path) -> None:
     near = [(float(moment), 33.0) for moment in range(100)]
     far = [(float(moment), 152.0) for moment in range(100, 140)]
     watch = written(tmp_path, *near, *far)
-    assert is_moved(watch.during(100.0, 102.0))
-    assert not is_moved(watch.during(135.0, 139.0))
+    assert watch.during(100.0, 102.0)["cores_elsewhere"] == 1.0
+    assert watch.during(135.0, 139.0)["cores_elsewhere"] == 0.0
 
 
 def test_samples_are_read_on_and_a_torn_line_is_waited_for(tmp_path: Path) -> None:
@@ -61,8 +66,7 @@ def test_cores_beside_another_guest_are_slowed() -> None:
     assert speed(usual, usual) == {"cores_slowed": 0.0}
     beside = speed(seconds((1150.0, 880.0)), usual)
     assert beside == {"cores_slowed": 0.5}
-    assert is_unsteady(beside)
-    assert not is_moved(beside)
+    assert not migrated_within(beside)
     assert speed((), usual) == {}
 
 
@@ -71,41 +75,7 @@ def test_where_nothing_is_known_nothing_has_moved(tail: str, tmp_path: Path) -> 
     assert written(tmp_path, tail=tail).during(0.0, 9.0) == {}
     assert CoreWatch().during(0.0, 9.0) == {}
     assert CoreWatch(file=tmp_path / "none").during(0.0, 9.0) == {}
-    assert not is_moved({})
-
-
-def test_a_trial_whose_cores_were_moved_is_disturbed() -> None:
-    trial = Trial(
-        key=TrialKey(cell="c", round=0, block=0, attempt=0),
-        position=0,
-        started_unix_s=0.0,
-        elapsed_s=1.0,
-        outcome=Completed(metrics=()),
-        noise={"cores_elsewhere": 0.5},
-    )
-    assert is_disturbed(trial)
-    assert not is_disturbed(replace(trial, noise={"cores_elsewhere": 0.05}))
-
-
-@pytest.mark.parametrize(
-    ("distances_ns", "reruns", "due"),
-    [((33, 35, 36), 1, 0), ((33, 152, 36), 1, 4), ((33, 152, 36), 0, 0), ((33, 152, 36), 9, 9), ((), 1, 0)],
-)
-def test_a_block_whose_cores_were_near_in_one_launch_and_far_in_another_is_run_again(
-    distances_ns: tuple[float, ...], reruns: int, due: int
-) -> None:
-    block = {
-        str(number): Trial(
-            key=TrialKey(cell=str(number), round=0, block=0, attempt=0),
-            position=number,
-            started_unix_s=0.0,
-            elapsed_s=1.0,
-            outcome=Completed(metrics=()),
-            noise={"core_hand_over_s": distance_ns * 1e-9, "cores_elsewhere": 0.0},
-        )
-        for number, distance_ns in enumerate(distances_ns)
-    }
-    assert reruns_due(Repetition(reruns=reruns), block) == due
+    assert not migrated_within({})
 
 
 def test_a_virtual_machine_is_known_by_its_cpus(tmp_path: Path) -> None:

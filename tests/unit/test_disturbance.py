@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 
 from tare import monitor
-from tare.disturbance import is_disturbed, share
-from tare.model import Completed, Trial, TrialKey
+from tare.disturbance import is_disturbed, repeats_left, share, wants_repeat
+from tare.model import Completed, Interrupted, Trial, TrialKey
 
 
 def trial(elapsed_s: float = 2.0, **noise: float) -> Trial:
@@ -42,3 +43,39 @@ def test_the_monitor_tells_the_cores_that_the_share_is_of() -> None:
     cores = os.cpu_count() or 0
     assert noise == {"cores": cores, "background_s": 1.0, "job_s": 3.0, "steal_s": 0.5, "softirq_s": 0.0}
     assert share(trial(elapsed_s=1.0, **noise)) == pytest.approx(1.5 / cores)
+
+
+def test_softirq_is_not_counted_as_other_programs() -> None:
+    before = monitor.Reading(busy_s=10.0, job_s=1.0, ours_s=1.0)
+    after = monitor.Reading(busy_s=14.0, job_s=2.0, ours_s=2.0, softirq_s=2.5)
+    noise = monitor.noise(before, after)
+    assert (noise["background_s"], noise["softirq_s"]) == (0.5, 2.5)
+    assert monitor.noise(before, replace(after, softirq_s=9.0))["background_s"] == 0.0
+
+
+@pytest.mark.parametrize(("elapsed_s", "wanted"), [(0.1, True), (2.0, True), (2.1, False)])
+def test_only_a_short_launch_is_worth_a_repeat(elapsed_s: float, wanted: bool) -> None:
+    assert wants_repeat(trial(elapsed_s, cores=1.0, job_s=1.0, background_s=elapsed_s)) == wanted
+    assert wants_repeat(trial(elapsed_s, cores_elsewhere=0.5)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "wanted"), [(0.0, False), (0.19, False), (0.2, True), (0.8, True), (0.81, False)]
+)
+def test_vcpus_that_were_at_one_place_throughout_call_for_no_repeat(elsewhere: float, wanted: bool) -> None:
+    assert wants_repeat(trial(0.5, core_hand_over_s=152e-9, cores_elsewhere=elsewhere, cores_slowed=1.0)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("launches", "repeats", "planned", "left"),
+    [(0, 0, 40, 0), (1, 0, 40, 1), (4, 1, 40, 0), (5, 1, 40, 1), (12, 0, 40, 3), (40, 3, 40, 7), (99, 0, 40, 10),
+     (99, 12, 40, 0), (3, 0, 3, 0)],
+)  # fmt: skip
+def test_repeats_are_at_most_a_quarter_of_the_launches_so_far_and_of_the_planned_ones(
+    launches: int, repeats: int, planned: int, left: int
+) -> None:
+    one = trial()
+    made = [replace(one, key=replace(one.key, round=i)) for i in range(launches)]
+    again = [replace(one, key=replace(one.key, round=i, repeat=1)) for i in range(repeats)]
+    broken = [replace(one, outcome=Interrupted())] * 9
+    assert repeats_left([*made, *again, *broken], planned) == left

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tare import monitor
-from tare.cgroups import Group
+from tare.cgroups import Group, Hierarchy
 from tare.monitor import Place, Reading
 from tare.node import SILENT_ROLE, Nic, Node, Watch
 
@@ -139,11 +139,40 @@ def test_a_namespace_that_was_not_read_before_adds_nothing() -> None:
     assert monitor.counters(Reading(), Reading(tcp={70: {"TcpRetransSegs": 3}})) == {}
 
 
+@pytest.mark.parametrize(
+    ("stat", "throttled_s"),
+    [
+        ("nr_periods 9\nnr_throttled 2\nthrottled_time 1500000000\n", 1.5),
+        ("usage_usec 5\nnr_throttled 2\nthrottled_usec 250000\n", 0.25),
+        ("usage_usec 5\n", None),
+        ("", None),
+    ],
+)
+def test_throttled_time_is_read_in_the_unit_of_each_version_of_cgroups(stat: str, throttled_s: float | None) -> None:
+    assert monitor.throttled_in(stat) == throttled_s
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_throttled_time_is_that_of_all_containers_below_a_node(version: int, tmp_path: Path) -> None:
+    controllers = ("cpu", "cpuacct") if version == 1 else ()
+    group = Group(
+        path="lab/n0", hierarchies=(Hierarchy(mountpoint=tmp_path, version=version, controllers=controllers),)
+    )
+    assert monitor.throttled_s([group]) is None
+    for name, ns in (("", 1), ("a", 2), ("a/b", 4)):
+        folder = group.folders[0] / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "cpu.stat").write_text(f"throttled_time {ns}000000000\n")
+    assert monitor.throttled_s([group]) == 7.0
+    assert monitor.noise(Reading(throttled_s=3.0), Reading(throttled_s=7.0))["throttled_s"] == 4.0
+    assert "throttled_s" not in monitor.noise(Reading(), Reading(throttled_s=7.0))
+
+
 def test_noise_is_what_was_used_beside_the_job_and_never_negative() -> None:
     before = Reading(busy_s=10.0, steal_s=1.0, softirq_s=2.0, job_s=4.0, ours_s=5.0)
     after = Reading(busy_s=16.0, steal_s=1.5, softirq_s=2.25, job_s=9.0, ours_s=10.25)
     found = monitor.noise(before, after)
-    assert found == {"cores": os.cpu_count(), "background_s": 0.75, "job_s": 5.0, "steal_s": 0.5, "softirq_s": 0.25}
+    assert found == {"cores": os.cpu_count(), "background_s": 0.5, "job_s": 5.0, "steal_s": 0.5, "softirq_s": 0.25}
     assert monitor.noise(before, Reading(busy_s=10.0, steal_s=1.0, softirq_s=2.0, ours_s=9.0))["background_s"] == 0.0
 
 

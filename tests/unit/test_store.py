@@ -7,7 +7,7 @@ import os
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +20,8 @@ from tare import model
 from tare.errors import InfrastructureError, ResultsError
 from tare.model import Completed, Failed, Interrupted, Plan, Repetition, Trial, TrialKey
 from tare.plan import block_order, expand
-from tare.store import Results, Store, counted, read_only, remaining_blocks
+from tare.store import Results, Store, read_only, remaining_blocks
+from tare.summary.select import select
 from unit.stored import PLAN, SAMPLES, STUDY, trial
 
 
@@ -32,6 +33,10 @@ def run_block(store: Store, round_: int, block: int, attempt: int, *, cells: int
 def finish(store: Store) -> None:
     for key in list(remaining_blocks(store.plan, store.trials)):
         run_block(store, *key)
+
+
+def counted(plan: Plan, trials: Sequence[Trial]) -> list[Trial]:
+    return [trial for own in select(plan, trials).trials.values() for trial in own.values()]
 
 
 def assert_whole(results: Results, plan: Plan = PLAN) -> None:
@@ -85,36 +90,13 @@ def disturbed(block: Iterable[Trial], background_s: float = 1.0) -> list[Trial]:
     return [replace(trial, elapsed_s=1.0, noise=noise) for trial in block]
 
 
-def test_a_disturbed_block_comes_once_more_and_then_counts_as_it_is() -> None:
-    first = [trial_of(c, 0, 0, 0) for c in block_order(PLAN, 0, 0)]
-    second = [trial_of(c, 0, 0, 1) for c in block_order(PLAN, 0, 0, 1)]
-    assert next(remaining_blocks(PLAN, disturbed(first, 0.15))) == (0, 1, 0)
-    assert next(remaining_blocks(PLAN, [*disturbed(first[:1], 0.16), *first[1:]])) == (0, 0, 1)
-    assert next(remaining_blocks(PLAN, [*disturbed(first), *second])) == (0, 1, 0)
-    assert next(remaining_blocks(PLAN, disturbed([*first, *second]))) == (0, 1, 0)
-    assert {t.key.attempt for t in counted(PLAN, disturbed([*first, *second]))} == {1}
-    broken = trial_of(second[0].key.cell, 0, 0, 1, Interrupted())
-    assert next(remaining_blocks(PLAN, [*disturbed(first), broken])) == (0, 0, 2)
-    never = replace(PLAN, study=replace(STUDY, repetition=replace(STUDY.repetition, reruns=0)))
-    assert next(remaining_blocks(never, disturbed(first))) == (0, 1, 0)
-
-
-def test_half_of_the_blocks_come_again_on_a_machine_that_stays_busy() -> None:
-    all_trials: list[Trial] = []
-    made = []
-    while (key := next(remaining_blocks(PLAN, all_trials), None)) is not None:
-        made.append(key)
-        all_trials += disturbed(trial_of(cell, *key) for cell in block_order(PLAN, *key))
-    assert sorted(made) == [
-        (0, 0, 0),
-        (0, 0, 1),
-        (0, 1, 0),
-        (0, 1, 1),
-        (1, 0, 0),
-        (1, 0, 1),
-        (1, 1, 0),
-        *((2, b, 0) for b in (0, 1)),
-    ]
+def test_no_state_of_the_machine_makes_a_block_run_again() -> None:
+    first = disturbed(trial_of(c, 0, 0, 0) for c in block_order(PLAN, 0, 0))
+    repeats = [replace(each, key=replace(each.key, repeat=1)) for each in first]
+    assert next(remaining_blocks(PLAN, first)) == (0, 1, 0)
+    assert next(remaining_blocks(PLAN, [*first, *repeats])) == (0, 1, 0)
+    assert next(remaining_blocks(PLAN, first[:1])) == (0, 0, 1)
+    assert {t.key.repeat for t in counted(PLAN, [*first, *repeats])} == {1}
 
 
 def test_a_plan_without_any_cell_that_can_run_has_no_blocks() -> None:
@@ -299,6 +281,55 @@ def test_a_cell_that_can_run_only_now_makes_the_earlier_blocks_run_again(tmp_pat
         assert next(remaining_blocks(PLAN, store.trials)) == (0, 0, 1)
         finish(store)
         assert_whole(store)
+
+
+def test_a_repeat_is_a_line_of_its_own_with_its_own_samples(tmp_path: Path) -> None:
+    key = TrialKey(cell=PLAN.cells[0].key, round=0, block=0, attempt=0)
+    with Store.create_or_open(tmp_path / "r", PLAN) as store:
+        store.append(trial(key), {"a": np.zeros(3)})
+        store.append(trial(replace(key, repeat=1)), {"a": np.ones(3)})
+    with Store.create_or_open(tmp_path / "r", PLAN) as store:  # orphans are removed here: neither is one
+        assert [t.key.repeat for t in store.trials[:2]] == [0, 1]
+        assert [float(store.columns(t)["a"].sum()) for t in store.trials[:2]] == [0.0, 3.0]
+
+
+def test_the_rounds_after_which_verdicts_were_shown_are_kept_each_once(tmp_path: Path) -> None:
+    with Store.create_or_open(tmp_path / "r", PLAN, {"cpu": "x"}) as store:
+        for rounds in (6, 0, 10, 6):
+            store.note_look(rounds)
+    assert read_only(tmp_path / "r").looks == (6, 10)
+    more = replace(PLAN, study=replace(STUDY, repetition=replace(STUDY.repetition, rounds=9, max_rounds=9)))
+    with Store.create_or_open(tmp_path / "r", more) as store:
+        assert store.looks == (6, 10)
+        store.note_look(8)
+    results = read_only(tmp_path / "r")
+    assert (results.looks, results.facts, len(results.revisions)) == ((6, 8, 10), {"cpu": "x"}, 1)
+
+
+def test_looks_of_older_results_are_the_rounds_that_were_asked_for_before(tmp_path: Path) -> None:
+    Store.create_or_open(tmp_path / "r", PLAN).close()
+    for rounds in (9, 12):
+        study = replace(STUDY, repetition=replace(STUDY.repetition, rounds=rounds, max_rounds=rounds))
+        Store.create_or_open(tmp_path / "r", replace(PLAN, study=study)).close()
+    header = json.loads((tmp_path / "r" / "plan.json").read_text())
+    del header["looks"]
+    (tmp_path / "r" / "plan.json").write_text(json.dumps(header))
+    assert read_only(tmp_path / "r").looks == (3, 9)
+
+
+def test_facts_may_be_added_while_a_study_runs(tmp_path: Path) -> None:
+    with Store.create_or_open(tmp_path / "r", PLAN, {"cpu": "x"}) as store:
+        store.note_facts(nodes={"n0": {"rules": 3}})
+    assert read_only(tmp_path / "r").facts == {"cpu": "x", "nodes": {"n0": {"rules": 3}}}
+
+
+def test_results_whose_study_has_since_got_keys_with_defaults_go_on(tmp_path: Path) -> None:
+    Store.create_or_open(tmp_path / "r", replace(PLAN, digest="made before the key")).close()
+    with Store.create_or_open(tmp_path / "r", PLAN) as store:
+        assert store.trials == []
+    other = replace(PLAN, digest="other", study=replace(STUDY, seed=STUDY.seed + 1))
+    with pytest.raises(ResultsError, match="differ in seed"):
+        Store.create_or_open(tmp_path / "r", other)
 
 
 def test_runs_from_unlike_hosts_are_not_merged(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tare.model import KernelSpec, MetricKind, Placement, Workload
+from tare.model import KernelSpec, Metric, MetricKind, Placement, Workload
 from tare.mpi.fake import PROGRAM
 from tare.namespaces import plain_python
 from tare.workloads import WORKLOADS
@@ -301,3 +301,36 @@ def test_the_users_program_is_started_as_it_was_given_with_the_library_that_take
     plugin = WORKLOADS["command"]
     assert plugin.argv(APP, Path("/p")) == ("/home/u/app",)
     assert plugin.environment(APP, Path("/p")) == {"LD_PRELOAD": "/p/lib/libtare_wall.so"}
+
+
+# --- two readings -------------------------------------------------------------------------------------------------
+
+
+def barrier_of(parsed: Parsed) -> Metric:
+    return next(metric for metric in parsed.metrics if metric.key == "barrier")
+
+
+def test_a_collective_has_a_loop_reading_beside_that_of_its_windows() -> None:
+    text = changed("kernel", 3, sync="window", rank_loop_s=[4e-6, 5e-6, 5e-6, 6e-6])
+    metric = barrier_of(parse(text))
+    assert metric.loop_s == pytest.approx(5e-6)
+    assert metric.value == barrier_of(parse(said())).value
+    assert barrier_of(parse(said())).loop_s is None
+
+
+def test_a_loop_without_synchronisation_is_the_mean_over_ranks() -> None:
+    halo = Workload(name="halo", kernels=(KernelSpec(kernel="halo", message_bytes=8),))
+    encoded = [base64.b64encode(np.array(column).tobytes()).decode() for column in ([3e-6, 3e-6], [2e-6, 2e-6])]
+    record = json.loads(said().splitlines()[5].removeprefix("@tare "))
+    record |= {"kernel": "halo", "columns": ["max_s", "mean_s"], "data": encoded, "sync": "none"}
+    lines = [*said().splitlines()[:5], f"@tare {json.dumps(record)}", said().splitlines()[-1]]
+    (metric,) = WORKLOADS["kernels"].parse(halo, "\n".join(lines) + "\n").metrics
+    (info,) = WORKLOADS["kernels"].metrics(halo, Placement())
+    assert metric.value == pytest.approx(2e-6)
+    assert metric.statistic == info.statistic == "mean over ranks, back to back"
+
+
+def test_spacing_is_shown_without_a_verdict() -> None:
+    infos = WORKLOADS["kernels"].metrics(MICRO, Placement())
+    assert [info.key for info in infos if not info.judged] == ["spacing:64@10000.send", "spacing:64@10000.receive"]
+    assert [metric.judged for metric in parse(said()).metrics] == [info.judged for info in infos]

@@ -3,7 +3,8 @@
     fake_program.py --factor F --hosts n0,n1 --ranks-per-node R PROGRAM KERNEL[:key=value,...]...
 
 Every time is (2 us + size / 1 GB/s) x F with a spread of one per cent that the length of $TARE_PADDING seeds, so that a
-trial can be repeated. $TARE_FAKE_FAULT (exit, hang, garbage, cut, wrong) breaks a launch for tests of the harness.
+trial can be repeated. A program of the user's takes 10 ms x F. $TARE_FAKE_FAULT (exit, hang, garbage, cut, mute, wrong)
+breaks a launch for tests of the harness; `exit@1.5` only where F is 1.5.
 """
 
 import argparse
@@ -47,7 +48,7 @@ def kernel_record(index: int, spec: str, factor: float, ranks: int, dice: random
     truth = (2e-6 + size * 1e-9) * factor
     launch = truth * dice.lognormvariate(0, SPREAD)
     samples = [launch * dice.lognormvariate(0, SPREAD) for _ in range(SAMPLES)]
-    columns = ["send_gap_s", "receive_gap_s"] if name == "spacing" else ["max_s"]
+    columns = {"spacing": ["send_gap_s", "receive_gap_s"], "halo": ["max_s", "mean_s"]}.get(name, ["max_s"])
     return {
         "type": "kernel", "index": index, "spec": spec, "kernel": name, "message_bytes": size, "iterations": SAMPLES,
         "warmup": 1, "window": 64 if name in ("bw", "bibw") else None, "rate_hz": None, "ranks": ranks,
@@ -89,6 +90,17 @@ def startup_record(factor: float, ranks: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def wall_record(factor: float, ranks: int, dice: random.Random) -> dict[str, Any]:
+    """Return what the preload library would have said of a program that took 10 ms."""
+    return {"type": "wall", "wall_s": 0.01 * factor * dice.lognormvariate(0, SPREAD), "ranks": ranks}
+
+
+def fault_at(factor: float) -> str:
+    """Return the fault that a launch of such cost is to have, or ""."""
+    fault, _, where = os.environ.get("TARE_FAKE_FAULT", "").partition("@")
+    return fault if not where or float(where) == factor else ""
+
+
 def main() -> int:
     """Run as the arguments say and return the exit status."""
     parser = argparse.ArgumentParser()
@@ -96,9 +108,12 @@ def main() -> int:
     parser.add_argument("--hosts", required=True)
     parser.add_argument("--ranks-per-node", type=int, required=True)
     parser.add_argument("program")
-    parser.add_argument("specs", nargs="+")
+    parser.add_argument("specs", nargs=argparse.REMAINDER)
     options = parser.parse_args()
-    fault = os.environ.get("TARE_FAKE_FAULT", "")
+    options.specs = [spec for spec in options.specs if not spec.startswith("--order=")]  # for the kernels alone
+    fault = fault_at(options.factor)
+    if fault == "mute":
+        return 0
     if fault == "exit":
         print("fake rank 1 was killed", file=sys.stderr)
         return 9
@@ -111,6 +126,9 @@ def main() -> int:
         node = rank // options.ranks_per_node
         say(rank_record(rank, hosts[node], node))
     dice = random.Random(f"{len(os.environ.get('TARE_PADDING', ''))} {options.factor}")
+    if "/tare-" not in options.program:
+        say(wall_record(options.factor, ranks, dice))
+        options.specs = []
     if options.program.endswith("/tare-startup"):
         say(startup_record(options.factor, ranks))
         options.specs = []

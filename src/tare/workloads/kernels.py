@@ -22,6 +22,9 @@ GAPS = {"send_gap_s": "send", "receive_gap_s": "receive"}
 DEFAULT_SPACING_BYTES = 8
 ALONE = frozenset({"halo"})
 """The kernels that run on one rank, too."""
+SLOWEST = "mean of max over ranks"
+BACK_TO_BACK = "mean over ranks, back to back"
+"""Of iterations that follow each other without synchronisation, the maxima over ranks add up to more than the loop."""
 
 
 class Kernels:
@@ -30,7 +33,7 @@ class Kernels:
     name = "kernels"
     timer = "CLOCK_MONOTONIC"
     synchronisation = "per kernel: barrier before each iteration, start windows, or none"
-    reduction = "maximum over ranks of each iteration"
+    reduction = "maximum over ranks of each iteration; of halo, the mean"
 
     def argv(self, workload: Workload, prefix: Path) -> tuple[str, ...]:
         return (str(prefix / "bin" / "tare-kernels"), *(spec.token for spec in workload.kernels))
@@ -69,7 +72,7 @@ def _parsed(workload: Workload, stdout: str) -> Parsed:
         if record["kernel"] != spec.kernel:
             raise OutputError(f"a result of {record['kernel']} stands where {spec.kernel} was asked for")
         columns = decode(record["columns"], record["data"])
-        made = _spacing(spec, columns) if spec.kernel == "spacing" else [_metric(spec, record, columns["max_s"])]
+        made = _spacing(spec, columns) if spec.kernel == "spacing" else [_metric(spec, record, columns)]
         metrics += made
         samples.update({f"{_key(spec)}/{name}": values for name, values in columns.items()})
     return Parsed(
@@ -109,6 +112,7 @@ def _infos(spec: KernelSpec, group: str) -> list[MetricInfo]:
                 statistic="p99 minus median gap",
                 group=group,
                 message_bytes=message_bytes,
+                judged=False,
             )
             for side in GAPS.values()
         ]
@@ -118,7 +122,7 @@ def _infos(spec: KernelSpec, group: str) -> list[MetricInfo]:
             key=_key(spec),
             label=_label(spec),
             kind=MetricKind.RATE if spec.kernel in RATES else MetricKind.COST,
-            statistic="mean of max over ranks",
+            statistic=BACK_TO_BACK if _is_back_to_back(spec.kernel, spec.sync or "none") else SLOWEST,
             group=group,
             message_bytes=message_bytes,
             done_per_sample=window * _size(spec) if spec.kernel in RATES else 0,
@@ -126,21 +130,31 @@ def _infos(spec: KernelSpec, group: str) -> list[MetricInfo]:
     ]
 
 
-def _metric(spec: KernelSpec, record: Mapping[str, Any], slowest: NDArray[np.float64]) -> Metric:
-    statistics = launch_statistics(slowest)
+def _is_back_to_back(kernel: str, sync: str) -> bool:
+    """Tell whether every rank's samples are of a loop without synchronisation."""
+    return kernel in ALONE and sync == "none"
+
+
+def _metric(spec: KernelSpec, record: Mapping[str, Any], columns: Mapping[str, NDArray[np.float64]]) -> Metric:
+    back_to_back = _is_back_to_back(spec.kernel, record["sync"])
+    samples = columns["mean_s" if back_to_back else "max_s"]
+    statistics = launch_statistics(samples)
     means = [float(v) for v in record["rank_mean_s"] if v is not None]
+    loop = [float(v) for v in record.get("rank_loop_s") or ()]
     return Metric(
         key=_key(spec),
         label=_label(spec),
         kind=MetricKind.RATE if spec.kernel in RATES else MetricKind.COST,
         value=statistics.mean_s,
+        statistic=BACK_TO_BACK if back_to_back else SLOWEST,
         median_s=statistics.median_s,
         p99_s=statistics.p99_s,
         rank_average_s=sum(means) / len(means) if means else statistics.mean_s,
-        samples=len(slowest),
+        samples=len(samples),
         late=int(record.get("late", 0)),
         done_per_sample=int(record.get("bytes_per_sample", 0)) if spec.kernel in RATES else 0,
         message_bytes=record.get("message_bytes"),
+        loop_s=sum(loop) / len(loop) if loop else None,
     )
 
 
@@ -160,6 +174,7 @@ def _spacing(spec: KernelSpec, columns: Mapping[str, NDArray[np.float64]]) -> li
                 p99_s=statistics.p99_s,
                 samples=len(gaps),
                 message_bytes=_size(spec),
+                judged=False,
             )
         )
     return metrics

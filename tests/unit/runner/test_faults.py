@@ -6,22 +6,23 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tare import commands, runner, session
-from tare.disturbance import is_moved
+from tare import commands, outcome, session
 from tare.errors import InfrastructureError, RefusedError
 from tare.launch import PADDING
 from tare.model import (
+    Cell,
     Completed,
     Failed,
     Placement,
     Repetition,
     Trial,
+    TrialKey,
     Verdict,
 )
 from tare.networks.fake import FakeNetwork
@@ -39,6 +40,12 @@ class FaultAt:
         self._ended = 0
 
     def round_started(self, number: int, attempt: int) -> None:
+        pass
+
+    def calibrated(self, cell: Cell, elapsed_s: float) -> None:
+        pass
+
+    def launch_started(self, key: TrialKey, done: int, total: int) -> None:
         pass
 
     def trial_ended(self, trial: Trial, done: int, total: int) -> None:
@@ -245,7 +252,7 @@ def test_padding_is_the_only_variable_of_ours_that_a_launch_gets_beside_its_map(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[dict[str, str]] = []
-    plain = runner.run
+    plain = outcome.run
 
     def spying(argv: tuple[str, ...], **options: object) -> object:
         seen.append({k: v for k, v in options["env"].items() if k.startswith("TARE_")})  # type: ignore[attr-defined]
@@ -253,59 +260,7 @@ def test_padding_is_the_only_variable_of_ours_that_a_launch_gets_beside_its_map(
 
     for name in [n for n in os.environ if n.startswith("TARE_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr(runner, "run", spying)
+    monkeypatch.setattr(outcome, "run", spying)
     commands.run_plan(known_study(rounds=1, kernels=1), tmp_path / "r")
     assert [set(variables) for variables in seen] == [{PADDING, "TARE_LAUNCH_MAP"}] * CELLS
     assert len({variables["TARE_LAUNCH_MAP"] for variables in seen}) == CELLS
-
-
-class Moving:
-    """Cores that are elsewhere in the first launches that are asked about, and then where they usually are."""
-
-    def __init__(self, launches: int) -> None:
-        self.left = launches
-
-    def during(self, begin_s: float, end_s: float) -> dict[str, float]:
-        assert begin_s < end_s
-        self.left -= 1
-        return {"core_hand_over_s": 33e-9, "cores_elsewhere": float(self.left >= 0)}
-
-
-@pytest.mark.parametrize(
-    ("launches", "reruns", "repeated", "still"),
-    [(0, 1, 0, False), (2, 1, 2, False), (9999, 1, 20, True), (9999, 0, 0, True)],
-)
-def test_a_launch_is_made_again_while_the_cores_were_moved_but_not_for_ever(
-    launches: int, reruns: int, repeated: int, still: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    moving = Moving(launches)
-    monkeypatch.setattr("tare.runner.watching", lambda site, program: nullcontext(moving))
-    once = Repetition(rounds=1, max_rounds=1, reruns=reruns)
-    commands.run_plan(replace(known_study(), repetition=once), tmp_path / "results")
-    trials = read_only(tmp_path / "results").trials
-    assert trials[0].noise["repeated"] == repeated
-    assert [trial.noise["repeated"] for trial in trials[1:]] == [repeated if still else 0] * (len(trials) - 1)
-    assert {is_moved(trial.noise) for trial in trials} == {still}
-
-
-def test_a_launch_whose_cores_stay_moved_has_its_next_turn_after_the_others_of_its_block(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    moving = Moving(runner.AT_ONCE + 1)
-    monkeypatch.setattr("tare.runner.watching", lambda site, program: nullcontext(moving))
-    commands.run_plan(replace(known_study(), repetition=Repetition(rounds=1, max_rounds=1)), tmp_path / "results")
-    trials = read_only(tmp_path / "results").trials
-    assert [trial.position for trial in trials] == [*range(1, CELLS), 0]
-    assert [trial.noise["repeated"] for trial in trials] == [0] * (CELLS - 1) + [runner.AT_ONCE + 1]
-    assert not any(is_moved(trial.noise) for trial in trials)
-
-
-def test_what_waits_for_its_next_turn_when_a_run_is_broken_off_is_stored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    moving = Moving(runner.AT_ONCE + 1)
-    monkeypatch.setattr("tare.runner.watching", lambda site, program: nullcontext(moving))
-    stated = replace(known_study(), repetition=Repetition(rounds=1, max_rounds=1))
-    with pytest.raises(KeyboardInterrupt):
-        run_with(BreakAfter(1, KeyboardInterrupt), stated, tmp_path / "results")
-    assert [trial.position for trial in read_only(tmp_path / "results").trials] == [1, 0]

@@ -1,0 +1,47 @@
+/* The part of the preload library that is linked with an MPI. */
+#include "common/check.h"
+#include "common/clock.h"
+#include "common/leave.h"
+#include "common/locality.h"
+#include "common/output.h"
+#include "wall/wall.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void write_wall(const double *rank_wall_s, int ranks)
+{
+    double longest_s = 0.0;
+    for (int i = 0; i < ranks; i++)
+        longest_s = rank_wall_s[i] > longest_s ? rank_wall_s[i] : longest_s;
+    struct json line = output_begin("wall");
+    json_put_number(&line, "wall_s", longest_s);
+    json_put_numbers(&line, "rank_wall_s", rank_wall_s, (size_t)ranks);
+    output_finish(&line);
+}
+
+void tare_wall_report(const struct wall_times *times)
+{
+    const MPI_Comm world = MPI_COMM_WORLD;
+    const double wall_s = clock_difference_s(times->end_ns, times->ready_ns);
+    int rank = 0;
+    double init_s = 0.0;
+    CHECK_MPI(PMPI_Comm_rank(world, &rank));
+    CHECK_MPI(PMPI_Reduce(&times->init_s, &init_s, 1, MPI_DOUBLE, MPI_MAX, 0, world));
+    struct locality locality = locality_gather(world);
+    double *rank_wall_s = calloc((size_t)locality.ranks, sizeof rank_wall_s[0]);
+    if (rank_wall_s == NULL)
+        FATAL("out of memory for the wall times");
+    CHECK_MPI(PMPI_Gather(&wall_s, 1, MPI_DOUBLE, rank_wall_s, 1, MPI_DOUBLE, 0, world));
+    if (rank == 0) {
+        fflush(stdout);        /* the application's own text first, */
+        output_write("\n", 1); /* which need not have ended its line */
+        output_start("tare-wall", locality.ranks, init_s);
+        locality_write(&locality);
+        write_wall(rank_wall_s, locality.ranks);
+        output_end(clock_difference_s(clock_now_ns(), times->ready_ns), 0);
+    }
+    free(rank_wall_s);
+    locality_free(&locality);
+    leave_together();
+}

@@ -1,0 +1,159 @@
+"""A launch is repeated once, for what of the machine's state cannot be adjusted for, and all launches are stored."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tare import commands, session
+from tare.model import Completed, Failed, Repetition, Trial, Verdict
+from tare.store import read_only
+from tare.summary.select import select
+from unit.runs import CELLS, BreakAfter, known_study, run_with
+
+
+class Cores:
+    """vCPUs that migrate in the middle of the launches with these numbers (None: of all), counted from 0."""
+
+    def __init__(self, migrating: Iterable[int] | None, *, elsewhere: float = 0.5, slowed: float = 0.0) -> None:
+        self._migrating = None if migrating is None else set(migrating)
+        self._elsewhere, self._slowed = elsewhere, slowed
+        self._launch = -1
+
+    def during(self, begin_s: float, end_s: float) -> dict[str, float]:
+        assert begin_s < end_s
+        self._launch += 1
+        migrates = self._migrating is None or self._launch in self._migrating
+        elsewhere = self._elsewhere if migrates else 0.0
+        return {"core_hand_over_s": 33e-9, "cores_elsewhere": elsewhere, "cores_slowed": self._slowed}
+
+
+def ran(cores: Cores, folder: Path, patch: pytest.MonkeyPatch, *, rounds: int = 3, reruns: int = 1) -> list[Trial]:
+    patch.setattr("tare.runner.watching", lambda site, program: nullcontext(cores))
+    stated = replace(known_study(kernels=1), repetition=Repetition(rounds=rounds, max_rounds=rounds, reruns=reruns))
+    commands.run_plan(stated, folder)
+    return list(read_only(folder).trials)
+
+
+def test_a_launch_whose_vcpus_migrated_is_repeated_at_the_end_of_its_block_and_both_are_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trials = ran(Cores({4}), tmp_path / "r", monkeypatch)
+    assert len(trials) == 3 * CELLS + 1
+    first, repeat = trials[4], trials[6]
+    assert repeat.key == replace(first.key, repeat=1)
+    assert (first.position, repeat.position) == (1, CELLS)
+    assert first.noise["cores_elsewhere"] == 0.5
+    results = read_only(tmp_path / "r")
+    for trial in (first, repeat):
+        assert isinstance(trial.outcome, Completed)
+        assert trial.outcome.metrics
+        assert len(results.columns(trial)["latency:8/max_s"]) == 50
+    assert [trial.key.repeat for trial in trials if trial is not repeat] == [0] * (3 * CELLS)
+    assert {trial.key.attempt for trial in trials} == {0}
+
+
+@pytest.mark.parametrize(
+    "cores",
+    [Cores(None, elsewhere=1.0), Cores(None, elsewhere=0.1), Cores((), slowed=1.0)],
+    ids=["elsewhere throughout", "a hiccup", "slowed throughout"],
+)
+def test_a_state_that_can_be_adjusted_for_is_recorded_and_repeats_nothing(
+    cores: Cores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trials = ran(cores, tmp_path / "r", monkeypatch)
+    assert len(trials) == 3 * CELLS
+    assert all({"core_hand_over_s", "cores_elsewhere", "cores_slowed"} <= set(trial.noise) for trial in trials)
+
+
+def test_no_reruns_switch_repeats_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(ran(Cores(None), tmp_path / "r", monkeypatch, reruns=0)) == 3 * CELLS
+
+
+def test_vcpus_that_migrate_all_the_time_cost_a_quarter_more_launches_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trials = ran(Cores(None), tmp_path / "r", monkeypatch, rounds=8)
+    assert Counter(trial.key.repeat for trial in trials) == {0: 8 * CELLS, 1: 8 * CELLS // 4}
+    assert len({trial.key.round for trial in trials if trial.key.repeat}) > 4, "some are left for later rounds"
+    results = read_only(tmp_path / "r")
+    chosen = select(results.plan, results.trials)
+    assert chosen.rounds_done == 8
+    assert sum(trial.key.repeat for own in chosen.trials.values() for trial in own.values()) == 8 * CELLS // 4
+    assert session.summary_of(results).headline
+
+
+def test_repeats_of_earlier_runs_of_a_study_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tare.runner.watching", lambda site, program: nullcontext(Cores(None)))
+    stated = known_study(rounds=8, kernels=1)
+    for _ in range(4):
+        with pytest.raises(KeyboardInterrupt):
+            run_with(BreakAfter(7, KeyboardInterrupt), stated, tmp_path / "r")
+    commands.run_plan(stated, tmp_path / "r")
+    trials = read_only(tmp_path / "r").trials
+    repeats = sum(trial.key.repeat for trial in trials)
+    assert 0 < repeats <= 8 * CELLS // 4
+    assert session.summary_of(read_only(tmp_path / "r")).rounds_done == 8
+
+
+def test_a_block_that_is_ended_before_its_repeats_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tare.runner.watching", lambda site, program: nullcontext(Cores({3})))
+    stated = known_study(rounds=2, kernels=1)
+    with pytest.raises(KeyboardInterrupt):
+        run_with(BreakAfter(2 * CELLS, KeyboardInterrupt), stated, tmp_path / "r")
+    commands.run_plan(stated, tmp_path / "r")
+    assert [trial.key.repeat for trial in read_only(tmp_path / "r").trials] == [0] * (2 * CELLS)
+
+
+def noisy(monkeypatch: pytest.MonkeyPatch, **noise: float) -> None:
+    """Let every launch be as noisy."""
+    monkeypatch.setattr("tare.monitor.noise", lambda before, after: dict(noise))
+
+
+def test_a_launch_beside_other_programs_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noisy(monkeypatch, cores=2.0, background_s=60.0, job_s=0.1, steal_s=0.0, softirq_s=0.0)
+    assert len(ran(Cores(()), tmp_path / "r", monkeypatch, rounds=4)) == 4 * CELLS * 5 // 4
+
+
+def test_a_long_launch_is_never_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tare.disturbance.LONGEST_REPEATED_S", 0.0)
+    assert len(ran(Cores(None), tmp_path / "r", monkeypatch)) == 3 * CELLS
+
+
+def test_the_rule_does_not_look_at_the_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TARE_FAKE_FAULT", "exit")
+    trials = ran(Cores(None), tmp_path / "r", monkeypatch, rounds=4)
+    assert Counter(trial.key.repeat for trial in trials) == {0: 4 * CELLS, 1: CELLS}
+
+
+def test_a_study_in_which_every_launch_of_one_cell_fails_ends_and_keeps_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TARE_FAKE_FAULT", "exit@1.5")
+    trials = ran(Cores(None), tmp_path / "r", monkeypatch, rounds=6)
+    failed = {trial.key.cell for trial in trials if isinstance(trial.outcome, Failed)}
+    assert [cell.rsplit(" / ", 1)[1] for cell in failed] == ["fake-slow"]
+    assert all(isinstance(trial.outcome, Failed) == (trial.key.cell in failed) for trial in trials)
+    assert sum(trial.key.repeat == 0 for trial in trials) == 6 * CELLS
+    summary: Any = session.summary_of(read_only(tmp_path / "r"))
+    slow = {item.verdict for item in summary.comparisons if item.environment == "fake-slow"}
+    assert slow <= {Verdict.INVALID, Verdict.FAILS}
+    assert summary.exit_code == 4
+
+
+def test_a_run_that_ends_by_itself_notes_after_how_many_rounds_it_showed_verdicts(tmp_path: Path) -> None:
+    folder = tmp_path / "r"
+    with pytest.raises(KeyboardInterrupt):
+        run_with(BreakAfter(4, KeyboardInterrupt), known_study(rounds=2, kernels=1), folder)
+    assert read_only(folder).looks == ()
+    commands.run_plan(known_study(rounds=2, kernels=1), folder)
+    assert read_only(folder).looks == (2,)
+    commands.run_plan(known_study(rounds=2, kernels=1), folder)
+    commands.run_plan(known_study(rounds=5, kernels=1), folder)
+    assert read_only(folder).looks == (2, 5)
