@@ -180,10 +180,9 @@ def disturbed_text(summary: Summary) -> str:
     if not disturbed:
         return ""
     return (
-        f"Others (programs, or guests of the same host) used more than {DISTURBED:.0%} of the machine, or its cores "
-        "were moved, during "
-        f"{disturbed} of the {counted:,} launches that count: "
-        "repeat on a quiet machine before you rely on small differences."
+        f"Other programs, or guests of the same host, used more than {100 * DISTURBED:.0f} % of the machine during "
+        f"{disturbed:,} of the {counted:,} launches that count. "
+        "Repeat on a quiet machine before you rely on small differences."
     )
 
 
