@@ -47,6 +47,7 @@ from tare.study_files import StudyFiles, import_images
 from tare.summary import precise_enough
 from tare.summary.select import select
 from tare.workloads import Parsed
+from tare.workloads.kernel_order import in_order
 
 __all__ = ["PADDING", "PADDING_LIMIT", "Launched", "Run", "Watcher", "needs", "running"]
 
@@ -226,7 +227,9 @@ class Run:
             failed = Failed(reason=missing or "it was not made")
             trial = Trial(key=key, position=position, started_unix_s=started, elapsed_s=0.0, outcome=failed)
         else:
-            padding = random.Random(f"{self.plan.study.seed}/{key}").randrange(PADDING_LIMIT)
+            seed = self.plan.study.seed
+            ready = replace(ready, argv=in_order(ready.argv, seed, key.round, key.block))
+            padding = random.Random(f"{seed}/{key}").randrange(PADDING_LIMIT)
             dropped = self._set_caches(ready, padding)
             launched = self._launched(ready, padding)
             counters = {**launched.counters, **dropped, "environment_padding_bytes": padding}

@@ -95,7 +95,7 @@ def execute(plan: Plan, store: Store, files: StudyFiles, watcher: runner.Watcher
 
 def summary_of(results: Results) -> Summary:
     """Return the summary of a results folder, computed anew."""
-    return summarise(results.plan, results.trials, results.facts)
+    return summarise(results.plan, results.trials, results.facts, results.looks)
 
 
 def _no_place(placement: Placement, topology: Topology) -> str | None:

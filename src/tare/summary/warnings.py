@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from tare.disturbance import is_moved
 from tare.model import Comparison, MetricInfo, Plan, Verdict
 from tare.summary.compare import Table
 from tare.summary.select import Selection
@@ -13,6 +12,8 @@ from tare.text import three_digits
 
 OFTEN: Final = 0.5
 """Share of launches from which on a state of the machine is worth a warning."""
+MOVED: Final = 0.1
+"""Share of a launch's samples from which its vCPUs were moved; one sample of twenty may be a hiccup."""
 
 
 def warnings_of(plan: Plan, selection: Selection, infos: Sequence[MetricInfo], table: Table) -> tuple[str, ...]:
@@ -51,7 +52,7 @@ def _always_failed(comparisons: Sequence[Comparison]) -> Iterator[str]:
 def _migrated(plan: Plan, selection: Selection) -> Iterator[str]:
     trials = [trial for cell in plan.cells for trial in selection.trials[cell.key].values()]
     known = [trial for trial in trials if "core_hand_over_s" in trial.noise]
-    moved = sum(is_moved(trial.noise) for trial in known)
+    moved = sum(trial.noise.get("cores_elsewhere", 0.0) > MOVED for trial in known)
     if known and moved > OFTEN * len(known):
         yield (
             f"The host migrated this machine's vCPUs during {moved} of {len(known)} launches. Figures are adjusted "
