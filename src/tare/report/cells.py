@@ -119,10 +119,12 @@ def percent_up(fraction: float, *, sign: bool = True) -> str:
     return units.percent(math.ceil(fraction / step - 1e-9) * step, sign=sign)
 
 
-def disagree(comparison: Comparison) -> bool:
-    """Tell whether overhead (geometric mean) and added time (arithmetic mean) differ in sign."""
-    overhead, added = comparison.overhead, comparison.added_s
-    return overhead is not None and added is not None and overhead.value * added.value < 0
+def disagree(column: Column, comparison: Comparison) -> bool:
+    """Tell whether overhead (geometric mean) and added time (arithmetic mean) differ in sign as they are shown."""
+    if comparison.overhead is None or comparison.added_s is None:
+        return False
+    shown = units.overhead_interval(comparison.overhead), column.added(comparison.added_s)
+    return {each.number[:1] for each in shown} == {"+", units.MINUS}
 
 
 def note(comparison: Comparison) -> str:

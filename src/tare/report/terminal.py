@@ -46,7 +46,10 @@ class TerminalReport:
         summary = self.summary
         for warning in remarks.warnings(summary, view.disturbed_text(summary)):
             yield _item("!", "bold yellow", say(warning))
-        yield Text(say(summary.headline), style="bold")
+        first, *rest = view.clauses(summary)
+        yield Text(say(first), style="bold")
+        for clause in rest:
+            yield _item(" ", "", say(clause))
         badge = "emulated lab: " if summary.emulated else ""
         yield Text(say(badge + (view.machine_line(summary) if summary.emulated else summary.machine)), style="dim")
         every = view.groups(summary)
@@ -239,7 +242,8 @@ def _legend(summary: Summary, plain: bool) -> Text:
         result.append(words.replace(" ", _SPACE[plain]) + "   ")
     result.append(say("≤ at most (95 %)   + is slower, also for rates\n"))
     loop = ", loop: by back-to-back operations" if any(item.loop_s for item in summary.comparisons) else ""
-    result.append(say(f"First line: the typical launch. mean: what programs pay on average{loop}."))
+    raw = ", not adjusted" if any(item.adjusted_for for item in summary.comparisons) else ""
+    result.append(say(f"First line: the typical launch. mean: what programs pay on average{raw}{loop}."))
     return result
 
 
