@@ -306,6 +306,25 @@ def test_an_upper_bound_is_never_rounded_down(bound: float) -> None:
     assert bound - 1e-9 <= said <= bound + 0.0101
 
 
+@pytest.mark.parametrize("ascii_only", [False, True])
+def test_what_is_foreign_cannot_steer_the_terminal(summary: Summary, ascii_only: bool) -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J"
+    group = summary.metrics[0].group
+    foreign = replace(
+        summary,
+        headline=evil,
+        machine=evil,
+        warnings=(evil,),
+        comparisons=tuple(replace(item, reason=evil, verdict=Verdict.INVALID) for item in summary.comparisons),
+        metrics=tuple(replace(info, label=evil) for info in summary.metrics),
+        findings=(Finding(group=group, environment=evil, kind=evil, text=evil, launches=1, of=1),),
+    )
+    text = render_text(foreign, ascii_only=ascii_only)
+    assert "owned" in text
+    assert "\x1b" not in text
+    assert "\x07" not in text
+
+
 # --- one rule of which launches count ---------------------------------------------------------------------------
 
 
