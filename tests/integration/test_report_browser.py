@@ -65,8 +65,23 @@ def test_every_figure_is_drawn_and_has_a_size(browser: Any) -> None:
     assert [ident for ident, width, height in sizes if width < 200 or height < 100] == []
 
 
-def test_the_console_is_silent(browser: Any) -> None:
+def test_the_console_is_silent_and_the_policy_refuses_nothing(browser: Any) -> None:
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+def test_an_inline_script_or_style_that_is_not_the_pages_own_does_not_run(browser: Any) -> None:
+    """What foreign text could become if it were not escaped: the policy has hashes of the page's own parts alone."""
+    before = browser.execute_script("return getComputedStyle(document.body).color")
+    browser.execute_script("""
+        const script = document.createElement("script"); script.textContent = "window.broken = 1";
+        const style = document.createElement("style"); style.textContent = "body { color: rgb(1, 2, 3) }";
+        document.head.append(script, style);
+        document.body.insertAdjacentHTML("beforeend", "<img src='data:,' onerror='broken = 1'><p style='color: red'>");
+    """)
+    assert browser.execute_script("return typeof broken") == "undefined"
+    assert browser.execute_script("return getComputedStyle(document.body).color") == before
+    refused = [entry for entry in browser.get_log("browser") if "Content Security Policy" in entry["message"]]
+    assert len(refused) >= 3
 
 
 def test_nothing_but_the_file_is_asked_for(browser: Any, page: Path) -> None:

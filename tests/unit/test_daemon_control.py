@@ -90,8 +90,8 @@ def test_the_daemons_part_of_a_cost_is_said_and_what_is_left_for_the_container()
     (found,) = daemon_findings((BARE, CONTROL, HOST), (LATENCY,), cells, 0.95)
     assert (found.environment, found.group, found.kind, found.launches, found.of) == ("docker+host", "g", KIND, 6, 6)
     assert found.text == (
-        "latency 8 B +16 %: of it the daemon's packet filter +15 % [+13, +17] (bare+dockerd, without a container); "
-        "the container adds +0.9 % [+0.9, +0.9] to that"
+        "latency 8 B +16 %: of it the daemon's packet filter +15 % [+13, +17] (bare+dockerd), "
+        "and the container adds +0.9 % [+0.9, +0.9]"
     )
 
 
@@ -101,7 +101,7 @@ def test_the_control_explains_only_what_is_on_the_network_that_it_is_on() -> Non
     control = environment("bare+dockerd+bridge")
     cells = (cell("bare+dockerd+bridge", 0.39), cell("docker+bridge", 0.4))
     (found,) = daemon_findings((BARE, control, BRIDGE), (LATENCY,), cells, 0.95)
-    assert "(bare+dockerd+bridge, without a container)" in found.text
+    assert "(bare+dockerd+bridge)" in found.text
 
 
 @pytest.mark.parametrize("verdict", [Verdict.NO_COST, Verdict.GAINS, Verdict.INCONCLUSIVE])

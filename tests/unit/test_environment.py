@@ -250,6 +250,10 @@ def test_a_runtime_with_a_daemon_gets_the_nodes_that_have_one(parts: Recorded) -
     assert [side.pod.node.name for side in put_up(parts).sides] == ["d0", "d1"]
 
 
+def test_an_environment_that_states_a_daemon_gets_those_nodes_too(parts: Recorded) -> None:
+    assert [side.pod.node.name for side in put_up(parts, replace(DOCKER, daemon="docker")).sides] == ["d0", "d1"]
+
+
 @pytest.mark.parametrize(("sides", "names"), [(Sides.SENDER, ["d0", "n1"]), (Sides.RECEIVER, ["n0", "d1"])])
 def test_the_bare_side_is_on_a_node_without_a_daemon(parts: Recorded, sides: Sides, names: list[str]) -> None:
     parts.needs_daemon = True

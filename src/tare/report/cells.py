@@ -69,7 +69,7 @@ def cell_text(column: Column, comparison: Comparison | None, summary: Summary) -
         lead_bounds="" if leads_with_bound else lead.bounds,
         second=_joined(lead, second) if leads_with_bound else second.main,
         second_bounds="" if leads_with_bound else second.bounds,
-        others=", ".join(filter(None, (_mean(comparison), _loop(column, comparison)))),
+        others=", ".join(filter(None, (_unbroken(_mean(comparison)), _unbroken(_loop(column, comparison))))),
         drawn=comparison.overhead,
         outer=comparison.simultaneous,
         note=note(comparison),
@@ -119,10 +119,12 @@ def percent_up(fraction: float, *, sign: bool = True) -> str:
     return units.percent(math.ceil(fraction / step - 1e-9) * step, sign=sign)
 
 
-def disagree(comparison: Comparison) -> bool:
-    """Tell whether overhead (geometric mean) and added time (arithmetic mean) differ in sign."""
-    overhead, added = comparison.overhead, comparison.added_s
-    return overhead is not None and added is not None and overhead.value * added.value < 0
+def disagree(column: Column, comparison: Comparison) -> bool:
+    """Tell whether overhead (geometric mean) and added time (arithmetic mean) differ in sign as they are shown."""
+    if comparison.overhead is None or comparison.added_s is None:
+        return False
+    shown = units.overhead_interval(comparison.overhead), column.added(comparison.added_s)
+    return {each.number[:1] for each in shown} == {"+", units.MINUS}
 
 
 def note(comparison: Comparison) -> str:
@@ -182,6 +184,10 @@ def _typical(column: Column, comparison: Comparison, *, compact: bool = False) -
     if column.is_rate and comparison.absolute_s is not None:
         return overhead, column.absolute(comparison.absolute_s)
     return overhead, column.added(comparison.added_s, compact=compact) if comparison.added_s is not None else nothing
+
+
+def _unbroken(text: str) -> str:
+    return text.replace(" ", "\u00a0")
 
 
 def _joined(*intervals: units.Interval) -> str:

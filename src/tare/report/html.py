@@ -123,6 +123,7 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
         summary=summary,
         confidence=f"{summary.confidence * 100:g}",
         policy=_policy(scripts=(plotly, script), styles=(style, "")),
+        clauses=view.clauses(summary),
         machine=view.machine_line(summary) if summary.emulated else summary.machine,
         counts=view.counts_text(summary),
         warnings=remarks.warnings(summary, view.disturbed_text(summary)),
@@ -136,6 +137,7 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
         looks=LOOKS,
         seen={comparison.verdict for comparison in summary.comparisons},
         ladder=_ladder(summary),
+        adjusted=any(comparison.adjusted_for for comparison in summary.comparisons),
         has_loop=any(comparison.loop_s for comparison in summary.comparisons),
         exit_meaning=EXIT_MEANINGS.get(summary.exit_code, "unknown"),
         sections=sections(summary.manifest),
@@ -177,13 +179,13 @@ def _asset(package: str, path: str) -> Markup:
     return Markup(text.replace("</script", "<\\/script").replace("</style", "<\\/style"))  # noqa: S704 - our own files
 
 
-def _policy(*, scripts: Sequence[str], styles: Sequence[str]) -> str:
+def _policy(*, scripts: Sequence[str], styles: Sequence[str]) -> Markup:
     """Return the Content-Security-Policy: these scripts and style sheets run, by their hashes, and nothing else.
 
     Plotly makes a style element that is empty at first, so the hash of nothing is among those of the styles.
     """
     script, style = (" ".join(f"'sha256-{_hash(text)}'" for text in texts) for texts in (scripts, styles))
-    return f"default-src 'none'; script-src {script}; style-src {style}; img-src data: blob:"
+    return Markup(f"default-src 'none'; script-src {script}; style-src {style}; img-src data: blob:")  # noqa: S704 - base64
 
 
 def _own_styles(plotly: str) -> tuple[str, ...]:
@@ -270,7 +272,7 @@ def _cell_title(name: str, column: Column, comparison: Comparison | None, text: 
         parts.append(f"the interval that decides {units.overhead_interval(comparison.simultaneous).bounds}")
     if comparison and comparison.absolute_s:
         parts.append(f"absolute {column.absolute(comparison.absolute_s)}")
-    if comparison and disagree(comparison):
+    if comparison and disagree(column, comparison):
         parts.append("overhead (geometric mean) and added time (arithmetic mean) differ in sign")
     if text.note:
         parts.append(text.note)

@@ -81,8 +81,8 @@ def launches(column: Column, rows: Sequence[str], runs: Sequence[Launch], style:
         title=takeaways.spread(
             column, {name: [r.metrics[column.info.key].typical_s for r in own] for name, own in by_row.items()}
         ),
-        caption="A point is a launch (its typical iteration), a box the quartiles, whiskers reach 1.5 box widths. "
-        "Dashed: the baseline. "
+        caption="A point is a launch as it ran (its typical iteration), a box the quartiles, whiskers reach 1.5 box "
+        "widths. Dashed: the baseline. "
         f"{n_text(counts, 'launches')}.",
         spec={"data": traces, "layout": layout},
     )

@@ -137,7 +137,7 @@ def _disagreements(group: Group) -> Iterator[str]:
         f"{name} on {column.info.label}"
         for column in group.columns
         for name in group.rows
-        if (cell := column.cells.get(name)) and disagree(cell)
+        if (cell := column.cells.get(name)) and disagree(column, cell)
     ]
     if cells:
         named = ", ".join(cells) if len(cells) <= LISTED_COLUMNS else f"{len(cells)} cells"
@@ -176,7 +176,8 @@ def launch_rows(group: Group, summary: Summary) -> tuple[LaunchRow, ...]:
         repeated = max((cell for cell in cells if cell.repeats), key=_repeated, default=None)
         if counted is not None or repeated is not None:
             rows.append(_launch_row(group, name, counted, repeated, summary))
-    return tuple(rows) if any(row.failed.partition(" ")[0] != "0" or row.repeated[:2] != "0 " for row in rows) else ()
+    told = (text for row in rows for text in (row.failed, row.repeated))
+    return tuple(rows) if any(text and not text.startswith("0 ") for text in told) else ()
 
 
 def _repeated(cell: Comparison) -> int:
@@ -194,10 +195,10 @@ def _launch_row(
         every = f"{units.overhead_interval(repeats.overhead)} on {labels[repeated.metric]}"
     return LaunchRow(
         environment=name,
-        failed=f"{rate.failed} of {rate.launches}" if rate else "0",
+        failed=f"{rate.failed} of {rate.launches}" if rate else "",
         failed_share=f"[{100 * rate.low:.0f}, {100 * rate.high:.0f}] %" if rate else "",
         failed_p=units.p_value(rate.p_value) if rate and rate.p_value is not None else "",
-        repeated=f"{repeats.repeated} of {repeats.launches}" if repeats else "0 of 0",
+        repeated=f"{repeats.repeated} of {repeats.launches}" if repeats else "",
         repeated_p=units.p_value(repeats.p_value) if repeats and repeats.p_value is not None else "",
         every=every,
         sentence="" if name == summary.baseline else _launch_sentence(name, counted, repeated, every),

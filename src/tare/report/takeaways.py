@@ -21,8 +21,9 @@ def overhead(column: Column, rows: Sequence[str], summary: Summary) -> str:
         return f"No environment could be compared with {summary.baseline} on {column.info.label}."
     base = column.absolute(column.baseline.absolute_s).main
     costly = [cell for cell in judged if cell.verdict is Verdict.COSTS]
-    free = sum(cell.verdict is Verdict.NO_COST for cell in judged)
-    margin = units.percent(summary.margin, sign=False)
+    within = [cell.within or summary.margin for cell in judged if cell.verdict is Verdict.NO_COST]
+    free = len(within)
+    margin = units.percent(max(within, default=summary.margin), sign=False)
     rest = (
         f"{free} of {len(judged)} cost no more than {margin}" if free else f"none is shown to cost less than {margin}"
     )

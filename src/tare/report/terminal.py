@@ -21,6 +21,7 @@ from tare.report.cells import CellText, brief_text
 from tare.report.tables import together
 from tare.report.verdicts import EXIT_MEANINGS, LOOKS, mark
 from tare.report.view import Column, Group
+from tare.text import printable
 
 _NAME_WIDTH: Final = 14
 _GAP: Final = 1
@@ -42,14 +43,18 @@ class TerminalReport:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """Yield the sentence, the machine, the tables and what is to be known about them."""
         plain = self.ascii_only or options.ascii_only
-        say: Callable[[str], str] = units.to_ascii if plain else str
+        say = _writer(plain)
         summary = self.summary
         for warning in remarks.warnings(summary, view.disturbed_text(summary)):
             yield _item("!", "bold yellow", say(warning))
-        yield Text(say(summary.headline), style="bold")
+        first, *rest = view.clauses(summary)
+        yield Text(say(first), style="bold")
+        for clause in rest:
+            yield _item(" ", "", say(clause))
         badge = "emulated lab: " if summary.emulated else ""
         yield Text(say(badge + (view.machine_line(summary) if summary.emulated else summary.machine)), style="dim")
-        groups = together(view.judged(view.groups(summary)))
+        every = view.groups(summary)
+        groups = together(every if self.all_metrics else view.judged(every))
         for group in groups:
             columns = group.columns if self.all_metrics else view.first_screen(group.columns, MOST_COLUMNS)
             yield Text("")
@@ -61,6 +66,8 @@ class TerminalReport:
                 yield _table(part, group, summary, plain)
             if hidden := [column.info.label for column in group.columns if column not in columns]:
                 yield Text(say(_hidden(hidden)), style="dim")
+        if figures_only := _figures_only(every, groups):
+            yield Text(say(f"Without a verdict, in the HTML report: {_named(figures_only)}."), style="dim")
         yield from _below(summary, groups, plain)
 
 
@@ -78,9 +85,24 @@ def render_text(summary: Summary, *, width: int = 80, ascii_only: bool = False, 
     return "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"
 
 
+def _figures_only(every: Sequence[Group], shown: Sequence[Group]) -> list[str]:
+    """Return the labels of metrics that get no verdict and are in no table."""
+    keys = {(column.info.group, column.info.key) for group in shown for column in group.columns}
+    infos = (column.info for group in every for column in group.columns)
+    return list(dict.fromkeys(info.label for info in infos if (info.group, info.key) not in keys))
+
+
 def _hidden(labels: Sequence[str]) -> str:
-    named = ", ".join(labels) if len(labels) <= view.LISTED_COLUMNS else f"{len(labels)} more metrics"
-    return f"Not shown here, but in the HTML report: {named}."
+    return f"Not shown here, but in the HTML report: {_named(labels)}."
+
+
+def _writer(plain: bool) -> Callable[[str], str]:
+    """Return what makes text fit the terminal; names and reasons come from outside, and must not steer it."""
+    return units.to_ascii if plain else printable
+
+
+def _named(labels: Sequence[str]) -> str:
+    return ", ".join(labels) if len(labels) <= view.LISTED_COLUMNS else f"{len(labels)} more metrics"
 
 
 # --- tables -----------------------------------------------------------------------------------------------------
@@ -127,7 +149,7 @@ def _parts(
 
 
 def _table(columns: Sequence[Column], group: Group, summary: Summary, plain: bool) -> Table:
-    say: Callable[[str], str] = units.to_ascii if plain else str
+    say = _writer(plain)
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="")
     table.add_column(
         Text(say(f"against {summary.baseline}"), style="dim"), width=_NAME_WIDTH, style="bold", overflow="fold"
@@ -146,7 +168,7 @@ def _table(columns: Sequence[Column], group: Group, summary: Summary, plain: boo
 
 
 def _cell(text: CellText, plain: bool) -> Text:
-    say: Callable[[str], str] = units.to_ascii if plain else str
+    say = _writer(plain)
     look = LOOKS[text.verdict]
     result = Text(f"{text.ascii if plain else text.mark} {say(text.lead)}", style=look.style)
     if text.lead_bounds:
@@ -160,7 +182,7 @@ def _cell(text: CellText, plain: bool) -> Text:
 
 
 def _below(summary: Summary, groups: Sequence[Group], plain: bool) -> Iterator[RenderableType]:
-    say: Callable[[str], str] = units.to_ascii if plain else str
+    say = _writer(plain)
     yield Text("")
     yield _legend(summary, plain)
     for group in groups:
@@ -194,7 +216,7 @@ def _below(summary: Summary, groups: Sequence[Group], plain: bool) -> Iterator[R
 
 def _of_group(group: Group, summary: Summary, plain: bool) -> Iterator[RenderableType]:
     """Yield what is to be known of the cells of one table, a line each."""
-    say: Callable[[str], str] = units.to_ascii if plain else str
+    say = _writer(plain)
     for who, why in remarks.causes(group, summary):
         yield _item("->" if plain else "→", "bold", say(f"{who}: {why}"))
     for doubt in remarks.doubts(group, summary):
@@ -212,7 +234,7 @@ def _where(note: remarks.Note) -> str:
 
 def _legend(summary: Summary, plain: bool) -> Text:
     """Return what the symbols and words in the cells mean, those that are there."""
-    say: Callable[[str], str] = units.to_ascii if plain else str
+    say = _writer(plain)
     seen = {comparison.verdict for comparison in summary.comparisons}
     within = sorted({item.within for item in summary.comparisons if item.within is not None})
     result = Text(style="dim")
@@ -224,9 +246,10 @@ def _legend(summary: Summary, plain: bool) -> Text:
         symbol = " ".join(marks) or (look.ascii if plain else look.symbol)
         result.append(f"{symbol} ".replace(" ", _SPACE[plain]), style=f"{look.style} not dim")
         result.append(words.replace(" ", _SPACE[plain]) + "   ")
-    result.append(say("≤ at most (95 %)   + is slower, also for rates\n"))
+    result.append(say("≤ at most (95 %)   + is slower, also for rates") + "\n")
     loop = ", loop: by back-to-back operations" if any(item.loop_s for item in summary.comparisons) else ""
-    result.append(say(f"First line: the typical launch. mean: what programs pay on average{loop}."))
+    raw = ", not adjusted" if any(item.adjusted_for for item in summary.comparisons) else ""
+    result.append(say(f"First line: the typical launch. mean: what programs pay on average{raw}{loop}."))
     return result
 
 

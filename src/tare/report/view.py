@@ -125,6 +125,12 @@ def machine_line(summary: Summary) -> str:
     )
 
 
+def clauses(summary: Summary) -> tuple[str, ...]:
+    """Return the clauses of the headline: an environment, or several that are alike, each, the dearest first."""
+    *parts, last = summary.headline.split("; ")
+    return (*(f"{part};" for part in parts), last)
+
+
 def first_screen(columns: Sequence[Column], limit: int = FIRST_SCREEN_COLUMNS) -> tuple[Column, ...]:
     """Choose the columns of the first screen: every kind of benchmark, its smallest and largest message first."""
     if len(columns) <= limit:
@@ -170,7 +176,7 @@ def counts_text(summary: Summary) -> str:
     reruns = summary.counts.get("reruns", 0) - repeated
     total = summary.counts.get("trials", sum(summary.counts.values()))
     again = f", {reruns:,} of them of blocks that were run again" if reruns > 0 else ""
-    moved = f", {repeated:,} repeats because this virtual machine's cores were moved or slowed" if repeated else ""
+    moved = f", {repeated:,} of them repeats because of the machine's state" if repeated else ""
     return f"{total:,} launches" + (f" ({ended})" if ended else "") + again + moved
 
 
@@ -180,10 +186,9 @@ def disturbed_text(summary: Summary) -> str:
     if not disturbed:
         return ""
     return (
-        f"Others (programs, or guests of the same host) used more than {DISTURBED:.0%} of the machine, or its cores "
-        "were moved, during "
-        f"{disturbed} of the {counted:,} launches that count: "
-        "repeat on a quiet machine before you rely on small differences."
+        f"Other programs, or guests of the same host, used more than {100 * DISTURBED:.0f} % of the machine during "
+        f"{disturbed:,} of the {counted:,} launches that count. "
+        "Repeat on a quiet machine before you rely on small differences."
     )
 
 

@@ -15,7 +15,7 @@ from tare import stats
 from tare.model import Comparison, Environment, Estimate, Finding, MetricInfo, Verdict
 from tare.text import three_digits
 
-KIND: Final = "of it the daemon's"
+KIND: Final = "the daemon"
 MOST: Final = 2
 """Metrics that one sentence names: those on which the environment costs most."""
 
@@ -77,11 +77,9 @@ def _text(cell: Comparison, control: str, cells: Cells, label: str, confidence: 
     if base is None or base.overhead is None or cell.overhead is None:
         return ""
     rest = _between(cell, base, confidence)
-    left = f"; the container adds {_signed(rest)} to that" if rest else ""
-    return (
-        f"{label} {_percent(cell.overhead.value)} %: of it the daemon's packet filter {_signed(base.overhead)} "
-        f"({control}, without a container){left}"
-    )
+    left = f", and the container adds {_signed(rest)}" if rest else ""
+    part = f"of it the daemon's packet filter {_signed(base.overhead)} ({control})"
+    return f"{label} {_percent(cell.overhead.value)} %: {part}{left}"
 
 
 def _between(cell: Comparison, base: Comparison, confidence: float) -> Estimate | None:

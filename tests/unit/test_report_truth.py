@@ -1,0 +1,370 @@
+"""A report says what its verdicts are worth: typical and mean, at most, failures, repeats, states, modes, looks."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import samples_factory as factory
+from tare.model import (
+    Comparison,
+    Estimate,
+    Finding,
+    Modes,
+    StateEffect,
+    Summary,
+    Trial,
+    Verdict,
+)
+from tare.report import NoSamples, remarks, render_html, render_text, view
+from tare.report.cells import brief_text, cell_text, disagree, percent_up
+from tare.report.runs import launches
+from tare.report.verdicts import mark
+from tare.summary.select import select
+
+
+@pytest.fixture(scope="module")
+def result() -> factory.Result:
+    return factory.make(factory.Options(samples=10, failing=True))
+
+
+@pytest.fixture(scope="module")
+def summary(result: factory.Result) -> Summary:
+    return result.summary
+
+
+def page(summary: Summary) -> str:
+    """Return the page without its scripts, with what keeps words on one line taken out."""
+    text = re.sub(r"<script.*?</script>", "", render_html(summary, (), NoSamples()), flags=re.DOTALL)
+    return text.replace("\u00a0", " ").replace("&#39;", "'")
+
+
+def both(summary: Summary) -> tuple[str, str]:
+    """Return the terminal's report, its lines joined, and the page."""
+    return " ".join(render_text(summary, width=300).replace("\u00a0", " ").split()), page(summary)
+
+
+def changed(summary: Summary, environment: str, metric: str, **fields: object) -> Summary:
+    """Return a summary in which one comparison is another."""
+
+    def one(item: Comparison) -> Comparison:
+        mine = (item.environment, item.metric) == (environment, metric)
+        return replace(item, **fields) if mine else item  # type: ignore[arg-type]
+
+    return replace(summary, comparisons=tuple(map(one, summary.comparisons)))
+
+
+def estimate(value: float, half: float, n: int = 10) -> Estimate:
+    return Estimate(value=value, low=value - half, high=value + half, n=n)
+
+
+# --- the first screen -------------------------------------------------------------------------------------------
+
+
+def test_warnings_come_first_each_a_line_then_the_headline_the_machine_and_the_table(summary: Summary) -> None:
+    warned = replace(summary, warnings=("The baseline differs from itself on barrier", "vCPUs migrated."))
+    lines = render_text(warned).splitlines()
+    assert lines[:2] == ["! The baseline differs from itself on barrier.", "! vCPUs migrated."]
+    assert lines[2].startswith("In this emulated lab")
+    text = page(warned)
+    order = [
+        "differs from itself on barrier.",
+        "vCPUs migrated.",
+        summary.headline[:30],
+        "emulated lab</strong>",
+        "<table",
+    ]
+    assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
+
+
+@pytest.mark.parametrize(
+    ("within", "symbol", "plain"), [(0.02, "✓2", "=2"), (0.03, "✓3", "=3"), (0.05, "✓5", "=5"), (0.1, "✓10", "=10")]
+)
+def test_no_cost_has_the_per_cent_inside_which_it_was_shown(
+    summary: Summary, within: float, symbol: str, plain: str
+) -> None:
+    assert (mark(Verdict.NO_COST, within), mark(Verdict.NO_COST, within, plain=True)) == (symbol, plain)
+    other = changed(summary, "docker+overlay", "barrier", verdict=Verdict.NO_COST, within=within, at_most=0.0123)
+    assert f"{symbol} +5.5" in render_text(other)
+    assert "≤1.3 %, loop" in render_text(other)
+    assert f"{plain} +5.5" in render_text(other, ascii_only=True)
+    assert f'<i aria-hidden="true">{symbol}</i>' in page(other)
+
+
+def test_an_open_cell_says_what_it_costs_at_most(summary: Summary) -> None:
+    other = changed(summary, "docker+overlay", "barrier", verdict=Verdict.INCONCLUSIVE, at_most=0.6131)
+    assert "? at most +62 %" in render_text(other)
+    assert "at most +62 %</b>" in page(other)
+    column = next(c for c in view.groups(other)[0].columns if c.info.key == "barrier")
+    for cell in (cell_text, brief_text):
+        text = cell(column, column.cells["docker+overlay"], other)
+        assert text.lead == "at most +62 %"
+        assert "+59 % [57, 62]" in text.second
+
+
+def test_a_cell_that_fails_more_says_how_often_and_keeps_its_figures(summary: Summary) -> None:
+    terminal, html = both(summary)
+    assert "! 4/10 failed" in terminal
+    assert "<b>4/10 failed</b>" in html
+    assert "docker+bridge: fails more, 4 of 10 launches failed, more than the baseline's (p = 0.04)" in terminal
+    column = view.groups(summary)[0].columns[0]
+    assert cell_text(column, column.cells["docker+bridge"], summary).second.startswith("+2.6")
+
+
+def test_typical_stands_first_and_the_mean_below_it_in_every_cell(summary: Summary) -> None:
+    group = view.groups(summary)[0]
+    latency, rate = group.columns[0], group.columns[2]
+    base = brief_text(latency, latency.cells["bare"], summary)
+    assert (base.lead, base.second) == ("7.81 µs", "mean 8.05") or base.second.startswith("mean 8.0")
+    for column in (latency, rate):
+        cell = column.cells["docker+overlay"]
+        assert cell.mean is not None
+        assert "mean +" in brief_text(column, cell, summary).second
+        assert cell_text(column, cell, summary).others.replace("\u00a0", " ") == (
+            f"mean +{100 * cell.mean.overhead.value:.1f} %, ≤ {percent_up(cell.mean.at_most)}"
+        )
+    without = replace(latency.cells["docker+overlay"], mean=None)
+    assert brief_text(latency, without, summary).second == "+59 % [58, 60]"
+
+
+def test_a_barrier_has_the_reading_of_back_to_back_operations_beside_that_of_windows(summary: Summary) -> None:
+    column = next(c for c in view.groups(summary)[0].columns if c.info.key == "barrier")
+    assert brief_text(column, column.cells["bare"], summary).second == "mean 9.5, loop 8.7"
+    assert brief_text(column, column.cells["docker+overlay"], summary).second == "+59 %, loop +59 %"
+    assert "loop +59 %" in page(summary)
+    assert "loop (back to back)" in page(summary)
+
+
+def test_what_gets_no_verdict_is_not_in_the_first_table_and_on_its_page_with_figures_only(summary: Summary) -> None:
+    first, rest = page(summary).split('<section id="setup"', 1)
+    assert "spacing 8 B" not in first
+    assert "spacing 8 B receive" in rest
+    table = rest[rest.index('id="micro-2n-x-1r-spacing-8-10000-receive"') :]
+    table = table[table.index("<table") : table.index("</table>")]
+    assert "Figures only: this metric gets no verdict." in table
+    assert 'scope="col">verdict' not in table
+    assert "Without a verdict, in the HTML report: spacing 8 B send, spacing 8 B receive." in render_text(summary)
+    assert "spacing 8 B send" in render_text(summary, all_metrics=True)
+
+
+def test_a_study_of_nothing_but_such_metrics_still_has_a_table(summary: Summary) -> None:
+    infos = tuple(replace(info, judged=False) for info in summary.metrics)
+    assert "latency 8 B" in render_text(replace(summary, metrics=infos))
+
+
+def test_no_heading_of_a_table_stands_alone_below_the_tables() -> None:
+    placements = (factory.Placement(), factory.Placement(ranks_per_node=2))
+    options = factory.Options(samples=10, trouble=False, placements=placements, shapes=factory.QUICKSTART[:2])
+    both_groups = factory.make(options).summary
+    plain = replace(
+        both_groups,
+        comparisons=tuple(
+            replace(item, repeats=None, over_limit=False, added_s=None) for item in both_groups.comparisons
+        ),
+    )
+    below = render_text(plain).rpartition("on average")[2]
+    assert "micro @" not in below
+    finding = Finding(group=both_groups.metrics[0].group, environment="x", kind="k", text="t", launches=1, of=1)
+    below = render_text(replace(plain, findings=(finding,))).rpartition("on average")[2]
+    assert below.count("micro @") == 1
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+def test_three_metrics_stand_side_by_side_in_eighty_columns(summary: Summary, ascii_only: bool) -> None:
+    text = render_text(summary, ascii_only=ascii_only)
+    assert max(map(len, text.splitlines())) <= 80
+    assert ascii_only or text.count("against bare") == 2
+
+
+def test_each_clause_of_the_headline_has_a_line_of_its_own(summary: Summary) -> None:
+    long = replace(summary, headline="In this lab a costs +5 % (n = 10); b +3 %; no cost beyond 2 % for c.")
+    lines = render_text(long).splitlines()
+    assert lines[:3] == ["In this lab a costs +5 % (n = 10);", "  b +3 %;", "  no cost beyond 2 % for c."]
+    assert "<li>b +3 %;</li>" in page(long)
+
+
+# --- what stands below ------------------------------------------------------------------------------------------
+
+
+def test_effects_of_the_machines_state_are_said_with_what_they_were_adjusted_for(summary: Summary) -> None:
+    group = summary.metrics[0].group
+    effect = StateEffect(
+        group=group, metric="latency:8", state="vCPU distance", effect=estimate(0.34, 0.04), per="doubling of it"
+    )
+    unclear = replace(effect, metric="barrier", effect=estimate(0.0, 0.1))
+    terminal, html = both(replace(summary, state_effects=(effect, unclear)))
+    told = "vCPU distance: +34 % [30, 38] on latency 8 B per doubling of it, in all environments alike."
+    assert told in terminal
+    assert told in html
+    assert "adjusted for the machine's state (vCPU distance +34 % [30, 38] per doubling of it)" in html
+    assert "adjusted for the machine's state (vCPU distance 0 % [−10, 10] per doubling of it)" in html
+
+
+def test_modes_are_said_with_both_centres_and_their_shares(summary: Summary) -> None:
+    modes = Modes(
+        group=summary.metrics[0].group, metric="alltoallv:65536", p_value=0.0004, n=90, centres=(0.8, 1.25),
+        shares=(0.6, 0.4),
+    )  # fmt: skip
+    for text in both(replace(summary, modes=(modes,))):
+        assert "alltoallv 64 KiB has several modes (dip test over 90 launches, p < 0.001)".replace(
+            "<", ""
+        ) in text.replace("&lt;", "").replace("<", "")
+        assert "60% of launches at −20 % and 40% of launches at +25 %" in text
+
+
+def test_repeats_stand_with_their_test_and_what_all_launches_say(summary: Summary) -> None:
+    terminal, html = both(summary)
+    told = "docker+overlay: 4/14 launches repeated, not as often as the baseline's (p = 0.032); over all launches +60"
+    assert told in terminal
+    assert told in html
+    section = html[html.index('<section id="failures"') :]
+    assert "<td>4 of 14</td><td>0.032</td><td>+60" in section
+    assert "<td>4 of 10</td><td>[12, 74] %</td><td>0.043</td>" in section
+
+
+def test_without_a_failure_or_repeat_there_is_no_table_of_them(summary: Summary) -> None:
+    quiet = replace(
+        summary,
+        comparisons=tuple(
+            replace(item, repeats=None, failures=item.failures and replace(item.failures, failed=0))
+            for item in summary.comparisons
+        ),
+    )
+    assert 'id="failures"' not in page(quiet)
+
+
+def test_what_so_few_rounds_may_miss_is_said_where_something_costs_nothing(summary: Summary) -> None:
+    for text in both(summary):
+        assert "10 rounds may miss a cost that is in up to 26 % of launches" in text
+    nothing_free = tuple(
+        replace(item, verdict=Verdict.INCONCLUSIVE) if item.verdict is Verdict.NO_COST else item
+        for item in summary.comparisons
+    )
+    assert remarks.missed_text(replace(summary, comparisons=nothing_free)) == ""
+
+
+@pytest.mark.parametrize(
+    ("done", "looks", "due", "told"),
+    [
+        (7, (10, 20), 10, "7 of 10 rounds: verdicts at 10"),
+        (10, (10, 20), 20, "the next verdicts are given at 20 rounds"),
+        (10, (10,), None, ""),
+        (13, (10,), None, "13 rounds: the last verdicts were given at 10"),
+    ],
+)
+def test_a_report_says_when_verdicts_are_given(
+    summary: Summary, done: int, looks: tuple[int, ...], due: int | None, told: str
+) -> None:
+    other = replace(summary, rounds_done=done, looks=looks, next_look=due)
+    assert remarks.looks_text(other) == told
+    for text in both(other):
+        assert told.lower() in text.lower()
+
+
+def test_where_the_two_means_differ_in_sign_it_is_said_and_both_are_named(summary: Summary) -> None:
+    other = changed(summary, "docker+host", "barrier", overhead=estimate(0.004, 0.01), added_s=estimate(-3e-8, 1e-7))
+    column = next(c for c in view.groups(other)[0].columns if c.info.key == "barrier")
+    assert disagree(column, column.cells["docker+host"])
+    as_shown = replace(column.cells["docker+host"], overhead=estimate(0.00001, 0.01))
+    assert not disagree(column, as_shown)
+    for text in both(other):
+        assert "docker+host on barrier" in text
+        assert "overhead (geometric mean) and added time (arithmetic mean) differ in sign" in text
+    assert "added time (arithmetic mean over 10 rounds), overhead (geometric mean)" in page(summary)
+
+
+def test_the_daemons_part_of_a_cost_is_a_line_below_the_table(summary: Summary) -> None:
+    text = "latency 8 B +16 %: of it the daemon's packet filter +15 % [+13, +17] (bare+dockerd)"
+    finding = Finding(
+        group=summary.metrics[0].group,
+        environment="docker+host",
+        kind="the daemon",
+        text=text,
+        launches=6,
+        of=6,
+    )
+    for shown in both(replace(summary, findings=(finding,))):
+        assert text in shown
+
+
+def test_nothing_is_said_to_be_discarded(summary: Summary) -> None:
+    for text in both(replace(summary, counts={**summary.counts, "reruns": 5, "repeated": 3})):
+        assert "discard" not in text.lower()
+        assert "did not count" not in text
+        assert "2 of them of blocks that were run again, 3 of them repeats because" in text
+
+
+@given(st.floats(-0.5, 8.0))
+def test_an_upper_bound_is_never_rounded_down(bound: float) -> None:
+    said = float(percent_up(bound).replace("−", "-").replace(" %", "")) / 100
+    assert bound - 1e-9 <= said <= bound + 0.0101
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+def test_what_is_foreign_cannot_steer_the_terminal(summary: Summary, ascii_only: bool) -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J"
+    group = summary.metrics[0].group
+    foreign = replace(
+        summary,
+        headline=evil,
+        machine=evil,
+        warnings=(evil,),
+        comparisons=tuple(replace(item, reason=evil, verdict=Verdict.INVALID) for item in summary.comparisons),
+        metrics=tuple(replace(info, label=evil) for info in summary.metrics),
+        findings=(Finding(group=group, environment=evil, kind=evil, text=evil, launches=1, of=1),),
+    )
+    text = render_text(foreign, ascii_only=ascii_only)
+    assert "owned" in text
+    assert "\x1b" not in text
+    assert "\x07" not in text
+
+
+# --- one rule of which launches count ---------------------------------------------------------------------------
+
+
+def test_plots_show_the_launches_that_the_tables_count(result: factory.Result) -> None:
+    """A later attempt that is not whole, and repeats, in one block: both rules would differ here."""
+    first = result.trials[0].key
+    in_block = [t for t in result.trials if (t.key.round, t.key.attempt) == (first.round, 0)]
+    again: list[Trial] = [replace(in_block[0], key=replace(in_block[0].key, attempt=1), started_unix_s=2e9)]
+    repeat = replace(in_block[1], key=replace(in_block[1].key, repeat=1), started_unix_s=2e9 + 1)
+    trials = (*result.trials, *again, repeat)
+    counted = {run.trial.key for run in launches(result.summary, trials) if run.counts}
+    chosen = select(result.plan, trials).trials
+    assert counted == {trial.key for blocks in chosen.values() for trial in blocks.values()}
+    assert repeat.key in counted
+    assert in_block[1].key not in counted
+    assert in_block[0].key in counted
+    assert again[0].key not in counted
+
+
+# --- what may run in the page -----------------------------------------------------------------------------------
+
+
+def test_the_policy_lets_only_the_pages_own_scripts_and_styles_run(summary: Summary) -> None:
+    html = render_html(summary, (), NoSamples())
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)
+    assert "unsafe" not in policy
+    assert "default-src 'none'" in policy
+    rules = {rule.split()[0]: rule.split()[1:] for rule in policy.split(";")}
+    scripts = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    styles = re.findall(r"<style[^>]*>(.*?)</style>", html, re.DOTALL)
+    assert len(scripts) == 2
+    assert {source(text) for text in scripts} == set(rules["script-src"])
+    assert {source(text) for text in styles} == set(rules["style-src"])
+
+
+def test_nothing_in_the_page_needs_more_than_the_policy_allows(summary: Summary) -> None:
+    markup = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", render_html(summary, (), NoSamples()), flags=re.DOTALL)
+    assert not re.findall(r"<[^>]*\s(?:style|on[a-z]+)=", markup)
+    assert "javascript:" not in markup
+
+
+def source(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
