@@ -269,7 +269,7 @@ def kernels_of(text: str) -> list[dict[str, Any]]:
 QUICK_START = (
     "latency:bytes=8,iterations=1500,warmup=100",
     "latency:bytes=65536,iterations=300,warmup=20",
-    "bw:bytes=1048576,window=16,iterations=20,warmup=2",
+    "bw:bytes=1048576,window=8,iterations=20,warmup=2",
     "barrier:iterations=1000,warmup=100",
     "alltoallv:bytes=65536,iterations=300,warmup=20",
 )
