@@ -1,304 +1,389 @@
-"""Hold the kernels against programs of others: mpi4py's ping-pong and the Intel MPI Benchmarks.
+"""Hold the kernels against the Intel MPI Benchmarks, an overlay's overhead too, and against themselves.
 
-Both sides use the same MPI library, transport, cores, message size, number of iterations and statistic: the mean over
-iterations, averaged over the ranks that are timed. A run is some launches of each side, alternating, in random order
-inside a pair; its figure, on both sides alike, is the median of them, because one launch that meets a burst of
-another program's work shows that burst and not the MPI. The verdict is taken over runs: the geometric mean of the
-ratios with its 95 % interval (paired t on logarithms). Exit code 1 if a ratio is beyond 5 %. Run it on a quiet machine
-with two idle cores; ten runs take some ten minutes:
+    python benchmarks/agreement.py [--only NAME]... [--rounds 10] [--markdown FILE]     (root, quiet machine, two cores)
+    python benchmarks/agreement.py --carry-over [--rounds 12]
 
-    python benchmarks/agreement.py [--runs 10] [--launches 7]
+Each kernel and IMB's benchmark of the same operation run in launches of their own, in random order, with the same MPI
+(MPICH 5, whose binary interface IMB-MPI1 has), transport, cores, message size, iterations and statistic: over shared
+memory, over the wire between two nodes of the lab, and over VXLAN on that wire. For each pair of launches the ratio of
+the two times is taken; for each round, also the overhead of VXLAN as either side tells it. A line is the median over
+rounds with an interval of order statistics (95 % or more, no assumption about the distribution), because one launch
+that meets another program's work shows that work. A ratio beyond 5 %, or overheads more than 5 points apart, end with
+exit code 1. A whole run takes some ten minutes.
 
-- mpi4py's own ping-pong (python -m mpi4py.bench) runs over Debian's Open MPI and TCP: over shared memory 64 KiB take
-  some 5 us, of which the interpreter's own work on a call is more than the 5 % that are to be shown.
-- IMB-MPI1 (PyPI: impi-rt) is linked with libmpi.so.12, the ABI that MPICH shares: LD_LIBRARY_PATH makes it run on
-  PyPI's mpich, with which the kernels are built too. The transport is MPICH's default in one host (UCX, shared memory).
-  IMB times a collective alone and puts an untimed barrier after each iteration: sync=barrier here. Its buffers come
-  from malloc: below 128 KiB those of sender and receiver lie differently modulo 64, and copying 64 KiB then takes 8 %
-  longer (seen by giving IMB aligned buffers through a PMPI shim). So the kernels' do too: skew=16.
+`--carry-over` compares each kernel of the quick start alone in a launch with the same kernel after all those that
+`tare run` may put before it (tare.workloads.kernel_order), over Open MPI and the lab's wire.
 
-All that is needed is put under ${XDG_CACHE_HOME:-~/.cache}/tare/agreement, by pip and cmake.
+IMB's buffers come from malloc: below 128 KiB those of sender and receiver lie differently modulo 64, and copying 64 KiB
+then takes 8 % longer. So the kernels' do too: skew=16.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
 import json
-import math
 import os
 import random
-import shutil
-import subprocess
 import sys
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median
+from typing import Any
 
-from tare import stats
+import numpy as np
+import scipy.stats
+from wires import Wires, wires
 
-HERE = Path(__file__).resolve().parent
-KERNELS = HERE.parent / "kernels"
+from tare import wheels
+from tare.paths import cache_folder
+from tare.process import run
+from tare.workloads.kernel_order import LARGE_BYTES, in_flight_bytes
+from tare.workloads.programs.imb import PLACE
+
 LIMIT = 0.05
-LAUNCH_TIMEOUT_S = 120
-
-PACKAGES: dict[str, tuple[str, ...]] = {
-    "mpi4py": ("mpi4py==4.1.2",),
-    "mpich": ("mpich==5.0.2",),
-    "imb": ("--no-deps", "impi-rt==2021.19.0"),
-}
-
-# Enough iterations that one launch measures for some tenths of a second.
-ITERATIONS = {8: 50000, 65536: 10000, 1048576: 2000}
-WARMUP = 100
+BUILD_S = 600.0
+KERNELS = Path(__file__).resolve().parent.parent / "kernels"
+IMB = Path(PLACE) / "bin" / "IMB-MPI1"
+WINDOW = 64
+WARMUP = 50
 
 
-@dataclass(frozen=True)
-class Tools:
-    """Where the programs of both sides are."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """A kernel and IMB's benchmark of the same operation: sizes, IMB's column, and how ours is read.
 
-    mpi4py_python: Path
-    mpich: Path
-    imb: Path
-    kernels_openmpi: Path
-    kernels_mpich: Path
+    `reading` is `loop` (rank_loop_s), `mean` (rank_mean_s) or `rate` (rank_mean_s of a window; IMB's is a rate).
+    """
+
+    kernel: str
+    benchmark: str
+    reading: str
+    sizes: tuple[int | None, ...]
+    column: str = "t_avg[usec]"
+    sync: str = ""
 
 
-@dataclass(frozen=True)
+PAIRS = (
+    Pair(kernel="latency", benchmark="PingPong", reading="mean", sizes=(8, 65536, 1 << 20), column="t[usec]"),
+    Pair(kernel="bw", benchmark="Uniband", reading="rate", sizes=(65536,), column="Mbytes/sec"),
+    Pair(kernel="bibw", benchmark="Biband", reading="rate", sizes=(65536,), column="Mbytes/sec"),
+    Pair(kernel="sendrecv", benchmark="Sendrecv", reading="loop", sizes=(8, 65536), sync="none"),
+    Pair(kernel="allreduce", benchmark="Allreduce", reading="mean", sizes=(8, 65536), sync="barrier"),
+    Pair(kernel="allgather", benchmark="Allgather", reading="mean", sizes=(8, 65536), sync="barrier"),
+    Pair(kernel="alltoall", benchmark="Alltoall", reading="mean", sizes=(8, 65536), sync="barrier"),
+    Pair(kernel="alltoallv", benchmark="Alltoallv", reading="mean", sizes=(8, 65536), sync="barrier"),
+    Pair(kernel="barrier", benchmark="Barrier", reading="loop", sizes=(None,), sync="none"),
+)
+ITERATIONS = {"shm": {8: 20000, 65536: 4000, 1 << 20: 400}, "tcp": {8: 4000, 65536: 1000, 1 << 20: 200}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One comparison: two functions that launch once and return seconds."""
+    """One kernel of one size on one wire: seconds of IMB and of ours, an entry a round."""
+
+    pair: Pair
+    size: int | None
+    wire: str
+    theirs: list[float] = field(default_factory=list)
+    ours: list[float] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        size = "" if self.size is None else f" {size_name(self.size)}"
+        return f"{self.pair.kernel}{size}"
+
+    @property
+    def iterations(self) -> int:
+        usual = ITERATIONS["shm" if self.wire == "shm" else "tcp"][self.size or 8]
+        return max(20, usual // 20) if self.pair.reading == "rate" else usual
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A line of the table: a ratio (1 is equal) or a difference of overheads in points, with its interval."""
 
     name: str
-    reference: Callable[[], float]
-    ours: Callable[[], float]
-    runs: list[tuple[float, float]] = field(default_factory=list)
+    what: str
+    theirs: str
+    ours: str
+    value: float
+    low: float
+    high: float
+    n: int
+    unit: str = ""
+
+    @property
+    def off(self) -> float:
+        """Return by how much the value is off, as a fraction."""
+        return abs(self.value) / 100 if self.unit else abs(self.value - 1)
+
+    @property
+    def verdict(self) -> str:
+        low, high = (self.low / 100, self.high / 100) if self.unit else (self.low - 1, self.high - 1)
+        inside = low >= -LIMIT and high <= LIMIT
+        if self.off > LIMIT:
+            return "BEYOND" if low > LIMIT or high < -LIMIT else "BEYOND (its interval is not: more rounds)"
+        return "within" if inside else "within (its interval is not: more rounds)"
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        interval = f"[{self.low:+.1f}, {self.high:+.1f}] points" if self.unit else f"[{self.low:.3f}, {self.high:.3f}]"
+        value = f"{self.value:+.1f}" if self.unit else f"{self.value:.3f}"
+        return self.name, self.what, self.theirs, self.ours, value, interval, str(self.n), self.verdict
+
+
+HEADER = ("kernel", "wire", "IMB", "tare", "ratio", "95 % interval", "n", "")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Hold the kernels against mpi4py and IMB.")
-    parser.add_argument("--runs", type=int, default=10, help="runs a line (default 10)")
-    parser.add_argument("--launches", type=int, default=7, help="of each side in a run (default 7)")
-    parser.add_argument("--seed", type=int, default=1, help="of the order inside pairs")
-    parser.add_argument("--only", choices=["mpi4py", "imb"], help="one of the two references")
-    arguments = parser.parse_args()
+    parser = argparse.ArgumentParser(description="Hold the kernels against IMB, and against themselves.")
+    parser.add_argument("--rounds", type=int, default=10, help="launches of each side a line (default 10, 6 at least)")
+    parser.add_argument("--only", action="append", help="a kernel or a wire (shm, tcp, vxlan); may be repeated")
+    parser.add_argument("--seed", type=int, default=1, help="of the order of launches")
+    parser.add_argument("--markdown", type=Path, help="write the table to this file as well")
+    parser.add_argument("--carry-over", action="store_true", help="each kernel alone against after the others")
+    options = parser.parse_args()
     if len(os.sched_getaffinity(0)) < 2:
         print("agreement: two cores are needed, one for each rank", file=sys.stderr)
         return 2
-    if arguments.runs < 2 or arguments.launches < 1:
-        parser.error("an interval needs --runs of at least 2, a run --launches of at least 1")
-    tools = set_up()
+    if options.rounds < 6:
+        parser.error("a 95 % interval of the median needs --rounds of at least 6")
+    shuffle = random.Random(options.seed)
+    if options.carry_over:
+        return carry_over(options.rounds, shuffle)
+    rows = agreement(set(options.only or ()), options.rounds, shuffle)
+    print_table(rows)
+    if options.markdown:
+        options.markdown.write_text(as_markdown(rows))
+    return int(any(row.off > LIMIT for row in rows))
+
+
+# --- against IMB ------------------------------------------------------------------------------------------------------
+
+
+def agreement(only: set[str], rounds: int, shuffle: random.Random) -> list[Row]:
+    """Measure all lines in every round, in random order, and return the table."""
+    if reason := wheels.missing("mpich5"):
+        raise SystemExit(f"agreement: {reason}")
+    if not IMB.is_file():
+        raise SystemExit("agreement: IMB-MPI1 is missing: tools/programs imb")
+    named_wires = only & {"shm", "tcp", "vxlan"} or {"shm", "tcp", "vxlan"}
+    kernels = only - {"shm", "tcp", "vxlan"}
+    if unknown := kernels - {pair.kernel for pair in PAIRS}:
+        raise SystemExit(f"agreement: no such kernel or wire: {', '.join(sorted(unknown))}")
     lines = [
-        *(mpi4py_lines(tools) if arguments.only != "imb" else []),
-        *(imb_lines(tools) if arguments.only != "mpi4py" else []),
+        Line(pair=pair, size=size, wire=wire)
+        for wire in ("shm", "tcp", "vxlan")
+        if wire in named_wires
+        for pair in PAIRS
+        if not kernels or pair.kernel in kernels
+        for size in pair.sizes
     ]
-    shuffle = random.Random(arguments.seed)
-    for run in range(arguments.runs):
-        print(f"\rrun {run + 1} of {arguments.runs} ", end="", file=sys.stderr, flush=True)
-        for line in lines:
-            line.runs.append(measure_run(line, arguments.launches, shuffle))
+    program = built("mpich5", wheels.program("mpich5", "mpicc"))
+    between = tuple(wire for wire in ("tcp", "vxlan") if wire in named_wires)
+    with wires(between, "mpich5", program.parent) as lab:
+        for number in range(rounds):
+            print(f"\rround {number + 1} of {rounds} ", end="", file=sys.stderr, flush=True)
+            launches = [(line, ours) for line in lines for ours in (False, True)]
+            for line, ours in shuffle.sample(launches, len(launches)):
+                if ours:
+                    line.ours.append(our_time_s(line, lab, program))
+                else:
+                    line.theirs.append(their_time_s(line, lab))
     print(file=sys.stderr)
-    return report(lines)
+    return [ratio_row(line) for line in lines] + overhead_rows(lines)
 
 
-# --- programs ---------------------------------------------------------------------------------------------------------
-
-
-def set_up() -> Tools:
-    """Make the virtual environments and build the kernels, where that has not been done."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tare" / "agreement"
-    homes = {name: install(cache, name, packages) for name, packages in PACKAGES.items()}
-    return Tools(
-        mpi4py_python=homes["mpi4py"] / "bin" / "python",
-        mpich=homes["mpich"],
-        imb=homes["imb"] / "bin" / "IMB-MPI1",
-        kernels_openmpi=build(cache / "kernels-openmpi", "mpicc.openmpi"),
-        kernels_mpich=build(cache / "kernels-mpich", str(homes["mpich"] / "bin" / "mpicc")),
-    )
-
-
-def install(cache: Path, name: str, packages: tuple[str, ...]) -> Path:
-    """Make one environment a package: impi-rt and mpich both bring bin/mpiexec and lib/libmpi.so.12."""
-    home = cache / name
-    done = home / "installed"
-    if done.exists() and done.read_text() == " ".join(packages):
-        return home
-    print(f"installing {packages[-1]}", file=sys.stderr)
-    shutil.rmtree(home, ignore_errors=True)
-    run_tool(sys.executable, "-m", "venv", home)
-    run_tool(home / "bin" / "python", "-m", "pip", "--quiet", "install", *packages)
-    done.write_text(" ".join(packages))
-    return home
-
-
-def build(folder: Path, compiler: str) -> Path:
-    configured = folder / "CMakeCache.txt"
-    if configured.exists() and f"CMAKE_HOME_DIRECTORY:INTERNAL={KERNELS}\n" not in configured.read_text():
-        shutil.rmtree(folder)  # another checkout's
-    run_tool("cmake", "-S", KERNELS, "-B", folder, f"-DMPI_C_COMPILER={compiler}")
-    run_tool("cmake", "--build", folder, "--parallel", "2")
+def built(mpi: str, compiler: str | Path) -> Path:
+    """Build this checkout's kernels for an MPI and return the program."""
+    folder = cache_folder() / "agreement" / f"{mpi}-{zlib.crc32(bytes(KERNELS)):08x}"
+    source = f"-DMPI_C_COMPILER={compiler}"
+    run(("cmake", "-S", str(KERNELS), "-B", str(folder), source), timeout_s=BUILD_S, what="configuring the kernels")
+    run(("cmake", "--build", str(folder), "--target", "tare-kernels"), timeout_s=BUILD_S, what="building the kernels")
     return folder / "tare-kernels"
 
 
-def run_tool(*argv: str | Path, env: Mapping[str, str] | None = None) -> str:
-    """Run a program that must succeed; on time-out its launcher gets SIGTERM, which ends the ranks too."""
-    full = {**os.environ, **(env or {})}
-    pipe = subprocess.PIPE
-    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, env=full) as process:
-        try:
-            stdout, stderr = process.communicate(timeout=None if env is None else LAUNCH_TIMEOUT_S)
-        except BaseException:
-            process.terminate()
-            raise
-    if process.returncode != 0:
-        command = " ".join(str(token) for token in argv)
-        raise SystemExit(f"agreement: exit code {process.returncode} of: {command}\n{stdout}{stderr}")
-    return stdout
+def launched(line: Line, lab: Wires, *argv: str | Path) -> str:
+    """Run a program on two ranks over the line's wire."""
+    if line.wire != "shm":
+        return lab.run(line.wire, *argv)
+    mpirun = (str(wheels.program("mpich5", "mpirun")), "-n", "2", "-bind-to", "core")
+    variables = {"MPIR_CVAR_CH4_NETMOD": "ucx", "MPIR_CVAR_CH4_CMA_ENABLE": "0", "UCX_TLS": "self,sysv"}
+    return run((*mpirun, *map(str, argv)), env={**os.environ, **variables}, timeout_s=120.0, what=line.name).stdout
 
 
-# --- mpi4py over Open MPI and TCP -------------------------------------------------------------------------------------
+def their_time_s(line: Line, lab: Wires) -> float:
+    """Run IMB's benchmark once and return what it says in seconds; a rate becomes the time of a window."""
+    size = () if line.size is None else ("-msgsize", str(line.size))
+    options = ("-npmin", "2", *size, "-iter", str(line.iterations), "-iter_policy", "off", "-time", "60")
+    library = wheels.program("mpich5", "mpirun").parent.parent / "lib"
+    text = launched(line, lab, "/usr/bin/env", f"LD_LIBRARY_PATH={library}", IMB, *options, line.pair.benchmark)
+    value = table_value(text, line)
+    return in_window(line) / (value * 1e6) if line.pair.reading == "rate" else value * 1e-6
 
 
-def mpi4py_lines(tools: Tools) -> list[Line]:
-    mpirun = (
-        *("mpirun.openmpi", "--allow-run-as-root", "-n", "2", "--map-by", "core", "--bind-to", "core"),
-        *("--mca", "pml", "ob1", "--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "lo"),
+def table_value(text: str, line: Line) -> float:
+    """Return the line's column of the one row of IMB's table."""
+    rows = [row.split() for row in text.splitlines()]
+    header = next((row for row in rows if "#repetitions" in row), [])
+    first = [str(line.iterations)] if line.size is None else [str(line.size), str(line.iterations)]
+    found = [row for row in rows if row[: len(first)] == first and len(row) == len(header)]
+    if len(found) != 1 or line.pair.column not in header:
+        raise SystemExit(f"agreement: no row of {line.iterations} repetitions in:\n{text}")
+    return float(found[0][header.index(line.pair.column)])
+
+
+def in_window(line: Line) -> int:
+    """Return the bytes of a window, both directions of bibw counted."""
+    return WINDOW * (line.size or 0) * (2 if line.pair.kernel == "bibw" else 1)
+
+
+def our_time_s(line: Line, lab: Wires, program: Path) -> float:
+    """Run our kernel once and return its mean over iterations and ranks, in IMB's reading."""
+    given = {"iterations": line.iterations, "warmup": WARMUP if line.pair.reading != "rate" else 5}
+    if line.size is not None:
+        given |= {"bytes": line.size, "skew": 16 if line.size < 128 * 1024 else 0}
+    spec = f"{line.pair.kernel}:" + ",".join(f"{key}={value}" for key, value in given.items())
+    spec += f",sync={line.pair.sync}" if line.pair.sync else ""
+    (kernel,) = kernels_of(launched(line, lab, program, "--no-samples", spec))
+    return fmean(kernel["rank_loop_s" if line.pair.reading == "loop" else "rank_mean_s"])
+
+
+def kernels_of(text: str) -> list[dict[str, Any]]:
+    """Return the kernels' records of a launch, after checking their data and the ranks' cores."""
+    records = [json.loads(row[6:]) for row in text.splitlines() if row.startswith("@tare ")]
+    masks = [set(record["cpus"].split(",")) for record in records if record["type"] == "rank"]
+    found = [record for record in records if record["type"] == "kernel"]
+    if not all(record["verified"] for record in found):
+        raise SystemExit("agreement: a kernel received wrong data")
+    if len(masks) != 2 or masks[0] & masks[1]:
+        raise SystemExit(f"agreement: ranks are not on cores of their own: {masks}")
+    return found
+
+
+# --- against themselves -----------------------------------------------------------------------------------------------
+
+QUICK_START = (
+    "latency:bytes=8,iterations=1500,warmup=100",
+    "latency:bytes=65536,iterations=300,warmup=20",
+    "bw:bytes=1048576,window=8,iterations=20,warmup=2",
+    "barrier:iterations=1000,warmup=100",
+    "alltoallv:bytes=65536,iterations=300,warmup=20",
+)
+
+
+def carry_over(rounds: int, shuffle: random.Random) -> int:
+    """Print each kernel of the quick start after the others against alone; return the exit code."""
+    program = built("openmpi", "mpicc.openmpi")
+    alone: dict[str, list[float]] = {spec: [] for spec in QUICK_START}
+    after: dict[str, list[float]] = {spec: [] for spec in QUICK_START}
+    with wires(("tcp",), "openmpi", program.parent) as lab:
+        for number in range(rounds):
+            print(f"\rround {number + 1} of {rounds} ", end="", file=sys.stderr, flush=True)
+            launches = [(spec, kind) for spec in QUICK_START for kind in (alone, after)]
+            for spec, kind in shuffle.sample(launches, len(launches)):
+                before = may_come_before(spec) if kind is after else []
+                text = lab.run("tcp", program, *shuffle.sample(before, len(before)), spec)
+                kind[spec].append(typical_s(kernels_of(text)[-1]))
+    print(file=sys.stderr)
+    rows = [ratio(name_of(spec), "after / alone", alone[spec], after[spec]) for spec in QUICK_START]
+    print_table(rows, ("kernel", "", "alone", "after", *HEADER[4:]))
+    return int(any(row.off > LIMIT for row in rows))
+
+
+def may_come_before(spec: str) -> list[str]:
+    """Return all kernels that `tare run` may run before one: for a small one, the other small ones."""
+    small = in_flight_bytes(spec) <= LARGE_BYTES
+    return [other for other in QUICK_START if other != spec and not (small and in_flight_bytes(other) > LARGE_BYTES)]
+
+
+def typical_s(kernel: dict[str, Any]) -> float:
+    """Return the median over iterations of the maximum over ranks."""
+    column = kernel["data"][kernel["columns"].index("max_s")]
+    return float(np.median(np.frombuffer(base64.b64decode(column), dtype="<f8")))
+
+
+def name_of(spec: str) -> str:
+    name, _, rest = spec.partition(":")
+    size = next((int(part[6:]) for part in rest.split(",") if part.startswith("bytes=")), None)
+    return name if size is None else f"{name} {size_name(size)}"
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+def ratio_row(line: Line) -> Row:
+    return ratio(line.name, line.wire, line.theirs, line.ours)
+
+
+def ratio(name: str, what: str, theirs: Sequence[float], ours: Sequence[float]) -> Row:
+    """Return the median over rounds of ours / theirs."""
+    value, low, high = median_interval([b / a for a, b in zip(theirs, ours, strict=True)])
+    return Row(
+        name=name,
+        what=what,
+        theirs=f"{1e6 * median(theirs):.2f} us",
+        ours=f"{1e6 * median(ours):.2f} us",
+        value=value,
+        low=low,
+        high=high,
+        n=len(ours),
     )
-    # PyPI's mpi4py serves several MPIs and must be told which; and it asks for MPI_THREAD_MULTIPLE, whose locks the
-    # kernels do not take: both sides are to run at the level of MPI_Init.
-    env = {"MPI4PY_MPIABI": "openmpi", "MPI4PY_LIBMPI": "libmpi.so.40", "MPI4PY_RC_THREAD_LEVEL": "single"}
-
-    def line(message_bytes: int) -> Line:
-        iterations = ITERATIONS[message_bytes]
-
-        def reference() -> float:
-            sizes = ("-m", str(message_bytes), "-n", str(message_bytes))
-            loops = [token for size in ("", "-large", "-huge") for token in (f"--loop{size}", str(iterations))]
-            skips = [token for size in ("", "-large", "-huge") for token in (f"--skip{size}", str(WARMUP))]
-            bench = ("-m", "mpi4py.bench", "pingpong", "--array", "none", *sizes, *loops, *skips)
-            return mpi4py_mean_s(run_tool(*mpirun, tools.mpi4py_python, *bench, env=env), message_bytes, iterations)
-
-        def ours() -> float:
-            return kernel_mean_s((*mpirun, tools.kernels_openmpi), "latency", message_bytes, 0, env)
-
-        return Line(f"mpi4py ping-pong, {size_name(message_bytes)}, tcp", reference, ours)
-
-    return [line(message_bytes) for message_bytes in (65536, 1048576)]
 
 
-def mpi4py_mean_s(text: str, message_bytes: int, iterations: int) -> float:
-    """Return the mean of the one row `bytes bandwidth | mean +- deviation samples`."""
-    rows = [row.split() for row in text.splitlines() if row.split()[:1] == [str(message_bytes)]]
-    if len(rows) != 1 or rows[0][2] != "|" or rows[0][-1] != str(iterations):
-        raise SystemExit(f"agreement: no row of {iterations} samples of {message_bytes} bytes in:\n{text}")
-    return float(rows[0][3])
+def overhead_rows(lines: Sequence[Line]) -> list[Row]:
+    """Return by how many points our overhead of VXLAN differs from IMB's, for each kernel measured on both wires."""
+    plain = {line.name: line for line in lines if line.wire == "tcp"}
+    rows = []
+    for over in (line for line in lines if line.wire == "vxlan" and line.name in plain):
+        base = plain[over.name]
+        theirs = [100 * (b / a - 1) for a, b in zip(base.theirs, over.theirs, strict=True)]
+        ours = [100 * (b / a - 1) for a, b in zip(base.ours, over.ours, strict=True)]
+        value, low, high = median_interval([b - a for a, b in zip(theirs, ours, strict=True)])
+        told: Callable[[list[float]], str] = lambda values: f"{median(values):+.1f} %"  # noqa: E731
+        rows.append(
+            Row(
+                name=over.name,
+                what="vxlan / tcp",
+                theirs=told(theirs),
+                ours=told(ours),
+                value=value,
+                low=low,
+                high=high,
+                n=len(ours),
+                unit="points",
+            )
+        )
+    return rows
 
 
-# --- IMB over MPICH and shared memory ---------------------------------------------------------------------------------
+def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return the median with its interval by order statistics, of 95 % or more (six values at least)."""
+    ordered = sorted(values)
+    rank = int(scipy.stats.binom.ppf(0.025, len(ordered), 0.5))
+    while rank > 0 and 2 * scipy.stats.binom.cdf(rank - 1, len(ordered), 0.5) > 0.05:
+        rank -= 1
+    rank = max(rank, 1)
+    return median(ordered), ordered[rank - 1], ordered[-rank]
 
 
-def imb_lines(tools: Tools) -> list[Line]:
-    mpirun = (tools.mpich / "bin" / "mpirun", "-n", "2", "-bind-to", "core")
-    env = {"LD_LIBRARY_PATH": str(tools.mpich / "lib")}
-
-    def line(benchmark: str, kernel: str, message_bytes: int) -> Line:
-        def reference() -> float:
-            iterations = str(ITERATIONS[message_bytes])
-            options = ("-npmin", "2", "-msgsize", str(message_bytes), "-iter", iterations, "-iter_policy", "off")
-            text = run_tool(*mpirun, tools.imb, *options, "-time", "60", benchmark, env=env)
-            return imb_mean_s(text, benchmark, message_bytes, ITERATIONS[message_bytes])
-
-        def ours() -> float:
-            return kernel_mean_s((*mpirun, tools.kernels_mpich), kernel, message_bytes, malloc_skew(message_bytes), env)
-
-        return Line(f"IMB {benchmark}, {size_name(message_bytes)}, shm", reference, ours)
-
-    pairs = (("PingPong", "latency"), ("Alltoallv", "alltoallv"))
-    return [line(benchmark, kernel, size) for benchmark, kernel in pairs for size in ITERATIONS]
+def size_name(size: int) -> str:
+    return {8: "8 B", 65536: "64 KiB", 1 << 20: "1 MiB"}[size]
 
 
-def malloc_skew(message_bytes: int) -> int:
-    """Return how malloc's blocks lie: 16 bytes apart modulo 64, or all alike where it maps pages."""
-    return 16 if message_bytes < 128 * 1024 else 0
+def print_table(rows: Sequence[Row], header: Sequence[str] = HEADER) -> None:
+    table = [tuple(header), *(row.cells for row in rows)]
+    widths = [max(len(row[column]) for row in table) for column in range(len(header))]
+    for row in table:
+        print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
 
 
-def imb_mean_s(text: str, benchmark: str, message_bytes: int, iterations: int) -> float:
-    """Return t (PingPong) or t_avg (collectives) of the one row of IMB's table."""
-    column = {"PingPong": 2, "Alltoallv": 4}[benchmark]
-    rows = [row.split() for row in text.splitlines() if row.split()[:2] == [str(message_bytes), str(iterations)]]
-    if len(rows) != 1:
-        raise SystemExit(f"agreement: no row of {iterations} repetitions of {message_bytes} bytes in:\n{text}")
-    return float(rows[0][column]) * 1e-6
-
-
-# --- both sides -------------------------------------------------------------------------------------------------------
-
-
-def kernel_mean_s(
-    launch: tuple[str | Path, ...], kernel: str, message_bytes: int, skew: int, env: Mapping[str, str]
-) -> float:
-    """Launch one kernel and return its mean over iterations and timed ranks, after checking data and cores."""
-    spec = f"{kernel}:bytes={message_bytes},skew={skew},iterations={ITERATIONS[message_bytes]},warmup={WARMUP}"
-    text = run_tool(*launch, "--no-samples", spec, env=env)
-    objects = [json.loads(row[6:]) for row in text.splitlines() if row.startswith("@tare ")]
-    (result,) = (item for item in objects if item["type"] == "kernel")
-    masks = [item["cpus"] for item in objects if item["type"] == "rank"]
-    if not result["verified"]:
-        raise SystemExit(f"agreement: {spec} received wrong data")
-    if cores(masks[0]) & cores(masks[1]):
-        raise SystemExit(f"agreement: ranks are not pinned to different cores: {masks}")
-    return fmean(result["rank_mean_s"])
-
-
-def cores(mask: str) -> set[int]:
-    """Return the cores of a Linux list such as 0-3,8."""
-    spans = (part.partition("-") for part in mask.split(","))
-    return {core for first, _, last in spans for core in range(int(first), int(last or first) + 1)}
-
-
-def measure_run(line: Line, launches: int, shuffle: random.Random) -> tuple[float, float]:
-    """Return the median launch of each side: theirs, ours."""
-    pairs = [measure_pair(line, ours_first=shuffle.random() < 0.5) for _ in range(launches)]
-    return median(theirs for theirs, _ in pairs), median(ours for _, ours in pairs)
-
-
-def measure_pair(line: Line, *, ours_first: bool) -> tuple[float, float]:
-    if ours_first:
-        ours = line.ours()
-        return line.reference(), ours
-    reference = line.reference()
-    return reference, line.ours()
-
-
-def size_name(message_bytes: int) -> str:
-    return {8: "8 B", 65536: "64 KiB", 1048576: "1 MiB"}[message_bytes]
-
-
-def report(lines: list[Line]) -> int:
-    """Print the table; return 1 if a ratio is beyond the limit."""
-    print(f"{'':34}{'theirs us':>10}{'tare us':>10}  {'ratio':>6}  95 % interval   {'verdict'}")
-    code = 0
-    for line in lines:
-        theirs, ours = zip(*line.runs, strict=True)
-        overhead = stats.paired_t(stats.log_ratios(ours, theirs), confidence=0.95)
-        assert overhead is not None  # there are two runs at least
-        ratio, low, high = 1 + overhead.value, 1 + overhead.low, 1 + overhead.high
-        theirs_us, ours_us = 1e6 * geometric_mean(theirs), 1e6 * geometric_mean(ours)
-        verdict = judge(ratio, low, high)
-        code = max(code, int(verdict == "BEYOND"))
-        print(f"{line.name:34}{theirs_us:10.2f}{ours_us:10.2f}  {ratio:6.3f}  [{low:.3f}, {high:.3f}]  {verdict}")
-    print(f"{len(lines[0].runs)} runs a line; geometric means; within means a ratio inside 1 +- {LIMIT}")
-    return code
-
-
-def geometric_mean(values: tuple[float, ...]) -> float:
-    return math.exp(fmean(math.log(value) for value in values))
-
-
-def judge(ratio: float, low: float, high: float) -> str:
-    if abs(ratio - 1) > LIMIT:
-        return "BEYOND"
-    inside = low >= 1 - LIMIT and high <= 1 + LIMIT
-    return "within" if inside else "within (interval is not: more runs)"
+def as_markdown(rows: Sequence[Row]) -> str:
+    lines = ["| " + " | ".join(HEADER) + " |", "|" + "---|" * len(HEADER)]
+    return "\n".join([*lines, *("| " + " | ".join(row.cells) + " |" for row in rows)]) + "\n"
 
 
 if __name__ == "__main__":

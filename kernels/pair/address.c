@@ -46,7 +46,8 @@ static bool named(const char *networks, const char *interface, struct in_addr ad
 /* Return how well an interface serves: 3 the MPI was told of it, 2 another, 1 loopback, 0 none. */
 static int rank_interface(const struct ifaddrs *item)
 {
-    static const char *const told[] = {"OMPI_MCA_btl_tcp_if_include", "UCX_NET_DEVICES"};
+    static const char *const told[] = {"OMPI_MCA_btl_tcp_if_include", "UCX_NET_DEVICES",
+                                       "FI_TCP_IFACE", "FI_SOCKETS_IFACE"};
     if (item->ifa_addr == NULL || item->ifa_addr->sa_family != AF_INET ||
         (item->ifa_flags & IFF_UP) == 0)
         return 0;

@@ -18,9 +18,7 @@ def order_option(argv: tuple[str, ...]) -> str:
 
 
 @given(st.integers(0, 99), st.integers(0, 30), st.integers(0, 3), st.permutations([*SMALL, *LARGE]))
-def test_each_kernel_runs_once_and_large_messages_come_last(
-    seed: int, round_: int, block: int, specs: list[str]
-) -> None:
+def test_each_kernel_runs_once_and_large_ones_last(seed: int, round_: int, block: int, specs: list[str]) -> None:
     order = kernel_order(seed, round_, block, specs)
     assert sorted(order) == list(range(len(specs)))
     assert {specs[index] for index in order[-len(LARGE) :]} == set(LARGE)

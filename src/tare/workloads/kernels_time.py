@@ -14,6 +14,8 @@ MESSAGE_S: Final = 10e-6
 BYTES_PER_S: Final = 1.5e9
 SMALL_BYTES: Final = 8192
 SWEEP_S: Final = 100e-6
+TWO_READINGS: Final = frozenset({"barrier", "allreduce"})
+"""Those that by default run in a loop and from start windows, which are twice as long as what runs in them."""
 DEFAULT_ITERATIONS: Final = {"latency": (10000, 1000), "bw": (100, 20), "bibw": (100, 20), "spacing": (10000, 1000)}
 DEFAULT_COLLECTIVE_ITERATIONS: Final = (1000, 100)
 
@@ -25,6 +27,8 @@ def kernel_s(spec: KernelSpec, ranks: int) -> float:
     passes = (spec.iterations or usual) + (usual // 10 if spec.warmup is None else spec.warmup)
     message = MESSAGE_S + size / BYTES_PER_S
     steps = math.ceil(math.log2(max(ranks, 2)))
+    if spec.kernel in TWO_READINGS and spec.sync in (None, "none"):
+        passes *= 3
     if spec.kernel == "spacing":
         return passes / (spec.rate_hz or 10_000.0)
     if spec.kernel == "halo":
