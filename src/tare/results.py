@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ PLAN: Final = "plan.json"
 TRIALS: Final = "trials.jsonl"
 TRUNCATED: Final = "trials.jsonl.truncated"
 SAMPLES: Final = "samples"
+COLUMN: Final = re.compile(r"(?!.*\.\.)[A-Za-z0-9_.:=,+@/-]{1,200}")
+"""What can name a column of samples."""
 
 
 @dataclass(slots=True, kw_only=True)

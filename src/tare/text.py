@@ -1,11 +1,31 @@
-"""Short labels for quantities inside names; figures are made readable in `tare.report`."""
+"""Text that a terminal can be given, and short labels for quantities; figures are made readable in `tare.report`."""
 
 from __future__ import annotations
 
 import math
+import re
 from typing import Final
 
 _PREFIXED: Final = ("B/s", "b/s", "op/s", "FLOP/s", "TEPS")
+_STEERING: Final = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]",
+)
+"""Control characters (C0, DEL, C1), line and paragraph separators, bidirectional controls, and lone surrogates."""
+
+
+def printable(text: str, *, lines: bool = False) -> str:
+    r"""Return foreign text with every character that steers a terminal written as its escape, as `\x1b`.
+
+    With `lines` the text may have several: line ends and tabs stay.
+    """
+    if text.isprintable():
+        return text
+    kept = "\n\t" if lines else ""
+    return _STEERING.sub(lambda found: found[0] if found[0] in kept else _escape(found[0]), text)
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
 
 
 def bytes_label(count: int) -> str:
