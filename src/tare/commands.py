@@ -22,6 +22,7 @@ from tare.plan import available, estimate_s, estimate_trial_s
 from tare.report import render, render_html
 from tare.store import Results, Store, read_only
 from tare.study_files import StudyFiles
+from tare.text import printable
 from tare.user_namespace import become_root
 
 RESULTS_FOLDER = Path("results")
@@ -29,7 +30,7 @@ RESULTS_FOLDER = Path("results")
 
 def show_plan(path: Path) -> None:
     """Print the plan of a study file."""
-    print(plan_text(session.make_plan(study.load(path, known=registered()), _say)))
+    print(printable(plan_text(session.make_plan(study.load(path, known=registered()), _say)), lines=True))
 
 
 def run_study(path: Path, results: Path | None, *, fresh: bool) -> int:
@@ -170,7 +171,7 @@ class Progress:
         if self._first is None:
             self._first = done - 1
         if not isinstance(trial.outcome, Completed):
-            reason = getattr(trial.outcome, "reason", "")
+            reason = printable(getattr(trial.outcome, "reason", ""))
             self._line(f"{type(trial.outcome).__name__}: {trial.key.cell}, round {trial.key.round + 1}: {reason}\n")
         each = (time.monotonic() - self._started) / max(1, done - self._first)
         left = f"{done} of {total} trials, about {_duration(each * max(0, total - done))} left"
@@ -192,7 +193,7 @@ def _report(results: Results, html: Path | None) -> int:
     if html is not None:
         text = render_html(summary, results.trials, results)
         try:
-            html.write_text(text, encoding="utf-8")
+            html.write_text(text, encoding="utf-8", errors="backslashreplace")
         except OSError as error:
             raise UsageError(f"the report cannot be written to {html}: {error.strerror}") from error
         print(f"report: {html}")
@@ -232,4 +233,4 @@ def _duration(seconds: float) -> str:
 
 
 def _say(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)
+    print(printable(message, lines=True), file=sys.stderr, flush=True)

@@ -20,6 +20,7 @@ from tare.report import published, units, view
 from tare.report.tables import together
 from tare.report.verdicts import EXIT_MEANINGS, LOOKS
 from tare.report.view import CellText, Column, Group
+from tare.text import printable
 
 _NAME_WIDTH: Final = 14
 _GAP: Final = 1
@@ -38,7 +39,7 @@ class TerminalReport:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """Yield the sentence, the machine, the tables and what is to be known about them."""
         plain = self.ascii_only or options.ascii_only
-        say: Callable[[str], str] = units.to_ascii if plain else str
+        say: Callable[[str], str] = units.to_ascii if plain else printable
         summary = self.summary
         yield Text(say(summary.headline), style="bold")
         badge = "emulated lab: " if summary.emulated else ""
@@ -122,7 +123,7 @@ def _parts(columns: Sequence[Column], group: Group, summary: Summary, width: int
 
 
 def _table(columns: Sequence[Column], group: Group, summary: Summary, plain: bool) -> Table:
-    say: Callable[[str], str] = units.to_ascii if plain else str
+    say: Callable[[str], str] = units.to_ascii if plain else printable
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="")
     table.add_column(
         Text(say(f"against {summary.baseline}"), style="dim"), width=_NAME_WIDTH, style="bold", overflow="fold"
@@ -141,7 +142,7 @@ def _table(columns: Sequence[Column], group: Group, summary: Summary, plain: boo
 
 
 def _cell(text: CellText, plain: bool) -> Text:
-    say: Callable[[str], str] = units.to_ascii if plain else str
+    say: Callable[[str], str] = units.to_ascii if plain else printable
     look = LOOKS[text.verdict]
     lead, bounds = _first_line(text)
     result = Text(f"{look.ascii if plain else look.symbol} {say(lead)}", style=look.style)
@@ -156,7 +157,7 @@ def _cell(text: CellText, plain: bool) -> Text:
 
 
 def _below(summary: Summary, groups: Sequence[Group], plain: bool) -> Iterator[RenderableType]:
-    say: Callable[[str], str] = units.to_ascii if plain else str
+    say: Callable[[str], str] = units.to_ascii if plain else printable
     yield Text("")
     yield _legend(summary, plain)
     for group in groups:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tare.model import Estimate
-from tare.text import rate_scale
+from tare.text import printable, rate_scale
 
 MINUS: Final = "\u2212"
 TIMES_FROM: Final = 9.0
@@ -250,4 +250,4 @@ def together(text: str) -> str:
 
 def to_ascii(text: str) -> str:
     """Replace what this package writes outside ASCII; anything else that is not ASCII becomes `?`."""
-    return text.translate(_ASCII).encode("ascii", "replace").decode("ascii")
+    return printable(text).translate(_ASCII).encode("ascii", "replace").decode("ascii")
