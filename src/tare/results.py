@@ -115,6 +115,8 @@ def _check_header(header: dict[str, Any]) -> None:
         raise ValueError("its format is no number")
     if not isinstance(header.get("facts", {}), dict):
         raise ValueError("its facts are no mapping")
+    if not isinstance(header.get("facts", {}).get("identity", {}), dict):
+        raise ValueError("its facts have no mapping as identity")
     revisions = header.get("revisions", [])
     if not isinstance(revisions, list) or not all(isinstance(revision, dict) for revision in revisions):
         raise ValueError("its revisions are no list of mappings")

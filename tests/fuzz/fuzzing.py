@@ -35,6 +35,10 @@ class TooSlow(Exception):
     """An example took more than `EXAMPLE_CPU_S`."""
 
 
+class _Enough(KeyboardInterrupt):
+    """The budget is used up; an interrupt is what Hypothesis lets through at once."""
+
+
 def fuzz(strategy: SearchStrategy[T], check: Callable[[T], None], *, budget_s: float | None = None) -> None:
     """Call `check` with values of `strategy` until the budget is used up; every run has other values.
 
@@ -48,7 +52,7 @@ def fuzz(strategy: SearchStrategy[T], check: Callable[[T], None], *, budget_s: f
     def one(value: T) -> None:
         nonlocal examples, found_s
         if found_s is None and examples and time.monotonic() - started > budget_s:
-            return  # the rest of this seed's values; a failure, once found, is made smaller all the same
+            raise _Enough  # a failure, once found, is made smaller all the same
         examples += 1
         try:
             with _limited():
@@ -68,12 +72,14 @@ def fuzz(strategy: SearchStrategy[T], check: Callable[[T], None], *, budget_s: f
         )(seed(number)(given(strategy)(one)))
         try:
             run()
+        except _Enough:
+            break
         except BaseException as error:
             if found_s is not None:
                 error.add_note(f"found after {found_s:.1f} s; TARE_FUZZ_SEED={number} repeats it")
             raise
         number += 1
-    print(f"{examples} examples in {time.monotonic() - started:.1f} s, up to seed {number - 1}")
+    print(f"{examples} examples in {time.monotonic() - started:.1f} s, up to seed {number}")
 
 
 @contextmanager
