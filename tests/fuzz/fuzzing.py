@@ -24,8 +24,8 @@ T = TypeVar("T")
 
 USUAL_BUDGET_S: Final = 3.0
 EXAMPLES_OF_A_SEED: Final = 200
-EXAMPLE_CPU_S: Final = 20.0
-"""CPU time for one example; the HTML report of the largest takes some seconds."""
+EXAMPLE_CPU_S: Final = 10.0
+"""CPU time for one example; most take some milliseconds, and the first HTML report two seconds."""
 
 EXAMPLE_BYTES: Final = 1 << 30
 """Address space that examples may use beyond what the process has."""

@@ -2,8 +2,8 @@
 
     python tests/fuzz/reverts.py [NAME ...]      `make fuzz-proof` runs all
 
-A mend is taken back by `tests/fuzz/reverts/NAME.patch`, whose first line names the test: `fuzzer: FILE::TEST`. The budget
-of each is `TARE_FUZZ_SECONDS` (60 if unset).
+A mend is taken back by `tests/fuzz/reverts/NAME.patch`, whose first line names the test: `fuzzer: FILE::TEST`. The
+budget of each is `TARE_FUZZ_SECONDS` (120 if unset).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PATCHES = Path(__file__).parent / "reverts"
 NEEDED = ("src", "tests", "studies", "kernels", "pyproject.toml", "docs")
-BUDGET_S = os.environ.get("TARE_FUZZ_SECONDS") or "60"
+BUDGET_S = os.environ.get("TARE_FUZZ_SECONDS") or "120"
 
 
 def main(names: list[str]) -> int:
@@ -53,7 +53,7 @@ def tried(patch: Path) -> str:
 
 def _copy(source: Path, target: Path) -> None:
     if source.is_dir():
-        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "build*"), symlinks=True)
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"), symlinks=True)
     else:
         shutil.copy(source, target)
 
