@@ -1,6 +1,7 @@
 """Run a check on generated inputs until a time budget is used up.
 
-`TARE_FUZZ_SECONDS` is the budget of each fuzzer (3 s if unset); `TARE_FUZZ_SEED` repeats the run that a failure names.
+`TARE_FUZZ_SECONDS` is the budget of each fuzzer (3 s if unset); `TARE_FUZZ_SEED` repeats the run that a failure names,
+and with `TARE_FUZZ_SHRINK=0` a failure stays as it was found.
 An input that takes more CPU time or more memory than an example may is a failure like any other.
 """
 
@@ -66,7 +67,8 @@ def fuzz(strategy: SearchStrategy[T], check: Callable[[T], None], *, budget_s: f
             max_examples=EXAMPLES_OF_A_SEED,
             deadline=None,
             database=None,
-            phases=(Phase.generate, Phase.shrink),
+            phases=(Phase.generate,) if os.environ.get("TARE_FUZZ_SHRINK") == "0" else (Phase.generate, Phase.shrink),
+            report_multiple_bugs=False,
             suppress_health_check=list(HealthCheck),
             print_blob=False,
         )(seed(number)(given(strategy)(one)))

@@ -37,7 +37,7 @@ VALUES: Final = (
     [], {}, [[[[[]]]]], {"type": "Plan"}, {"type": []}, [None], {"a": {"b": {"c": {}}}},
     "Completed", "baseline", "a/a", "environment",
 )  # fmt: skip
-NUMERIC: Final = tuple(value for value in VALUES if isinstance(value, int | float)) + ("nan", "inf")
+NUMERIC: Final = (*(value for value in VALUES if isinstance(value, int | float)), "nan", "inf")
 _WORD: Final = re.compile(r"[^\s,:=\"\[\]{}]+")
 _NUMBER: Final = re.compile(r"\d[\d.eE+-]*")
 

@@ -59,7 +59,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _run(folder: str, *argv: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PYTHONPATH": f"{folder}/src", "TARE_FUZZ_SECONDS": BUDGET_S}
+    environment = os.environ | {"PYTHONPATH": f"{folder}/src", "TARE_FUZZ_SECONDS": BUDGET_S, "TARE_FUZZ_SHRINK": "0"}
     return subprocess.run(
         argv, cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
     )
