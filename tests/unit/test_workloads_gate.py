@@ -123,6 +123,8 @@ def test_a_rank_record_with_hostile_values_fails_the_launch(changed: dict[str, A
         {"elapsed_s": float("inf")},
         {"elapsed_s": 10**400},
         {"message_bytes": "eight"},
+        {"message_bytes": 8.0},
+        {"message_bytes": True},
         {"rank_mean_s": [1e308, 1e308]},
         {"payload": {"bytes_min": 1e400, "bytes_max": 0, "messages": 0}},
         {"spec": ["x"], "verified": False},
