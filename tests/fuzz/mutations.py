@@ -74,13 +74,13 @@ def changed_values(draw: st.DrawFn, bases: Sequence[Any]) -> Any:
     for _ in range(draw(st.integers(1, 3))):
         branches = list(_branches(value))
         if not branches:
-            return draw(st.sampled_from(VALUES))
+            return _copied(draw(st.sampled_from(VALUES)))
         holder, key = branches[draw(st.integers(0, len(branches) - 1))]
         how = draw(st.integers(0, 9))
         if how <= 3 and isinstance(holder[key], int | float):
             holder[key] = draw(st.sampled_from(NUMERIC) | st.floats())
         elif how <= 5:
-            holder[key] = draw(st.sampled_from(VALUES) | st.integers() | st.text(max_size=5))
+            holder[key] = _copied(draw(st.sampled_from(VALUES) | st.integers() | st.text(max_size=5)))
         elif how <= 7:
             del holder[key]
         elif how == 8:
@@ -89,7 +89,7 @@ def changed_values(draw: st.DrawFn, bases: Sequence[Any]) -> Any:
         elif isinstance(holder, list):
             holder.append(_copied(holder[key]))
         else:
-            holder[draw(st.sampled_from(TOKENS))] = holder[key]
+            holder[draw(st.sampled_from(TOKENS))] = _copied(holder[key])
     return value
 
 
