@@ -8,6 +8,7 @@ BIN := .venv/bin
 STUDY ?= studies/quickstart.yaml
 RESULTS ?= results/$(notdir $(basename $(STUDY)))
 PYTEST_ARGS ?=
+FUZZ_SECONDS ?= 600
 
 # Studies and integration tests make namespaces and start daemons: as root, through sudo where need be. Root then
 # leaves no byte code or caches behind that the user could not remove.
@@ -20,7 +21,7 @@ SHELL_FILES := tools/bootstrap tools/apptainer tools/mpis tools/networks tools/p
 C_FILES = $(shell find kernels miniapps tests/kernels -name build\* -prune -o \( -name '*.c' -o -name '*.h' \) -print)
 TEXT_FILES := $(wildcard *.md) docs src tests kernels miniapps tools studies Makefile pyproject.toml
 
-.PHONY: help setup demo test test-long test-fast lint format types docs lock clean
+.PHONY: help setup demo test test-long test-fast fuzz fuzz-proof lint format types docs lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -53,6 +54,13 @@ test-long: ## the tests that take minutes, as the mini-applications in class A a
 
 test-fast: ## the tests that need neither root nor daemons
 	@$(BIN)/python -m pytest -m "not integration and not slow and not root and not long" $(PYTEST_ARGS)
+
+fuzz: ## every fuzzer for ten minutes (FUZZ_SECONDS=600), two at a time; `make test` runs each for some seconds
+	@TARE_FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest tests/fuzz -n 2 --dist worksteal -rP \
+	  --timeout=$$(($(FUZZ_SECONDS) + 600)) $(PYTEST_ARGS)
+
+fuzz-proof: ## show that each fuzzer finds a mend that is taken back (tests/fuzz/reverts/)
+	@$(BIN)/python tests/fuzz/reverts.py
 
 lint: ## style of Python, C and shell, spelling, and which module may import which
 	$(BIN)/ruff check .

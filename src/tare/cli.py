@@ -12,6 +12,7 @@ import typer
 
 from tare import __version__
 from tare.errors import EXIT_DONE, TareError, UsageError
+from tare.text import printable
 
 app = typer.Typer(
     name="tare",
@@ -395,7 +396,7 @@ def _interrupt(number: int, frame: object) -> None:
 
 
 def _say(message: str) -> None:
-    print(f"tare: {message}", file=sys.stderr)
+    print(f"tare: {printable(message, lines=True)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -61,11 +61,14 @@ def _decode(wanted: Any, data: Any) -> Any:
     if wanted is float:
         if isinstance(data, str) and data not in ("nan", "inf", "-inf"):
             raise ValueError(f"{data!r} is not a number")
-        return float(_expect(data, int, float, str))
+        try:
+            return float(_expect(data, int, float, str))
+        except OverflowError:
+            raise ValueError("an integer is too large for a number") from None
     if is_dataclass(wanted):
         return _decode_dataclass(wanted, data)
     if isinstance(wanted, type) and issubclass(wanted, Enum):
-        return wanted(data)
+        return _decode_enum(wanted, data)
     return _expect(data, wanted)
 
 
@@ -81,13 +84,20 @@ def _decode_union(members: Sequence[Any], data: Any) -> Any:
     for choice in choices:
         if choice.__name__ == name:
             return _decode(choice, data)
-    raise ValueError(f"{name!r} is none of {', '.join(choice.__name__ for choice in choices)}")
+    raise ValueError(f"{name!r:.60} is none of {', '.join(choice.__name__ for choice in choices)}")
+
+
+def _decode_enum(wanted: type[Enum], data: Any) -> Enum:
+    try:
+        return wanted(data)
+    except (TypeError, ValueError):
+        raise ValueError(f"{data!r:.60} is none of {', '.join(repr(each.value) for each in wanted)}") from None
 
 
 def _decode_dataclass(wanted: Any, data: Any) -> Any:
     given = _expect(data, dict)
     if given.get("type", wanted.__name__) != wanted.__name__:
-        raise ValueError(f"{given['type']} stands where {wanted.__name__} should")
+        raise ValueError(f"{given['type']!r:.60} stands where {wanted.__name__} should")
     values = {}
     for name, hint, needed in _fields_of(wanted):
         if name in given:

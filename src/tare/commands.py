@@ -22,6 +22,7 @@ from tare.progress import Progress, duration
 from tare.report import render, render_html
 from tare.store import Results, Store, read_only
 from tare.study_files import StudyFiles
+from tare.text import printable
 from tare.user_namespace import become_root
 
 RESULTS_FOLDER = Path("results")
@@ -29,7 +30,7 @@ RESULTS_FOLDER = Path("results")
 
 def show_plan(path: Path) -> None:
     """Print the plan of a study file."""
-    print(plan_text(session.make_plan(study.load(path, known=registered()), _say)))
+    print(printable(plan_text(session.make_plan(study.load(path, known=registered()), _say)), lines=True))
 
 
 def run_study(path: Path, results: Path | None, *, fresh: bool) -> int:
@@ -157,7 +158,7 @@ def _report(results: Results, html: Path | None) -> int:
     if html is not None:
         text = render_html(summary, results.trials, results)
         try:
-            html.write_text(text, encoding="utf-8")
+            html.write_text(text, encoding="utf-8", errors="backslashreplace")
         except OSError as error:
             raise UsageError(f"the report cannot be written to {html}: {error.strerror}") from error
         print(f"report: {html}")
@@ -191,4 +192,4 @@ def _why(plan: Plan, cell: Cell) -> str:
 
 
 def _say(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)
+    print(printable(message, lines=True), file=sys.stderr, flush=True)

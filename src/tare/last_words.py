@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from tare.text import printable
+
 LONGEST: Final = 300
 RULE: Final = re.compile(r"^-{20,}$", re.MULTILINE)
 SAID_OF_ANY_FAILURE: Final = (
@@ -18,7 +20,8 @@ SAID_OF_ANY_FAILURE: Final = (
 def last_words(stderr: str) -> str:
     """Return why a job went wrong, by its own last line, else by mpirun's most telling message; "" if nothing tells.
 
-    mpirun's messages stand between two rules, so that they alternate with what the program says.
+    mpirun's messages stand between two rules, so that they alternate with what the program says. What would steer a
+    terminal is written as its escape.
     """
     parts = RULE.split(stderr)
     own = [line.strip() for part in parts[::2] for line in part.splitlines() if line.strip()]
@@ -26,10 +29,10 @@ def last_words(stderr: str) -> str:
         line for line in own if not line.startswith(("[", "INFO: "))
     ]  # Open MPI's trace of a crash, Apptainer's news
     if own:
-        return own[-1][:LONGEST]
+        return printable(own[-1][:LONGEST])
     messages = [" ".join(part.strip().split("\n\n", 1)[0].split()) for part in parts[1::2]]
     telling = [message for message in messages if message and not _is_general(message)]
-    return telling[-1].split(". ", 1)[0].rstrip(".")[:LONGEST] if telling else ""
+    return printable(telling[-1].split(". ", 1)[0].rstrip(".")[:LONGEST]) if telling else ""
 
 
 def _is_general(message: str) -> bool:

@@ -22,6 +22,10 @@ from tare.text import bytes_label
 
 LEAST_MEMORY_BYTES: Final = 6 * 2**20
 """The smallest limit that Docker takes; below it not even the launcher's helpers would start."""
+MOST_RANKS: Final = 16_384
+"""128 nodes of 128 cores: each rank is placed by itself (30 us) and tells of itself in every trial (1 kB)."""
+MOST_CORES: Final = 1 << 18
+"""Cores, or threads that share them, that the ranks of a placement are given."""
 LEAST_CPUS: Final = 0.01
 """The smallest share of a CPU's time that the kernel can hold a group to in periods of 100 ms."""
 
@@ -88,6 +92,7 @@ def place(placement: Placement, topology: Topology) -> tuple[Slot, ...]:
     they are used up. Raises `RefusedError` where the placement does not fit.
     """
     check_shape(placement)
+    check_cores(placement)
     if placement.nodes > len(topology.nodes):
         raise RefusedError(
             f"placement {placement.label} needs {placement.nodes} nodes, and there are {len(topology.nodes)}",
@@ -121,6 +126,11 @@ def check_shape(placement: Placement) -> None:
     for what in ("nodes", "ranks_per_node", "containers_per_node", "threads_per_rank"):
         if getattr(placement, what) < 1:
             raise RefusedError(f"a placement needs {what} of at least 1, not {getattr(placement, what)}")
+    if placement.ranks > MOST_RANKS:
+        raise RefusedError(
+            f"placement {placement.label} has {placement.ranks} ranks, and {MOST_RANKS} are the most",
+            remedy="use fewer nodes or fewer ranks per node",
+        )
     ranks, containers = placement.ranks_per_node, placement.containers_per_node
     if containers > ranks:
         raise RefusedError(
@@ -149,6 +159,15 @@ def check_shape(placement: Placement) -> None:
         raise RefusedError(
             f"cpus_per_container of {placement.cpus_per_container:g} is not possible",
             remedy=f"use 0 for no limit, or {LEAST_CPUS:g} or more",
+        )
+
+
+def check_cores(placement: Placement) -> None:
+    """Raise `RefusedError` where a placement of a possible shape needs more cores than any cluster has."""
+    if (cores := placement.nodes * needed_cores(placement)) > MOST_CORES:
+        raise RefusedError(
+            f"placement {placement.label} needs {cores} cores, and {MOST_CORES} are the most",
+            remedy="use fewer ranks, threads_per_rank or cpus_per_container",
         )
 
 

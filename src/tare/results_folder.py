@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tare import __version__, model
 from tare.codec import encode
 from tare.errors import ResultsError
-from tare.results import FORMAT, PLAN, SAMPLES, TRIALS, TRUNCATED
+from tare.results import COLUMN, FORMAT, PLAN, SAMPLES, TRIALS, TRUNCATED
 
 if TYPE_CHECKING:
     from tare.results import Columns
@@ -28,7 +28,6 @@ LOCK: Final = "lock"
 PARTIAL: Final = ".partial"
 _OURS: Final = frozenset({PLAN, TRIALS, TRUNCATED, SAMPLES, LOCK, PLAN + PARTIAL})
 _SAMPLES_NAME: Final = re.compile(r"r\d+-b\d+-a\d+-c\d+(-n\d+)?\.npz(\.partial)?")
-_COLUMN: Final = re.compile(r"[A-Za-z0-9_.:=,+@/-]{1,200}")
 
 
 def make_folder(path: Path) -> None:
@@ -127,7 +126,7 @@ def write_samples(path: Path, columns: Columns) -> None:
     with partial.open("wb") as file:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             for name, column in columns.items():
-                if not _COLUMN.fullmatch(name):
+                if not COLUMN.fullmatch(name):
                     raise ValueError(f"{name!r} cannot name a column of samples")
                 with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, np.asarray(column), allow_pickle=False)

@@ -23,6 +23,9 @@ def _symptom(name: str, pattern: str, cause: str) -> Symptom:
     return Symptom(name=name, pattern=re.compile(pattern, re.IGNORECASE | re.DOTALL), cause=cause)
 
 
+LOOKED_AT: Final = 32 << 10
+"""Characters at the end of what was said: a pattern with `.*` takes the square of them where it is not found."""
+
 EQUAL_NUMBERS: Final = (
     "Open MPI crashes in its shared memory where ranks have equal process numbers, as in containers with a pid "
     "namespace each; remedy: one pid namespace for all (--pid container:NAME)"
@@ -76,4 +79,5 @@ SYMPTOMS: Final = (
 
 def recognised(words: str) -> str:
     """Return the cause and remedy of the first symptom in what a job said, "" where there is none."""
-    return next((symptom.cause for symptom in SYMPTOMS if symptom.pattern.search(words)), "")
+    end = words[-LOOKED_AT:]
+    return next((symptom.cause for symptom in SYMPTOMS if symptom.pattern.search(end)), "")

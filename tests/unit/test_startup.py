@@ -99,7 +99,7 @@ def test_what_cannot_be_a_start_up_is_no_result(changes: dict[str, Any], said_of
         parse(said(**changes))
 
 
-@given(st.integers(1, 20), st.floats(0, 50), st.floats(0, 1e-3))
+@given(st.integers(1, 20), st.floats(0, 50), st.floats(1e-6, 1e-3))
 def test_the_last_rank_counts_whenever_the_launcher_was_started(ranks: int, earlier_s: float, pods_s: float) -> None:
     began = Began(launched_s=100.0 - earlier_s, ended_s=103.0, pods_s=pods_s)
     found = {metric.key: metric for metric in parse(said(ranks), began).metrics}

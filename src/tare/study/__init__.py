@@ -26,7 +26,7 @@ from tare.study.messages import explain, kind_of, study_error
 from tare.study.names import DEFAULT_IMAGE, KNOWN, Known, is_conflist, is_path, read_name
 from tare.study.schema import StudyIn
 from tare.study.shorthand import Expander
-from tare.study.yaml_nodes import Problem, decode, locate, plain, read_yaml
+from tare.study.yaml_nodes import MAX_FILE_BYTES, Problem, decode, locate, plain, read_yaml
 
 __all__ = [
     "DEFAULT_IMAGE",
@@ -48,7 +48,8 @@ def load(path: Path, *, known: Known = KNOWN) -> model.Study:
     Raises `StudyError` with every problem of the file.
     """
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)  # a device has no end
     except FileNotFoundError:
         near = difflib.get_close_matches(path.name, [p.name for p in _beside(path)], 1)
         raise StudyError(

@@ -9,7 +9,7 @@ from typing import Final
 
 from tare import conflist, model
 from tare.errors import RefusedError
-from tare.placement import NodeCores, Topology, needed_cores, place
+from tare.placement import MOST_RANKS, NodeCores, Topology, needed_cores, place
 from tare.study.messages import unknown
 from tare.study.names import Known, is_conflist
 from tare.study.schema import StudyIn
@@ -18,6 +18,15 @@ DEFAULT_BYTES: Final = 8
 FLOAT_BYTES: Final = 4
 DOUBLE_BYTES: Final = 8
 KINDS: Final = ("kernels", "miniapp", "program", "command", "startup")
+MOST_CELLS: Final = 10_000
+"""One round of as many launches of half a second takes more than an hour, and each is a row of the report."""
+
+MOST_LAUNCHES: Final = 1_000_000
+"""A week of launches of half a second; all of them are read into memory for a report."""
+
+MOST_NODES: Final = 4096
+MOST_KERNELS: Final = 1000
+"""What one launch's command line has room for."""
 
 Place = tuple[str | int, ...]
 Finding = tuple[Place, str]
@@ -28,6 +37,7 @@ def check(study: model.Study, stated: StudyIn, known: Known) -> Iterator[Finding
     yield from _check_environments(study)
     yield from _check_conflists(study)
     yield from _check_mpis(study, known)
+    yield from _check_size(study)
     yield from _check_placements(study)
     for workload in study.workloads:
         here = ("workloads", workload.name)
@@ -45,6 +55,22 @@ def check(study: model.Study, stated: StudyIn, known: Known) -> Iterator[Finding
         yield ("cluster",), f"no cluster is named (allowed: {', '.join(known.clusters)})"
     if len(stated.cluster) > 1:
         yield ("cluster",), f"a study runs on one cluster, and this names {' and '.join(stated.cluster)}"
+
+
+def _check_size(study: model.Study) -> Iterator[Finding]:
+    """Find studies that nobody could wait for, before their cells are made."""
+    environments = len(study.environments) + study.self_comparison
+    cells = environments * len(study.placements) * len(study.workloads)
+    repeat = study.repetition
+    launches = cells * max(repeat.rounds, repeat.max_rounds) * repeat.blocks_per_round
+    if cells > MOST_CELLS:
+        product = f"{environments} environments x {len(study.placements)} placements x {len(study.workloads)} workloads"
+        yield ("environments",), f"{product} are {cells} cells, and {MOST_CELLS} are the most: make several studies"
+    elif launches > MOST_LAUNCHES:
+        told = f"{cells} cells, {max(repeat.rounds, repeat.max_rounds)} rounds and {repeat.blocks_per_round} block(s)"
+        yield ("repetition",), f"{told} are {launches} launches, and {MOST_LAUNCHES} are the most: use fewer rounds"
+    if study.lab.nodes > MOST_NODES:
+        yield ("cluster", study.cluster, "nodes"), f"{study.lab.nodes} nodes, and {MOST_NODES} are the most"
 
 
 def _check_name(here: Place, name: str) -> Iterator[Finding]:
@@ -122,6 +148,10 @@ def _check_mpis(study: model.Study, known: Known) -> Iterator[Finding]:
 
 def _check_placements(study: model.Study) -> Iterator[Finding]:
     seen: dict[model.Placement, int] = {}
+    ranks = sum(placement.ranks for placement in study.placements if placement.ranks <= MOST_RANKS)
+    if ranks > 4 * MOST_RANKS:
+        yield ("placements",), f"they have {ranks} ranks together, and {4 * MOST_RANKS} are the most"
+        return
     for index, placement in enumerate(study.placements):
         here = ("placements", index)
         first = seen.setdefault(placement, index)
@@ -136,6 +166,9 @@ def _check_placements(study: model.Study) -> Iterator[Finding]:
 
 
 def _check_kernels(here: Place, kernels: Sequence[model.KernelSpec], known: Known) -> Iterator[Finding]:
+    if len(kernels) > MOST_KERNELS:
+        yield (*here, "kernels"), f"{len(kernels)} kernels in one launch, and {MOST_KERNELS} are the most"
+        return
     seen: set[tuple[str, int, float | None]] = set()  # what names a metric of the launch
     for index, spec in enumerate(kernels):
         at = (*here, "kernels", index)

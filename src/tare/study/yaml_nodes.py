@@ -48,7 +48,7 @@ class Problem:
 def decode(data: bytes, file: str) -> str:
     """Return the text of a file, or raise `StudyError` where it is too large or not UTF-8."""
     if len(data) > MAX_FILE_BYTES:
-        raise StudyError(f"{file} has {len(data)} bytes: that is no study file")
+        raise StudyError(f"{file} has more than {MAX_FILE_BYTES >> 20} MiB: that is no study file")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

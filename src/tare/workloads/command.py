@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from tare.model import Metric, MetricInfo, MetricKind, Placement, Workload
-from tare.workloads.output import Began, OutputError, Parsed, Payload, ranks_of, records, understood
+from tare.workloads.gate import gate
+from tare.workloads.output import Began, OutputError, Parsed, Payload, number, ranks_of, records
 
 KEY = "wall"
 EXPECTED_S: Final = 10.0
@@ -33,8 +34,7 @@ class Command:
         )
 
     def parse(self, workload: Workload, stdout: str, began: Began | None = None) -> Parsed:
-        with understood():
-            return _parsed(stdout)
+        return gate(lambda: _parsed(stdout))
 
     def refuse(self, workload: Workload, placement: Placement) -> str | None:
         return None
@@ -51,7 +51,7 @@ def _parsed(stdout: str) -> Parsed:
     walls = [record for record in found if record["type"] == "wall"]
     if not walls:
         raise OutputError("the program ended without MPI_Finalize: no wall time was taken")
-    wall_s = float(walls[-1]["wall_s"])
+    wall_s = number(walls[-1]["wall_s"])
     metric = Metric(
         key=KEY,
         label="wall time",
@@ -67,6 +67,6 @@ def _parsed(stdout: str) -> Parsed:
         ranks=ranks_of(found),
         payload=Payload(),
         mpi_library=str(found[0]["mpi_library"]),
-        init_s=float(found[0]["init_s"]),
+        init_s=number(found[0]["init_s"]),
         measured_s=wall_s,
     )

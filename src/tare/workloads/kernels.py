@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from tare.model import KernelSpec, Metric, MetricInfo, MetricKind, Placement, Workload
 from tare.stats import launch_statistics, p99_minus_median
 from tare.text import bytes_label
+from tare.workloads.gate import gate
 from tare.workloads.kernels_time import kernel_s
-from tare.workloads.output import Began, OutputError, Parsed, Payload, decode, ranks_of, records, understood
+from tare.workloads.output import Began, OutputError, Parsed, Payload, decode, number, ranks_of, records
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,8 +46,7 @@ class Kernels:
         return tuple(info for spec in workload.kernels for info in _infos(spec, workload.name))
 
     def parse(self, workload: Workload, stdout: str, began: Began | None = None) -> Parsed:
-        with understood():
-            return _parsed(workload, stdout)
+        return gate(lambda: _parsed(workload, stdout))
 
     def refuse(self, workload: Workload, placement: Placement) -> str | None:
         paired = [spec.kernel for spec in workload.kernels if spec.kernel not in ALONE]
@@ -80,8 +80,8 @@ def _parsed(workload: Workload, stdout: str) -> Parsed:
         ranks=ranks_of(found),
         payload=_payload(kernels),
         mpi_library=str(found[0]["mpi_library"]),
-        init_s=float(found[0]["init_s"]),
-        measured_s=sum(float(record["elapsed_s"]) for record in kernels),
+        init_s=number(found[0]["init_s"]),
+        measured_s=sum(number(record["elapsed_s"]) for record in kernels),
         wrong=tuple(r["spec"] for r in kernels if not r["verified"]),
         samples=samples,
     )
@@ -139,8 +139,8 @@ def _metric(spec: KernelSpec, record: Mapping[str, Any], columns: Mapping[str, N
     back_to_back = _is_back_to_back(spec.kernel, record["sync"])
     samples = columns["mean_s" if back_to_back else "max_s"]
     statistics = launch_statistics(samples)
-    means = [float(v) for v in record["rank_mean_s"] if v is not None]
-    loop = [float(v) for v in record.get("rank_loop_s") or ()]
+    means = [number(v) for v in record["rank_mean_s"] if v is not None]
+    loop = [number(v) for v in record.get("rank_loop_s") or ()]
     return Metric(
         key=_key(spec),
         label=_label(spec),

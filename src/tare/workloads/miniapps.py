@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tare.miniapps import Choice, choice_of
 from tare.model import Figure, Metric, MetricInfo, MetricKind, Placement, Workload
-from tare.workloads.output import Began, OutputError, Parsed, Payload, ranks_of, records, understood
+from tare.workloads.gate import gate
+from tare.workloads.output import Began, OutputError, Parsed, Payload, number, ranks_of, records
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,8 +62,7 @@ class MiniApps:
         )
 
     def parse(self, workload: Workload, stdout: str, began: Began | None = None) -> Parsed:
-        with understood():
-            return _parsed(choice_of(workload.miniapp), stdout)
+        return gate(lambda: _parsed(choice_of(workload.miniapp), stdout))
 
     def refuse(self, workload: Workload, placement: Placement) -> str | None:
         choice = choice_of(workload.miniapp)
@@ -83,7 +83,7 @@ def _parsed(choice: Choice, stdout: str) -> Parsed:
     if told is None:
         raise OutputError(f"{choice.label} gave no result")
     _same(choice, told)
-    elapsed_s, operations = float(told["elapsed_s"]), float(told["operations"])
+    elapsed_s, operations = number(told["elapsed_s"]), number(told["operations"])
     if not (0 < elapsed_s < math.inf and 0 < operations < math.inf):
         raise OutputError(f"{choice.label} took {elapsed_s} s for {operations} operations: that is no result")
     scale, unit = RATES.get(told["rate_unit"], (1.0, str(told["rate_unit"])))
@@ -106,7 +106,7 @@ def _parsed(choice: Choice, stdout: str) -> Parsed:
         ranks=ranks_of(found),
         payload=_payload(told),
         mpi_library=str(found[0]["mpi_library"]),
-        init_s=float(found[0]["init_s"]),
+        init_s=number(found[0]["init_s"]),
         measured_s=elapsed_s,
         wrong=_wrong(choice, told),
         samples=_samples(choice, told),
@@ -158,7 +158,7 @@ def _samples(choice: Choice, told: Mapping[str, Any]) -> dict[str, NDArray[np.fl
 def _figures(told: Mapping[str, Any]) -> tuple[Figure, ...]:
     """Return what the application tells beside its rate, and the messages of its timed section."""
     own = [
-        Figure(key=str(figure["name"]), label=str(figure["name"]), value=float(figure["value"]), unit=figure["unit"])
+        Figure(key=str(figure["name"]), label=str(figure["name"]), value=number(figure["value"]), unit=figure["unit"])
         for figure in told["figures"]
         if figure["value"] is not None
     ]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "@tare "
 PROTOCOL: Final = 1
+MOST_CPUS: Final = 1 << 16
+"""CPUs of a node; Linux numbers up to 8192."""
 
 
 class OutputError(ValueError):
@@ -70,7 +71,7 @@ def records(stdout: str) -> list[dict[str, Any]]:
             continue
         try:
             record = json.loads(line[at + len(PREFIX) :])
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise OutputError(f"record {len(found) + 1} is broken: {line[at : at + 60]}...") from error
         if not isinstance(record, dict) or "type" not in record:
             raise OutputError(f"record {len(found) + 1} is not one of ours: {line[at : at + 60]}...")
@@ -84,15 +85,11 @@ def records(stdout: str) -> list[dict[str, Any]]:
     return found
 
 
-@contextmanager
-def understood() -> Iterator[None]:
-    """Raise `OutputError` for what is missing or of another kind in a record: a bad launch must not end the study."""
-    try:
-        yield
-    except OutputError:
-        raise
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise OutputError(f"a record is not as the protocol has it: {type(error).__name__}: {error}") from error
+def number(value: object) -> float:
+    """Return a number of a record; neither a text nor a truth value is one."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{value!r:.60} stands where a number should")
+    return float(value)
 
 
 def rank_place(record: Mapping[str, Any]) -> RankPlace:
@@ -105,8 +102,8 @@ def rank_place(record: Mapping[str, Any]) -> RankPlace:
         cpus=tuple(sorted(cpu_list(record.get("cpus") or ""))),
         namespaces={k: int(v) for k, v in record["namespaces"].items() if v is not None},
         rights={k: v for k, v in record.get("rights", {}).items() if isinstance(v, str)},
-        shm_device=record.get("shm_device"),
-        shared_memory_ranks=tuple(record.get("shared_memory_ranks") or ()),
+        shm_device=None if (device := record.get("shm_device")) is None else int(device),
+        shared_memory_ranks=tuple(int(rank) for rank in record.get("shared_memory_ranks") or ()),
     )
 
 
@@ -115,7 +112,10 @@ def cpu_list(text: str) -> set[int]:
     cores: set[int] = set()
     for part in filter(None, text.split(",")):
         low, _, high = part.partition("-")
-        cores.update(range(int(low), int(high or low) + 1))
+        first, last = int(low), int(high or low)
+        if last >= MOST_CPUS:
+            raise ValueError(f"a node has no core {last}")
+        cores.update(range(first, last + 1))
     return cores
 
 

@@ -5,14 +5,14 @@ The library tells where its ranks were, as for `command`; the figures are those 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tare.model import Metric, MetricInfo, Placement, Workload
-from tare.workloads.output import PREFIX, Began, OutputError, Parsed, Payload, ranks_of, records, understood
+from tare.model import MetricInfo, Placement, Workload
+from tare.workloads.gate import gate
+from tare.workloads.output import PREFIX, Began, OutputError, Parsed, Payload, number, ranks_of, records
 from tare.workloads.programs import PROGRAMS, ProgramAdapter
 
 OURS: Final = "tare-"
@@ -40,8 +40,7 @@ class Program:
         return tuple(replace(info, group=workload.name) for info in infos)
 
     def parse(self, workload: Workload, stdout: str, began: Began | None = None) -> Parsed:
-        with understood():
-            return _parsed(workload, stdout)
+        return gate(lambda: _parsed(workload, stdout))
 
     def refuse(self, workload: Workload, placement: Placement) -> str | None:
         return adapter_of(workload).refuse(workload.arguments, placement)
@@ -76,23 +75,13 @@ def _parsed(workload: Workload, stdout: str) -> Parsed:
     if not walls:
         raise OutputError(f"{adapter.name} ended without MPI_Finalize")
     reading = adapter.read(said(stdout), workload.arguments)
-    _check(adapter, reading.metrics)
     return Parsed(
         metrics=reading.metrics,
         ranks=ranks_of(found),
         payload=Payload(),
         mpi_library=str(found[0]["mpi_library"]),
-        init_s=float(found[0]["init_s"]),
-        measured_s=float(walls[-1]["wall_s"]),
+        init_s=number(found[0]["init_s"]),
+        measured_s=number(walls[-1]["wall_s"]),
         wrong=reading.wrong,
         figures=reading.figures,
     )
-
-
-def _check(adapter: ProgramAdapter, metrics: tuple[Metric, ...]) -> None:
-    """Raise `OutputError` where a figure is none: the statistics take logarithms of costs."""
-    if not metrics:
-        raise OutputError(f"{adapter.name} gave no figure")
-    for metric in metrics:
-        if not (math.isfinite(metric.value) and metric.value > 0):
-            raise OutputError(f"{metric.label} of {adapter.name} is {metric.value}: that is no figure")

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tare.model import Metric, MetricInfo, MetricKind, Placement, Workload
-from tare.workloads.output import Began, OutputError, Parsed, Payload, ranks_of, records, understood
+from tare.workloads.gate import gate
+from tare.workloads.output import Began, OutputError, Parsed, Payload, number, ranks_of, records
 
 MODULES: Final = 1000
 LABELS: Final = {
@@ -50,8 +51,7 @@ class Startup:
     def parse(self, workload: Workload, stdout: str, began: Began | None = None) -> Parsed:
         if began is None:
             raise OutputError("a start-up is timed from its launch, and nothing is told of that")
-        with understood():
-            return _parsed(stdout, began)
+        return gate(lambda: _parsed(stdout, began))
 
     def refuse(self, workload: Workload, placement: Placement) -> str | None:
         return None
@@ -70,7 +70,7 @@ def _parsed(stdout: str, began: Began) -> Parsed:
         raise OutputError("the program told nothing of its start-up")
     places = ranks_of(found)
     main, init, ready, modules = (
-        [float(value) for value in told[f"rank_{name}_s"]] for name in ("main", "init", "ready", "modules")
+        [number(value) for value in told[f"rank_{name}_s"]] for name in ("main", "init", "ready", "modules")
     )
     if not len(main) == len(init) == len(ready) == len(modules) == len(places):
         raise OutputError(f"not all of {len(places)} ranks told of their start-up")
