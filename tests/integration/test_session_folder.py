@@ -88,12 +88,14 @@ def test_the_session_folder_is_empty_private_and_shared_by_a_pod_s_containers(up
     assert Path(session, "rank").read_text() == "one\n"
 
 
-def test_root_s_daemons_follow_no_link_that_a_container_has_made_in_it(up: Deployed, tmp_path: Path) -> None:
+def test_root_s_daemons_follow_no_link_that_a_container_has_made_in_it(up: Deployed, site: LabSite) -> None:
     session = up.sides[0].session
-    inside(up, 0, 'ln -s "$2" "$1/link"', session, str(tmp_path))
-    wrote = run((*up.sides[0].pod.outside, "/bin/sh", "-c", f"echo x > {session}/link/victim"), check=False)
+    inside(up, 0, 'ln -s "$2" "$1/link"', session, str(site.folder))
+    on_node = up.sides[0].pod.outside
+    assert run((*on_node, "ls", str(site.folder))).stdout.count("owner.json") == 1, "the node does not see it"
+    wrote = run((*on_node, "/bin/sh", "-c", f"echo x > {session}/link/victim"), check=False)
     assert wrote.status != 0
-    assert not list(tmp_path.iterdir())
+    assert not (site.folder / "victim").exists()
 
 
 def test_nothing_of_a_session_is_left(site: LabSite, files: Files) -> None:
