@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from tare.located import is_shown, shown_folder
 from tare.model import Cell, Completed, Plan, Study, Trial
 from tare.plan import available, estimate_s, estimate_trial_s
 from tare.report import render, render_html
+from tare.safe_files import write_whole
 from tare.store import Results, Store, read_only
 from tare.study_files import StudyFiles
 from tare.user_namespace import become_root
@@ -57,7 +58,7 @@ def run_plan(stated: Study, results: Path | None, *, fresh: bool = False, shown:
         _tell_resumed(store)
         _tell_others()
         session.execute(plan, store, files, Progress(plan))
-        return _report(store, folder / "report.html")
+        return _report(store, folder / "report.html", write_whole)
 
 
 def _tell_others() -> None:
@@ -186,13 +187,18 @@ class Progress:
         sys.stderr.flush()
 
 
-def _report(results: Results, html: Path | None) -> int:
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def _report(results: Results, html: Path | None, write: Callable[[Path, str], None] = _write_text) -> int:
+    """Print the tables and write the HTML report; `write` guards against links where the folder is another user's."""
     summary = session.summary_of(results)
     Console().print(render(summary))
     if html is not None:
         text = render_html(summary, results.trials, results)
         try:
-            html.write_text(text, encoding="utf-8")
+            write(html, text)
         except OSError as error:
             raise UsageError(f"the report cannot be written to {html}: {error.strerror}") from error
         print(f"report: {html}")
