@@ -44,7 +44,7 @@ from tare.model import (
 from tare.namespaces import plain_python
 from tare.plan import available, block_order
 from tare.pods import Made, made
-from tare.process import Result, run
+from tare.process import FLOODED, Result, run
 from tare.runtimes import RUNTIMES
 from tare.stats import is_look
 from tare.still_running import told
@@ -404,6 +404,8 @@ def judge(ready: Ready, result: Result, traffic: tuple[InterfaceTraffic, ...]) -
         still = f"; still running were {names}" if names else ""
         reason = f"it did not end within its time limit of {limit:g} s{still}"
         return Failed(reason=reason, stderr_tail=f"{tail}\n{each}".strip()), None
+    if result.flooded:
+        return Failed(reason=f"it {FLOODED}", status=result.status, stderr_tail=tail), None
     try:
         began = Began(launched_s=result.began_s, ended_s=result.began_s + result.elapsed_s, pods_s=ready.pods_s)
         parsed = plugin_of(ready.cell.workload).parse(ready.cell.workload, result.stdout, began)
