@@ -57,7 +57,7 @@ def run_plan(stated: Study, results: Path | None, *, fresh: bool = False, shown:
     with Store.create_or_open(folder, plan, session.facts(plan, files), fresh=fresh) as store:
         _tell_resumed(store)
         _tell_others()
-        session.execute(plan, store, files, Progress(plan))
+        session.execute(plan, store, files, Progress(plan), _say)
         return _report(store, folder / "report.html", write_whole)
 
 
@@ -129,7 +129,11 @@ def show_clean(*, dry_run: bool) -> None:
     """Remove all that carries our mark, or only list it."""
     found = clean.find() if dry_run else clean.remove()
     for item in found:
-        print(f"{'would remove' if dry_run else 'removed'} {item.what}")
+        print(f"{'left' if item.stays else 'would remove' if dry_run else 'removed'} {item.what}")
+    for stays in dict.fromkeys(item.stays for item in found if item.stays):
+        _say(f"tare: {stays}")
+    for folder in clean.unmarked():
+        _say(f"tare: left alone: the cgroup {folder}, which has no mark of tare's")
     if not found:
         print("nothing of tare's is here")
 
