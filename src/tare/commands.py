@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tare import clean, preflight, session, study, study_files
+from tare import clean, grants, preflight, session, study, study_files
 from tare.errors import RefusedError, UsageError
 from tare.known import registered
 from tare.lab_commands import without_dashes
@@ -30,7 +30,9 @@ RESULTS_FOLDER = Path("results")
 
 def show_plan(path: Path) -> None:
     """Print the plan of a study file."""
-    print(plan_text(session.make_plan(study.load(path, known=registered()), _say)))
+    stated = study.load(path, known=registered())
+    print(plan_text(session.make_plan(stated, _say)))
+    print(f"\n{grants.in_words(grants.grants(stated))}")
 
 
 def run_study(path: Path, results: Path | None, *, fresh: bool) -> int:

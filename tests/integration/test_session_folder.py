@@ -80,6 +80,14 @@ def test_no_container_reads_or_writes_what_launches_a_job(up: Deployed, site: La
     assert not list(site.folder.glob("**/planted"))
 
 
+SETTINGS = ("/proc/sys/kernel/core_pattern", "/proc/sys/vm/overcommit_memory", "/sys/kernel/uevent_helper",
+            "/sys/module/sunrpc/parameters/udp_slot_table_entries")  # fmt: skip
+
+
+def test_no_container_sets_what_holds_for_the_whole_machine(up: Deployed) -> None:
+    assert inside(up, 0, 'for file; do [ ! -w "$file" ] || echo "$file"; done; :', *SETTINGS) == ""
+
+
 def test_the_session_folder_is_empty_private_and_shared_by_a_pod_s_containers(up: Deployed) -> None:
     session = up.sides[0].session
     assert Path(session).stat().st_mode & 0o777 == 0o700
