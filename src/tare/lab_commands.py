@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tare import clean, docker
+from tare import clean, docker, host_bridges
 from tare.cgroups import bases, group
 from tare.cluster import lab
 from tare.errors import InfrastructureError, UsageError
@@ -69,7 +69,8 @@ def lab_up(
     try:
         made = lab.up(name, spec, nics=nics, keep=(str(Path.cwd()), *_data_folders(docker)))
         if docker:
-            made = _with_docker(made, folder)
+            with host_bridges.as_they_were():
+                made = _with_docker(made, folder)
     except BaseException:
         clean.remove_lab(name)
         shutil.rmtree(folder, ignore_errors=True)

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tare import docker
+from tare import docker, host_bridges
 from tare.cgroups import bases
 from tare.cluster import lab
 from tare.cluster.needs import Needs
@@ -109,6 +109,7 @@ class LabCluster:
                 made.launchers.create()
             twins = made.twins
             if needs.docker:
+                stack.enter_context(host_bridges.as_they_were())
                 twins = stack.enter_context(
                     docker.daemons(twins, log_folder=folder, swarm=needs.swarm, store=needs.store)
                 )
