@@ -1,7 +1,8 @@
 """Groups of processes with cores of their own, on cgroup v1 and v2.
 
-All groups lie below one of ours (`/tare`), so that what a killed run left is found there. In v1 a group is a folder
-in every hierarchy; in v2 it is one folder.
+All groups lie below one of ours (`tare`), which is made in our own cgroup, so that what a batch system or an
+administrator allows us holds for all that we start. In v1 a group is a folder in every hierarchy; in v2 it is one
+folder. The group of a lab is marked (`tare.cgroup_marks`): nothing in an unmarked one is ever ended or removed.
 """
 
 from __future__ import annotations
@@ -9,26 +10,39 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
 from typing import Final
 
+from tare.cgroup_marks import forget, is_marked, mark, note, noted
 from tare.errors import InfrastructureError
+from tare.still_running import listing, look
 
 MARK: Final = "tare"
 MOUNTINFO: Final = Path("/proc/self/mountinfo")
+OWN: Final = Path("/proc/self/cgroup")
+HANDED_ON: Final = ("cpuset", "cpu", "memory", "pids", "io")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hierarchy:
-    """One mounted cgroup file system. `controllers` is empty for v2 and for named v1 hierarchies."""
+    """One mounted cgroup file system. `controllers` is empty for v2 and for named v1 hierarchies.
+
+    `base` is the cgroup in which ours is made, as a path below the mountpoint; "": the top.
+    """
 
     mountpoint: Path
     version: int
     controllers: tuple[str, ...] = ()
     options: str = ""
+    base: str = ""
+
+    @property
+    def top(self) -> Path:
+        """Return the folder of our cgroup, in which labs have theirs."""
+        return self.mountpoint / self.base / MARK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +55,7 @@ class Group:
     @property
     def folders(self) -> tuple[Path, ...]:
         """Return the group's folder in every hierarchy."""
-        return tuple(h.mountpoint / MARK / self.path for h in self.hierarchies)
+        return tuple(h.top / self.path for h in self.hierarchies)
 
     @property
     def version(self) -> int:
@@ -54,9 +68,17 @@ class Group:
 
     def create(self, cpus: Sequence[int] = ()) -> Group:
         """Make the folders, with the cores `cpus` (empty: those of the parent)."""
+        self._check_path()
         for hierarchy in self.hierarchies:
             _make(hierarchy, self.path, cpus)
         return self
+
+    def _check_path(self) -> None:
+        if any(part in ("", ".", "..") for part in self.path.split("/")):
+            raise InfrastructureError(f"{self.path!r} cannot name a cgroup")
+
+    def _is_ours(self, hierarchy: Hierarchy) -> bool:
+        return is_marked(hierarchy.top / self.path.split("/")[0])
 
     @property
     def leaf(self) -> Group:
@@ -83,29 +105,45 @@ class Group:
         """Return the folder of one hierarchy: every process of ours is in the same group of all of them."""
         chosen = next((h for h in self.hierarchies if "pids" in h.controllers), None)
         first = chosen or next(iter(self.hierarchies), None)
-        return first.mountpoint / MARK / self.path if first else Path("/nonexistent")
+        return first.top / self.path if first else Path("/nonexistent")
 
     def kill(self, *, spare: Iterable[int] = (), deadline_s: float = 3.0) -> None:
-        """Kill every process in the group, but those to spare, and wait until they are gone."""
+        """Kill every process in the group, but those to spare, and wait until they are gone.
+
+        Raises `InfrastructureError` where the group is not of a lab of ours, or where processes do not end in time.
+        """
+        self._check_path()
         spared = set(spare)
         until = time.monotonic() + deadline_s
         pause = 0.001
         while left := self.pids() - spared:
+            if foreign := next((h for h in self.hierarchies if not self._is_ours(h) and _exists(h, self.path)), None):
+                raise InfrastructureError(f"{foreign.top / self.path} has no mark of tare's: nothing in it is ended")
             for pid in left:
                 _kill(pid)
             if time.monotonic() > until:
-                raise InfrastructureError(f"processes {sorted(left)} of {self.path} do not end")
+                raise InfrastructureError(
+                    f"processes {sorted(left)} of {self.path} do not end",
+                    remedy=f"{listing(look(left))}\nin state D they wait in the kernel (for a disk, NFS) and end when "
+                    "it answers, or with the next boot",
+                )
             time.sleep(pause)
             pause = min(pause * 2, 0.05)
 
     def remove(self) -> None:
-        """Remove the group and all groups below it; they must be empty of processes."""
-        for folder in self.folders:
+        """Remove the group and all groups below it, where they are ours; they must be empty of processes."""
+        self._check_path()
+        for hierarchy in self.hierarchies:
+            folder = hierarchy.top / self.path
+            if not self._is_ours(hierarchy):
+                continue
+            is_lab = "/" not in self.path
+            if is_lab:
+                forget(folder)
             for inner, _, _ in os.walk(folder, topdown=False):  # what another run removes meanwhile is no error
                 _rmdir(Path(inner))
-            if "/" not in self.path:
-                with suppress(OSError):  # other labs are still below our mark
-                    folder.parent.rmdir()
+            if is_lab:
+                _remove_top(hierarchy.top)
 
     def usage_s(self) -> float:
         """Return the CPU time that the group has used, in seconds; 0 where no hierarchy counts it."""
@@ -118,26 +156,72 @@ class Group:
         return 0.0
 
 
-def hierarchies(mountinfo: Path = MOUNTINFO) -> tuple[Hierarchy, ...]:
+def hierarchies(mountinfo: Path = MOUNTINFO, own: Path = OWN) -> tuple[Hierarchy, ...]:
     """Return the hierarchies in which we can make groups: v1's controllers, or v2 where it has the controllers."""
     v1: list[Hierarchy] = []
     v2: list[Hierarchy] = []
+    places = _own_places(own.read_text())
     for line in mountinfo.read_text().splitlines():
         left, _, right = line.partition(" - ")
         kind, _, options = [*right.split(" ", 2), "", ""][:3]
-        mountpoint = Path(left.split()[4])
+        root, mountpoint = left.split()[3], Path(left.split()[4])
         if kind == "cgroup":
             names = tuple(n for n in options.split(",") if n not in {"rw", "ro", "xattr"} and "=" not in n)
-            v1.append(Hierarchy(mountpoint=mountpoint, version=1, controllers=names, options=_v1_options(options)))
+            found = Hierarchy(mountpoint=mountpoint, version=1, controllers=names, options=_v1_options(options))
+            named = next((option for option in options.split(",") if option.startswith("name=")), "")
+            v1.append(replace(found, base=_below(root, places.get(frozenset(names or (named,)), "/"))))
         elif kind == "cgroup2":
-            v2.append(Hierarchy(mountpoint=mountpoint, version=2))
-    chosen = v1 or v2
-    return tuple(h for h in chosen if os.access(h.mountpoint, os.W_OK) and not _read_only(h.mountpoint))
+            v2.append(Hierarchy(mountpoint=mountpoint, version=2, base=_below(root, places.get(frozenset(), "/"))))
+    usable = (_usable(each) for each in v1 or v2)
+    return tuple(each for each in usable if each is not None)
 
 
-def group(path: str) -> Group:
-    """Return the group at a path below our mark; nothing is made."""
-    return Group(path=path, hierarchies=hierarchies())
+def _own_places(text: str) -> dict[frozenset[str], str]:
+    """Return our own cgroup in each hierarchy, by its controllers; v2 has none (cgroups(7), /proc/PID/cgroup)."""
+    lines = (line.split(":", 2) for line in text.splitlines() if line.count(":") >= 2)
+    return {frozenset(filter(None, names.split(","))): path for _, names, path in lines}
+
+
+def _below(root: str, path: str) -> str:
+    """Return a cgroup's path below what is mounted; "" where it is not below it, as another namespace's."""
+    inside = PurePosixPath(path)
+    if ".." in inside.parts or not inside.is_relative_to(root):
+        return ""
+    relative = str(inside.relative_to(root))
+    return "" if relative == "." else relative
+
+
+def _usable(found: Hierarchy) -> Hierarchy | None:
+    """Return a hierarchy with the base that we can use, or None: our own cgroup, or the nearest above it."""
+    if _read_only(found.mountpoint):
+        return None
+    wanted = set(_controllers(found.mountpoint)) & set(HANDED_ON)
+    for base in (found.base, *map(str, PurePosixPath(found.base).parents)) if found.base else ("",):
+        folder = found.mountpoint / base
+        if not os.access(folder, os.W_OK):
+            continue
+        if found.version == 1 or folder == found.mountpoint:
+            return replace(found, base="" if base == "." else base)
+        # In v2 a group with processes hands no controllers on, and what one is not given it cannot hand on either.
+        holds_processes = bool(_read_pids(folder / "cgroup.procs"))
+        if os.access(folder / "cgroup.procs", os.W_OK) and not holds_processes and wanted <= set(_controllers(folder)):
+            return replace(found, base=base)
+    return None
+
+
+def bases() -> dict[str, str]:
+    """Return where our cgroup is in each hierarchy, for those who look for it from another cgroup."""
+    return {str(each.mountpoint): each.base for each in hierarchies()}
+
+
+def at(found: Sequence[Hierarchy], bases: Mapping[str, str]) -> tuple[Hierarchy, ...]:
+    """Return hierarchies with the bases that somebody noted."""
+    return tuple(replace(each, base=bases.get(str(each.mountpoint), each.base)) for each in found)
+
+
+def group(path: str, noted: Mapping[str, str] | None = None) -> Group:
+    """Return the group at a path below our cgroup, which may be `noted` to be elsewhere; nothing is made."""
+    return Group(path=path, hierarchies=at(hierarchies(), noted or {}))
 
 
 def file_systems(groups: Sequence[Hierarchy]) -> list[tuple[str, str, str]]:
@@ -159,18 +243,25 @@ def _read_only(mountpoint: Path) -> bool:
 
 
 def _make(hierarchy: Hierarchy, path: str, cpus: Sequence[int]) -> None:
-    folder = hierarchy.mountpoint
+    folder = hierarchy.top.parent
     parts = (MARK, *path.split("/"))
     for depth, part in enumerate(parts):
         parent, folder = folder, folder / part
         try:
-            if hierarchy.version == 2:
-                _hand_on_controllers(parent)
-            folder.mkdir(exist_ok=True)
+            handed_on = _hand_on_controllers(parent) if hierarchy.version == 2 else ()
+            new = _made(folder)
+            if depth == 0 and new and handed_on:
+                note(folder, " ".join(handed_on))
+            if depth == 1 and new:
+                mark(folder)
         except OSError as error:
             raise InfrastructureError(
                 f"cannot make the cgroup {folder}: {error.strerror}", remedy="run as root, or as a user in the lab"
             ) from error
+        if depth == 1 and not is_marked(folder):
+            raise InfrastructureError(
+                f"there is a cgroup {folder} that tare has not made", remedy="remove it, or choose another name"
+            )
         if "cpuset" in hierarchy.controllers:
             for name in ("cpuset.cpus", "cpuset.mems"):
                 if not (folder / name).read_text().strip():
@@ -179,11 +270,44 @@ def _make(hierarchy: Hierarchy, path: str, cpus: Sequence[int]) -> None:
             (folder / "cpuset.cpus").write_text(",".join(map(str, cpus)))
 
 
-def _hand_on_controllers(folder: Path) -> None:
-    available = (folder / "cgroup.controllers").read_text().split()
-    for name in ("cpuset", "cpu", "memory", "pids", "io"):
-        if name in available:
-            (folder / "cgroup.subtree_control").write_text(f"+{name}")
+def _made(folder: Path) -> bool:
+    """Make a folder; tell whether it is new."""
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        return False
+    return True
+
+
+def _hand_on_controllers(folder: Path) -> tuple[str, ...]:
+    """Hand on the controllers that we use and that are not handed on yet; return them."""
+    available = _controllers(folder)
+    before = _words(folder / "cgroup.subtree_control")
+    wanted = tuple(name for name in HANDED_ON if name in available and name not in before)
+    for name in wanted:
+        (folder / "cgroup.subtree_control").write_text(f"+{name}")
+    return wanted
+
+
+def _remove_top(top: Path) -> None:
+    """Remove our cgroup with the last lab, and take back the controllers that it was handed."""
+    handed_on = noted(top)
+    with suppress(OSError):  # other labs are still below it
+        top.rmdir()
+        for name in handed_on.split():
+            (top.parent / "cgroup.subtree_control").write_text(f"-{name}")
+
+
+def _controllers(folder: Path) -> list[str]:
+    return _words(folder / "cgroup.controllers")
+
+
+def _words(file: Path) -> list[str]:
+    return file.read_text().split() if file.exists() else []
+
+
+def _exists(hierarchy: Hierarchy, path: str) -> bool:
+    return (hierarchy.top / path).exists()
 
 
 def _read_pids(procs: Path) -> set[int]:

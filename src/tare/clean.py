@@ -1,7 +1,8 @@
 """Find and remove what carries our mark: holders, daemons, cgroups, state folders.
 
-Namespaces, links and mounts live in holders' namespaces and go with them. Nothing is found by a program's name alone:
-a process is ours if it is in a cgroup below our mark, or is a holder with our mark in its command line.
+Namespaces, links and mounts live in holders' namespaces and go with them. Nothing is found by a name alone: a process
+is ours if it is in a cgroup that we have marked, or is a holder with our mark in its command line, and it is ended only
+if it is still the same one (number and start time).
 """
 
 from __future__ import annotations
@@ -9,25 +10,35 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import dataclass
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeGuard
 
-from tare.cgroups import MARK, Group, hierarchies
-from tare.cluster.lab_site import start_time
+from tare.cgroup_marks import is_marked
+from tare.cgroups import MARK, Group, Hierarchy, at, hierarchies
 from tare.docker import STAYS
+from tare.errors import InfrastructureError
 from tare.namespaces import HOLDER
+from tare.owners import is_lab_name, lives, start_time, this_boot
 from tare.paths import cache_folder, run_folder
 
 HOLDER_NAME: Final = HOLDER.name
+AGAIN_S: Final = 0.3
+"""How long processes are waited for that an earlier command could not end."""
+DEADLINE_S: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """One thing of ours, in words; `lab` is the lab it belongs to."""
+    """One thing of ours, in words; `lab` is the lab it belongs to, `stays` why it could not be removed, or ""."""
 
     lab: str
     what: str
+    stays: str = ""
 
 
 def find(*, dead_only: bool = False) -> tuple[Leftover, ...]:
@@ -45,40 +56,61 @@ def find(*, dead_only: bool = False) -> tuple[Leftover, ...]:
 
 
 def remove(*, dead_only: bool = False) -> tuple[Leftover, ...]:
-    """Remove all that carries our mark and return what it was."""
+    """Remove all that carries our mark and return what it was; what does not end is left, and told with the reason."""
     found = find(dead_only=dead_only)
-    labs = {item.lab for item in found}
-    for lab in sorted(labs):
-        remove_lab(lab)
+    stays = {lab: remove_lab(lab) for lab in sorted({item.lab for item in found})}
+    return tuple(item if item.what.startswith("folder ") else replace(item, stays=stays[item.lab]) for item in found)
+
+
+def remove_lab(lab: str) -> str:
+    """Remove all of one lab: processes, cgroups, state folders. Return why processes of it stay, with their cgroup."""
+    if not is_lab_name(lab):
+        raise InfrastructureError(f"{lab!r} cannot name a lab: nothing of it is removed")
+    marked = {pid: start_time(pid) for pid in processes().get(lab, set())}
+    stated = [folder for name, folder in folders() if name == lab]
+    stays = ""
+    for group in groups().get(lab, ()):
+        try:
+            group.kill(deadline_s=DEADLINE_S if stated and not stays else AGAIN_S)
+        except InfrastructureError as error:
+            stays = stays or f"{error.message}; {error.remedy}"
+    for pid, started in marked.items():
+        _kill(pid, started)
+    if not stays:
+        for group in groups().get(lab, ()):
+            group.remove()
+    for folder in stated:
+        shutil.rmtree(folder, ignore_errors=True)
+    for folder in (cache_folder() / "docker").glob(f"{STAYS}{lab}-*"):
+        shutil.rmtree(folder, ignore_errors=True)
+    return stays
+
+
+def leftovers_of_the_dead(say: Callable[[str], None] = lambda _: None) -> tuple[Leftover, ...]:
+    """Remove what killed runs left behind; `say` is told what does not end, which no later run waits for."""
+    found = remove(dead_only=True)
+    for stays in dict.fromkeys(item.stays for item in found if item.stays):
+        say(f"tare: something of an earlier run is left: {stays}")
     return found
 
 
-def remove_lab(lab: str) -> None:
-    """Remove all of one lab: processes, cgroups, state folders."""
-    marked = processes().get(lab, set())
-    group = Group(path=lab, hierarchies=hierarchies())
-    group.kill()
-    for pid in marked:
-        _kill(pid)
-    group.remove()
-    for name, folder in folders():
-        if name == lab:
-            shutil.rmtree(folder, ignore_errors=True)
-    for folder in (cache_folder() / "docker").glob(f"{STAYS}{lab}-*"):
-        shutil.rmtree(folder, ignore_errors=True)
+def free_name(wanted: str) -> str:
+    """Return a name for a lab that none has, nor what is left of one that could not be removed."""
+    taken = {folder.name for hierarchy in hierarchies() for folder in hierarchy.top.glob("*")}
+    return next(name for number in count() if (name := f"{wanted}x{number}" if number else wanted) not in taken)
 
 
-def leftovers_of_the_dead() -> tuple[Leftover, ...]:
-    """Remove what killed runs left behind."""
-    return remove(dead_only=True)
+def unmarked() -> tuple[Path, ...]:
+    """Return the cgroups beside those of labs that we have not made: nothing of them is touched."""
+    found = (folder for hierarchy in _everywhere() for folder in sorted(hierarchy.top.glob("*")) if folder.is_dir())
+    return tuple(folder for folder in found if not is_marked(folder))
 
 
 def processes() -> dict[str, set[int]]:
     """Return the processes of every lab: those in its cgroup, and its holders."""
     found: dict[str, set[int]] = {}
-    for lab in groups():
-        pids = Group(path=lab, hierarchies=hierarchies()).pids()
-        if pids:
+    for lab, every in groups().items():
+        if pids := {pid for group in every for pid in group.pids()}:
             found.setdefault(lab, set()).update(pids)
     for entry in Path("/proc").iterdir():
         holder = _holder_of(entry) if entry.name.isdigit() else None
@@ -87,55 +119,76 @@ def processes() -> dict[str, set[int]]:
     return found
 
 
-def groups() -> set[str]:
-    """Return the labs that have a cgroup."""
-    return {
-        folder.name
-        for hierarchy in hierarchies()
-        for folder in (hierarchy.mountpoint / MARK).glob("*")
-        if folder.is_dir()
-    }
+def groups() -> dict[str, tuple[Group, ...]]:
+    """Return the labs that have a cgroup of ours, with it in each hierarchy."""
+    found: dict[str, tuple[Group, ...]] = {}
+    for hierarchy in _everywhere():
+        for folder in hierarchy.top.glob("*"):
+            if folder.is_dir() and is_lab_name(folder.name) and is_marked(folder):
+                own = Group(path=folder.name, hierarchies=(hierarchy,))
+                found[folder.name] = (*found.get(folder.name, ()), own)
+    return found
+
+
+def _everywhere() -> tuple[Hierarchy, ...]:
+    """Return the hierarchies, each with every base in which one of our cgroups may be: a run has made it in its own."""
+    own = hierarchies()
+    noted = [note.get("cgroups") for _, note in _notes()]
+    bases: list[dict[str, str]] = [{}, {str(each.mountpoint): "" for each in own}, *filter(_is_bases, noted)]
+    return tuple(dict.fromkeys(hierarchy for each in bases for hierarchy in at(own, each)))
+
+
+def _is_bases(noted: object) -> TypeGuard[dict[str, str]]:
+    return isinstance(noted, dict) and all(isinstance(base, str) and ".." not in base for base in noted.values())
 
 
 def folders() -> list[tuple[str, Path]]:
     """Return the state folders with the lab that each belongs to."""
-    found = []
+    return [(_lab_of(folder, note), folder) for folder, note in _notes()]
+
+
+def _lab_of(folder: Path, note: Mapping[str, Any]) -> str:
+    named = note.get("lab")
+    if isinstance(named, str) and is_lab_name(named):
+        return named
+    return (
+        "".join(each for each in folder.name.rsplit("-", 1)[0] if each.isalnum() and each.isascii())[:32] or "unknown"
+    )
+
+
+def _notes() -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield every state folder with the note on its owner; one that is damaged is empty."""
     for file in run_folder().glob("*/owner.json"):
-        try:
-            found.append((str(json.loads(file.read_text())["lab"]), file.parent))
-        except (OSError, ValueError, KeyError, TypeError):
-            found.append((file.parent.name.rsplit("-", 1)[0], file.parent))
-    return found
+        note: object = {}
+        with suppress(OSError, ValueError):
+            note = json.loads(file.read_text())
+        yield file.parent, note if isinstance(note, dict) else {}
 
 
 def living_labs() -> set[str]:
-    """Return the labs whose owner still runs, and those that were made to stay (`tare lab up`)."""
-    alive = set()
-    for lab, folder in folders():
-        try:
-            owner = json.loads((folder / "owner.json").read_text())
-            lives = owner.get("stays") or (owner.get("start") and start_time(int(owner["pid"])) == owner["start"])
-        except (AttributeError, KeyError, OSError, TypeError, ValueError):
-            continue
-        if lives:
-            alive.add(lab)
-    return alive
+    """Return the labs whose owner still runs, and those that were made to stay (`tare lab up`) in this boot."""
+    return {
+        _lab_of(folder, note)
+        for folder, note in _notes()
+        if note.get("lab") and ((note.get("stays") and this_boot(note)) or _lives(note))
+    }
 
 
 def running_beside() -> tuple[int, ...]:
     """Return the processes of ours that keep labs up beside this one; they share the machine's cores with it."""
-    found = set()
-    for _, folder in folders():
-        try:
-            owner = json.loads((folder / "owner.json").read_text())
-            if owner.get("start") and start_time(int(owner["pid"])) == owner["start"]:
-                found.add(int(owner["pid"]))
-        except (AttributeError, KeyError, OSError, TypeError, ValueError):
-            continue
+    found = {int(note["pid"]) for _, note in _notes() if _lives(note)}
     return tuple(sorted(found - {os.getpid()}))
 
 
+def _lives(note: Mapping[str, Any]) -> bool:
+    try:
+        return lives(note)
+    except (TypeError, ValueError):
+        return False
+
+
 def _holder_of(entry: Path) -> str | None:
+    """Return the lab that a process holds namespaces of, or None; any process may choose its command line."""
     try:
         owner = entry.stat().st_uid
         argv = (entry / "cmdline").read_bytes().split(b"\0")
@@ -145,14 +198,23 @@ def _holder_of(entry: Path) -> str | None:
         return None
     if len(argv) <= 3 or not argv[2].endswith(HOLDER_NAME.encode()) or not argv[3].startswith(b"tare:"):
         return None
-    told_in = argv[4].decode() if len(argv) > 4 else ""
+    told_in = os.fsdecode(argv[4]) if len(argv) > 4 else ""
     if told_in in ("", str(run_folder())):  # a user may have more than one folder of states; who lives is told in one
-        return argv[3].decode().split(":")[1].split("-", 1)[0]
+        lab = os.fsdecode(argv[3]).split(":")[1].split("-", 1)[0]
+        return lab if is_lab_name(lab) else None
     return None
 
 
-def _kill(pid: int) -> None:
+def _kill(pid: int, started: int) -> None:
+    """Kill a process, if its number is still that of the process that was found."""
     try:
-        os.kill(pid, 9)
+        opened = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        if started and start_time(pid) == started:
+            signal.pidfd_send_signal(opened, signal.SIGKILL)
     except ProcessLookupError:
         pass
+    finally:
+        os.close(opened)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 
-from tare import clean, preflight, session, study, study_files
+from tare import clean, grants, preflight, session, study, study_files
 from tare.errors import RefusedError, UsageError
 from tare.known import registered
 from tare.lab_commands import without_dashes
@@ -20,6 +20,7 @@ from tare.model import Cell, Plan, Study
 from tare.plan import available, estimate_s, estimate_trial_s
 from tare.progress import Progress, duration
 from tare.report import render, render_html
+from tare.safe_files import write_whole
 from tare.store import Results, Store, read_only
 from tare.study_files import StudyFiles
 from tare.text import printable
@@ -30,7 +31,9 @@ RESULTS_FOLDER = Path("results")
 
 def show_plan(path: Path) -> None:
     """Print the plan of a study file."""
-    print(printable(plan_text(session.make_plan(study.load(path, known=registered()), _say)), lines=True))
+    stated = study.load(path, known=registered())
+    text = f"{plan_text(session.make_plan(stated, _say))}\n\n{grants.in_words(grants.grants(stated))}"
+    print(printable(text, lines=True))
 
 
 def run_study(path: Path, results: Path | None, *, fresh: bool) -> int:
@@ -58,8 +61,8 @@ def run_plan(stated: Study, results: Path | None, *, fresh: bool = False, shown:
         _tell_resumed(store)
         _tell_others()
         with Progress(plan) as progress:
-            session.execute(plan, store, files, progress)
-        return _report(store, folder / "report.html")
+            session.execute(plan, store, files, progress, _say)
+        return _report(store, folder / "report.html", write_whole)
 
 
 def _tell_others() -> None:
@@ -131,7 +134,11 @@ def show_clean(*, dry_run: bool) -> None:
     """Remove all that carries our mark, or only list it."""
     found = clean.find() if dry_run else clean.remove()
     for item in found:
-        print(f"{'would remove' if dry_run else 'removed'} {item.what}")
+        print(f"{'left' if item.stays else 'would remove' if dry_run else 'removed'} {item.what}")
+    for stays in dict.fromkeys(item.stays for item in found if item.stays):
+        _say(f"tare: {stays}")
+    for folder in clean.unmarked():
+        _say(f"tare: left alone: the cgroup {folder}, which has no mark of tare's")
     if not found:
         print("nothing of tare's is here")
 
@@ -152,13 +159,18 @@ def plan_text(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def _report(results: Results, html: Path | None) -> int:
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", errors="backslashreplace")
+
+
+def _report(results: Results, html: Path | None, write: Callable[[Path, str], None] = _write_text) -> int:
+    """Print the tables and write the HTML report; `write` guards against links where the folder is another user's."""
     summary = session.summary_of(results)
     Console().print(render(summary))
     if html is not None:
         text = render_html(summary, results.trials, results)
         try:
-            html.write_text(text, encoding="utf-8", errors="backslashreplace")
+            write(html, text)
         except OSError as error:
             raise UsageError(f"the report cannot be written to {html}: {error.strerror}") from error
         print(f"report: {html}")

@@ -32,6 +32,7 @@ from tare.node import Container, Endpoint, Nic, Node, Pod, Wired
 from tare.placement import NodeCores, Topology, cores_of_container, place
 from tare.runtimes import RUNTIMES, PodRequest
 from tare.runtimes.held import job_group
+from tare.session_folder import session_folder
 
 IMAGE_PREFIX: Final = Path("/opt/tare")
 
@@ -78,7 +79,8 @@ class Side:
     """One host of a deployed environment: its pod, its endpoint, and where our programs are inside.
 
     `containers` are those that the host's ranks enter one by one; without any, the MPI's daemon is in the pod's own.
-    `control` is the pod's address on the control network, `variables` are what the daemon is told, as `NAME=value`.
+    `session` is the folder that they share with the daemon. `control` is the pod's address on the control network,
+    `variables` are what the daemon is told, as `NAME=value`.
     """
 
     pod: Pod
@@ -228,6 +230,9 @@ def _side(stack: ExitStack, order: _Order, node: Node, nic: Nic, number: int) ->
     environment, placement, files = order.environment, order.placement, order.files
     network, runtime = order.network, RUNTIMES[environment.runtime]
     request = _request(order, node, number)
+    if runtime.makes_containers and enters_containers(environment, placement):
+        session = session_folder(order.site.folder, order.slot, node, request.host)
+        request = replace(request, session=stack.enter_context(session))
     pod = replace(stack.enter_context(runtime.pod(request)), number=number, host=request.host)
     control = stack.enter_context(order.site.connect(pod, order.slot))
     own = nic_of_pod(nic, number, hosts=2 * len(order.site.nodes))
@@ -281,7 +286,6 @@ def _request(order: _Order, node: Node, number: int) -> PodRequest:
         sif=files.sif if environment.image else None,
         network_options=network.container_options(node, order.study, number) if environment.runtime == "docker" else (),
         shown=files.shown,
-        session=str(order.site.folder),
         cwd=files.cwd,
         host=host,
         cores=cores,

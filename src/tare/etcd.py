@@ -57,8 +57,8 @@ class Store:
 
 
 def program() -> str | None:
-    """Return the path of etcd, or None."""
-    return str(OWN) if OWN.exists() else find("etcd")
+    """Return the path of etcd, or None: the system's, which gets its updates, else the unpacked one."""
+    return find("etcd") or (str(OWN) if OWN.exists() else None)
 
 
 def missing() -> str | None:

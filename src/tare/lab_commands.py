@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tare import clean, docker
-from tare.cgroups import group
+from tare import clean, docker, host_bridges
+from tare.cgroups import bases, group
 from tare.cluster import lab
 from tare.errors import InfrastructureError, UsageError
 from tare.model import LabSpec
 from tare.node import Nic, Node
-from tare.paths import RUN_FOLDER, run_folder
+from tare.owners import boot_id, start_time, this_boot
+from tare.paths import RUN_FOLDER, made_run_folder, run_folder
 from tare.placement import HardwareThread
 from tare.process import replace
 from tare.runtimes.held import enter
@@ -46,24 +47,30 @@ def lab_up(
     if docker and not is_real_root():
         raise UsageError("a Docker daemon needs root", remedy="leave --docker out, or run as root")
     become_root()
-    folder = run_folder() / f"{name}-stays"
+    folder = made_run_folder() / f"{name}-stays"
     if (folder / STATE).exists():
         if _alive(_load(name)):
             raise UsageError(
                 f"a lab {name} is up already", remedy=f"tare lab down --name {name}, or choose another name"
             )
-        clean.remove_lab(name)
+        if stays := clean.remove_lab(name):
+            raise InfrastructureError(
+                f"an earlier lab {name} cannot be removed: {stays}",
+                remedy="choose another name: tare lab up --name NAME",
+            )
     try:
         rate = int(parse_bit_rate(link_rate)) if link_rate else 0
     except ValueError as error:
         raise UsageError(f"--link-rate: {error}") from error
     spec = LabSpec(nodes=nodes, cores_per_node=cores, link_rate_bps=rate, segmented=segmented, subnets=subnets)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "owner.json").write_text(json.dumps({"lab": name, "stays": True}))
+    folder.mkdir(mode=0o700, exist_ok=True)
+    note = {"lab": name, "stays": True, "boot_id": boot_id(), "cgroups": bases()}
+    (folder / "owner.json").write_text(json.dumps(note))
     try:
         made = lab.up(name, spec, nics=nics, keep=(str(Path.cwd()), *_data_folders(docker)))
         if docker:
-            made = _with_docker(made, folder)
+            with host_bridges.as_they_were():
+                made = _with_docker(made, folder)
     except BaseException:
         clean.remove_lab(name)
         shutil.rmtree(folder, ignore_errors=True)
@@ -157,6 +164,7 @@ def lab_that_is_up(name: str) -> lab.Lab | None:
 
 
 def _load(name: str) -> lab.Lab:
+    check_name(name)
     file = run_folder() / f"{name}-stays" / STATE
     try:
         return _from_json(json.loads(file.read_text()))
@@ -169,7 +177,13 @@ def _load(name: str) -> lab.Lab:
 
 
 def _alive(made: lab.Lab) -> bool:
-    return all(Path(f"/proc/{pid}").exists() for pid in made.holders)
+    """Tell whether the holders of a lab run: those that it was made with, and not others with their numbers by now."""
+    try:
+        state = json.loads((run_folder() / f"{made.name}-stays" / STATE).read_text())
+        started = {int(pid): started for pid, started in state["started"].items()}
+    except (AttributeError, KeyError, OSError, TypeError, ValueError):
+        return False
+    return this_boot(state) and all(start_time(pid) == started.get(pid) != 0 for pid in made.holders)
 
 
 def _show(made: lab.Lab) -> None:
@@ -193,6 +207,9 @@ def _as_json(made: lab.Lab) -> dict[str, Any]:
         "group": made.group.path,
         "shares_cores": made.shares_cores,
         "router_pid": made.router_pid,
+        "cgroups": {str(each.mountpoint): each.base for each in made.group.hierarchies},
+        "started": {pid: start_time(pid) for pid in made.holders},
+        "boot_id": boot_id(),
     }
 
 
@@ -202,7 +219,11 @@ def _node_as_json(node: Node) -> dict[str, Any]:
     return {**plain, **parts, "group": node.group.path}
 
 
-def _from_json(data: dict[str, Any]) -> lab.Lab:
+def _from_json(state: dict[str, Any]) -> lab.Lab:
+    if not isinstance(state, dict):
+        raise TypeError("it is no lab")
+    data = {name: value for name, value in state.items() if name not in ("cgroups", "started", "boot_id")}
+    noted = state.get("cgroups")
     nodes = tuple(
         Node(
             **{
@@ -210,9 +231,9 @@ def _from_json(data: dict[str, Any]) -> lab.Lab:
                 "cores": tuple(node["cores"]),
                 "nics": tuple(Nic(**nic) for nic in node["nics"]),
                 "layout": tuple(HardwareThread(**thread) for thread in node["layout"]),
-                "group": group(node["group"]),
+                "group": group(node["group"], noted),
             }
         )
         for node in data["nodes"]
     )
-    return lab.Lab(**{**data, "spec": LabSpec(**data["spec"]), "nodes": nodes, "group": group(data["group"])})
+    return lab.Lab(**{**data, "spec": LabSpec(**data["spec"]), "nodes": nodes, "group": group(data["group"], noted)})

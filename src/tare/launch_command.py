@@ -168,7 +168,7 @@ def _run(wanted: Wanted) -> int:
         return NOT_FOUND
     if reason := preflight.misfit(cell, files):
         raise RefusedError(reason)
-    clean.leftovers_of_the_dead()
+    clean.leftovers_of_the_dead(_say)
     with _site(plan, files) as site, _deployed(site, cell, files) as up:
         launch = _launch(wanted, site, cell, up)
         agent = write_agent(site.folder, plain_python())
@@ -188,7 +188,7 @@ def _run(wanted: Wanted) -> int:
 @contextmanager
 def _site(plan: Plan, files: Files) -> Iterator[Site]:
     needs = runner.needs(plan, files.seen_by_nodes)
-    with CLUSTERS[plan.study.cluster].open(f"l{os.getpid()}", plan.study.lab, needs) as site:
+    with CLUSTERS[plan.study.cluster].open(clean.free_name(f"l{os.getpid()}"), plan.study.lab, needs) as site:
         study_files.import_images(site.daemon_nodes, [files])
         yield site
 

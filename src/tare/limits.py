@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tare.cgroups import MARK, Group, Hierarchy, hierarchies
+from tare.cgroups import Group, Hierarchy, hierarchies
 from tare.errors import InfrastructureError
 from tare.model import Placement
 from tare.placement import cpu_quota
@@ -65,7 +65,7 @@ def missing(available: Iterable[Hierarchy] | None = None) -> str | None:
     """Return why nothing can be limited on this machine, or None."""
     found = set()
     for hierarchy in hierarchies() if available is None else available:
-        listed = _text(hierarchy.mountpoint / "cgroup.controllers") if hierarchy.version == 2 else ""
+        listed = _text(hierarchy.top.parent / "cgroup.controllers") if hierarchy.version == 2 else ""
         found |= {*hierarchy.controllers, *listed.split()}
     lacking = [name for name in CONTROLLERS if name not in found]
     if not lacking:
@@ -173,7 +173,7 @@ def _folder(group: Group, controller: str) -> Path | None:
     """Return the folder in which a group has a controller's files."""
     for hierarchy in group.hierarchies:
         if hierarchy.version == 2 or controller in hierarchy.controllers:
-            return hierarchy.mountpoint / MARK / group.path
+            return hierarchy.top / group.path
     return None
 
 

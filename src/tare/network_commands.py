@@ -19,15 +19,17 @@ from statistics import median
 from typing import Any, Final
 
 from tare import clean, environment, job, lab_commands, plan, process, runner, study, study_files
+from tare.cgroups import bases
 from tare.cluster import CLUSTERS, Site
-from tare.cluster.lab_site import LabSite, owner, start_time
+from tare.cluster.lab_site import LabSite
 from tare.conflist import PREFIX, VARIABLES
 from tare.deploy import Deployed, Files, Side, deployed
 from tare.errors import InfrastructureError, RefusedError, UsageError
 from tare.known import registered
 from tare.model import Environment, LabSpec, Placement, Plan, Study, Workload
 from tare.networks import NETWORKS, Network, Wiring, find
-from tare.paths import run_folder
+from tare.owners import lives, owner
+from tare.paths import made_run_folder, run_folder
 from tare.ping import ping
 from tare.runtimes import RUNTIMES
 from tare.runtimes.held import enter
@@ -133,8 +135,8 @@ def _plan(wanted: Wanted) -> Plan:
 
 def _left_up(wanted: Wanted) -> int:
     """Start a process that keeps the network, and wait until it says that it is up."""
-    folder = run_folder() / f"{wanted.name}-network"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = made_run_folder() / f"{wanted.name}-network"
+    folder.mkdir(exist_ok=True)
     log = folder.with_suffix(".log")
     log.unlink(missing_ok=True)
     options = ("--nodes", str(wanted.nodes), "--runtime", wanted.runtime, "--name", wanted.name, "--foreground")
@@ -163,7 +165,7 @@ def _said(log: Path) -> str:
 
 def _attended(wanted: Wanted, one: Plan) -> None:
     """Keep the network until a signal comes, or its pods are gone (`tare clean` removes them)."""
-    clean.leftovers_of_the_dead()
+    clean.leftovers_of_the_dead(_say)
     with _kept(wanted, one) as up, _noted(wanted, up):
         for line in report(wanted, up):
             print(line, flush=True)
@@ -210,8 +212,8 @@ def _site(wanted: Wanted, one: Plan, files: Files, nics: int) -> Iterator[Site]:
                 )
             if needs.docker and not made.nodes[0].docker_socket:
                 raise UsageError(f"the lab {wanted.name} has no Docker", remedy="tare lab up --docker")
-            folder = run_folder() / f"{wanted.name}-network"
-            folder.mkdir(parents=True, exist_ok=True)
+            folder = made_run_folder() / f"{wanted.name}-network"
+            folder.mkdir(exist_ok=True)
             site = LabSite(name=made.name, lab=made, nodes=made.nodes, daemon_nodes=made.nodes, folder=folder)
         study_files.import_images(site.daemon_nodes, [files])
         yield site
@@ -220,9 +222,9 @@ def _site(wanted: Wanted, one: Plan, files: Files, nics: int) -> Iterator[Site]:
 @contextmanager
 def _noted(wanted: Wanted, up: Deployed) -> Iterator[None]:
     """Keep a note of what is up and who keeps it, for the other commands."""
-    folder = run_folder() / f"{wanted.name}-network"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "owner.json").write_text(json.dumps({"lab": wanted.name, **owner()}))
+    folder = made_run_folder() / f"{wanted.name}-network"
+    folder.mkdir(exist_ok=True)
+    (folder / "owner.json").write_text(json.dumps({"lab": wanted.name, **owner(), "cgroups": bases()}))
     state = {**owner(), "network": wanted.network, "runtime": wanted.runtime, "pods": [_pod(side) for side in up.sides]}
     (folder / f"{STATE}.new").write_text(json.dumps(state))
     try:
@@ -293,7 +295,7 @@ def network_down(name: str) -> None:
     state = _needed(name)
     os.kill(state["pid"], signal.SIGTERM)
     until = time.monotonic() + DOWN_LIMIT_S
-    while start_time(state["pid"]) == state["start"]:
+    while lives(state):
         if time.monotonic() > until:
             raise InfrastructureError(
                 f"the network on the lab {name} is not down after {DOWN_LIMIT_S:g} s", remedy="tare clean removes it"
@@ -303,6 +305,7 @@ def network_down(name: str) -> None:
 
 
 def _needed(name: str) -> dict[str, Any]:
+    lab_commands.check_name(name)
     state = _state(name)
     if state is None:
         raise UsageError(f"no network is up on a lab {name}", remedy="tare network up NETWORK makes one")
@@ -313,9 +316,9 @@ def _state(name: str) -> dict[str, Any] | None:
     """Return the note of a network that is up, None where there is none or its keeper has ended."""
     try:
         state: dict[str, Any] = json.loads((run_folder() / f"{name}-network" / STATE).read_text())
-    except (OSError, ValueError):
+        return state if lives(state) else None
+    except (AttributeError, OSError, TypeError, ValueError):
         return None
-    return state if start_time(state["pid"]) == state["start"] else None
 
 
 def _say(message: str) -> None:

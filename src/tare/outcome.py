@@ -15,7 +15,7 @@ from tare.deploy import Deployed
 from tare.last_words import last_words
 from tare.launch import PADDING, Launch
 from tare.model import Cell, Completed, Failed, InterfaceTraffic, Invalid, Outcome, Workload
-from tare.process import Result, run
+from tare.process import FLOODED, Result, run
 from tare.still_running import told
 from tare.symptoms import recognised
 from tare.workloads import Began, Parsed, plugin_of
@@ -72,6 +72,8 @@ def judge(ready: Ready, result: Result, traffic: tuple[InterfaceTraffic, ...]) -
         still = f"; still running were {names}" if names else ""
         reason = f"it did not end within its time limit of {limit:g} s{still}"
         return Failed(reason=reason, stderr_tail=f"{tail}\n{each}".strip()), None
+    if result.flooded:
+        return Failed(reason=f"it {FLOODED}", status=result.status, stderr_tail=tail), None
     try:
         began = Began(launched_s=result.began_s, ended_s=result.began_s + result.elapsed_s, pods_s=ready.pods_s)
         parsed = plugin_of(ready.cell.workload).parse(ready.cell.workload, result.stdout, began)

@@ -14,20 +14,24 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from tare.capture import STDOUT_BYTES, Capture, Reached
 from tare.errors import CommandFailed, CommandTimeout, InfrastructureError, MissingTool
 
 Popen = subprocess.Popen
 
 GRACE_S: Final = 2.0
 TAIL_CHARACTERS: Final = 4000
+FLOODED: Final = f"wrote more than {STDOUT_BYTES >> 20} MiB to stdout, which is more than tare keeps, and was ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """How a command ended. `timed_out` is set when we ended it at its time limit; `status` is then negative.
+    """How a command ended.
 
+    `timed_out` is set when we ended it at its time limit, `flooded` when it wrote more to stdout than we keep; `status`
+    is then negative.
     `began_s` is CLOCK_MONOTONIC just before it was started, `at_limit` what was seen when its time was up.
     """
 
@@ -39,6 +43,7 @@ class Result:
     timed_out: bool = False
     began_s: float = 0.0
     at_limit: str = ""
+    flooded: bool = False
 
     @property
     def stderr_tail(self) -> str:
@@ -77,31 +82,36 @@ def run(
     `env` replaces the environment; `started` is called with the process's number as soon as it runs, `at_limit` when
     its time is up, before it is ended. Raises `MissingTool` when the program is not there, and with `check`
     `CommandFailed` on a non-zero status and `CommandTimeout` at the time limit; `what` names the action in the message.
+    A command that writes more than `STDOUT_BYTES` to stdout is ended; of stderr the last `STDERR_BYTES` are kept.
     """
     begin = time.monotonic()
-    process = _popen(argv, env=env, cwd=cwd, stdin=stdin is not None, capture=True)
-    timed_out = False
+    process, capture = _popen(argv, env=env, cwd=cwd, stdin=stdin)
     seen = ""
     try:
         if started is not None:
             started(process.pid)
-        out, err = process.communicate(stdin, timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        timed_out = True
-        seen = at_limit() if at_limit is not None else ""
-        out, err = _end_and_drain(process)
+        reached = capture.read(timeout_s)
+        if reached is Reached.END:
+            reached = _waited(process, None if timeout_s is None else timeout_s - (time.monotonic() - begin))
+        if reached is Reached.TIME_LIMIT and at_limit is not None:
+            seen = at_limit()
+        if reached is not Reached.END:
+            _end_and_drain(process, capture)
     except BaseException:
-        _end_and_drain(process)
+        _end_and_drain(process, capture)
         raise
+    finally:
+        capture.close()
     result = Result(
         argv=tuple(argv),
         status=process.returncode,
-        stdout=out,
-        stderr=err,
+        stdout=capture.stdout,
+        stderr=capture.stderr,
         elapsed_s=time.monotonic() - begin,
-        timed_out=timed_out,
+        timed_out=reached is Reached.TIME_LIMIT,
         began_s=begin,
         at_limit=seen,
+        flooded=reached is Reached.BUDGET,
     )
     if check:
         raise_unless_done(result, timeout_s=timeout_s, what=what)
@@ -146,6 +156,8 @@ def raise_unless_done(result: Result, *, timeout_s: float | None, what: str = ""
     action = what or f"running {result.argv[0]}"
     if result.timed_out:
         raise CommandTimeout(f"{action} did not end within {timeout_s:g} s", remedy=result.stderr_tail[-500:])
+    if result.flooded:
+        raise CommandFailed(f"{action} {FLOODED}", argv=result.argv, status=result.status)
     if result.status != 0:
         tail = result.stderr_tail or result.stdout[-TAIL_CHARACTERS:].strip()
         raise CommandFailed(
@@ -200,37 +212,31 @@ def replace(argv: Sequence[str], env: Mapping[str, str] | None = None) -> None:
 
 
 def end(process: subprocess.Popen[str], *, grace_s: float = GRACE_S) -> None:
-    """End a process that `start` made, and its group: first asked, then killed."""
+    """End a process that `start` made, and its group: first asked, then killed; one that does not end is left."""
     _signal_group(process.pid, signal.SIGTERM)
-    try:
-        process.wait(grace_s)
-    except subprocess.TimeoutExpired:
+    if _waited(process, grace_s) is not Reached.END:
         _signal_group(process.pid, signal.SIGKILL)
-        process.wait()
+        _left(process)
 
 
 def _popen(
-    argv: Sequence[str],
-    *,
-    env: Mapping[str, str] | None,
-    cwd: Path | None,
-    stdin: bool,
-    capture: bool,
-) -> subprocess.Popen[str]:
+    argv: Sequence[str], *, env: Mapping[str, str] | None, cwd: Path | None, stdin: str | None
+) -> tuple[subprocess.Popen[bytes], Capture]:
     try:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             list(argv),
-            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
-            stdout=subprocess.PIPE if capture else None,
-            stderr=subprocess.PIPE if capture else None,
+            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env=None if env is None else dict(env),
             cwd=cwd,
             start_new_session=True,
-            text=True,
-            errors="replace",
         )
     except OSError as error:
         raise _not_started(argv[0], cwd, error) from error
+    if process.stdout is None or process.stderr is None:
+        raise AssertionError("both were asked for")
+    return process, Capture(process.stdin, process.stdout, process.stderr, written=(stdin or "").encode())
 
 
 def _not_started(program: str, cwd: Path | None, error: OSError) -> InfrastructureError:
@@ -242,24 +248,31 @@ def _not_started(program: str, cwd: Path | None, error: OSError) -> Infrastructu
     return InfrastructureError(f"{program} cannot be started: {error.strerror}")
 
 
-def _end_and_drain(process: subprocess.Popen[str]) -> tuple[str, str]:
-    _signal_group(process.pid, signal.SIGTERM)
+def _end_and_drain(process: subprocess.Popen[bytes], capture: Capture) -> None:
+    """End a process and its group, and read what they still say.
+
+    A process that left the group may hold the pipes (its cgroup ends it), and one that waits in the kernel may not end
+    at all: neither holds us.
+    """
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        _signal_group(process.pid, number)
+        if capture.read(GRACE_S, discard=True) is Reached.END and _waited(process, GRACE_S) is Reached.END:
+            return
+    _left(process)
+
+
+def _left(process: subprocess.Popen[Any]) -> None:
+    """Wait a little more for a process that was killed; one that still runs then is counted as ended, and left."""
+    if _waited(process, GRACE_S) is not Reached.END:
+        process.returncode = -signal.SIGKILL
+
+
+def _waited(process: subprocess.Popen[Any], limit_s: float | None) -> Reached:
     try:
-        return process.communicate(timeout=GRACE_S)
+        process.wait(limit_s)
     except subprocess.TimeoutExpired:
-        _signal_group(process.pid, signal.SIGKILL)
-    try:
-        return process.communicate(timeout=GRACE_S)
-    except subprocess.TimeoutExpired as late:  # a process that left the group holds the pipes: its cgroup ends it
-        process.wait()
-        for pipe in (process.stdin, process.stdout, process.stderr):
-            if pipe is not None:
-                pipe.close()
-        return _said(late.output), _said(late.stderr)
-
-
-def _said(data: str | bytes | None) -> str:
-    return data.decode(errors="replace") if isinstance(data, bytes) else data or ""
+        return Reached.TIME_LIMIT
+    return Reached.END
 
 
 def _signal_group(pid: int, number: int) -> None:

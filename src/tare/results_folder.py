@@ -1,7 +1,8 @@
 """Do to a results folder, one at a time, what `tare.store` does in order: make, lock, write whole, repair.
 
 The lock is a POSIX one (`lockf`), because a forked child does not inherit it: a pod holder that outlives a killed run
-must not keep the folder shut, as it would with `flock`.
+must not keep the folder shut, as it would with `flock`. The folder may be an ordinary user's while we are root:
+everything is opened by `tare.safe_files`, which follows no link of that user's.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tare import __version__, model
 from tare.codec import encode
 from tare.errors import ResultsError
 from tare.results import COLUMN, FORMAT, PLAN, SAMPLES, TRIALS, TRUNCATED
+from tare.safe_files import exists, folder_at, new_file, open_file
 
 if TYPE_CHECKING:
     from tare.results import Columns
@@ -32,23 +34,35 @@ _SAMPLES_NAME: Final = re.compile(r"r\d+-b\d+-a\d+-c\d+(-n\d+)?\.npz(\.partial)?
 
 def make_folder(path: Path) -> None:
     """Make the folder, or check that what is there is ours or empty."""
-    if path.exists() and not path.is_dir():
-        raise ResultsError(f"{path} is a file: results need a folder")
-    path.mkdir(parents=True, exist_ok=True)
-    if (path / PLAN).exists():
+    try:
+        with folder_at(path, make=True) as folder:
+            _check_ours(path, folder)
+    except NotADirectoryError as error:
+        raise ResultsError(f"{error.filename or path} is a file: results need a folder") from None
+
+
+def _check_ours(path: Path, folder: int) -> None:
+    if exists(folder, PLAN):
         return
-    foreign = sorted(entry.name for entry in path.iterdir() if entry.name not in _OURS)
+    foreign = sorted(name for name in os.listdir(folder) if name not in _OURS)
     if foreign:
         raise ResultsError(
             f"{path} is not a results folder and not empty (it has {foreign[0]})", remedy="name another folder"
         )
-    if (path / TRIALS).exists() and (path / TRIALS).stat().st_size:
+    if exists(folder, TRIALS) and os.stat(TRIALS, dir_fd=folder, follow_symlinks=False).st_size:
         raise ResultsError(f"{path} has trials but no {PLAN}", remedy="restore it from a copy, or name another folder")
+
+
+def make_samples(path: Path) -> None:
+    """Make the folder of the samples."""
+    with folder_at(path / SAMPLES, make=True):
+        pass
 
 
 def take_lock(path: Path) -> int:
     """Return the open and locked lock file, or raise `ResultsError` naming the process that holds it."""
-    number = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    with folder_at(path) as folder:
+        number = open_file(folder, LOCK, os.O_RDWR | os.O_CREAT, place=path)
     try:
         fcntl.lockf(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -71,65 +85,68 @@ def close_file(number: int) -> None:
 
 def move_aside(path: Path) -> None:
     """Rename the folder to the first free `NAME.previous-N`."""
-    number = 1
-    while (aside := path.with_name(f"{path.name}.previous-{number}")).exists():
-        number += 1
-    path.rename(aside)
+    path = Path(os.path.abspath(path))
+    with folder_at(path.parent) as parent:
+        number = 1
+        while exists(parent, aside := f"{path.name}.previous-{number}"):
+            number += 1
+        os.rename(path.name, aside, src_dir_fd=parent, dst_dir_fd=parent)
 
 
 def open_trials(path: Path) -> int:
     """Open the list of trials for appending."""
-    return os.open(path / TRIALS, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    with folder_at(path) as folder:
+        return open_file(folder, TRIALS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, place=path)
 
 
 def write_plan(path: Path, plan: model.Plan, header: Mapping[str, Any]) -> None:
     """Write plan.json whole or not at all."""
     stated = dict(header) | {"format": FORMAT, "tool": f"tare {__version__}", "plan": encode(plan)}
-    partial = path / (PLAN + PARTIAL)
-    with partial.open("w") as file:
-        json.dump(stated, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path / PLAN)
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with folder_at(path) as folder:
+        with os.fdopen(new_file(folder, PLAN + PARTIAL), "w") as file:
+            json.dump(stated, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(PLAN + PARTIAL, PLAN, src_dir_fd=folder, dst_dir_fd=folder)
         os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def cut_off(path: Path, offset: int, torn: bytes) -> None:
     """Keep a torn last line aside, then cut it off."""
     note = {"unix_s": time.time(), "offset": offset, "text": torn.decode(errors="backslashreplace")}
-    with (path / TRUNCATED).open("a") as file:
-        file.write(json.dumps(note) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    with (path / TRIALS).open("r+b") as trials:
-        trials.truncate(offset)
-        os.fsync(trials.fileno())
+    with folder_at(path) as folder:
+        aside = open_file(folder, TRUNCATED, os.O_WRONLY | os.O_APPEND | os.O_CREAT, place=path)
+        with os.fdopen(aside, "a") as file:
+            file.write(json.dumps(note) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        with os.fdopen(open_file(folder, TRIALS, os.O_RDWR, place=path), "r+b") as trials:
+            trials.truncate(offset)
+            os.fsync(trials.fileno())
 
 
 def remove_orphans(path: Path, trials: Sequence[model.Trial]) -> None:
     """Remove sample files without a trial: the tool was ended between writing them and the trial's line."""
     kept = {Path(trial.samples_file).name for trial in trials if trial.samples_file}
-    for file in (path / SAMPLES).iterdir():
-        if file.name not in kept and _SAMPLES_NAME.fullmatch(file.name):
-            file.unlink()
+    with folder_at(path / SAMPLES) as folder:
+        for name in os.listdir(folder):
+            if name not in kept and _SAMPLES_NAME.fullmatch(name):
+                os.unlink(name, dir_fd=folder)
 
 
 def write_samples(path: Path, columns: Columns) -> None:
     """Write an .npz file whole or not at all; `np.savez` is not used because it takes no column named `file`."""
     import numpy as np
 
-    partial = path.with_name(path.name + PARTIAL)
-    with partial.open("wb") as file:
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-            for name, column in columns.items():
-                if not COLUMN.fullmatch(name):
-                    raise ValueError(f"{name!r} cannot name a column of samples")
-                with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, np.asarray(column), allow_pickle=False)
-        file.flush()
-        os.fdatasync(file.fileno())
-    partial.replace(path)
+    partial = path.name + PARTIAL
+    with folder_at(path.parent) as folder:
+        with os.fdopen(new_file(folder, partial), "wb") as file:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+                for name, column in columns.items():
+                    if not COLUMN.fullmatch(name):
+                        raise ValueError(f"{name!r} cannot name a column of samples")
+                    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                        np.lib.format.write_array(member, np.asarray(column), allow_pickle=False)
+            file.flush()
+            os.fdatasync(file.fileno())
+        os.replace(partial, path.name, src_dir_fd=folder, dst_dir_fd=folder)

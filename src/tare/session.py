@@ -86,10 +86,10 @@ def _unfit(image: Image, wanted: Environment) -> str | None:
     return unfit_for_launch(image, wanted) or no_such_workdir(image, wanted)
 
 
-def execute(plan: Plan, store: Store, files: StudyFiles, watcher: runner.Watcher) -> None:
+def execute(plan: Plan, store: Store, files: StudyFiles, watcher: runner.Watcher, say: Progress = silent) -> None:
     """Run what is still to run of a plan; what an earlier, killed run left behind is removed first."""
-    clean.leftovers_of_the_dead()
-    with runner.running(plan, store, files, watcher, name=f"s{os.getpid()}") as run:
+    clean.leftovers_of_the_dead(say)
+    with runner.running(plan, store, files, watcher, name=clean.free_name(f"s{os.getpid()}")) as run:
         run.blocks()
 
 

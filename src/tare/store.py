@@ -43,6 +43,7 @@ from tare.results_folder import (
     close_file,
     cut_off,
     make_folder,
+    make_samples,
     move_aside,
     open_trials,
     remove_orphans,
@@ -162,7 +163,7 @@ class Store(Results):
 
     @classmethod
     def _create(cls, path: Path, plan: model.Plan, facts: Mapping[str, Any], lock: int) -> Store:
-        (path / SAMPLES).mkdir(exist_ok=True)
+        make_samples(path)
         file = open_trials(path)
         write_plan(path, plan, {"created_unix_s": time.time(), "facts": encode(facts), "revisions": [], "looks": []})
         return cls(path=path, plan=plan, facts=encode(facts), trials=[], _file=file, _lock=lock)
@@ -175,7 +176,7 @@ class Store(Results):
         _refuse_other_host(path, header.get("facts", {}), facts)
         trials, torn_at, torn = read_trials(path / TRIALS, plan)
         _refuse_lost_cells(path, plan, trials)
-        (path / SAMPLES).mkdir(exist_ok=True)
+        make_samples(path)
         if torn_at is not None:
             cut_off(path, torn_at, torn)
         remove_orphans(path, trials)

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from tare.errors import MissingTool
-from tare.paths import RUN_FOLDER, run_folder
+from tare.paths import RUN_FOLDER, made_run_folder
 from tare.process import find, replace, run
 
 UNSHARE = ("unshare", "--user", "--map-root-user", "--net", "--")
@@ -36,10 +36,7 @@ def become_root() -> None:
             remedy="run as root, or have an administrator allow it: user.max_user_namespaces and, where they exist, "
             "kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0",
         )
-    folder = run_folder()
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if folder.stat().st_uid != os.geteuid():
-        raise MissingTool(f"{folder} belongs to someone else", remedy="name a folder of yours with XDG_RUNTIME_DIR")
+    folder = made_run_folder()
     own = (sys.executable, "-m", "tare.cli", *sys.argv[1:])
     replace((*UNSHARE, *own), {**os.environ, RUN_FOLDER: str(folder)})
 

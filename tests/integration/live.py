@@ -158,10 +158,11 @@ def processes() -> Iterator[tuple[int, Path]]:
 
 
 def cgroup_folders(lab: str) -> list[Path]:
-    """Return the folders of a lab's cgroup, in every hierarchy that is mounted."""
-    mounts = [line.split(" - ")[0].split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()
+    """Return the folders of a lab's cgroup, in every hierarchy: below this test's own cgroup, or at the top."""
+    mounts = [Path(line.split(" - ")[0].split()[4]) for line in Path("/proc/self/mountinfo").read_text().splitlines()
               if " - cgroup" in line]  # fmt: skip
-    return [folder for mount in mounts if (folder := Path(mount) / "tare" / lab).is_dir()]
+    own = {"", *(line.split(":", 2)[2].strip("/") for line in Path("/proc/self/cgroup").read_text().splitlines())}
+    return [folder for mount in mounts for base in sorted(own) if (folder := mount / base / "tare" / lab).is_dir()]
 
 
 def pids_of(lab: str) -> set[int]:

@@ -14,6 +14,8 @@ from tare.cgroups import MARK, Group, file_systems, group, hierarchies
 from tare.errors import InfrastructureError
 
 V1_KINDS = {"cpuset": "cpuset", "cpu,cpuacct": "cpu,cpuacct", "pids": "pids", "systemd": "name=systemd"}
+OWN = Path(os.devnull)
+"""What tells of no cgroup of our own: groups are made at the top."""
 V2_FILES = ("cgroup.procs", "cgroup.subtree_control", "cpuset.cpus", "cpuset.mems")
 
 
@@ -86,7 +88,7 @@ def v1(tree: Tree) -> tuple[cgroups.Hierarchy, ...]:
     mountinfo = tree.root.parent / "mountinfo"
     mountinfo.write_text("22 1 0:20 / / rw - ext4 /dev/vda rw\n" + "\n".join(lines) + "\n")
     tree.written.clear()
-    return hierarchies(mountinfo)
+    return hierarchies(mountinfo, OWN)
 
 
 @pytest.fixture
@@ -104,7 +106,7 @@ def v2(tree: Tree) -> tuple[cgroups.Hierarchy, ...]:
     mountinfo = tree.root.parent / "mountinfo"
     mountinfo.write_text(mountinfo_line(tree.root, "cgroup2", "rw,nsdelegate") + "\n")
     tree.written.clear()
-    return hierarchies(mountinfo)
+    return hierarchies(mountinfo, OWN)
 
 
 def _below(tree: Tree, folder: Path) -> str:
@@ -133,14 +135,14 @@ def test_where_both_are_mounted_the_controllers_of_v1_are_used(v1: tuple[cgroups
     unified = tree.root.parent / "unified"
     unified.mkdir()
     mountinfo.write_text(mountinfo.read_text() + mountinfo_line(unified, "cgroup2", "rw") + "\n")
-    assert hierarchies(mountinfo) == v1
+    assert hierarchies(mountinfo, OWN) == v1
 
 
 def test_what_we_may_not_write_to_is_left_out(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     mountinfo = tree.root.parent / "mountinfo"
     mountinfo.write_text(mountinfo_line(tree.root, "cgroup2", "rw") + "\n")
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    assert hierarchies(mountinfo) == ()
+    assert hierarchies(mountinfo, OWN) == ()
 
 
 def test_without_any_hierarchy_a_group_is_empty_and_making_and_removing_it_is_no_error() -> None:
@@ -359,3 +361,80 @@ def test_cpu_time_is_read_in_seconds_from_either_version(v1: tuple[cgroups.Hiera
 def test_cpu_time_is_read_from_the_table_of_v2(node: Group, tree: Tree) -> None:
     tree.put(node.folders[0] / "cpu.stat", "usage_usec 2500000\nuser_usec 2000000\nsystem_usec 500000\n")
     assert node.usage_s() == 2.5
+
+
+# --- our own cgroup -----------------------------------------------------------------------------------------------
+
+
+def inside(tree: Tree, text: str) -> Path:
+    file = tree.root.parent / "own"
+    file.write_text(text)
+    return file
+
+
+def test_in_v1_groups_are_made_in_our_own_cgroup_of_each_hierarchy(
+    v1: tuple[cgroups.Hierarchy, ...], tree: Tree
+) -> None:
+    (tree.root / "pids" / "job_7").mkdir()
+    (tree.root / "systemd" / "user.slice").mkdir()
+    own = inside(tree, "9:name=systemd:/user.slice\n8:pids:/job_7\n3:cpuset:/gone\n1:cpuacct,cpu:/\n0::/x\n")
+    found = hierarchies(tree.root.parent / "mountinfo", own)
+    assert {each.mountpoint.name: each.base for each in found} == {
+        "cpuset": "", "cpu,cpuacct": "", "pids": "job_7", "systemd": "user.slice",
+    }  # fmt: skip
+    made = Group(path="lab/n0", hierarchies=found).create()
+    assert tree.root / "pids/job_7" / MARK / "lab/n0" in made.folders
+    assert made._counted == tree.root / "pids/job_7" / MARK / "lab/n0"
+    made.remove()
+    Group(path="lab", hierarchies=found).remove()
+    assert not list(tree.root.glob(f"**/{MARK}"))
+    assert (tree.root / "pids" / "job_7").is_dir()
+
+
+def test_a_cgroup_outside_of_what_is_mounted_is_not_ours(tree: Tree) -> None:
+    line = mountinfo_line(tree.root, "cgroup2", "rw").replace(" / ", " /docker/abc ", 1)
+    mountinfo = tree.root.parent / "mountinfo"
+    mountinfo.write_text(line + "\n")
+    (tree.root / "x").mkdir()
+    tree.put(tree.root / "x" / "cgroup.procs", "")
+    for text, base in (("0::/docker/abc/x\n", "x"), ("0::/x\n", ""), ("0::/../x\n", ""), ("0::/docker/abc\n", "")):
+        (found,) = hierarchies(mountinfo, inside(tree, text))
+        assert found.base == base, text
+
+
+def below_us(tree: Tree, controllers: str, processes: str) -> str:
+    """Make a delegated scope with our own cgroup in it, which holds us; return where groups are made."""
+    scope = tree.root / "user.slice" / "scope"
+    (scope / "us").mkdir(parents=True)
+    for folder, text, pids in ((scope.parent, "", "1"), (scope, controllers, processes), (scope / "us", "", "7")):
+        tree.put(folder / "cgroup.controllers", text)
+        tree.put(folder / "cgroup.procs", pids)
+    (found,) = hierarchies(tree.root.parent / "mountinfo", inside(tree, "0::/user.slice/scope/us\n"))
+    return found.base
+
+
+def test_in_v2_groups_are_made_in_the_nearest_cgroup_that_can_hand_on_what_they_need(
+    v2: tuple[cgroups.Hierarchy, ...], tree: Tree
+) -> None:
+    assert below_us(tree, "cpuset cpu io memory pids", "") == "user.slice/scope"
+
+
+@pytest.mark.parametrize(("controllers", "processes"), [("memory pids", ""), ("cpuset cpu io memory pids", "9\n")])
+def test_in_v2_a_cgroup_that_cannot_is_passed_over(
+    controllers: str, processes: str, v2: tuple[cgroups.Hierarchy, ...], tree: Tree
+) -> None:
+    assert below_us(tree, controllers, processes) == ""
+
+
+def test_in_v2_controllers_that_were_handed_to_us_are_taken_back_with_the_last_lab_and_others_stay(
+    v2: tuple[cgroups.Hierarchy, ...], tree: Tree
+) -> None:
+    tree.put(tree.root / "cgroup.subtree_control", "memory pids\n")
+    one, two = (Group(path=name, hierarchies=v2).create() for name in ("one", "two"))
+    handed_on = [text for file, text in tree.written if file == "cgroup.subtree_control"]
+    assert handed_on[:3] == ["+cpuset", "+cpu", "+io"]
+    tree.written.clear()
+    one.remove()
+    assert tree.written == []
+    two.remove()
+    assert [text for _, text in tree.written] == ["-cpuset", "-cpu", "-io"]

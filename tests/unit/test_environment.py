@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -138,6 +138,9 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Recorded:
     for module in (deploy, environment):
         monkeypatch.setattr(module, "RUNTIMES", dict.fromkeys(("bare", "docker"), made))
     monkeypatch.setattr(networks, "NETWORKS", dict.fromkeys(("host", "bridge", "overlay"), made))
+    monkeypatch.setattr(
+        deploy, "session_folder", lambda folder, slot, _, host: nullcontext(f"{folder}/session-{slot}-{host}")
+    )
     return made
 
 
@@ -348,7 +351,7 @@ def test_in_one_pod_ranks_enter_their_container_under_one_daemon(parts: Recorded
     (host,) = up.hosts(FOUR)
     assert (host.name, host.ranks) == ("n0", 4)
     assert host.agent is not None
-    assert host.agent.argv == ("env", "TMPDIR=/run/tare/lab")
+    assert host.agent.argv == ("env", "TMPDIR=/run/tare/lab/session-3-n0")
     entered = [entry.argv for entry in host.enter]
     assert entered == [("enter", "c0", "0", "1")] * 2 + [("enter", "c1", "2", "3")] * 2
     assert all(entry.carry for entry in host.enter)

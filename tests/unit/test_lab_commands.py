@@ -15,6 +15,7 @@ from tare.cluster import lab
 from tare.errors import InfrastructureError, UsageError
 from tare.model import LabSpec
 from tare.node import Nic, Node
+from tare.owners import boot_id
 
 GONE = 2**22 + 1
 
@@ -22,7 +23,9 @@ GONE = 2**22 + 1
 @pytest.fixture(autouse=True)
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(lab_commands, "run_folder", lambda: tmp_path)
-    monkeypatch.setattr(lab_commands, "group", lambda path: Group(path=path, hierarchies=()))
+    monkeypatch.setattr(lab_commands, "made_run_folder", lambda: tmp_path)
+    monkeypatch.setattr(lab_commands, "bases", lambda: {"/cg": "job_1"})
+    monkeypatch.setattr(lab_commands, "group", lambda path, noted=None: Group(path=path, hierarchies=()))
     monkeypatch.setattr(lab_commands.os, "geteuid", lambda: 0)
     monkeypatch.setattr(lab_commands, "become_root", lambda: None)
     monkeypatch.setattr(lab_commands, "is_real_root", lambda: True)
@@ -116,7 +119,9 @@ def test_a_lab_that_is_up_is_kept_and_shown(
 ) -> None:
     bring_up(link_rate="10Gbit", cores=1, segmented=True)
     assert ups == [("lab", LabSpec(nodes=2, cores_per_node=1, link_rate_bps=10**10, segmented=True))]
-    assert json.loads((run / "lab-stays" / "owner.json").read_text()) == {"lab": "lab", "stays": True}
+    assert json.loads((run / "lab-stays" / "owner.json").read_text()) == {
+        "lab": "lab", "stays": True, "boot_id": boot_id(), "cgroups": {"/cg": "job_1"},
+    }  # fmt: skip
     assert "lab lab: 2 nodes, up" in capsys.readouterr().out
     lab_commands.lab_status()
     assert "n1  cores 1  control 10.213.0.2  data0 10.214.0.2/24" in capsys.readouterr().out

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from tare import user_namespace
-from tare.errors import MissingTool
+from tare.errors import InfrastructureError, MissingTool
 from tare.paths import RUN_FOLDER, run_folder
 from tare.runtimes.held import enter
 
@@ -22,7 +22,7 @@ def became(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Seen:
     seen: Seen = []
     monkeypatch.setattr(user_namespace, "replace", lambda argv, env: seen.append((tuple(argv), dict(env))))
     monkeypatch.setattr(user_namespace, "probe", lambda: None)
-    monkeypatch.setattr(user_namespace, "run_folder", lambda: tmp_path / "tare")
+    monkeypatch.setenv(RUN_FOLDER, str(tmp_path / "tare"))
     return seen
 
 
@@ -50,7 +50,9 @@ def test_the_command_is_started_anew_with_its_arguments_and_the_user_s_folder(
 def test_a_folder_of_someone_else_is_refused(became: Seen, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(user_namespace.os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
     (tmp_path / "tare").mkdir()
-    with pytest.raises(MissingTool, match=r"belongs to someone else\n  name a folder of yours with XDG_RUNTIME_DIR"):
+    with pytest.raises(
+        InfrastructureError, match=r"belongs to another user .*\n  remove it, or name a folder of yours with XDG"
+    ):
         user_namespace.become_root()
     assert became == []
 

@@ -31,6 +31,7 @@ import sys
 from typing import Any
 
 FRESH = ("/tmp", "/run", "/root", "/tare")
+MACHINE_S = ("/sys/kernel", "/sys/module", "/sys/firmware", "/sys/power")
 CLONE = {
     "mnt": 0x00020000,
     "cgroup": 0x02000000,
@@ -112,9 +113,11 @@ def fresh_file_systems(spec: dict[str, Any]) -> None:
     show_again(kept)
     if "pid" in new:
         mount("tare", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        read_only(("/proc/sys",), but="/proc/sys/net")
     if "net" in new:  # what asks /sys for the network devices (UCX does) is else told those of another namespace
         cgroups = [] if "pid" in new else held(["/sys/fs/cgroup"])
         mount("tare", "/sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        read_only(MACHINE_S)
         cgroup_file_systems(spec.get("cgroupfs", []))
         show_again(cgroups)
     if spec.get("boot_id"):
@@ -122,6 +125,18 @@ def fresh_file_systems(spec: dict[str, Any]) -> None:
         with open(path, "w") as file:
             file.write(spec["boot_id"] + "\n")
         mount(path, "/proc/sys/kernel/random/boot_id", None, MS_BIND)
+
+
+def read_only(paths: tuple[str, ...], but: str = "") -> None:
+    """Let settings of the whole machine be read only: in some runtimes a container is user 0 and sees its node's."""
+    spared = held([but])
+    for path in paths:
+        if os.path.isdir(path):
+            mount(path, path, None, MS_BIND | MS_REC)
+            mount(None, path, None, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    for path, descriptor in spared:
+        mount(f"/proc/self/fd/{descriptor}", path, None, MS_BIND)
+        os.close(descriptor)
 
 
 def cgroup_file_systems(entries: list[list[str]]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -11,14 +10,16 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tare import docker
+from tare import docker, host_bridges
+from tare.cgroups import bases
 from tare.cluster import lab
 from tare.cluster.needs import Needs
 from tare.errors import MissingTool
 from tare.interrupts import uninterrupted
 from tare.model import LabSpec
 from tare.node import Node, Pod
-from tare.paths import run_folder
+from tare.owners import owner
+from tare.paths import made_run_folder
 from tare.placement import Topology
 from tare.process import find
 
@@ -108,6 +109,7 @@ class LabCluster:
                 made.launchers.create()
             twins = made.twins
             if needs.docker:
+                stack.enter_context(host_bridges.as_they_were())
                 twins = stack.enter_context(
                     docker.daemons(twins, log_folder=folder, swarm=needs.swarm, store=needs.store)
                 )
@@ -117,24 +119,9 @@ class LabCluster:
 @contextmanager
 def _state_folder(study: str) -> Iterator[Path]:
     """Make the folder of a run, with its owner in it, so that what a killed run left is known as such."""
-    base = run_folder()
-    base.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{study}-", dir=base))
-    (folder / "owner.json").write_text(json.dumps({"lab": study, **owner()}))
+    folder = Path(tempfile.mkdtemp(prefix=f"{study}-", dir=made_run_folder()))
+    (folder / "owner.json").write_text(json.dumps({"lab": study, **owner(), "cgroups": bases()}))
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def owner() -> dict[str, int]:
-    """Return who we are, so that it can be told whether we still live."""
-    return {"pid": os.getpid(), "start": start_time(os.getpid())}
-
-
-def start_time(pid: int) -> int:
-    """Return when a process started, in clock ticks after boot; 0 when there is none."""
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
-    except (OSError, IndexError):
-        return 0

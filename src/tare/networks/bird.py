@@ -37,8 +37,11 @@ class Session:
 
 
 def program() -> str | None:
-    """Return BIRD's path, or None; the bootstrap unpacks it because its package would start one on this machine."""
-    return str(UNPACKED) if UNPACKED.exists() else find("bird")
+    """Return BIRD's path, or None: the system's, which gets its updates, else the one that the bootstrap unpacks.
+
+    Its package would start one on this machine.
+    """
+    return find("bird") or (str(UNPACKED) if UNPACKED.exists() else None)
 
 
 def missing() -> str | None:

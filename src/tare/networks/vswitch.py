@@ -57,9 +57,17 @@ def missing(datapath: str = KERNEL) -> str | None:
 
 
 def program(name: str) -> str | None:
-    """Return the path of one of Open vSwitch's programs: the unpacked one, else that on PATH, or None."""
+    """Return the path of one of Open vSwitch's programs, or None.
+
+    It is the system's, which gets its updates, where that has all of them, else the unpacked one.
+    """
     unpacked = (UNPACKED / folder / name for folder in FOLDERS)
-    return next((str(path) for path in unpacked if path.is_file()), None) or find(name)
+    own = next((str(path) for path in unpacked if path.is_file()), None)
+    return find(name) if own is None or _system_has_all() else own
+
+
+def _system_has_all() -> bool:
+    return all(find(name) for name in PROGRAMS) and (Path("/") / SCHEMA).is_file()
 
 
 def needed(name: str) -> str:
@@ -72,7 +80,8 @@ def needed(name: str) -> str:
 
 def schema() -> Path:
     """Return the file that says what the database holds."""
-    return next((path for top in (UNPACKED, Path("/")) if (path := top / SCHEMA).is_file()), Path("/") / SCHEMA)
+    unpacked = UNPACKED / SCHEMA
+    return unpacked if unpacked.is_file() and not _system_has_all() else Path("/") / SCHEMA
 
 
 def vsctl(path: str, folder: Path, arguments: Sequence[str]) -> tuple[str, ...]:

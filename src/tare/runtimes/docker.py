@@ -153,7 +153,7 @@ def run_options(request: PodRequest) -> tuple[str, ...]:
 def container_group(node: Node, pid: int) -> Group:
     """Return the cgroup of a container, by its first process."""
     for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
-        path = line.split(":", 2)[2]
-        if f"/{MARK}/{node.group.path}/" in path:
-            return Group(path=path.split(f"/{MARK}/", 1)[1], hierarchies=node.group.hierarchies)
+        _, below_node, rest = line.split(":", 2)[2].rpartition(f"/{MARK}/{node.group.path}/")
+        if below_node:
+            return Group(path=f"{node.group.path}/{rest}", hierarchies=node.group.hierarchies)
     raise InfrastructureError(f"the container of {node.name} is in no cgroup of the lab")

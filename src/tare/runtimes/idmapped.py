@@ -51,12 +51,18 @@ def user_namespace(mapping: str) -> int:
         os.waitpid(pid, 0)
 
 
-def show(namespace: int, mode: str, source: str, target: str) -> None:
-    """Mount a folder at a place, mapped as a user namespace is."""
+def mapped(namespace: int, mode: str, source: str) -> int:
+    """Return a mount of a folder that is at no place yet, mapped as a user namespace is."""
     flags = MOUNT_ATTR_IDMAP | (MOUNT_ATTR_RDONLY if mode == "ro" else 0)
     tree = call(OPEN_TREE, f"opening {source}", AT_FDCWD, source.encode(), OPEN_TREE_CLONE | os.O_CLOEXEC)
     wanted = struct.pack("QQQQ", flags, 0, 0, namespace)
     call(MOUNT_SETATTR, f"mapping the owners of {source}", tree, b"", AT_EMPTY_PATH, wanted, len(wanted))
+    return tree
+
+
+def show(tree: int, target: str) -> None:
+    """Put a mount at a place."""
+    os.makedirs(target, exist_ok=True)
     call(MOVE_MOUNT, f"mounting {target}", tree, b"", AT_FDCWD, target.encode(), MOVE_MOUNT_F_EMPTY_PATH)
     os.close(tree)
 
@@ -64,10 +70,11 @@ def show(namespace: int, mode: str, source: str, target: str) -> None:
 def main(arguments: list[str]) -> int:
     """Show every folder; return the exit status."""
     try:
-        for at in range(0, len(arguments), 4):
-            mapping, mode, source, target = arguments[at : at + 4]
-            os.makedirs(target, exist_ok=True)
-            show(user_namespace(mapping), mode, source, target)
+        wanted = [arguments[at : at + 4] for at in range(0, len(arguments), 4)]
+        # All are opened before the first is shown: a folder below another one could not be mapped once more.
+        trees = [mapped(user_namespace(mapping), mode, source) for mapping, mode, source, _ in wanted]
+        for tree, (*_, target) in zip(trees, wanted, strict=True):
+            show(tree, target)
     except OSError as error:
         sys.stderr.write(f"{error.strerror or error}\n")
         return 1

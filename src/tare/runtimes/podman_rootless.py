@@ -216,8 +216,11 @@ def _prepare(request: PodRequest, holder: int) -> None:
     run((*enter(holder), *prepared), what=f"making the user of {request.name}", timeout_s=20)
     mounts = [(IMAGE_OWNERS, "ro", str(request.rootfs), f"{PLACE}/image")]
     mounts += [(FOLDER_OWNERS, mode, path, place) for place, (mode, path) in folders(request).items()]
-    # The session folder of the MPI's daemon, which is the user's as well, stays where it is.
-    mounts += [(FOLDER_OWNERS, "rw", request.session, request.session)] if request.session else []
+    if request.session:
+        # The MPI's daemon is the user's as well: it reads the run's folder and writes to its session folder. Containers
+        # are shown the latter alone.
+        folder = str(Path(request.session).parent)
+        mounts += [(FOLDER_OWNERS, "ro", folder, folder), (FOLDER_OWNERS, "rw", request.session, request.session)]
     words = [word for mount in mounts for word in mount]
     script = (plain_python(), "-IS", "-c", IDMAPPED.read_text(), *words)
     run((*enter(holder), *script), what=f"showing {request.name} its image", timeout_s=20)

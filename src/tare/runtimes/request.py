@@ -16,8 +16,9 @@ class PodRequest:
     """A pod on a node. `rootfs` and `image_tag` are empty without an image, `sif` where it is not packed as one.
 
     `shown` are folders of the host that are visible inside at the same path (a user's program), `cwd` is one that is
-    writable as well, in which ranks work. `network_options` is how Docker is told about its network. `session` is a
-    folder of the run that host, node and every container of a pod with several see alike, for the MPI's daemons.
+    writable as well, in which ranks work. `network_options` is how Docker is told about its network. `session` is the
+    session folder of the MPI's daemon, in the run's folder, where ranks enter containers: the only folder of a run that
+    containers are shown (`tare.session_folder`; "": none).
     `host` is the pod's hostname, `cores` are its own ("" and (): the node's). `devices` are the device nodes that
     containers are given, `binds` what else they see of the host (`tare.binds`), `variables` their environment as
     `NAME=value`. A `foreign` root file system is a user's own folder, in which no place to mount on may be made.

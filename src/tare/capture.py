@@ -1,0 +1,115 @@
+"""Read what a process writes, within a budget: a program that writes without end must not fill our memory.
+
+Of stdout no more than a budget is kept, and a process that exceeds it is to be ended; of stderr the end is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import time
+from contextlib import suppress
+from enum import Enum
+from typing import IO, Final
+
+STDOUT_BYTES: Final = 64 * 2**20
+"""Kernels write their samples to stdout (docs/adr/0003), 11 bytes each: six million a launch."""
+STDERR_BYTES: Final = 4 * 2**20
+CHUNK_BYTES: Final = 1 << 16
+
+
+class Reached(Enum):
+    """How far reading came: to the end of both outputs, to its time limit, or to the budget of stdout."""
+
+    END = "end"
+    TIME_LIMIT = "time limit"
+    BUDGET = "budget"
+
+
+class Capture:
+    """The outputs of a process, and its input; its pipes must be binary."""
+
+    def __init__(
+        self,
+        stdin: IO[bytes] | None,
+        stdout: IO[bytes],
+        stderr: IO[bytes],
+        *,
+        written: bytes = b"",
+        stdout_bytes: int = STDOUT_BYTES,
+    ) -> None:
+        self._budget = stdout_bytes
+        self._out, self._err = bytearray(), bytearray()
+        self._left = memoryview(written)
+        self._pipes = selectors.DefaultSelector()
+        for pipe in (stdout, stderr):
+            os.set_blocking(pipe.fileno(), False)
+            self._pipes.register(pipe, selectors.EVENT_READ, self._out if pipe is stdout else self._err)
+        if stdin is not None:
+            os.set_blocking(stdin.fileno(), False)
+            self._pipes.register(stdin, selectors.EVENT_WRITE, None)
+
+    def read(self, limit_s: float | None, *, discard: bool = False) -> Reached:
+        """Read until the process closes its outputs; with `discard` what comes over the budget is dropped."""
+        until = None if limit_s is None else time.monotonic() + limit_s
+        while self._pipes.get_map():
+            left = None if until is None else until - time.monotonic()
+            if left is not None and left <= 0:
+                return Reached.TIME_LIMIT
+            for key, _ in self._pipes.select(left):
+                pipe: IO[bytes] = key.fileobj  # type: ignore[assignment]
+                if key.data is None:
+                    self._write(pipe)
+                else:
+                    self._read(pipe, key.data)
+            if len(self._out) > self._budget:
+                del self._out[self._budget :]
+                if not discard:
+                    return Reached.BUDGET
+        return Reached.END
+
+    def close(self) -> None:
+        """Close the pipes that are still open."""
+        for key in list(self._pipes.get_map().values()):
+            self._close(key.fileobj)  # type: ignore[arg-type]
+        self._pipes.close()
+
+    @property
+    def stdout(self) -> str:
+        """Return what was written to stdout, as text."""
+        return _text(self._out)
+
+    @property
+    def stderr(self) -> str:
+        """Return the end of what was written to stderr, as text."""
+        return _text(self._err)
+
+    def _read(self, pipe: IO[bytes], kept: bytearray) -> None:
+        try:
+            data = os.read(pipe.fileno(), CHUNK_BYTES)
+        except BlockingIOError:
+            return
+        if not data:
+            self._close(pipe)
+        kept += data
+        if kept is self._err and len(kept) > 2 * STDERR_BYTES:  # seldom, as it moves what is kept
+            del kept[:-STDERR_BYTES]
+
+    def _write(self, pipe: IO[bytes]) -> None:
+        try:
+            self._left = self._left[os.write(pipe.fileno(), self._left[:CHUNK_BYTES]) :] if self._left else self._left
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            self._left = memoryview(b"")
+        if not self._left:
+            self._close(pipe)
+
+    def _close(self, pipe: IO[bytes]) -> None:
+        self._pipes.unregister(pipe)
+        with suppress(BrokenPipeError):
+            pipe.close()
+
+
+def _text(data: bytearray) -> str:
+    return data.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
