@@ -87,7 +87,7 @@ def test_an_image_is_for_the_environments_that_have_one() -> None:
         ({"environments": "bare,dockr+host"}, StudyError, "did you mean docker?"),
         ({"environments": "bare,,docker"}, UsageError, "has an empty name"),
         ({"environments": "bare", "every": True}, UsageError, "exclude each other"),
-        ({"mpi": "openmpi6"}, StudyError, "did you mean openmpi5?"),
+        ({"mpi": "openmpi6"}, StudyError, "did you mean openmpi?"),
         ({"transport": "smoke"}, StudyError, "smoke"),
         ({"binds": ("nowhere",)}, StudyError, "SOURCE:TARGET"),
         ({"env": ("SURELY_NOT_SET_HERE",)}, UsageError, "is not set here"),
@@ -101,6 +101,7 @@ def test_a_wrong_option_is_a_sentence_without_places_in_a_file(
         quick_study(replace(ASKED, **change))  # type: ignore[arg-type]
     assert words in str(caught.value)
     assert ":0:0" not in str(caught.value)
+    assert "problems" not in str(caught.value), "it is reported for each environment"
 
 
 def test_all_means_each_runtime_in_each_network_that_it_can_have() -> None:
