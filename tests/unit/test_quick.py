@@ -184,3 +184,11 @@ def test_the_current_folder_is_writable_only_if_asked_for(monkeypatch: pytest.Mo
         quick.run_quick(replace(ASKED, command=("mine",), writable=writable), None)
     here = str(folder / "here")
     assert [(each["shown"], each["writable"]) for each in ran] == [((here,), ""), ((here,), here)]
+
+
+def test_nothing_is_started_from_a_folder_that_every_node_has_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "run_plan", pytest.fail)
+    monkeypatch.chdir("/tmp")
+    with pytest.raises(RefusedError, match="the current folder is /tmp") as caught:
+        quick.run_quick(replace(ASKED, command=("sh",)), None)
+    assert caught.value.remedy == "use a folder below it, such as /tmp/study"
