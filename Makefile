@@ -81,9 +81,9 @@ wheel: ## build dist/tare_hpc-*.whl, with the C sources in it
 
 lock: ## renew the locked versions of the Python packages (needs uv)
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	  pyproject.toml --group pyproject.toml:build --output-file lock/run.txt
+	  pyproject.toml --extra modality --group pyproject.toml:build --output-file lock/run.txt
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	  --constraint lock/run.txt pyproject.toml --group pyproject.toml:build --group pyproject.toml:dev \
+	  --constraint lock/run.txt pyproject.toml --extra modality --group pyproject.toml:build --group pyproject.toml:dev \
 	  --output-file lock/dev.txt
 
 clean: ## remove what make and the tests made here; results and the cache of images stay
