@@ -76,7 +76,7 @@ docs: ## links in the documentation, and that every command is documented
 
 wheel: ## build dist/tare_hpc-*.whl, with the C sources in it
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-index --no-build-isolation --wheel-dir dist .
-	rm -rf build src/*.egg-info/SOURCES.txt
+	@rm -rf build
 	@ls dist/*.whl
 
 lock: ## renew the locked versions of the Python packages (needs uv)
