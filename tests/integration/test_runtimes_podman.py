@@ -10,6 +10,7 @@ import pytest
 
 from integration.containers import (
     CARRIERS,
+    INTERRUPTS,
     SIDES,
     check_command,
     check_interrupted,
@@ -78,7 +79,7 @@ def test_a_program_of_the_user_s_is_seen_where_it_is(tmp_path: Path) -> None:
     check_command("podman", tmp_path, tmp_path)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("number", INTERRUPTS)
 def test_a_run_that_is_interrupted_undoes_everything(number: signal.Signals, tmp_path: Path) -> None:
     check_interrupted("podman", tmp_path, number)
 

@@ -1,4 +1,5 @@
-/* Write a file into the current folder, with the value of the variable GIVEN, and talk to the neighbour once. */
+/* Write a file into the current folder, with the value of the variable GIVEN, and talk to the
+ * neighbour once. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,8 @@ int main(int argc, char **argv)
     int status = 1;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Sendrecv_replace(&token, 1, MPI_INT, rank ^ 1, 0, rank ^ 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Sendrecv_replace(&token, 1, MPI_INT, rank ^ 1, 0, rank ^ 1, 0, MPI_COMM_WORLD,
+                         MPI_STATUS_IGNORE);
     const char *given = getenv("GIVEN");
     char name[32];
     (void)snprintf(name, sizeof name, "written-by-%d", rank);
