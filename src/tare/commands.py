@@ -44,10 +44,10 @@ def run_plan(
     _need_a_cell(plan)
     programs = _programs(plan)
     folders = [str(file.parent) for file in programs.values() if not located.is_of_system(file)]
-    for place in folders:
-        located.check_can_be_shown(place, "the program's folder")
     others = {cell.workload for cell in available(plan) if is_shown(cell.workload)}
     folders += sorted(map(shown_folder, others))
+    for place in folders:
+        located.check_can_be_shown(place, "the program's folder")
     files = study_files.make_files(plan, _say, tuple(dict.fromkeys((*shown, *folders))))
     if writable:
         files = replace(files, made={key: replace(each, cwd=writable) for key, each in files.made.items()})

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tare import commands, environment, located, quick
+from tare.cluster import lab_site
 from tare.environment import refuse
 from tare.errors import RefusedError, StudyError, UsageError
 from tare.known import registered
@@ -192,3 +193,17 @@ def test_nothing_is_started_from_a_folder_that_every_node_has_of_its_own(monkeyp
     with pytest.raises(RefusedError, match="the current folder is /tmp") as caught:
         quick.run_quick(replace(ASKED, command=("sh",)), None)
     assert caught.value.remedy == "use a folder below it, such as /tmp/study"
+
+
+def test_nodes_are_given_the_current_folder_only_where_they_would_hide_it(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    assert folder.is_relative_to("/tmp"), "pytest's own folders are elsewhere, so that this shows nothing"
+    assert lab_site._current_folder() == (str(folder / "here"),)
+    for elsewhere in ("/tmp", "/usr"):
+        monkeypatch.chdir(elsewhere)
+        assert lab_site._current_folder() == ()
+    (folder / "gone").mkdir()
+    monkeypatch.chdir(folder / "gone")
+    (folder / "gone").rmdir()
+    assert lab_site._current_folder() == ()

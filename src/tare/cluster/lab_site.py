@@ -121,7 +121,10 @@ class LabCluster:
 
 def _current_folder() -> tuple[str, ...]:
     """Return the current folder if nodes would hide it: launchers change to it on every node."""
-    here = Path.cwd()
+    try:
+        here = Path.cwd()
+    except OSError:  # it was removed, or may not be read
+        return ()
     return (str(here),) if any(Path(own) in here.parents for own in lab.OWN_FOLDERS) else ()
 
 
