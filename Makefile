@@ -16,12 +16,12 @@ USE_SUDO := $(if $(filter 0,$(shell id -u)),,yes)
 ROOT_ENV := $(if $(USE_SUDO),sudo env PYTHONDONTWRITEBYTECODE=1 PYTEST_ADDOPTS="-p no:cacheprovider" \
 	$(if $(CI),CI=$(CI)) $(if $(XDG_CACHE_HOME),XDG_CACHE_HOME=$(XDG_CACHE_HOME)) $(if $(TARE_CACHE),TARE_CACHE=$(TARE_CACHE)))
 
-SHELL_FILES := tools/bootstrap tools/apptainer tools/mpis tools/networks tools/programs .ci/run kernels/run/tare-run.sh $(wildcard src/tare/images/scripts/*.sh) \
+SHELL_FILES := tools/bootstrap tools/apptainer tools/mpis tools/networks tools/programs tools/without-services .ci/run kernels/run/tare-run.sh $(wildcard src/tare/images/scripts/*.sh) \
 	$(wildcard tests/emulated/guest/*.sh) tests/emulated/guest/init
 C_FILES = $(shell find kernels miniapps tests/kernels -name build\* -prune -o \( -name '*.c' -o -name '*.h' \) -print)
 TEXT_FILES := $(wildcard *.md) docs src tests kernels miniapps tools studies Makefile pyproject.toml
 
-.PHONY: help setup demo test test-long test-fast fuzz fuzz-proof lint format types docs lock clean
+.PHONY: help setup demo test test-long test-fast fuzz fuzz-proof lint format types docs wheel lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -82,11 +82,16 @@ docs: ## links in the documentation, and that every command is documented
 	$(BIN)/python tools/check_docs.py
 	$(BIN)/python tools/environments_table.py --check
 
+wheel: ## build dist/tare_hpc-*.whl, with the C sources in it
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-index --no-build-isolation --wheel-dir dist .
+	@rm -rf build
+	@ls dist/*.whl
+
 lock: ## renew the locked versions of the Python packages (needs uv)
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	  pyproject.toml --group pyproject.toml:build --output-file lock/run.txt
+	  pyproject.toml --extra modality --group pyproject.toml:build --output-file lock/run.txt
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	  --constraint lock/run.txt pyproject.toml --group pyproject.toml:build --group pyproject.toml:dev \
+	  --constraint lock/run.txt pyproject.toml --extra modality --group pyproject.toml:build --group pyproject.toml:dev \
 	  --output-file lock/dev.txt
 
 clean: ## remove what make and the tests made here; results and the cache of images stay

@@ -11,36 +11,49 @@ from typing import Annotated, Final
 import typer
 
 from tare import __version__
+from tare.cli_groups import image_app, lab_app, network_app
 from tare.errors import EXIT_DONE, TareError, UsageError
 from tare.text import printable
 
 app = typer.Typer(
     name="tare",
-    help="Measure, side by side, what containers cost an MPI job.",
+    help="Measure what containers cost MPI programs.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-lab_app = typer.Typer(help="A small cluster inside this machine.", no_args_is_help=True)
 app.add_typer(lab_app, name="lab")
-network_app = typer.Typer(help="Networks: list them, or try one by hand on a lab.", no_args_is_help=True)
 app.add_typer(network_app, name="network")
-image_app = typer.Typer(help="The images that containers start from, and their cache.", no_args_is_help=True)
 app.add_typer(image_app, name="image")
 
 EXIT_INTERRUPTED: Final = 130
 
 StudyFile = Annotated[Path, typer.Argument(help="The study file (YAML).", show_default=False)]
 ResultsOption = Annotated[
-    Path | None, typer.Option("--results", "-o", help="Results folder [results/NAME].", show_default=False)
+    Path | None, typer.Option("--results", "-o", help="Results folder.", show_default="results/NAME")
 ]
-FreshOption = Annotated[bool, typer.Option("--fresh", help="Set earlier results aside and begin anew.")]
+Command = Annotated[list[str], typer.Argument(help="The program and its arguments, after --.", show_default=False)]
+ContainersOption = Annotated[int, typer.Option(min=1, help="Containers per node.")]
+MpiOption = Annotated[str, typer.Option(help="openmpi, openmpi5, mpich, mpich5 or intelmpi.")]
+TransportOption = Annotated[str, typer.Option(help="tcp, shm, ipoib, ucx, verbs, ofi:tcp, ... (see docs/study.md).")]
+ImageOption = Annotated[
+    str, typer.Option(help="A recipe, or the ./PATH of your own image.", show_default="the recipe of the MPI")
+]
+BindOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="SOURCE:TARGET[:ro]", help="Show a file or folder in containers; repeatable."),
+]
+EnvOption = Annotated[
+    list[str] | None,
+    typer.Option("--env", "-x", metavar="NAME[=VALUE]", help="Set a variable for all ranks; repeatable."),
+]
+FreshOption = Annotated[bool, typer.Option("--fresh", help="Archive earlier results and start over.")]
 
 
 @app.callback(invoke_without_command=True)
 def version(show: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False) -> None:
-    """Answer the options that stand before a command."""
+    """Handle the options that come before a command."""
     if show:
         typer.echo(f"tare {__version__}")
         raise typer.Exit(EXIT_DONE)
@@ -48,7 +61,7 @@ def version(show: Annotated[bool, typer.Option("--version", help="Show the versi
 
 @app.command()
 def plan(study: StudyFile) -> None:
-    """Show cells, trials and the estimated time of a study; run nothing."""
+    """Show the cells, trials and estimated time of a study without running it."""
     from tare.commands import show_plan
 
     show_plan(study)
@@ -56,7 +69,7 @@ def plan(study: StudyFile) -> None:
 
 @app.command()
 def run(study: StudyFile, results: ResultsOption = None, fresh: FreshOption = False) -> None:
-    """Run a study, or go on where it stopped; print its tables and write its HTML report."""
+    """Run or resume a study, print its tables and write its HTML report."""
     from tare.commands import run_study
 
     raise typer.Exit(run_study(study, results, fresh=fresh))
@@ -65,62 +78,105 @@ def run(study: StudyFile, results: ResultsOption = None, fresh: FreshOption = Fa
 @app.command()
 def report(
     results: Annotated[Path, typer.Argument(help="A results folder.", show_default=False)],
-    html: Annotated[Path | None, typer.Option(help="Write the HTML report here.", show_default=False)] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the HTML report to this file.", show_default=False)] = None,
 ) -> None:
-    """Show the report of a results folder."""
+    """Print the tables of a results folder; write its HTML report if asked."""
     from tare.commands import show_report
 
     raise typer.Exit(show_report(results, html))
 
 
 @app.command(context_settings={"allow_interspersed_args": False})
-def quick(
-    command: Annotated[list[str], typer.Argument(help="The program and its arguments, after --.", show_default=False)],
+def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
+    command: Command,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of all environments.")] = 10,
-    ranks: Annotated[int, typer.Option("-n", min=1, help="Ranks a node.")] = 1,
-    nodes: Annotated[int, typer.Option(min=1, help="Nodes of the lab.")] = 2,
-    time_limit: Annotated[float, typer.Option(min=1, help="Seconds that one launch may take.")] = 600.0,
+    ranks: Annotated[int, typer.Option("-n", min=1, help="Ranks per node.")] = 1,
+    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes.")] = 2,
+    containers_per_node: ContainersOption = 1,
+    environments: Annotated[
+        str, typer.Option(help="Environments to compare, such as bare,docker,podman; the first is the baseline.")
+    ] = "",
+    every: Annotated[
+        bool, typer.Option("--all", help="Compare every runtime in every network available here.")
+    ] = False,
+    mpi: MpiOption = "openmpi",
+    transport: TransportOption = "tcp",
+    image: ImageOption = "",
+    bind: BindOption = None,
+    env: EnvOption = None,
+    writable: Annotated[
+        bool, typer.Option("--writable", help="Let the program write to the current folder; it is read-only otherwise.")
+    ] = False,
+    time_limit: Annotated[float, typer.Option(min=1, help="Time limit of one launch in seconds.")] = 600.0,
     results: ResultsOption = None,
 ) -> None:
-    """Compare a program of yours, bare against every environment that is available here; no file needed."""
-    from tare.commands import run_quick
+    """Compare your own program in several environments; no study file is needed."""
+    from tare.quick import Wanted, run_quick
 
-    raise typer.Exit(
-        run_quick(command, rounds=rounds, ranks=ranks, nodes=nodes, time_limit_s=time_limit, results=results)
+    wanted = Wanted(
+        command=tuple(command),
+        rounds=rounds,
+        ranks=ranks,
+        nodes=nodes,
+        containers_per_node=containers_per_node,
+        environments=environments,
+        every=every,
+        mpi=mpi,
+        transport=transport,
+        image=image,
+        binds=tuple(bind or ()),
+        env=tuple(env or ()),
+        writable=writable,
+        time_limit_s=time_limit,
     )
+    raise typer.Exit(run_quick(wanted, results))
 
 
 @app.command(context_settings={"allow_interspersed_args": False})
 def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
-    command: Annotated[list[str], typer.Argument(help="The program and its arguments, after --.", show_default=False)],
+    command: Command,
     runtime: Annotated[
         str, typer.Option(help="bare, docker, podman, podman-rootless, apptainer, charliecloud.")
     ] = "bare",
-    network: Annotated[str, typer.Option(help="As `tare network list` has them, or cni:PATH.")] = "host",
-    ranks: Annotated[int, typer.Option("-n", min=1, help="Ranks of the whole job.")] = 1,
-    nodes: Annotated[int, typer.Option(min=1, help="Nodes of the lab.")] = 1,
-    containers_per_node: Annotated[int, typer.Option(min=1, help="Containers a node.")] = 1,
-    share: Annotated[str, typer.Option(help="pod: containers of a node share one; none: one each.")] = "pod",
-    binding: Annotated[str, typer.Option(help="disjoint, or mpi-default.")] = "disjoint",
-    map_by: Annotated[str, typer.Option(help="Deal ranks to: core, socket, numa, hwthread.")] = "core",
-    memory: Annotated[str, typer.Option(help="Memory that a container may use, as 512MiB; 0: no limit.")] = "0",
-    cpus: Annotated[float, typer.Option(min=0, help="CPUs of a container, as 2 or 0.5; 0: its ranks' cores.")] = 0.0,
-    mpi: Annotated[str, typer.Option(help="openmpi, openmpi5, mpich, mpich5, intelmpi.")] = "openmpi",
-    transport: Annotated[str, typer.Option(help="tcp, shm, ipoib, ucx, verbs, ofi:tcp, ... (docs/study.md).")] = "tcp",
-    way: Annotated[str, typer.Option("--launch", help="exec, ssh, daemon, hybrid, host-mpi.")] = "exec",
-    control: Annotated[str, typer.Option(help="Daemons talk over: own, or data (with ssh).")] = "own",
-    image: Annotated[str, typer.Option(help="A recipe, or ./PATH of an image of yours.", show_default=False)] = "",
-    bind: Annotated[list[str] | None, typer.Option(help="Show SOURCE:TARGET[:ro] inside.")] = None,
-    workdir: Annotated[str, typer.Option(help="The folder inside in which ranks work.", show_default=False)] = "",
-    env: Annotated[list[str] | None, typer.Option(help="Give ranks NAME=value.")] = None,
-    device: Annotated[list[str] | None, typer.Option(help="Give containers infiniband, or a path below /dev.")] = None,
+    network: Annotated[str, typer.Option(help="A network of `tare network list`, or cni:PATH.")] = "host",
+    ranks: Annotated[int, typer.Option("-n", min=1, help="Number of ranks of the whole job.")] = 1,
+    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes.")] = 1,
+    containers_per_node: ContainersOption = 1,
+    share: Annotated[
+        str, typer.Option(help="pod: the containers of a node share a pod; none: each has its own.")
+    ] = "pod",
+    binding: Annotated[
+        str, typer.Option(help="disjoint: each rank has cores of its own; mpi-default: as the MPI binds.")
+    ] = "disjoint",
+    map_by: Annotated[str, typer.Option(help="Map ranks by core, socket, numa or hwthread.")] = "core",
+    memory: Annotated[str, typer.Option(help="Memory limit per container, such as 512MiB; 0: no limit.")] = "0",
+    cpus: Annotated[
+        float, typer.Option(min=0, help="CPUs per container, such as 2 or 0.5; 0: the cores of its ranks.")
+    ] = 0.0,
+    mpi: MpiOption = "openmpi",
+    transport: TransportOption = "tcp",
+    way: Annotated[
+        str, typer.Option("--launch", help="How ranks are started: exec, ssh, daemon, hybrid or host-mpi.")
+    ] = "exec",
+    control: Annotated[str, typer.Option(help="Network of the MPI daemons: own, or data (with --launch ssh).")] = "own",
+    image: ImageOption = "",
+    bind: BindOption = None,
+    workdir: Annotated[
+        str, typer.Option(help="Working folder of the ranks inside the container.", show_default=False)
+    ] = "",
+    env: EnvOption = None,
+    device: Annotated[
+        list[str] | None, typer.Option(help="Pass a device to containers: infiniband, or a path below /dev.")
+    ] = None,
     oversubscribe: Annotated[bool, typer.Option("--oversubscribe", help="Allow more ranks than cores.")] = False,
-    by_rank: Annotated[bool, typer.Option("--by-rank", help="Say of each line whose output it is.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print every command; start no rank.")] = False,
-    prove: Annotated[bool, typer.Option("--prove", help="First let two ranks of a host answer each other.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Tell what starting up took.")] = False,
+    by_rank: Annotated[bool, typer.Option("--by-rank", help="Prefix output with the rank.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print every command without starting a rank.")] = False,
+    prove: Annotated[
+        bool, typer.Option("--prove", help="First show over what two ranks of a node communicate.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print start-up times.")] = False,
 ) -> None:
-    """Run an application in an environment; its exit code is the command's, 125 to 127 as with docker run."""
+    """Run an application in an environment; exit codes are those of docker run."""
     from tare.launch_command import Wanted, run_launch
 
     raise typer.Exit(
@@ -158,11 +214,13 @@ def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
 @app.command(context_settings={"allow_interspersed_args": False})
 def doctor(
     command: Annotated[
-        list[str] | None, typer.Argument(help="With --locality: what starts two ranks.", show_default=False)
+        list[str] | None, typer.Argument(help="With --locality: the command that starts two ranks.", show_default=False)
     ] = None,
-    locality: Annotated[bool, typer.Option("--locality", help="Do two ranks share memory? If not, why?")] = False,
+    locality: Annotated[
+        bool, typer.Option("--locality", help="Check whether two ranks share memory, and why not.")
+    ] = False,
 ) -> None:
-    """Tell what this machine can run, what is missing, what installs it, and whether it is quiet enough."""
+    """Show what this machine can run, what is missing, how to install it, and whether the machine is quiet."""
     if locality:
         from tare.doctor_locality import checked, show_locality
 
@@ -176,9 +234,9 @@ def doctor(
 
 @app.command()
 def workloads(
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, with all that is declared.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON with every detail.")] = False,
 ) -> None:
-    """List every workload: what it measures and how, and whether it can run here or what is missing."""
+    """List every workload, what it measures and whether it is available here."""
     from tare.workload_commands import show_workloads
 
     show_workloads(as_json=as_json)
@@ -186,179 +244,16 @@ def workloads(
 
 @app.command()
 def clean(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what is there.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be removed.")] = False,
 ) -> None:
-    """Remove all that carries tare's mark: processes, namespaces, links, mounts, cgroups, containers."""
+    """Remove everything that tare left behind: processes, namespaces, links, mounts, cgroups, containers."""
     from tare.commands import show_clean
 
     show_clean(dry_run=dry_run)
 
 
-@lab_app.command("up")
-def lab_up(
-    nodes: Annotated[int, typer.Option(min=1, help="Nodes.")] = 2,
-    nics: Annotated[int, typer.Option(min=1, help="Data NICs a node.")] = 1,
-    cores: Annotated[int | None, typer.Option(min=1, help="Cores a node.", show_default=False)] = None,
-    link_rate: Annotated[str, typer.Option(help="Link rate, as 10Gbit.", show_default=False)] = "",
-    segmented: Annotated[bool, typer.Option("--segmented", help="The wire carries MTU-sized frames.")] = False,
-    docker: Annotated[bool, typer.Option("--docker", help="A Docker daemon a node, joined in a Swarm.")] = False,
-    subnets: Annotated[int, typer.Option(min=1, max=2, help="Data subnets, with a router between them.")] = 1,
-    name: Annotated[str, typer.Option(help="The lab's name.")] = "lab",
-) -> None:
-    """Make a lab that stays until `tare lab down`."""
-    from tare.lab_commands import lab_up as go
-
-    go(
-        name,
-        nodes=nodes,
-        nics=nics,
-        cores=cores,
-        link_rate=link_rate,
-        segmented=segmented,
-        docker=docker,
-        subnets=subnets,
-    )
-
-
-@lab_app.command("status")
-def lab_status() -> None:
-    """List the labs that are up, with their nodes."""
-    from tare.lab_commands import lab_status as go
-
-    go()
-
-
-@lab_app.command("exec", context_settings={"allow_interspersed_args": False})
-def lab_exec(
-    node: Annotated[str, typer.Argument(help="A node, as n0.", show_default=False)],
-    command: Annotated[list[str], typer.Argument(help="The command, after --.", show_default=False)],
-    name: Annotated[str, typer.Option(help="The lab's name.")] = "lab",
-) -> None:
-    """Run a command on a node of a lab."""
-    from tare.lab_commands import lab_exec as go
-
-    go(name, node, command)
-
-
-@lab_app.command("down")
-def lab_down(name: Annotated[str, typer.Option(help="The lab's name.")] = "lab") -> None:
-    """Remove a lab."""
-    from tare.lab_commands import lab_down as go
-
-    go(name)
-
-
-@network_app.command("list")
-def network_list() -> None:
-    """List every network: whether it can be used here, what is the product itself, and what it needs."""
-    from tare.network_commands import network_list as go
-
-    go()
-
-
-@network_app.command("up")
-def network_up(
-    network: Annotated[str, typer.Argument(help="A network, or cni:PATH.", show_default=False)],
-    nodes: Annotated[int, typer.Option(min=1, help="Nodes, with a pod each.")] = 2,
-    runtime: Annotated[str, typer.Option(help="What the pods are made by.")] = "bare",
-    name: Annotated[str, typer.Option(help="A lab that is up, or the name of the one to make.")] = "net",
-    foreground: Annotated[bool, typer.Option("--foreground", help="Stay until Ctrl-C, and take it down.")] = False,
-) -> None:
-    """Wire a pod on each node of a lab, and leave it up until `tare network down`."""
-    from tare.network_commands import Wanted
-    from tare.network_commands import network_up as go
-
-    raise typer.Exit(go(Wanted(network=network, runtime=runtime, nodes=nodes, name=name, foreground=foreground)))
-
-
-@network_app.command("exec", context_settings={"allow_interspersed_args": False})
-def network_exec(
-    node: Annotated[str, typer.Argument(help="A node, as n0.", show_default=False)],
-    command: Annotated[list[str], typer.Argument(help="The command, after --.", show_default=False)],
-    name: Annotated[str, typer.Option(help="The lab's name.")] = "net",
-) -> None:
-    """Run a command in the pod on a node."""
-    from tare.network_commands import network_exec as go
-
-    go(name, node, command)
-
-
-@network_app.command("down")
-def network_down(name: Annotated[str, typer.Option(help="The lab's name.")] = "net") -> None:
-    """Take a network down, with the lab that was made for it."""
-    from tare.network_commands import network_down as go
-
-    go(name)
-
-
-@image_app.command("list")
-def image_list() -> None:
-    """List the images of the cache: digest, size, when they were used, and in which formats they are there."""
-    from tare.image_commands import image_list as go
-
-    go()
-
-
-@image_app.command("build")
-def image_build(
-    recipe: Annotated[list[str] | None, typer.Argument(help="Recipes [debian-openmpi].", show_default=False)] = None,
-) -> None:
-    """Build images from their recipes, unless they are in the cache."""
-    from tare.image_commands import image_build as go
-
-    go(recipe or [])
-
-
-@image_app.command("convert")
-def image_convert(
-    name: Annotated[str, typer.Argument(help="A recipe, or ./PATH of an image of yours.", show_default=False)],
-    to: Annotated[
-        str,
-        typer.Argument(
-            metavar="FORMAT",
-            help="oci, docker-archive, sif, squashfs, directory (sandbox), charliecloud, podman.",
-            show_default=False,
-        ),
-    ],
-    out: Annotated[
-        Path | None, typer.Argument(help="Where to [the cache; podman: its storage].", show_default=False)
-    ] = None,
-) -> None:
-    """Convert an image to what a runtime starts from."""
-    from tare.image_commands import image_convert as go
-
-    go(name, to, out)
-
-
-@image_app.command("recipe")
-def image_recipe(
-    base: Annotated[str, typer.Option(help="The image to begin with.")] = "debian:12",
-    mpi: Annotated[str, typer.Option(help="openmpi, mpich.")] = "openmpi",
-    ucx: Annotated[bool, typer.Option("--ucx/--no-ucx", help="With UCX.")] = True,
-    rdma_core: Annotated[bool, typer.Option("--rdma-core/--no-rdma-core", help="With rdma-core.")] = True,
-    form: Annotated[str, typer.Option("--format", help="docker, singularity.")] = "docker",
-) -> None:
-    """Print the recipe of an image for a real cluster, as a Dockerfile or a Singularity definition."""
-    from tare.images.clusters import ClusterRecipe, recipe_text
-
-    typer.echo(recipe_text(ClusterRecipe(base=base, mpi=mpi, ucx=ucx, rdma_core=rdma_core), form), nl=False)
-
-
-@image_app.command("prune")
-def image_prune(
-    limit: Annotated[
-        str, typer.Option(help="Size of the cache [$TARE_CACHE_LIMIT, or 20GB].", show_default=False)
-    ] = "",
-    unused_days: Annotated[float, typer.Option(min=0, help="Remove what was not used for so many days.")] = 60.0,
-) -> None:
-    """Remove from the cache what was not used for long, then the least recently used until it is within its limit."""
-    from tare.image_commands import image_prune as go
-
-    go(limit, unused_days)
-
-
 def main() -> None:
-    """Run the command line; every error of ours becomes one sentence and its exit code."""
+    """Run the command line; each of tare's errors becomes one sentence and an exit code."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
@@ -369,7 +264,7 @@ def main() -> None:
         _say(str(error))
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
-        _say("interrupted: everything is taken down; the same command goes on where it stopped")
+        _say("interrupted: cleaned up; run the same command to resume")
         sys.exit(EXIT_INTERRUPTED)
     except Exception as error:
         _end_with(error)
@@ -378,7 +273,7 @@ def main() -> None:
 
 
 def _end_with(error: Exception) -> None:
-    """Tell typer's own usage errors; let what we did not foresee be seen whole where asked for."""
+    """Report typer's usage errors and unexpected ones; TARE_DEBUG shows the traceback of the latter."""
     show = getattr(error, "format_message", None)
     if show is not None:
         if message := show():  # empty where the help was shown instead

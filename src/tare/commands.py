@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 
-from tare import clean, grants, preflight, session, study, study_files
+from tare import clean, grants, located, preflight, session, study, study_files
 from tare.errors import RefusedError, UsageError
 from tare.known import registered
-from tare.lab_commands import without_dashes
 from tare.located import is_shown, shown_folder
 from tare.model import Cell, Plan, Study
 from tare.plan import available, estimate_s, estimate_trial_s
@@ -41,20 +38,29 @@ def run_study(path: Path, results: Path | None, *, fresh: bool) -> int:
     return run_plan(study.load(path, known=registered()), results, fresh=fresh)
 
 
-def run_plan(stated: Study, results: Path | None, *, fresh: bool = False, shown: tuple[str, ...] = ()) -> int:
-    """Run a study, print its tables, write its HTML report, and return the exit code of its results."""
+def run_plan(
+    stated: Study, results: Path | None, *, fresh: bool = False, shown: tuple[str, ...] = (), writable: str = ""
+) -> int:
+    """Run a study, print its tables, write its HTML report, and return the exit code of its results.
+
+    `shown` are folders that the pods see, read-only but for `writable`, in which commands then work.
+    """
     plan = session.make_plan(stated, _say)
     _need_a_cell(plan)
-    commands = {cell.workload.command[0] for cell in available(plan) if cell.workload.command}
-    programs = sorted(commands - _in_images_only(plan))
-    folders = [str(_program(name).parent) for name in programs]
+    programs = _programs(plan)
+    folders = [str(file.parent) for file in programs.values() if not located.is_of_system(file)]
     others = {cell.workload for cell in available(plan) if is_shown(cell.workload)}
     folders += sorted(map(shown_folder, others))
+    for place in folders:
+        located.check_can_be_shown(place, "the program's folder")
     files = study_files.make_files(plan, _say, tuple(dict.fromkeys((*shown, *folders))))
+    if writable:
+        files = replace(files, made={key: replace(each, cwd=writable) for key, each in files.made.items()})
     if stated.cluster == "lab":
         become_root()  # what was to be built is built by now: as root of a user namespace it could not be
-    for name in programs:
-        study_files.check_program(name, tuple(study_files.images_of(plan, files, name)))
+    for name, file in programs.items():
+        images = () if located.is_of_system(file) else tuple(study_files.images_of(plan, files, name))
+        study_files.check_program(str(file), images)
     plan = _fitting(plan, files)
     folder = results or RESULTS_FOLDER / stated.name
     with Store.create_or_open(folder, plan, session.facts(plan, files), fresh=fresh) as store:
@@ -63,6 +69,22 @@ def run_plan(stated: Study, results: Path | None, *, fresh: bool = False, shown:
         with Progress(plan) as progress:
             session.execute(plan, store, files, progress, _say)
         return _report(store, folder / "report.html", write_whole)
+
+
+def _programs(plan: Plan) -> dict[str, Path]:
+    """Return the files of the commands that cells start, by name; some may be in images only.
+
+    Raises `RefusedError` for one that cells without an image need and this machine does not have.
+    """
+    found = {}
+    for name, images_only in sorted(located.commands_of(available(plan)).items()):
+        file = located.command_file(name)
+        if file is not None:
+            located.check_executable(file)
+            found[name] = file
+        elif not images_only:
+            raise located.no_such_program(name)
+    return found
 
 
 def _tell_others() -> None:
@@ -85,49 +107,9 @@ def _need_a_cell(plan: Plan) -> None:
         raise RefusedError("no cell of this study can run here", remedy=reasons)
 
 
-def _in_images_only(plan: Plan) -> set[str]:
-    """Return the programs that are named by their path in an image, run in images only, and are not on this machine."""
-    bare = {cell.workload.command[:1] for cell in available(plan) if not cell.environment.image}
-    commands = {cell.workload.command[:1] for cell in available(plan)} - bare
-    return {name for (name,) in filter(None, commands) if name.startswith("/") and not Path(name).exists()}
-
-
 def show_report(folder: Path, html: Path | None) -> int:
     """Print the report of a results folder, and write its HTML where asked."""
     return _report(read_only(folder), html)
-
-
-def run_quick(
-    command: Sequence[str], *, rounds: int, ranks: int, nodes: int, time_limit_s: float, results: Path | None
-) -> int:
-    """Compare a program of the user's in every environment that is available."""
-    command = without_dashes(command)
-    program = _program(command[0])
-    stated = quick_study((str(program), *command[1:]), rounds=rounds, ranks=ranks, nodes=nodes, limit_s=time_limit_s)
-    shown = tuple(dict.fromkeys((str(program.parent), str(Path.cwd()))))
-    return run_plan(stated, results, shown=shown)
-
-
-def quick_study(command: tuple[str, ...], *, rounds: int, ranks: int, nodes: int, limit_s: float) -> Study:
-    """Return the study that `tare quick` runs."""
-    names = ["bare", "bare+image", "bare+bridge", "bare+dockerd"]
-    names += ["docker+host", "docker+bridge", "docker+direct", "docker+macvlan"]
-    names.append("docker+overlay" if nodes > 1 else "docker+docker-default")
-    names += ["podman", "apptainer", "charliecloud"]
-    title = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(command[0]).name)[:60]
-    text = "\n".join(
-        [
-            f"name: quick-{title}",
-            f"cluster: {{lab: {{nodes: {nodes}}}}}",
-            f"environments: [{', '.join(names)}]",
-            f"placements: [{{nodes: {nodes}, ranks_per_node: {ranks}}}]",
-            f"workloads: {{app: {{command: [app], time_limit: {limit_s:g}s}}}}",
-            f"repetition: {{rounds: {rounds}, max_rounds: {rounds}}}",
-        ]
-    )
-    stated = study.parse(text, file="tare quick", known=registered())
-    # The user's own words go in afterwards: no quoting could spoil them.
-    return replace(stated, workloads=tuple(replace(workload, command=command) for workload in stated.workloads))
 
 
 def show_clean(*, dry_run: bool) -> None:
@@ -182,15 +164,6 @@ def _tell_resumed(store: Store) -> None:
         broken = f", {store.interrupted} interrupted block(s) are run again" if store.interrupted else ""
         torn = f", {store.truncated} torn line(s) were set aside" if store.truncated else ""
         _say(f"going on in {store.path}: {len(store.trials)} trials are there{broken}{torn}")
-
-
-def _program(name: str) -> Path:
-    path = Path(name).absolute()
-    if not path.is_file():
-        raise RefusedError(f"{name} is not a file", remedy="name the program with its path, as ./app")
-    if not os.access(path, os.X_OK):
-        raise RefusedError(f"{name} is not executable", remedy=f"chmod +x {name}")
-    return path
 
 
 def _why(plan: Plan, cell: Cell) -> str:

@@ -6,7 +6,6 @@ executed, 127 where there is none.
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
@@ -18,11 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tare import clean, job, neighbours, preflight, process, runner, session, ssh, study, study_files
+from tare import clean, job, located, neighbours, preflight, process, runner, session, ssh, study, study_files
 from tare.cluster import CLUSTERS, Site
 from tare.deploy import Deployed, Files, deployed
 from tare.errors import InfrastructureError, RefusedError, TareError, UsageError
-from tare.images.below import inside
 from tare.known import registered
 from tare.lab_commands import without_dashes
 from tare.launch import PADDING, Launch, write_agent, write_map
@@ -102,46 +100,67 @@ def _unusable(program: str) -> int | None:
 
 
 def make_plan(wanted: Wanted) -> Plan:
-    """Return the plan of the one cell that is asked for; a bad combination is told as in a study."""
+    """Return the plan of the one cell that is asked for; a combination that cannot work is reported as in a study."""
     if wanted.ranks % wanted.nodes:
         raise UsageError(f"{wanted.ranks} ranks cannot be shared out equally over {wanted.nodes} nodes")
-    oversubscribe = f"oversubscribe: {str(wanted.oversubscribe).lower()}"
-    placement = (
-        f"nodes: {wanted.nodes}, ranks_per_node: {wanted.ranks // wanted.nodes}, {oversubscribe}, "
-        f"containers_per_node: {wanted.containers_per_node}, share: {wanted.share}, binding: {wanted.binding}, "
-        f"map_by: {wanted.map_by}, memory_per_container: {wanted.memory}, cpus_per_container: {wanted.cpus:g}"
-    )
-    how = f"mpi: {wanted.mpi}, transport: {json.dumps(wanted.transport)}, launch: {wanted.way}, "
-    how += f"control: {wanted.control}, devices: {json.dumps(wanted.devices)}"
-    added = {"binds": list(wanted.binds), "workdir": wanted.workdir, "env": _variables(wanted.env)}
-    how += "".join(f", {key}: {json.dumps(value)}" for key, value in added.items())
+    name, _, network = wanted.environment.partition("+")
+    environment: dict[str, object] = {
+        "mpi": wanted.mpi,
+        "transport": wanted.transport,
+        "launch": wanted.way,
+        "control": wanted.control,
+        "devices": wanted.devices,
+        "binds": wanted.binds,
+        "workdir": wanted.workdir,
+        "env": variables(wanted.env),
+    }
     if wanted.image:
-        how += f", image: {json.dumps(wanted.image)}"
-    name = wanted.environment
-    runtime, _, network = name.partition("+")
+        environment["image"] = wanted.image
     if study.is_conflist(network):  # a path is no part of a name
-        name, how = f"{runtime}+cni", f"{how}, runtime: {json.dumps(runtime)}, network: {json.dumps(network)}"
-    text = "\n".join(
-        [
-            "name: launch",
-            f"cluster: {{lab: {{nodes: {wanted.nodes}, {oversubscribe}}}}}",
-            f"environments: {{{name}: {{{how}}}}}",
-            f"placements: [{{{placement}}}]",
-            "workloads: {app: {command: [app]}}",
-            "a_a: true",
-        ]
+        environment |= {"runtime": name, "network": network}
+        network = "cni"
+    stated = study.build(
+        {
+            "name": "launch",
+            "cluster": {"lab": {"nodes": wanted.nodes, "oversubscribe": wanted.oversubscribe}},
+            "environments": {f"{name}+{network}" if network else name: environment},
+            "placements": [_placement(wanted)],
+            "workloads": {"app": {"command": ["app"]}},
+        },
+        file="tare launch",
+        known=registered(),
     )
-    stated = study.parse(text, file="tare launch", known=registered())
-    # The user's own words go in afterwards: no quoting could spoil them.
+    # A study has no empty arguments and compares at least two rows; a launch may have the former and is one.
     workloads = tuple(replace(workload, command=_absolute(wanted.command)) for workload in stated.workloads)
     return session.make_plan(replace(stated, workloads=workloads, self_comparison=False), _say)
 
 
-def _variables(given: Sequence[str]) -> dict[str, str]:
-    """Return `NAME=value` as a mapping; a NAME alone has the value that it has here, as with docker run."""
+def _placement(wanted: Wanted) -> dict[str, object]:
     return {
-        name: value if sign else os.environ.get(name, "") for name, sign, value in (v.partition("=") for v in given)
+        "nodes": wanted.nodes,
+        "ranks_per_node": wanted.ranks // wanted.nodes,
+        "oversubscribe": wanted.oversubscribe,
+        "containers_per_node": wanted.containers_per_node,
+        "share": wanted.share,
+        "binding": wanted.binding,
+        "map_by": wanted.map_by,
+        "memory_per_container": wanted.memory,
+        "cpus_per_container": wanted.cpus,
     }
+
+
+def variables(given: Sequence[str]) -> dict[str, str]:
+    """Return `NAME=VALUE` as a mapping; a NAME alone has the value that it has here, as with mpirun and docker run.
+
+    Raises `UsageError` for a NAME that has no value here.
+    """
+    values = {}
+    for text in given:
+        name, sign, value = text.partition("=")
+        if not sign and name not in os.environ:
+            raise UsageError(f"the variable {name} is not set here", remedy=f"set it, or write {name}=VALUE")
+        values[name] = value if sign else os.environ[name]
+    return values
 
 
 def _absolute(command: Sequence[str]) -> tuple[str, ...]:
@@ -157,14 +176,19 @@ def _run(wanted: Wanted) -> int:
     (cell,) = available(plan)
     program = cell.workload.command[0]
     on_host = "/" in program and not in_image_only(wanted)
-    shown = (str(Path(program).parent),) if on_host else ()
+    folder, here = str(Path(program).parent), str(Path.cwd())
+    shown = (folder,) if on_host and not located.is_of_system(Path(program)) else ()
+    for place in shown:
+        located.check_can_be_shown(place, "the program's folder")
+    if here != "/":  # which is everywhere
+        located.check_can_be_shown(here, "the current folder")
     made = study_files.make_files(plan, _say, shown, measured=wanted.prove).of(cell.environment)
-    files = replace(made, cwd=str(Path.cwd()))
+    files = replace(made, cwd=here if here != "/" else "")
     become_root()
     if on_host:
-        study_files.check_program(program, [files.rootfs] if files.rootfs else [])
-    elif in_image_only(wanted) and not cell.environment.binds and inside(files.rootfs or Path("/"), program) is None:
-        _say(f"tare: {program} is neither on this machine nor in {wanted.image}")
+        study_files.check_program(program, [files.rootfs] if files.rootfs and shown else [])
+    elif cell.environment.image and (reason := preflight.program_missing(cell, files)):
+        _say(f"tare: {reason}")
         return NOT_FOUND
     if reason := preflight.misfit(cell, files):
         raise RefusedError(reason)

@@ -26,6 +26,7 @@ from tare.mpi.ways import way_of
 from tare.plan import available
 from tare.programs import libraries
 from tare.study_files import StudyFiles
+from tare.workloads.programs.locate import PATH
 
 PMIX_PLACES: Final = ("usr/lib/*/libpmix.so.2", "usr/lib64/libpmix.so.2", "usr/lib/libpmix.so.2")
 LOADERS: Final = ("lib64/ld-linux-x86-64.so.2", "lib/x86_64-linux-gnu/libc.so.6", "lib64/libc.so.6")
@@ -59,7 +60,7 @@ def misfit(cell: Cell, files: Files) -> str | None:
     environment = cell.environment
     if environment.mpi not in FAMILIES:
         return None
-    if environment.image and files.rootfs and (reason := not_in_image(cell.workload, files.rootfs)):
+    if environment.image and files.rootfs and (reason := program_missing(cell, files)):
         return reason
     if environment.image and files.rootfs and (reason := transport_missing(environment, files.rootfs)):
         return reason
@@ -77,6 +78,14 @@ def misfit(cell: Cell, files: Files) -> str | None:
         else Place(name="this machine", glibc=glibc_of(Path("/")) or ()),
         Machine(cpu=_machine_level()),
     )
+
+
+def program_missing(cell: Cell, files: Files) -> str | None:
+    """Return that a cell's image lacks its program, or None; a command may also be in a folder that is bound."""
+    if files.rootfs is None or (cell.workload.command and cell.environment.binds):
+        return None
+    told = dict(text.partition("=")[::2] for text in (*files.variables, *cell.environment.env))
+    return not_in_image(cell.workload, files.rootfs, (*filter(None, told.get("PATH", "").split(":")), *PATH))
 
 
 def transport_missing(environment: Environment, rootfs: Path) -> str | None:

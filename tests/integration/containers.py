@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from integration.live import (
     Ended,
     Watch,
@@ -36,6 +38,10 @@ CARRIERS = {
 }
 TWO_ROUNDS = "{rounds: 2, max_rounds: 2}"
 ENOUGH = "{rounds: 40, max_rounds: 40}"
+INTERRUPTS = (
+    pytest.param(signal.SIGINT, id="SIGINT"),
+    pytest.param(signal.SIGTERM, id="SIGTERM", marks=pytest.mark.long),  # the same handler; test_leftovers has both
+)
 
 
 def ran(folder: Path, environments: Sequence[str] | str, **keys: str) -> tuple[Ended, Watch, Path]:

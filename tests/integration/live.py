@@ -73,10 +73,16 @@ def write_study(folder: Path, name: str, environments: Sequence[str] | str, **ke
     return path
 
 
-def start(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None, before: Sequence[str] = ()) -> Any:
-    """Start tare in a session of its own; `before` is put before it, as `setpriv ...`."""
+def start(
+    *arguments: str | Path,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    before: Sequence[str] = (),
+    python: Sequence[str] = TARE[:1],
+) -> Any:
+    """Start tare in a session of its own; `before` is put before it, as `setpriv ...`, and `python` runs it."""
     process = subprocess.Popen(
-        [*before, *TARE, *map(str, arguments)],
+        [*before, *python, *TARE[1:], *map(str, arguments)],
         cwd=cwd,
         env={**os.environ, **(env or {})},
         stdin=subprocess.DEVNULL,

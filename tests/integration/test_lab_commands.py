@@ -211,7 +211,7 @@ def test_quick_refuses_a_program_whose_library_the_image_lacks_and_names_it(tmp_
 
 def test_quick_says_what_is_not_a_program(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("x")
-    for name, said in (("./nothing", "is not a file"), ("./data", "is not executable")):
+    for name, said in (("./nothing", "there is no program ./nothing"), ("./data", "is not executable")):
         result = tare("quick", "--", name, cwd=tmp_path)
         assert result.status == 2
         assert said in result.stderr

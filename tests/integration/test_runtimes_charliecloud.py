@@ -9,6 +9,7 @@ import pytest
 
 from integration.containers import (
     CARRIERS,
+    INTERRUPTS,
     SIDES,
     check_command,
     check_interrupted,
@@ -64,7 +65,7 @@ def test_a_program_of_the_user_s_is_seen_where_it_is(tmp_path: Path) -> None:
     check_command("charliecloud", tmp_path, tmp_path)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("number", INTERRUPTS)
 def test_a_run_that_is_interrupted_undoes_everything(number: signal.Signals, tmp_path: Path) -> None:
     check_interrupted("charliecloud", tmp_path, number)
 
@@ -77,9 +78,9 @@ def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
 def test_a_container_is_charliecloud_s_and_shows_its_node_and_the_folders_that_it_is_given(tmp_path: Path) -> None:
     environment = Environment(name="c", runtime="charliecloud", network="host", image="debian-openmpi")
     image = ensure_image(find_recipe())
-    shown = Path(__file__).parent  # not below /tmp, which is the node's own anyway
+    shown = Path(__file__).parent  # below /tmp where this clone is
     files = Files(host_prefix=tmp_path, rootfs=image.rootfs, shown=(str(shown),))
-    with lab_site() as site, deployed(site, environment, Placement(), slot=0, nic=0, files=files) as up:
+    with lab_site(shown=(shown,)) as site, deployed(site, environment, Placement(), slot=0, nic=0, files=files) as up:
         node = site.nodes[0]
         told = inside(up, "cat /proc/sys/kernel/random/boot_id; hostname; echo $CH_RUNNING; command -v orted; id -u")
         assert told.stdout.splitlines() == [node.boot_id, "n0", "Weird Al Yankovic", "/usr/bin/orted", "0"]

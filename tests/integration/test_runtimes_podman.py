@@ -10,6 +10,7 @@ import pytest
 
 from integration.containers import (
     CARRIERS,
+    INTERRUPTS,
     SIDES,
     check_command,
     check_interrupted,
@@ -78,7 +79,7 @@ def test_a_program_of_the_user_s_is_seen_where_it_is(tmp_path: Path) -> None:
     check_command("podman", tmp_path, tmp_path)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("number", INTERRUPTS)
 def test_a_run_that_is_interrupted_undoes_everything(number: signal.Signals, tmp_path: Path) -> None:
     check_interrupted("podman", tmp_path, number)
 
@@ -94,7 +95,10 @@ def test_a_container_is_like_docker_s_and_keeps_nothing_on_this_machine(tmp_path
     shown = Path(__file__).parent
     files = Files(host_prefix=tmp_path, rootfs=image.rootfs, shown=(str(shown),))
     before = [path for path in PODMAN_S_OWN if Path(path).exists()]
-    with lab_site(nics=2) as site, deployed(site, environment, Placement(), slot=0, nic=1, files=files) as up:
+    with (
+        lab_site(nics=2, shown=(shown,)) as site,
+        deployed(site, environment, Placement(), slot=0, nic=1, files=files) as up,
+    ):
         node, pod = site.nodes[0], up.sides[0].pod
         told = inside(up, "cat /proc/sys/kernel/random/boot_id; hostname; command -v orted; cat /proc/1/comm; id -u")
         assert told.stdout.splitlines() == [node.boot_id, "n0", "/usr/bin/orted", "podman-init", "0"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tare import cli, commands, doctor, lab_commands
+from tare import cli, commands, doctor, lab_commands, quick
 from tare.errors import (
     CellsFailed,
     CommandFailed,
@@ -265,7 +265,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_the_same_command_finishes_it(
     _, said = running.communicate(timeout=30)
     assert running.returncode == 130, said
     assert "Traceback" not in said
-    assert "the same command goes on where it stopped" in said
+    assert "cleaned up; run the same command to resume" in said
     study.write_text(FAKE.replace("rounds: 2", "rounds: 4"))
     again = tare("run", "known.yaml", cwd=tmp_path)
     assert again.returncode in {0, 3}, again.stderr
@@ -280,7 +280,7 @@ def test_a_report_that_cannot_be_written_is_told(study: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("made", "words"),
-    [("missing", "is not a file"), ("plain", "is not executable"), ("folder", "is not a file")],
+    [("missing", "there is no program ./app"), ("plain", "is not executable"), ("folder", "is a folder")],
 )
 def test_a_program_that_cannot_be_run_is_told_before_anything_starts(made: str, words: str, tmp_path: Path) -> None:
     app = tmp_path / "app"
@@ -297,7 +297,7 @@ def test_a_program_that_cannot_be_run_is_told_before_anything_starts(made: str, 
 @pytest.mark.parametrize("code", [0, 1, 2, 3, 4, 5])
 def test_the_code_that_a_command_returns_is_the_code_of_the_process(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "run_study", lambda *_, **__: code)
-    monkeypatch.setattr(commands, "run_quick", lambda *_, **__: code)
+    monkeypatch.setattr(quick, "run_quick", lambda *_, **__: code)
     monkeypatch.setattr(commands, "show_report", lambda *_, **__: code)
     monkeypatch.setattr(doctor, "show_doctor", lambda: code)
     for arguments in (("run", "x.yaml"), ("quick", "--", "./a"), ("report", "x"), ("doctor",)):
@@ -370,7 +370,7 @@ def test_options_of_a_run_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_options_of_the_users_program_are_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[str]] = []
-    monkeypatch.setattr(commands, "run_quick", lambda command, **_: seen.append(list(command)) or 0)
+    monkeypatch.setattr(quick, "run_quick", lambda command, **_: seen.append(list(command)) or 0)
     main(monkeypatch, "quick", "-n", "2", "--", "./app", "-n", "5", "--help")
     main(monkeypatch, "quick", "./app", "--rounds", "7")
     assert seen == [["./app", "-n", "5", "--help"], ["./app", "--rounds", "7"]]

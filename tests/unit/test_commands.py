@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tare import commands, environment, session, study_files
-from tare.commands import plan_text, quick_study
+from tare.commands import plan_text
 from tare.deploy import Files
 from tare.errors import RefusedError
 from tare.model import (
@@ -20,54 +20,14 @@ from tare.model import (
 )
 from tare.placement import NodeCores, Topology
 from tare.plan import expand
+from tare.quick import Wanted, quick_study
 from tare.study import environment as environment_of
 from tare.study_files import StudyFiles
 
 
 def study(**more: object) -> Plan:
-    stated = quick_study(("/home/u/my app", "--size", "it's"), rounds=4, ranks=2, nodes=2, limit_s=90.0)
+    stated = quick_study(Wanted(command=("/home/u/my app", "--size", "it's"), rounds=4, ranks=2, time_limit_s=90.0))
     return expand(replace(stated, **more), environment.refuse)  # type: ignore[arg-type]
-
-
-# --- tare quick ---------------------------------------------------------------------------------------------------
-
-
-def test_a_quick_study_compares_the_program_bare_against_every_environment() -> None:
-    stated = quick_study(("/home/u/app",), rounds=4, ranks=2, nodes=2, limit_s=90.0)
-    assert stated.baseline == "bare"
-    assert [e.name for e in stated.environments] == [
-        "bare", "bare+image", "bare+bridge", "bare+dockerd", "docker+host", "docker+bridge", "docker+direct",
-        "docker+macvlan", "docker+overlay", "podman", "apptainer", "charliecloud",
-    ]  # fmt: skip
-    assert stated.placements == (Placement(nodes=2, ranks_per_node=2),)
-    assert (stated.repetition.rounds, stated.repetition.max_rounds) == (4, 4)
-    assert stated.workloads[0].time_limit_s == 90.0
-    assert stated.self_comparison
-
-
-@pytest.mark.parametrize(("nodes", "engine"), [(1, "docker+docker-default"), (2, "docker+overlay")])
-def test_no_environment_of_a_quick_study_is_refused(nodes: int, engine: str) -> None:
-    stated = quick_study(("/home/u/app",), rounds=4, ranks=2, nodes=nodes, limit_s=90.0)
-    assert engine in [e.name for e in stated.environments]
-    assert not any(environment.refuse(e, stated.placements[0]) for e in stated.environments)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("two words",), ("it's", "'"), ('"', "\\", "$HOME"), ("a: b", "- c", "#d", "[e]", "{f}", "!g", "&h", "*i"),
-        ("yes", "null", "1e3", "0x10", "~"), ("Grüße",), ("",), ("two\nlines",), ("\N{GRINNING FACE}",),
-    ],
-)  # fmt: skip
-def test_arguments_of_the_users_program_come_through_as_they_are(arguments: tuple[str, ...]) -> None:
-    stated = quick_study(("/home/u/app", *arguments), rounds=1, ranks=1, nodes=2, limit_s=60.0)
-    assert stated.workloads[0].command == ("/home/u/app", *arguments)
-
-
-@pytest.mark.parametrize("name", ["app", "my app", "app-1.2_x", "Ünï", "a'b", "x" * 120])
-def test_a_program_of_any_name_makes_a_study(name: str) -> None:
-    stated = quick_study((f"/home/u/{name}",), rounds=1, ranks=1, nodes=2, limit_s=60.0)
-    assert stated.workloads[0].command == (f"/home/u/{name}",)
 
 
 # --- tare plan ----------------------------------------------------------------------------------------------------

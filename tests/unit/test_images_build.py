@@ -362,13 +362,13 @@ def test_an_unknown_mpi_is_refused(machine: FakeMachine, host: Path, tmp_path: P
     assert ensure_kernels("lam", tmp_path / "cache", compiler=host).program.is_file()
 
 
-def test_a_package_without_its_clone_says_where_the_sources_should_be(
+def test_a_package_without_its_sources_says_where_they_should_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    installed = tmp_path / "site" / "tare" / "images" / "recipe.py"
-    monkeypatch.setattr("tare.images.recipe.__file__", str(installed))
-    with pytest.raises(InfrastructureError, match="make setup"):
+    monkeypatch.setattr("tare.sources.FOLDER", tmp_path / "site" / "tare" / "sources")
+    with pytest.raises(InfrastructureError, match="site/tare/sources/kernels") as caught:
         ensure_kernels("openmpi", tmp_path / "cache", compiler=tmp_path)
+    assert "make setup" in str(caught.value)
 
 
 # --- an image that can have this machine's programs -------------------------------------------------------------

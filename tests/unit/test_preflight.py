@@ -95,7 +95,10 @@ def test_a_program_of_the_users_is_looked_at_where_it_runs(asked: list[Asked], t
 
 
 @pytest.mark.parametrize("name", ["app", "/usr/games/only-in-the-image"])
-def test_a_program_that_only_the_image_has_is_not_judged(name: str, asked: list[Asked]) -> None:
+def test_a_program_that_only_the_image_has_is_not_judged(
+    name: str, asked: list[Asked], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight, "program_missing", lambda *_: None)
     preflight.misfit(cell(name, launch=Launching.SSH), FILES)
     assert asked[0][0] == Application(mpi=None)
     said = preflight.misfit(cell(name, launch=Launching.HOST_MPI), FILES)

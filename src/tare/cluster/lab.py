@@ -39,6 +39,9 @@ HALF: Final = 128
 ROUTER: Final = 126
 """The router's address in a half, counted from the half's beginning: its last."""
 NODE_NAMESPACES: Final = ("net", "mnt", "uts", "ipc", "pid", "cgroup")
+OWN_FOLDERS: Final = ("/tmp", "/run", "/dev/shm")
+"""Folders of which every node has an empty one of its own."""
+
 SEGMENT_BURST_S: Final = 0.001
 END_S: Final = 3.0
 
@@ -242,7 +245,7 @@ def _node_spec(name: str, of: Group, cores: tuple[int, ...], boot_id: str, keep:
         "hostname": name,
         "cpus": list(cores),
         "boot_id": boot_id,
-        "tmpfs": ["/tmp", "/run", "/dev/shm"],
+        "tmpfs": list(OWN_FOLDERS),
         "keep": [str(path) for path in keep],
         "cgroupfs": [list(entry) for entry in file_systems(of.hierarchies)],
     }

@@ -102,7 +102,12 @@ class LabCluster:
             raise MissingTool(f"the lab cannot be made: {reason}")
         with ExitStack() as stack:
             folder = stack.enter_context(_state_folder(study))
-            keep = (*needs.shown, str(folder), *([str(docker.data_folder())] if needs.docker else []))
+            keep = (
+                *needs.shown,
+                *_current_folder(),
+                str(folder),
+                *([str(docker.data_folder())] if needs.docker else []),
+            )
             with uninterrupted():
                 made = lab.up(study, spec, nics=needs.nics, keep=keep, twins=needs.docker)
                 stack.callback(lab.down, made)
@@ -114,6 +119,15 @@ class LabCluster:
                     docker.daemons(twins, log_folder=folder, swarm=needs.swarm, store=needs.store)
                 )
             yield LabSite(name=study, lab=made, nodes=made.nodes, daemon_nodes=twins, folder=folder)
+
+
+def _current_folder() -> tuple[str, ...]:
+    """Return the current folder if nodes would hide it: launchers change to it on every node."""
+    try:
+        here = Path.cwd()
+    except OSError:  # it was removed, or may not be read
+        return ()
+    return (str(here),) if any(Path(own) in here.parents for own in lab.OWN_FOLDERS) else ()
 
 
 @contextmanager

@@ -15,7 +15,8 @@ from typing import Final
 from tare import process
 from tare.errors import MissingTool
 from tare.images.kernels import KernelBuild
-from tare.images.recipe import PREFIX, Recipe, kernels_source, miniapps_source
+from tare.images.recipe import PREFIX, Recipe
+from tare.sources import kernels_source, miniapps_source
 
 OS_RELEASE: Final = Path("/etc/os-release")
 

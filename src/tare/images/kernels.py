@@ -11,9 +11,10 @@ from typing import Final
 from tare import process, wheels
 from tare.errors import CommandFailed, InfrastructureError, MissingTool, UsageError
 from tare.images.cache import Progress, locked, made_whole, silent
-from tare.images.recipe import kernels_source, miniapps_source, sources_digest
+from tare.images.recipe import sources_digest
 from tare.images.usage import keep
 from tare.paths import cache_folder
+from tare.sources import kernels_source, miniapps_source
 
 _COMPILERS: Final = {
     "openmpi": ("mpicc.openmpi", "libopenmpi-dev"),

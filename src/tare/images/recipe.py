@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from tare import wheels
-from tare.errors import InfrastructureError, MissingTool
+from tare.errors import MissingTool
+from tare.sources import kernels_source, miniapps_source
 
 SCRIPTS: Final = Path(__file__).parent / "scripts"
 PREFIX: Final = "/opt/tare"
@@ -145,29 +146,6 @@ def _with_wheel(mpi: str) -> Recipe:
         brought_stamp=wheels.stamp(mpi),
         same={"libc6": "libc6-dev"},
     )
-
-
-def kernels_source() -> Path:
-    """Return the folder of the kernels' C sources; raises as `miniapps_source`."""
-    return _source("kernels")
-
-
-def miniapps_source() -> Path:
-    """Return the folder of the mini-applications' C sources in the clone that the package is installed from.
-
-    Raises `InfrastructureError` when the package was not installed from a clone.
-    """
-    return _source("miniapps")
-
-
-def _source(name: str) -> Path:
-    folder = Path(__file__).resolve().parents[3] / name
-    if not (folder / "CMakeLists.txt").is_file():
-        raise InfrastructureError(
-            f"the sources of the {name} are not at {folder}",
-            remedy="install tare from a clone of its repository: make setup",
-        )
-    return folder
 
 
 def source_files(folder: Path) -> Iterator[Path]:

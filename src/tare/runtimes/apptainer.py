@@ -109,15 +109,17 @@ def exec_options(request: PodRequest, image: Path, *, alone: bool = False) -> tu
     """Return the arguments of `apptainer` that start a command in a container; `alone`, one rank of several containers.
 
     It sees /proc, /sys, /dev, /tmp and /dev/shm of its node, as Apptainer has it: all containers of a node share memory
-    and MPI's session folders. Home and working folder, which it would show as well, are no part of the image. It gets
-    no capability: else Apptainer gives root all of them, and stops where the machine's root lacks one.
+    and MPI's session folders. Of home and working folder, which it would show as well, only the latter is shown, and
+    only where the request has one. It gets no capability: else Apptainer gives root all of them, and stops where the
+    machine's root lacks one.
     The node's devices are among what it sees, so none is bound: what Apptainer binds is mounted `nodev`.
     A rank alone is shown the session folder of the MPI's daemon, which is outside.
 
     Who is root of a user namespace only is no root to Apptainer, unless it makes one more namespace.
     """
     rights = ("--no-privs",) if is_real_root() else ("--no-privs", "--userns")
-    folders = (*(f"{path}:{path}:ro" for path in request.shown), *request.binds)
+    work = (f"{request.cwd}:{request.cwd}",) if request.cwd else ()
+    folders = (*(f"{path}:{path}:ro" for path in request.shown if path != request.cwd), *work, *request.binds)
     shown = tuple(f"--bind={folder}" for folder in folders)
     session = (f"--bind={request.session}:{request.session}",) if alone else ()
     return ("exec", *rights, "--no-mount", "home,cwd", "--pwd", "/", *shown, *session, str(image))

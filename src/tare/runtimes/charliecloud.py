@@ -28,18 +28,24 @@ PREPARE: Final = (
     'set -e; image=$1; shift; mkdir -p "$0"; mount -t tmpfs -o mode=755 tare "$0"; cd "$0"; '
     "mkdir image upper work root; "
     'mount --bind "$image" image; mount -t overlay -o lowerdir=image,upperdir=upper,workdir=work tare root; '
-    'for path; do mkdir -p "root$path"; mount --bind "$path" "root$path"; mount -o remount,bind,ro "root$path"; done'
+    'for path; do mkdir -p "root$path"; mount --bind "$path" "root$path"; mount -o remount,bind,ro "root$path"; '
+    'case $path in /tmp/*) mount --bind "$path" "$path"; mount -o remount,bind,ro "$path" ;; esac; done'
 )
 """What makes the root directory that ch-run is given: $0 is where, the first argument the image, the others are folders
 to show. ch-run cannot bind a folder to a place that a read-only image does not have, and the image in the cache is not
-to be written to; so the places are made in an overlay, which only this pod's mount namespace has."""
+to be written to; so the places are made in an overlay, which only this pod's mount namespace has. A container has its
+node's /tmp, so a folder below it is made read-only there as well, for this pod."""
 BIND: Final = (
     "set -e; while [ $# -gt 0 ]; do source=$1 place=$0$2 how=$3; shift 3; "
     'if [ -d "$source" ]; then mkdir -p "$place"; else mkdir -p "${place%/*}"; : >> "$place"; fi; '
     'mount --rbind "$source" "$place"; if [ "$how" = ro ]; then mount -o remount,bind,ro "$place"; fi; done'
 )
 """What makes the binds: $0 is the root directory, then source, target and `ro` or `rw` of each."""
-SHOW: Final = 'set -e; for path; do mkdir -p "$0$path"; mount --rbind "$path" "$0$path"; done'
+SHOW: Final = (
+    'set -e; for path; do case $path in /tmp/*) if [ ! -w "$path" ]; then '
+    'mount --bind "$path" "$path"; mount -o remount,bind,rw "$path"; fi ;; esac; '
+    'mkdir -p "$0$path"; mount --rbind "$path" "$0$path"; done'
+)
 """What shows folders as they are, writable: $0 is the root directory."""
 
 
@@ -71,7 +77,8 @@ class Charliecloud:
         if request.rootfs is not None:
             check_places(request.rootfs, places_of(request))
         with held(request, own_mounts=True) as pid, pod_group(request) as group:
-            prepared = ("/bin/sh", "-c", PREPARE, PLACE, str(request.rootfs), *request.shown)
+            shown = (path for path in request.shown if path != request.cwd)
+            prepared = ("/bin/sh", "-c", PREPARE, PLACE, str(request.rootfs), *shown)
             run((*enter(pid), *prepared), what=f"preparing the root of {request.name}", timeout_s=20)
             if request.cwd:
                 _show(enter(pid), request.cwd)

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -26,12 +27,13 @@ from tare.study.messages import explain, kind_of, study_error
 from tare.study.names import DEFAULT_IMAGE, KNOWN, Known, is_conflist, is_path, read_name
 from tare.study.schema import StudyIn
 from tare.study.shorthand import Expander
-from tare.study.yaml_nodes import MAX_FILE_BYTES, Problem, decode, locate, plain, read_yaml
+from tare.study.yaml_nodes import MAX_FILE_BYTES, Node, Problem, decode, locate, nodes_of, plain, read_yaml
 
 __all__ = [
     "DEFAULT_IMAGE",
     "KNOWN",
     "Known",
+    "build",
     "environment",
     "is_conflist",
     "is_path",
@@ -74,6 +76,19 @@ def parse(
     root = read_yaml(text, file, problems)
     if root is None:
         raise study_error(file, problems)
+    return _study_of(root, problems, file=file, name=name, known=known, base=base or Path.cwd())
+
+
+def build(values: Mapping[str, Any], *, file: str, known: Known = KNOWN) -> model.Study:
+    """Return the study that values state, checked as if they stood in a file; `file` begins every message.
+
+    For commands that take a study from their options: no text is written and read again, so nothing has to be quoted.
+    Relative paths begin at the current folder. Raises `StudyError` with every problem.
+    """
+    return _study_of(nodes_of(values), [], file=file, name="study", known=known, base=Path.cwd())
+
+
+def _study_of(root: Node, problems: list[Problem], *, file: str, name: str, known: Known, base: Path) -> model.Study:
     tree = Expander(known, problems).study(root)
     if not isinstance(tree.value, dict):
         problems.append(Problem(tree, "", f"a study is a mapping of keys to values, not {kind_of(tree.value)}"))
@@ -83,7 +98,7 @@ def parse(
     except ValidationError as error:
         problems += [explain(StudyIn, tree, dict(detail)) for detail in error.errors()]
         raise study_error(file, problems) from None
-    study = to_model(stated, name, base or Path.cwd())
+    study = to_model(stated, name, base)
     doubtful = {problem.path.split(".")[0].split("[")[0] for problem in problems}  # a follow-up would only confuse
     findings = [(loc, message) for loc, message in check(study, stated, known) if loc[0] not in doubtful]
     problems += [Problem(*locate(tree, loc), message) for loc, message in findings]

@@ -15,11 +15,20 @@ from tare.study.yaml_nodes import Node, Problem, locate
 def study_error(file: str, problems: Sequence[Problem]) -> StudyError:
     """Return the one error that tells all problems, in the order of the file."""
     ordered = sorted(problems, key=lambda p: (p.node.line, p.node.column))
-    told = [f"{file}:{p.node.line}:{p.node.column}: {p.path + ': ' if p.path else ''}{p.message}" for p in ordered]
-    unique = list(dict.fromkeys(told))
+    told: dict[tuple[str, ...], str] = {}
+    for problem in ordered:
+        line = f"{_place(file, problem.node)}: {problem.path + ': ' if problem.path else ''}{problem.message}"
+        # An option that is wrong is wrong in every environment: it is reported for the first one.
+        same = (line,) if problem.node.line else (problem.path.rpartition(".")[2], problem.message)
+        told.setdefault(same, line)
+    unique = list(told.values())
     if len(unique) == 1:
         return StudyError(unique[0])
     return StudyError("\n".join([f"{file} has {len(unique)} problems:", *(f"  {line}" for line in unique)]))
+
+
+def _place(file: str, node: Node) -> str:
+    return f"{file}:{node.line}:{node.column}" if node.line else file
 
 
 def unknown(what: str, name: object, allowed: Iterable[str]) -> str:

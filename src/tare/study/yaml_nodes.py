@@ -6,7 +6,7 @@ Only text, lists and mappings are taken; plain scalars follow YAML 1.2: `no` and
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ class Node:
     """A value of the file: a scalar, a list of nodes or a dict of nodes; line and column count from 1.
 
     The place is that of the key for a mapping's value, and of the value itself in a list. `text` is a scalar as it
-    was written.
+    was written. Line 0 means that the value does not come from a file.
     """
 
     value: Any
@@ -149,6 +149,16 @@ def _scalar(text: str) -> Any:
     if _INTEGER.fullmatch(text):
         return int(text)
     return float(text) if _FLOAT.fullmatch(text) else text
+
+
+def nodes_of(value: Any, path: str = "") -> Node:
+    """Return Python values (mappings, lists and scalars) as the nodes that a file with the same content would give."""
+    if isinstance(value, Mapping):
+        inner = {str(key): nodes_of(each, f"{path}.{key}" if path else str(key)) for key, each in value.items()}
+        return Node(inner, path, 0, 0)
+    if isinstance(value, list | tuple):
+        return Node([nodes_of(each, f"{path}[{i}]") for i, each in enumerate(value)], path, 0, 0)
+    return Node(value, path, 0, 0, "" if value is None else str(value))
 
 
 def plain(node: Node) -> Any:

@@ -1,0 +1,209 @@
+"""`tare quick` makes a study of its options, and finds the program as a shell does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tare import commands, environment, located, quick
+from tare.cluster import lab_site
+from tare.environment import refuse
+from tare.errors import RefusedError, StudyError, UsageError
+from tare.known import registered
+from tare.model import Cell, Placement, Role, Workload
+from tare.networks import NETWORKS
+from tare.quick import Wanted, quick_study
+from tare.runtimes import RUNTIMES
+from tare.study import environment as environment_of
+
+ASKED = Wanted(command=("/home/u/app",), rounds=4, ranks=2, time_limit_s=90.0)
+
+
+def test_a_quick_study_compares_the_program_bare_against_the_usual_environments() -> None:
+    stated = quick_study(ASKED)
+    assert stated.baseline == "bare"
+    assert [e.name for e in stated.environments] == [
+        "bare", "bare+image", "bare+bridge", "docker+host", "docker+bridge", "docker+direct", "docker+macvlan",
+        "docker+overlay", "podman", "apptainer", "charliecloud",
+    ]  # fmt: skip
+    assert stated.placements == (Placement(nodes=2, ranks_per_node=2),)
+    assert (stated.repetition.rounds, stated.repetition.max_rounds) == (4, 4)
+    assert stated.workloads[0].time_limit_s == 90.0
+    assert stated.self_comparison
+
+
+@pytest.mark.parametrize(("nodes", "engine"), [(1, "docker+docker-default"), (2, "docker+overlay")])
+def test_no_environment_of_a_quick_study_is_refused(nodes: int, engine: str) -> None:
+    stated = quick_study(replace(ASKED, nodes=nodes))
+    assert engine in [e.name for e in stated.environments]
+    assert not any(environment.refuse(e, stated.placements[0]) for e in stated.environments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("two words",), ("it's", "'"), ('"', "\\", "$HOME"), ("a: b", "- c", "#d", "[e]", "{f}", "!g", "&h", "*i"),
+        ("yes", "null", "1e3", "0x10", "~"), ("Grüße",), ("",), ("two\nlines",), ("\N{GRINNING FACE}",),
+    ],
+)  # fmt: skip
+def test_arguments_of_the_users_program_come_through_as_they_are(arguments: tuple[str, ...]) -> None:
+    stated = quick_study(replace(ASKED, command=("/home/u/app", *arguments)))
+    assert stated.workloads[0].command == ("/home/u/app", *arguments)
+
+
+@pytest.mark.parametrize("name", ["app", "my app", "app-1.2_x", "Ünï", "a'b", "x" * 120, "...", "-"])
+def test_a_program_of_any_name_makes_a_study(name: str) -> None:
+    stated = quick_study(replace(ASKED, command=(f"/home/u/{name}",)))
+    assert stated.workloads[0].command == (f"/home/u/{name}",)
+
+
+# --- options ------------------------------------------------------------------------------------------------------
+
+
+def test_every_option_reaches_the_environments_that_it_concerns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KNOWN_HERE", "it: [is]")
+    wanted = replace(
+        ASKED, environments="bare, bare+image,docker+host,podman", mpi="mpich", transport="tcp",
+        binds=("/data:/data:ro",), env=("A=1=2", "KNOWN_HERE"), containers_per_node=2,
+    )  # fmt: skip
+    stated = quick_study(wanted)
+    assert [e.name for e in stated.environments] == ["bare", "bare+image", "docker+host", "podman"]
+    assert {e.mpi for e in stated.environments} == {"mpich"}
+    assert {e.env for e in stated.environments} == {("A=1=2", "KNOWN_HERE=it: [is]")}
+    assert [e.image for e in stated.environments] == ["", *["debian-mpich"] * 3]
+    assert [e.binds for e in stated.environments] == [(), *[("/data:/data:ro",)] * 3]
+    assert stated.placements[0].containers_per_node == 2
+
+
+def test_an_image_is_for_the_environments_that_have_one() -> None:
+    stated = quick_study(replace(ASKED, environments="bare,docker+host", image="debian-openmpi"))
+    assert [e.image for e in stated.environments] == ["", "debian-openmpi"]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"environments": "bare,dockr+host"}, StudyError, "did you mean docker?"),
+        ({"environments": "bare,,docker"}, UsageError, "has an empty name"),
+        ({"environments": "bare", "every": True}, UsageError, "exclude each other"),
+        ({"mpi": "openmpi6"}, StudyError, "did you mean openmpi?"),
+        ({"transport": "smoke"}, StudyError, "smoke"),
+        ({"binds": ("nowhere",)}, StudyError, "SOURCE:TARGET"),
+        ({"env": ("SURELY_NOT_SET_HERE",)}, UsageError, "is not set here"),
+        ({"env": ("1A=2",)}, StudyError, "is no variable"),
+    ],
+)
+def test_a_wrong_option_is_a_sentence_without_places_in_a_file(
+    change: dict[str, object], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error) as caught:
+        quick_study(replace(ASKED, **change))  # type: ignore[arg-type]
+    assert words in str(caught.value)
+    assert ":0:0" not in str(caught.value)
+    assert "problems" not in str(caught.value), "it is reported for each environment"
+
+
+def test_all_means_each_runtime_in_each_network_that_it_can_have() -> None:
+    stated = quick_study(replace(ASKED, every=True, nodes=2))
+    known = registered()
+    pairs = {(e.runtime, e.network) for e in stated.environments}
+    for runtime in RUNTIMES:
+        for network in NETWORKS:
+            possible = refuse(environment_of(f"{runtime}+{network}", known=known), stated.placements[0]) is None
+            real = not runtime.startswith("fake") and not network.startswith("fake")
+            assert ((runtime, network) in pairs) == (possible and real), (runtime, network)
+    assert (stated.baseline, stated.environments[1].name) == ("bare", "bare+image")
+
+
+# --- the program --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder that is first on PATH and has a program, beside the current one that has another."""
+    for name in ("bin", "here"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "both").write_text("#!/bin/sh\n")
+        (tmp_path / name / "both").chmod(0o755)
+    (tmp_path / "here" / "mine").write_text("#!/bin/sh\n")
+    (tmp_path / "here" / "mine").chmod(0o755)
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    return tmp_path
+
+
+def test_a_program_is_found_as_a_shell_finds_it_and_else_in_the_current_folder(folder: Path) -> None:
+    assert located.command_file("both") == folder / "bin" / "both"
+    assert located.command_file("./both") == folder / "here" / "both"
+    assert located.command_file("mine") == folder / "here" / "mine"
+    assert located.command_file("nowhere-at-all") is None
+
+
+def test_a_program_of_the_system_keeps_its_name_as_every_image_has_its_own(folder: Path) -> None:
+    assert quick._program("sh", "") == "sh"
+    assert quick._program("mine", "") == str(folder / "here" / "mine")
+    assert quick._program("/in/the/image", "./app.sif") == "/in/the/image"
+    with pytest.raises(RefusedError, match=r"there is no program \./nothing"):
+        quick._program("./nothing", "")
+
+
+def test_an_image_that_lacks_a_command_is_named_with_it(tmp_path: Path, folder: Path) -> None:
+    (tmp_path / "root/opt/conda/bin").mkdir(parents=True)
+    (tmp_path / "root/opt/conda/bin/sh").write_text("")
+    workload = Workload(name="app", command=("sh", "-c", "true"))
+    assert located.not_in_image(workload, tmp_path / "root", ("/opt/conda/bin",)) is None
+    assert "sh is not in the image" in str(located.not_in_image(workload, tmp_path / "root"))
+    mine = Workload(name="app", command=(str(folder / "here/mine"),))
+    assert located.not_in_image(mine, tmp_path / "root") is None, "its folder is shown in containers"
+
+
+def test_a_command_that_only_images_have_is_no_reason_to_refuse_a_study(folder: Path) -> None:
+    def cell(name: str, image: str) -> Cell:
+        work = Workload(name="w", command=(name,))
+        made = environment_of("docker" if image else "bare")
+        return Cell(key=image, group="g", role=Role.ENVIRONMENT, workload=work, environment=made, placement=Placement())
+
+    assert located.commands_of([cell("a", "x"), cell("a", ""), cell("b", "x")]) == {"a": False, "b": True}
+
+
+# --- folders that nodes and containers have of their own ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["/", "/tmp", "/run", "/usr", "/opt/tare"])
+def test_a_folder_that_nodes_or_images_have_of_their_own_is_refused_in_a_sentence(place: str) -> None:
+    with pytest.raises(RefusedError, match=f"the current folder is {place}, and every node or container has"):
+        located.check_can_be_shown(place, "the current folder")
+    located.check_can_be_shown("/tmp/study", "the current folder")
+
+
+def test_the_current_folder_is_writable_only_if_asked_for(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    ran: list[dict[str, object]] = []
+    monkeypatch.setattr(commands, "run_plan", lambda *_, **given: ran.append(given) or 0)
+    for writable in (False, True):
+        quick.run_quick(replace(ASKED, command=("mine",), writable=writable), None)
+    here = str(folder / "here")
+    assert [(each["shown"], each["writable"]) for each in ran] == [((here,), ""), ((here,), here)]
+
+
+def test_nothing_is_started_from_a_folder_that_every_node_has_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "run_plan", pytest.fail)
+    monkeypatch.chdir("/tmp")
+    with pytest.raises(RefusedError, match="the current folder is /tmp") as caught:
+        quick.run_quick(replace(ASKED, command=("sh",)), None)
+    assert caught.value.remedy == "use a folder below it, such as /tmp/study"
+
+
+def test_nodes_are_given_the_current_folder_only_where_they_would_hide_it(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    assert folder.is_relative_to("/tmp"), "pytest's own folders are elsewhere, so that this shows nothing"
+    assert lab_site._current_folder() == (str(folder / "here"),)
+    for elsewhere in ("/tmp", "/usr"):
+        monkeypatch.chdir(elsewhere)
+        assert lab_site._current_folder() == ()
+    (folder / "gone").mkdir()
+    monkeypatch.chdir(folder / "gone")
+    (folder / "gone").rmdir()
+    assert lab_site._current_folder() == ()
