@@ -27,14 +27,14 @@ import os
 import random
 import sys
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
 import numpy as np
-import scipy.stats
+from agreement_table import HEADER, LIMIT, Row, as_markdown, median_interval, print_table, ratio
 from wires import Wires, wires
 
 from tare import wheels
@@ -43,7 +43,6 @@ from tare.process import run
 from tare.workloads.kernel_order import LARGE_BYTES, in_flight_bytes
 from tare.workloads.programs.imb import PLACE
 
-LIMIT = 0.05
 BUILD_S = 600.0
 KERNELS = Path(__file__).resolve().parent.parent / "kernels"
 IMB = Path(PLACE) / "bin" / "IMB-MPI1"
@@ -99,43 +98,6 @@ class Line:
     def iterations(self) -> int:
         usual = ITERATIONS["shm" if self.wire == "shm" else "tcp"][self.size or 8]
         return max(20, usual // 20) if self.pair.reading == "rate" else usual
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """A line of the table: a ratio (1 is equal) or a difference of overheads in points, with its interval."""
-
-    name: str
-    what: str
-    theirs: str
-    ours: str
-    value: float
-    low: float
-    high: float
-    n: int
-    unit: str = ""
-
-    @property
-    def off(self) -> float:
-        """Return by how much the value is off, as a fraction."""
-        return abs(self.value) / 100 if self.unit else abs(self.value - 1)
-
-    @property
-    def verdict(self) -> str:
-        low, high = (self.low / 100, self.high / 100) if self.unit else (self.low - 1, self.high - 1)
-        inside = low >= -LIMIT and high <= LIMIT
-        if self.off > LIMIT:
-            return "BEYOND" if low > LIMIT or high < -LIMIT else "BEYOND (its interval is not: more rounds)"
-        return "within" if inside else "within (its interval is not: more rounds)"
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        interval = f"[{self.low:+.1f}, {self.high:+.1f}] points" if self.unit else f"[{self.low:.3f}, {self.high:.3f}]"
-        value = f"{self.value:+.1f}" if self.unit else f"{self.value:.3f}"
-        return self.name, self.what, self.theirs, self.ours, value, interval, str(self.n), self.verdict
-
-
-HEADER = ("kernel", "wire", "IMB", "tare", "ratio", "95 % interval", "n", "")
 
 
 def main() -> int:
@@ -319,21 +281,6 @@ def ratio_row(line: Line) -> Row:
     return ratio(line.name, line.wire, line.theirs, line.ours)
 
 
-def ratio(name: str, what: str, theirs: Sequence[float], ours: Sequence[float]) -> Row:
-    """Return the median over rounds of ours / theirs."""
-    value, low, high = median_interval([b / a for a, b in zip(theirs, ours, strict=True)])
-    return Row(
-        name=name,
-        what=what,
-        theirs=f"{1e6 * median(theirs):.2f} us",
-        ours=f"{1e6 * median(ours):.2f} us",
-        value=value,
-        low=low,
-        high=high,
-        n=len(ours),
-    )
-
-
 def overhead_rows(lines: Sequence[Line]) -> list[Row]:
     """Return by how many points our overhead of VXLAN differs from IMB's, for each kernel measured on both wires."""
     plain = {line.name: line for line in lines if line.wire == "tcp"}
@@ -343,13 +290,12 @@ def overhead_rows(lines: Sequence[Line]) -> list[Row]:
         theirs = [100 * (b / a - 1) for a, b in zip(base.theirs, over.theirs, strict=True)]
         ours = [100 * (b / a - 1) for a, b in zip(base.ours, over.ours, strict=True)]
         value, low, high = median_interval([b - a for a, b in zip(theirs, ours, strict=True)])
-        told: Callable[[list[float]], str] = lambda values: f"{median(values):+.1f} %"  # noqa: E731
         rows.append(
             Row(
                 name=over.name,
                 what="vxlan / tcp",
-                theirs=told(theirs),
-                ours=told(ours),
+                theirs=f"{median(theirs):+.1f} %",
+                ours=f"{median(ours):+.1f} %",
                 value=value,
                 low=low,
                 high=high,
@@ -360,30 +306,8 @@ def overhead_rows(lines: Sequence[Line]) -> list[Row]:
     return rows
 
 
-def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """Return the median with its interval by order statistics, of 95 % or more (six values at least)."""
-    ordered = sorted(values)
-    rank = int(scipy.stats.binom.ppf(0.025, len(ordered), 0.5))
-    while rank > 0 and 2 * scipy.stats.binom.cdf(rank - 1, len(ordered), 0.5) > 0.05:
-        rank -= 1
-    rank = max(rank, 1)
-    return median(ordered), ordered[rank - 1], ordered[-rank]
-
-
 def size_name(size: int) -> str:
     return {8: "8 B", 65536: "64 KiB", 1 << 20: "1 MiB"}[size]
-
-
-def print_table(rows: Sequence[Row], header: Sequence[str] = HEADER) -> None:
-    table = [tuple(header), *(row.cells for row in rows)]
-    widths = [max(len(row[column]) for row in table) for column in range(len(header))]
-    for row in table:
-        print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
-
-
-def as_markdown(rows: Sequence[Row]) -> str:
-    lines = ["| " + " | ".join(HEADER) + " |", "|" + "---|" * len(HEADER)]
-    return "\n".join([*lines, *("| " + " | ".join(row.cells) + " |" for row in rows)]) + "\n"
 
 
 if __name__ == "__main__":
