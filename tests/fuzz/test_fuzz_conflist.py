@@ -21,28 +21,32 @@ LONGEST_SENTENCE = 2000
 def nested(depth: int) -> Any:
     value: Any = []
     for _ in range(depth):
-        value = {"a": value, "b": [value]} if depth < 12 else [value]
+        value = [value]
     return value
 
 
-KEYS = ("name", "plugins", "type", "ipam", "subnet", "ranges", "rangeStart", "rangeEnd", "addresses", "address", "mtu")
 HUGE, INFINITE = "huge number", "infinite number"
 """Stand for numbers that Python itself does not write."""
-VALUES = st.sampled_from(
-    (
-        None, True, 0, -1, 1.5, 10**30, HUGE, INFINITE, float("nan"), float("inf"), "", "x", "\ud800", "\0", "\x1b[2J",
-        "é",
-        "a" * 5000, "../../bin/sh", "/dev/zero", "${node}", "${nope}", "${\x1b[2J}", "${" * 400, "${cidr}", "${subnet}",
-        "10.${node}.0.0/16", "10.244.0.0/24", "10.244.0.5", "10.213.1.0/24", "0.0.0.0/0", "10.0.0.1/33", "fe80::1/64",
-        "255.255.255.255/32", 167772160, [], {}, [[]], [{}], nested(5), nested(40), nested(400),
-    )
+ODD: tuple[Any, ...] = (
+    None, True, 0, -1, 1.5, 10**30, HUGE, INFINITE, float("nan"), float("inf"), "", "x", "\ud800", "\0", "\x1b[2J", "é",
+    "a" * 5000, "../../bin/sh", "/dev/zero", "${node}", "${nope}", "${\x1b[2J}", "${" * 400, "${cidr}", "${subnet}",
+    "10.${node}.0.0/16", "10.244.0.0/24", "10.244.0.5", "10.213.1.0/24", "0.0.0.0/0", "10.0.0.1/33", "fe80::1/64",
+    "255.255.255.255/32", 167772160, [], {}, [[]], [{}], nested(5), nested(40), nested(400),
 )  # fmt: skip
+VALUES = st.sampled_from(ODD)
+
+
+def usually(*values: object) -> st.SearchStrategy[Any]:
+    """Return one of these, and rarely something odd: a file that is refused at its first word shows little."""
+    return st.sampled_from(values * (4 * len(ODD) // len(values)) + ODD)
+
+
 ADDRESSES = st.sampled_from(
     ("10.244.0.0/24", "10.244.${node}.0/24", "10.50.0.1${node}/24", "${cidr}", "0.0.0.0/0", "x", 5, "1.2.3.4/32")
 )
 RANGES = st.fixed_dictionaries({}, optional=dict.fromkeys(("subnet", "rangeStart", "rangeEnd"), ADDRESSES | VALUES))
 IPAM = st.fixed_dictionaries(
-    {"type": st.sampled_from(("host-local", "host-local", "static", "dhcp")) | VALUES},
+    {"type": usually("host-local", "host-local", "static", "dhcp")},
     optional={
         "subnet": ADDRESSES,
         "rangeStart": st.sampled_from(("10.244.0.5", "10.244.0.250", "9.9.9.9", "${address}", 7)) | VALUES,
@@ -51,23 +55,22 @@ IPAM = st.fixed_dictionaries(
     },
 )
 PLUGINS = st.fixed_dictionaries(
-    {"type": st.sampled_from(("macvlan", "ptp", "host-device", "bridge")) | VALUES},
-    optional={"ipam": IPAM | VALUES, "master": VALUES, "mtu": VALUES},
+    {"type": usually("macvlan", "ptp", "host-device", "bridge")},
+    optional={"ipam": IPAM, "master": usually("${nic}"), "mtu": usually("${mtu}", 1500)},
 )
 WHOLE = st.fixed_dictionaries(
-    {"name": st.sampled_from(("mine", "mine", "mine")) | VALUES},
+    {"name": usually("mine"), "plugins": st.lists(PLUGINS, min_size=1, max_size=3)},
     optional={
-        "cniVersion": st.just("1.0.0") | VALUES,
-        "plugins": st.lists(PLUGINS, max_size=3) | VALUES,
+        "cniVersion": usually("1.0.0"),
         "type": VALUES,
-        "ipam": IPAM,
+        "ipam": IPAM | VALUES,
     },
 )
 FILES = st.tuples(
     WHOLE
     | VALUES
     | st.lists(PLUGINS, min_size=1, max_size=2).map(lambda each: {"name": "mine", "plugins": each * 900}),
-    st.none() | st.none() | st.tuples(st.integers(0, 400), st.binary(max_size=3)),
+    st.none() | st.none() | st.none() | st.tuples(st.integers(0, 400), st.binary(max_size=3)),
     st.integers(1, 5),
 )
 

@@ -415,7 +415,8 @@ def make_tree(rootfs: Path, tree: list[tuple[str, str, str]], victim: Path) -> N
 
 
 SCRIPTS = st.lists(
-    st.sampled_from(['export A="$A$A"', "export B=${A:-x}", "export C='$A'", "export PATH=/x:$PATH;", "export A=",
+    st.sampled_from(['export A=x\n' + 'export A="$A$A"\n' * 40,
+                     'export A="$A$A"', "export B=${A:-x}", "export C='$A'", "export PATH=/x:$PATH;", "export A=",
                      "if x; then export D=1; fi", "\0", "export E=\ud800", " \t" * 200, "\n" * 500, "${a-" * 100])
     | st.text(max_size=30),
     max_size=60,
