@@ -128,7 +128,7 @@ class Run:
             answers = asking.answers(self.site, pairs, self.agent, self.keepers)
             ready = {key: replace(each, chosen=answers.get(asking.pair_of(each.cell))) for key, each in ready.items()}
             if not self.noted:
-                self.store.note_facts(nodes=facts.of_nodes(self.site.nodes))
+                self.store.note_facts(nodes=facts.of_nodes((*self.site.nodes, *self.site.daemon_nodes)))
                 self.noted = True
             for cell in calibration.due(self.plan, self.store.trials):
                 self._calibrate(ready.get(cell.key))
