@@ -9,14 +9,28 @@ import pytest
 from tare import plan
 from tare.environment import on_daemon_nodes, probe, refuse
 from tare.errors import StudyError
-from tare.model import Comparison, Environment, Estimate, LabSpec, MetricInfo, MetricKind, Placement, Study, Verdict
+from tare.model import (
+    Comparison,
+    Completed,
+    Environment,
+    Estimate,
+    LabSpec,
+    MetricInfo,
+    MetricKind,
+    Placement,
+    Study,
+    Trial,
+    Verdict,
+)
 from tare.model import Workload as Work
 from tare.plan import expand
 from tare.runner import needs
 from tare.runtimes import RUNTIMES
 from tare.study import DEFAULT_IMAGE, environment, parse
+from tare.summary import summarise
 from tare.summary.daemon import KIND, daemon_findings
 from unit.study_texts import WORK
+from unit.summaries import make_plan, make_trials
 
 BARE, CONTROL, HOST = (environment(name) for name in ("bare", "bare+dockerd", "docker+host"))
 BRIDGE = environment("docker+bridge")
@@ -116,3 +130,27 @@ def test_without_a_control_or_its_figures_nothing_is_said() -> None:
     assert daemon_findings((BARE, CONTROL, HOST), (LATENCY,), cells, 0.95) == ()
     unjudged = (cell("bare+dockerd", 0.15), cell("docker+host", 0.16))
     assert daemon_findings((BARE, CONTROL, HOST), (replace(LATENCY, judged=False),), unjudged, 0.95) == ()
+
+
+def test_a_summary_has_the_finding() -> None:
+    plan = make_plan("docker+host", "bare+dockerd")
+    daemons = {"docker+host": HOST, "bare+dockerd": CONTROL}
+    cells = tuple(
+        replace(each, environment=daemons.get(each.environment.name, each.environment)) for each in plan.cells
+    )
+    environments = tuple(daemons.get(each.name, each) for each in plan.study.environments)
+    plan = replace(plan, cells=cells, study=replace(plan.study, environments=environments))
+    base = make_trials(plan)
+
+    def slower(trial: Trial) -> Trial:
+        if not isinstance(trial.outcome, Completed) or "docker" not in trial.key.cell:
+            return trial
+        dear = tuple(
+            replace(each, value=each.value * 1.3, median_s=each.median_s * 1.3) for each in trial.outcome.metrics
+        )
+        return replace(trial, outcome=Completed(metrics=dear))
+
+    summary = summarise(plan, [slower(trial) for trial in base], {})
+    (found,) = (each for each in summary.findings if each.kind == KIND)
+    assert found.environment == "docker+host"
+    assert "(bare+dockerd)" in found.text

@@ -25,6 +25,7 @@ from tare.locality import findings
 from tare.model import Comparison, Finding, Isolation, Plan, Role, Study, Summary, Trial, Verdict
 from tare.summary.columns import metric_infos
 from tare.summary.compare import compare, look_at
+from tare.summary.daemon import daemon_findings
 from tare.summary.headline import DECIDED, NOT_COMPARED, headline
 from tare.summary.modes import modes_of
 from tare.summary.rows import rows, self_name
@@ -77,7 +78,8 @@ def summarise(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any], look
             for cell in plan.cells
             for finding in findings(cell.environment.name, cell.group, selection.trials[cell.key].values())
         )
-        + _other_mpis(plan, selection),
+        + _other_mpis(plan, selection)
+        + daemon_findings(study.environments, infos, comparisons, study.repetition.confidence),
         warnings=warnings_of(plan, selection, infos, table),
         looks=look.looks,
         next_look=look.next_look,
