@@ -96,7 +96,7 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
 }
 
 _skipped: list[str] = []
-CALCULATING = 0
+CALCULATING = 15
 """The niceness of tests that are not live: labs, all in one cgroup, else have as little of a core as one process."""
 
 _LOCKS = Path(tempfile.gettempdir())
