@@ -23,6 +23,8 @@ from tare.still_running import listing, look
 MARK: Final = "tare"
 MOUNTINFO: Final = Path("/proc/self/mountinfo")
 OWN: Final = Path("/proc/self/cgroup")
+REMOVED_MEANWHILE: Final = 5
+"""How often our cgroup is made again before that is an error."""
 HANDED_ON: Final = ("cpuset", "cpu", "memory", "pids", "io")
 
 
@@ -248,12 +250,14 @@ def _make(hierarchy: Hierarchy, path: str, cpus: Sequence[int]) -> None:
     for depth, part in enumerate(parts):
         parent, folder = folder, folder / part
         try:
-            handed_on = _hand_on_controllers(parent) if hierarchy.version == 2 else ()
-            new = _made(folder)
-            if depth == 0 and new and handed_on:
-                note(folder, " ".join(handed_on))
-            if depth == 1 and new:
-                mark(folder)
+            if depth == 1:
+                _make_lab(hierarchy, folder)
+            elif depth > 1:
+                if hierarchy.version == 2:
+                    _hand_on_controllers(parent)
+                folder.mkdir(exist_ok=True)
+            else:
+                _make_top(hierarchy, folder)
         except OSError as error:
             raise InfrastructureError(
                 f"cannot make the cgroup {folder}: {error.strerror}", remedy="run as root, or as a user in the lab"
@@ -262,12 +266,41 @@ def _make(hierarchy: Hierarchy, path: str, cpus: Sequence[int]) -> None:
             raise InfrastructureError(
                 f"there is a cgroup {folder} that tare has not made", remedy="remove it, or choose another name"
             )
-        if "cpuset" in hierarchy.controllers:
-            for name in ("cpuset.cpus", "cpuset.mems"):
-                if not (folder / name).read_text().strip():
-                    (folder / name).write_text((parent / name).read_text())
+        _inherit_cores(hierarchy, parent, folder)
         if cpus and depth == len(parts) - 1 and (folder / "cpuset.cpus").exists():
             (folder / "cpuset.cpus").write_text(",".join(map(str, cpus)))
+
+
+def _make_top(hierarchy: Hierarchy, top: Path) -> None:
+    """Make our cgroup, and note with it what it had to be handed, for the one who removes it."""
+    handed_on = _hand_on_controllers(top.parent) if hierarchy.version == 2 else ()
+    if _made(top) and handed_on:
+        note(top, " ".join(handed_on))
+
+
+def _make_lab(hierarchy: Hierarchy, folder: Path) -> None:
+    """Make the group of a lab; another run's last lab may take our cgroup away meanwhile, and then it is made again."""
+    for again in range(REMOVED_MEANWHILE):
+        try:
+            if hierarchy.version == 2:
+                _hand_on_controllers(folder.parent)
+            if _made(folder):
+                mark(folder)
+        except FileNotFoundError:
+            if again == REMOVED_MEANWHILE - 1:
+                raise
+            _make_top(hierarchy, folder.parent)
+            _inherit_cores(hierarchy, folder.parent.parent, folder.parent)
+        else:
+            return
+
+
+def _inherit_cores(hierarchy: Hierarchy, parent: Path, folder: Path) -> None:
+    """In v1 give a new group the cores and the memory of its parent: it has none of its own."""
+    if "cpuset" in hierarchy.controllers:
+        for name in ("cpuset.cpus", "cpuset.mems"):
+            if not (folder / name).read_text().strip():
+                (folder / name).write_text((parent / name).read_text())
 
 
 def _made(folder: Path) -> bool:

@@ -101,9 +101,9 @@ def free_name(wanted: str) -> str:
 
 
 def unmarked() -> tuple[Path, ...]:
-    """Return the cgroups beside those of labs that we have not made: nothing of them is touched."""
+    """Return the cgroups beside those of labs that we have not made, each in one hierarchy: none of them is touched."""
     found = (folder for hierarchy in _everywhere() for folder in sorted(hierarchy.top.glob("*")) if folder.is_dir())
-    return tuple(folder for folder in found if not is_marked(folder))
+    return tuple({folder.name: folder for folder in found if not is_marked(folder)}.values())
 
 
 def processes() -> dict[str, set[int]]:

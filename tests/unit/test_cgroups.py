@@ -438,3 +438,20 @@ def test_in_v2_controllers_that_were_handed_to_us_are_taken_back_with_the_last_l
     assert tree.written == []
     two.remove()
     assert [text for _, text in tree.written] == ["-cpuset", "-cpu", "-io"]
+
+
+def test_our_cgroup_is_made_again_where_the_last_lab_of_another_run_takes_it_away_meanwhile(
+    v1: tuple[cgroups.Hierarchy, ...], tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, taken = cgroups._made, []
+
+    def late(folder: Path) -> bool:
+        if folder.name == "lab" and len(taken) < 2:
+            taken.append(folder.parent)
+            folder.parent.rmdir()
+        return made(folder)
+
+    monkeypatch.setattr(cgroups, "_made", late)
+    own = Group(path="lab/n0", hierarchies=v1).create()
+    assert len(taken) == 2
+    assert all(folder.is_dir() for folder in own.folders)
