@@ -14,16 +14,17 @@ from tare.workloads.programs import PROGRAMS, ProgramAdapter
 from tare.workloads.startup import Startup
 
 BARRIER: Final = "a barrier before each iteration"
+READINGS: Final = "start windows, and a loop back to back"
 KERNELS: Final = {
     "latency": ("half a round trip between rank 0 and the last rank", "none"),
     "bw": ("bytes a second from rank 0 to the last rank, 64 messages in flight", "none"),
     "bibw": ("bytes a second both ways between rank 0 and the last rank, 64 messages in flight each", "none"),
     "sendrecv": ("time of MPI_Sendrecv in a ring", BARRIER),
-    "barrier": ("time of MPI_Barrier", "none"),
+    "barrier": ("time of MPI_Barrier", READINGS),
     "alltoall": ("time of MPI_Alltoall", BARRIER),
     "alltoallv": ("time of MPI_Alltoallv with equal counts", BARRIER),
     "allgather": ("time of MPI_Allgather", BARRIER),
-    "allreduce": ("time of MPI_Allreduce, a sum of floats", BARRIER),
+    "allreduce": ("time of MPI_Allreduce, a sum of floats", READINGS),
     "halo": ("time of a stencil sweep and the exchange of its edges with both neighbours", "none"),
     "spacing": ("p99 minus median of the gaps between messages at a steady rate, of sender and receiver", "none"),
 }

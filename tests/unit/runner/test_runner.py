@@ -37,9 +37,12 @@ def test_the_overhead_that_was_built_in_is_inside_every_interval(whole: Ran) -> 
         assert item.overhead is not None
         assert item.simultaneous is not None
         assert item.simultaneous.low <= TRUTH <= item.simultaneous.high, item.metric
-        assert (item.verdict, item.overhead.n) == (Verdict.COSTS, ROUNDS)
-        if not item.metric.startswith("spacing"):  # a quantile of 50 gaps is known to some ten per cent only
-            assert item.overhead.high - item.overhead.low < 0.05
+        assert item.overhead.n == ROUNDS
+        if item.metric.startswith("spacing"):  # a quantile of 50 gaps is known to some ten per cent only
+            assert item.verdict is Verdict.NOT_JUDGED
+            continue
+        assert item.verdict is Verdict.COSTS
+        assert item.overhead.high - item.overhead.low < 0.05
 
 
 def test_the_added_time_of_the_latency_is_the_known_one(whole: Ran) -> None:
@@ -55,13 +58,13 @@ def test_the_baseline_compared_with_itself_costs_nothing(whole: Ran) -> None:
     for item in found:
         assert item.simultaneous is not None
         assert item.simultaneous.low <= 0 <= item.simultaneous.high, item.metric
-        assert item.verdict is Verdict.NOISE_FLOOR
+        assert item.verdict is (Verdict.NOT_JUDGED if item.metric.startswith("spacing") else Verdict.NOISE_FLOOR)
 
 
 def test_a_study_without_a_limit_that_is_decided_ends_with_0(whole: Ran) -> None:
     assert whole.code == 0
     assert whole.summary.exit_code == 0
-    assert "fake-slow adds" in whole.summary.headline
+    assert "fake-slow lowers bw 1 MiB from " in whole.summary.headline
 
 
 @pytest.mark.parametrize(("limit", "code"), [(0.2, 1), (0.9, 0)])
