@@ -198,11 +198,16 @@ def folders(request: PodRequest) -> dict[str, tuple[str, str]]:
 
 
 def _shown(request: PodRequest) -> tuple[str, ...]:
-    """Return the options that show the folders; an image's home of root lets no other user pass to what is below."""
+    """Return the options that show folders and binds, and give variables.
+
+    An image's home of root lets no other user pass to what is below.
+    """
     passed = any(Path(path).is_relative_to(PRIVATE) for _, path in folders(request).values())
     return (
         *((f"--tmpfs={PRIVATE}:mode=755",) if passed else ()),
         *(f"--volume={at}:{path}{':ro' if mode == 'ro' else ''}" for at, (mode, path) in folders(request).items()),
+        *(f"--volume={bind}" for bind in request.binds),
+        *(f"--env={variable}" for variable in request.variables),
     )
 
 
