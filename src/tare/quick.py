@@ -16,7 +16,8 @@ from tare.launch_command import variables
 from tare.model import Placement, Study
 
 USUAL: Final = (
-    "bare", "bare+image", "bare+bridge", "bare+dockerd", "docker+host", "docker+bridge", "docker+direct", "docker+macvlan",
+    "bare", "bare+image", "bare+bridge", "bare+dockerd",
+    "docker+host", "docker+bridge", "docker+direct", "docker+macvlan",
 )  # fmt: skip
 OTHER_RUNTIMES: Final = ("podman", "apptainer", "charliecloud")
 PARTS: Final = re.compile(r"[^A-Za-z0-9._-]+")

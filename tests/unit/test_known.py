@@ -15,6 +15,7 @@ from tare.mpi import MPIS
 from tare.study import KNOWN, parse
 from tare.transports import NAMES
 from tare.workloads.catalogue import KERNELS as DESCRIBED
+from tare.workloads.catalogue import READINGS
 from tare.workloads.kernels import ALONE, RATES, SIZELESS
 from tare.workloads.programs import PROGRAMS
 

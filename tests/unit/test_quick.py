@@ -25,7 +25,8 @@ def test_a_quick_study_compares_the_program_bare_against_the_usual_environments(
     stated = quick_study(ASKED)
     assert stated.baseline == "bare"
     assert [e.name for e in stated.environments] == [
-        "bare", "bare+image", "bare+bridge", "bare+dockerd", "docker+host", "docker+bridge", "docker+direct", "docker+macvlan",
+        "bare", "bare+image", "bare+bridge", "bare+dockerd",
+        "docker+host", "docker+bridge", "docker+direct", "docker+macvlan",
         "docker+overlay", "podman", "apptainer", "charliecloud",
     ]  # fmt: skip
     assert stated.placements == (Placement(nodes=2, ranks_per_node=2),)
