@@ -260,3 +260,12 @@ def test_the_headline_says_so_if_nothing_costs_anything() -> None:
     plan = make_plan("host")
     headline = summarise(plan, make_trials(plan), {}).headline
     assert headline == "In this emulated lab no cost beyond 2 % for host on anything compared (n = 10)."
+
+
+def test_the_headline_does_not_say_none_found_where_a_difference_shows() -> None:
+    plan = make_plan("overlay", "host")
+    trials = change(make_trials(plan), "overlay", lambda r: Invalid(reason="no proof") if r < 4 else None)
+    few = [trial for trial in trials if trial.key.round < 9]
+    headline = summarise(plan, few, {}, looks=[9]).headline
+    assert re.search(r"undecided for overlay: \+\S+ % \[\S+, \S+\] on 8-byte latency", headline), headline
+    assert "none found" not in headline

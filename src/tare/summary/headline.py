@@ -154,15 +154,22 @@ class _Writer:
         return [f"no cost beyond {_percent(within)} for {names} on anything compared (n = {n})"]
 
     def _unclear(self, open_: Sequence[_Findings]) -> list[str]:
-        """Return what no cost was found for, but not excluded either: at most how much."""
-        if not open_:
-            return []
-        bounds = [one.bound for one in open_]
+        """Return what is undecided: where a difference shows that is not sure, and where none was found at all."""
+        hinted = [one for one in open_ if any(_shows(item) for item in one.of(Verdict.INCONCLUSIVE))]
+        parts = []
+        for one in hinted[:LISTED]:
+            items = [item for item in one.of(Verdict.INCONCLUSIVE) if _shows(item)]
+            parts.append(f"undecided for {one.name}: {self._range(items)}")
+        rest = [one for one in open_ if one not in hinted]
+        if not rest:
+            return parts
+        bounds = [one.bound for one in rest]
         known = [bound for bound in bounds if bound is not None]
-        names = _list([one.name for one in open_])
+        names = _list([one.name for one in rest])
         most = f", at most {_overhead(max(known))}" if known and len(known) == len(bounds) else ""
-        undecided = sum(len(one.of(Verdict.INCONCLUSIVE)) for one in open_)
-        return [f"none found for {names}{most} ({undecided} of {sum(len(one.items) for one in open_)} undecided)"]
+        undecided = sum(len(one.of(Verdict.INCONCLUSIVE)) for one in rest)
+        of = sum(len(one.items) for one in rest)
+        return [*parts, f"none found for {names}{most} ({undecided} of {of} undecided)"]
 
     def _effect(self, item: Comparison) -> str:
         """Return what an environment does to one metric, with the interval that holds for the whole table."""
@@ -196,6 +203,11 @@ def _size(item: Comparison) -> float:
 
 def _signed_size(item: Comparison) -> float:
     return math.log1p(item.overhead.value) if item.overhead and item.overhead.value < math.inf else math.inf
+
+
+def _shows(item: Comparison) -> bool:
+    """Tell whether a difference shows by the plain interval, although it is not decided."""
+    return item.overhead is not None and not item.overhead.low <= 0 <= item.overhead.high
 
 
 def _least(item: Comparison) -> float:
