@@ -32,6 +32,9 @@ LARGEST_FLOAT: Final = 1e100
 
 MOST_ARRAYS: Final = 10_000
 
+SEVERAL_LINES: Final = frozenset({"stderr_tail", "mounts"})
+"""Texts that have several lines: what a program said last, and the mounts that a rank saw."""
+
 _MAGIC: Final = b"\x93NUMPY\x01\x00"
 _MAGIC_BYTES: Final = len(_MAGIC) + 2
 _HEADER: Final = re.compile(
@@ -97,7 +100,7 @@ def shown(value: Any, *, lines: bool = False) -> Any:
     if isinstance(value, list):
         return [shown(inner, lines=lines) for inner in value]
     if isinstance(value, dict):
-        return {printable(key): shown(inner, lines=key == "stderr_tail") for key, inner in value.items()}
+        return {printable(key): shown(inner, lines=key in SEVERAL_LINES) for key, inner in value.items()}
     return value
 
 

@@ -178,3 +178,9 @@ def test_a_program_that_finds_its_own_results_wrong_is_told_so_even_without_a_fi
         Workload(name="h", program="hpcg"), text(START, RANK, WALL) + "\n".join(lines) + "\n" + text(END)
     )
     assert any("spectral convergence test says FAILED" in wrong for wrong in parsed.wrong)
+
+
+def test_the_mounts_of_a_rank_are_a_text_of_several_lines() -> None:
+    mounts = "rw 254:0 /\nro 0:25 /a\n" * 500
+    (place,) = command(rank=RANK | {"rights": {"mounts": mounts}}).ranks
+    assert place.rights["mounts"] == mounts

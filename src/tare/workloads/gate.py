@@ -16,7 +16,9 @@ MOST_SAMPLES: Final = 32 << 20
 """Samples of one launch, all columns together: 256 MB. The kernels keep fewer than a million each."""
 
 LONGEST: Final = 4096
-"""Characters of one text, as the name of a host or of a library."""
+"""Characters of a message."""
+LONGEST_VALUE: Final = 1 << 16
+"""Characters of one text; a rank on a node with many mounts tells all of them in one."""
 
 MOST_INTEGER: Final = 1 << 64
 """Numbers of namespaces and devices have 64 bits."""
@@ -78,9 +80,9 @@ def _of_values(value: Any) -> Iterator[str]:
     """Yield what no results folder should hold: texts without end, integers of more than 64 bits."""
     for one in _leaves(value):
         if isinstance(one, str):
-            if len(one) > LONGEST:
-                yield f"a text has {len(one)} characters, and {LONGEST} are the most: {one[:40]!r}..."
-            elif one != printable(one):
+            if len(one) > LONGEST_VALUE:
+                yield f"a text has {len(one)} characters, and {LONGEST_VALUE} are the most: {one[:40]!r}..."
+            elif one != printable(one, lines=True):  # mounts are told line by line
                 yield f"a text has control characters: {one!r:.200}"
         elif isinstance(one, int) and abs(one) >= MOST_INTEGER:
             yield "an integer has more than 64 bits"
