@@ -38,7 +38,7 @@ def latency(**changed: Any) -> Parsed:
     record = {
         "type": "kernel", "kernel": "latency", "spec": "latency:bytes=8", "verified": True, "elapsed_s": 0.1,
         "columns": ["max_s", "mean_s"], "data": [column(1e-6, 2e-6), column(1e-6, 2e-6)], "message_bytes": 8,
-        "rank_mean_s": [1.5e-6], "late": 0, "payload": {"bytes_min": 0, "bytes_max": 0, "messages": 0},
+        "rank_mean_s": [1.5e-6], "sync": "none", "late": 0, "payload": {"bytes_min": 0, "bytes_max": 0, "messages": 0},
     } | changed  # fmt: skip
     return WORKLOADS["kernels"].parse(LATENCY, text(START, RANK, record, END))
 
