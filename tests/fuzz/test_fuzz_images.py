@@ -394,13 +394,15 @@ def test_no_path_of_any_tree_leads_outside(tmp_path: Path) -> None:
 
 def make_tree(rootfs: Path, tree: list[tuple[str, str, str]], victim: Path) -> None:
     for name, kind, target in tree:
-        parts = [part for part in name.split("/") if part not in ("", ".", "..", VICTIM) and len(part) < 256] or ["a"]
+        parts = [
+            part for part in name.split("/") if part not in ("", ".", "..", VICTIM) and len(os.fsencode(part)) < 256
+        ] or ["a"]
         place = rootfs
         for part in parts[:-1]:
             place /= part
-            if not place.is_dir() or place.is_symlink():
+            if not os.path.isdir(place) or place.is_symlink():
                 break
-        place = place / parts[-1] if place.is_dir() and not place.is_symlink() else rootfs / parts[-1]
+        place = place / parts[-1] if os.path.isdir(place) and not place.is_symlink() else rootfs / parts[-1]
         with suppress(OSError, ValueError):
             match kind:
                 case "file":
