@@ -114,7 +114,7 @@ def test_the_documentation_has_the_official_pace_of_every_application() -> None:
     assert row in (Path(__file__).parents[2] / "docs" / "workloads.md").read_text()
 
 
-@pytest.mark.parametrize("text", ["99", "1001", "offical", "1.5"])
+@pytest.mark.parametrize("text", ["99", "1001", "officially", "1.5"])
 def test_a_pace_that_is_not_possible_is_refused_with_what_is_allowed(text: str) -> None:
     with pytest.raises(ValueError, match="a whole number from 100 to 1000, or official"):
         choice_of(f"npb-cg:pace={text}")
