@@ -16,6 +16,8 @@ DECIDED = (Verdict.COSTS, Verdict.GAINS, Verdict.NO_COST)
 NOT_COMPARED = (Verdict.BASELINE, Verdict.NOISE_FLOOR, Verdict.NOT_JUDGED)
 BLOCKED = (Verdict.INVALID, Verdict.UNAVAILABLE)
 LISTED = 4
+DEAREST = 6
+"""Environments that cost something which have a clause of their own; the names of the others follow."""
 TIMES_FROM: Final = 9.0
 """Overhead (as a fraction) from which a multiple is easier to read than a percentage."""
 MANY_ROUNDS: Final = 200
@@ -108,9 +110,9 @@ class _Writer:
         """Return the clauses: what costs, what gains, what fails, what is free, what is open, what could not run."""
         dear = sorted((one for one in findings if one.of(Verdict.COSTS)), key=lambda one: -one.largest)
         parts = [self._first(dear[0])] if dear else []
-        parts += [f"{one.name} {self._range(one.of(Verdict.COSTS))}" for one in dear[1:LISTED]]
-        if len(dear) > LISTED:
-            parts.append(f"{len(dear) - LISTED} more cost as well")
+        parts += [f"{one.name} {self._range(one.of(Verdict.COSTS))}" for one in dear[1:DEAREST]]
+        if len(dear) > DEAREST:
+            parts.append(f"costs as well: {_list([one.name for one in dear[DEAREST:]])}")
         for one in findings:
             if gains := one.of(Verdict.GAINS):
                 parts.append(f"{one.name} {self._effect(gains[0]) if not dear else self._range(gains)}")
