@@ -33,10 +33,11 @@ def boot_id() -> str:
 
 
 def start_time(pid: int) -> int:
-    """Return when a process started, in clock ticks after boot; 0 when there is none."""
+    """Return when a process started, in clock ticks after boot; 0 when there is none, or it has ended (a zombie)."""
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
-    except (OSError, IndexError):
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return 0 if state in "ZX" else int(fields[18])
+    except (OSError, ValueError, IndexError):
         return 0
 
 

@@ -99,6 +99,7 @@ class Progress:
         self._began_s = clock()
         self._making_pods = False
         self._round = 0
+        self._done = self._total = 0
         self._bar: Bar | None = None
         self._task: TaskID | None = None
         if sys.stderr.isatty():
@@ -115,6 +116,8 @@ class Progress:
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         if self._bar:
             self._bar.stop()
+        elif self._total:
+            self._say(f"{self._done} of {self._total} launches done")
 
     def round_started(self, number: int, attempt: int) -> None:
         """Note a new round."""
@@ -144,6 +147,7 @@ class Progress:
     def trial_ended(self, trial: Trial, done: int, total: int) -> None:
         """Note how long it took, and say at once what went wrong."""
         self._pace.ended(trial.key, self._clock() - self._began_s, done)
+        self._done, self._total = done, total
         if not isinstance(trial.outcome, Completed):
             reason = getattr(trial.outcome, "reason", "")
             self._say(f"{type(trial.outcome).__name__}: {trial.key.cell}, round {trial.key.round + 1}: {reason}")

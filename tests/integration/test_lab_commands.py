@@ -97,7 +97,8 @@ def test_a_lab_is_not_made_twice_and_a_broken_one_is_told_and_replaced(tmp_path:
         assert unknown.status == 2
         assert "its nodes: n0, n1, head" in unknown.stderr
         os.kill(pid_of(name, "n0"), 9)
-        wait_for(lambda: "broken" in tare("lab", "status", cwd=tmp_path).stdout, "broken lab", 10)
+        broken_line = f"lab {name}: 2 nodes, broken"
+        wait_for(lambda: broken_line in tare("lab", "status", cwd=tmp_path).stdout, "broken lab", 10)
         broken = on(name, "n0", "true", cwd=tmp_path)
         assert broken.status == 5
         assert "tare lab down" in broken.stderr
@@ -190,7 +191,9 @@ def test_a_program_is_seen_inside_the_image_wherever_it_is(tmp_path: Path) -> No
         shutil.rmtree(home)
 
 
-def test_quick_refuses_a_program_whose_library_the_image_lacks_and_names_it(tmp_path: Path) -> None:
+def test_quick_refuses_a_program_whose_library_the_image_lacks_and_names_it(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     library = tmp_path / "libborrowed.so"
     source = tmp_path / "borrowed.c"
     source.write_text("int borrowed(void) { return 0; }\n")
@@ -199,8 +202,7 @@ def test_quick_refuses_a_program_whose_library_the_image_lacks_and_names_it(tmp_
     nowhere = tare("quick", "--rounds", "1", "--", f"./{there.name}", cwd=tmp_path)
     assert nowhere.status == 2
     assert "cannot run on this machine: libborrowed.so is missing" in nowhere.stderr
-    private = tmp_path / "private"
-    private.mkdir()
+    private = tmp_path_factory.mktemp("private")  # what lies below the current folder is shown in the image
     library.rename(private / library.name)
     here_only = compiled("borrowed", tmp_path, f"-L{private}", "-lborrowed", f"-Wl,-rpath,{private}")
     result = tare("quick", "--rounds", "1", "--", f"./{here_only.name}", cwd=tmp_path)

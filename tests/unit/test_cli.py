@@ -221,7 +221,7 @@ def test_a_study_on_fakes_is_planned_run_and_reported_from_the_command_line(stud
     assert not (tmp_path / "results").exists()
     ran = tare("run", "known.yaml", cwd=tmp_path)
     assert ran.returncode == 3, ran.stderr  # two rounds decide nothing
-    assert "6 of 6 trials" in ran.stderr
+    assert "6 of 6 launches done" in ran.stderr
     assert (tmp_path / "results/known/report.html").is_file()
     html = tmp_path / "again.html"
     shown = tare("report", "results/known", "--html", str(html), cwd=tmp_path)
@@ -370,7 +370,7 @@ def test_options_of_a_run_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_options_of_the_users_program_are_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[str]] = []
-    monkeypatch.setattr(quick, "run_quick", lambda command, **_: seen.append(list(command)) or 0)
+    monkeypatch.setattr(quick, "run_quick", lambda wanted, results: seen.append(list(wanted.command)) or 0)
     main(monkeypatch, "quick", "-n", "2", "--", "./app", "-n", "5", "--help")
     main(monkeypatch, "quick", "./app", "--rounds", "7")
     assert seen == [["./app", "-n", "5", "--help"], ["./app", "--rounds", "7"]]

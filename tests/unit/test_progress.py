@@ -53,7 +53,8 @@ def test_without_a_terminal_there_is_a_line_a_launch(capsys: pytest.CaptureFixtu
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "round 1: making pods"
     assert lines[1].startswith(f"round 1 of 3: {CELLS[0]}; 0 of {TOTAL} launches done, about ")
-    assert [line.split("; ")[1].split(" launches")[0] for line in lines[1:]] == [f"{n} of {TOTAL}" for n in range(4)]
+    assert [line.split("; ")[1].split(" launches")[0] for line in lines[1:-1]] == [f"{n} of {TOTAL}" for n in range(4)]
+    assert lines[-1] == f"4 of {TOTAL} launches done"
 
 
 def test_without_a_terminal_there_is_at_most_a_line_every_five_seconds(capsys: pytest.CaptureFixture[str]) -> None:
