@@ -21,6 +21,7 @@ from rich.progress import Progress as Bar
 from tare.disturbance import REPEATED_SHARE
 from tare.model import Cell, Completed, Plan, Trial, TrialKey
 from tare.plan import available, estimate_pods_s, estimate_trial_s
+from tare.text import printable
 
 INTERVAL_S: Final = 5.0
 
@@ -149,7 +150,7 @@ class Progress:
         self._pace.ended(trial.key, self._clock() - self._began_s, done)
         self._done, self._total = done, total
         if not isinstance(trial.outcome, Completed):
-            reason = getattr(trial.outcome, "reason", "")
+            reason = printable(getattr(trial.outcome, "reason", ""))
             self._say(f"{type(trial.outcome).__name__}: {trial.key.cell}, round {trial.key.round + 1}: {reason}")
         if self._bar and self._task is not None:
             self._bar.update(self._task, completed=done, total=total)

@@ -11,6 +11,7 @@ from tare import cli, commands, session
 from tare.errors import UsageError
 from tare.last_words import last_words
 from tare.model import Failed
+from tare.progress import Progress
 from tare.report.terminal import render_text
 from tare.store import Store
 from tare.symptoms import recognised
@@ -42,7 +43,7 @@ def test_an_error_of_ours_that_quotes_others_is_text(
 def test_the_reason_of_a_trial_is_text_while_a_study_runs(capsys: pytest.CaptureFixture[str]) -> None:
     plan = session.make_plan(known_study(rounds=1))
     (trial, *_) = make_trials(make_plan("overlay"), 1)
-    commands.Progress(plan).trial_ended(replace(trial, outcome=Failed(reason=STEERING)), 1, 2)
+    Progress(plan).trial_ended(replace(trial, outcome=Failed(reason=STEERING)), 1, 2)
     assert SHOWN in capsys.readouterr().err
 
 
