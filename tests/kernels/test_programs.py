@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tare.model import Placement
+from tare.workloads.program import preloaded
 from tare.workloads.programs import PROGRAMS
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake", "openmpi")]
@@ -57,7 +58,8 @@ def test_what_is_brought_runs_on_two_ranks_and_is_read(case: Case, launch_progra
     placement = Placement(nodes=1, ranks_per_node=2)
     assert adapter.refuse(case.arguments, placement) is None
     program, *arguments = adapter.argv(case.arguments)
-    environment = {**adapter.environment(case.arguments), "LD_PRELOAD": str(build(case.mpi) / "libtare_wall.so")}
+    own = adapter.environment(case.arguments)
+    environment = {**own, "LD_PRELOAD": preloaded(own, build(case.mpi))}
     run = launch_program(RUN if program == "tare-run" else program, *arguments, variant=case.mpi, env=environment)
     assert run.code == 0, run.stderr
     assert len(run.of_type("rank")) == 2

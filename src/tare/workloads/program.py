@@ -33,7 +33,7 @@ class Program:
 
     def environment(self, workload: Workload, prefix: Path) -> Mapping[str, str]:
         own = adapter_of(workload).environment(workload.arguments)
-        return {**own, "LD_PRELOAD": str(prefix / "lib" / "libtare_wall.so")}
+        return {**own, "LD_PRELOAD": preloaded(own, prefix / "lib")}
 
     def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:
         infos = adapter_of(workload).metrics(workload.arguments, placement)
@@ -50,6 +50,12 @@ class Program:
 
     def expected_s(self, workload: Workload, placement: Placement) -> float:
         return adapter_of(workload).expected_s(workload.arguments, placement)
+
+
+def preloaded(own: Mapping[str, str], folder: Path) -> str:
+    """Return what is preloaded: the library that takes the time, and those of ours that the program needs besides."""
+    names = ("libtare_wall.so", *own.get("LD_PRELOAD", "").split(":"))
+    return ":".join(str(folder / name) for name in names if name)
 
 
 def adapter_of(workload: Workload) -> ProgramAdapter:

@@ -68,7 +68,14 @@ class Neuron:
 
     def environment(self, arguments: tuple[str, ...]) -> Mapping[str, str]:
         # One thread a rank; and a container's user may have no home for matplotlib's cache.
-        return {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MPLCONFIGDIR": "/tmp", "MPLBACKEND": "Agg"}
+        return {
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            "MPLCONFIGDIR": "/tmp",
+            "MPLBACKEND": "Agg",
+            # It is linked with the cell's MPI: else mpi4py would load whichever it finds first.
+            "LD_PRELOAD": "libtare_wall_report.so",
+        }
 
     def refuse(self, arguments: tuple[str, ...], placement: Placement) -> str | None:
         try:
