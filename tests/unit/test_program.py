@@ -157,6 +157,8 @@ def test_a_program_is_shown_to_pods_unless_it_is_where_images_have_their_own(tmp
     assert not is_shown(Workload(name="c", command=("/bin/true",)))
     rootfs = tmp_path / "rootfs"
     assert not_in_image(own, rootfs) is None
+    assert "/bin/true is not in the image" in str(not_in_image(Workload(name="c", command=("/bin/true",)), rootfs))
+    runnable(rootfs / "bin/true")
     assert not_in_image(Workload(name="c", command=("/bin/true",)), rootfs) is None
     assert "example is not in the image: apt-get install example" in str(not_in_image(THEIRS, rootfs))
     runnable(rootfs / "usr/bin/example")

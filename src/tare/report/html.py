@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -206,9 +207,20 @@ def _ladder(summary: Summary) -> str:
     return " ".join(mark(Verdict.NO_COST, within) for within in sorted(shown)) or LOOKS[Verdict.NO_COST].symbol
 
 
+def drawable(value: Any) -> Any:
+    """Return what a plot is made of, with nothing in place of an infinite bound: an interval of two rounds may have one."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: drawable(inner) for key, inner in value.items()}
+    return [drawable(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
 def _figure_data(figures: Sequence[Figure]) -> Markup:
     """Return all figures as JSON that cannot end the script element that holds it."""
-    text = json.dumps({figure.ident: figure.spec for figure in figures}, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(
+        {figure.ident: drawable(figure.spec) for figure in figures}, separators=(",", ":"), allow_nan=False
+    )
     return Markup(text.replace("<", "\\u003c"))  # noqa: S704 - JSON with every `<` escaped
 
 
