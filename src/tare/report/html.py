@@ -208,7 +208,7 @@ def _ladder(summary: Summary) -> str:
 
 
 def drawable(value: Any) -> Any:
-    """Return what a plot is made of, with nothing in place of an infinite bound: an interval of two rounds may have one."""
+    """Return what a plot is made of, with nothing in place of an infinite bound: that of two rounds may be."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
