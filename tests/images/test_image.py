@@ -73,6 +73,7 @@ def test_the_tar_holds_what_the_folder_holds(image: Image) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
+@pytest.mark.long
 def test_other_sources_are_compiled_inside_the_image_and_this_machines_packages_are_left_alone(
     image: Image, tmp_path: Path
 ) -> None:
