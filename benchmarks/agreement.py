@@ -81,7 +81,7 @@ ITERATIONS = {"shm": {8: 20000, 65536: 4000, 1 << 20: 400}, "tcp": {8: 4000, 655
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One kernel of one size on one wire: seconds of IMB and of ours, an entry a round."""
+    """One kernel of one size on one wire: seconds by IMB and by tare, one entry a round."""
 
     pair: Pair
     size: int | None

@@ -1,4 +1,4 @@
-"""Start a program of ours, or another's, between two nodes of the lab, over its plain wire or over VXLAN.
+"""Start a program on two nodes of the lab, over its plain wire or over VXLAN.
 
 Both sides of a comparison are started in the same way, by the product's own launching, in network namespaces that stay
 up meanwhile. VXLAN is flannel's: an overlay without containers.
