@@ -49,7 +49,7 @@ HEADER = ("kernel", "wire", "IMB", "tare", "ratio", "95 % interval", "n", "")
 
 
 def ratio(name: str, what: str, theirs: Sequence[float], ours: Sequence[float]) -> Row:
-    """Return the median over rounds of ours / theirs."""
+    """Return the median over rounds of tare / IMB."""
     value, low, high = median_interval([b / a for a, b in zip(theirs, ours, strict=True)])
     return Row(
         name=name,
