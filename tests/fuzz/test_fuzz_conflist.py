@@ -16,6 +16,8 @@ from tare.networks.cni import Cni, missing
 
 LAB = ((IPv4Network("10.213.0.0/16"), "the lab's"),)
 LONGEST_SENTENCE = 2000
+LONGEST_NAME = 255
+"""Of a file, in bytes: a plug-in is one."""
 
 
 def nested(depth: int) -> Any:
@@ -118,6 +120,6 @@ def judged_values(stated: Conflist, nodes: int) -> str | None:
         plugins = for_node(stated, Values(node=node, nodes=nodes), "/leases")
         text = json.dumps(plugins, allow_nan=False)
         assert not any(f"${{{name}}}" in text for name in VARIABLES)
-        assert all(os.fsencode(each) and "/" not in each for each in stated.programs)
+        assert all(0 < len(os.fsencode(each)) <= LONGEST_NAME and "/" not in each for each in stated.programs)
     own_subnets(stated, nodes)
     return None

@@ -36,7 +36,8 @@ def test_a_network_stays_up_between_commands_and_goes_with_its_lab(tmp_path: Pat
     finally:
         down = tare("network", "down", "--name", name, cwd=tmp_path)
     assert down.status == 0, down.stderr
-    assert not Path(f"/proc/{keeper}").exists()
+    # Whoever adopted it may take a moment to reap what has ended.
+    wait_for(lambda: not Path(f"/proc/{keeper}").exists(), "the keeper is gone", 5)
     assert watch.left(name) == []
     assert tare("network", "down", "--name", name, cwd=tmp_path).status == 2
 
