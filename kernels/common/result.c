@@ -202,6 +202,8 @@ static bool write_line(const struct measurement *measurement, int index, bool wi
     const int iterations = measurement->request->settings.iterations;
     const size_t timed = (size_t)gathered->timed_ranks;
     const size_t ranks = (size_t)measurement->job.ranks;
+    const double span_s[] = {(double)measurement->began_ns * 1e-9,
+                             (double)measurement->ended_ns * 1e-9};
     struct json line = output_begin("kernel");
     json_put_integer(&line, "index", index);
     json_put_integer(&line, "position", measurement->position);
@@ -220,6 +222,7 @@ static bool write_line(const struct measurement *measurement, int index, bool wi
         json_put_null(&line, "rank_loop_s");
     put_payload(&line, total_traffic(measurement, locality));
     json_put_number(&line, "elapsed_s", measurement->elapsed_s);
+    json_put_numbers(&line, "span_s", span_s, 2);
     put_samples(&line, gathered, iterations, with_samples);
     return output_finish(&line);
 }

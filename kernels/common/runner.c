@@ -157,8 +157,10 @@ static void measure_durations(struct measurement *measurement, const struct faul
             sync_plan_windows(measurement->job.comm, measurement->warmup_s, measurement->warmup);
         measurement->window_s = schedule.length_ns * 1e-9;
     }
+    measurement->began_ns = clock_now_ns();
     run_iterations(measurement, &schedule, request->settings.iterations, measurement->samples,
                    measurement->late);
+    measurement->ended_ns = clock_now_ns();
 }
 
 /* Send a stream at a constant rate; warm-up and measurement are one stream. Rank 0 notes when each
@@ -182,12 +184,15 @@ static void measure_gaps(struct measurement *measurement, const struct fault *fa
         const uint64_t start = clock_now_ns();
         kernel->run(job);
         const uint64_t noted = sends ? start : clock_now_ns();
+        if (i == warmup)
+            measurement->began_ns = start;
         if (i >= warmup) {
             measurement->samples[i - warmup] = clock_difference_s(noted, before);
             measurement->late[i - warmup] = late;
         }
         before = noted;
     }
+    measurement->ended_ns = before;
     measurement->operations += (uint64_t)messages;
 }
 

@@ -21,6 +21,8 @@ struct measurement {
     uint64_t operations; /* timed, discarded and verified */
     uint64_t verify_errors;
     double elapsed_s;
+    uint64_t began_ns; /* CLOCK_MONOTONIC, where the iterations that count begin and end */
+    uint64_t ended_ns;
 };
 
 /* Make the communicator and get, and touch, the memory of all samples; collective over world. False

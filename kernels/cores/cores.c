@@ -8,7 +8,7 @@
  * thread a core hands a counter on, in the order of the cores and back to the first, and before
  * that counts a little: where another guest computes on the other half of a core, that takes half
  * as long again. Each line of the output is `SECONDS HAND-OVER COUNTING`: CLOCK_MONOTONIC, the
- * shortest time of one hand-over in a few bursts, and that of the counting on the slowest core,
+ * shortest time of one hand-over in a few bursts, and that of the counting, the mean of all cores,
  * both in nanoseconds. A sample is over in some ten microseconds.
  *
  * The threads have real-time priority, so that all of them come up together beside a job that keeps
@@ -44,7 +44,8 @@ static const uint64_t PATIENCE_NS = 300000;
 /* The counter that is handed on: 1 + the last core that had it, over all rounds of a sample. */
 struct ring {
     _Alignas(CACHE_LINE) atomic_ullong counter;
-    _Alignas(CACHE_LINE) atomic_ullong counting_ns; /* of the slowest core, in this sample */
+    _Alignas(CACHE_LINE) atomic_ullong counting_ns; /* of all cores together, in this sample */
+    atomic_uint counted;                            /* by so many cores */
     _Alignas(CACHE_LINE) uint64_t first_ns;         /* when the first sample is due */
     uint64_t interval_ns;
     unsigned cores;
@@ -82,10 +83,8 @@ static uint64_t count(void)
 
 static void note_counting(struct ring *ring, unsigned long long own_ns)
 {
-    unsigned long long slowest_ns = atomic_load(&ring->counting_ns);
-    while (own_ns > slowest_ns &&
-           !atomic_compare_exchange_weak(&ring->counting_ns, &slowest_ns, own_ns))
-        ;
+    atomic_fetch_add(&ring->counting_ns, own_ns);
+    atomic_fetch_add(&ring->counted, 1);
 }
 
 /* Wait until the counter is at least `wanted`; return false where the deadline passes first. */
@@ -138,9 +137,10 @@ static double take_part(struct ring *ring, unsigned place, unsigned long long ba
 
 static bool write_sample(struct ring *ring, double hand_over_s)
 {
-    const unsigned long long counting_ns = atomic_exchange(&ring->counting_ns, 0);
-    return printf("%.3f %.1f %llu\n", (double)clock_now_ns() * 1e-9, hand_over_s * 1e9,
-                  counting_ns) > 0 &&
+    const double counting_ns = (double)atomic_exchange(&ring->counting_ns, 0);
+    const unsigned counted = atomic_exchange(&ring->counted, 0);
+    return printf("%.4f %.1f %.1f\n", (double)clock_now_ns() * 1e-9, hand_over_s * 1e9,
+                  counting_ns / counted) > 0 &&
            fflush(stdout) == 0;
 }
 

@@ -25,9 +25,6 @@ MIGRATED: Final = (0.2, 0.8)
 FARTHER: Final = 1.5
 """Times as far apart, or as near, are elsewhere: seen 33 ns (28 to 42) within a chip and 152 ns (118 to 189) across."""
 
-SLOWER: Final = 1.15
-"""Times as long for the same arithmetic is slowed: seen 880 ns (850 to 950), and now and then 1,150 to 1,700."""
-
 LONGEST_REPEATED_S: Final = 2.0
 """A longer launch is never repeated: it averages over the machine's states, and repeating it costs too much time."""
 

@@ -99,8 +99,8 @@ def _of_trial(trial: model.Trial) -> Iterator[str]:
         yield f"elapsed_s is {trial.elapsed_s:g}"
     if trial.samples_file and not SAMPLES_FILE.fullmatch(trial.samples_file):
         yield f"{trial.samples_file!r:.80} is no file of samples"
-    for what in ("startup_s", "counters", "noise"):
-        yield from _of_numbers(what, getattr(trial, what))
+    for what, numbers in _numbers_of(trial):
+        yield from _of_numbers(what, numbers)
     for place in trial.ranks:
         if not 0 <= place.rank <= MOST:
             yield f"a rank is {place.rank}"
@@ -109,6 +109,12 @@ def _of_trial(trial: model.Trial) -> Iterator[str]:
             number = getattr(traffic, each.name)
             if isinstance(number, int) and number < 0:
                 yield f"{each.name} is {number}"
+
+
+def _numbers_of(trial: model.Trial) -> Iterator[tuple[str, Mapping[str, float]]]:
+    yield from (("startup_s", trial.startup_s), ("counters", trial.counters), ("noise", trial.noise))
+    if isinstance(trial.outcome, model.Completed):
+        yield from ((f"noise of {metric.key!r:.80}", metric.noise) for metric in trial.outcome.metrics)
 
 
 def _of_numbers(what: str, numbers: Mapping[str, float]) -> Iterator[str]:

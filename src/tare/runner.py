@@ -25,9 +25,11 @@ from tare.launch import write_agent, write_map
 from tare.model import (
     Caches,
     Cell,
+    Completed,
     Environment,
     Failed,
     InterfaceTraffic,
+    Metric,
     Outcome,
     Placement,
     Plan,
@@ -258,6 +260,8 @@ class Run:
         if isinstance(outcome, Failed) and (missing := job.gone(ready.deployed)):
             outcome = replace(outcome, reason=f"{missing} while the launch ran ({outcome.reason})")
         cores = self.cores.during(result.began_s, result.began_s + result.elapsed_s)
+        if isinstance(outcome, Completed) and parsed is not None:
+            outcome = replace(outcome, metrics=self._with_noise(outcome.metrics, parsed.spans_s, result))
         return Launched(
             result=result,
             outcome=outcome,
@@ -265,6 +269,17 @@ class Run:
             traffic=traffic,
             counters=monitor.counters(before, after),
             noise={**monitor.noise(before, after), **cores},
+        )
+
+    def _with_noise(
+        self, metrics: tuple[Metric, ...], spans_s: Mapping[str, tuple[float, float]], result: Result
+    ) -> tuple[Metric, ...]:
+        """Return metrics with the state of the cores while each was measured; a span outside of the launch is none."""
+        ended_s = result.began_s + result.elapsed_s
+        told = {key: span for key, span in spans_s.items() if result.began_s <= span[0] <= span[1] <= ended_s}
+        return tuple(
+            replace(metric, noise=self.cores.during(*told[metric.key])) if metric.key in told else metric
+            for metric in metrics
         )
 
     def _set_caches(self, ready: Ready, padding: int) -> dict[str, float]:

@@ -41,7 +41,7 @@ def test_samples_come_at_the_interval_and_are_hand_overs_of_this_machine(program
 
 
 def test_it_takes_little_of_the_cores(program: Path) -> None:
-    watcher = subprocess.Popen([program, "50", *map(str, CORES)], stdout=subprocess.DEVNULL)
+    watcher = subprocess.Popen([program, "10", *map(str, CORES)], stdout=subprocess.DEVNULL)
     time.sleep(2)
     watcher.send_signal(signal.SIGTERM)
     _, _, used = os.wait4(watcher.pid, 0)

@@ -63,7 +63,7 @@ def test_only_a_short_launch_is_worth_a_repeat(elapsed_s: float, wanted: bool) -
     ("elsewhere", "wanted"), [(0.0, False), (0.19, False), (0.2, True), (0.8, True), (0.81, False)]
 )
 def test_vcpus_that_were_at_one_place_throughout_call_for_no_repeat(elsewhere: float, wanted: bool) -> None:
-    assert wants_repeat(trial(0.5, core_hand_over_s=152e-9, cores_elsewhere=elsewhere, cores_slowed=1.0)) == wanted
+    assert wants_repeat(trial(0.5, core_hand_over_s=152e-9, cores_elsewhere=elsewhere, core_counting_s=2e-6)) == wanted
 
 
 @pytest.mark.parametrize(

@@ -181,6 +181,24 @@ def test_what_the_distance_of_vcpus_did_is_taken_out_and_told() -> None:
     assert of(summarise(plan, blind, {}), "host").verdict is Verdict.INCONCLUSIVE
 
 
+def test_what_slower_vcpus_did_to_one_metric_is_taken_out_by_its_own_moments_not_those_of_the_launch() -> None:
+    plan = make_plan("host", "overlay", "slow", "fast", "other")
+    order = {cell.key: index for index, cell in enumerate(plan.cells)}
+    trials = []
+    for trial in make_trials(plan):
+        assert isinstance(trial.outcome, Completed)
+        slow = far(trial, order[trial.key.cell])
+        metric = latency(trial.outcome.metrics[0].value * (1.4 if slow else 1.0))
+        metric = replace(metric, noise={"core_counting_s": 1.4e-6 if slow else 1e-6})
+        noise = {"core_counting_s": 1.2e-6}  # of the whole launch: always the same
+        trials.append(replace(trial, outcome=Completed(metrics=(metric,)), noise=noise))
+    summary = summarise(plan, trials, {})
+    assert of(summary, "host").verdict is Verdict.NO_COST
+    (effect,) = summary.state_effects
+    assert (effect.state, effect.per) == ("vCPU speed", "10 % slower vCPUs")
+    assert effect.effect.value == pytest.approx(0.1, abs=0.01)
+
+
 def test_a_state_that_an_environment_brings_with_it_is_not_taken_out() -> None:
     plan = make_plan("slow", "host", "other", "fast")
     trials = []

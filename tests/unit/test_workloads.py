@@ -184,7 +184,9 @@ def test_a_damaged_output_is_refused_or_read_but_nothing_else_is_raised(data: st
     assert found == 6
 
 
-@pytest.mark.parametrize("key", ["columns", "data", "kernel", "rank_mean_s", "payload", "elapsed_s", "verified"])
+@pytest.mark.parametrize(
+    "key", ["columns", "data", "kernel", "rank_mean_s", "payload", "elapsed_s", "span_s", "verified"]
+)
 def test_a_kernel_record_without_one_of_its_parts_is_refused(key: str) -> None:
     with pytest.raises(OutputError):
         parse(changed("kernel", 2, **{key: None}))

@@ -37,6 +37,7 @@ def column(*values: float) -> str:
 def latency(**changed: Any) -> Parsed:
     record = {
         "type": "kernel", "kernel": "latency", "spec": "latency:bytes=8", "verified": True, "elapsed_s": 0.1,
+        "span_s": [5.0, 5.1],
         "columns": ["max_s", "mean_s"], "data": [column(1e-6, 2e-6), column(1e-6, 2e-6)], "message_bytes": 8,
         "rank_mean_s": [1.5e-6], "sync": "none", "late": 0, "payload": {"bytes_min": 0, "bytes_max": 0, "messages": 0},
     } | changed  # fmt: skip
@@ -122,6 +123,9 @@ def test_a_rank_record_with_hostile_values_fails_the_launch(changed: dict[str, A
         {"late": 1e400},
         {"elapsed_s": float("inf")},
         {"elapsed_s": 10**400},
+        {"span_s": [1.0]},
+        {"span_s": ["now", "then"]},
+        {"span_s": [10**400, 1.0]},
         {"message_bytes": "eight"},
         {"message_bytes": 8.0},
         {"message_bytes": True},

@@ -17,6 +17,7 @@ class Metric:
     `rate_unit` counts one sample does, as bytes for `B/s`. With `added_first` the added time is what is read, however
     long the baseline takes: a step that bare hardly has makes any ratio large. `loop_s` is the mean of back-to-back
     operations, as IMB has it, where the kernel measures that too. One that is not `judged` is shown without a verdict.
+    `noise` is the machine's state while it was measured, where that is known more closely than of the whole trial.
     """
 
     key: str
@@ -35,6 +36,7 @@ class Metric:
     added_first: bool = False
     loop_s: float | None = None
     judged: bool = True
+    noise: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def typical_s(self) -> float:

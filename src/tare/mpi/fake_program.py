@@ -46,6 +46,7 @@ def kernel_record(index: int, spec: str, factor: float, ranks: int, dice: random
     given = dict(part.split("=", 1) for part in rest.split(",") if part)
     size = int(given.get("bytes", 8))
     truth = (2e-6 + size * 1e-9) * factor
+    began_s = time.monotonic()
     launch = truth * dice.lognormvariate(0, SPREAD)
     samples = [launch * dice.lognormvariate(0, SPREAD) for _ in range(SAMPLES)]
     columns = {"spacing": ["send_gap_s", "receive_gap_s"], "halo": ["max_s", "mean_s"]}.get(name, ["max_s"])
@@ -57,7 +58,8 @@ def kernel_record(index: int, spec: str, factor: float, ranks: int, dice: random
         "verified": os.environ.get("TARE_FAKE_FAULT") != "wrong", "verify_errors": 0, "late": 0, "columns": columns,
         "rank_mean_s": [launch] * ranks, "rank_min_s": [min(samples)] * ranks, "rank_max_s": [max(samples)] * ranks,
         "payload": {"bytes_min": 0, "bytes_max": 0, "messages": 0}, "elapsed_s": sum(samples),
-        "encoding": "base64-float64-le", "data": [encoded(samples) for _ in columns],
+        "span_s": [began_s, time.monotonic()], "encoding": "base64-float64-le",
+        "data": [encoded(samples) for _ in columns],
     }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from tare import stats
-from tare.model import Estimate, StateEffect, Trial
+from tare.model import Estimate, StateEffect
 from tare.stats import Block
 from tare.summary.series import Reading, Series
 
@@ -29,38 +29,47 @@ class State:
     """
 
     name: str
-    read: Callable[[Trial], float | None]
+    read: Callable[[Reading], float | None]
     per: str
     unit: float
     least: float
 
 
-def _distance(trial: Trial) -> float | None:
-    seconds = trial.noise.get("core_hand_over_s", 0.0)
-    return math.log(seconds) if seconds > 0 else None
+def _log_of(key: str) -> Callable[[Reading], float | None]:
+    """Return what reads the logarithm of a time: while the metric was measured, or else of the whole launch."""
+
+    def read(reading: Reading) -> float | None:
+        seconds = reading.metric.noise.get(key) or reading.trial.noise.get(key, 0.0)
+        return math.log(seconds) if seconds > 0 else None
+
+    return read
 
 
-def _slowed(trial: Trial) -> float | None:
-    return trial.noise.get("cores_slowed")
-
-
-def _taken(trial: Trial) -> float | None:
+def _taken(reading: Reading) -> float | None:
     """Return the share of the cores' time that other guests and other programs took."""
+    trial = reading.trial
     capacity_s = trial.elapsed_s * trial.noise.get("cores", 0.0)
     if capacity_s <= 0 or trial.noise.get("job_s", 0.0) <= 0:
         return None
     return (trial.noise.get("steal_s", 0.0) + trial.noise.get("background_s", 0.0)) / capacity_s
 
 
-def _throttled(trial: Trial) -> float | None:
+def _throttled(reading: Reading) -> float | None:
+    trial = reading.trial
     if "throttled_s" not in trial.noise or trial.elapsed_s <= 0:
         return None
     return trial.noise["throttled_s"] / trial.elapsed_s
 
 
 STATES: Final = (
-    State(name="vCPU distance", read=_distance, per="doubling of the distance", unit=math.log(2.0), least=0.05),
-    State(name="slowed vCPUs", read=_slowed, per="all of a launch", unit=1.0, least=0.02),
+    State(name="vCPU speed", read=_log_of("core_counting_s"), per="10 % slower vCPUs", unit=math.log(1.1), least=0.02),
+    State(
+        name="vCPU distance",
+        read=_log_of("core_hand_over_s"),
+        per="doubling of the distance",
+        unit=math.log(2.0),
+        least=0.05,
+    ),
     State(name="background load", read=_taken, per="tenth of the machine", unit=0.1, least=0.01),
     State(name="throttling", read=_throttled, per="tenth of a launch", unit=0.1, least=0.01),
 )
@@ -84,7 +93,7 @@ class Adjustment:
         """Return the typical cost of a launch as it would be in the column's mean state."""
         shift = 0.0
         for state, coefficient, mean in zip(self.states, self.coefficients, self.means, strict=True):
-            value = state.read(reading.trial)
+            value = state.read(reading)
             shift += coefficient * ((mean if value is None else value) - mean)
         return reading.metric.typical_s * math.exp(-max(-LARGEST_SHIFT, min(LARGEST_SHIFT, shift)))
 
@@ -96,8 +105,8 @@ class Adjustment:
             pairs = [
                 (block, one, other)
                 for block in common
-                if (one := state.read(environment.counted[block].trial)) is not None
-                and (other := state.read(baseline.counted[block].trial)) is not None
+                if (one := state.read(environment.counted[block])) is not None
+                and (other := state.read(baseline.counted[block])) is not None
             ]
             values = [one - other for _, one, other in pairs]
             found[state.name] = stats.round_means([block[0] for block, _, _ in pairs], values)[1]
@@ -114,7 +123,7 @@ class _Launches:
     logs: list[float] = field(default_factory=list)
     cells: list[int] = field(default_factory=list)
     blocks: list[int] = field(default_factory=list)
-    trials: list[Trial] = field(default_factory=list)
+    readings: list[Reading] = field(default_factory=list)
 
 
 def adjustment_of(group: str, metric: str, column: Sequence[Series]) -> Adjustment:
@@ -126,10 +135,10 @@ def adjustment_of(group: str, metric: str, column: Sequence[Series]) -> Adjustme
                 launches.logs.append(math.log(reading.metric.typical_s))
                 launches.cells.append(cell)
                 launches.blocks.append(numbers.setdefault(block, len(numbers)))
-                launches.trials.append(reading.trial)
+                launches.readings.append(reading)
     states = _usable(launches)
     while states:
-        columns = np.array([[state.read(trial) for state in states] for trial in launches.trials], dtype=np.float64)
+        columns = np.array([[state.read(each) for state in states] for each in launches.readings], dtype=np.float64)
         cells, blocks = (np.asarray(ids, dtype=np.intp) for ids in (launches.cells, launches.blocks))
         fit = stats.fit_states(np.asarray(launches.logs), columns, cells, blocks)
         if fit is not None:
@@ -150,7 +159,7 @@ def _usable(launches: _Launches) -> tuple[State, ...]:
     """Return the states that are known of every launch and vary."""
     found = []
     for state in STATES:
-        values = [state.read(trial) for trial in launches.trials]
+        values = [state.read(each) for each in launches.readings]
         known = [value for value in values if value is not None]
         if values and len(known) == len(values) and float(np.std(known)) > state.least:
             found.append(state)

@@ -68,12 +68,15 @@ def _parsed(workload: Workload, stdout: str) -> Parsed:
         raise OutputError(f"{len(kernels)} of {len(workload.kernels)} kernels gave a result")
     metrics: list[Metric] = []
     samples: dict[str, NDArray[np.float64]] = {}
+    spans: dict[str, tuple[float, float]] = {}
     for spec, record in zip(workload.kernels, kernels, strict=True):
         if record["kernel"] != spec.kernel:
             raise OutputError(f"a result of {record['kernel']} stands where {spec.kernel} was asked for")
         columns = decode(record["columns"], record["data"])
         made = _spacing(spec, columns) if spec.kernel == "spacing" else [_metric(spec, record, columns)]
         metrics += made
+        begin_s, end_s = map(number, record["span_s"])
+        spans.update(dict.fromkeys((metric.key for metric in made), (begin_s, end_s)))
         samples.update({f"{_key(spec)}/{name}": values for name, values in columns.items()})
     return Parsed(
         metrics=tuple(metrics),
@@ -84,6 +87,7 @@ def _parsed(workload: Workload, stdout: str) -> Parsed:
         measured_s=sum(number(record["elapsed_s"]) for record in kernels),
         wrong=tuple(r["spec"] for r in kernels if not r["verified"]),
         samples=samples,
+        spans_s=spans,
     )
 
 

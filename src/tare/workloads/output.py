@@ -49,7 +49,10 @@ class Payload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """What a launch said. `samples` are columns keyed `METRIC/COLUMN`, in seconds."""
+    """What a launch said. `samples` are columns keyed `METRIC/COLUMN`, in seconds.
+
+    `spans_s` says by metric when what it was made of began and ended (CLOCK_MONOTONIC), where the program tells that.
+    """
 
     metrics: tuple[Metric, ...]
     ranks: tuple[RankPlace, ...]
@@ -60,6 +63,7 @@ class Parsed:
     wrong: tuple[str, ...] = ()
     samples: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     figures: tuple[Figure, ...] = ()
+    spans_s: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 def records(stdout: str) -> list[dict[str, Any]]:

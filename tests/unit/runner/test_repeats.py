@@ -21,17 +21,19 @@ from unit.runs import CELLS, BreakAfter, known_study, run_with
 class Cores:
     """vCPUs that migrate in the middle of the launches with these numbers (None: of all), counted from 0."""
 
-    def __init__(self, migrating: Iterable[int] | None, *, elsewhere: float = 0.5, slowed: float = 0.0) -> None:
+    def __init__(self, migrating: Iterable[int] | None, *, elsewhere: float = 0.5, counting_s: float = 900e-9) -> None:
         self._migrating = None if migrating is None else set(migrating)
-        self._elsewhere, self._slowed = elsewhere, slowed
-        self._launch = -1
+        self._elsewhere, self._counting_s = elsewhere, counting_s
+        self._launch, self._ended_s = -1, 0.0
 
     def during(self, begin_s: float, end_s: float) -> dict[str, float]:
         assert begin_s < end_s
-        self._launch += 1
+        if begin_s > self._ended_s:  # a launch, and no part of one
+            self._launch += 1
+            self._ended_s = end_s
         migrates = self._migrating is None or self._launch in self._migrating
         elsewhere = self._elsewhere if migrates else 0.0
-        return {"core_hand_over_s": 33e-9, "cores_elsewhere": elsewhere, "cores_slowed": self._slowed}
+        return {"core_hand_over_s": 33e-9, "cores_elsewhere": elsewhere, "core_counting_s": self._counting_s}
 
 
 def ran(cores: Cores, folder: Path, patch: pytest.MonkeyPatch, *, rounds: int = 3, reruns: int = 1) -> list[Trial]:
@@ -61,7 +63,7 @@ def test_a_launch_whose_vcpus_migrated_is_repeated_at_the_end_of_its_block_and_b
 
 @pytest.mark.parametrize(
     "cores",
-    [Cores(None, elsewhere=1.0), Cores(None, elsewhere=0.1), Cores((), slowed=1.0)],
+    [Cores(None, elsewhere=1.0), Cores(None, elsewhere=0.1), Cores((), counting_s=2e-6)],
     ids=["elsewhere throughout", "a hiccup", "slowed throughout"],
 )
 def test_a_state_that_can_be_adjusted_for_is_recorded_and_repeats_nothing(
@@ -69,7 +71,22 @@ def test_a_state_that_can_be_adjusted_for_is_recorded_and_repeats_nothing(
 ) -> None:
     trials = ran(cores, tmp_path / "r", monkeypatch)
     assert len(trials) == 3 * CELLS
-    assert all({"core_hand_over_s", "cores_elsewhere", "cores_slowed"} <= set(trial.noise) for trial in trials)
+    assert all({"core_hand_over_s", "cores_elsewhere", "core_counting_s"} <= set(trial.noise) for trial in trials)
+
+
+def test_a_metric_has_the_state_of_the_machine_while_it_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Parts(Cores):
+        def during(self, begin_s: float, end_s: float) -> dict[str, float]:
+            part = begin_s < self._ended_s
+            return super().during(begin_s, end_s) | ({"core_counting_s": 5e-6} if part else {})
+
+    trials = ran(Parts(()), tmp_path / "r", monkeypatch, rounds=1)
+    for trial in trials:
+        assert trial.noise["core_counting_s"] == 900e-9
+        assert isinstance(trial.outcome, Completed)
+        assert [metric.noise["core_counting_s"] for metric in trial.outcome.metrics] == [5e-6]
 
 
 def test_no_reruns_switch_repeats_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
