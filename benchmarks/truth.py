@@ -208,6 +208,13 @@ def distances(rng: np.random.Generator, _name: str, log: float) -> list[Launch]:
     return [Launch(log=log + math.log(1.3) * far, noise={"core_hand_over_s": seconds})]
 
 
+def speeds(rng: np.random.Generator, _name: str, log: float) -> list[Launch]:
+    """Every launch meets vCPUs of another speed, which samples tell with an error of 3 %."""
+    slower = rng.normal(0.0, 0.1)
+    seconds = 1e-6 * math.exp(slower + rng.normal(0.0, 0.03))
+    return [Launch(log=log + slower, noise={"core_counting_s": seconds})]
+
+
 SCENARIOS = (
     Scenario(name="fixed", what="10 rounds", judge=usual),
     Scenario(name="six", what="6 rounds", judge=usual, looks=(6,), power=False),
@@ -255,6 +262,10 @@ SCENARIOS = (
         shifts=dict.fromkeys((SELF, NULL, COSTS, EDGE), math.log(1.1)), power=False, covers="",
     ),
     Scenario(name="distances", what="half of the launches on far vCPUs (+30 %)", judge=usual, launches=distances),
+    Scenario(
+        name="speeds", what="vCPUs of another speed in each launch (sd 10 %)", judge=usual, launches=speeds,
+        power=False,
+    ),
 )  # fmt: skip
 
 
