@@ -170,7 +170,7 @@ def deployed(
         if environment.link.mtu:
             stack.enter_context(site.carries(nic, environment.link.mtu))
         stack.enter_context(order.network.prepare(nodes, order.study))
-        stacks = [stack.enter_context(ExitStack()) for _ in nodes]
+        stacks = stack.enter_context(closed_together(len(nodes)))
 
         def one(node: Node) -> tuple[Side, ...]:
             if is_inside(environment.sides, node.index, len(nodes)):
@@ -191,6 +191,19 @@ def deployed(
         if environment.launch is Launching.HOST_MPI and files.host_mpi is not None:
             launcher = str(files.host_mpi.launcher)
         yield Deployed(environment=environment, sides=sides, ssh=keys, launcher=launcher)
+
+
+@contextmanager
+def closed_together(count: int) -> Iterator[tuple[ExitStack, ...]]:
+    """Yield stacks that are closed at the same time: what one node holds does not wait for another's to be gone."""
+    stacks = tuple(ExitStack() for _ in range(count))
+    try:
+        yield stacks
+    finally:
+        with uninterrupted(), ThreadPoolExecutor(max_workers=min(4, count)) as pool:
+            futures = [pool.submit(each.close) for each in stacks]
+        for future in futures:
+            future.result()
 
 
 def _with_host_mpi(files: Files) -> Files:
