@@ -45,7 +45,7 @@ demo: ## set up, run the quick-start study, print its tables and write its HTML 
 # Two processes keep two cores busy: live tests wait, the others calculate. Those of a file share what they set up.
 test: ## set up, then lint, types and every test
 	@tools/bootstrap test
-	@$(MAKE) lint types docs
+	@$(MAKE) --jobs 2 --output-sync=target types lint docs
 	@$(ROOT_ENV) $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-long: ## the tests that take minutes, as the mini-applications in class A and those in an emulated machine

@@ -15,6 +15,7 @@ import fcntl
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -31,6 +32,13 @@ if TYPE_CHECKING:
 CANNOT = "this machine cannot: "
 LIVE = frozenset({"integration", "emulated"})
 """The folders of tests that run labs."""
+LONGEST = ("images", "miniapps", "kernels", "test_stats_coverage.py", "runner", "fuzz", "test_cli.py", "contract")
+"""Folders and files of tests that calculate for 10 s and more, which run in this order before the others."""
+
+# Half of collecting is compiling. What pytest compiles is kept where no user is in the way of root's files, also
+# with PYTHONDONTWRITEBYTECODE; programs that tests start are left as they are.
+sys.pycache_prefix = str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tare" / "test-bytecode")
+sys.dont_write_bytecode = False
 
 # Started in the background of a script, tests would ignore Ctrl-C, and so would all that they start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -127,19 +135,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put first what others would wait for.
 
     Those that are `quiet`, while all begin; then the live ones that are `alone`, while one process runs live ones; of
-    the others images, which a processor calculates for a minute.
+    the others the longest, so that short ones are left for who is done first.
     """
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
 
-    def later(its: list[pytest.Item]) -> tuple[bool, ...]:
+    def later(its: list[pytest.Item]) -> tuple[int, ...]:
         marks = {mark.name for item in its for mark in item.iter_markers()}
         return (
             "quiet" not in marks,
             not _is_live(its[0]),
             "alone" not in marks,
-            its[0].path.parent.name != "images",
+            min(LONGEST.index(name) if name in LONGEST else len(LONGEST) for name in its[0].path.parts[-2:]),
         )
 
     items[:] = [item for its in sorted(files.values(), key=later) for item in its]

@@ -40,6 +40,8 @@ VALUES: Final = (
 NUMERIC: Final = (*(value for value in VALUES if isinstance(value, int | float)), "nan", "inf")
 _WORD: Final = re.compile(r"[^\s,:=\"\[\]{}]+")
 _NUMBER: Final = re.compile(r"\d[\d.eE+-]*")
+_NUMBERS: Final = st.sampled_from(NUMBERS)
+_TOKENS: Final = st.sampled_from(TOKENS) | st.text(max_size=8)
 
 
 @st.composite
@@ -48,11 +50,11 @@ def changed_texts(draw: st.DrawFn, bases: Sequence[str]) -> str:
     text = draw(st.sampled_from(bases))
     for _ in range(draw(st.integers(1, 4))):
         how = draw(st.integers(0, 9))
-        pattern, others = (_NUMBER, NUMBERS) if how <= 2 else (_WORD, TOKENS)
+        pattern, others = (_NUMBER, _NUMBERS) if how <= 2 else (_WORD, _TOKENS)
         words = list(pattern.finditer(text)) if how <= 4 else []
         if words:
             word = words[draw(st.integers(0, len(words) - 1))]
-            text = text[: word.start()] + draw(st.sampled_from(others) | st.text(max_size=8)) + text[word.end() :]
+            text = text[: word.start()] + draw(others) + text[word.end() :]
         elif how == 5:
             at = draw(st.integers(0, len(text)))
             text = text[:at] + draw(st.sampled_from(TOKENS) | st.text(max_size=3)) + text[at:]
@@ -75,8 +77,10 @@ def changed_values(draw: st.DrawFn, bases: Sequence[Any]) -> Any:
         branches = list(_branches(value))
         if not branches:
             return _copied(draw(st.sampled_from(VALUES)))
-        holder, key = branches[draw(st.integers(0, len(branches) - 1))]
         how = draw(st.integers(0, 9))
+        if how <= 3:  # one branch in four is a number, and most that is odd about numbers is odd there only
+            branches = [each for each in branches if isinstance(each[0][each[1]], int | float)] or branches
+        holder, key = branches[draw(st.integers(0, len(branches) - 1))]
         if how <= 3 and isinstance(holder[key], int | float):
             holder[key] = draw(st.sampled_from(NUMERIC))
         elif how <= 5:

@@ -46,10 +46,19 @@ CASES = {
 }  # fmt: skip
 
 
+def duration(name: str) -> str:
+    """Return the mark of a case: HNN on a second MPI shows what HNN on the first and IMB on the second do."""
+    return "long" if name == "hnn-mpich5" else "slow"
+
+
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(case, marks=[pytest.mark.requires(name.partition("-")[0], case.mpi), pytest.mark.slow], id=name)
+        pytest.param(
+            case,
+            marks=[pytest.mark.requires(name.partition("-")[0], case.mpi), getattr(pytest.mark, duration(name))],
+            id=name,
+        )
         for name, case in CASES.items()
     ],
 )

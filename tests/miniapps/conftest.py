@@ -13,7 +13,10 @@ import pytest
 from tare.images.kernels import ensure_kernels
 
 SOURCE = Path(__file__).parents[2] / "miniapps"
-OPTIONS = ("-DMPI_C_COMPILER=mpicc.openmpi", "-DTARE_SANITIZE=ON")
+OPTIONS = (
+    *("-DMPI_C_COMPILER=mpicc.openmpi", "-DTARE_SANITIZE=ON"),
+    *("-DCMAKE_BUILD_TYPE=Checked", "-DCMAKE_C_FLAGS_CHECKED=-O1 -g1"),  # compiled in a third of the time of -O3
+)
 
 
 def sanitized_build() -> Path:

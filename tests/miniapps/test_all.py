@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from miniapps.launching import ran
+from miniapps.launching import SANITIZERS, ran
 from tare.miniapps import MINIAPPS, choice_of, choose
 from tare.workloads.miniapps import RATES
 
@@ -24,11 +24,6 @@ SMALL = {
     "net-udp-rtt": "net-udp-rtt:round_trips=200",
 }
 """Applications without classes, in a size that takes a moment under sanitizers."""
-
-SANITIZERS = {
-    "ASAN_OPTIONS": "detect_leaks=0",  # the MPI libraries keep memory until the end
-    "UBSAN_OPTIONS": "print_stacktrace=1",
-}
 
 
 def runs(letter: str) -> list[tuple[str, int]]:

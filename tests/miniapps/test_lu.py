@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from miniapps.launching import ran
+from miniapps.launching import SANITIZERS, ran
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake", "openmpi")]
 ITERATIONS = {"S": 50, "W": 300}
@@ -30,7 +30,7 @@ def test_lu_gives_the_eleven_published_values(program: Path, letter: str, ranks:
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_lu_is_clean_under_sanitizers(sanitized: Path, ranks: int) -> None:
-    status, record, stderr = ran(sanitized, "npb-lu:class=S", ranks, env={"ASAN_OPTIONS": "detect_leaks=0"})
+    status, record, stderr = ran(sanitized, "npb-lu:class=S", ranks, env=SANITIZERS)
     assert (status, record.get("verified")) == (0, True), stderr
 
 

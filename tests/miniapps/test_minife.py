@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from miniapps.launching import ran
+from miniapps.launching import SANITIZERS, ran
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake", "openmpi")]
 
@@ -42,7 +42,7 @@ def test_matrix_and_residuals_are_the_references(
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_minife_is_clean_under_sanitizers(sanitized: Path, ranks: int) -> None:
-    status, record, stderr = ran(sanitized, "minife:nx=16,ny=9,nz=12", ranks, env={"ASAN_OPTIONS": "detect_leaks=0"})
+    status, record, stderr = ran(sanitized, "minife:nx=16,ny=9,nz=12", ranks, env=SANITIZERS)
     assert (status, record.get("verified")) == (0, True), stderr
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from miniapps.launching import ran
+from miniapps.launching import SANITIZERS, ran
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake", "openmpi")]
 APPS = ("npb-bt", "npb-sp")
@@ -66,8 +66,7 @@ def test_ranks_beyond_the_largest_square_stay_idle(program: Path, app: str) -> N
 @pytest.mark.parametrize("ranks", [1, 4])
 @pytest.mark.parametrize("app", APPS)
 def test_sanitizers_find_nothing(sanitized: Path, app: str, ranks: int) -> None:
-    env = {"ASAN_OPTIONS": "detect_leaks=0"}  # the MPI's own
-    status, record, stderr = ran(sanitized, f"{app}:class=S", ranks, env=env)
+    status, record, stderr = ran(sanitized, f"{app}:class=S", ranks, env=SANITIZERS)
     assert (status, record.get("verified")) == (0, True), stderr
 
 
