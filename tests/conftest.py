@@ -23,6 +23,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ LONGEST = ("images", "miniapps", "kernels", "test_stats_coverage.py", "runner", 
 # with PYTHONDONTWRITEBYTECODE; programs that tests start are left as they are.
 sys.pycache_prefix = str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tare" / "test-bytecode")
 sys.dont_write_bytecode = False
+
+# What one example takes says nothing on a busy machine; a test's own time limit is pytest-timeout's.
+settings.register_profile("tare", deadline=None)
+settings.load_profile("tare")
 
 # Started in the background of a script, tests would ignore Ctrl-C, and so would all that they start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
