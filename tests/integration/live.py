@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from integration.loaded import Command
 from tare import wheels
 from tare.cluster import Needs
 from tare.cluster.lab_site import LabCluster, LabSite
@@ -25,7 +26,7 @@ from tare.model import LabSpec
 from tare.namespaces import netlink
 
 TARE = (sys.executable, "-m", "tare.cli")
-STARTED: list[subprocess.Popen[str]] = []
+STARTED: list[subprocess.Popen[str] | Command] = []
 """The commands that a test started, for the end of what it did not wait for (conftest.py)."""
 NUMBERS = count()
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "uts")
@@ -81,16 +82,21 @@ def start(
     python: Sequence[str] = TARE[:1],
 ) -> Any:
     """Start tare in a session of its own; `before` is put before it, as `setpriv ...`, and `python` runs it."""
-    process = subprocess.Popen(
-        [*before, *python, *TARE[1:], *map(str, arguments)],
-        cwd=cwd,
-        env={**os.environ, **(env or {})},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    words, environment = [str(each) for each in arguments], {**os.environ, **(env or {})}
+    process: subprocess.Popen[str] | Command
+    if before or tuple(python) != TARE[:1]:
+        process = subprocess.Popen(
+            [*before, *python, *TARE[1:], *words],
+            cwd=cwd,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+    else:
+        process = Command(words, cwd, environment)
     STARTED.append(process)
     return process
 
