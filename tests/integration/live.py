@@ -17,6 +17,8 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
 
 from integration.loaded import Command
 from tare import wheels
@@ -307,7 +309,19 @@ def lab_site(nics: int = 1, *, shown: Sequence[Path] = (), docker: bool = False,
 def settled(pid: int) -> bool:
     """Tell whether the kernel has noted the carrier of every link: UCX, for one, passes over those without."""
     with netlink(pid) as route:
-        return all(link.get_attr("IFLA_OPERSTATE") == "UP" for link in route.get_links() if not link["flags"] & 8)
+        return all(link.get_attr("IFLA_OPERSTATE") == "UP" for link in links_in(route) if not link["flags"] & 8)
+
+
+def links_in(route: IPRoute) -> list[Any]:
+    """Return the links of a network namespace, each asked for by itself.
+
+    The kernel then notes its carrier first; what it tells of all at once may be a second old.
+    """
+    found: list[Any] = []
+    for link in route.get_links():
+        with suppress(NetlinkError):  # it has just gone
+            found += route.link("get", index=link["index"])
+    return found
 
 
 def sent_on(site: LabSite, interface: str) -> list[int]:

@@ -196,7 +196,7 @@ def test_a_rank_that_hangs_is_ended_without_cgroups_too(user: User) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["SIGINT", "SIGKILL"])
 def test_what_an_ended_run_made_is_undone_without_root(number: signal.Signals, user: User) -> None:
-    study = user.study("cut", ["bare", "bare+bridge"], repetition="{rounds: 3, max_rounds: 3}")
+    study = user.study("cut", ["bare", "bare+bridge"], repetition="{rounds: 2, max_rounds: 2}")
     results = user.folder / "results" / "cut"
     watch = Watch()
     process = user.start("run", study)
