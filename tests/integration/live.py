@@ -241,7 +241,7 @@ class Watch:
         end = Event()
 
         def go() -> None:
-            while not end.wait(0.1):
+            while not end.wait(0.2):
                 self.look(lab)
 
         thread = Thread(target=go, daemon=True)

@@ -126,7 +126,7 @@ def _channel() -> socket.socket:
 
 
 def load() -> None:
-    """Load all of tare."""
+    """Load all of tare, and the report's template, which is compiled as it is loaded."""
     import tare
 
     for module in pkgutil.walk_packages(tare.__path__, "tare."):
@@ -134,6 +134,7 @@ def load() -> None:
             importlib.import_module(module.name)
     for name in ALSO:
         importlib.import_module(name)
+    tare.report.html._jinja().get_template("report.html.j2")
     gc.collect()
     gc.freeze()
 

@@ -100,7 +100,10 @@ def test_two_ranks_of_a_node_share_memory_and_send_nothing_also_in_two_container
 
 def test_a_launch_ends_every_time(tmp_path: Path) -> None:
     study = write_study(
-        tmp_path, "often", "{bare: {mpi: mpich}, bare+bridge: {mpi: mpich}}", repetition="{rounds: 8, max_rounds: 8}"
+        tmp_path,
+        "often",
+        "{bare: {mpi: mpich}, bare+bridge: {mpi: mpich}}",
+        repetition="{rounds: 2, max_rounds: 2, blocks_per_round: 4}",
     )
     ended(start("run", study, cwd=tmp_path), 110)
     trials = [trial for each in by_environment(tmp_path / "results" / "often").values() for trial in each]

@@ -117,7 +117,7 @@ def test_of_two_nodes_with_two_ranks_neighbours_share_memory_and_the_others_use_
         stated(FOUR_RANKS),
         cluster="{lab: {nodes: 2, oversubscribe: true}}",
         placements="[{nodes: 2, ranks_per_node: 2, oversubscribe: true}]",
-        workloads="{micro: {kernels: [{alltoall: {message_bytes: 65536, iterations: 20}}]}}",
+        workloads="{micro: {kernels: [{alltoall: {message_bytes: 65536, iterations: 5}}]}}",
     )
     result = tare("run", study, cwd=tmp_path)
     found = by_environment(tmp_path / "results" / "four")
