@@ -1,6 +1,6 @@
 """Start commands of tare from a process that has loaded it: Python takes a second or two to do so, for each command.
 
-The process below loads tare once and forks for each command; nothing of tare has run in it. The child has its own
+The process below loads tare once and forks for each command; no command has run in it. The child has its own
 session, folder, environment and streams, as a command that a shell started has. Tests that start tare anew see to the
 loading itself: as another user, in other namespaces, from a wheel (`before` and `python` of `live.start`).
 """
@@ -51,7 +51,9 @@ class Command:
         self.stdout: IO[str] = os.fdopen(out[0])
         self.stderr: IO[str] = os.fdopen(err[0])
         self._told = ours
-        self.pid = int(ours.recv(64))
+        told = ours.recv(64)
+        assert told, "the process that has loaded tare is gone: what it said is above"
+        self.pid = int(told)
         self._read: dict[int, list[bytes]] = {out[0]: [], err[0]: []}
 
     def poll(self) -> int | None:
