@@ -78,23 +78,29 @@ def check_network(name: str, network: str, everywhere: tuple[Ended, Watch, Path]
 
 
 def check_one_node(runtime: str, folder: Path) -> None:
-    """Run two ranks on one node, over TCP and over shared memory."""
+    """Run two ranks on one node, over TCP and over shared memory: in one container, and in one each of one pod."""
     result, watch, results = ran(
         folder,
         f"{{tcp: {{runtime: {runtime}, network: host, transport: tcp}}, "
         f"shm: {{runtime: {runtime}, network: bridge, transport: shm}}}}",
         cluster="{lab: {nodes: 1, cores_per_node: 2}}",
-        placements="[{nodes: 1, ranks_per_node: 2}]",
+        placements="[{nodes: 1, ranks_per_node: 2}, {nodes: 1, ranks_per_node: 2, containers_per_node: 2}]",
     )
     found = by_environment(results)
     assert set(found) == {"tcp", "shm"}
-    for name, (trial,) in found.items():
-        assert outcome(trial) == "Completed", (name, trial["outcome"], result.stderr)
-        first, second = trial["ranks"]
-        assert first["host"] == second["host"]
-        assert not set(first["cpus"]) & set(second["cpus"])
-        assert first["shared_memory_ranks"] == [0, 1]
-        assert sum(t["tx_bytes"] for t in trial["traffic"] if t["role"] != "must stay silent") < PAYLOAD, name
+    for name, its in found.items():
+        assert len(its) == 2, (name, result.stderr)
+        for trial in its:
+            assert outcome(trial) == "Completed", (name, trial["outcome"], result.stderr)
+            first, second = trial["ranks"]
+            assert first["host"] == second["host"]
+            assert not set(first["cpus"]) & set(second["cpus"])
+            assert first["shared_memory_ranks"] == [0, 1]
+            assert sum(t["tx_bytes"] for t in trial["traffic"] if t["role"] != "must stay silent") < PAYLOAD, name
+            if "2c" in trial["key"]["cell"]:
+                assert first["namespaces"]["mnt"] != second["namespaces"]["mnt"], "both ranks are in one container"
+            for kind in ("net", "ipc", "pid"):
+                assert first["namespaces"][kind] == second["namespaces"][kind], kind
     assert watch.left(result.lab) == []
 
 

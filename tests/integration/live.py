@@ -17,7 +17,10 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
 
+from integration.loaded import Command
 from tare import wheels
 from tare.cluster import Needs
 from tare.cluster.lab_site import LabCluster, LabSite
@@ -25,7 +28,7 @@ from tare.model import LabSpec
 from tare.namespaces import netlink
 
 TARE = (sys.executable, "-m", "tare.cli")
-STARTED: list[subprocess.Popen[str]] = []
+STARTED: list[subprocess.Popen[str] | Command] = []
 """The commands that a test started, for the end of what it did not wait for (conftest.py)."""
 NUMBERS = count()
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "uts")
@@ -81,16 +84,21 @@ def start(
     python: Sequence[str] = TARE[:1],
 ) -> Any:
     """Start tare in a session of its own; `before` is put before it, as `setpriv ...`, and `python` runs it."""
-    process = subprocess.Popen(
-        [*before, *python, *TARE[1:], *map(str, arguments)],
-        cwd=cwd,
-        env={**os.environ, **(env or {})},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    words, environment = [str(each) for each in arguments], {**os.environ, **(env or {})}
+    process: subprocess.Popen[str] | Command
+    if before or tuple(python) != TARE[:1]:
+        process = subprocess.Popen(
+            [*before, *python, *TARE[1:], *words],
+            cwd=cwd,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+    else:
+        process = Command(words, cwd, environment)
     STARTED.append(process)
     return process
 
@@ -233,7 +241,7 @@ class Watch:
         end = Event()
 
         def go() -> None:
-            while not end.wait(0.1):
+            while not end.wait(0.2):
                 self.look(lab)
 
         thread = Thread(target=go, daemon=True)
@@ -301,7 +309,19 @@ def lab_site(nics: int = 1, *, shown: Sequence[Path] = (), docker: bool = False,
 def settled(pid: int) -> bool:
     """Tell whether the kernel has noted the carrier of every link: UCX, for one, passes over those without."""
     with netlink(pid) as route:
-        return all(link.get_attr("IFLA_OPERSTATE") == "UP" for link in route.get_links() if not link["flags"] & 8)
+        return all(link.get_attr("IFLA_OPERSTATE") == "UP" for link in links_in(route) if not link["flags"] & 8)
+
+
+def links_in(route: IPRoute) -> list[Any]:
+    """Return the links of a network namespace, each asked for by itself.
+
+    The kernel then notes its carrier first; what it tells of all at once may be a second old.
+    """
+    found: list[Any] = []
+    for link in route.get_links():
+        with suppress(NetlinkError):  # it has just gone
+            found += route.link("get", index=link["index"])
+    return found
 
 
 def sent_on(site: LabSite, interface: str) -> list[int]:

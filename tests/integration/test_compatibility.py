@@ -31,7 +31,7 @@ pytestmark = live("openmpi5", "mpich", "mpich5", "apptainer", "mmdebstrap")
 
 TWO = Placement(nodes=1, ranks_per_node=2)
 NAMES = tuple(MPIS_SHOWN)
-LIMITS_S = {True: 4.0, False: 20.0}
+LIMITS_S = {True: 2.0, False: 20.0}
 """Hydra waits for ever for a daemon of another MPI: what is to fail is given less time than a busy machine may need."""
 SWAP = r"""
 import os, re, sys

@@ -25,16 +25,10 @@ def opened(runtime: str, folder: Path, *options: str) -> list[str]:
 
 @pytest.mark.skipif(not TUN.exists(), reason="this machine cannot: its kernel has no tun")
 @pytest.mark.parametrize("runtime", ["docker", "podman"])
-def test_a_device_that_is_passed_can_be_opened_and_no_other(runtime: str, tmp_path: Path) -> None:
-    assert opened(runtime, tmp_path, "--device", str(TUN)) == [f"opened {TUN}"]
+def test_a_device_that_is_passed_can_be_opened_in_each_container_and_no_other(runtime: str, tmp_path: Path) -> None:
+    two = ("--containers-per-node", "2", "-n", "2")
+    assert opened(runtime, tmp_path, "--device", str(TUN), *two) == [f"opened {TUN}"] * 2
     assert opened(runtime, tmp_path) == []
-
-
-@pytest.mark.skipif(not TUN.exists(), reason="this machine cannot: its kernel has no tun")
-@pytest.mark.parametrize("runtime", ["docker", "podman"])
-def test_each_of_several_containers_gets_it(runtime: str, tmp_path: Path) -> None:
-    options = ("--device", str(TUN), "--containers-per-node", "2", "-n", "2")
-    assert opened(runtime, tmp_path, *options) == [f"opened {TUN}"] * 2
 
 
 @pytest.mark.requires("apptainer", "charliecloud")

@@ -198,11 +198,16 @@ def test_a_port_that_is_taken_is_named_with_its_host_and_the_way_out() -> None:
 # --- this machine's MPI in an image that has another --------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("mpi", "image"), [("openmpi", "debian-mpich"), ("mpich", "debian-openmpi")])
-def test_the_hosts_mpi_runs_in_an_image_that_has_none_of_it(mpi: str, image: str, tmp_path: Path) -> None:
-    environments = f"{{bare: {{mpi: {mpi}}}, docker+bridge: {{mpi: {mpi}, image: {image}, launch: host-mpi}}}}"
-    study = write_study(tmp_path, "borrowed", environments)
-    result = tare("run", study, cwd=tmp_path, timeout_s=240)
+def test_the_hosts_mpi_runs_in_an_image_that_has_none_of_it(tmp_path: Path) -> None:
+    images = {"openmpi": "debian-mpich", "mpich": "debian-openmpi"}
+    listed = [
+        f"{mpi}: {{runtime: bare, mpi: {mpi}}}, "
+        f"{mpi} in docker: {{runtime: docker, network: bridge, mpi: {mpi}, image: {image}, launch: host-mpi}}"
+        for mpi, image in images.items()
+    ]
+    result = tare("run", write_study(tmp_path, "borrowed", f"{{{', '.join(listed)}}}"), cwd=tmp_path, timeout_s=240)
     found = {name: each[0] for name, each in by_environment(tmp_path / "results" / "borrowed").items()}
-    assert outcome(found["docker+bridge"]) == "Completed", (found["docker+bridge"]["outcome"], result.stderr)
-    assert found["docker+bridge"]["mpi_library"] == found["bare"]["mpi_library"] != ""
+    for mpi in images:
+        inside = found[f"{mpi} in docker"]
+        assert outcome(inside) == "Completed", (inside["outcome"], result.stderr)
+        assert inside["mpi_library"] == found[mpi]["mpi_library"] != ""

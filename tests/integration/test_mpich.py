@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -78,43 +77,33 @@ def test_a_run_leaves_nothing_behind(two_nodes: tuple[Ended, Watch, Path]) -> No
     assert watch.left(result.lab) == []
 
 
-def on_one_node(tmp_path: Path, environments: str, placement: str = "") -> dict[str, list[dict[str, Any]]]:
+def test_two_ranks_of_a_node_share_memory_and_send_nothing_also_in_two_containers_of_a_pod(tmp_path: Path) -> None:
     study = write_study(
         tmp_path,
         "one",
-        environments,
+        "{bare: {mpi: mpich}, shm: {runtime: bare, transport: shm, mpi: mpich}, docker+bridge: {mpi: mpich}}",
         cluster="{lab: {nodes: 1, cores_per_node: 2}}",
-        placements=f"[{{nodes: 1, ranks_per_node: 2{placement}}}]",
+        placements="[{nodes: 1, ranks_per_node: 2}, {nodes: 1, ranks_per_node: 2, containers_per_node: 2}]",
         workloads=KERNELS,
     )
-    ended(start("run", study, cwd=tmp_path))
-    return by_environment(tmp_path / "results" / "one")
-
-
-def test_two_ranks_of_a_node_share_memory_and_send_nothing(tmp_path: Path) -> None:
-    found = on_one_node(
-        tmp_path,
-        "{bare: {mpi: mpich}, shm: {runtime: bare, transport: shm, mpi: mpich}, docker+bridge: {mpi: mpich}}",
-    )
-    assert set(found) == {"bare", "shm", "docker+bridge"}
-    for name, (trial,) in found.items():
-        assert outcome(trial) == "Completed", (name, trial["outcome"])
-        first, second = trial["ranks"]
-        assert first["shared_memory_ranks"] == second["shared_memory_ranks"] == [0, 1]
-        assert not set(first["cpus"]) & set(second["cpus"])
-        assert sum(item["tx_bytes"] for item in trial["traffic"]) < PAYLOAD / 10, name
-
-
-def test_two_containers_of_a_pod_share_memory_too(tmp_path: Path) -> None:
-    found = on_one_node(tmp_path, "{bare: {mpi: mpich}, docker+bridge: {mpi: mpich}}", ", containers_per_node: 2")
-    (trial,) = found["docker+bridge"]
-    assert outcome(trial) == "Completed", trial["outcome"]
-    assert sum(item["tx_bytes"] for item in trial["traffic"]) < PAYLOAD / 10
+    result = ended(start("run", study, cwd=tmp_path))
+    found = by_environment(tmp_path / "results" / "one")
+    assert {name: len(its) for name, its in found.items()} == {"bare": 2, "shm": 2, "docker+bridge": 2}, result.stderr
+    for name, its in found.items():
+        for trial in its:
+            assert outcome(trial) == "Completed", (name, trial["outcome"])
+            first, second = trial["ranks"]
+            assert first["shared_memory_ranks"] == second["shared_memory_ranks"] == [0, 1]
+            assert not set(first["cpus"]) & set(second["cpus"])
+            assert sum(item["tx_bytes"] for item in trial["traffic"]) < PAYLOAD / 10, name
 
 
 def test_a_launch_ends_every_time(tmp_path: Path) -> None:
     study = write_study(
-        tmp_path, "often", "{bare: {mpi: mpich}, bare+bridge: {mpi: mpich}}", repetition="{rounds: 8, max_rounds: 8}"
+        tmp_path,
+        "often",
+        "{bare: {mpi: mpich}, bare+bridge: {mpi: mpich}}",
+        repetition="{rounds: 2, max_rounds: 2, blocks_per_round: 4}",
     )
     ended(start("run", study, cwd=tmp_path), 110)
     trials = [trial for each in by_environment(tmp_path / "results" / "often").values() for trial in each]

@@ -24,7 +24,10 @@ from integration.live import (
     write_study,
 )
 
-pytestmark = live("openmpi5", "mpich5", "docker", "podman", "apptainer", "charliecloud", "cni", "mmdebstrap", "sshd")
+pytestmark = [
+    *live("openmpi5", "mpich5", "docker", "podman", "apptainer", "charliecloud", "cni", "mmdebstrap", "sshd"),
+    pytest.mark.timeout(240),
+]
 
 MPIS = ("openmpi5", "mpich5")
 SAYS = {"openmpi5": "Open MPI v5.0", "mpich5": "MPICH Version:      5.0"}
@@ -32,26 +35,28 @@ LONG = "{micro: {kernels: [{latency: {message_bytes: 65536, iterations: 60}}, {b
 LITTLE = 65536 * 60 / 10
 
 ON_TWO_NODES = {
-    "bare": "",
+    "bare": "runtime: bare",
     "bare over ssh": "runtime: bare, network: bridge, launch: ssh, control: data",
-    "docker+bridge": "",
+    "docker+bridge": "runtime: docker, network: bridge",
     "docker over ssh": "runtime: docker, launch: ssh",
     "podman daemon": "runtime: podman, network: bridge, launch: daemon",
-    "apptainer": "launch: hybrid",
+    "apptainer": "runtime: apptainer, launch: hybrid",
     "docker with the host's MPI": "runtime: docker, launch: host-mpi, image: debian-mpich",
 }
 ON_ONE_NODE = {
-    "bare": "",
+    "bare": "runtime: bare",
     "shm": "runtime: bare, transport: shm",
-    "docker+bridge": "",
-    "charliecloud": "",
+    "docker+bridge": "runtime: docker, network: bridge",
+    "charliecloud": "runtime: charliecloud",
 }
+FOUR_RANKS = {"bare": "runtime: bare", "docker+bridge": "runtime: docker, network: bridge"}
 Found = Mapping[str, Any]
 
 
-def stated(environments: Mapping[str, str], mpi: str) -> str:
-    """Return the environments of a study, with their MPI."""
-    return f"{{{', '.join(f'{name}: {{mpi: {mpi}, {more}}}' for name, more in environments.items())}}}"
+def stated(environments: Mapping[str, str]) -> str:
+    """Return the environments of a study, each with every MPI."""
+    listed = [f"{mpi} {name}: {{mpi: {mpi}, {more}}}" for mpi in MPIS for name, more in environments.items()]
+    return f"{{{', '.join(listed)}}}"
 
 
 @pytest.fixture(scope="module", params=MPIS)
@@ -60,27 +65,21 @@ def mpi(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def two_nodes(mpi: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Found, list[str]]:
-    folder = tmp_path_factory.mktemp(mpi)
-    own = {name: more for name, more in ON_TWO_NODES.items() if "debian-mpich" not in more}
-    borrowed = {name: more for name, more in ON_TWO_NODES.items() if name not in own or name == "bare"}
-    found: dict[str, Any] = {}
-    left: list[str] = []
-    for name, environments in (("own", own), ("borrowed", borrowed)):
-        watch = Watch()
-        process = start("run", write_study(folder, name, stated(environments, mpi), workloads=LONG), cwd=folder)
-        with watch.looking(f"s{process.pid}"):
-            result = ended(process, 120)
-        found |= {key: (each[0], result.stderr) for key, each in by_environment(folder / "results" / name).items()}
-        left += watch.left(result.lab)
-    return found, left
+def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Found, list[str]]:
+    folder = tmp_path_factory.mktemp("mpis")
+    watch = Watch()
+    process = start("run", write_study(folder, "two", stated(ON_TWO_NODES), workloads=LONG), cwd=folder)
+    with watch.looking(f"s{process.pid}"):
+        result = ended(process, 200)
+    found = {key: (each[0], result.stderr) for key, each in by_environment(folder / "results" / "two").items()}
+    return found, watch.left(result.lab)
 
 
 @pytest.mark.parametrize("name", ON_TWO_NODES)
 def test_an_environment_is_launched_and_its_treatment_is_proven(
     name: str, mpi: str, two_nodes: tuple[Found, list[str]]
 ) -> None:
-    trial, stderr = two_nodes[0][name]
+    trial, stderr = two_nodes[0][f"{mpi} {name}"]
     assert outcome(trial) == "Completed", (trial["outcome"], stderr)
     assert trial["mpi_library"].startswith(SAYS[mpi])
     assert [place["shared_memory_ranks"] for place in trial["ranks"]] == [[0], [1]]
@@ -90,39 +89,40 @@ def test_nothing_is_left_behind(two_nodes: tuple[Found, list[str]]) -> None:
     assert two_nodes[1] == []
 
 
-def test_ranks_of_a_node_share_memory_also_in_two_containers_of_a_pod(mpi: str, tmp_path: Path) -> None:
+def test_ranks_of_a_node_share_memory_also_in_two_containers_of_a_pod(tmp_path: Path) -> None:
     study = write_study(
         tmp_path,
         "one",
-        stated(ON_ONE_NODE, mpi),
+        stated(ON_ONE_NODE),
         cluster="{lab: {nodes: 1, cores_per_node: 2}}",
         placements="[{nodes: 1, ranks_per_node: 2, containers_per_node: 2}]",
         workloads=LONG,
     )
     result = tare("run", study, cwd=tmp_path)
     found = by_environment(tmp_path / "results" / "one")
-    assert set(found) == set(ON_ONE_NODE), result.stderr
+    assert set(found) == {f"{mpi} {name}" for mpi in MPIS for name in ON_ONE_NODE}, result.stderr
     for name, (trial,) in found.items():
         assert outcome(trial) == "Completed", (name, trial["outcome"])
+        assert trial["mpi_library"].startswith(SAYS[name.split()[0]])
         first, second = trial["ranks"]
         assert first["shared_memory_ranks"] == second["shared_memory_ranks"] == [0, 1]
         assert not set(first["cpus"]) & set(second["cpus"])
         assert sum(item["tx_bytes"] for item in trial["traffic"]) < LITTLE, name
 
 
-def test_of_two_nodes_with_two_ranks_neighbours_share_memory_and_the_others_use_the_network(
-    mpi: str, tmp_path: Path
-) -> None:
+def test_of_two_nodes_with_two_ranks_neighbours_share_memory_and_the_others_use_the_network(tmp_path: Path) -> None:
     study = write_study(
         tmp_path,
         "four",
-        f"{{bare: {{mpi: {mpi}}}, docker+bridge: {{mpi: {mpi}}}}}",
+        stated(FOUR_RANKS),
         cluster="{lab: {nodes: 2, oversubscribe: true}}",
         placements="[{nodes: 2, ranks_per_node: 2, oversubscribe: true}]",
-        workloads="{micro: {kernels: [{alltoall: {message_bytes: 65536, iterations: 20}}]}}",
+        workloads="{micro: {kernels: [{alltoall: {message_bytes: 65536, iterations: 5}}]}}",
     )
     result = tare("run", study, cwd=tmp_path)
-    for name, (trial,) in by_environment(tmp_path / "results" / "four").items():
+    found = by_environment(tmp_path / "results" / "four")
+    assert len(found) == len(MPIS) * len(FOUR_RANKS), result.stderr
+    for name, (trial,) in found.items():
         assert outcome(trial) == "Completed", (name, trial["outcome"], result.stderr)
         assert [place["shared_memory_ranks"] for place in trial["ranks"]] == [[0, 1], [0, 1], [2, 3], [2, 3]]
 

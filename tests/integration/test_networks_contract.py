@@ -31,7 +31,7 @@ from tare.ping import ping
 from tare.plan import expand
 from tare.study_files import StudyFiles
 
-pytestmark = live("docker", "cni", "mmdebstrap", "nftables", "iptables")
+pytestmark = [*live("docker", "cni", "mmdebstrap", "nftables", "iptables"), pytest.mark.timeout(240)]
 
 TWO = Placement()
 CARRIER = ("NO-CARRIER", "LOWER_UP")
@@ -53,6 +53,28 @@ def environment_of(network: str) -> Environment | None:
     return None
 
 
+ALSO = tuple(
+    Environment(name=f"docker+{network}", runtime="docker", network=network, image=DEFAULT)
+    for network in ("flannel", "calico")
+)
+"""Networks that a pod of Docker can have as well, in studies."""
+POD, NIC, UNDER_FLANNEL = "veth of the pod", "data NIC", "data NIC under flannel"
+CARRIERS = {
+    "host": {NIC},
+    "bridge": {POD, NIC},
+    "direct": {"data NIC in the pod"},
+    "macvlan": {"macvlan", NIC},
+    "overlay": {"overlay", "data NIC under the VXLAN"},
+    "overlay-etcd": {"overlay", "data NIC under the VXLAN"},
+    "flannel": {POD, "VXLAN of flannel", UNDER_FLANNEL},
+    "flannel-host-gw": {POD, UNDER_FLANNEL},
+    "flannel-udp": {POD, "tun of flannel", UNDER_FLANNEL},
+    "canal": {POD, "VXLAN of flannel", UNDER_FLANNEL},
+    "calico": {POD, NIC},
+    "calico-ipip": {POD, NIC, "IP-in-IP"},
+    "calico-ipip-cross": {POD, NIC},
+}
+"""What must carry the traffic, where it is known here; what is claimed beside it is held to the payload as well."""
 WANTED = {name: made for name in NETWORKS if not name.startswith("fake") if (made := environment_of(name))}
 
 
@@ -181,8 +203,14 @@ def wait_for_steady(nodes: Sequence[Node]) -> None:
 
 
 def rules_of(pid: int) -> list[str]:
-    """Return the rules of nftables, and of iptables on top of it, without what they have counted."""
-    return re.sub(r"packets \d+ bytes \d+", "", shown(pid, "nft", "list", "ruleset")).splitlines()
+    """Return the rules of nftables, and of iptables on top of it, without what they have counted.
+
+    Left out is dockerd's jump to its chain for rules of users, which it takes out and puts back, in two steps and
+    without a lock, as often as it makes a network: twice at once, as for an overlay and its docker_gwbridge, it stays
+    out. No rule of ours is there: the chain itself is looked at.
+    """
+    lines = re.sub(r"packets \d+ bytes \d+", "", shown(pid, "nft", "list", "ruleset")).splitlines()
+    return [line for line in lines if not line.endswith("jump DOCKER-USER")]
 
 
 def program(pid: int) -> str:
@@ -273,25 +301,33 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
 
 def studied(folder: Path, name: str, wanted: list[Environment]) -> Run:
     """Run a study of environments, beside bare, and watch it."""
-    stated = ["bare", *(f"{each.runtime}+{each.network}" for each in wanted if each.network != "host")]
+    also = [each for each in ALSO if each.network in {one.network for one in wanted}]
+    stated = ["bare", *(f"{each.runtime}+{each.network}" for each in (*wanted, *also) if each.network != "host")]
     path = write_study(folder, name, stated, workloads=KERNELS)
     watch = Watch()
     process = start("run", path, cwd=folder)
     with watch.looking(f"s{process.pid}"):
-        result = ended(process, 110)
+        result = ended(process, 200)
     return result, watch, folder / "results" / name
 
 
 def test_an_mpi_ping_pong_runs_and_the_counters_prove_its_way(network: str, studies: list[Run]) -> None:
     result, _, results = studies[group_of(network)]
-    name = "bare" if network == "host" else f"{WANTED[network].runtime}+{network}"
-    (trial,) = by_environment(results)[name]
-    assert outcome(trial) == "Completed", (trial["outcome"], result.stderr)
-    carried = [item for item in trial["traffic"] if item["role"] != SILENT_ROLE]
-    assert {item["node"][1:] for item in carried} == {"0", "1"}
-    for item in carried:
-        assert PAYLOAD <= item["tx_bytes"] <= 1.5 * PAYLOAD, item
-        assert PAYLOAD <= item["rx_bytes"] <= 1.5 * PAYLOAD, item
+    names = ["bare" if network == "host" else f"{WANTED[network].runtime}+{network}"]
+    names += [each.name for each in ALSO if each.network == network]
+    for name in names:
+        (trial,) = by_environment(results)[name]
+        assert outcome(trial) == "Completed", (trial["outcome"], result.stderr)
+        carried = [item for item in trial["traffic"] if item["role"] != SILENT_ROLE]
+        inside = "d" if name.startswith("docker") else "n"
+        assert {item["node"] for item in carried} == {f"{inside}0", f"{inside}1"}
+        assert {item["role"] for item in carried} == CARRIERS.get(network, {item["role"] for item in carried})
+        for item in trial["traffic"]:
+            moved = (item["tx_bytes"], item["rx_bytes"])
+            if item["role"] == SILENT_ROLE:
+                assert max(moved) < PAYLOAD / 10, item
+            else:
+                assert PAYLOAD <= min(moved) <= max(moved) <= 1.5 * PAYLOAD, item
 
 
 def test_all_networks_at_once_leave_nothing(studies: list[Run]) -> None:

@@ -1,4 +1,7 @@
-"""Networks that route: Calico's data path and IP-in-IP, in one subnet and across a router, proven and undone."""
+"""Networks that route: Calico's data path and IP-in-IP, wired, across a router, and undone.
+
+That MPI's traffic goes their way within a subnet is held in test_networks_contract.py.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,6 @@ from typing import Any
 import pytest
 
 from integration.live import (
-    Ended,
     Watch,
     by_environment,
     ended,
@@ -44,13 +46,6 @@ LATENCY = f"{{latency: {{message_bytes: {BYTES}, iterations: {ITERATIONS}, warmu
 KERNELS = f"{{micro: {{time_limit: 30s, kernels: [{LATENCY}, {{barrier: {{iterations: 20, warmup: 5}}}}]}}}}"
 NIC, VETH, WRAPPED = "data NIC", "veth of the pod", "IP-in-IP"
 
-CARRIERS: Mapping[str, set[str]] = {
-    "bare": {NIC},
-    "bare+calico": {VETH, NIC},
-    "docker+calico": {VETH, NIC},
-    "bare+calico-ipip": {VETH, NIC, WRAPPED},
-    "bare+calico-ipip-cross": {VETH, NIC},
-}
 ACROSS: Mapping[str, set[str]] = {
     "bare": {NIC},
     "bare+flannel": {VETH, "VXLAN of flannel", "data NIC under flannel"},
@@ -81,35 +76,6 @@ def prove(trial: Mapping[str, Any], carriers: set[str]) -> None:
         else:
             assert PAYLOAD <= sent <= 1.5 * PAYLOAD, item
             assert PAYLOAD <= received <= 1.5 * PAYLOAD, item
-
-
-@pytest.fixture(scope="module")
-def one_subnet(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Watch, Path]:
-    folder = tmp_path_factory.mktemp("routed")
-    study = write_study(folder, "one", [*CARRIERS], workloads=KERNELS)
-    watch = Watch()
-    process = start("run", study, cwd=folder)
-    with watch.looking(f"s{process.pid}"):
-        result = ended(process, 110)
-    return result, watch, folder / "results" / "one"
-
-
-@pytest.mark.requires("docker", "mmdebstrap")
-@pytest.mark.parametrize("name", CARRIERS)
-def test_pods_that_are_routed_to_meet_and_prove_the_way(name: str, one_subnet: tuple[Ended, Watch, Path]) -> None:
-    if "ipip" in name:
-        need_wrapping()
-    result, _, results = one_subnet
-    (trial,) = by_environment(results)[name]
-    assert outcome(trial) == "Completed", (trial["outcome"], result.stderr)
-    prove(trial, CARRIERS[name])
-
-
-@pytest.mark.requires("docker", "mmdebstrap")
-def test_a_run_with_routes_leaves_nothing_behind(one_subnet: tuple[Ended, Watch, Path]) -> None:
-    result, watch, _ = one_subnet
-    assert watch.most_processes > 15, "the watch saw no lab"
-    assert watch.left(result.lab) == []
 
 
 @pytest.mark.requires("flannel", "etcd", "cni")

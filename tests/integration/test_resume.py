@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from integration.live import Watch, ended, live, outcome, start, tare, trials, wait_for, write_study
+from integration.live import Watch, ended, live, outcome, pids_of, start, tare, trials, wait_for, write_study
 
 pytestmark = live("cni")
 SEED = 20261121
@@ -71,12 +71,12 @@ def killed_at(study: Path, folder: Path, seconds: float | None, results: Path) -
 
 def test_a_run_killed_at_random_instants_and_within_a_block_finishes_and_loses_nothing(tmp_path: Path) -> None:
     environments = ["bare", "bare+bridge"]
-    study = write_study(tmp_path, "kill", environments, repetition="{rounds: 5, max_rounds: 5}", a_a="true")
+    study = write_study(tmp_path, "kill", environments, repetition="{rounds: 4, max_rounds: 4}", a_a="true")
     results = tmp_path / "results" / "kill"
     dice = random.Random(SEED)
     watch = Watch()
     labs: list[str] = []
-    for instant in (*(dice.uniform(0.0, 2.0) for _ in range(5)), None):
+    for instant in (*(dice.uniform(0.0, 2.0) for _ in range(4)), None):
         before = stored(results)
         running, name = killed_at(study, tmp_path, instant, results)
         assert running, f"the study was over before it was killed {len(labs) + 1} times"
@@ -86,7 +86,7 @@ def test_a_run_killed_at_random_instants_and_within_a_block_finishes_and_loses_n
     last = tare("run", study, cwd=tmp_path)
     assert last.status in (0, 3), last.stderr
     assert stored(results)[: len(after)] == after
-    check_finished(results, cells=3, rounds=5)
+    check_finished(results, cells=3, rounds=4)
     assert sum(outcome(trial) == "Interrupted" for trial in trials(results)) >= 1
     again = tare("run", study, cwd=tmp_path)
     assert again.status == last.status
@@ -95,21 +95,27 @@ def test_a_run_killed_at_random_instants_and_within_a_block_finishes_and_loses_n
         assert watch.left(name) == []
 
 
+@pytest.mark.alone
 @pytest.mark.requires("docker", "mmdebstrap")
-def test_a_run_with_daemons_killed_in_a_trial_finishes_and_loses_nothing(tmp_path: Path) -> None:
-    study = write_study(tmp_path, "killd", ["bare", "docker+bridge"], repetition="{rounds: 2, max_rounds: 2}")
+def test_a_run_with_daemons_killed_in_a_trial_finishes_and_loses_nothing_and_leaves_nothing(tmp_path: Path) -> None:
+    study = write_study(tmp_path, "killd", ["bare", "docker+overlay"], repetition="{rounds: 2, max_rounds: 2}")
     results = tmp_path / "results" / "killd"
+    watch = Watch()
     process = start("run", study, cwd=tmp_path)
+    name = f"s{process.pid}"
     wait_for(lambda: stored(results) or process.poll() is not None, "trial", 60)
+    watch.look(name)
     time.sleep(random.Random(SEED).uniform(0.0, 0.5))
     os.kill(process.pid, signal.SIGKILL)
     ended(process)
+    assert len(pids_of(name)) > 10, "nothing was left: the test proves nothing"
     before = stored(results)
     last = tare("run", study, cwd=tmp_path)
     assert last.status in (0, 3), last.stderr
     assert stored(results)[: len(before)] == before
     check_finished(results, cells=2, rounds=2)
-    assert Watch().left(f"s{process.pid}") == []
+    assert watch.left(last.lab) == []
+    assert watch.left(name) == []
 
 
 def test_a_torn_last_line_is_set_aside_and_its_trial_run_again(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from integration.containers import (
     check_killed,
     check_network,
     check_one_node,
-    check_several,
     inside,
     ran_everywhere,
 )
@@ -67,12 +66,8 @@ def test_a_study_leaves_nothing_behind(everywhere: tuple[Ended, Watch, Path]) ->
     assert watch.left(result.lab) == []
 
 
-def test_two_ranks_of_a_node_share_a_container_but_no_core(tmp_path: Path) -> None:
+def test_two_ranks_of_a_node_share_memory_but_no_core_in_one_container_and_in_one_each_of_a_pod(tmp_path: Path) -> None:
     check_one_node("podman", tmp_path)
-
-
-def test_each_rank_of_a_node_can_have_a_container_of_its_own_in_one_pod(tmp_path: Path) -> None:
-    check_several("podman", tmp_path)
 
 
 def test_a_program_of_the_user_s_is_seen_where_it_is(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from integration.live import Watch, by_environment, ended, live, outcome, start,
 from tare import infiniband
 from tare.cli import app
 
-pytestmark = live("docker", "cni", "mmdebstrap", "mpich", "openmpi5", "mpich5", "intelmpi")
+pytestmark = [*live("docker", "cni", "mmdebstrap", "mpich", "openmpi5", "mpich5", "intelmpi"), pytest.mark.timeout(240)]
 
 BYTES = 65536
 ITERATIONS = 60
@@ -47,26 +47,33 @@ UNAVAILABLE = {
     "mpich5": {"ofi:efa": "adapter", "uct": "MPICH 5 has no transport 'uct' here"},
     "intelmpi": {"verbs": "adapter", "ucx": "adapter", "openib": "Intel MPI has no transport 'openib' here"},
 }
+IMAGES = {"intelmpi": ", launch: host-mpi, image: debian-mpich"}
+"""No image has Intel MPI."""
 Found = tuple[dict[str, Any], dict[str, str], list[str], str]
 
 
-@pytest.fixture(scope="module", params=TAKEN)
+@pytest.fixture(params=TAKEN)
 def mpi(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(scope="module")
-def study(mpi: str, tmp_path_factory: pytest.TempPathFactory) -> Found:
-    folder = tmp_path_factory.mktemp(mpi)
+def stated(mpi: str) -> list[str]:
+    """Return the environments with an MPI."""
     names = dict.fromkeys(("tcp", *TAKEN[mpi], *UNAVAILABLE[mpi]))
-    listed = [f"'{name}': {{runtime: bare, mpi: {mpi}, transport: '{name}'}}" for name in names]
-    borrowed = "" if mpi != "intelmpi" else ", launch: host-mpi, image: debian-mpich"  # no image has Intel MPI
-    listed += [f"docker+bridge: {{mpi: {mpi}, transport: '{IN_DOCKER[mpi]}'{borrowed}}}"]
+    listed = [f"'{mpi} {name}': {{runtime: bare, mpi: {mpi}, transport: '{name}'}}" for name in names]
+    docker = f"runtime: docker, network: bridge, mpi: {mpi}, transport: '{IN_DOCKER[mpi]}'{IMAGES.get(mpi, '')}"
+    return [*listed, f"{mpi} in docker: {{{docker}}}"]
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Found:
+    folder = tmp_path_factory.mktemp("transports")
+    listed = [each for mpi in TAKEN for each in stated(mpi)]
     path = write_study(folder, "transports", f"{{{', '.join(listed)}}}", workloads=KERNELS)
     watch = Watch()
     process = start("run", path, cwd=folder)
     with watch.looking(f"s{process.pid}"):
-        result = ended(process, 180)
+        result = ended(process, 200)
     results = folder / "results" / "transports"
     plan = json.loads((results / "plan.json").read_text())["plan"]
     reasons = {key.rsplit(" / ", 1)[1]: reason for key, reason in plan["unavailable"].items()}
@@ -80,9 +87,9 @@ def study(mpi: str, tmp_path_factory: pytest.TempPathFactory) -> Found:
 
 def test_each_transport_completes_over_the_claimed_network_and_its_library_says_so(mpi: str, study: Found) -> None:
     found, _, _, stderr = study
-    wanted = {**TAKEN[mpi], "docker+bridge": TAKEN[mpi][IN_DOCKER[mpi]]}
+    wanted = {**TAKEN[mpi], "in docker": TAKEN[mpi][IN_DOCKER[mpi]]}
     for name, begins in wanted.items():
-        trial = found[name]
+        trial = found[f"{mpi} {name}"]
         assert outcome(trial) == "Completed", (name, trial["outcome"], stderr)
         assert trial["facts"]["transport"].startswith(begins), (name, trial["facts"])
         carried = [item for item in trial["traffic"] if item["role"] != "must stay silent"]
@@ -90,7 +97,7 @@ def test_each_transport_completes_over_the_claimed_network_and_its_library_says_
         for item in carried:
             assert PAYLOAD <= item["tx_bytes"] <= 1.5 * PAYLOAD, (name, item)
     if "tcp" not in TAKEN[mpi]:
-        assert "transport" not in found["tcp"]["facts"], "what is named and counted is not asked"
+        assert "transport" not in found[f"{mpi} tcp"]["facts"], "what is named and counted is not asked"
 
 
 def test_what_the_machine_or_the_build_has_not_is_unavailable_with_the_reason(mpi: str, study: Found) -> None:
@@ -98,7 +105,7 @@ def test_what_the_machine_or_the_build_has_not_is_unavailable_with_the_reason(mp
     if infiniband.ports():
         pytest.skip("this machine cannot: it has an adapter")
     for name, words in UNAVAILABLE[mpi].items():
-        assert words in reasons[name], (name, reasons)
+        assert words in reasons[f"{mpi} {name}"], (name, reasons)
 
 
 def test_nothing_is_left_behind(study: Found) -> None:

@@ -1,6 +1,7 @@
 /* An MPI program that goes wrong as its argument says: crash, exit, abort,
  * hang, silent; anything else ends well. With a second argument, the name of a
- * file that is not there yet, the first launch makes the file and ends well. */
+ * file that is not there yet, the first launch makes the file and ends well;
+ * with the name of another one as the third, all but the second launch do. */
 #include <fcntl.h>
 #include <mpi.h>
 #include <signal.h>
@@ -20,6 +21,14 @@ static bool is_first(const char *path)
     return true;
 }
 
+static bool goes_wrong(int argc, char **argv)
+{
+    if (argc > 2 && is_first(argv[2])) {
+        return false;
+    }
+    return argc < 4 || is_first(argv[3]);
+}
+
 int main(int argc, char **argv)
 {
     const char *fault = argc > 1 ? argv[1] : "";
@@ -30,7 +39,7 @@ int main(int argc, char **argv)
     if (strcmp(fault, "sleep") == 0) {
         sleep(1);
     }
-    if (rank == 1 && (argc < 3 || !is_first(argv[2]))) {
+    if (rank == 1 && goes_wrong(argc, argv)) {
         if (strcmp(fault, "crash") == 0) {
             raise(SIGSEGV);
         }

@@ -1,0 +1,208 @@
+"""Start commands of tare from a process that has loaded it: Python takes a second or two to do so, for each command.
+
+The process below loads tare once and forks for each command; no command has run in it. The child has its own
+session, folder, environment and streams, as a command that a shell started has. Tests that start tare anew see to the
+loading itself: as another user, in other namespaces, from a wheel (`before` and `python` of `live.start`).
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import selectors
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import IO, Any
+
+MOST = 1 << 20
+"""The bytes of a request: the environment is the largest part."""
+ALSO = ("jinja2", "rich.progress", "rich.table", "scipy.optimize", "scipy.special", "scipy.stats")
+"""What tare loads where it is used."""
+NOT = ("tare.miniapps", "tare.sources", "tare.workloads.drivers")
+"""What runs in programs of its own."""
+
+
+# --- in tests ---------------------------------------------------------------------------------------------------
+
+
+class Command:
+    """A command that was started, to be used as a subprocess.Popen is."""
+
+    def __init__(self, arguments: Sequence[str], cwd: Path, env: Mapping[str, str]) -> None:
+        self.args = ("tare", *arguments)
+        self.returncode: int | None = None
+        ours, theirs = socket.socketpair()
+        out, err = os.pipe(), os.pipe()
+        nice = os.getpriority(os.PRIO_PROCESS, 0)
+        request = {"arguments": list(arguments), "cwd": str(cwd), "env": dict(env), "nice": nice}
+        with theirs:
+            socket.send_fds(_channel(), [json.dumps(request).encode()], [out[1], err[1], theirs.fileno()])
+        for descriptor in (out[1], err[1]):
+            os.close(descriptor)
+        self.stdout: IO[str] = os.fdopen(out[0])
+        self.stderr: IO[str] = os.fdopen(err[0])
+        self._told = ours
+        told = ours.recv(64)
+        assert told, "the process that has loaded tare is gone: what it said is above"
+        self.pid = int(told)
+        self._read: dict[int, list[bytes]] = {out[0]: [], err[0]: []}
+
+    def poll(self) -> int | None:
+        """Return how the command ended, or None while it runs."""
+        try:
+            return self.wait(0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end of the command; return its status, or the negative number of the signal that ended it."""
+        if self.returncode is None:
+            with selectors.DefaultSelector() as waiting:
+                waiting.register(self._told, selectors.EVENT_READ)
+                if not waiting.select(timeout):
+                    raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+            self.returncode = int(self._told.recv(64))
+            self._told.close()
+        return self.returncode
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """Read what the command writes until it ends; what was read is kept where time is over."""
+        until = None if timeout is None else time.monotonic() + timeout
+        streams = (self.stdout, self.stderr)
+        if all(stream.closed for stream in streams):
+            raise ValueError("all was read before")
+        with selectors.DefaultSelector() as waiting:
+            for stream in streams:
+                if not stream.closed:
+                    waiting.register(stream, selectors.EVENT_READ)
+            said = list(self._read.values())
+            while waiting.get_map():
+                ready = waiting.select(_left(until))
+                if not ready:
+                    raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+                for key, _ in ready:
+                    if piece := os.read(key.fd, MOST):
+                        self._read[key.fd].append(piece)
+                    else:
+                        waiting.unregister(key.fileobj)
+                        key.fileobj.close()  # type: ignore[union-attr]
+        self.wait(_left(until))
+        stdout, stderr = (b"".join(pieces).decode(errors="replace") for pieces in said)
+        return stdout, stderr
+
+
+def _left(until: float | None) -> float | None:
+    return None if until is None else max(until - time.monotonic(), 0.0)
+
+
+@cache
+def _channel() -> socket.socket:
+    """Return the way to the process that has loaded tare; it ends when this process does."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        loaded = subprocess.Popen(
+            [sys.executable, "-P", __file__, str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def end() -> None:
+        ours.close()
+        loaded.wait(10)
+
+    atexit.register(end)
+    return ours
+
+
+# --- in the process that has loaded tare --------------------------------------------------------------------------
+
+
+def load() -> None:
+    """Load all of tare, and the report's template, which is compiled as it is loaded."""
+    import tare
+
+    for module in pkgutil.walk_packages(tare.__path__, "tare."):
+        if not module.name.startswith(NOT) and not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    for name in ALSO:
+        importlib.import_module(name)
+    tare.report.html._jinja().get_template("report.html.j2")
+    gc.collect()
+    gc.freeze()
+
+
+def serve(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
+    """Fork for each request, and tell of each child its number and how it ended; return in each child its request."""
+    children: dict[int, tuple[int, int]] = {}
+    with selectors.DefaultSelector() as waiting:
+        waiting.register(channel, selectors.EVENT_READ)
+        while True:
+            for key, _ in waiting.select():
+                if key.fd in children:
+                    waiting.unregister(key.fd)
+                    pid, told = children.pop(key.fd)
+                    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                    _tell(told, status)
+                    os.close(told)
+                    os.close(key.fd)
+                    continue
+                data, descriptors, _, _ = socket.recv_fds(channel, MOST, 3)
+                if not data:
+                    return None
+                pid = os.fork()
+                if pid == 0:
+                    return json.loads(data), descriptors
+                out, err, told = descriptors
+                os.close(out)
+                os.close(err)
+                _tell(told, pid)
+                children[watch := os.pidfd_open(pid)] = (pid, told)
+                waiting.register(watch, selectors.EVENT_READ)
+
+
+def _tell(descriptor: int, number: int) -> None:
+    try:
+        os.write(descriptor, str(number).encode())
+    except BrokenPipeError:
+        return  # nobody waits for it any more
+
+
+def become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
+    """Become the command: in a session of its own, with its folder, environment and streams."""
+    os.setsid()
+    out, err, _ = descriptors
+    os.dup2(out, 1)
+    os.dup2(err, 2)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    os.setpriority(os.PRIO_PROCESS, 0, request["nice"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    os.chdir(request["cwd"])
+    sys.path[:] = ["", *sys.path]  # as of python -m
+    sys.argv[:] = ["tare", *request["arguments"]]
+
+
+def main() -> None:
+    """Load tare and wait for commands."""
+    with socket.socket(fileno=int(sys.argv[1])) as channel:
+        load()
+        given = serve(channel)
+    if given is not None:
+        from tare import cli
+
+        become(*given)
+        cli.main()
+
+
+if __name__ == "__main__":
+    main()
