@@ -97,17 +97,24 @@ def main(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | None:
 # --- help ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.quiet
-def test_help_answers_within_300_ms() -> None:
+def processor_s(*arguments: str) -> float:
+    """Return the processor time of Python, the best of five: the clock's counts what else the machine does."""
     times: list[float] = []
     for _ in range(5):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        result = process("--help")
+        subprocess.run((sys.executable, *arguments), capture_output=True, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        # It waits for nothing, so its time is the processor's; the clock's would count what else the machine does.
         times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-        assert result.returncode == 0
-    assert 0.02 < min(times) <= 0.3, f"best of {len(times)}: {min(times):.3f} s"
+    return min(times)
+
+
+@pytest.mark.quiet
+def test_help_answers_within_300_ms() -> None:
+    # It waits for nothing, so its time is the processor's. Where the host lets this machine be slow, so is the library
+    # of the command line, which takes a good third of it.
+    took_s = processor_s("-m", "tare.cli", "--help")
+    library_s = processor_s("-c", "import typer")
+    assert 0.02 < took_s <= max(0.3, 3.5 * library_s), f"{took_s:.3f} s, of it typer {library_s:.3f} s"
 
 
 def test_help_does_not_load_what_only_a_study_needs() -> None:
