@@ -111,10 +111,10 @@ def processor_s(*arguments: str) -> float:
 @pytest.mark.quiet
 def test_help_answers_within_300_ms() -> None:
     # It waits for nothing, so its time is the processor's. Where the host lets this machine be slow, so is the library
-    # of the command line, which takes a good third of it.
+    # of the command line, which takes a third of it.
     took_s = processor_s("-m", "tare.cli", "--help")
     library_s = processor_s("-c", "import typer")
-    assert 0.02 < took_s <= max(0.3, 3.5 * library_s), f"{took_s:.3f} s, of it typer {library_s:.3f} s"
+    assert 0.02 < took_s <= max(0.3, 4 * library_s), f"{took_s:.3f} s, of it typer {library_s:.3f} s"
 
 
 def test_help_does_not_load_what_only_a_study_needs() -> None:
