@@ -176,6 +176,8 @@ def parts_of(stated: Study, runs: int) -> dict[str, list[Parts]]:
         ExitStack() as stack,
     ):
         ready = run_.pods(stack)
+        run_.site.settle()
+        job.wait_for_carriers(each.deployed for each in ready.values())
         for number in range(runs + 1):
             for key, one in ready.items():
                 if one.cell.role is Role.SELF:
@@ -183,7 +185,7 @@ def parts_of(stated: Study, runs: int) -> dict[str, list[Parts]]:
                 started = time.perf_counter()
                 trial = run_.trial(TrialKey(cell=key, round=number, block=0, attempt=0), 0, one)
                 wall_s = time.perf_counter() - started
-                assert isinstance(trial.outcome, Completed), trial.outcome
+                assert isinstance(trial.outcome, Completed), (key, number, trial.outcome)
                 measured_s = trial.elapsed_s - trial.startup_s["launch_s"]
                 mpi_s = empty_launch_s(run_.site, one, run_.agent)
                 if number:
