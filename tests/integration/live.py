@@ -38,7 +38,8 @@ MICRO = "[{latency: {message_bytes: 8, iterations: 60, warmup: 5}}, {barrier: {i
 def live(*more: str) -> list[pytest.MarkDecorator]:
     """Return the marks of a test file that runs the real thing; `more` is what it needs beside a lab and an MPI."""
     needs = pytest.mark.requires("root", "openmpi", "iproute2", "cmake", *more)
-    return [pytest.mark.integration, pytest.mark.root, pytest.mark.slow, needs]
+    # The first test that needs an image in a format waits until it is packed, a minute or two on a slow machine.
+    return [pytest.mark.integration, pytest.mark.root, pytest.mark.slow, needs, pytest.mark.timeout(300)]
 
 
 @dataclass(frozen=True, kw_only=True)
