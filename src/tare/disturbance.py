@@ -31,6 +31,9 @@ LONGEST_REPEATED_S: Final = 2.0
 REPEATED_SHARE: Final = 0.25
 """Repeats of a study are at most this share of its launches, so that a busy machine cannot make it endless."""
 
+MOST_TIMES: Final = 10.0
+"""A share above it is a misreading (a clock that was set, a damaged file), and unknown."""
+
 
 def share(trial: Trial) -> float | None:
     """Return the share of the machine's CPU time that went to other programs and guests; None if it is unknown.
@@ -39,10 +42,18 @@ def share(trial: Trial) -> float | None:
     it is a fake).
     """
     noise = trial.noise
-    capacity_s = trial.elapsed_s * noise.get("cores", 0.0)
-    if capacity_s <= 0.0 or noise.get("job_s", 0.0) <= 0.0:
+    if noise.get("job_s", 0.0) <= 0.0:
         return None
-    return (noise.get("background_s", 0.0) + noise.get("steal_s", 0.0)) / capacity_s
+    taken_s = noise.get("background_s", 0.0) + noise.get("steal_s", 0.0)
+    return share_of(taken_s, trial.elapsed_s * noise.get("cores", 0.0))
+
+
+def share_of(part_s: float, whole_s: float) -> float | None:
+    """Return a part of a time as a share; None where the whole is none, or the part so many times the whole."""
+    if whole_s <= 0.0:
+        return None
+    share = part_s / whole_s
+    return share if abs(share) <= MOST_TIMES else None
 
 
 def is_disturbed(trial: Trial) -> bool:

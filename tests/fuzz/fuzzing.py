@@ -12,6 +12,7 @@ import random
 import resource
 import signal
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from types import FrameType
 from typing import Final, TypeVar
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis.errors import HypothesisWarning
 from hypothesis.strategies import SearchStrategy
 
 T = TypeVar("T")
@@ -73,7 +75,9 @@ def fuzz(strategy: SearchStrategy[T], check: Callable[[T], None], *, budget_s: f
             print_blob=False,
         )(seed(number)(given(strategy)(one)))
         try:
-            run()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", HypothesisWarning)  # of an example that is long to print
+                run()
         except _Enough:
             break
         except BaseException as error:

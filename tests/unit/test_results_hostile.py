@@ -153,6 +153,27 @@ def test_a_figure_that_none_can_be_makes_its_trial_invalid_and_the_report_is_mad
     assert "1 invalid" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "noise",
+    [
+        {"cores": 2.0, "job_s": 1e-9, "background_s": 1e30, "steal_s": -1e30},
+        {"cores": 1e-300, "job_s": 1e30, "background_s": 5.0, "steal_s": 1e29},
+        {"throttled_s": 1e30, "core_counting_s": 1e-300, "core_hand_over_s": -1e30},
+    ],
+)
+@pytest.mark.parametrize("elapsed_s", [5e-324, 1e-12, 1e10])
+def test_a_launch_of_no_time_or_an_impossible_state_is_reported(
+    folder: Path, noise: dict[str, float], elapsed_s: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trials = [json.loads(line) for line in LINES]
+    for number, trial in enumerate(trials):
+        if number % 3:
+            trial.update(noise=noise, elapsed_s=elapsed_s)
+    (folder / "trials.jsonl").write_text("".join(f"{json.dumps(trial)}\n" for trial in trials))
+    commands.show_report(folder, folder / "report.html")
+    assert capsys.readouterr().out.endswith("report.html\n")
+
+
 # --- samples ------------------------------------------------------------------------------------------------------
 
 

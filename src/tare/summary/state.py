@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from tare import stats
+from tare import disturbance, stats
 from tare.model import Estimate, StateEffect
 from tare.stats import Block
 from tare.summary.series import Reading, Series
@@ -47,18 +47,14 @@ def _log_of(key: str) -> Callable[[Reading], float | None]:
 
 def _taken(reading: Reading) -> float | None:
     """Return the share of the cores' time that other guests and other programs took."""
-    trial = reading.trial
-    capacity_s = trial.elapsed_s * trial.noise.get("cores", 0.0)
-    if capacity_s <= 0 or trial.noise.get("job_s", 0.0) <= 0:
-        return None
-    return (trial.noise.get("steal_s", 0.0) + trial.noise.get("background_s", 0.0)) / capacity_s
+    return disturbance.share(reading.trial)
 
 
 def _throttled(reading: Reading) -> float | None:
     trial = reading.trial
-    if "throttled_s" not in trial.noise or trial.elapsed_s <= 0:
+    if "throttled_s" not in trial.noise:
         return None
-    return trial.noise["throttled_s"] / trial.elapsed_s
+    return disturbance.share_of(trial.noise["throttled_s"], trial.elapsed_s)
 
 
 STATES: Final = (
