@@ -87,11 +87,8 @@ def watching(site: Site, program: Path) -> Iterator[CoreWatch]:
         return
     log = site.folder / "cores.log"
     # It is not adopted by the site: the kernel lets no real-time thread into a cgroup without a share of its own.
-    watcher = process.start((str(program), str(INTERVAL_MS), *map(str, cores)), log=log)
-    try:
+    with process.beside((str(program), str(INTERVAL_MS), *map(str, cores)), log=log):
         yield CoreWatch(file=log)
-    finally:
-        process.end(watcher)
 
 
 def is_virtual(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:

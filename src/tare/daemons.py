@@ -17,7 +17,7 @@ from tare.cgroups import Group
 from tare.errors import InfrastructureError
 from tare.namespaces import plain_python
 from tare.node import Node
-from tare.process import Popen, end, start
+from tare.process import Popen, beside
 
 AGENT: Final = Path(__file__).parent / "agent.py"
 TAIL_CHARACTERS: Final = 600
@@ -84,14 +84,13 @@ def kept(place: Place, name: str, argv: Sequence[str]) -> Iterator[Daemon]:
     place.path().mkdir(parents=True, exist_ok=True)
     group = place.node.group.below(f"{name}-{PurePath(place.folder).name}").create()
     try:
-        process = start(command(place, group, argv), log=place.path(f"{name}.log"))
-        try:
-            yield Daemon(name=name, place=place, process=process)
-        finally:
-            # What it has made goes with its place: it need not be asked to clean up.
-            with suppress(InfrastructureError):  # what does not end is told, and ended, with the node
-                group.kill()
-            end(process, grace_s=0.1)
+        with beside(command(place, group, argv), log=place.path(f"{name}.log"), grace_s=0.1) as process:
+            try:
+                yield Daemon(name=name, place=place, process=process)
+            finally:
+                # What it has made goes with its place: it need not be asked to clean up.
+                with suppress(InfrastructureError):  # what does not end is told, and ended, with the node
+                    group.kill()
     finally:
         group.remove()
 

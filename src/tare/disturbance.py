@@ -31,8 +31,9 @@ LONGEST_REPEATED_S: Final = 2.0
 REPEATED_SHARE: Final = 0.25
 """Repeats of a study are at most this share of its launches, so that a busy machine cannot make it endless."""
 
-MOST_TIMES: Final = 10.0
-"""A share above it is a misreading (a clock that was set, a damaged file), and unknown."""
+MOST_TIMES: Final = 1e6
+"""A share above it is a misreading (a clock that was set, a damaged file), and unknown; a launch of a millisecond may
+have several times its length, as the kernel counts in ticks."""
 
 
 def share(trial: Trial) -> float | None:

@@ -24,7 +24,7 @@ from tare.errors import InfrastructureError, MissingTool, RefusedError
 from tare.namespaces import plain_python
 from tare.node import Node
 from tare.paths import cache_folder
-from tare.process import Popen, Result, end, find, need, run, start
+from tare.process import Popen, Result, beside, find, need, run, start
 from tare.user_namespace import is_real_root
 
 START_LIMIT_S: Final = 30.0
@@ -87,7 +87,7 @@ def start_staying(lab: str, nodes: Sequence[Node], *, log_folder: Path) -> tuple
     for node, root in zip(nodes, staying_folders(lab, nodes), strict=True):
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir(parents=True)
-        started.append(_start(node, root, log_folder))
+        started.append(start(_command(node, root), log=_log(log_folder, node)))
     ready = tuple(_wait_until_ready(*pair, log_folder) for pair in zip(nodes, started, strict=True))
     _join_swarm(ready)
     return ready
@@ -176,28 +176,30 @@ def _forget(root: Path) -> None:
 
 @contextmanager
 def _daemon(node: Node, root: Path, log_folder: Path, options: tuple[str, ...]) -> Iterator[Popen[str]]:
-    process = _start(node, root, log_folder, options)
     try:
-        yield process
+        with beside(_command(node, root, options), log=_log(log_folder, node), grace_s=0.1) as process:
+            yield process
     finally:
-        end(process, grace_s=0.1)
         _stop_everything(node)
 
 
-def _start(node: Node, root: Path, log_folder: Path, options: tuple[str, ...] = ()) -> Popen[str]:
+def _log(folder: Path, node: Node) -> Path:
+    return folder / f"dockerd-{node.name}.log"
+
+
+def _command(node: Node, root: Path, options: tuple[str, ...] = ()) -> tuple[str, ...]:
     # No cgroup parent is named: the node's cgroup namespace makes the node's group the root of all that Docker makes.
     folders = [str(folder) for folder in node.group.leaf.folders]
     entry = {"cgroups": folders, "argv": ["nsenter", "-t", str(node.pid), "--all", "--"]}
     config = root / "daemon.json"
     config.write_text("{}")
-    argv = (
+    return (
         plain_python(), "-IS", str(AGENT), "--entry", json.dumps(entry), "--",
         need("dockerd", package="docker.io"),
         "--config-file", str(config), "--data-root", str(root), "--exec-root", "/run/docker",
         "--pidfile", "/run/docker.pid", "--host", "unix:///run/docker.sock", "--storage-driver", "overlay2",
         "--log-level", "warn", "--userland-proxy=false", "--label", "tare=lab", "--bip", DOCKER_BRIDGE, *options,
     )  # fmt: skip
-    return start(argv, log=log_folder / f"dockerd-{node.name}.log")
 
 
 @contextmanager
@@ -231,7 +233,7 @@ def _wait_until_ready(node: Node, daemon: Popen[str], log_folder: Path) -> Node:
     while not Path(ready.docker_socket).exists() or not docker_api.answers(ready):
         if daemon.poll() is not None or time.monotonic() > until:
             how = f"is not up after {START_LIMIT_S:g} s" if daemon.poll() is None else "ended as it started"
-            tail = _tail(log_folder / f"dockerd-{node.name}.log")
+            tail = _tail(_log(log_folder, node))
             raise InfrastructureError(
                 f"dockerd on {node.name} {how}: {tail}",
                 remedy="leave the docker environments out of the study, or make `dockerd` start on this machine",

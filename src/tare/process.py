@@ -11,13 +11,15 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from tare.capture import STDOUT_BYTES, Capture, Reached
 from tare.errors import CommandFailed, CommandTimeout, InfrastructureError, MissingTool
+from tare.interrupts import uninterrupted
 
 Popen = subprocess.Popen
 
@@ -85,9 +87,8 @@ def run(
     A command that writes more than `STDOUT_BYTES` to stdout is ended; of stderr the last `STDERR_BYTES` are kept.
     """
     begin = time.monotonic()
-    process, capture = _popen(argv, env=env, cwd=cwd, stdin=stdin)
     seen = ""
-    try:
+    with _running(argv, env=env, cwd=cwd, stdin=stdin) as (process, capture):
         if started is not None:
             started(process.pid)
         reached = capture.read(timeout_s)
@@ -97,11 +98,6 @@ def run(
             seen = at_limit()
         if reached is not Reached.END:
             _end_and_drain(process, capture)
-    except BaseException:
-        _end_and_drain(process, capture)
-        raise
-    finally:
-        capture.close()
     result = Result(
         argv=tuple(argv),
         status=process.returncode,
@@ -202,6 +198,29 @@ def start(
             os.close(opened)
 
 
+@contextmanager
+def beside(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    log: Path | None = None,
+    stdout: int | None = None,
+    grace_s: float = GRACE_S,
+) -> Iterator[subprocess.Popen[str]]:
+    """Let a command run while the block does; an interrupt ends it too, also one in the middle of starting it.
+
+    Options are those of `start` and `end`.
+    """
+    made: list[subprocess.Popen[str]] = []
+    try:
+        with uninterrupted():
+            made.append(start(argv, env=env, log=log, stdout=stdout))
+        yield made[0]
+    finally:
+        for process in made:
+            end(process, grace_s=grace_s)
+
+
 def replace(argv: Sequence[str], env: Mapping[str, str] | None = None) -> None:
     """Become the command; does not return."""
     path = find(argv[0]) or argv[0]
@@ -217,6 +236,25 @@ def end(process: subprocess.Popen[str], *, grace_s: float = GRACE_S) -> None:
     if _waited(process, grace_s) is not Reached.END:
         _signal_group(process.pid, signal.SIGKILL)
         _left(process)
+
+
+@contextmanager
+def _running(
+    argv: Sequence[str], *, env: Mapping[str, str] | None, cwd: Path | None, stdin: str | None
+) -> Iterator[tuple[subprocess.Popen[bytes], Capture]]:
+    """Start a command; an error or an interrupt ends it, also one that comes in the middle of starting it."""
+    made: list[tuple[subprocess.Popen[bytes], Capture]] = []
+    try:
+        with uninterrupted():
+            made.append(_popen(argv, env=env, cwd=cwd, stdin=stdin))
+        yield made[0]
+    except BaseException:
+        for process, capture in made:
+            _end_and_drain(process, capture)
+        raise
+    finally:
+        for _, capture in made:
+            capture.close()
 
 
 def _popen(

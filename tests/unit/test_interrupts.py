@@ -11,20 +11,6 @@ import pytest
 from tare.interrupts import NUMBERS, uninterrupted
 
 
-def interrupted(number: int, done: list[int]) -> None:
-    with uninterrupted():
-        os.kill(os.getpid(), number)
-        done.append(1)
-
-
-def within(done: list[int]) -> None:
-    with uninterrupted():
-        with pytest.raises(KeyboardInterrupt):
-            interrupted(signal.SIGINT, done)
-        os.kill(os.getpid(), signal.SIGTERM)
-        done.append(2)
-
-
 @pytest.mark.parametrize("number", NUMBERS)
 def test_an_interrupt_takes_effect_at_the_end_of_the_block(number: signal.Signals) -> None:
     before = [signal.getsignal(each) for each in NUMBERS]
@@ -36,14 +22,18 @@ def test_an_interrupt_takes_effect_at_the_end_of_the_block(number: signal.Signal
     assert [signal.getsignal(each) for each in NUMBERS] == before
 
 
-def test_blocks_may_stand_in_blocks_and_errors_pass() -> None:
+def test_in_a_block_within_a_block_an_interrupt_takes_effect_at_the_end_of_the_outer_one() -> None:
     done = []
-    with pytest.raises(KeyboardInterrupt), uninterrupted():  # noqa: PT012
-        with pytest.raises(KeyboardInterrupt), uninterrupted():
-            os.kill(os.getpid(), signal.SIGINT)
-        os.kill(os.getpid(), signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt, match="SIGTERM"), uninterrupted():  # noqa: PT012
+        with uninterrupted():
+            os.kill(os.getpid(), signal.SIGTERM)
         done.append(1)
-    assert done == [1]
+        os.kill(os.getpid(), signal.SIGINT)
+        done.append(2)
+    assert done == [1, 2]
+
+
+def test_errors_pass() -> None:
     with pytest.raises(ValueError, match="mine"), uninterrupted():
         raise ValueError("mine")
 

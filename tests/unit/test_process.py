@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +17,7 @@ from hypothesis import strategies as st
 
 from tare import process
 from tare.errors import CommandFailed, CommandTimeout, InfrastructureError, MissingTool
-from tare.process import end, find, need, run, start
+from tare.process import beside, end, find, need, run, start
 
 
 def sh(script: str, **options: object) -> process.Result:
@@ -181,6 +184,29 @@ def test_an_interruption_ends_the_command_before_it_goes_on(tmp_path: Path) -> N
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert wait_until_gone(int(pids.read_text()))
+
+
+@pytest.mark.parametrize("way", [run, lambda argv: beside(argv).__enter__()], ids=["run", "beside"])
+def test_an_interruption_in_the_middle_of_starting_ends_the_command_too(
+    way: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, popen = [], subprocess.Popen
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        started.append(popen(*arguments, **options))
+        os.kill(os.getpid(), signal.SIGINT)
+        return started[0]
+
+    monkeypatch.setattr(process.subprocess, "Popen", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        way(("sleep", "600"))
+    assert wait_until_gone(started[0].pid)
+
+
+def test_a_command_beside_a_block_ends_with_it() -> None:
+    with beside(("sleep", "600")) as running:
+        assert is_alive(running.pid)
+    assert not is_alive(running.pid)
 
 
 def test_a_started_command_logs_to_its_file_and_ends_when_told(tmp_path: Path) -> None:

@@ -161,13 +161,10 @@ def _check_size(path: Path, listing: tuple[str, ...], rootfs: Path) -> None:
     budget = Budget(rootfs)
     most_bytes = min(budget.most_of(path.stat().st_size), budget.left_bytes)
     with tempfile.TemporaryFile(dir=rootfs.parent) as file:
-        listed = process.start((*bound, *listing), stdout=file.fileno())
-        try:
+        with process.beside((*bound, *listing), stdout=file.fileno()) as listed:
             until = time.monotonic() + _LIMIT_S
             while listed.poll() is None and time.monotonic() < until:
                 time.sleep(0.01)
-        finally:
-            process.end(listed)
         if file.seek(0, os.SEEK_END) >= _LIST_BYTES:
             raise refused(path, most_bytes)
         file.seek(0)

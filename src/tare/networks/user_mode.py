@@ -15,12 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from tare import process
 from tare.daemons import AGENT
 from tare.errors import InfrastructureError
 from tare.namespaces import plain_python
 from tare.networks.plug import interface_in
 from tare.node import Pod
-from tare.process import Popen, end, find, start
+from tare.process import Popen, find
 from tare.user_namespace import is_real_root
 
 TUN: Final = Path("/dev/net/tun")
@@ -60,22 +61,19 @@ def beside(pod: Pod, argv: Sequence[str], subnet: str) -> Iterator[None]:
     )  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="tare-") as folder:
         log = Path(folder) / "log"
-        process = start(whole, log=log)
-        try:
-            _wait(pod, process, subnet, log)
+        with process.beside(whole, log=log, grace_s=0.5) as helper:
+            _wait(pod, helper, subnet, log)
             yield
-        finally:
-            end(process, grace_s=0.5)
 
 
-def _wait(pod: Pod, process: Popen[str], subnet: str, log: Path) -> None:
+def _wait(pod: Pod, helper: Popen[str], subnet: str, log: Path) -> None:
     """Wait until the pod has an address; raise `InfrastructureError` with what the process said if it gets none."""
     until = time.monotonic() + START_LIMIT_S
     while True:
         try:
             interface_in(pod.pid, subnet)
         except InfrastructureError:
-            if process.poll() is None and time.monotonic() < until:
+            if helper.poll() is None and time.monotonic() < until:
                 time.sleep(0.02)
                 continue
             said = log.read_text(errors="replace")[-600:].strip() or "it said nothing"
