@@ -13,6 +13,7 @@
 #include "common/result.h"
 #include "common/runner.h"
 #include "common/sync.h"
+#include "common/turns.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,18 +135,64 @@ static enum exit_code prepare(struct program *program)
     return EXIT_DONE;
 }
 
+/* Return the measurement that runs as the i-th. */
+static struct measurement *in_order(struct program *program, int i)
+{
+    return &program->measurements[program->options.order[i]];
+}
+
+static bool open_one(struct program *program, int i)
+{
+    struct measurement *measurement = in_order(program, i);
+    measurement->position = i;
+    const bool opened = runner_open(measurement, &program->fault, program->world);
+    if (!opened)
+        complain(program, "no memory for the messages; allowed: fewer bytes");
+    return opened;
+}
+
+/* One kernel after the other, each at once. */
+static bool run_alone(struct program *program)
+{
+    for (int i = 0; i < program->options.count; i++) {
+        if (!open_one(program, i))
+            return false;
+        runner_measure(in_order(program, i), 0, 1, program->world);
+        runner_close(in_order(program, i), &program->fault, program->world);
+    }
+    return true;
+}
+
+/* In each turn a share of every kernel. */
+static bool run_in_turns(struct program *program)
+{
+    const struct options *options = &program->options;
+    struct turns turns = turns_open(&options->turns, program->world);
+    bool opened = true;
+    for (int i = 0; opened && i < options->count; i++) {
+        runner_share(in_order(program, i), turns.count);
+        opened = open_one(program, i);
+    }
+    for (int turn = 0; opened && turn < turns.count; turn++) {
+        turns_next(&turns);
+        for (int i = 0; i < options->count; i++)
+            runner_measure(in_order(program, i), turn, turns.count, program->world);
+    }
+    if (opened)
+        turns_next(&turns); /* the last: to end */
+    for (int i = 0; opened && i < options->count; i++)
+        runner_close(in_order(program, i), &program->fault, program->world);
+    turns_close(&turns);
+    return opened;
+}
+
 static enum exit_code run_all(struct program *program)
 {
     uint64_t errors = 0;
-    for (int i = 0; i < program->options.count; i++) {
-        struct measurement *measurement = &program->measurements[program->options.order[i]];
-        measurement->position = i;
-        if (!runner_run(measurement, &program->fault, program->world)) {
-            complain(program, "no memory for the messages; allowed: fewer bytes");
-            return EXIT_USAGE;
-        }
-        errors += measurement->verify_errors;
-    }
+    if (!(program->options.turns.count > 0 ? run_in_turns(program) : run_alone(program)))
+        return EXIT_USAGE;
+    for (int i = 0; i < program->options.count; i++)
+        errors += program->measurements[i].verify_errors;
     CHECK_MPI(PMPI_Allreduce(MPI_IN_PLACE, &errors, 1, MPI_UINT64_T, MPI_SUM, program->world));
     return errors > 0 ? EXIT_WRONG_DATA : EXIT_DONE;
 }

@@ -46,12 +46,13 @@ static struct json list_kernels(void)
 }
 
 static const char help[] =
-    "usage: tare-kernels [--no-samples] [--order=I,...] SPEC...\n"
+    "usage: tare-kernels [--no-samples] [--order=I,...] [--turns=N@ADDRESS:PORT/KEY] SPEC...\n"
     "       tare-kernels --list | --help\n"
     "\n"
     "Run MPI micro-benchmarks in one launch, and write every sample to stdout after the last one\n"
     "has stopped. SPEC is name[:key=value[,key=value]...]. --order=2,0,1 runs the third SPEC\n"
-    "first, then the first, then the second; the output has the order of the SPECs.\n"
+    "first, then the first, then the second; the output has the order of the SPECs. With --turns\n"
+    "the job waits for its turn N times, and runs a share of every kernel's iterations in each.\n"
     "\n"
     "keys   bytes       message size in bytes: what a rank gives to one peer\n"
     "       iterations  timed iterations = number of samples\n"

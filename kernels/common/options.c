@@ -266,9 +266,14 @@ bool options_parse(int argc, char **argv, int ranks, struct options *options,
             options->samples = false;
         else if (strncmp(argv[i], "--order=", strlen("--order=")) == 0)
             order = argv[i] + strlen("--order=");
-        else if (argv[i][0] == '-')
+        else if (strncmp(argv[i], "--turns=", strlen("--turns=")) == 0) {
+            if (!turns_parse(argv[i] + strlen("--turns="), &options->turns))
+                return fail(error, "%s is not understood; allowed: --turns=N@ADDRESS:PORT/KEY",
+                            argv[i]);
+        } else if (argv[i][0] == '-')
             return fail(error,
-                        "unknown option '%s'; allowed: --no-samples, --order, --list, --help",
+                        "unknown option '%s'; allowed: --no-samples, --order, --turns, --list, "
+                        "--help",
                         argv[i]);
         else if (parse_spec(argv[i], ranks, &options->requests[options->count], error))
             options->count++;

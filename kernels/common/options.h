@@ -1,9 +1,11 @@
-/* The command line: `tare-kernels [--no-samples] [--order=I,...] SPEC...`,
+/* The command line: `tare-kernels [--no-samples] [--order=I,...] [--turns=N@ADDRESS:PORT/KEY]
+ * SPEC...`,
  * SPEC = name[:key=value[,key=value]...]. */
 #ifndef TARE_OPTIONS_H
 #define TARE_OPTIONS_H
 
 #include "common/kernel.h"
+#include "common/turns.h"
 
 /* One SPEC, understood. */
 struct request {
@@ -19,6 +21,7 @@ struct options {
     int count;
     struct request *requests;
     int *order; /* order[i] is the request that runs as the i-th */
+    struct turns_request turns;
 };
 
 enum { OPTIONS_ERROR_SIZE = 512 };

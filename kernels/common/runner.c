@@ -52,6 +52,14 @@ bool runner_prepare(struct measurement *measurement, const struct request *reque
            measurement->warmup_s != NULL;
 }
 
+void runner_share(struct measurement *measurement, int turns)
+{
+    int own = (measurement->warmup + turns - 1) / turns;
+    if (measurement->request->settings.sync == SYNC_WINDOW && own < MIN_WINDOW_WARMUP)
+        own = MIN_WINDOW_WARMUP;
+    measurement->turn_warmup = own;
+}
+
 /* Run one operation on fresh data and count what is wrong. */
 static void verify_once(struct measurement *measurement, const struct fault *fault)
 {
@@ -126,55 +134,62 @@ static void gather_ranks(struct measurement *measurement)
 }
 
 /* IMB's reading of a collective: the time of a loop without anything between its iterations. */
-static void measure_loop(struct measurement *measurement)
+static void measure_loop(struct measurement *measurement, int iterations)
 {
     const struct kernel *kernel = measurement->request->kernel;
-    const int iterations = measurement->request->settings.iterations;
     gather_ranks(measurement);
     const uint64_t start = clock_now_ns();
     for (int i = 0; i < iterations; i++)
         kernel->run(&measurement->job);
     const double total_s = clock_difference_s(clock_now_ns(), start);
-    measurement->loop_s = total_s / iterations * kernel->sample_scale;
+    measurement->loop_s +=
+        total_s / measurement->request->settings.iterations * kernel->sample_scale;
     measurement->operations += (uint64_t)iterations;
 }
 
-static void measure_durations(struct measurement *measurement, const struct fault *fault)
+static void warm_up(struct measurement *measurement, int iterations)
+{
+    struct schedule schedule = {.mode = measurement->request->settings.sync};
+    if (schedule.mode == SYNC_WINDOW)
+        schedule.mode = SYNC_BARRIER;
+    gather_ranks(measurement);
+    run_iterations(measurement, &schedule, iterations, measurement->warmup_s, NULL);
+}
+
+static void measure_durations(struct measurement *measurement, int first, int count)
 {
     const struct request *request = measurement->request;
     struct schedule schedule = {.mode = request->settings.sync};
-    struct schedule warmup = schedule;
-    if (schedule.mode == SYNC_WINDOW)
-        warmup.mode = SYNC_BARRIER;
-    gather_ranks(measurement);
-    run_iterations(measurement, &warmup, measurement->warmup, measurement->warmup_s, NULL);
-    fault_strike(fault, request->kernel, &measurement->job);
+    const int discarded = measurement->turn_warmup;
+    if (discarded > 0)
+        warm_up(measurement, discarded);
     if (request->settings.loop)
-        measure_loop(measurement);
+        measure_loop(measurement, count);
     gather_ranks(measurement);
     if (schedule.mode == SYNC_WINDOW) {
-        schedule =
-            sync_plan_windows(measurement->job.comm, measurement->warmup_s, measurement->warmup);
+        schedule = sync_plan_windows(measurement->job.comm, measurement->warmup_s,
+                                     discarded > 0 ? discarded : measurement->warmup);
         measurement->window_s = schedule.length_ns * 1e-9;
     }
-    measurement->began_ns = clock_now_ns();
-    run_iterations(measurement, &schedule, request->settings.iterations, measurement->samples,
-                   measurement->late);
+    if (first == 0)
+        measurement->began_ns = clock_now_ns();
+    run_iterations(measurement, &schedule, count, measurement->samples + first,
+                   measurement->late + first);
     measurement->ended_ns = clock_now_ns();
 }
 
 /* Send a stream at a constant rate; warm-up and measurement are one stream. Rank 0 notes when each
  * send call begins, rank 1 when each receive call returns; a sample is the gap to the message
  * before. */
-static void measure_gaps(struct measurement *measurement, const struct fault *fault)
+static void measure_gaps(struct measurement *measurement, int first, int count)
 {
     const struct request *request = measurement->request;
     const struct kernel *kernel = request->kernel;
     struct job *job = &measurement->job;
-    const int warmup = measurement->warmup;
-    const int messages = warmup + request->settings.iterations;
+    const int warmup =
+        measurement->turn_warmup > 0 ? measurement->turn_warmup : measurement->warmup;
+    const int messages = warmup + count;
     const bool sends = job->rank == 0;
-    fault_strike(fault, kernel, job);
     gather_ranks(measurement);
     const struct schedule schedule = {.start_ns = clock_now_ns() + PACE_MARGIN_NS,
                                       .length_ns = 1e9 / request->settings.rate_hz};
@@ -184,11 +199,11 @@ static void measure_gaps(struct measurement *measurement, const struct fault *fa
         const uint64_t start = clock_now_ns();
         kernel->run(job);
         const uint64_t noted = sends ? start : clock_now_ns();
-        if (i == warmup)
+        if (i == warmup && first == 0)
             measurement->began_ns = start;
         if (i >= warmup) {
-            measurement->samples[i - warmup] = clock_difference_s(noted, before);
-            measurement->late[i - warmup] = late;
+            measurement->samples[first + i - warmup] = clock_difference_s(noted, before);
+            measurement->late[first + i - warmup] = late;
         }
         before = noted;
     }
@@ -196,32 +211,64 @@ static void measure_gaps(struct measurement *measurement, const struct fault *fa
     measurement->operations += (uint64_t)messages;
 }
 
-static void measure(struct measurement *measurement, const struct fault *fault)
+static bool is_member(const struct measurement *measurement)
 {
-    verify_once(measurement, fault);
-    if (measurement->request->kernel->samples == SAMPLES_GAPS)
-        measure_gaps(measurement, fault);
-    else
-        measure_durations(measurement, fault);
-    verify_once(measurement, fault);
+    return measurement->job.comm != MPI_COMM_NULL;
 }
 
-bool runner_run(struct measurement *measurement, const struct fault *fault, MPI_Comm world)
+/* Let ranks that do not take part wait without using their cores. */
+static void rejoin(const struct measurement *measurement, MPI_Comm world)
+{
+    if (measurement->request->kernel->members == MEMBERS_PAIR)
+        sync_sleeping_barrier(world);
+}
+
+bool runner_open(struct measurement *measurement, const struct fault *fault, MPI_Comm world)
 {
     const struct kernel *kernel = measurement->request->kernel;
     struct job *job = &measurement->job;
     const uint64_t start = clock_now_ns();
-    const bool member = job->comm != MPI_COMM_NULL;
-    int ready = !member || kernel->init(job);
+    int ready = !is_member(measurement) || kernel->init(job);
     CHECK_MPI(PMPI_Allreduce(MPI_IN_PLACE, &ready, 1, MPI_INT, MPI_MIN, world));
-    if (ready && member)
-        measure(measurement, fault);
-    if (member)
+    if (ready && is_member(measurement)) {
+        verify_once(measurement, fault);
+        if (kernel->samples != SAMPLES_GAPS) /* its warm-up is the beginning of its stream */
+            warm_up(measurement, measurement->warmup);
+        fault_strike(fault, kernel, job);
+    }
+    if (!ready && is_member(measurement))
         kernel->cleanup(job);
-    if (ready && kernel->members == MEMBERS_PAIR)
-        sync_sleeping_barrier(world);
-    measurement->elapsed_s = clock_difference_s(clock_now_ns(), start);
+    measurement->elapsed_s += clock_difference_s(clock_now_ns(), start);
     return ready;
+}
+
+void runner_measure(struct measurement *measurement, int turn, int turns, MPI_Comm world)
+{
+    const int64_t iterations = measurement->request->settings.iterations;
+    const int first = (int)(iterations * turn / turns);
+    const int count = (int)(iterations * (turn + 1) / turns) - first;
+    const uint64_t start = clock_now_ns();
+    if (count == 0)
+        return;
+    if (is_member(measurement)) {
+        if (measurement->request->kernel->samples == SAMPLES_GAPS)
+            measure_gaps(measurement, first, count);
+        else
+            measure_durations(measurement, first, count);
+    }
+    rejoin(measurement, world);
+    measurement->elapsed_s += clock_difference_s(clock_now_ns(), start);
+}
+
+void runner_close(struct measurement *measurement, const struct fault *fault, MPI_Comm world)
+{
+    const uint64_t start = clock_now_ns();
+    if (is_member(measurement)) {
+        verify_once(measurement, fault);
+        measurement->request->kernel->cleanup(&measurement->job);
+    }
+    rejoin(measurement, world);
+    measurement->elapsed_s += clock_difference_s(clock_now_ns(), start);
 }
 
 void runner_free(struct measurement *measurement)

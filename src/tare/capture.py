@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import selectors
+import socket
 import time
 from contextlib import suppress
 from enum import Enum
@@ -27,7 +28,10 @@ class Reached(Enum):
 
 
 class Capture:
-    """The outputs of a process, and its input; its pipes must be binary."""
+    """The outputs of a process, and its input; its pipes must be binary.
+
+    Reading reaches its time limit, too, when `stop` becomes readable.
+    """
 
     def __init__(
         self,
@@ -37,7 +41,9 @@ class Capture:
         *,
         written: bytes = b"",
         stdout_bytes: int = STDOUT_BYTES,
+        stop: socket.socket | None = None,
     ) -> None:
+        self._stop = stop
         self._budget = stdout_bytes
         self._out, self._err = bytearray(), bytearray()
         self._left = memoryview(written)
@@ -48,15 +54,20 @@ class Capture:
         if stdin is not None:
             os.set_blocking(stdin.fileno(), False)
             self._pipes.register(stdin, selectors.EVENT_WRITE, None)
+        if stop is not None:
+            self._pipes.register(stop, selectors.EVENT_READ, None)
 
     def read(self, limit_s: float | None, *, discard: bool = False) -> Reached:
         """Read until the process closes its outputs; with `discard` what comes over the budget is dropped."""
         until = None if limit_s is None else time.monotonic() + limit_s
-        while self._pipes.get_map():
+        while self._open():
             left = None if until is None else until - time.monotonic()
             if left is not None and left <= 0:
                 return Reached.TIME_LIMIT
             for key, _ in self._pipes.select(left):
+                if key.fileobj is self._stop:
+                    self._unstop()
+                    return Reached.TIME_LIMIT
                 pipe: IO[bytes] = key.fileobj  # type: ignore[assignment]
                 if key.data is None:
                     self._write(pipe)
@@ -70,6 +81,7 @@ class Capture:
 
     def close(self) -> None:
         """Close the pipes that are still open."""
+        self._unstop()
         for key in list(self._pipes.get_map().values()):
             self._close(key.fileobj)  # type: ignore[arg-type]
         self._pipes.close()
@@ -83,6 +95,14 @@ class Capture:
     def stderr(self) -> str:
         """Return the end of what was written to stderr, as text."""
         return _text(self._err)
+
+    def _open(self) -> bool:
+        return len(self._pipes.get_map()) > (self._stop is not None)
+
+    def _unstop(self) -> None:
+        if self._stop is not None:
+            self._pipes.unregister(self._stop)
+            self._stop = None
 
     def _read(self, pipe: IO[bytes], kept: bytearray) -> None:
         try:

@@ -88,6 +88,39 @@ def read(places: Sequence[Place], site_s: float = 0.0) -> Reading:
     )
 
 
+def joined(sections: Sequence[tuple[Reading, Reading]]) -> tuple[Reading, Reading]:
+    """Return two readings between which counters grew as in all sections together, without what was between these."""
+    first, last = sections[0][0], sections[0][1]
+    for before, after in sections[1:]:
+        last = Reading(
+            interfaces={
+                key: tuple(_grown(values, before.interfaces[key], after.interfaces[key]))  # type: ignore[misc]
+                for key, values in last.interfaces.items()
+                if key in before.interfaces and key in after.interfaces
+            },
+            tcp={
+                pid: {
+                    name: value + after.tcp[pid].get(name, 0) - before.tcp[pid].get(name, 0)
+                    for name, value in values.items()
+                }
+                for pid, values in last.tcp.items()
+            },
+            busy_s=last.busy_s + after.busy_s - before.busy_s,
+            steal_s=last.steal_s + after.steal_s - before.steal_s,
+            softirq_s=last.softirq_s + after.softirq_s - before.softirq_s,
+            job_s=last.job_s + after.job_s - before.job_s,
+            ours_s=last.ours_s + after.ours_s - before.ours_s,
+            throttled_s=None
+            if last.throttled_s is None or before.throttled_s is None or after.throttled_s is None
+            else last.throttled_s + after.throttled_s - before.throttled_s,
+        )
+    return first, last
+
+
+def _grown(values: Iterable[int], before: Iterable[int], after: Iterable[int]) -> list[int]:
+    return [value + a - b for value, b, a in zip(values, before, after, strict=True)]
+
+
 def traffic(places: Iterable[Place], before: Reading, after: Reading) -> tuple[InterfaceTraffic, ...]:
     """Return what each watched interface carried between two readings.
 

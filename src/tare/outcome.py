@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,21 +45,23 @@ class Ready:
     chosen: Chosen | None = None
 
 
-def run_launch(ready: Ready, padding: int, site: Site) -> Result:
-    """Run a launch to its end or its time limit."""
+def run_launch(
+    ready: Ready, padding: int, site: Site, *, limit_s: float | None = None, stop: socket.socket | None = None
+) -> Result:
+    """Run a launch to its end or its time limit (the workload's own if no other is given), or until `stop` ends it."""
     before = site.pids()
     environment = {**os.environ, **ready.environment, PADDING: "x" * padding}
     # MPI starts ranks in its own folder, where that is on their node; our programs need none.
     cwd = None if ready.cell.workload.command else Path("/")
-    limit_s = ready.cell.workload.time_limit_s
     return run(
         ready.argv,
         env=environment,
-        timeout_s=limit_s,
+        timeout_s=ready.cell.workload.time_limit_s if limit_s is None else limit_s,
         cwd=cwd,
         check=False,
         started=site.adopt,
         at_limit=lambda: told(site.pids() - before),
+        stop=stop,
     )
 
 
@@ -110,9 +113,9 @@ def untreated(ready: Ready, parsed: Parsed, traffic: tuple[InterfaceTraffic, ...
     )
 
 
-def startup(pods_s: float, result: Result, parsed: Parsed | None) -> dict[str, float]:
-    """Return the start-up cost, apart from the measured section; the pods are those of the round."""
+def startup(pods_s: float, active_s: float, parsed: Parsed | None) -> dict[str, float]:
+    """Return the start-up cost of a launch that took so long, without what was measured; the pods are the round's."""
     if parsed is None:
         return {"pods_s": pods_s}
-    launch_s = max(0.0, result.elapsed_s - parsed.measured_s)
+    launch_s = max(0.0, active_s - parsed.measured_s)
     return {"pods_s": pods_s, "mpi_init_s": parsed.init_s, "launch_s": launch_s}

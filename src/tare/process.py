@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -78,17 +79,19 @@ def run(
     what: str = "",
     started: Callable[[int], None] | None = None,
     at_limit: Callable[[], str] | None = None,
+    stop: socket.socket | None = None,
 ) -> Result:
     """Run a command to its end and return what it said.
 
     `env` replaces the environment; `started` is called with the process's number as soon as it runs, `at_limit` when
-    its time is up, before it is ended. Raises `MissingTool` when the program is not there, and with `check`
+    its time is up, before it is ended; its time is up, too, when `stop` becomes readable.
+    Raises `MissingTool` when the program is not there, and with `check`
     `CommandFailed` on a non-zero status and `CommandTimeout` at the time limit; `what` names the action in the message.
     A command that writes more than `STDOUT_BYTES` to stdout is ended; of stderr the last `STDERR_BYTES` are kept.
     """
     begin = time.monotonic()
     seen = ""
-    with _running(argv, env=env, cwd=cwd, stdin=stdin) as (process, capture):
+    with _running(argv, env=env, cwd=cwd, stdin=stdin, stop=stop) as (process, capture):
         if started is not None:
             started(process.pid)
         reached = capture.read(timeout_s)
@@ -240,13 +243,18 @@ def end(process: subprocess.Popen[str], *, grace_s: float = GRACE_S) -> None:
 
 @contextmanager
 def _running(
-    argv: Sequence[str], *, env: Mapping[str, str] | None, cwd: Path | None, stdin: str | None
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None,
+    cwd: Path | None,
+    stdin: str | None,
+    stop: socket.socket | None,
 ) -> Iterator[tuple[subprocess.Popen[bytes], Capture]]:
     """Start a command; an error or an interrupt ends it, also one that comes in the middle of starting it."""
     made: list[tuple[subprocess.Popen[bytes], Capture]] = []
     try:
         with uninterrupted():
-            made.append(_popen(argv, env=env, cwd=cwd, stdin=stdin))
+            made.append(_popen(argv, env=env, cwd=cwd, stdin=stdin, stop=stop))
         yield made[0]
     except BaseException:
         for process, capture in made:
@@ -258,7 +266,12 @@ def _running(
 
 
 def _popen(
-    argv: Sequence[str], *, env: Mapping[str, str] | None, cwd: Path | None, stdin: str | None
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None,
+    cwd: Path | None,
+    stdin: str | None,
+    stop: socket.socket | None,
 ) -> tuple[subprocess.Popen[bytes], Capture]:
     try:
         process = subprocess.Popen(
@@ -274,7 +287,8 @@ def _popen(
         raise _not_started(argv[0], cwd, error) from error
     if process.stdout is None or process.stderr is None:
         raise AssertionError("both were asked for")
-    return process, Capture(process.stdin, process.stdout, process.stderr, written=(stdin or "").encode())
+    written = (stdin or "").encode()
+    return process, Capture(process.stdin, process.stdout, process.stderr, written=written, stop=stop)
 
 
 def _not_started(program: str, cwd: Path | None, error: OSError) -> InfrastructureError:

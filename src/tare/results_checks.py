@@ -33,7 +33,7 @@ def check_plan(plan: model.Plan) -> None:
 
 def _of_study(study: model.Study) -> Iterator[str]:
     repeat = study.repetition
-    for what in ("rounds", "blocks_per_round", "max_rounds"):
+    for what in ("rounds", "blocks_per_round", "max_rounds", "turns"):
         if not 1 <= getattr(repeat, what) <= MOST:
             yield f"{what} is {getattr(repeat, what)}"
     if not 0 <= repeat.reruns <= MOST:

@@ -6,15 +6,17 @@ round: pods up; then per cell: counters -> launch -> counters -> parse -> verify
 from __future__ import annotations
 
 import random
+import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from tare import asking, caches, calibration, facts, job, monitor
+from tare import asking, caches, calibration, facts, in_turns, job, monitor
 from tare.cluster import CLUSTERS, Needs, Site
 from tare.core_watch import CoreWatch, watching
 from tare.deploy import Deployed, deployed
@@ -67,6 +69,7 @@ class Launched:
     traffic: tuple[InterfaceTraffic, ...]
     counters: Mapping[str, float]
     noise: Mapping[str, float]
+    active_s: float
 
 
 @dataclass(slots=True, kw_only=True)
@@ -151,6 +154,8 @@ class Run:
     def _block(self, ready: Mapping[str, Ready], keys: Sequence[TrialKey]) -> None:
         """Run the trials of a block in their order; at its end repeat those that the machine's state calls for."""
         due = []
+        if self.plan.study.repetition.turns > 1:
+            keys = self._in_turns(ready, keys)
         for position, key in enumerate(keys):
             one = ready.get(key.cell)
             trial = self.trial(key, position, one)
@@ -163,6 +168,43 @@ class Run:
             if not repeats_left(self.store.trials, self.total):
                 return
             self.trial(replace(key, repeat=1), position, one)
+
+    def _in_turns(self, ready: Mapping[str, Ready], keys: Sequence[TrialKey]) -> list[TrialKey]:
+        """Run the trials of a block that can take turns, group by group; return the keys of those that are left."""
+        left = []
+        for _, group in groupby(keys, key=lambda key: self._group_of(key.cell)):
+            of_group = list(group)
+            standing = {key: ready[key.cell] for key in of_group if self._stands(key, ready)}
+            listener = self.site.listen() if in_turns.may([each.cell for each in standing.values()]) else None
+            if listener is None:
+                left += of_group
+                continue
+            left += [key for key in of_group if key not in standing]
+            self._take_turns(standing, listener)
+        return left
+
+    def _group_of(self, cell: str) -> str:
+        return next(each.group for each in self.plan.cells if each.key == cell)
+
+    def _stands(self, key: TrialKey, ready: Mapping[str, Ready]) -> bool:
+        return key.cell in ready and job.gone(ready[key.cell].deployed) is None
+
+    def _take_turns(self, standing: Mapping[TrialKey, Ready], listener: socket.socket) -> None:
+        """Run the trials of a group in turns and store them."""
+        started, launches = time.time(), list[tuple[Ready, int]]()
+        for key, one in standing.items():
+            self.watcher.launch_started(key, self.done, self.total)
+            launches.append((self._drawn(key, one), self._padding(key)))
+        first = next(iter(standing))
+        drawn = f"{self.plan.study.seed}/turns/{first.round}/{first.block}/{first.attempt}"
+        turns = self.plan.study.repetition.turns
+        ended = in_turns.run(self.site, listener, launches, turns=turns, drawn=drawn)
+        pairs = zip(standing, launches, ended, strict=True)
+        for position, (key, (one, padding), watched) in enumerate(pairs):
+            launched = self._judged(one, watched)
+            counters = {**launched.counters, "environment_padding_bytes": padding, "turns": turns}
+            trial = trial_of(key, position, started, one, replace(launched, counters=counters), self.nodes)
+            self._stored(trial, launched)
 
     def pods(self, stack: ExitStack) -> dict[str, Ready]:
         """Make the pods of every environment and placement anew; what fails is remembered with its reason."""
@@ -226,22 +268,30 @@ class Run:
         """Run one trial and store it. If its pods could not be made, or have ended since, that is its outcome."""
         self.watcher.launch_started(key, self.done, self.total)
         started = time.time()
-        samples: Mapping[str, object] = {}
+        launched = None
         missing = self.broken.get(key.cell, "it was not made") if ready is None else job.gone(ready.deployed)
         if ready is None or missing:
             failed = Failed(reason=missing or "it was not made")
             trial = Trial(key=key, position=position, started_unix_s=started, elapsed_s=0.0, outcome=failed)
         else:
-            seed = self.plan.study.seed
-            ready = replace(ready, argv=in_order(ready.argv, seed, key.round, key.block))
-            padding = random.Random(f"{seed}/{key}").randrange(PADDING_LIMIT)
+            ready, padding = self._drawn(key, ready), self._padding(key)
             dropped = self._set_caches(ready, padding)
             launched = self._launched(ready, padding)
             counters = {**launched.counters, **dropped, "environment_padding_bytes": padding}
             trial = trial_of(key, position, started, ready, replace(launched, counters=counters), self.nodes)
-            samples = dict(launched.parsed.samples) if launched.parsed else {}
-        stored = self.store.append(trial, samples)  # type: ignore[arg-type]
-        self.done += key.repeat == 0
+        return self._stored(trial, launched)
+
+    def _drawn(self, key: TrialKey, ready: Ready) -> Ready:
+        """Return a launch with its kernels in the order of its round and block."""
+        return replace(ready, argv=in_order(ready.argv, self.plan.study.seed, key.round, key.block))
+
+    def _padding(self, key: TrialKey) -> int:
+        return random.Random(f"{self.plan.study.seed}/{key}").randrange(PADDING_LIMIT)
+
+    def _stored(self, trial: Trial, launched: Launched | None) -> Trial:
+        samples = dict(launched.parsed.samples) if launched and launched.parsed else {}
+        stored = self.store.append(trial, samples)
+        self.done += trial.key.repeat == 0
         self.watcher.trial_ended(stored, self.done, self.total)
         return stored
 
@@ -251,11 +301,19 @@ class Run:
         before = monitor.read(ready.places, self.site.usage_s())
         result = run_launch(ready, padding, self.site)
         after = monitor.read(ready.places, self.site.usage_s())
+        return self._judged(
+            ready,
+            in_turns.Watched(result=result, before=before, after=after, active_s=result.elapsed_s, kills=kills),
+        )
+
+    def _judged(self, ready: Ready, watched: in_turns.Watched) -> Launched:
+        """Judge a launch that has ended, and end what it left."""
+        result, before, after = watched.result, watched.before, watched.after
         if result.status != 0:
             job.end_strays(ready.deployed, self.keepers)
         traffic = monitor.traffic(ready.places, before, after)
         outcome, parsed = judge(ready, result, traffic)
-        if hit := job.memory_hit(ready.deployed, kills):
+        if hit := job.memory_hit(ready.deployed, watched.kills):
             outcome = Failed(reason=hit, status=result.status, stderr_tail=result.stderr_tail)
         if isinstance(outcome, Failed) and (missing := job.gone(ready.deployed)):
             outcome = replace(outcome, reason=f"{missing} while the launch ran ({outcome.reason})")
@@ -269,6 +327,7 @@ class Run:
             traffic=traffic,
             counters=monitor.counters(before, after),
             noise={**monitor.noise(before, after), **cores},
+            active_s=watched.active_s,
         )
 
     def _with_noise(
@@ -306,10 +365,10 @@ def trial_of(
         key=key,
         position=position,
         started_unix_s=started_unix_s,
-        elapsed_s=launched.result.elapsed_s,
+        elapsed_s=launched.active_s,
         outcome=launched.outcome,
         argv=ready.argv,
-        startup_s=startup(ready.pods_s, launched.result, parsed),
+        startup_s=startup(ready.pods_s, launched.active_s, parsed),
         ranks=_told(parsed, ready.deployed, nodes) if parsed else (),
         traffic=launched.traffic,
         counters=launched.counters,

@@ -265,7 +265,7 @@ def _refuse_other_study(path: Path, stored: model.Plan, plan: model.Plan) -> Non
 
 def _what_is_measured(study: model.Study) -> model.Study:
     """Return a study without its name and what only stops or judges it; `tare.plan.digest` leaves out the same."""
-    blocks = model.Repetition(blocks_per_round=study.repetition.blocks_per_round)
+    blocks = model.Repetition(blocks_per_round=study.repetition.blocks_per_round, turns=study.repetition.turns)
     return replace(study, name="", margin=0.0, limit=None, published=(), repetition=blocks)
 
 

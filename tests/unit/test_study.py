@@ -55,7 +55,7 @@ def test_the_shortest_study_has_the_usual_values() -> None:
         ),
         placements=(Placement(),),
         workloads=study.workloads,
-        repetition=Repetition(rounds=10, max_rounds=10),
+        repetition=Repetition(rounds=10, max_rounds=10, turns=20),
     )
 
 
@@ -81,7 +81,8 @@ workloads:
     kernels: [{kernel: bw, message_bytes: 1MiB, iterations: 5, warmup: 0, window: 16, sync: window}]
     time_limit: 2min
   c: {command: [./app, 5, no, 010, "x y"]}
-repetition: {rounds: 6, blocks_per_round: 2, max_rounds: 20, budget: 1h, confidence: 99%, target_half_width: 0.5%}
+repetition:
+  {rounds: 6, blocks_per_round: 2, max_rounds: 20, budget: 1h, confidence: 99%, target_half_width: 0.5%, turns: 5}
 margin: 3%
 limit: 0.1
 a_a: false
@@ -116,7 +117,7 @@ seed: 7
     assert study.workloads[0].time_limit_s == 120
     assert study.workloads[1].command == ("./app", "5", "no", "010", "x y")
     assert study.repetition == Repetition(
-        rounds=6, blocks_per_round=2, max_rounds=20, budget_s=3600, confidence=0.99, target_half_width=0.005
+        rounds=6, blocks_per_round=2, max_rounds=20, budget_s=3600, confidence=0.99, target_half_width=0.005, turns=5
     )
     assert (study.margin, study.limit, study.self_comparison, study.seed) == (0.03, 0.1, False, 7)
 
@@ -314,7 +315,7 @@ def test_the_overview_in_the_documentation_names_every_key() -> None:
     overview = overview.replace("[...]", "[bare, docker]", 1).replace("[...]", "[2x1]", 1)
     overview = overview.replace("[...]", "[]", 1).replace("{...}", "{w: {kernels: [barrier]}}")
     study = parse(overview)
-    assert study.repetition == Repetition(rounds=10, max_rounds=40, budget_s=1800)
+    assert study.repetition == Repetition(rounds=10, max_rounds=40, budget_s=1800, turns=20)
     named = set(re.findall(r"^ *(\w+):", overview, re.MULTILINE))
     schema = json_schema()
     keys = set(schema["properties"])
@@ -347,7 +348,7 @@ def test_the_quick_start_is_what_the_readme_promises() -> None:
         "docker+macvlan",
         "docker+overlay",
     ]
-    assert (study.repetition.rounds, study.repetition.blocks_per_round) == (10, 2)
+    assert (study.repetition.rounds, study.repetition.blocks_per_round) == (10, 1)
     assert [(k.kernel, k.message_bytes) for k in study.workloads[0].kernels] == [
         ("latency", 8),
         ("latency", 65536),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -46,6 +47,9 @@ class Site(Protocol):
 
         `slot` tells its environment. A pod on its node's network is there already.
         """
+
+    def listen(self) -> socket.socket | None:
+        """Return a socket bound to an address of the head that all pods reach, None where there is none."""
 
     def adopt(self, pid: int) -> None:
         """Count a launcher, and what it starts from now on, among what the cluster runs for the study."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -29,6 +30,9 @@ class FakeSite:
     head: tuple[str, ...] = ()
     control_subnet: str = "192.0.2.0/24"
     daemon_nodes: tuple[Node, ...] = ()
+
+    def listen(self) -> socket.socket | None:
+        return None
 
     def adopt(self, pid: int) -> None:
         pass

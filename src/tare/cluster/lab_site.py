@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -17,6 +18,7 @@ from tare.cluster.needs import Needs
 from tare.errors import MissingTool
 from tare.interrupts import uninterrupted
 from tare.model import LabSpec
+from tare.namespaces import inside_network
 from tare.node import Node, Pod
 from tare.owners import owner
 from tare.paths import made_run_folder
@@ -41,6 +43,12 @@ class LabSite:
     @property
     def control_subnet(self) -> str:
         return self.lab.control_subnet
+
+    def listen(self) -> socket.socket | None:
+        with inside_network(self.lab.head_pid):
+            made = socket.socket()
+        made.bind((lab.HEAD_ADDRESS, 0))
+        return made
 
     def adopt(self, pid: int) -> None:
         for folder in self.lab.launchers.folders:

@@ -256,6 +256,7 @@ class Cell:
 class Repetition:
     """How often a study repeats, and when it stops (METHOD.md section 1, rules 1 and 4).
 
+    Kernels are measured in so many `turns` of the launches of a block, 1: each launch whole, on its own (ADR 17).
     With `reruns` 0 no launch is repeated because of the machine's state; any other number allows it (ADR 16).
     """
 
@@ -266,6 +267,7 @@ class Repetition:
     confidence: float = 0.95
     target_half_width: float = 0.01
     reruns: int = 1
+    turns: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

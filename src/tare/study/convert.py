@@ -49,6 +49,7 @@ def to_model(stated: StudyIn, name: str, base: Path) -> model.Study:
             confidence=repeat.confidence,
             target_half_width=repeat.target_half_width,
             reruns=repeat.reruns,
+            turns=repeat.turns,
         ),
         margin=stated.margin,
         limit=stated.limit,

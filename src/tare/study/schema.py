@@ -329,6 +329,10 @@ class RepetitionIn(_Checked):
     budget: Duration | None = Field(default=None, description="begin no round after this much time")
     confidence: Annotated[float, *_PERCENT, Field(ge=0.5, lt=1)] = 0.95
     target_half_width: Percentage = Field(default=0.01, description="an interval of this half-width is narrow enough")
+    turns: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(
+        default=20,
+        description="environments take turns: kernels are measured in so many shares; 1: each launch on its own",
+    )
     reruns: Annotated[int, Field(ge=0, le=10, strict=True)] = Field(
         default=1,
         description="0: never repeat launches because of the machine's state; else short ones, a quarter at most",

@@ -196,6 +196,7 @@ def _manifest(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any]) -> d
         "rounds planned": repetition.rounds,
         "most rounds": repetition.max_rounds,
         "blocks a round": repetition.blocks_per_round,
+        "turns": repetition.turns,
         "confidence": repetition.confidence,
         "margin": study.margin,
         "limit": study.limit,

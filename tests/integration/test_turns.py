@@ -1,0 +1,99 @@
+"""Launches of a block take turns: each is proven by its own traffic, and one that goes wrong is no other's business."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from integration.live import Watch, by_environment, ended, live, outcome, pids_of, start, tare, wait_for, write_study
+
+pytestmark = live("docker", "cni")
+NAMES = ["bare", "bare+bridge", "docker+host"]
+KERNELS = "[latency: {iterations: 200, warmup: 20}, barrier: {iterations: 100}, spacing: {iterations: 40}]"
+
+
+def study(folder: Path, **keys: str) -> Path:
+    workloads = f"{{micro: {{time_limit: 8s, kernels: {KERNELS}}}}}"
+    return write_study(folder, "turns", NAMES, **{"a_a": "true", "workloads": workloads, **keys})
+
+
+def test_launches_of_a_block_run_at_the_same_time_and_each_is_proven(tmp_path: Path) -> None:
+    watch = Watch()
+    result = tare("run", study(tmp_path, repetition="{rounds: 2, max_rounds: 2, turns: 5}"), cwd=tmp_path)
+    assert result.status == 3, result.stderr
+    found = by_environment(tmp_path / "results" / "turns")
+    assert sorted(found) == sorted([*NAMES, "bare (A/A)"])
+    for name, its in found.items():
+        assert [outcome(trial) for trial in its] == ["Completed"] * 2, name
+        assert [trial["counters"]["turns"] for trial in its] == [5, 5]
+        for trial in its:
+            assert 0.05 < trial["elapsed_s"] < 8
+            (data, *_) = [each for each in trial["traffic"] if each["role"] != "must stay silent"]
+            # Others send over the same node's NIC meanwhile; what is counted is this launch's own.
+            assert 340 * 2 < data["tx_packets"] < 340 * 2 * 5, (name, data)
+    for number in (0, 1):
+        begun = {trial["started_unix_s"] for its in found.values() for trial in its if trial["key"]["round"] == number}
+        assert len(begun) == 1, "all launches of a block are of one set of turns"
+    assert watch.left(result.lab) == []
+
+
+def test_one_turn_is_a_launch_of_its_own(tmp_path: Path) -> None:
+    result = tare("run", study(tmp_path, repetition="{rounds: 1, max_rounds: 1, turns: 1}"), cwd=tmp_path)
+    assert result.status == 3, result.stderr
+    found = by_environment(tmp_path / "results" / "turns")
+    assert all("turns" not in trial["counters"] for its in found.values() for trial in its)
+    assert len({trial["started_unix_s"] for (trial,) in found.values()}) == 4
+
+
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [(signal.SIGKILL, "ended with status"), (signal.SIGSTOP, "did not end within its time limit of 8 s")],
+    ids=["killed", "stopped"],
+)
+def test_a_launch_that_goes_wrong_in_its_turns_leaves_the_others_alone(
+    tmp_path: Path, number: signal.Signals, says: str
+) -> None:
+    watch = Watch()
+    process = start("run", study(tmp_path, repetition="{rounds: 1, max_rounds: 1, turns: 1000}"), cwd=tmp_path)
+    lab = f"s{process.pid}"
+    ranks = wait_for(lambda: at_the_table(lab, 2 * (len(NAMES) + 1)) or process.poll(), "launches that take turns")
+    assert process.poll() is None, process.stderr.read()
+    os.kill(ranks[-1], number)
+    result = ended(process)
+    assert result.status == 4, result.stderr
+    found = by_environment(tmp_path / "results" / "turns")
+    outcomes = sorted(outcome(trial) for (trial,) in found.values())
+    assert outcomes == ["Completed"] * 3 + ["Failed"], outcomes
+    (failed,) = [trial for (trial,) in found.values() if outcome(trial) == "Failed"]
+    assert says in failed["outcome"]["reason"]
+    assert watch.left(lab) == []
+
+
+def test_ctrl_c_during_turns_ends_all_launches(tmp_path: Path) -> None:
+    watch = Watch()
+    process = start("run", study(tmp_path, repetition="{rounds: 1, max_rounds: 1, turns: 1000}"), cwd=tmp_path)
+    lab = f"s{process.pid}"
+    wait_for(lambda: at_the_table(lab, 2 * (len(NAMES) + 1)) or process.poll(), "launches that take turns")
+    watch.look(lab)
+    os.kill(process.pid, signal.SIGINT)
+    result = ended(process, 40)
+    assert result.status == 130, result.stderr
+    assert "Traceback" not in result.stderr
+    assert watch.left(lab) == []
+
+
+def at_the_table(lab: str, ranks: int) -> list[int]:
+    """Return the processes of all launches once every one has come, in the order in which they were started."""
+    found = sorted(filter(is_rank, pids_of(lab)))
+    return found if len(found) == ranks else []
+
+
+def is_rank(pid: int) -> bool:
+    try:
+        argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return argv[0].endswith(b"/tare-kernels")
