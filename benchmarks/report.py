@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 sys.path[:0] = [str(Path(__file__).parents[1] / name) for name in ("src", "tests")]
 
 import samples_factory as factory  # noqa: E402 - found through the line above
+from factory_options import ENVIRONMENTS, QUICKSTART, Options, Shape  # noqa: E402 - found through the line above
 from tare.model import Completed, Trial  # noqa: E402 - found through the line above
 from tare.report import render_html  # noqa: E402 - found through the line above
 
-CELLS = len(factory.ENVIRONMENTS) + 1
+CELLS = len(ENVIRONMENTS) + 1
 
 
 class Folder:
@@ -45,8 +46,8 @@ def _name(trial: Trial) -> str:
 def prepare(folder: Path, trials: int, samples: int) -> int:
     """Write a result into the folder; return how many samples it has."""
     rounds = -(-trials // CELLS)
-    columns = len({column for shape in factory.QUICKSTART for column in _columns(shape)})
-    options = factory.Options(rounds=rounds, samples=max(1, samples // (rounds * CELLS * columns)), trouble=False)
+    columns = len({column for shape in QUICKSTART for column in _columns(shape)})
+    options = Options(rounds=rounds, samples=max(1, samples // (rounds * CELLS * columns)), trouble=False)
     result = factory.make(options)
     written = 0
     for trial in result.trials:
@@ -58,7 +59,7 @@ def prepare(folder: Path, trials: int, samples: int) -> int:
     return written
 
 
-def _columns(shape: factory.Shape) -> list[str]:
+def _columns(shape: Shape) -> list[str]:
     base = shape.key.rpartition(".")[0] or shape.key
     return [f"{base}/{column}" for column in shape.columns]
 

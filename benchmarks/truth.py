@@ -4,7 +4,7 @@
 
 Each scenario makes whole studies (trials with noise, failures and repeats, as the store keeps them), gives them to
 `tare.summary.summarise` and holds the verdicts against the truth. Launches cost exp(base + truth + round + pods +
-block + launch), as in benchmarks/coverage.py, and log ratios have a standard deviation of 4 %. Every environment is
+block + launch), as in benchmarks/simulation.py, and log ratios have a standard deviation of 4 %. Every environment is
 compared on one metric: `null` costs nothing, `costs` 10 %, `margin` exactly the margin, where "no cost" is hardest.
 
 A verdict is wrong if it says of a cost that it is there (or a gain) where there is none, or that there is none within a

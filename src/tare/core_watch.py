@@ -1,10 +1,10 @@
-"""Watch how far apart the machine's cores are while launches run, and how fast: a virtual machine's are its host's.
+"""Measure the distance between the machine's cores, and their speed, while launches run on a virtual machine.
 
-Cores of a virtual machine are threads of its host. Where two of them shared a cache and are on two chips the next
-moment, messages between ranks on them take three times as long, and no counter inside tells of it: not steal, not any
-load. The time that a cache line takes from core to core does; and where another guest computes on the other half of a
-core, a few hundred steps of arithmetic do (kernels/cores/cores.c). docs/adr/0006-moved-cores.md has what was seen. It
-looks at no result of a launch.
+Cores of a virtual machine are threads of its host, which may migrate them. If two of them shared a cache and are now on
+two chips, messages between ranks on them take three times as long. No counter of the virtual machine shows it, neither
+steal time nor load, but the time to pass a cache line from core to core does. If another guest computes on the other
+hardware thread of a core, the time of a few hundred steps of arithmetic shows it (kernels/cores/cores.c). Measurements
+are in docs/adr/0006-moved-cores.md. The results of launches are not used.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from tare.cluster import Site
 from tare.disturbance import FARTHER
 
 INTERVAL_MS: Final = 10
-"""So that there is a sample while a kernel takes its 15 to 200 ms. One takes ten to thirty microseconds of every core:
-.1 to .3 % of them, the same in every environment."""
+"""Short enough for a sample during each kernel, which takes 15 to 200 ms. A sample takes ten to thirty microseconds of
+every core, .1 to .3 % of its time, the same in every environment."""
 USUAL_S: Final = 60.0
-"""Cores are where they usually are if they are as far apart as they were in most of so many seconds."""
+"""The usual distance of the cores is their median distance over this time before the end of a launch."""
 
 
 @dataclass(slots=True, kw_only=True)
 class CoreWatch:
-    """What `tare-cores` has written so far, read on when it is asked; without a file nothing is known."""
+    """The output of `tare-cores` so far; each query reads what is new. Without a file there is no data."""
 
     file: Path | None = None
     moments_s: list[float] = field(default_factory=list)
@@ -39,9 +39,9 @@ class CoreWatch:
     _read: int = 0
 
     def during(self, begin_s: float, end_s: float) -> dict[str, float]:
-        """Return what a launch's noise has of its cores: hand-over, arithmetic, and the share of samples elsewhere.
+        """Return a launch's noise figures for its cores: hand-over, arithmetic, and the share of samples elsewhere.
 
-        Moments are CLOCK_MONOTONIC, the others seconds. Empty where nothing is known of that time.
+        `begin_s` and `end_s` are CLOCK_MONOTONIC. The result is empty if there is no sample of that time.
         """
         self._catch_up()
         end = bisect_right(self.moments_s, end_s)
@@ -58,14 +58,14 @@ class CoreWatch:
         self._read += len(whole) + len(newline)
         for line in whole.decode(errors="replace").splitlines():
             words = line.split()
-            if len(words) == 3 and all(word.replace(".", "", 1).isdigit() for word in words):  # else a complaint
+            if len(words) == 3 and all(word.replace(".", "", 1).isdigit() for word in words):  # else an error message
                 self.moments_s.append(float(words[0]))
                 self.hand_overs_s.append(float(words[1]) * 1e-9)
                 self.countings_s.append(float(words[2]) * 1e-9)
 
 
 def place(within: Sequence[float], latest: Sequence[float]) -> dict[str, float]:
-    """Return the hand-over within a launch, and which share was farther or nearer than the usual of the latest."""
+    """Return the median hand-over within a launch, and the share of samples that differ from the usual of `latest`."""
     if not within:
         return {}
     usual_s = median(latest)
@@ -74,25 +74,25 @@ def place(within: Sequence[float], latest: Sequence[float]) -> dict[str, float]:
 
 
 def speed(within: Sequence[float]) -> dict[str, float]:
-    """Return how long the same few hundred steps of arithmetic took; the median, as a sample may meet an interrupt."""
+    """Return the median time of the same few hundred steps of arithmetic; an interrupt may lengthen single samples."""
     return {"core_counting_s": median(within)} if within else {}
 
 
 @contextmanager
 def watching(site: Site, program: Path) -> Iterator[CoreWatch]:
-    """Watch the cores of a site's nodes while the block runs, where they can be moved and are several."""
+    """Watch the cores of a site's nodes while the block runs, if there are several and the host can migrate them."""
     cores = sorted({core for node in site.nodes for core in node.cores})
     if not (len(cores) > 1 and program.is_file() and is_virtual()):
         yield CoreWatch()
         return
     log = site.folder / "cores.log"
-    # It is not adopted by the site: the kernel lets no real-time thread into a cgroup without a share of its own.
+    # The site does not adopt it: the kernel refuses real-time threads in a cgroup without real-time bandwidth.
     with process.beside((str(program), str(INTERVAL_MS), *map(str, cores)), log=log):
         yield CoreWatch(file=log)
 
 
 def is_virtual(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    """Tell whether this is a virtual machine, whose cores its host may move."""
+    """Tell whether this is a virtual machine, whose cores its host may migrate."""
     try:
         flags = next((line for line in cpuinfo.read_text().splitlines() if line.startswith("flags")), "")
     except OSError:

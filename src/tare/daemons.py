@@ -1,6 +1,6 @@
-"""Daemons that networks stand on (etcd, flanneld): in namespaces of a node, in a cgroup of their own below the node's.
+"""Daemons that networks need (etcd, flanneld): in namespaces of a node, each in its own cgroup below the node's.
 
-By that cgroup they are ended, whatever they have started, and found where a killed run has left them.
+Through that cgroup a daemon is ended with all its children, and is found if a killed run left it behind.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """The namespaces of process `pid` on a node; in `folder`, as it is seen inside, daemons have their files."""
+    """The namespaces of process `pid` on a node; `folder`, as seen inside them, holds the daemons' files."""
 
     node: Node
     pid: int
     folder: str
 
     def path(self, name: str = "") -> Path:
-        """Return where this machine sees one of the files."""
+        """Return the path of one of the files on this machine."""
         return Path(f"/proc/{self.pid}/root{self.folder}") / name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Daemon:
-    """A daemon that was started; `process` ends with it."""
+    """A daemon that was started; `process` ends when it does."""
 
     name: str
     place: Place
@@ -49,20 +49,20 @@ class Daemon:
 
     @property
     def log(self) -> Path:
-        """Return the file with all that it said."""
+        """Return the file with its output."""
         return self.place.path(f"{self.name}.log")
 
     def said(self) -> str:
-        """Return all that it said; "" where the log is gone."""
+        """Return its output so far; "" if the log is gone."""
         try:
             return self.log.read_text(errors="replace")
         except OSError:
             return ""
 
     def wait_for(self, look: Callable[[], T | None], what: str, *, limit_s: float) -> T:
-        """Return what `look` sees, as soon as it sees something; `what` names that, as "an answer".
+        """Call `look` until it returns something and return that; `what` names it in messages, as in "an answer".
 
-        Raises `InfrastructureError` with the end of the daemon's log where it has ended or the time is up.
+        Raises `InfrastructureError` with the end of the daemon's log if the daemon ended or the time is up.
         """
         until = time.monotonic() + limit_s
         while (seen := look()) is None:
@@ -80,7 +80,7 @@ class Daemon:
 
 @contextmanager
 def kept(place: Place, name: str, argv: Sequence[str]) -> Iterator[Daemon]:
-    """Keep a daemon running in a place while the block runs; what it says goes to a log in the place's folder."""
+    """Run a daemon in a place while the block runs; its output goes to a log in the place's folder."""
     place.path().mkdir(parents=True, exist_ok=True)
     group = place.node.group.below(f"{name}-{PurePath(place.folder).name}").create()
     try:
@@ -88,8 +88,8 @@ def kept(place: Place, name: str, argv: Sequence[str]) -> Iterator[Daemon]:
             try:
                 yield Daemon(name=name, place=place, process=process)
             finally:
-                # What it has made goes with its place: it need not be asked to clean up.
-                with suppress(InfrastructureError):  # what does not end is told, and ended, with the node
+                # What it created is removed with the namespaces of its place, so it need not clean up itself.
+                with suppress(InfrastructureError):  # reported, and ended, with the node
                     group.kill()
     finally:
         group.remove()

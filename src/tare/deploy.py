@@ -1,6 +1,6 @@
 """Deploy an environment on the nodes of a site: pods, their network, their containers, and the hosts that MPI sees.
 
-A pod is a host of the MPI: usually one a node, and one a container where a placement gives each a pod of its own.
+MPI sees each pod as a host. A node usually has one pod; with `share: none` each of its containers has its own.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ IMAGE_PREFIX: Final = Path("/opt/tare")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Files:
-    """What pods are made of: our programs on the host, the image (None: no environment needs one), shown folders.
+    """What pods are made of: tare's programs on the host, the image (None if no environment needs one), shown folders.
 
-    `cwd` is the folder in which ranks work, which they may write to; "" where that does not matter. `host_mpi` is this
-    machine's MPI for containers that get it in place of their own. Of a user's own image, `variables` are its
-    environment, a `foreign` one is not to be written to, and in one without kernels this machine's are shown
-    (`shows_kernels`). `seen` is what nodes must see as well.
+    `cwd` is the working folder of the ranks, which they may write to; "" if it does not matter. `host_mpi` is this
+    machine's MPI, for containers that use it instead of their own. For a user's own image, `variables` is its
+    environment, `foreign` means that nothing may be written to it, and `shows_kernels` that it has no kernels, so that
+    this machine's are shown in it. `seen` lists further folders that nodes must see.
     """
 
     host_prefix: Path
@@ -76,11 +76,11 @@ class Files:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One host of a deployed environment: its pod, its endpoint, and where our programs are inside.
+    """One host of a deployed environment: its pod, its endpoint, and where tare's programs are inside.
 
-    `containers` are those that the host's ranks enter one by one; without any, the MPI's daemon is in the pod's own.
-    `session` is the folder that they share with the daemon. `control` is the pod's address on the control network,
-    `variables` are what the daemon is told, as `NAME=value`.
+    `containers` are those that the host's ranks enter; if there are none, the MPI's daemon runs in the pod's own
+    container. `session` is the folder that they share with the daemon. `control` is the pod's address on the control
+    network, `variables` is the daemon's environment, as `NAME=value`.
     """
 
     pod: Pod
@@ -94,9 +94,9 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployed:
-    """An environment that is up, its hosts in order of ranks; `ssh` is the folder with its keys, where it has any.
+    """An environment that is up, its hosts in order of ranks; `ssh` is the folder with its keys, if it uses ssh.
 
-    `launcher` is the program that starts jobs, "" where it is this machine's own.
+    `launcher` is the program that starts jobs, "" if it is this machine's own.
     """
 
     environment: Environment
@@ -106,13 +106,13 @@ class Deployed:
 
     @property
     def subnet(self) -> str:
-        """Return the data subnets of the hosts, as MPI is told them: neighbouring ones are told as one."""
+        """Return the data subnets of the hosts for the MPI's options; adjacent subnets are merged."""
         found = {ipaddress.IPv4Network(subnet_of(side.endpoint)) for side in self.sides}
         return ",".join(map(str, ipaddress.collapse_addresses(found)))
 
     @property
     def facts(self) -> dict[str, str]:
-        """Return what is recorded of its network: MTU and what its endpoints tell, by host where they differ."""
+        """Return what is recorded of its network: the MTU and the endpoints' facts, by host if they differ."""
         told = {
             side.pod.host or side.pod.node.name: {"mtu": str(side.endpoint.mtu), **side.endpoint.facts}
             for side in self.sides
@@ -195,7 +195,7 @@ def deployed(
 
 @contextmanager
 def closed_together(count: int) -> Iterator[tuple[ExitStack, ...]]:
-    """Yield stacks that are closed at the same time: what one node holds does not wait for another's to be gone."""
+    """Yield stacks that are closed in parallel, so that one node does not wait for another to be taken down."""
     stacks = tuple(ExitStack() for _ in range(count))
     try:
         yield stacks
@@ -207,7 +207,7 @@ def closed_together(count: int) -> Iterator[tuple[ExitStack, ...]]:
 
 
 def _with_host_mpi(files: Files) -> Files:
-    """Return the files of pods that are shown this machine's MPI; that the image can run it was looked at before."""
+    """Return the files of pods that are shown this machine's MPI; the caller has checked that the image can run it."""
     if files.host_mpi is None or files.rootfs is None:
         raise RefusedError("launch: host-mpi needs an image and this machine's MPI")
     return replace(files, shown=(*files.shown, *files.host_mpi.shown))
@@ -215,7 +215,7 @@ def _with_host_mpi(files: Files) -> Files:
 
 @contextmanager
 def _reached_by_ssh(sides: tuple[Side, ...], environment: Environment, keys: Path) -> Iterator[tuple[Side, ...]]:
-    """Keep an sshd in every pod; what it is keeps the pod, and is not ended with a job."""
+    """Run an sshd in every pod; its processes belong to the pod and are not ended with a job."""
     over_data = environment.control is Control.DATA
     hosts = []
     for side in sides:
@@ -253,7 +253,7 @@ def _side(stack: ExitStack, order: _Order, node: Node, nic: Nic, number: int) ->
     endpoint = stack.enter_context(link_set(node, own, pod, endpoint, environment.link))
     containers: tuple[Container, ...] = ()
     if placement.share is Share.NONE and pods_per_node(environment, placement) > 1:
-        # A node's NIC carries only what its pods have to say to other nodes; each pod's own interface proves the rest.
+        # A node's NIC carries only traffic to other nodes; the rest is proved by each pod's own interface.
         endpoint = replace(endpoint, watches=tuple(watch for watch in endpoint.watches if watch.pid == pod.pid))
     elif enters_containers(environment, placement):
         several = as_launched(environment, placement)
@@ -275,7 +275,7 @@ def _side(stack: ExitStack, order: _Order, node: Node, nic: Nic, number: int) ->
 
 
 def _over_fabric(endpoint: Endpoint, environment: Environment, pod: Pod) -> Endpoint:
-    """Return the endpoint of an environment's transport, where that is not the data network itself."""
+    """Return the endpoint that the environment's transport uses: the data network's, or that of InfiniBand."""
     if environment.transport == "ipoib":
         return infiniband.over_ipoib(endpoint, pod)
     if transports.needs_port(environment.transport, environment.devices):
@@ -315,8 +315,8 @@ def _pod_has(
 ) -> tuple[Limits | None, tuple[int, ...]]:
     """Return the limits and the cores of a pod's own container.
 
-    They are the node's where containers in the pod have their own. What makes no containers gets what all containers
-    of a node have together.
+    If containers in the pod have their own, the pod has no limits and the node's cores. A runtime that makes no
+    containers gets the limits and cores of all containers of a node together.
     """
     makes_containers = RUNTIMES[environment.runtime].makes_containers
     if pods_per_node(environment, placement) > 1:
@@ -329,9 +329,9 @@ def _pod_has(
 
 
 def nic_of_pod(nic: Nic, number: int, *, hosts: int) -> Nic:
-    """Return the NIC with the address that a node's pod of this number has on it.
+    """Return the NIC with the address of a node's pod of this number.
 
-    The first pod has the NIC's own; those of the following pods lie beyond the addresses of all `hosts` of the cluster.
+    The first pod has the NIC's own address; those of the others lie beyond the addresses of all `hosts` of the cluster.
     """
     if number == 0:
         return nic
@@ -351,9 +351,9 @@ def container_cores(placement: Placement, places: NodeCores) -> tuple[tuple[int,
 def host_of(side: Side, ranks: int) -> Host:
     """Return a pod as a host of the MPI.
 
-    Its daemon is started in the pod's container, so that ranks need no entering; where the pod has several containers
-    it is started beside them, in their network, and each rank enters its own. All ranks of a host are thus children
-    of one daemon: they share memory (METHOD.md section 2).
+    The MPI's daemon is started in the pod's container, so that ranks need not enter it. If the pod has several
+    containers, the daemon is started outside of them, in their network, and each rank enters its own container. All
+    ranks of a host are thus children of one daemon and share memory (METHOD.md section 2).
     """
     pod = side.pod
     name = pod.host or pod.node.name
@@ -375,7 +375,7 @@ def host_of(side: Side, ranks: int) -> Host:
 
 
 def groups_of(side: Side) -> Iterator[tuple[Group, frozenset[int]]]:
-    """Yield the cgroups in which a job's processes on a host can be, each with those processes that hold the place."""
+    """Yield the cgroups in which a job's processes on a host can be, each with the processes that keep the pod up."""
     yield side.pod.group, side.pod.keepers
     if side.containers:
         yield job_group(side.pod.node), frozenset()
@@ -383,9 +383,9 @@ def groups_of(side: Side) -> Iterator[tuple[Group, frozenset[int]]]:
 
 
 def held_to(side: Side) -> Iterator[tuple[str, Group]]:
-    """Yield the cgroup of each container of a host, in order of its ranks, with the words for it.
+    """Yield the cgroup of each container of a host, in order of its ranks, with a name for messages.
 
-    Where containers have none they are in the group of all jobs of their node; that is then the only one.
+    Containers without a cgroup of their own are in the group of all jobs of their node, which is then the only one.
     """
     pod = side.pod
     named = [(each.name, each.group) for each in side.containers if each.group is not None]

@@ -1,4 +1,4 @@
-"""Hold back Ctrl-C and SIGTERM while something is made or removed that must not be left half done."""
+"""Delay Ctrl-C and SIGTERM while something is created or removed that must not be left half done."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NUMBERS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class _Held:
-    """The handler of a block: it notes the signals that come."""
+    """The signal handler of a block: it records the signals that arrive."""
 
     def __init__(self) -> None:
         self.late: list[int] = []
@@ -24,11 +24,11 @@ class _Held:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Let an interrupt that comes while the block runs take effect at its end; for blocks of seconds at most.
+    """Delay an interrupt that arrives while the block runs until the block ends; for blocks of a few seconds at most.
 
-    Threads that make holders go on when their starter is interrupted: what they make would be left behind. In a block
-    within a block, it takes effect at the end of the outer one. Only the main thread is ever interrupted; in others
-    this does nothing.
+    Threads that create holders keep running when the main thread is interrupted, and what they create would be left
+    behind. In nested blocks, the interrupt takes effect at the end of the outermost one. Python interrupts the main
+    thread only, so this does nothing in other threads.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,4 +1,4 @@
-"""One launch and what came of it: run it to its end, judge what it said, prove its treatment."""
+"""One launch and its outcome: run it to its end, judge its output, and check the proof of its treatment."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NO_MPI: Final = (
 class Ready:
     """A cell's launch, prepared once a round: what is started, where it is watched, how long its pods took.
 
-    `chosen` is what the MPI's library took by its own words, where it was asked.
+    `chosen` is the transport that the MPI library reported, if it was asked.
     """
 
     cell: Cell
@@ -51,7 +51,7 @@ def run_launch(
     """Run a launch to its end or its time limit (the workload's own if no other is given), or until `stop` ends it."""
     before = site.pids()
     environment = {**os.environ, **ready.environment, PADDING: "x" * padding}
-    # MPI starts ranks in its own folder, where that is on their node; our programs need none.
+    # MPI starts ranks in its own working folder, if their node has it; tare's programs need none.
     cwd = None if ready.cell.workload.command else Path("/")
     return run(
         ready.argv,
@@ -66,7 +66,7 @@ def run_launch(
 
 
 def judge(ready: Ready, result: Result, traffic: tuple[InterfaceTraffic, ...]) -> tuple[Outcome, Parsed | None]:
-    """Return the outcome of a launch and what it said."""
+    """Return the outcome of a launch and its parsed output."""
     limit = ready.cell.workload.time_limit_s
     tail = result.stderr_tail
     said = "".join(f": {words}" for words in (last_words(result.stderr), recognised(result.stderr)) if words)
@@ -95,12 +95,12 @@ def judge(ready: Ready, result: Result, traffic: tuple[InterfaceTraffic, ...]) -
 
 
 def unread(workload: Workload, result: Result) -> str:
-    """Return why a program of others that ended well gave no record of ours, or "" if it gave some."""
+    """Return why a third-party program that ended well wrote no record of tare, or "" if it wrote one."""
     return NO_MPI if (workload.command or workload.program) and PREFIX not in result.stdout else ""
 
 
 def untreated(ready: Ready, parsed: Parsed, traffic: tuple[InterfaceTraffic, ...], *, said_bytes: int) -> str | None:
-    """Return why the treatment is not proven, or None."""
+    """Return why the treatment is not proved, or None."""
     placement = ready.cell.placement
     nodes = [side.pod.node for side in ready.deployed.sides]
     if ready.cell.environment.runtime == "fake":
@@ -114,7 +114,7 @@ def untreated(ready: Ready, parsed: Parsed, traffic: tuple[InterfaceTraffic, ...
 
 
 def startup(pods_s: float, active_s: float, parsed: Parsed | None) -> dict[str, float]:
-    """Return the start-up cost of a launch that took so long, without what was measured; the pods are the round's."""
+    """Return the start-up times of a launch that was at work for `active_s`; `pods_s` is that of the round's pods."""
     if parsed is None:
         return {"pods_s": pods_s}
     launch_s = max(0.0, active_s - parsed.measured_s)

@@ -1,7 +1,8 @@
 """The single place that starts processes.
 
 Commands are tuples of tokens, never shell strings. Every process gets a process group of its own, so that ending it
-ends what it started; what leaves the group (a container's processes) is ended by its cgroup, by whoever made that.
+also ends its children. Processes that leave the group, such as a container's, are ended through their cgroup by the
+code that created the cgroup.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ FLOODED: Final = f"wrote more than {STDOUT_BYTES >> 20} MiB to stdout, which is 
 class Result:
     """How a command ended.
 
-    `timed_out` is set when we ended it at its time limit, `flooded` when it wrote more to stdout than we keep; `status`
-    is then negative.
-    `began_s` is CLOCK_MONOTONIC just before it was started, `at_limit` what was seen when its time was up.
+    `timed_out` is set if tare ended it at its time limit, `flooded` if it wrote more to stdout than tare keeps. In both
+    cases `status` is negative.
+    `began_s` is CLOCK_MONOTONIC just before the start, `at_limit` the text that was recorded at the time limit.
     """
 
     argv: tuple[str, ...]
@@ -50,18 +51,18 @@ class Result:
 
     @property
     def stderr_tail(self) -> str:
-        """Return the end of what the command said on stderr."""
+        """Return the end of what the command wrote to stderr."""
         return self.stderr[-TAIL_CHARACTERS:].strip()
 
 
 def find(program: str) -> str | None:
-    """Return the path of a program on PATH, or None. The administrator's folders are always looked at."""
+    """Return the path of a program on PATH, or None. The administrator's folders are always searched."""
     path = os.environ.get("PATH", os.defpath)
     return shutil.which(program, path=f"{path}:/usr/local/sbin:/usr/sbin:/sbin")
 
 
 def need(program: str, *, package: str) -> str:
-    """Return the path of a program, or raise `MissingTool` naming the package that brings it."""
+    """Return the path of a program, or raise `MissingTool` naming the package that contains it."""
     path = find(program)
     if path is None:
         raise MissingTool(f"{program} is not installed", remedy=f"install it: apt-get install {package}")
@@ -81,13 +82,13 @@ def run(
     at_limit: Callable[[], str] | None = None,
     stop: socket.socket | None = None,
 ) -> Result:
-    """Run a command to its end and return what it said.
+    """Run a command to its end and return its output and status.
 
-    `env` replaces the environment; `started` is called with the process's number as soon as it runs, `at_limit` when
-    its time is up, before it is ended; its time is up, too, when `stop` becomes readable.
-    Raises `MissingTool` when the program is not there, and with `check`
+    `env` replaces the environment. `started` is called with the process ID as soon as the process runs, `at_limit` at
+    the time limit, before the process is ended; the limit is also reached when `stop` becomes readable. Raises
+    `MissingTool` if the program is not installed, and with `check`
     `CommandFailed` on a non-zero status and `CommandTimeout` at the time limit; `what` names the action in the message.
-    A command that writes more than `STDOUT_BYTES` to stdout is ended; of stderr the last `STDERR_BYTES` are kept.
+    A command that writes more than `STDOUT_BYTES` to stdout is ended. Only the last `STDERR_BYTES` of stderr are kept.
     """
     begin = time.monotonic()
     seen = ""
@@ -129,8 +130,8 @@ def attend(
 ) -> int:
     """Run a command in the foreground and return its status, 128 + n where signal n ended it.
 
-    It has our standard streams; signals that come meanwhile are its, not ours: `passed_on` may bring one to where the
-    command does not pass it on itself, and tells whether it did. `started` is as in `run`.
+    The command has tare's standard streams. Signals that arrive while it runs are sent to the command instead of being
+    handled here, unless `passed_on` delivers the signal itself and returns True. `started` is as in `run`.
     """
     process = subprocess.Popen(list(argv), env=None if env is None else dict(env), start_new_session=True)
 
@@ -151,7 +152,7 @@ def attend(
 
 
 def raise_unless_done(result: Result, *, timeout_s: float | None, what: str = "") -> None:
-    """Raise the error that tells how a command ended, unless it ended well."""
+    """Raise the error for how a command ended, unless it succeeded."""
     action = what or f"running {result.argv[0]}"
     if result.timed_out:
         raise CommandTimeout(f"{action} did not end within {timeout_s:g} s", remedy=result.stderr_tail[-500:])
@@ -175,7 +176,7 @@ def start(
     stdout: int | None = None,
     pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[str]:
-    """Start a command that outlives this call, in a session of its own; its output goes to `log` or nowhere."""
+    """Start a command that outlives this call, in a session of its own; its output goes to `log` or is discarded."""
     sink: int
     opened = -1
     if log is not None:
@@ -210,9 +211,9 @@ def beside(
     stdout: int | None = None,
     grace_s: float = GRACE_S,
 ) -> Iterator[subprocess.Popen[str]]:
-    """Let a command run while the block does; an interrupt ends it too, also one in the middle of starting it.
+    """Run a command in the background while the block runs; an interrupt ends it, even while it is being started.
 
-    Options are those of `start` and `end`.
+    The options are those of `start` and `end`.
     """
     made: list[subprocess.Popen[str]] = []
     try:
@@ -225,7 +226,7 @@ def beside(
 
 
 def replace(argv: Sequence[str], env: Mapping[str, str] | None = None) -> None:
-    """Become the command; does not return."""
+    """Replace this process by the command; do not return."""
     path = find(argv[0]) or argv[0]
     try:
         os.execve(path, list(argv), dict(os.environ if env is None else env))
@@ -234,7 +235,7 @@ def replace(argv: Sequence[str], env: Mapping[str, str] | None = None) -> None:
 
 
 def end(process: subprocess.Popen[str], *, grace_s: float = GRACE_S) -> None:
-    """End a process that `start` made, and its group: first asked, then killed; one that does not end is left."""
+    """End a process of `start` and its group by SIGTERM, then SIGKILL; one that still does not end is abandoned."""
     _signal_group(process.pid, signal.SIGTERM)
     if _waited(process, grace_s) is not Reached.END:
         _signal_group(process.pid, signal.SIGKILL)
@@ -250,7 +251,7 @@ def _running(
     stdin: str | None,
     stop: socket.socket | None,
 ) -> Iterator[tuple[subprocess.Popen[bytes], Capture]]:
-    """Start a command; an error or an interrupt ends it, also one that comes in the middle of starting it."""
+    """Start a command and run the block; an error or an interrupt ends it, even while it is being started."""
     made: list[tuple[subprocess.Popen[bytes], Capture]] = []
     try:
         with uninterrupted():
@@ -294,17 +295,17 @@ def _popen(
 def _not_started(program: str, cwd: Path | None, error: OSError) -> InfrastructureError:
     if cwd is not None and not cwd.is_dir():
         return InfrastructureError(f"{program} cannot be started in {cwd}: there is no such folder")
-    # A folder of PATH that may not be read makes "permission denied" of a program that is nowhere.
+    # If a folder of PATH is not readable, a program that exists nowhere fails with "permission denied".
     if isinstance(error, FileNotFoundError) or ("/" not in program and find(program) is None):
         return MissingTool(f"{program} is not installed")
     return InfrastructureError(f"{program} cannot be started: {error.strerror}")
 
 
 def _end_and_drain(process: subprocess.Popen[bytes], capture: Capture) -> None:
-    """End a process and its group, and read what they still say.
+    """End a process and its group, and read their remaining output.
 
-    A process that left the group may hold the pipes (its cgroup ends it), and one that waits in the kernel may not end
-    at all: neither holds us.
+    A process that left the group may keep the pipes open (it is ended through its cgroup), and one that is blocked in
+    the kernel may not end at all. This function waits for neither.
     """
     for number in (signal.SIGTERM, signal.SIGKILL):
         _signal_group(process.pid, number)
@@ -314,7 +315,7 @@ def _end_and_drain(process: subprocess.Popen[bytes], capture: Capture) -> None:
 
 
 def _left(process: subprocess.Popen[Any]) -> None:
-    """Wait a little more for a process that was killed; one that still runs then is counted as ended, and left."""
+    """Wait a little longer for a process that was killed; if it still runs, record it as killed and abandon it."""
     if _waited(process, GRACE_S) is not Reached.END:
         process.returncode = -signal.SIGKILL
 

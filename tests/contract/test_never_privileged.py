@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from contract.test_plugins import NODE
+from contract.compositions import NODE
 from tare.devices import host_config
 from tare.networks import Wiring
 from tare.node import Pod

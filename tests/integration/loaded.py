@@ -1,8 +1,8 @@
 """Start commands of tare from a process that has loaded it: Python takes a second or two to do so, for each command.
 
 The process below loads tare once and forks for each command; no command has run in it. The child has its own
-session, folder, environment and streams, as a command that a shell started has. Tests that start tare anew see to the
-loading itself: as another user, in other namespaces, from a wheel (`before` and `python` of `live.start`).
+session, folder, environment and streams, like a command started by a shell. Loading itself is tested where tests start
+a new Python: as another user, in other namespaces, from a wheel (`before` and `python` of `live.start`).
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ CARRIERS = {
     "calico-ipip": {POD, NIC, "IP-in-IP"},
     "calico-ipip-cross": {POD, NIC},
 }
-"""What must carry the traffic, where it is known here; what is claimed beside it is held to the payload as well."""
+"""The roles of the interfaces that must carry the traffic; a network that is not listed may report any."""
 WANTED = {name: made for name in NETWORKS if not name.startswith("fake") if (made := environment_of(name))}
 
 
@@ -205,9 +205,9 @@ def wait_for_steady(nodes: Sequence[Node]) -> None:
 def rules_of(pid: int) -> list[str]:
     """Return the rules of nftables, and of iptables on top of it, without what they have counted.
 
-    Left out is dockerd's jump to its chain for rules of users, which it takes out and puts back, in two steps and
-    without a lock, as often as it makes a network: twice at once, as for an overlay and its docker_gwbridge, it stays
-    out. No rule of ours is there: the chain itself is looked at.
+    The jump to DOCKER-USER, dockerd's chain for user rules, is left out. dockerd removes it and adds it back whenever
+    it creates a network, in two steps and without a lock. When it creates two networks at once, as for an overlay and
+    its docker_gwbridge, the jump stays removed. The rules in the chain itself are compared like all others.
     """
     lines = re.sub(r"packets \d+ bytes \d+", "", shown(pid, "nft", "list", "ruleset")).splitlines()
     return [line for line in lines if not line.endswith("jump DOCKER-USER")]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import samples_factory as factory
+from factory_options import Options
 from tare.report import render_html
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("chromium")]
@@ -28,7 +29,7 @@ return [...document.querySelectorAll('.plot')].map(plot => {
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    result = factory.make(factory.Options(samples=200))
+    result = factory.make(Options(samples=200))
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(render_html(result.summary, result.trials, result.samples), encoding="utf-8")
     return path

@@ -38,14 +38,14 @@ def ran(
     mpi: str = "openmpi",
     env: Mapping[str, str] | None = None,
     limit_s: int = 100,
-    anew: bool = False,
+    cached: bool = True,
 ) -> tuple[int, dict[str, Any], str]:
-    """Run an application; return its status, its record and what it said on stderr.
+    """Run an application; return its status, its record and what it wrote to stderr.
 
-    What another test has run is not run again, but with `anew`: tests look at the same runs for different things.
+    Tests check the same runs for different things, so a run is made once and cached; `cached=False` makes a new one.
     """
     argv = argv_of(program, spec, ranks, mpi=mpi, limit_s=limit_s)
-    run = _ended.__wrapped__ if anew else _ended
+    run = _ended if cached else _ended.__wrapped__
     status, stdout, stderr = run(argv, tuple(sorted((env or {}).items())))
     return status, next((each for each in told(stdout) if each["type"] == "miniapp"), {}), stderr
 

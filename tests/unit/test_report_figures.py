@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import samples_factory as factory
+from factory_options import ENVIRONMENTS, SELF, SWEEP, Options
 from tare.model import Estimate
 from tare.report import bars, figures, plots_launches, plots_overhead, view
 from tare.report.runs import launches
@@ -16,7 +17,7 @@ from tare.report.runs import launches
 
 @pytest.fixture(scope="module")
 def result() -> factory.Result:
-    return factory.make(factory.Options(samples=50))
+    return factory.make(Options(samples=50))
 
 
 def _drawn(result: factory.Result) -> list[figures.Figure]:
@@ -71,7 +72,7 @@ def test_every_counting_launch_is_a_point_and_no_other_is(result: factory.Result
 
 
 def test_the_baseline_and_its_repetition_are_grey_and_colours_stay_with_their_environment() -> None:
-    summary = factory.make(factory.Options(rounds=3)).summary
+    summary = factory.make(Options(rounds=3)).summary
     names = view.groups(summary)[0].rows
     style = figures.styles(names, summary)
     assert style["bare"].colour == figures.BASE_COLOUR
@@ -81,7 +82,7 @@ def test_the_baseline_and_its_repetition_are_grey_and_colours_stay_with_their_en
 
 
 def _sizes() -> Mapping[str, list[figures.Figure]]:
-    summary = factory.make(factory.Options(shapes=factory.SWEEP, trouble=False, samples=10)).summary
+    summary = factory.make(Options(shapes=SWEEP, trouble=False, samples=10)).summary
     group = view.groups(summary)[0]
     style = figures.styles(group.rows, summary)
     columns = [column for column in group.columns if column.info.key.startswith("latency")]
@@ -97,17 +98,17 @@ def test_lines_run_along_the_message_size_one_per_environment() -> None:
     assert all(trace["mode"] == "lines+markers" for trace in traces)
     assert all(trace["x"] == sorted(trace["x"]) and len(set(trace["x"])) == 11 for trace in traces)
     assert figure.spec["layout"]["xaxis"]["type"] == "log"
-    assert len(traces) == len(factory.ENVIRONMENTS) + 1
+    assert len(traces) == len(ENVIRONMENTS) + 1
 
 
 def test_overhead_against_size_shows_the_noise_floor_and_leaves_the_baseline_out() -> None:
     names = [trace.get("name") for trace in _sizes()["overhead"][0].spec["data"]]
-    assert factory.SELF in names
+    assert SELF in names
     assert "bare" not in names
 
 
 def test_two_metrics_of_one_size_are_not_a_sweep() -> None:
-    summary = factory.make(factory.Options(rounds=3)).summary
+    summary = factory.make(Options(rounds=3)).summary
     sweeps = {view.sweep(info) for info in summary.metrics if info.key.startswith("spacing")}
     assert len(sweeps) == 2
 
@@ -122,7 +123,7 @@ def test_a_bar_keeps_every_overhead_inside_and_in_order(overhead: float) -> None
 
 
 def test_many_fold_costs_are_drawn_on_a_logarithmic_axis() -> None:
-    result = factory.make(factory.Options(rounds=4, trouble=False, collapse=26.0))
+    result = factory.make(Options(rounds=4, trouble=False, collapse=26.0))
     group = view.groups(result.summary)[0]
     forest = plots_overhead.forest(group.columns[0], group.rows, result.summary)
     assert forest.spec["layout"]["xaxis"]["type"] == "log"

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import samples_factory as factory
+from factory_options import SWEEP, Options
 from tare.model import Placement, Verdict
 from tare.report import FORMATS, NoSamples, render_html, units, view
 from tare.report.manifest import sections
@@ -25,7 +26,7 @@ UPDATE = os.environ.get("TARE_UPDATE_GOLDEN") == "1"
 
 @pytest.fixture(scope="module")
 def result() -> factory.Result:
-    return factory.make(factory.Options(samples=60))
+    return factory.make(Options(samples=60))
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +103,7 @@ def test_every_planned_cell_and_every_launch_is_listed_with_its_reason(result: f
 
 def test_the_lab_is_named_and_a_cluster_is_not_called_a_lab(page: str) -> None:
     assert "emulated lab" in page
-    real = factory.make(factory.Options(rounds=3, samples=10, emulated=False))
+    real = factory.make(Options(rounds=3, samples=10, emulated=False))
     text = render_html(real.summary, real.trials, real.samples)
     assert "emulated" not in re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL).lower()
 
@@ -133,14 +134,14 @@ def test_a_result_without_samples_or_trials_still_makes_a_report(result: factory
 
 def test_two_placements_make_two_tables(result: factory.Result) -> None:
     placements = (Placement(), Placement(ranks_per_node=2))
-    both = factory.make(factory.Options(rounds=3, samples=10, placements=placements))
+    both = factory.make(Options(rounds=3, samples=10, placements=placements))
     page = render_html(both.summary, both.trials, both.samples)
     assert len(re.findall(r'<table class="first[ "]', page)) == 2
     assert "2n x 2r" in page
 
 
 def test_a_long_sweep_shows_every_kind_of_benchmark_on_the_first_screen() -> None:
-    swept = factory.make(factory.Options(shapes=factory.SWEEP, rounds=3, samples=10))
+    swept = factory.make(Options(shapes=SWEEP, rounds=3, samples=10))
     columns = view.first_screen(view.groups(swept.summary)[0].columns)
     assert [column.info.key for column in columns] == [
         "latency:1", "latency:1048576", "bw:64", "bw:1048576", "barrier", "alltoallv:65536", "spacing:8@10000.receive",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import samples_factory as factory
+from factory_options import Options
 from tare.errors import StudyError
 from tare.known import registered
 from tare.model import Comparison, Estimate, Link, MetricKind, Published, Summary, Verdict
@@ -22,7 +23,7 @@ SOURCE = "a paper, figure 4"
 
 @pytest.fixture(scope="module")
 def summary() -> Summary:
-    return factory.make(factory.Options(samples=10)).summary
+    return factory.make(Options(samples=10)).summary
 
 
 def told(summary: Summary, *published: Published) -> list[tuple[str, str, str]]:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import samples_factory as factory
+from factory_options import Options
 from tare.report.samples import BIN_RATIO, LogHistogram, collect, columns_of, gap_columns, main_column
 
 
@@ -55,7 +56,7 @@ def test_densities_of_two_histograms_have_the_same_bars_and_count_everything() -
 
 
 def test_samples_are_read_once_per_trial_and_only_for_trials_that_are_asked_for() -> None:
-    result = factory.make(factory.Options(rounds=2, samples=50))
+    result = factory.make(Options(rounds=2, samples=50))
     collect(result.samples, (("row", trial) for trial in result.trials[:5]))
     assert result.samples.asked == [trial.key for trial in result.trials[:5]]
 

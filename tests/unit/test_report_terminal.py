@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 import samples_factory as factory
+from factory_options import SWEEP, Options
 from tare.report import render, render_text
 from tare.report.verdicts import LOOKS
 
@@ -21,7 +22,7 @@ UPDATE = os.environ.get("TARE_UPDATE_GOLDEN") == "1"
 
 @pytest.fixture(scope="module")
 def result() -> factory.Result:
-    return factory.make(factory.Options(samples=10))
+    return factory.make(Options(samples=10))
 
 
 @pytest.mark.parametrize(("name", "ascii_only"), [("terminal-unicode.txt", False), ("terminal-ascii.txt", True)])
@@ -77,7 +78,7 @@ def test_a_wide_terminal_needs_one_table(result: factory.Result) -> None:
 
 
 def test_all_metrics_can_be_asked_for() -> None:
-    summary = factory.make(factory.Options(shapes=factory.SWEEP, rounds=3, samples=10)).summary
+    summary = factory.make(Options(shapes=SWEEP, rounds=3, samples=10)).summary
     assert "latency 4 KiB" not in render_text(summary)
     assert "latency 4 KiB" in render_text(summary, all_metrics=True)
     assert "but in the HTML report: 15 more metrics." in render_text(summary)

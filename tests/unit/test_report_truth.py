@@ -12,11 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import samples_factory as factory
+from factory_options import QUICKSTART, Options
 from tare.model import (
     Comparison,
     Estimate,
     Finding,
     Modes,
+    Placement,
     StateEffect,
     Summary,
     Trial,
@@ -31,7 +33,7 @@ from tare.summary.select import select
 
 @pytest.fixture(scope="module")
 def result() -> factory.Result:
-    return factory.make(factory.Options(samples=10, failing=True))
+    return factory.make(Options(samples=10, failing=True))
 
 
 @pytest.fixture(scope="module")
@@ -159,8 +161,8 @@ def test_a_study_of_nothing_but_such_metrics_still_has_a_table(summary: Summary)
 
 
 def test_no_heading_of_a_table_stands_alone_below_the_tables() -> None:
-    placements = (factory.Placement(), factory.Placement(ranks_per_node=2))
-    options = factory.Options(samples=10, trouble=False, placements=placements, shapes=factory.QUICKSTART[:2])
+    placements = (Placement(), Placement(ranks_per_node=2))
+    options = Options(samples=10, trouble=False, placements=placements, shapes=QUICKSTART[:2])
     both_groups = factory.make(options).summary
     plain = replace(
         both_groups,

@@ -1,10 +1,13 @@
-"""Arrange trials as a report shows them: with the row that they belong to, and by planned cell."""
+"""Arrange trials as a report shows them: with the row that they belong to, by planned cell, and one by one."""
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
 
 from tare.model import (
     Cell,
@@ -13,12 +16,17 @@ from tare.model import (
     Interrupted,
     Invalid,
     Metric,
+    MetricInfo,
+    MetricKind,
     Role,
     Summary,
     Trial,
     Unavailable,
 )
+from tare.report import units
 from tare.summary.select import select
+
+STARTUP_WORDS: Final = {"pods_s": "containers up", "mpi_init_s": "MPI_Init", "launch_s": "launch"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,3 +130,43 @@ def cell_rows(summary: Summary, runs: Sequence[Launch]) -> tuple[CellRow, ...]:
             )
         )
     return tuple(rows)
+
+
+def commands(runs: Sequence[Launch]) -> Mapping[tuple[str, str], str]:
+    """Return the command of each environment's last launch."""
+    return {(run.group, run.environment): shlex.join(run.trial.argv) for run in runs if run.trial.argv}
+
+
+def trial_row(run: Launch, summary: Summary) -> Mapping[str, Any]:
+    """Return a launch as the page lists it."""
+    trial = run.trial
+    outcome = trial.outcome
+    return {
+        "order": run.order,
+        "round": trial.key.round + 1,
+        "block": trial.key.block + 1,
+        "attempt": trial.key.attempt + 1,
+        "repeat": trial.key.repeat or "",
+        "environment": run.environment,
+        "group": run.group,
+        "counts": run.counts,
+        "outcome": outcome_word(trial),
+        "reason": outcome_reason(trial),
+        "stderr": getattr(outcome, "stderr_tail", ""),
+        "started": datetime.fromtimestamp(trial.started_unix_s, tz=UTC).strftime("%Y-%m-%d %H:%M:%S"),
+        "elapsed": units.duration(trial.elapsed_s),
+        "startup": ", ".join(
+            f"{STARTUP_WORDS.get(name, name)} {units.seconds(value)}" for name, value in trial.startup_s.items()
+        ),
+        "values": {
+            info.key: _metric_text(info, metric.typical_s)
+            for info in summary.metrics
+            if (metric := run.metrics.get(info.key)) is not None
+        },
+    }
+
+
+def _metric_text(info: MetricInfo, value_s: float) -> str:
+    if info.kind is MetricKind.RATE and info.done_per_sample > 0 and value_s > 0:
+        return units.rate(info.done_per_sample / value_s, info.rate_unit)
+    return units.seconds(value_s)

@@ -130,6 +130,11 @@ Histograms = dict[tuple[str, str, str], LogHistogram]
 """Histograms by row (as the caller names it), metric key and column."""
 
 
+def row_key(group: str, environment: str) -> str:
+    """Return the name of a row of a report for its histograms."""
+    return f"{group}\n{environment}"
+
+
 def collect(source: SampleSource, trials: Iterable[tuple[str, Trial]]) -> Histograms:
     """Count the samples of all trials, one trial at a time; `trials` pairs each with the row that it counts for."""
     result: Histograms = {}

@@ -1,4 +1,4 @@
-"""Compute what a report shows from a plan and its trials, anew each time and the same each time.
+"""Compute what a report shows from a plan and its trials; the same input always gives the same summary.
 
 Trials -> `select` (which count) -> `rows` (series of each cell, adjusted for the machine's state, paired by round)
 -> `compare` (intervals, verdicts over the table) -> `warnings`, `headline`.
@@ -38,11 +38,11 @@ __all__ = ["exit_code", "precise_enough", "summarise"]
 def summarise(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any], looks: Sequence[int] = ()) -> Summary:
     """Return everything that a report shows.
 
-    `looks`: the rounds at which runs of this study ended before, and so showed verdicts (`tare.stats.looks`).
+    `looks`: the rounds at which earlier runs of this study ended and showed verdicts (`tare.stats.looks`).
 
-    `host`: facts of the machine as the store keeps them; `machine` among them (one line) is shown as it is, else the
-    line is made of `cpu`, `cores`, `memory_bytes`, `kernel` and `os`, those that are there. The order of `trials`
-    does not matter. Raises ResultsError for a trial of a cell that the plan does not have.
+    `host`: facts of the machine as the store keeps them. If they have `machine` (one line), it is shown unchanged;
+    otherwise the line is made of those of `cpu`, `cores`, `memory_bytes`, `kernel` and `os` that are present. The order
+    of `trials` does not matter. Raises ResultsError for a trial of a cell that is not in the plan.
     """
     study = plan.study
     selection = select(plan, trials)
@@ -91,7 +91,7 @@ def summarise(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any], look
 
 
 def _other_mpis(plan: Plan, selection: Selection) -> tuple[Finding, ...]:
-    """Return a finding for every cell whose MPI is another than its baseline's: its figures are of two changes."""
+    """Return a finding for every cell whose MPI differs from its baseline's: its figures mix two changes."""
     baselines = {cell.group: cell.environment for cell in plan.cells if cell.role is Role.BASELINE}
     found = []
     for cell in plan.cells:
@@ -110,7 +110,7 @@ def _other_mpis(plan: Plan, selection: Selection) -> tuple[Finding, ...]:
 
 
 def _isolation(plan: Plan, selection: Selection) -> tuple[Isolation, ...]:
-    """Return the facts of every environment that told any, in the study's order."""
+    """Return the isolation facts of every environment that reported any, in the study's order."""
     found = []
     for environment in plan.study.environments:
         own = [cell for cell in plan.cells if cell.environment.name == environment.name]
@@ -135,18 +135,17 @@ def precise_enough(plan: Plan, trials: Sequence[Trial]) -> bool:
 
 
 def exit_code(codes: Iterable[int]) -> int:
-    """Return the code that wins (EXIT_PRECEDENCE), 0 for none."""
+    """Return the code with the highest precedence (EXIT_PRECEDENCE), 0 if there is none."""
     present = set(codes)
     return next((code for code in EXIT_PRECEDENCE if code in present), EXIT_DONE)
 
 
 def _codes(comparisons: Sequence[Comparison]) -> set[int]:
-    """Return the codes that the table calls for.
+    """Return the exit codes that the table requires.
 
     4 if a planned cell is invalid (the baseline and A/A too) or its launches fail more than the baseline's; 1 if an
     overhead is beyond the limit; 3 if a comparison is inconclusive, or if environments were planned and none is
-    decided. A cell that is unavailable among decided ones calls for nothing: its reason is in the report, as it was in
-    the plan.
+    decided. An unavailable cell among decided ones adds no code: its reason is in the plan and in the report.
     """
     compared = [item for item in comparisons if item.verdict not in NOT_COMPARED]
     codes = set()
@@ -163,7 +162,7 @@ def _codes(comparisons: Sequence[Comparison]) -> set[int]:
 def _counts(
     plan: Plan, trials: Sequence[Trial], selection: Selection, comparisons: Sequence[Comparison]
 ) -> dict[str, int]:
-    """Count cells, trials by outcome, trials that count, launches made again, and comparisons by verdict."""
+    """Count cells, trials by outcome, trials that count, repeated launches, and comparisons by verdict."""
     outcomes = Counter(type(trial.outcome).__name__.lower() for trial in trials)
     verdicts = Counter(item.verdict for item in comparisons)
     return {
@@ -212,7 +211,7 @@ def _own_mpis(study: Study) -> dict[str, str]:
 
 
 def _networks(plan: Plan, trials: Sequence[Trial]) -> dict[str, dict[str, str]]:
-    """Return what is known of the network of each environment, by the first of its launches that told."""
+    """Return the network facts of each environment, as reported by the first launch that has any."""
     names = {cell.key: cell.environment.name for cell in plan.cells if cell.role is not Role.SELF}
     found: dict[str, dict[str, str]] = {}
     for trial in trials:

@@ -1,4 +1,4 @@
-"""The columns of the table: per group, every metric that a trial that counts has."""
+"""The columns of the table: per group, every metric of a trial that counts."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from tare.summary.select import Selection
 
 
 def metric_infos(plan: Plan, selection: Selection) -> tuple[MetricInfo, ...]:
-    """Return the columns: per group, in the order of the plan, every metric that a trial that counts has.
+    """Return the columns: per group, in the order of the plan, every metric of a trial that counts.
 
-    A group of which nothing completed keeps one column a kernel (or one for its workload), so that its cells are
-    listed with their reasons all the same (rule of metrics 2).
+    If no launch of a group completed, the group keeps one column per kernel (or one for its workload), so that its
+    cells are still listed with their reasons (rule of metrics 2).
     """
     infos: dict[tuple[str, str], MetricInfo] = {}
     for cell in plan.cells:

@@ -31,7 +31,7 @@ Column = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """At which look this is: the share of the error that it may spend, or, between looks, why there are no verdicts."""
+    """The current look: the share of the error that it may spend, or, between looks, why there are no verdicts."""
 
     share: float
     pending: str = ""
@@ -50,7 +50,7 @@ class _Test:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Column:
-    """What A/A says of a column: its plain interval, and whether it differs from zero (nothing is decided then)."""
+    """A/A in a column: its plain interval, and whether A/A differs from zero (then nothing is decided)."""
 
     floor: Estimate | None = None
     differs: bool = False
@@ -66,7 +66,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Judge:
-    """What is needed to judge a row: the study, the look, and what the table says of each row by its index."""
+    """What is needed to judge a row: the study, the look, and the results of the whole table by index of the row."""
 
     study: Study
     look: Look
@@ -81,12 +81,12 @@ class _Judge:
         return self.study.repetition.confidence
 
     def level(self, alpha: float) -> float:
-        """Return the confidence of a decision with so much error over all looks, at this one."""
+        """Return the confidence of a decision at this look, where `alpha` is the error over all looks."""
         return 1.0 - alpha * self.look.share
 
 
 def look_at(study: Study, earlier: Iterable[int], rounds_done: int) -> Look:
-    """Return what look it is when so many rounds are done; `earlier` are those at which runs of the study ended.
+    """Return the look after `rounds_done` rounds; `earlier` are the rounds at which runs of the study ended.
 
     Each look spends its own share of the error. Between looks there are figures and no verdicts.
     """
@@ -102,7 +102,7 @@ def look_at(study: Study, earlier: Iterable[int], rounds_done: int) -> Look:
 
 
 def compare(plan: Plan, table: Sequence[Row], reruns: Mapping[str, int], look: Look) -> Table:
-    """Judge every row; Holm runs over all judged comparisons of the table, and apart over those of A/A."""
+    """Judge every row; Holm is applied to all judged comparisons of the table, and separately to those of A/A."""
     judge = _judge_of(plan.study, table, look)
     comparisons = []
     for index, row in enumerate(table):
@@ -141,7 +141,7 @@ def _judge_of(study: Study, table: Sequence[Row], look: Look) -> _Judge:
 
 
 def _holm(rows: Mapping[int, Row], confidence: float) -> dict[int, _Test]:
-    """Return what Holm's method makes of the p values of some rows, by index."""
+    """Return the p values of some rows by index, adjusted by Holm's method, with the confidence of each."""
     p_values = {
         index: p
         for index, row in rows.items()
@@ -157,7 +157,7 @@ def _holm(rows: Mapping[int, Row], confidence: float) -> dict[int, _Test]:
 
 
 def _over_limit(rows: Mapping[int, Row], judge: _Judge) -> frozenset[int]:
-    """Return the rows whose mean is surely beyond the study's limit."""
+    """Return the rows whose mean overhead is significantly above the study's limit."""
     limit = judge.study.limit
     if limit is None or judge.look.pending:
         return frozenset()
@@ -172,7 +172,7 @@ def _over_limit(rows: Mapping[int, Row], judge: _Judge) -> frozenset[int]:
 
 
 def _failures(table: Sequence[Row], judge: _Judge) -> dict[int, FailureRate]:
-    """Return the failure rate of every row with launches, the environments' tested against their baseline's (Holm)."""
+    """Return the failure rate of every row with launches, and the environments' tests against the baseline (Holm)."""
     cells = {row.cell.key: (len(row.series.failed), row.series.launches) for row in table}
     bases = {row.cell.group: row.cell.key for row in table if row.cell.role is Role.BASELINE}
     p_values = {
@@ -197,7 +197,7 @@ def _failures(table: Sequence[Row], judge: _Judge) -> dict[int, FailureRate]:
 
 
 def _plain(row: Row, judge: _Judge, reruns: int, failures: FailureRate | None) -> Comparison:
-    """Return what a row says by itself: its launches, its absolute cost, and why it is not compared if it is not."""
+    """Return a row without comparison: its launches, its absolute cost, and, if it is blocked, the reason."""
     blocks = sorted(row.series.counted)
     readings = [row.series.counted[block] for block in blocks]
     metrics = [reading.metric for reading in readings]
@@ -272,7 +272,7 @@ def _judged(plain: Comparison, row: Row, pairs: RoundPairs, means: RoundPairs, j
 
 
 def _mean(row: Row, means: RoundPairs, judge: _Judge) -> MeanCost | None:
-    """Return the cost of the mean launch; None where it is the typical one's too."""
+    """Return the cost of the mean launch; None if it equals that of the typical launch."""
     series = (row.series, row.base)
     same = all(reading.metric.typical_s == reading.metric.value for one in series for reading in one.counted.values())
     overhead, bound = stats.paired_t(means.log_ratios, judge.confidence), stats.at_most(means.log_ratios)
@@ -288,7 +288,7 @@ def _mean(row: Row, means: RoundPairs, judge: _Judge) -> MeanCost | None:
 
 
 def _repeats(row: Row, confidence: float) -> Repeats | None:
-    """Return how many launches were repeated, whether more than the baseline's, and what all launches say."""
+    """Return how many launches were repeated, whether more than the baseline's, and the overhead over all launches."""
     if row.every is None:
         return None
     own, base = row.series, row.base
@@ -320,7 +320,7 @@ def _judgement(row: Row, pairs: RoundPairs, mean: MeanCost | None, judge: _Judge
 
 
 def _by_views(row: Row, pairs: RoundPairs, mean: MeanCost | None, judge: _Judge, index: int) -> stats.Judgement:
-    """Return the verdict on the typical launch that also holds over all launches and with failed ones."""
+    """Return the verdict on the typical launch, which must also hold over all launches and with failed ones."""
     test = judge.tests.get(index)
     column = judge.columns.get(row.column, _Column())
 
@@ -362,7 +362,7 @@ def _self_note(pairs: RoundPairs, column: _Column) -> str:
 
 
 def _normality_note(pairs: RoundPairs) -> str:
-    """Say what a rank-based test finds where the log ratios do not look normal; the verdict does not depend on it."""
+    """Return a note with a rank-based test if the log ratios do not look normal; the verdict does not depend on it."""
     d = pairs.log_ratios
     shapiro = stats.normality_p(d) if d.size >= stats.MIN_ROUNDS else None
     if shapiro is None or shapiro >= NOT_NORMAL:

@@ -1,7 +1,7 @@
-"""Tell what of a container's cost is its daemon's: by a control that runs bare on a node with the daemon. Pure.
+"""Find the part of a container's cost that the daemon causes, by a control that runs bare beside the daemon. Pure.
 
-A Docker daemon makes the kernel track the connections of its node (docs/adr/0004-docker-on-twins.md). Containers on the
-node's own network pay for that, and so does a program without a container there (`bare+dockerd`).
+A Docker daemon makes the kernel track the connections of its node (docs/adr/0004-docker-on-twins.md). This costs time
+to containers on the node's own network, and also to a program without a container there (`bare+dockerd`).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def daemon_findings(
     comparisons: Sequence[Comparison],
     confidence: float,
 ) -> tuple[Finding, ...]:
-    """Return a finding for each environment of a daemon that costs something, where the study has its control.
+    """Return a finding for each environment with a daemon that costs something, if the study has its control.
 
-    The control has the same network, MPI and transport, the daemon, and no container. Named are the metrics on which
-    the environment's verdict is that it costs; what is left for the container is paired over the rounds of both.
+    The control has the same network, MPI and transport, the daemon, and no container. A finding names the metrics on
+    which the environment costs; the container's part is paired over the rounds of both.
     """
     cells = {(each.group, each.environment, each.metric): each for each in comparisons}
     found = []
@@ -72,7 +72,7 @@ def _size(cell: Comparison) -> float:
 
 
 def _text(cell: Comparison, control: str, cells: Cells, label: str, confidence: float) -> str:
-    """Return how a cost is shared out between the daemon and the container, "" where the control has no figure."""
+    """Return how a cost is divided between the daemon and the container, "" if the control has no figure."""
     base = cells.get((cell.group, control, cell.metric))
     if base is None or base.overhead is None or cell.overhead is None:
         return ""

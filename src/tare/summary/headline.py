@@ -17,7 +17,7 @@ NOT_COMPARED = (Verdict.BASELINE, Verdict.NOISE_FLOOR, Verdict.NOT_JUDGED)
 BLOCKED = (Verdict.INVALID, Verdict.UNAVAILABLE)
 LISTED = 4
 DEAREST = 6
-"""Environments that cost something which have a clause of their own; the names of the others follow."""
+"""At most so many environments with a cost get a clause each; the others are listed by name."""
 TIMES_FROM: Final = 9.0
 """Overhead (as a fraction) from which a multiple is easier to read than a percentage."""
 MANY_ROUNDS: Final = 200
@@ -25,15 +25,15 @@ MANY_ROUNDS: Final = 200
 
 
 def place(cluster: str) -> str:
-    """Return what the sentence holds for."""
+    """Return the words for where the sentence holds."""
     return "In this emulated lab" if cluster == "lab" else f"On this {cluster} cluster"
 
 
 def headline(plan: Plan, infos: Sequence[MetricInfo], comparisons: Sequence[Comparison], pending: str = "") -> str:
-    """Return the sentence: a clause for each environment, the dearest first, equal ones together.
+    """Return the sentence: a clause for each environment, the most expensive first, equal ones together.
 
-    All intervals are the simultaneous ones, which hold for the table as a whole: the largest of many plain intervals
-    holds the truth far less often than it says. The first figure has the baseline's absolute value and n with it.
+    All intervals are the simultaneous ones, which hold for the table as a whole: the coverage of the largest of many
+    plain intervals is far below its nominal one. The first figure is given with the baseline's absolute value and n.
     `pending` says why there are no verdicts yet.
     """
     judged = [item for item in comparisons if item.verdict not in NOT_COMPARED]
@@ -74,17 +74,17 @@ class _Findings:
     items: tuple[Comparison, ...]
 
     def of(self, *verdicts: Verdict) -> list[Comparison]:
-        """Return those with one of some verdicts, the largest difference first."""
+        """Return the comparisons with one of these verdicts, the largest difference first."""
         return sorted((item for item in self.items if item.verdict in verdicts), key=_size, reverse=True)
 
     @property
     def largest(self) -> float:
-        """Return the size of its largest cost, as a logarithm; 0 without one."""
+        """Return the size of its largest cost, as a logarithm; 0 if it has none."""
         return max((_size(item) for item in self.of(Verdict.COSTS)), default=0.0)
 
     @property
     def bound(self) -> float | None:
-        """Return what it costs at most on anything that is not shown to cost: None where that is not known."""
+        """Return the upper bound of its cost on metrics without a proven cost; None if it is not known."""
         bounds = [item.at_most for item in self.of(Verdict.NO_COST, Verdict.INCONCLUSIVE)]
         known = [bound for bound in bounds if bound is not None]
         return max(known) if known and len(known) == len(bounds) else None
@@ -96,7 +96,7 @@ def _findings(judged: Sequence[Comparison]) -> list[_Findings]:
 
 
 class _Writer:
-    """Phrases about comparisons, with the names and the baseline's values they need."""
+    """Phrases about comparisons, with the names and the baseline's values that they need."""
 
     def __init__(self, plan: Plan, infos: Sequence[MetricInfo], comparisons: Sequence[Comparison]) -> None:
         self._study = plan.study
@@ -107,7 +107,7 @@ class _Writer:
         }
 
     def clauses(self, findings: Sequence[_Findings]) -> list[str]:
-        """Return the clauses: what costs, what gains, what fails, what is free, what is open, what could not run."""
+        """Return the clauses: costs, gains, failures, no cost, undecided, not compared."""
         dear = sorted((one for one in findings if one.of(Verdict.COSTS)), key=lambda one: -one.largest)
         parts = [self._first(dear[0])] if dear else []
         parts += [f"{one.name} {self._range(one.of(Verdict.COSTS))}" for one in dear[1:DEAREST]]
@@ -125,7 +125,7 @@ class _Writer:
         return [*parts, *([f"{_list(blocked)} could not be compared"] if blocked else [])]
 
     def so_far(self, judged: Sequence[Comparison]) -> Sequence[str]:
-        """Return what surely differs most of what is not decided yet, a phrase at most."""
+        """Return at most one phrase: the largest difference beyond the margin while nothing is decided yet."""
         clear = [item for item in judged if _least(item) > math.log1p(self._study.margin)]
         if not clear:
             return ()
@@ -138,7 +138,7 @@ class _Writer:
         return f"{one.name} {self._effect(costs[0])}{tail}"
 
     def _range(self, items: Sequence[Comparison]) -> str:
-        """Return between what some costs (or gains) lie, and on what: "+16 % to +31 % on latency 8 B and barrier"."""
+        """Return the range of some costs (or gains) and their metrics: "+16 % to +31 % on latency 8 B and barrier"."""
         found = sorted((item for item in items if item.overhead is not None), key=_signed_size)
         if not found:
             return f"{items[0].verdict.value} on {_list([self._label(item) for item in items])}"
@@ -156,7 +156,7 @@ class _Writer:
         return [f"no cost beyond {_percent(within)} for {names} on anything compared (n = {n})"]
 
     def _unclear(self, open_: Sequence[_Findings]) -> list[str]:
-        """Return what is undecided: where a difference shows that is not sure, and where none was found at all."""
+        """Return the undecided environments: first those with a difference that is not significant, then the others."""
         hinted = [one for one in open_ if any(_shows(item) for item in one.of(Verdict.INCONCLUSIVE))]
         parts = []
         for one in hinted[:LISTED]:
@@ -174,7 +174,7 @@ class _Writer:
         return [*parts, f"none found for {names}{most} ({undecided} of {of} undecided)"]
 
     def _effect(self, item: Comparison) -> str:
-        """Return what an environment does to one metric, with the interval that holds for the whole table."""
+        """Return the effect of an environment on one metric, with the interval that holds for the whole table."""
         info = self._infos[item.group, item.metric]
         base, overhead = self._base.get((item.group, item.metric)), item.simultaneous or item.overhead
         costs = overhead.value >= 0 if overhead is not None else item.verdict is Verdict.COSTS
@@ -208,12 +208,12 @@ def _signed_size(item: Comparison) -> float:
 
 
 def _shows(item: Comparison) -> bool:
-    """Tell whether a difference shows by the plain interval, although it is not decided."""
+    """Tell whether the plain interval excludes zero, although nothing is decided."""
     return item.overhead is not None and not item.overhead.low <= 0 <= item.overhead.high
 
 
 def _least(item: Comparison) -> float:
-    """Return the smallest difference that the interval holds, as a logarithm; 0 where it holds none."""
+    """Return the smallest difference in the interval, as a logarithm; 0 if the interval contains zero."""
     bounds = item.simultaneous or item.overhead
     if bounds is None or bounds.low <= 0 <= bounds.high:
         return 0.0

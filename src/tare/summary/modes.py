@@ -20,8 +20,9 @@ SEVERAL: Final = 0.01
 def modes_of(table: Sequence[Row]) -> tuple[Modes, ...]:
     """Return the columns with several modes: their centres as multiples of the cell's typical launch, and shares.
 
-    Every cell's log costs, adjusted for the machine's state, are centred by their mean and then each block by its own
-    (what a round shares is no mode), and pooled: ten launches of one cell tell nothing of modes, ninety of nine do.
+    The log costs of each cell, adjusted for the machine's state, are centred by their mean, and then those of each
+    block (a difference between rounds is not a mode). They are pooled over cells, because the ten launches of one cell
+    are too few to show modes, and the ninety of nine cells are enough.
     """
     columns: dict[tuple[str, str], list[tuple[Block, float]]] = {}
     for row in table:

@@ -16,17 +16,16 @@ from tare.summary.state import NOTHING, Adjustment, adjustment_of
 SELF_SUFFIX: Final = " (A/A)"
 
 Cost = Callable[[Reading], float]
-"""The typical cost of a launch in seconds, adjusted for the machine's state or as it was."""
+"""The typical cost of a launch in seconds, adjusted for the machine's state or as measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One planned (cell, metric) before it is judged.
 
-    `pairs` are of the typical launch and adjusted for the machine's state, `means` of the mean one and as they were;
-    both are absent where nothing can be compared. `views` are further pairings with which a verdict must hold.
-    `every` is the log ratio over all launches where some were repeated. `blocked` is the verdict, with its reason, of a
-    row that has no figures.
+    `pairs` are of the typical launch, adjusted for the machine's state, `means` of the mean launch, as measured. Both
+    are None if nothing can be compared. `views` are further pairings with which a verdict must hold. `every` is the log
+    ratio over all launches if some were repeated. `blocked` is the verdict of a row without figures, with its reason.
     """
 
     cell: Cell
@@ -44,12 +43,12 @@ class Row:
 
     @property
     def column(self) -> tuple[str, str]:
-        """Return which column it is in: group and metric."""
+        """Return its column: group and metric."""
         return self.info.group, self.info.key
 
 
 def self_name(plan: Plan) -> str:
-    """Return the name of the A/A row, "" without one; never that of the baseline's."""
+    """Return the name of the A/A row, "" if there is none; it always differs from the baseline's name."""
     for cell in plan.cells:
         if cell.role is Role.SELF:
             name = cell.environment.name
@@ -95,7 +94,7 @@ def rows(plan: Plan, selection: Selection, infos: Sequence[MetricInfo]) -> tuple
 
 
 def _paired(row: Row, base: Cell | None, unavailable: Mapping[str, str], adjustment: Adjustment, tests: int) -> Row:
-    """Return the row with its pairs, or with what keeps it from having any; `tests` is how many the table has."""
+    """Return the row with its pairs, or with the reason why it has none; `tests` is the number of comparisons."""
     blocked = _blocked(row.cell, row.series, unavailable)
     if row.cell.role is Role.BASELINE or blocked is not None:
         return replace(row, blocked=blocked, adjustment=adjustment)
@@ -129,10 +128,11 @@ def _every(series: Series, cost_s: Cost) -> dict[Block, list[float]]:
 
 
 def _linked(row: Row, adjustment: Adjustment, tests: int) -> str:
-    """Say so if the machine's state differed between the two: then it may be the environment's doing, and stays in.
+    """Return a note if the machine's state differs between a row and its baseline, so that nothing is adjusted for.
 
-    Tested with an error of STATE_ALPHA over the whole table (Bonferroni): a looser test would take the adjustment away
-    just where chance made the states differ, and with it the verdict's error.
+    The environment itself may have caused the difference, so it must stay in the cost. The test has an error of
+    STATE_ALPHA over the whole table (Bonferroni). A looser test would drop the adjustment where the states differ by
+    chance, which is where the verdict's error rate depends on it.
     """
     for name, values in adjustment.differences(row.series, row.base).items():
         p_value = stats.paired_p(values)
@@ -146,8 +146,8 @@ def _views(
 ) -> stats.Views:
     """Return the pairings with which a verdict must hold as well: all launches, and failed ones at the time limit.
 
-    Launches that time out are the slow ones. What is left of them says nothing of no cost or of a gain, unless it holds
-    with the failed ones as slow as they can have been; and failures of the baseline make no cost of an environment.
+    Launches that time out are the slow ones. So "no cost" or a gain must also hold if the failed launches are as slow
+    as they can have been, and a failure of the baseline must not turn into a cost of the environment.
     """
     shared = () if every is None else (every,)
     if not (row.series.failed or row.base.failed):
@@ -163,7 +163,7 @@ def _views(
 
 
 def _at_limit(row: Row, failed: Iterable[Block], other: Series) -> dict[Block, float]:
-    """Return for failed launches the cost of one that took until the time limit, by the other side's launch there."""
+    """Return for each failed launch its cost if it had run until the time limit, from the other side's launch there."""
     limit_s = row.cell.workload.time_limit_s
     found = {}
     for block in failed:

@@ -1,7 +1,7 @@
 """Choose the trials that count: the one rule, for tables, plots and the store alike.
 
-Of every block its last whole attempt counts, and in it of every cell the last repeat. All launches of whole attempts
-are kept beside them: what is said must hold for those as well (`tare.summary.judge`).
+The last whole attempt of each block counts, and in it the last repeat of each cell. All launches of whole attempts are
+kept as well, because a verdict must also hold over those (`tare.summary.compare`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Attempts = dict[int, dict[str, list[Trial]]]
 class Selection:
     """The trials that count, by cell and then by (round, block) ascending.
 
-    `launches` holds all launches of the block's whole attempts, those that count last. `reruns` counts for each cell
-    the launches that were made more than once, in an attempt or because its block was run again. `rounds_done` counts
-    the rounds in which every group has a whole block.
+    `launches` holds all launches of the block's whole attempts; the one that counts is the last. `reruns` is the number
+    of extra launches of each cell: repeats, and launches of blocks that were run again. `rounds_done` is the number of
+    rounds in which every group has a whole block.
     """
 
     trials: Mapping[str, Mapping[Block, Trial]]
@@ -44,7 +44,7 @@ class Planned(Protocol):
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """Return all cells, those that cannot run as well."""
+        """Return all cells, including those that cannot run."""
 
     @property
     def unavailable(self) -> Mapping[str, str]:
@@ -55,8 +55,8 @@ def select(plan: Planned, trials: Sequence[Trial]) -> Selection:
     """Return the trials of each block's highest attempt in which every available cell of the group has its line.
 
     An `Interrupted` line breaks the attempt for its group. A failed or invalid trial is a line like any other: it
-    costs its own cell a round, not the others. Order does not matter, except that of two lines with one key the later
-    counts. Raises ResultsError for a trial of a cell that is not in the plan.
+    costs its own cell a round, not the others. Order does not matter, except that the last of several lines with the
+    same key counts. Raises ResultsError for a trial of a cell that is not in the plan.
     """
     group_of = {cell.key: cell.group for cell in plan.cells}
     wanted: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""What the launches of one cell say of one metric: figures, failures, and why a launch has none."""
+"""One metric over the launches of one cell: figures, failures, and the reasons of launches without figures."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ class Reading:
 class Series:
     """One metric of one cell over its launches.
 
-    `counted` holds the readings of the launches that count, by block, `every` those of all launches. `launches` counts
-    those that count, `failed` are the blocks whose launch failed or timed out, `bad` counts all without a figure, and
-    `reason` says of those how many, of how many, and why the first. `unavailable` is the reason if all were that.
+    `counted` holds the readings of the launches that count, by block, `every` those of all launches. `launches` is the
+    number of launches that count, `failed` the blocks whose launch failed or timed out. `bad` is the number of launches
+    without a figure, and `reason` states that number and why the first has none. `unavailable` is the reason if all
+    launches were unavailable.
     """
 
     counted: Mapping[Block, Reading] = field(default_factory=dict)
@@ -41,7 +42,7 @@ class Series:
 
     @property
     def invalid(self) -> bool:
-        """Tell whether no launch is valid, or half of them or more are not."""
+        """Tell whether at least half of the launches have no figure."""
         return self.launches > 0 and (not self.counted or 2 * self.bad >= self.launches)
 
     @property
@@ -51,7 +52,7 @@ class Series:
 
 
 def series_of(selection: Selection, cell: str, key: str) -> Series:
-    """Return what the launches of a cell say of the metric `key`."""
+    """Return the metric `key` over the launches of a cell."""
     counted: dict[Block, Reading] = {}
     reasons: list[tuple[str, str]] = []
     unavailable: list[str] = []
@@ -91,7 +92,7 @@ def _readings(trials: Iterable[Trial], key: str) -> tuple[Reading, ...]:
 
 
 def read(trial: Trial, key: str) -> Metric | tuple[str, str]:
-    """Return a trial's metric, or one word and one reason why there is no such figure."""
+    """Return a trial's metric, or the kind and the reason of its absence."""
     match trial.outcome:
         case Completed(metrics=metrics):
             for metric in metrics:

@@ -1,8 +1,8 @@
-"""The machine's state during a launch, as covariates: what it did to a column is taken out, and shown.
+"""The machine's state during a launch, as covariates: its effect on each column is removed, and reported.
 
-A virtual machine's cores are threads of its host. Whether two of them share a cache changes what a message costs by a
-third, and lasts for seconds: it is no property of an environment, and a launch that met it is no worse a launch. So
-nothing is left out or repeated for it; it is adjusted for, with one coefficient over all environments of a column.
+A virtual machine's cores are threads of its host. Whether two of them share a cache changes the cost of a message by a
+third and may last for seconds. This is not a property of an environment, and the launch is still valid. So no launch is
+left out or repeated for it; costs are adjusted, with one coefficient over all environments of a column.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from tare.summary.series import Reading, Series
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """One covariate: how it is read from a launch (None: not known), and how its effect is stated.
+    """One covariate: how to read it from a launch (None if unknown), and how to state its effect.
 
-    `unit` is the growth of the covariate that `per` names; one that varies less than `least` (standard deviation) in a
-    column is not adjusted for.
+    `unit` is the increase of the covariate that `per` names. A covariate whose standard deviation in a column is at
+    most `least` is not adjusted for.
     """
 
     name: str
@@ -36,7 +36,7 @@ class State:
 
 
 def _log_of(key: str) -> Callable[[Reading], float | None]:
-    """Return what reads the logarithm of a time: while the metric was measured, or else of the whole launch."""
+    """Return a reader of the logarithm of a time: during the metric if that is known, else during the whole launch."""
 
     def read(reading: Reading) -> float | None:
         seconds = reading.metric.noise.get(key) or reading.trial.noise.get(key, 0.0)
@@ -69,16 +69,16 @@ STATES: Final = (
     State(name="background load", read=_taken, per="tenth of the machine", unit=0.1, least=0.01),
     State(name="throttling", read=_throttled, per="tenth of a launch", unit=0.1, least=0.01),
 )
-"""In the order in which they are taken where launches are too few for all (`stats.LAUNCHES_PER_STATE`)."""
+"""In order of priority: with too few launches for all of them, the last are dropped (`stats.LAUNCHES_PER_STATE`)."""
 
 
 LARGEST_SHIFT: Final = 50.0
-"""No state makes a launch e^50 times as long: what says so is a fit gone wrong, and must not overflow."""
+"""No state makes a launch e^50 times as long. A fit that says so is wrong; the limit prevents an overflow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adjustment:
-    """What is taken out of the launches of one column: `coefficients` of `states`, about the column's mean state."""
+    """What is subtracted from the launches of one column: `coefficients` of `states`, relative to the mean state."""
 
     states: tuple[State, ...] = ()
     coefficients: tuple[float, ...] = ()
@@ -94,7 +94,7 @@ class Adjustment:
         return reading.metric.typical_s * math.exp(-max(-LARGEST_SHIFT, min(LARGEST_SHIFT, shift)))
 
     def differences(self, environment: Series, baseline: Series) -> Mapping[str, stats.FloatArray]:
-        """Return by state how far it differed between environment and baseline, one value a round."""
+        """Return for each state its difference between environment and baseline, one value per round."""
         found = {}
         for state in self.states:
             common = sorted(environment.counted.keys() & baseline.counted.keys())
@@ -114,7 +114,7 @@ NOTHING: Final = Adjustment()
 
 @dataclass(slots=True)
 class _Launches:
-    """The launches of a column as arrays in the making."""
+    """The launches of a column, collected for the fit."""
 
     logs: list[float] = field(default_factory=list)
     cells: list[int] = field(default_factory=list)
@@ -123,7 +123,7 @@ class _Launches:
 
 
 def adjustment_of(group: str, metric: str, column: Sequence[Series]) -> Adjustment:
-    """Return what the machine's state did to one metric, over all cells of its group; NOTHING where it is not known."""
+    """Return the effect of the machine's state on one metric, over all cells of its group; NOTHING if unknown."""
     launches, numbers = _Launches(), dict[Block, int]()
     for cell, series in enumerate(column):
         for block, readings in series.every.items():
@@ -152,7 +152,7 @@ def adjustment_of(group: str, metric: str, column: Sequence[Series]) -> Adjustme
 
 
 def _usable(launches: _Launches) -> tuple[State, ...]:
-    """Return the states that are known of every launch and vary."""
+    """Return the states that vary and are known for every launch."""
     found = []
     for state in STATES:
         values = [state.read(each) for each in launches.readings]

@@ -1,4 +1,4 @@
-"""What makes the figures of a study doubtful as a whole: sentences that stand before its headline."""
+"""Warnings that the figures of a study are doubtful as a whole; the report shows them before the headline."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tare.summary.select import Selection
 from tare.text import three_digits
 
 OFTEN: Final = 0.5
-"""Share of launches from which on a state of the machine is worth a warning."""
+"""Above this share of launches a state of the machine is reported as a warning."""
 MOVED: Final = 0.1
-"""Share of a launch's samples from which its vCPUs were moved; one sample of twenty may be a hiccup."""
+"""Above this share of samples elsewhere a launch's vCPUs count as migrated; one of twenty may be an outlier."""
 
 
 def warnings_of(plan: Plan, selection: Selection, infos: Sequence[MetricInfo], table: Table) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ class Program:
 
 
 def preloaded(own: Mapping[str, str], folder: Path) -> str:
-    """Return what is preloaded: the library that takes the time, and those of ours that the program needs besides."""
+    """Return the value of LD_PRELOAD: the library that times the program, then the libraries that its adapter lists."""
     names = ("libtare_wall.so", *own.get("LD_PRELOAD", "").split(":"))
     return ":".join(str(folder / name) for name in names if name)
 

@@ -67,7 +67,7 @@ class ProgramAdapter(Protocol):
         """
 
     def environment(self, arguments: tuple[str, ...]) -> Mapping[str, str]:
-        """Return the variables that each rank needs; LD_PRELOAD names libraries of ours, without their folder."""
+        """Return the variables that each rank needs. LD_PRELOAD lists libraries of tare by file name alone."""
 
     def refuse(self, arguments: tuple[str, ...], placement: Placement) -> str | None:
         """Return why these arguments, or so many ranks, cannot be run, with what can, or None.

@@ -1,25 +1,22 @@
+"""Launches, pairs and intervals: they agree with scipy and do not depend on the unit or on the order of rounds."""
+
 from __future__ import annotations
 
 import math
 import random
-import sys
 import time
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats as scipy_stats
 
 from tare import stats
-from tare.model import Estimate, Repetition, Verdict
-
-RELAXED = settings(deadline=None, max_examples=60)
-costs = st.floats(min_value=1e-8, max_value=1e3)
-pairs = st.lists(st.tuples(costs, costs), min_size=0, max_size=14)
-logs = st.lists(st.floats(min_value=-2, max_value=2), min_size=2, max_size=20)
+from tare.model import Estimate, Verdict
+from unit.stats_inputs import RELAXED, logs, pairs
 
 
 def split(values: list[tuple[float, float]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -227,160 +224,6 @@ def test_the_noise_floor_is_the_far_end_of_the_interval_not_its_point() -> None:
     assert stats.noise_floor([]) is None
 
 
-# --- tests ------------------------------------------------------------------------------------------------------
-
-
-def test_holm_gives_the_textbook_values() -> None:
-    assert stats.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert stats.holm([]) == ()
-
-
-@given(st.lists(st.lists(st.floats(-0.1, 0.2), min_size=6, max_size=10), min_size=1, max_size=8))
-@RELAXED
-def test_adjusted_intervals_leave_out_zero_exactly_where_holm_rejects(series: list[list[float]]) -> None:
-    p_values = [p for d in series if (p := stats.paired_p(d)) is not None]
-    for d, raw, adjusted, confidence in zip(
-        series, p_values, stats.holm(p_values), stats.holm_confidences(p_values, 0.95), strict=True
-    ):
-        assert raw <= adjusted <= 1.0
-        assume(abs(adjusted - 0.05) > 1e-6)
-        interval, alone = stats.paired_t(d, confidence), stats.paired_t(d, 0.95)
-        assert interval is not None
-        assert alone is not None
-        assert (interval.low > 0 or interval.high < 0) == (adjusted < 0.05)
-        assert interval.low <= alone.low
-        assert interval.high >= alone.high
-
-
-def test_equality_is_claimed_only_by_the_interval_inside_the_margin() -> None:
-    spread = np.array([-1, 1, -1, 1, -1, 1, -1, 1]) * 0.001
-    assert stats.equivalent(spread, 0.02)
-    assert stats.equivalent(spread + 0.015, 0.02)
-    assert not stats.equivalent(spread + 0.0197, 0.02), "the interval crosses ln(1.02)"
-    assert not stats.equivalent(spread * 100, 0.02), "overlapping zero is not equality"
-    assert not stats.equivalent(spread, 0.0)
-    assert not stats.equivalent([0.0], 0.02)
-
-
-def test_two_modes_are_seen_from_twenty_rounds_on() -> None:
-    rng = np.random.default_rng(5)
-    one = rng.normal(0.0, 0.01, 30)
-    two = np.concatenate([rng.normal(0.0, 0.01, 15), rng.normal(0.2, 0.01, 15)])
-    of_two, of_one = stats.dip_p_value(two), stats.dip_p_value(one)
-    assert of_two is not None
-    assert of_one is not None
-    assert of_two < 0.01
-    assert of_one > 0.05
-    assert stats.dip_p_value(two[:19]) is None
-    assert stats.dip_p_value(np.zeros(20)) == 1.0
-
-
-def test_without_the_optional_package_there_is_no_dip_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "diptest", None)
-    assert stats.dip_p_value(np.arange(20.0)) is None
-
-
-def test_normality_and_ranks_are_those_of_scipy() -> None:
-    d = np.random.default_rng(6).exponential(size=12)
-    assert stats.normality_p(d) == pytest.approx(scipy_stats.shapiro(d).pvalue)
-    assert stats.signed_rank_p(d) == pytest.approx(scipy_stats.wilcoxon(d, method="exact").pvalue)
-    assert stats.normality_p([0.0, 1.0]) is None
-
-
-# --- when to stop -----------------------------------------------------------------------------------------------
-
-
-def test_looks_double() -> None:
-    assert [stats.next_look(n) for n in (0, 9, 10, 19, 20, 40)] == [10, 10, 20, 20, 40, 80]
-    assert stats.next_look(15, first=15) == 30
-
-
-def test_the_rule_looks_at_ten_twenty_and_forty_rounds_only() -> None:
-    still = np.resize([-1e-4, 1e-4], 50)
-    assert [n for n in range(51) if stats.enough(still[:n], Repetition())] == [10, 20, 40]
-    assert [n for n in range(51) if stats.enough(still[:n], Repetition(rounds=15))] == [15, 30]
-    assert [n for n in range(51) if stats.enough(still[:n], Repetition(rounds=6))] == [10, 20, 40]
-
-
-def test_a_round_without_a_valid_pair_does_not_put_off_the_look() -> None:
-    assert stats.enough(np.resize([-1e-4, 1e-4], 9), Repetition(), rounds_done=10)
-    assert not stats.enough(np.resize([-1e-4, 1e-4], 5), Repetition(), rounds_done=10)
-
-
-def test_precision_is_a_hundredth_or_a_quarter_of_the_effect() -> None:
-    d = np.resize([-0.05, 0.05], 10)
-    assert not stats.enough(d, Repetition())
-    assert stats.enough(d + 0.2, Repetition())
-    assert stats.enough(d, Repetition(target_half_width=0.04))
-
-
-def test_a_spread_of_four_percent_needs_about_nineteen_rounds_for_two() -> None:
-    d = np.resize([-1.0, 1.0], 10) * 0.04 * math.sqrt(0.9)
-    assert stats.rounds_needed(d, 0.02) == pytest.approx(19, abs=1)
-
-
-@given(logs, st.floats(0.001, 1.0))
-@RELAXED
-def test_the_rounds_needed_are_the_fewest_that_reach_the_target(values: list[float], target: float) -> None:
-    needed = stats.rounds_needed(values, target)
-    assert needed is not None
-    deviation = float(np.std(values, ddof=1))
-    assume(needed < stats.MAX_ROUNDS_NEEDED and deviation > 1e-9)
-
-    def half(n: int) -> float:
-        return float(scipy_stats.t.ppf(0.975, n - 1)) * deviation / math.sqrt(n)
-
-    assert half(needed) <= target * (1 + 1e-9)
-    assert needed == 2 or half(needed - 1) > target * (1 - 1e-9)
-
-
-def test_rounds_needed_is_unknown_without_a_spread_or_a_target() -> None:
-    assert stats.rounds_needed([0.1], 0.01) is None
-    assert stats.rounds_needed([0.1, 0.2], 0.0) is None
-    assert stats.rounds_needed([-1.0, 1.0], 1e-9) == stats.MAX_ROUNDS_NEEDED
-
-
-def test_verdicts_are_given_at_the_planned_looks_and_where_runs_ended_before() -> None:
-    assert stats.looks_of(Repetition()) == (10,)
-    assert stats.looks_of(Repetition(rounds=6, max_rounds=6)) == (6,)
-    assert stats.looks_of(Repetition(rounds=10, max_rounds=40)) == (10, 20, 40)
-    assert stats.looks_of(Repetition(rounds=30, max_rounds=30), (10, 20, 10)) == (10, 20, 30)
-
-
-def test_all_looks_together_spend_the_error_once() -> None:
-    shares = [stats.share_of_look(number) for number in range(60)]
-    assert shares[0] == 0.6
-    assert shares == sorted(shares, reverse=True)
-    assert sum(shares) == pytest.approx(1.0)
-
-
-# --- failures ---------------------------------------------------------------------------------------------------
-
-
-@given(st.integers(0, 12), st.integers(1, 12), st.integers(0, 12), st.integers(1, 12))
-@RELAXED
-def test_failure_rates_are_compared_as_scipy_does_it(hits: int, n: int, base_hits: int, base_n: int) -> None:
-    hits, base_hits = min(hits, n), min(base_hits, base_n)
-    table = [[hits, n - hits], [base_hits, base_n - base_hits]]
-    theirs = scipy_stats.fisher_exact(table, alternative="greater").pvalue
-    assert stats.more_often_p(hits, n, base_hits, base_n) == pytest.approx(1.0 if hits == 0 else theirs)
-    assert stats.as_often_p(hits, n, base_hits, base_n) >= scipy_stats.fisher_exact(table).pvalue / 2
-
-
-@given(st.integers(0, 30), st.integers(1, 30))
-@RELAXED
-def test_the_interval_of_a_share_is_that_of_clopper_and_pearson(hits: int, n: int) -> None:
-    hits = min(hits, n)
-    theirs = scipy_stats.binomtest(hits, n).proportion_ci(method="exact")
-    assert stats.share_interval(hits, n) == pytest.approx((theirs.low, theirs.high))
-
-
-def test_what_launches_may_all_have_missed() -> None:
-    assert stats.missed_share(10) == pytest.approx(0.2589, abs=1e-4)
-    assert stats.missed_share(59) < 0.05 < stats.missed_share(58)
-    assert stats.missed_share(0) == 1.0
-
-
 # --- the machine's state ------------------------------------------------------------------------------------------
 
 
@@ -425,89 +268,3 @@ def test_over_all_launches_a_repeated_one_weighs_like_any_other() -> None:
     d = stats.all_launches(environment, baseline)
     assert float(d.mean()) == pytest.approx(1 / 11, abs=0.02)
     assert stats.all_launches({(0, 0): [1.0]}, {(0, 0): [1.0]}).size == 0
-
-
-def test_modes_are_split_where_the_parts_are_tightest() -> None:
-    centres, shares = stats.split_modes([0.0, 0.1, 0.05, 5.0, 5.1])
-    assert centres == pytest.approx((0.05, 5.05))
-    assert shares == pytest.approx((0.6, 0.4))
-    with pytest.raises(ValueError, match="no modes"):
-        stats.split_modes([1.0])
-
-
-# --- verdict ----------------------------------------------------------------------------------------------------
-
-ZIGZAG = np.resize([-1.0, 1.0], 10)
-
-
-@pytest.mark.parametrize(
-    ("d", "expected"),
-    [
-        (ZIGZAG * 0.002, Verdict.NO_COST),
-        (ZIGZAG * 0.01 + 0.10, Verdict.COSTS),
-        (ZIGZAG * 0.01 - 0.10, Verdict.GAINS),
-        (ZIGZAG * 0.10, Verdict.NO_COST),
-        (ZIGZAG * 0.30, Verdict.INCONCLUSIVE),
-        (np.zeros(10), Verdict.NO_COST),
-        (np.full(10, 0.5), Verdict.COSTS),
-    ],
-)
-def test_verdicts(d: NDArray[np.float64], expected: Verdict) -> None:
-    assert stats.verdict(d, margin=0.02).verdict is expected
-
-
-def test_a_clear_cost_within_the_margin_is_no_cost_beyond_it_and_is_told() -> None:
-    judged = stats.verdict(ZIGZAG * 0.001 + 0.008, margin=0.02)
-    assert judged.verdict is Verdict.NO_COST
-    assert judged.reason == "a cost is clear, but within the margin"
-    assert stats.verdict(ZIGZAG * 0.001 + 0.008, margin=0.001).verdict is Verdict.COSTS
-
-
-@pytest.mark.parametrize("n", range(6))
-def test_fewer_than_six_rounds_give_no_verdict_whatever_the_figures(n: int) -> None:
-    judged = stats.verdict(np.full(n, 3.0), margin=0.02)
-    assert judged.verdict is Verdict.INCONCLUSIVE
-    assert judged.more_rounds is not None
-    assert judged.more_rounds >= 6 - n
-
-
-def test_what_is_clear_alone_but_not_in_the_table_is_inconclusive() -> None:
-    d = ZIGZAG * 0.12 + 0.1
-    assert stats.verdict(d, margin=0.01).verdict is Verdict.COSTS
-    judged = stats.verdict(d, margin=0.01, adjusted=0.999)
-    assert judged.verdict is Verdict.INCONCLUSIVE
-    assert "Holm" in judged.reason
-    assert judged.more_rounds is not None
-    assert judged.more_rounds > 0
-
-
-def test_the_rounds_that_an_inconclusive_verdict_asks_for_decide_if_nothing_changes() -> None:
-    d = ZIGZAG * 0.06 + 0.03
-    judged = stats.verdict(d, margin=0.02, adjusted=0.999)
-    assert judged.verdict is Verdict.NO_COST
-    d = ZIGZAG * 0.15 + 0.06
-    judged = stats.verdict(d, margin=0.02)
-    assert judged.verdict is Verdict.INCONCLUSIVE
-    assert judged.more_rounds is not None
-    longer = np.resize([-1.0, 1.0], 10 + 2 * judged.more_rounds) * 0.15 + 0.06
-    assert stats.verdict(longer, margin=0.02).verdict is Verdict.COSTS
-
-
-# --- limit ------------------------------------------------------------------------------------------------------
-
-
-def test_beyond_the_limit_means_that_the_whole_interval_is() -> None:
-    low_above = ZIGZAG * 0.01 + math.log(1.15)
-    only_point_above = ZIGZAG * 0.15 + math.log(1.15)
-    assert stats.over_limit([low_above, only_point_above], 0.10, 0.95) == (True, False)
-    assert stats.over_limit([low_above[:5]], 0.10, 0.95) == (False,), "too few rounds for a verdict"
-    assert stats.over_limit([], 0.10, 0.95) == ()
-
-
-@given(st.lists(st.floats(-0.2, 0.4), min_size=6, max_size=12), st.floats(0.0, 0.2))
-@RELAXED
-def test_for_one_comparison_the_limit_is_compared_with_the_lower_bound(d: list[float], limit: float) -> None:
-    estimate = stats.paired_t(d, 0.95)
-    assert estimate is not None
-    assume(abs(estimate.low - limit) > 1e-6)
-    assert stats.over_limit([d], limit, 0.95) == (estimate.low > limit,)

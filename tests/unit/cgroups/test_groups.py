@@ -4,145 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tare import cgroups
-from tare.cgroups import MARK, Group, file_systems, group, hierarchies
+from tare.cgroups import MARK, Group, group
 from tare.errors import InfrastructureError
-
-V1_KINDS = {"cpuset": "cpuset", "cpu,cpuacct": "cpu,cpuacct", "pids": "pids", "systemd": "name=systemd"}
-OWN = Path(os.devnull)
-"""What tells of no cgroup of our own: groups are made at the top."""
-V2_FILES = ("cgroup.procs", "cgroup.subtree_control", "cpuset.cpus", "cpuset.mems")
-
-
-def mountinfo_line(mountpoint: Path, kind: str, options: str) -> str:
-    return f"30 23 0:26 / {mountpoint} rw,nosuid shared:9 - {kind} cgroup {options}"
-
-
-class Tree:
-    """Folders that behave as the kernel's do: a new one has its files at once."""
-
-    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.root = root
-        self.written: list[tuple[str, str]] = []
-        self.fill: Callable[[Path], None] = lambda folder: None
-        mkdir, rmdir, write = Path.mkdir, Path.rmdir, Path.write_text
-
-        def make(folder: Path, *arguments: object, **options: object) -> None:
-            new = not folder.exists()
-            mkdir(folder, *arguments, **options)  # type: ignore[arg-type]
-            if new and root in folder.parents:
-                self.fill(folder)
-
-        def remove(folder: Path) -> None:
-            if root in folder.parents:
-                if any(inner.is_dir() for inner in folder.iterdir()):
-                    raise OSError(39, "Directory not empty")
-                if any((folder / "cgroup.procs").read_text().split()):
-                    raise OSError(16, "Device or resource busy")
-                for file in folder.iterdir():
-                    if file.is_file():
-                        file.unlink()
-            rmdir(folder)
-
-        def note(file: Path, text: str, *arguments: object, **options: object) -> int:
-            if root in file.parents:
-                self.written.append((str(file.relative_to(root)), text))
-            return write(file, text, *arguments, **options)  # type: ignore[arg-type]
-
-        self.plain_write = write
-        monkeypatch.setattr(Path, "mkdir", make)
-        monkeypatch.setattr(Path, "rmdir", remove)
-        monkeypatch.setattr(Path, "write_text", note)
-
-    def put(self, file: Path, text: str) -> None:
-        self.plain_write(file, text)
-
-
-@pytest.fixture
-def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
-    root = tmp_path / "cgroup"
-    root.mkdir()
-    return Tree(root, monkeypatch)
-
-
-@pytest.fixture
-def v1(tree: Tree) -> tuple[cgroups.Hierarchy, ...]:
-    def fill(folder: Path) -> None:
-        tree.put(folder / "cgroup.procs", "")
-        if (tree.root / "cpuset") in folder.parents:
-            tree.put(folder / "cpuset.cpus", "\n")
-            tree.put(folder / "cpuset.mems", "\n")
-
-    lines = []
-    for name, options in V1_KINDS.items():
-        (tree.root / name).mkdir()
-        lines.append(mountinfo_line(tree.root / name, "cgroup", f"rw,{options}"))
-    tree.put(tree.root / "cpuset/cpuset.cpus", "0-7\n")
-    tree.put(tree.root / "cpuset/cpuset.mems", "0\n")
-    tree.fill = fill
-    mountinfo = tree.root.parent / "mountinfo"
-    mountinfo.write_text("22 1 0:20 / / rw - ext4 /dev/vda rw\n" + "\n".join(lines) + "\n")
-    tree.written.clear()
-    return hierarchies(mountinfo, OWN)
-
-
-@pytest.fixture
-def v2(tree: Tree) -> tuple[cgroups.Hierarchy, ...]:
-    def fill(folder: Path) -> None:
-        for name in V2_FILES:
-            tree.put(folder / name, "")
-        handed_on = [text for file, text in tree.written if file == _below(tree, folder.parent)]
-        tree.put(folder / "cgroup.controllers", " ".join(text.removeprefix("+") for text in handed_on))
-
-    for name in V2_FILES:
-        tree.put(tree.root / name, "")
-    tree.put(tree.root / "cgroup.controllers", "cpuset cpu io memory hugetlb pids rdma\n")
-    tree.fill = fill
-    mountinfo = tree.root.parent / "mountinfo"
-    mountinfo.write_text(mountinfo_line(tree.root, "cgroup2", "rw,nsdelegate") + "\n")
-    tree.written.clear()
-    return hierarchies(mountinfo, OWN)
-
-
-def _below(tree: Tree, folder: Path) -> str:
-    return str((folder / "cgroup.subtree_control").relative_to(tree.root))
-
-
-# --- what is mounted ----------------------------------------------------------------------------------------------
-
-
-def test_v1_gives_every_mounted_hierarchy_with_its_controllers(v1: tuple[cgroups.Hierarchy, ...]) -> None:
-    assert {h.mountpoint.name: h.controllers for h in v1} == {
-        "cpuset": ("cpuset",),
-        "cpu,cpuacct": ("cpu", "cpuacct"),
-        "pids": ("pids",),
-        "systemd": (),
-    }
-    assert {h.version for h in v1} == {1}
-
-
-def test_v2_gives_one_hierarchy(v2: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
-    assert [(h.mountpoint, h.version) for h in v2] == [(tree.root, 2)]
-
-
-def test_where_both_are_mounted_the_controllers_of_v1_are_used(v1: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
-    mountinfo = tree.root.parent / "mountinfo"
-    unified = tree.root.parent / "unified"
-    unified.mkdir()
-    mountinfo.write_text(mountinfo.read_text() + mountinfo_line(unified, "cgroup2", "rw") + "\n")
-    assert hierarchies(mountinfo, OWN) == v1
-
-
-def test_what_we_may_not_write_to_is_left_out(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    mountinfo = tree.root.parent / "mountinfo"
-    mountinfo.write_text(mountinfo_line(tree.root, "cgroup2", "rw") + "\n")
-    monkeypatch.setattr(os, "access", lambda path, mode: False)
-    assert hierarchies(mountinfo, OWN) == ()
+from unit.cgroup_tree import V1_KINDS, Tree
 
 
 def test_without_any_hierarchy_a_group_is_empty_and_making_and_removing_it_is_no_error() -> None:
@@ -151,16 +20,6 @@ def test_without_any_hierarchy_a_group_is_empty_and_making_and_removing_it_is_no
     nothing.kill()
     nothing.remove()
     assert nothing.usage_s() == 0.0
-
-
-def test_a_cgroup_namespace_gets_the_same_hierarchies_again(v1: tuple[cgroups.Hierarchy, ...]) -> None:
-    assert {(kind, options) for kind, options, _ in file_systems(v1)} == {
-        ("cgroup", "cpuset"), ("cgroup", "cpu,cpuacct"), ("cgroup", "pids"), ("cgroup", "none,name=systemd"),
-    }  # fmt: skip
-
-
-def test_a_cgroup_namespace_gets_v2_without_options(v2: tuple[cgroups.Hierarchy, ...], tree: Tree) -> None:
-    assert file_systems(v2) == [("cgroup2", "", str(tree.root))]
 
 
 def test_a_group_of_this_machine_is_not_made_by_naming_it() -> None:
@@ -361,69 +220,6 @@ def test_cpu_time_is_read_in_seconds_from_either_version(v1: tuple[cgroups.Hiera
 def test_cpu_time_is_read_from_the_table_of_v2(node: Group, tree: Tree) -> None:
     tree.put(node.folders[0] / "cpu.stat", "usage_usec 2500000\nuser_usec 2000000\nsystem_usec 500000\n")
     assert node.usage_s() == 2.5
-
-
-# --- our own cgroup -----------------------------------------------------------------------------------------------
-
-
-def inside(tree: Tree, text: str) -> Path:
-    file = tree.root.parent / "own"
-    file.write_text(text)
-    return file
-
-
-def test_in_v1_groups_are_made_in_our_own_cgroup_of_each_hierarchy(
-    v1: tuple[cgroups.Hierarchy, ...], tree: Tree
-) -> None:
-    (tree.root / "pids" / "job_7").mkdir()
-    (tree.root / "systemd" / "user.slice").mkdir()
-    own = inside(tree, "9:name=systemd:/user.slice\n8:pids:/job_7\n3:cpuset:/gone\n1:cpuacct,cpu:/\n0::/x\n")
-    found = hierarchies(tree.root.parent / "mountinfo", own)
-    assert {each.mountpoint.name: each.base for each in found} == {
-        "cpuset": "", "cpu,cpuacct": "", "pids": "job_7", "systemd": "user.slice",
-    }  # fmt: skip
-    made = Group(path="lab/n0", hierarchies=found).create()
-    assert tree.root / "pids/job_7" / MARK / "lab/n0" in made.folders
-    assert made._counted == tree.root / "pids/job_7" / MARK / "lab/n0"
-    made.remove()
-    Group(path="lab", hierarchies=found).remove()
-    assert not list(tree.root.glob(f"**/{MARK}"))
-    assert (tree.root / "pids" / "job_7").is_dir()
-
-
-def test_a_cgroup_outside_of_what_is_mounted_is_not_ours(tree: Tree) -> None:
-    line = mountinfo_line(tree.root, "cgroup2", "rw").replace(" / ", " /docker/abc ", 1)
-    mountinfo = tree.root.parent / "mountinfo"
-    mountinfo.write_text(line + "\n")
-    (tree.root / "x").mkdir()
-    tree.put(tree.root / "x" / "cgroup.procs", "")
-    for text, base in (("0::/docker/abc/x\n", "x"), ("0::/x\n", ""), ("0::/../x\n", ""), ("0::/docker/abc\n", "")):
-        (found,) = hierarchies(mountinfo, inside(tree, text))
-        assert found.base == base, text
-
-
-def below_us(tree: Tree, controllers: str, processes: str) -> str:
-    """Make a delegated scope with our own cgroup in it, which holds us; return where groups are made."""
-    scope = tree.root / "user.slice" / "scope"
-    (scope / "us").mkdir(parents=True)
-    for folder, text, pids in ((scope.parent, "", "1"), (scope, controllers, processes), (scope / "us", "", "7")):
-        tree.put(folder / "cgroup.controllers", text)
-        tree.put(folder / "cgroup.procs", pids)
-    (found,) = hierarchies(tree.root.parent / "mountinfo", inside(tree, "0::/user.slice/scope/us\n"))
-    return found.base
-
-
-def test_in_v2_groups_are_made_in_the_nearest_cgroup_that_can_hand_on_what_they_need(
-    v2: tuple[cgroups.Hierarchy, ...], tree: Tree
-) -> None:
-    assert below_us(tree, "cpuset cpu io memory pids", "") == "user.slice/scope"
-
-
-@pytest.mark.parametrize(("controllers", "processes"), [("memory pids", ""), ("cpuset cpu io memory pids", "9\n")])
-def test_in_v2_a_cgroup_that_cannot_is_passed_over(
-    controllers: str, processes: str, v2: tuple[cgroups.Hierarchy, ...], tree: Tree
-) -> None:
-    assert below_us(tree, controllers, processes) == ""
 
 
 def test_in_v2_controllers_that_were_handed_to_us_are_taken_back_with_the_last_lab_and_others_stay(

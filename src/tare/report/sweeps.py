@@ -1,0 +1,44 @@
+"""Make the HTML report's figures over message sizes: those of each benchmark that has several sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tare.model import Summary
+from tare.report import plots_overhead, view
+from tare.report.figures import Figure, Style
+from tare.report.view import Column, Group
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """The figures of one benchmark over message sizes."""
+
+    name: str
+    figures: tuple[Figure, ...]
+
+
+def sweeps_of(group: Group, summary: Summary, look: Mapping[str, Style]) -> list[Sweep]:
+    """Return the figures of each family of metrics that differ in the message size alone."""
+    families: dict[str, list[Column]] = {}
+    for column in group.columns:
+        if column.info.message_bytes is not None:
+            families.setdefault(view.sweep(column.info), []).append(column)
+    result: list[Sweep] = []
+    for columns in families.values():
+        columns.sort(key=lambda column: column.info.message_bytes or 0)
+        if len(columns) >= 2:
+            figures = (
+                plots_overhead.by_size(columns, group.rows, look),
+                plots_overhead.overhead_by_size(columns, group.rows, summary, look),
+            )
+            result.append(Sweep(name=_common_label(columns), figures=figures))
+    return result
+
+
+def _common_label(columns: Sequence[Column]) -> str:
+    """Return what the labels of a family begin with, as `latency` of `latency 8 B` and `latency 64 KiB`."""
+    first, *others = [column.info.label.split() for column in columns]
+    words = [word for index, word in enumerate(first) if all(other[index : index + 1] == [word] for other in others)]
+    return " ".join(words) or view.family(columns[0].info)

@@ -1,0 +1,146 @@
+"""Every pair of a runtime and a network is supported, or refused with a reason; no container has more than it needs."""
+
+from __future__ import annotations
+
+import pytest
+
+from contract.compositions import NODE, ONE_NODE, PAIRS, SUPPORTED, composed, is_sentence
+from tare import environment
+from tare.cgroups import Group
+from tare.model import Environment, Placement, Share, Sides
+from tare.networks import NETWORKS, Wiring
+from tare.node import Pod
+from tare.runtimes import RUNTIMES, PodRequest
+from tare.runtimes.docker import join_config, run_options
+
+
+@pytest.mark.parametrize(("runtime", "network"), PAIRS)
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_pair_is_supported_or_refused_with_a_reason(runtime: str, network: str, nodes: int) -> None:
+    reason = environment.refuse(composed(runtime, network), Placement(nodes=nodes))
+    overlays = {("docker", "overlay"), ("docker", "overlay-etcd")}
+    wanted = SUPPORTED - overlays | ONE_NODE if nodes == 1 else SUPPORTED
+    if (runtime, network) in wanted:
+        assert reason is None
+    else:
+        assert reason is not None
+        assert is_sentence(reason)
+
+
+@pytest.mark.parametrize(("runtime", "network"), PAIRS)
+@pytest.mark.parametrize("sides", [Sides.SENDER, Sides.RECEIVER])
+def test_one_side_only_needs_a_network_that_reaches_outside(runtime: str, network: str, sides: Sides) -> None:
+    wanted = composed(runtime, network, sides=sides)
+    reason = environment.refuse(wanted, Placement())
+    if (runtime, network) in SUPPORTED and NETWORKS[network].reaches_outside:
+        assert reason is None
+    else:
+        assert reason is not None
+        assert is_sentence(reason)
+
+
+@pytest.mark.parametrize(("runtime", "network"), sorted(SUPPORTED))
+def test_several_containers_share_a_pod_on_every_network(runtime: str, network: str) -> None:
+    placement = Placement(ranks_per_node=2, containers_per_node=2)
+    assert environment.refuse(composed(runtime, network), placement) is None
+
+
+@pytest.mark.parametrize(("runtime", "network"), sorted(SUPPORTED))
+def test_a_pod_each_needs_a_network_that_has_an_address_for_each(runtime: str, network: str) -> None:
+    placement = Placement(ranks_per_node=2, containers_per_node=2, share=Share.NONE)
+    reason = environment.refuse(composed(runtime, network), placement)
+    plugin = RUNTIMES[runtime]
+    if not plugin.makes_containers or (NETWORKS[network].pods_share_nic and plugin.pods_are_hosts):
+        assert reason is None
+    else:
+        assert reason is not None
+        assert is_sentence(reason)
+
+
+def test_one_side_only_has_one_container_a_node() -> None:
+    wanted = composed("docker", "bridge", sides=Sides.SENDER)
+    reason = environment.refuse(wanted, Placement(ranks_per_node=2, containers_per_node=2))
+    assert reason is not None
+    assert is_sentence(reason)
+
+
+def test_a_container_that_joins_a_pod_is_not_privileged_and_shares_what_mpi_needs() -> None:
+    pod = Pod(
+        name="p",
+        node=NODE,
+        runtime="docker",
+        pid=7,
+        enter=(),
+        group=Group(path="x", hierarchies=()),
+        container="tare-p",
+    )
+    request = PodRequest(
+        name="tare-p", study="s", node=NODE, wiring=Wiring.OWN, image_tag="tare:x", shown=("/home/u",), session="/run/t"
+    )
+    config = join_config(pod, request, (3,))
+    host = config["HostConfig"]
+    assert set(config) == {"Image", "Cmd", "Labels", "HostConfig"}
+    assert set(host) == {"NetworkMode", "IpcMode", "PidMode", "CpusetCpus", "Binds"}, "no right is asked for"
+    assert {host["NetworkMode"], host["IpcMode"], host["PidMode"]} == {"container:tare-p"}
+    assert host["CpusetCpus"] == "3"
+    assert host["Binds"] == ["/home/u:/home/u:ro", "/run/t:/run/t"]
+
+
+def test_shared_memory_between_nodes_is_refused_and_within_one_is_not() -> None:
+    wanted = composed("bare", "host", transport="shm")
+    reason = environment.refuse(wanted, Placement(nodes=2))
+    assert reason is not None
+    assert "tcp" in reason
+    assert environment.refuse(wanted, Placement(nodes=1, ranks_per_node=2)) is None
+
+
+def test_a_fake_part_is_refused_beside_a_real_one() -> None:
+    for runtime, network, mpi in [("fake", "host", "fake"), ("bare", "fake", "openmpi"), ("fake", "fake", "openmpi")]:
+        wanted = Environment(name="e", runtime=runtime, network=network, mpi=mpi)
+        assert environment.refuse(wanted, Placement())
+
+
+@pytest.mark.parametrize(("runtime", "network"), sorted(SUPPORTED))
+def test_a_supported_pair_has_a_kind_of_wiring_that_its_runtime_can_make(runtime: str, network: str) -> None:
+    if NETWORKS[network].wiring is Wiring.DOCKER:
+        assert RUNTIMES[runtime].needs_daemon
+    else:
+        assert NETWORKS[network].wiring in {Wiring.NODE, Wiring.OWN}
+
+
+@pytest.mark.parametrize(
+    "network", [network for runtime, network in sorted(SUPPORTED | ONE_NODE) if runtime == "docker"]
+)
+@pytest.mark.parametrize("shown", [(), ("/home/u", "/opt/x")])
+def test_no_container_of_docker_is_privileged_or_shares_more_than_is_measured(
+    network: str, shown: tuple[str, ...]
+) -> None:
+    options = run_options(
+        PodRequest(
+            name="tare-s-n0",
+            study="s",
+            node=NODE,
+            wiring=NETWORKS[network].wiring,
+            image_tag="tare:x",
+            network_options=NETWORKS[network].container_options(NODE, "s"),
+            shown=shown,
+        )
+    )
+    for forbidden in ("--privileged", "--cap-add", "--security-opt", "--device", "--pid=host", "--userns=host"):
+        assert not any(option.startswith(forbidden) for option in options)
+    assert options.count("--network") == 1
+    assert options[options.index("--cpuset-cpus") + 1] == "2,3"
+    assert options[options.index("--label") + 1] == "tare.study=s"
+    assert options[-3:] == ("tare:x", "sleep", "infinity")
+    assert [o for o in options if o.startswith("--volume")] == [f"--volume={p}:{p}:ro" for p in shown]
+
+
+def test_environments_that_own_a_nic_get_one_each_and_the_others_share_the_first() -> None:
+    pairs = [("bare", "host"), ("docker", "bridge"), ("docker", "overlay"), ("bare", "direct"), ("docker", "macvlan")]
+    wanted = [Environment(name=f"{r}+{n}", runtime=r, network=n) for r, n in pairs]
+    wanted.append(Environment(name="one side", runtime="docker", network="host", sides=Sides.SENDER))
+    there = Placement()
+    slots = {e.name: slot for (e, _), slot in environment.nic_slots((e, there) for e in wanted).items()}
+    owners = [e.name for e in wanted if NETWORKS[e.network].owns_nic or e.sides is not Sides.BOTH]
+    assert sorted(slots[name] for name in owners) == list(range(1, len(owners) + 1))
+    assert {slots[e.name] for e in wanted if e.name not in owners} == {0}

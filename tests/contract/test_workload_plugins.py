@@ -1,0 +1,115 @@
+"""Every registered workload says what it measures and needs, and takes no other output for a result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from contract.compositions import is_sentence
+from tare import environment
+from tare.model import Caches, Environment, KernelSpec, LabSpec, MetricKind, Placement, Workload
+from tare.plan import expand
+from tare.workloads import WORKLOADS, plugin_of
+from tare.workloads.output import Began, OutputError
+from unit.adapters import ExampleAdapter
+
+MICRO = Workload(
+    name="micro",
+    kernels=(
+        KernelSpec(kernel="latency", message_bytes=8),
+        KernelSpec(kernel="bw", message_bytes=1 << 20),
+        KernelSpec(kernel="barrier"),
+        KernelSpec(kernel="spacing", message_bytes=8, rate_hz=1e4),
+    ),
+)
+APP = Workload(name="app", command=("/home/u/app", "--size", "two words"))
+EXAMPLES = {
+    "kernels": MICRO,
+    "command": APP,
+    "startup": Workload(name="start", startup=Caches.WARM),
+    "miniapp": Workload(name="cg", miniapp="npb-cg:class=S"),
+    "program": Workload(name="theirs", program="example", arguments=("-n", "3")),
+}
+
+
+@pytest.fixture(autouse=True)
+def example_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tare.workloads.program.PROGRAMS", {"example": ExampleAdapter()})
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_a_workload_declares_its_timer_its_synchronisation_and_its_reduction(name: str) -> None:
+    for declared in ("timer", "synchronisation", "reduction"):
+        text = getattr(WORKLOADS[name], declared)
+        assert isinstance(text, str)
+        assert text.strip()
+
+
+def test_every_workload_plugin_has_an_example_here() -> None:
+    assert set(EXAMPLES) == set(WORKLOADS)
+    assert {name: plugin_of(workload).name for name, workload in EXAMPLES.items()} == {n: n for n in EXAMPLES}
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_the_metrics_of_a_workload_are_known_before_it_runs_and_distinct(name: str) -> None:
+    infos = WORKLOADS[name].metrics(EXAMPLES[name], Placement())
+    assert infos
+    assert len({info.key for info in infos}) == len(infos)
+    for info in infos:
+        assert info.label
+        assert info.statistic
+        assert info.group == EXAMPLES[name].name
+        assert (info.done_per_sample > 0) == (info.kind is MetricKind.RATE)
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_a_workload_says_before_it_runs_what_it_needs_and_how_long_it_takes(name: str) -> None:
+    plugin, workload = WORKLOADS[name], EXAMPLES[name]
+    for placement in (Placement(), Placement(nodes=3)):
+        reason = plugin.refuse(workload, placement)
+        assert reason is None or is_sentence(reason)
+    assert plugin.refuse(workload, Placement()) is None
+    assert plugin.memory_bytes(workload, Placement()) >= 0
+    assert plugin.expected_s(workload, Placement()) >= 0
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("prefix", ["/opt/tare", "/a/cache"])
+def test_the_argv_of_a_workload_is_pure_tokens_under_the_prefix_of_its_place(name: str, prefix: str) -> None:
+    plugin, workload = WORKLOADS[name], EXAMPLES[name]
+    argv = plugin.argv(workload, Path(prefix))
+    assert argv == plugin.argv(workload, Path(prefix))
+    assert all(isinstance(token, str) for token in argv)
+    ours = [*argv, *plugin.environment(workload, Path(prefix)).values()]
+    assert any(token.startswith(prefix) for token in ours)
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize(
+    "said", ["", "hello\n", "@tare {}\n", "@tare 5\n", "@tare null\n", "@tare []\n", '@tare {"type']
+)
+def test_output_that_is_not_a_launch_of_the_workload_is_never_a_result(name: str, said: str) -> None:
+    with pytest.raises(OutputError):
+        WORKLOADS[name].parse(EXAMPLES[name], said, Began(launched_s=0.0, ended_s=1.0, pods_s=0.1))
+
+
+def test_a_cell_that_cannot_run_stays_in_the_plan_with_its_reason() -> None:
+    study_environments = tuple(
+        Environment(name=f"{r}+{n}", runtime=r, network=n) for r, n in [("bare", "host"), ("bare", "overlay")]
+    )
+    from tare.model import Study
+
+    study = Study(
+        name="s",
+        cluster="lab",
+        lab=LabSpec(),
+        baseline="bare+host",
+        environments=study_environments,
+        placements=(Placement(),),
+        workloads=(MICRO,),
+    )
+    plan = expand(study, environment.refuse)
+    (key,) = plan.unavailable
+    assert key.endswith("bare+overlay")
+    assert "Docker" in plan.unavailable[key]
