@@ -132,6 +132,8 @@ def plan_text(plan: Plan) -> str:
     trials = len(cells) * repeat.rounds * repeat.blocks_per_round
     takes = duration(estimate_s(plan))
     rounds = f"{repeat.rounds} rounds x {repeat.blocks_per_round} block(s), up to {repeat.max_rounds} rounds"
+    if repeat.turns > 1 and any(cell.workload.kernels for cell in cells):
+        rounds += f", kernels in {repeat.turns} turns"
     lines = [
         f"study {plan.study.name}: {len(plan.cells)} cells, {len(cells)} can run here",
         f"{rounds}: {trials} trials, about {takes}",
