@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 CANNOT = "this machine cannot: "
 LIVE = frozenset({"integration", "emulated"})
 """The folders of tests that run labs."""
+TOGETHER = frozenset({"miniapps"})
+"""The folders whose tests one process runs: they look at the same runs (tests/miniapps/launching.py)."""
 LONGEST = ("images", "miniapps", "kernels", "test_stats_coverage.py", "runner", "fuzz", "test_cli.py", "contract")
 """Folders and files of tests that calculate for 10 s and more, which run in this order before the others."""
 
@@ -170,6 +172,10 @@ class Apart(LoadFileScheduling):
     Ranks poll: those of two labs on the same cores hold each other up.
     """
 
+    def _split_scope(self, nodeid: str) -> str:
+        scope = super()._split_scope(nodeid)
+        return str(PurePath(scope).parent) if _folder(scope) in TOGETHER else scope
+
     def _assign_work_unit(self, node: WorkerController) -> None:
         live = node.gateway.id == "gw0"
         wanted = [scope for scope in self.workqueue if (_folder(scope) in LIVE) == live]
@@ -179,6 +185,7 @@ class Apart(LoadFileScheduling):
 
 
 def _folder(scope: str) -> str:
+    """Return the folder of a file's tests."""
     return PurePath(scope).parent.name
 
 
