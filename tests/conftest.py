@@ -35,8 +35,11 @@ LIVE = frozenset({"integration", "emulated"})
 """The folders of tests that run labs."""
 TOGETHER = frozenset({"miniapps"})
 """The folders whose tests one process runs: they look at the same runs (tests/miniapps/launching.py)."""
-LONGEST = ("images", "miniapps", "kernels", "test_stats_coverage.py", "runner", "fuzz", "test_cli.py", "contract")
-"""Folders and files of tests that calculate for 10 s and more, which run in this order before the others."""
+LONGEST = (
+    *("miniapps", "kernels", "test_stats_coverage.py", "runner", "images", "fuzz", "test_cli.py", "contract"),
+    *("test_mpis.py", "test_bad_input.py", "test_networks_contract.py", "test_transports.py", "test_launching.py"),
+)
+"""Folders and files of tests that take long, which run in this order before the others of their kind."""
 
 # Half of collecting is compiling. What pytest compiles is kept where no user is in the way of root's files, also
 # with PYTHONDONTWRITEBYTECODE; programs that tests start are left as they are.
