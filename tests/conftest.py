@@ -4,8 +4,8 @@
 CI=true a skip fails the session, because the bootstrap installs all that `requires` knows. Only a reason that
 begins with `this machine cannot: ` (a kernel without the module, no second core) is let through.
 
-Tests may run beside each other (`pytest -n 2`): one process runs live tests, which mostly wait, the other those that
-calculate, and what is then left. Labs are kept apart. Tests that kill runs or look at the whole machine are marked
+Tests may run beside each other (`pytest -n 3`): one process runs live tests, which mostly wait, the others those
+that calculate, and what is then left. Labs are kept apart. Tests that kill runs or look at the whole machine are marked
 `alone`: no other live test runs meanwhile, in any session. Those that measure are marked `quiet`: nothing else runs.
 """
 
