@@ -42,11 +42,11 @@ demo: ## set up, run the quick-start study, print its tables and write its HTML 
 	[[ -f $(RESULTS)/report.html ]] || $(BIN)/tare report $(RESULTS) --html $(RESULTS)/report.html; \
 	echo "Report: file://$$(realpath $(RESULTS)/report.html)"
 
-# Two processes keep two cores busy: live tests wait, the others calculate. Those of a file share what they set up.
+# Three processes keep two cores busy: live tests wait, the others calculate. Those of a file share what they set up.
 test: ## set up, then lint, types and every test
 	@tools/bootstrap test
 	@$(MAKE) --jobs 2 --output-sync=target types lint docs
-	@$(ROOT_ENV) $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	@$(ROOT_ENV) $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-long: ## the tests that take minutes, as the mini-applications in class A and those in an emulated machine
 	@tools/bootstrap long

@@ -4,8 +4,8 @@
 CI=true a skip fails the session, because the bootstrap installs all that `requires` knows. Only a reason that
 begins with `this machine cannot: ` (a kernel without the module, no second core) is let through.
 
-Tests may run beside each other (`pytest -n 2`): one process runs live tests, which mostly wait, the other those that
-calculate, and what is then left. Labs are kept apart. Tests that kill runs or look at the whole machine are marked
+Tests may run beside each other (`pytest -n 3`): one process runs live tests, which mostly wait, the others those
+that calculate, and what is then left. Labs are kept apart. Tests that kill runs or look at the whole machine are marked
 `alone`: no other live test runs meanwhile, in any session. Those that measure are marked `quiet`: nothing else runs.
 """
 
@@ -33,8 +33,13 @@ if TYPE_CHECKING:
 CANNOT = "this machine cannot: "
 LIVE = frozenset({"integration", "emulated"})
 """The folders of tests that run labs."""
-LONGEST = ("images", "miniapps", "kernels", "test_stats_coverage.py", "runner", "fuzz", "test_cli.py", "contract")
-"""Folders and files of tests that calculate for 10 s and more, which run in this order before the others."""
+TOGETHER = frozenset({"miniapps"})
+"""The folders whose tests one process runs: they look at the same runs (tests/miniapps/launching.py)."""
+LONGEST = (
+    *("miniapps", "kernels", "test_stats_coverage.py", "runner", "images", "fuzz", "test_cli.py", "contract"),
+    *("test_mpis.py", "test_bad_input.py", "test_networks_contract.py", "test_transports.py", "test_launching.py"),
+)
+"""Folders and files of tests that take long, which run in this order before the others of their kind."""
 
 # Half of collecting is compiling. What pytest compiles is kept where no user is in the way of root's files, also
 # with PYTHONDONTWRITEBYTECODE; programs that tests start are left as they are.
@@ -170,6 +175,10 @@ class Apart(LoadFileScheduling):
     Ranks poll: those of two labs on the same cores hold each other up.
     """
 
+    def _split_scope(self, nodeid: str) -> str:
+        scope = super()._split_scope(nodeid)
+        return str(PurePath(scope).parent) if _folder(scope) in TOGETHER else scope
+
     def _assign_work_unit(self, node: WorkerController) -> None:
         live = node.gateway.id == "gw0"
         wanted = [scope for scope in self.workqueue if (_folder(scope) in LIVE) == live]
@@ -179,6 +188,7 @@ class Apart(LoadFileScheduling):
 
 
 def _folder(scope: str) -> str:
+    """Return the folder of a file's tests."""
     return PurePath(scope).parent.name
 
 

@@ -1,6 +1,6 @@
 """Run a check on generated inputs until a time budget is used up.
 
-`TARE_FUZZ_SECONDS` is the budget of each fuzzer (2 s if unset); `TARE_FUZZ_SEED` repeats the run that a failure names,
+`TARE_FUZZ_SECONDS` is the budget of each fuzzer (1 s if unset); `TARE_FUZZ_SEED` repeats the run that a failure names,
 and with `TARE_FUZZ_SHRINK=0` a failure stays as it was found.
 An input that takes more CPU time or more memory than an example may is a failure like any other.
 """
@@ -25,7 +25,7 @@ from hypothesis.strategies import SearchStrategy
 
 T = TypeVar("T")
 
-USUAL_BUDGET_S: Final = 2.0
+USUAL_BUDGET_S: Final = 1.0
 EXAMPLES_OF_A_SEED: Final = 200
 EXAMPLE_CPU_S: Final = 10.0
 """CPU time for one example; most take some milliseconds, and the first HTML report two seconds."""

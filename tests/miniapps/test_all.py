@@ -54,7 +54,11 @@ def test_the_smallest_size_is_right_under_sanitizers(sanitized: Path, spec: str,
     verify(sanitized, spec, ranks, SANITIZERS)
 
 
-@pytest.mark.parametrize(("spec", "ranks"), runs("W"))
+@pytest.mark.parametrize(
+    ("spec", "ranks"),
+    # Four ranks on two cores take as long as all else here; class S has them in every run.
+    [pytest.param(*run, marks=[pytest.mark.long] if run[1] > 2 else []) for run in runs("W")],
+)
 def test_class_w_is_right(program: Path, spec: str, ranks: int) -> None:
     verify(program, spec, ranks)
 

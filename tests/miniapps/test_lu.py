@@ -18,8 +18,10 @@ def counts(record: dict[str, Any], kind: str) -> Counter[int]:
     return Counter({entry["bytes"]: entry["count"] for entry in record["messages"] if entry["kind"] == kind})
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 4])
-@pytest.mark.parametrize("letter", ["S", "W"])
+@pytest.mark.parametrize(
+    ("letter", "ranks"),
+    [("S", 1), ("S", 2), ("S", 4), ("W", 1), ("W", 2), pytest.param("W", 4, marks=pytest.mark.long)],
+)
 def test_lu_gives_the_eleven_published_values(program: Path, letter: str, ranks: int) -> None:
     status, record, stderr = ran(program, f"npb-lu:class={letter}", ranks)
     assert status == 0, stderr

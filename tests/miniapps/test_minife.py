@@ -54,7 +54,7 @@ def test_a_wrong_solution_is_found(program: Path, ranks: int) -> None:
 
 
 def test_operations_are_those_of_the_formula(program: Path) -> None:
-    _, record, stderr = ran(program, "minife", 2)
+    _, record, stderr = ran(program, "minife:nx=64,ny=64,nz=64", 2)
     assert record, stderr
     assert record["operations"] * 1e6 == pytest.approx(2.89e9 + 2.09715e8 + 4.73432e8, rel=1e-5)  # of the reference
     assert record["rate_unit"] == "Mflop/s"

@@ -37,7 +37,7 @@ def test_multigrid_has_more_ranks_than_points_on_its_coarse_grids(program: Path)
     assert (status, record.get("verified")) == (0, True), stderr
 
 
-@pytest.mark.parametrize(("letter", "ranks"), [("S", 8), ("S", 32), ("W", 8)])
+@pytest.mark.parametrize(("letter", "ranks"), [("S", 8), ("S", 32), pytest.param("W", 8, marks=pytest.mark.long)])
 def test_conjugate_gradients_are_right_where_columns_are_more_than_rows(program: Path, letter: str, ranks: int) -> None:
     status, record, stderr = ran(program, f"npb-cg:class={letter}", ranks)
     assert (status, record.get("verified")) == (0, True), stderr

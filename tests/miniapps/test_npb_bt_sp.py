@@ -24,7 +24,10 @@ def sends(record: dict[str, Any]) -> dict[int, int]:
     return {entry["bytes"]: entry["count"] for entry in record["messages"] if entry["kind"] == "send"}
 
 
-@pytest.mark.parametrize(("letter", "ranks"), [("S", 1), ("S", 4), ("S", 9), ("S", 16), ("W", 1), ("W", 4)])
+@pytest.mark.parametrize(
+    ("letter", "ranks"),
+    [("S", 1), ("S", 4), ("S", 9), ("S", 16), ("W", 1), pytest.param("W", 4, marks=pytest.mark.long)],
+)
 @pytest.mark.parametrize("app", APPS)
 def test_ten_norms_are_the_published_ones(program: Path, app: str, letter: str, ranks: int) -> None:
     status, record, stderr = ran(program, f"{app}:class={letter}", ranks)
