@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MIN_WINDOW_WARMUP = 10, PACE_MARGIN_NS = 1000000 };
+enum { MIN_WINDOW_WARMUP = 10, MOST_LEAD = 5, PACE_MARGIN_NS = 1000000 };
 
 static bool takes_part(const struct kernel *kernel, int rank, int ranks)
 {
@@ -133,18 +133,28 @@ static void gather_ranks(struct measurement *measurement)
     measurement->barriers++;
 }
 
+/* Return how many iterations are discarded just before those of a share: the first two after a
+ * pause take two to four times as long. */
+static int lead_of(const struct measurement *measurement)
+{
+    return measurement->turn_warmup < MOST_LEAD ? measurement->turn_warmup : MOST_LEAD;
+}
+
 /* IMB's reading of a collective: the time of a loop without anything between its iterations. */
 static void measure_loop(struct measurement *measurement, int iterations)
 {
     const struct kernel *kernel = measurement->request->kernel;
+    const int lead = lead_of(measurement);
     gather_ranks(measurement);
+    for (int i = 0; i < lead; i++)
+        kernel->run(&measurement->job);
     const uint64_t start = clock_now_ns();
     for (int i = 0; i < iterations; i++)
         kernel->run(&measurement->job);
     const double total_s = clock_difference_s(clock_now_ns(), start);
     measurement->loop_s +=
         total_s / measurement->request->settings.iterations * kernel->sample_scale;
-    measurement->operations += (uint64_t)iterations;
+    measurement->operations += (uint64_t)(lead + iterations);
 }
 
 static void warm_up(struct measurement *measurement, int iterations)
@@ -161,8 +171,8 @@ static void measure_durations(struct measurement *measurement, int first, int co
     const struct request *request = measurement->request;
     struct schedule schedule = {.mode = request->settings.sync};
     const int discarded = measurement->turn_warmup;
-    if (discarded > 0)
-        warm_up(measurement, discarded);
+    if (discarded > 0 && (request->settings.loop || schedule.mode == SYNC_WINDOW))
+        warm_up(measurement, discarded); /* the window's length is taken from it */
     if (request->settings.loop)
         measure_loop(measurement, count);
     gather_ranks(measurement);
@@ -170,6 +180,11 @@ static void measure_durations(struct measurement *measurement, int first, int co
         schedule = sync_plan_windows(measurement->job.comm, measurement->warmup_s,
                                      discarded > 0 ? discarded : measurement->warmup);
         measurement->window_s = schedule.length_ns * 1e-9;
+    }
+    const int lead = lead_of(measurement);
+    if (lead > 0) {
+        run_iterations(measurement, &schedule, lead, measurement->warmup_s, NULL);
+        schedule.start_ns += (uint64_t)(lead * schedule.length_ns);
     }
     if (first == 0)
         measurement->began_ns = clock_now_ns();

@@ -7,6 +7,7 @@ its sections are its own (docs/adr/0017-turns.md).
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 import time
@@ -26,8 +27,8 @@ from tare.workloads.kernel_order import PROGRAM, in_flight_bytes
 
 MOST_RANKS: Final = 256
 """Ranks that wait at the same time, of all launches together."""
-MOST_BYTES: Final = 1 << 30
-"""Bytes of all their messages."""
+MOST_OF_MEMORY: Final = 0.25
+"""Share of this machine's memory that all their messages may take."""
 END_LIMIT_S: Final = 30.0
 
 
@@ -45,12 +46,20 @@ class Watched:
     kills: Mapping[str, int]
 
 
-def may(cells: Sequence[Cell]) -> bool:
-    """Tell whether launches of these cells, of one group, can take turns: kernels over a control network, and small."""
+def memory_bytes() -> int:
+    """Return the memory of this machine."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def may(cells: Sequence[Cell], memory: int) -> bool:
+    """Tell whether launches of these cells, of one group, can take turns: kernels over a control network, and small.
+
+    `memory` is that of the machine, in bytes.
+    """
     if len(cells) < 2 or any(not _fits(cell) for cell in cells):
         return False
     ranks = sum(cell.placement.ranks for cell in cells)
-    return ranks <= MOST_RANKS and sum(map(_bytes, cells)) <= MOST_BYTES
+    return ranks <= MOST_RANKS and sum(map(_bytes, cells)) <= MOST_OF_MEMORY * memory
 
 
 def _fits(cell: Cell) -> bool:
@@ -60,7 +69,7 @@ def _fits(cell: Cell) -> bool:
 
 
 def _bytes(cell: Cell) -> int:
-    """Return about how many bytes the messages of a launch need: all to all, sent and received."""
+    """Return how many bytes the messages of a launch need at most: all to all, sent and received."""
     ranks = cell.placement.ranks
     return 2 * ranks * ranks * sum(in_flight_bytes(kernel.token) for kernel in cell.workload.kernels)
 

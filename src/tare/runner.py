@@ -175,7 +175,8 @@ class Run:
         for _, group in groupby(keys, key=lambda key: self._group_of(key.cell)):
             of_group = list(group)
             standing = {key: ready[key.cell] for key in of_group if self._stands(key, ready)}
-            listener = self.site.listen() if in_turns.may([each.cell for each in standing.values()]) else None
+            may = in_turns.may([each.cell for each in standing.values()], in_turns.memory_bytes())
+            listener = self.site.listen() if may else None
             if listener is None:
                 left += of_group
                 continue

@@ -30,7 +30,7 @@ def busy() -> Iterator[None]:
 
 @pytest.mark.usefixtures("busy")
 def test_launches_beside_other_programs_are_repeated_a_quarter_at_most_and_all_are_stored(tmp_path: Path) -> None:
-    study = write_study(tmp_path, "busy", ["bare"], repetition="{rounds: 2, reruns: 1}", a_a="true")
+    study = write_study(tmp_path, "busy", ["bare"], repetition="{rounds: 2, reruns: 1, turns: 1}", a_a="true")
     result = tare("run", study, cwd=tmp_path)
     assert result.status in {0, 3}, result.stderr
     stored = read_only(tmp_path / "results" / "busy").trials

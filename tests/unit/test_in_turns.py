@@ -1,0 +1,96 @@
+"""Which launches can take turns, and what is counted of those that do."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from dataclasses import replace
+
+import pytest
+
+from tare import in_turns
+from tare.model import Cell, Control, KernelSpec, Role
+from tare.monitor import Reading, joined
+from tare.plan import expand
+from tare.process import run
+from unit.runs import known_study
+
+GIB = 1 << 30
+
+
+def cells() -> list[Cell]:
+    return [cell for cell in expand(known_study(), lambda *_: None).cells if cell.role is not Role.SELF]
+
+
+def test_small_kernels_of_several_environments_take_turns() -> None:
+    assert in_turns.may(cells(), 8 * GIB)
+    assert not in_turns.may(cells()[:1], 8 * GIB)
+    assert not in_turns.may([], 8 * GIB)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_one_that_cannot_leaves_each_on_its_own(which: int) -> None:
+    own = cells()
+    one = own[which]
+    for other in (
+        replace(one, workload=replace(one.workload, kernels=(), command=("./app",))),
+        replace(one, environment=replace(one.environment, control=Control.DATA)),
+        replace(one, placement=replace(one.placement, memory_per_container=GIB)),
+        replace(one, placement=replace(one.placement, ranks_per_node=200)),
+        replace(one, workload=replace(one.workload, kernels=(KernelSpec(kernel="bw", message_bytes=GIB, window=2),))),
+    ):
+        assert not in_turns.may([other if cell is one else cell for cell in own], 8 * GIB)
+
+
+def test_every_program_of_a_launch_is_told_to_take_turns() -> None:
+    argv = ("mpirun", "-n", "1", "/opt/bin/tare-kernels", "--order=0,1", "halo", ":", "-n", "1", "tare-kernels", "halo")
+    told = in_turns.with_turns(argv, "--turns=2@a:1/b")
+    assert told.count("--turns=2@a:1/b") == 2
+    assert [told[told.index("--turns=2@a:1/b") - 1], told[-3]] == ["/opt/bin/tare-kernels", "tare-kernels"]
+
+
+def reading(number: int) -> Reading:
+    return Reading(
+        interfaces={(7, "eth0"): (number, 2 * number, 3 * number, 4 * number), (9, "gone"): (number,) * 4},
+        tcp={7: {"TcpRetransSegs": number}},
+        busy_s=float(number),
+        steal_s=number / 2,
+        softirq_s=number / 4,
+        job_s=number / 5,
+        ours_s=number / 8,
+        throttled_s=number / 10,
+    )
+
+
+def test_what_happens_between_sections_is_not_counted() -> None:
+    before, after = joined([(reading(100), reading(110)), (reading(500), reading(503)), (reading(900), reading(907))])
+    assert before == reading(100)
+    assert after.interfaces == reading(120).interfaces
+    assert after.tcp == reading(120).tcp
+    for name in ("busy_s", "steal_s", "softirq_s", "job_s", "ours_s", "throttled_s"):
+        assert getattr(after, name) == pytest.approx(getattr(reading(120), name)), name
+
+
+def test_a_counter_that_is_not_read_in_every_section_is_left_out() -> None:
+    lost = replace(reading(503), interfaces={(7, "eth0"): (503, 1006, 1509, 2012)}, throttled_s=None)
+    _, after = joined([(reading(100), reading(110)), (reading(500), lost)])
+    assert set(after.interfaces) == {(7, "eth0")}
+    assert after.throttled_s is None
+
+
+def test_a_command_is_ended_when_its_socket_says_so_as_at_its_time_limit() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        threading.Timer(0.2, ours.send, [b"s"]).start()
+        result = run(("/bin/sh", "-c", "echo before; sleep 600"), check=False, stop=theirs, at_limit=lambda: "seen")
+    assert result.timed_out
+    assert (result.stdout, result.at_limit) == ("before\n", "seen")
+    assert result.status < 0
+    assert result.elapsed_s < 20
+
+
+def test_a_command_that_ends_first_is_not_stopped() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        result = run(("echo", "done"), stop=theirs)
+    assert (result.stdout, result.timed_out) == ("done\n", False)
