@@ -52,6 +52,7 @@ settings.load_profile("tare")
 
 # Started in the background of a script, tests would ignore Ctrl-C, and so would all that they start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup has it ignored
 
 
 def _program(*names: str) -> Callable[[], bool]:

@@ -82,7 +82,14 @@ def prove(trial: Mapping[str, Any], carriers: set[str]) -> None:
 def test_across_subnets_packets_are_wrapped_and_what_a_router_cannot_carry_is_refused(tmp_path: Path) -> None:
     need_wrapping()
     names = [*ACROSS, "bare+calico", "bare+bridge"]
-    study = write_study(tmp_path, "two", names, workloads=KERNELS, cluster="{lab: {nodes: 2, subnets: 2}}")
+    study = write_study(
+        tmp_path,
+        "two",
+        names,
+        workloads=KERNELS,
+        cluster="{lab: {nodes: 2, subnets: 2}}",
+        repetition="{rounds: 1, max_rounds: 1, turns: 5}",  # each discards some iterations, and the bound is narrow
+    )
     watch = Watch()
     process = start("run", study, cwd=tmp_path)
     with watch.looking(f"s{process.pid}"):
