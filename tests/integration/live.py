@@ -72,6 +72,8 @@ def write_study(folder: Path, name: str, environments: Sequence[str] | str, **ke
     # tests run beside other programs, and count their blocks
     if "reruns" not in stated["repetition"]:
         stated["repetition"] = stated["repetition"].replace("{", "{reruns: 0, ", 1)
+    if "turns" not in stated["repetition"]:  # few, as each discards some iterations, and traffic is held to the others
+        stated["repetition"] = stated["repetition"].replace("{", "{turns: 2, ", 1)
     path = folder / f"{name}.yaml"
     path.write_text("".join(f"{key}: {value}\n" for key, value in stated.items()))
     return path

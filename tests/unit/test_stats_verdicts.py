@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats as scipy_stats
 
 from tare import stats
-from tare.model import Repetition, Verdict
+from tare.model import Estimate, Repetition, Verdict
 from unit.stats_inputs import RELAXED, logs
 
 # --- when to stop -----------------------------------------------------------------------------------------------
@@ -158,3 +158,10 @@ def test_for_one_comparison_the_limit_is_compared_with_the_lower_bound(d: list[f
     assert estimate is not None
     assume(abs(estimate.low - limit) > 1e-6)
     assert stats.over_limit([d], limit, 0.95) == (estimate.low > limit,)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1.0, math.inf), (-1.0, 0.0), (0.0, math.inf)])
+def test_a_noise_floor_without_bounds_decides_nothing_and_is_no_error(low: float, high: float) -> None:
+    floor = Estimate(value=0.0, low=low, high=high, n=10)
+    judgement = stats.verdict(np.resize([0.29, 0.31], 10), margin=0.02, floor=floor)
+    assert judgement.verdict is (Verdict.INCONCLUSIVE if high > 0.3 else Verdict.COSTS)

@@ -128,7 +128,7 @@ def verdict(
     within = next((step for step in reached if all(equivalent(view, step, equivalence) for view in same)), None)
     costs = all(_bounds(view, level)[0] > 0 for view in (values, *views.above))
     gains = all(_bounds(view, level)[1] < 0 for view in (values, *views.below))
-    touches = floor is not None and math.log1p(low) <= alone.high and alone.low <= math.log1p(min(high, 1e300))
+    touches = floor is not None and _log1p(low) <= alone.high and alone.low <= _log1p(high)
     if within == margin:
         clear = f"a {'cost' if costs else 'gain'} is clear, but within the margin" if costs or gains else ""
         return Judgement(verdict=Verdict.NO_COST, reason=clear, within=within)
@@ -138,6 +138,11 @@ def verdict(
         return Judgement(verdict=Verdict.NO_COST, within=within)
     reason = "its interval touches that of A/A, the noise floor" if costs or gains else _open(alone, table, steps[-1])
     return Judgement(verdict=Verdict.INCONCLUSIVE, reason=reason, more_rounds=more)
+
+
+def _log1p(fraction: float) -> float:
+    """Return ln(1 + fraction), also of a bound that rounding has put at -1 or that is infinite."""
+    return math.log1p(fraction) if fraction > -1.0 else -math.inf
 
 
 def _open(alone: Estimate, table: Estimate, largest: float) -> str:
