@@ -57,6 +57,8 @@ void runner_share(struct measurement *measurement, int turns)
     int own = (measurement->warmup + turns - 1) / turns;
     if (measurement->request->settings.sync == SYNC_WINDOW && own < MIN_WINDOW_WARMUP)
         own = MIN_WINDOW_WARMUP;
+    if (own < MOST_LEAD) /* never more than were asked for before all of them */
+        own = measurement->warmup < MOST_LEAD ? measurement->warmup : MOST_LEAD;
     measurement->turn_warmup = own;
 }
 

@@ -11,14 +11,16 @@ import os
 import random
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import Thread
 from typing import Final
 
 from tare import job, monitor
 from tare.cluster import Site
 from tare.errors import InfrastructureError
+from tare.interrupts import uninterrupted
 from tare.model import Cell, Control
 from tare.outcome import Ready, run_launch
 from tare.process import Result
@@ -106,8 +108,10 @@ class _Launch:
         return self.thread is not None and self.thread.is_alive()
 
     def start(self) -> None:
-        self.thread = Thread(target=self._go, name=self.ready.cell.key, daemon=True)
-        self.thread.start()
+        thread = Thread(target=self._go, name=self.ready.cell.key, daemon=True)
+        with uninterrupted():
+            thread.start()
+            self.thread = thread
 
     def _go(self) -> None:
         try:
@@ -144,25 +148,26 @@ def run(
     made: list[_Launch] = []
     try:
         for ready, padding in launches:
-            made.append(_seated(table, site, ready, padding, turns=turns, launches=len(launches)))
-            made[-1].start()
-            _section(table, made[-1])
+            with uninterrupted():
+                made.append(_seated(table, site, ready, padding, turns=turns, launches=len(launches)))
+            _section(table, made[-1], made[-1].start)
         for turn in range(turns):
             waiting = [each for each in made if each.waits]
             random.Random(f"{drawn}/{turn}").shuffle(waiting)
             for each in waiting:
-                _section(table, each, go=True)
+                _section(table, each, partial(table.give, each.seat))
         for each in made:
             if each.waits:
-                _section(table, each, go=True, to_end=True)
+                _section(table, each, partial(table.give, each.seat), to_end=True)
         return [_watched(each) for each in made]
     finally:
-        for each in made:
-            each.stop_it()
-        for each in made:
-            each.end()
-            each.close()
-        table.close()
+        with uninterrupted():
+            for each in made:
+                each.stop_it()
+            for each in made:
+                each.end()
+                each.close()
+            table.close()
 
 
 def _seated(table: Table, site: Site, ready: Ready, padding: int, *, turns: int, launches: int) -> _Launch:
@@ -180,12 +185,11 @@ def _seated(table: Table, site: Site, ready: Ready, padding: int, *, turns: int,
     )
 
 
-def _section(table: Table, launch: _Launch, *, go: bool = False, to_end: bool = False) -> None:
-    """Let a launch work until it sleeps again, or to its end; end it where its time is up."""
+def _section(table: Table, launch: _Launch, begin: Callable[[], None], *, to_end: bool = False) -> None:
+    """Let a launch begin to work and wait until it sleeps again, or ends; end it where its time is up."""
     before, began = monitor.read(launch.ready.places, launch.site.usage_s()), time.monotonic()
     left_s = launch.ready.cell.workload.time_limit_s - launch.active_s
-    if go:
-        table.give(launch.seat)
+    begin()
     waited = table.wait(launch.seat, left_s)
     if waited is Waited.TIME_LIMIT or (to_end and waited is not Waited.ENDED):
         launch.end()

@@ -100,8 +100,9 @@ def joined(sections: Sequence[tuple[Reading, Reading]]) -> tuple[Reading, Readin
             },
             tcp={
                 pid: {
-                    name: value + after.tcp[pid].get(name, 0) - before.tcp[pid].get(name, 0)
+                    name: value + after.tcp[pid][name] - before.tcp[pid][name]
                     for name, value in values.items()
+                    if name in before.tcp[pid] and name in after.tcp[pid]
                 }
                 for pid, values in last.tcp.items()
             },

@@ -8,6 +8,7 @@ code that created the cgroup.
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import signal
 import socket
@@ -27,6 +28,8 @@ Popen = subprocess.Popen
 
 GRACE_S: Final = 2.0
 TAIL_CHARACTERS: Final = 4000
+STOP_SLICE_S: Final = 0.1
+"""How often a process that has closed its outputs is asked whether it is to be stopped."""
 FLOODED: Final = f"wrote more than {STDOUT_BYTES >> 20} MiB to stdout, which is more than tare keeps, and was ended"
 
 
@@ -97,7 +100,7 @@ def run(
             started(process.pid)
         reached = capture.read(timeout_s)
         if reached is Reached.END:
-            reached = _waited(process, None if timeout_s is None else timeout_s - (time.monotonic() - begin))
+            reached = _waited(process, None if timeout_s is None else timeout_s - (time.monotonic() - begin), stop)
         if reached is Reached.TIME_LIMIT and at_limit is not None:
             seen = at_limit()
         if reached is not Reached.END:
@@ -320,12 +323,18 @@ def _left(process: subprocess.Popen[Any]) -> None:
         process.returncode = -signal.SIGKILL
 
 
-def _waited(process: subprocess.Popen[Any], limit_s: float | None) -> Reached:
-    try:
-        process.wait(limit_s)
-    except subprocess.TimeoutExpired:
-        return Reached.TIME_LIMIT
-    return Reached.END
+def _waited(process: subprocess.Popen[Any], limit_s: float | None, stop: socket.socket | None = None) -> Reached:
+    """Wait for the end of a process whose outputs are closed, or until `stop` becomes readable."""
+    until = None if limit_s is None else time.monotonic() + limit_s
+    while True:
+        left_s = None if until is None else max(0.0, until - time.monotonic())
+        try:
+            process.wait(left_s if stop is None else STOP_SLICE_S if left_s is None else min(left_s, STOP_SLICE_S))
+        except subprocess.TimeoutExpired:
+            if stop is None or (left_s is not None and left_s <= STOP_SLICE_S) or select.select([stop], [], [], 0)[0]:
+                return Reached.TIME_LIMIT
+        else:
+            return Reached.END
 
 
 def _signal_group(pid: int, number: int) -> None:

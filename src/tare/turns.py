@@ -47,6 +47,7 @@ class Table:
 
     def __init__(self, listener: socket.socket) -> None:
         listener.listen(BACKLOG)
+        listener.setblocking(False)
         self._listener = listener
         self._seats: dict[str, Seat] = {}
 
@@ -63,12 +64,11 @@ class Table:
 
     def wait(self, seat: Seat, limit_s: float) -> Waited:
         """Wait until all ranks of a launch sleep."""
-        until = time.monotonic() + limit_s
+        until, told = time.monotonic() + limit_s, False
         while True:
+            first = None if told else seat.connections.get(0)
             with selectors.DefaultSelector() as selector:
-                selector.register(seat.ended, selectors.EVENT_READ)
-                first = seat.connections.get(0)
-                for each in (self._listener, first):
+                for each in (seat.ended, self._listener, first):
                     if each is not None:
                         selector.register(each, selectors.EVENT_READ)
                 readable = {key.fileobj for key, _ in selector.select(max(0.0, until - time.monotonic()))}
@@ -79,8 +79,8 @@ class Table:
             if first is not None and first in readable:
                 if not _said(first):
                     return self._gone(seat, until)
-                while len(seat.connections) < seat.ranks:  # they have connected before rank 0 can be ready
-                    self._accept()
+                told = True
+            if told and len(seat.connections) == seat.ranks:  # the others may still stand in the listener's queue
                 return Waited.READY
             if time.monotonic() >= until:
                 return Waited.TIME_LIMIT
@@ -100,7 +100,10 @@ class Table:
 
     def _accept(self) -> None:
         """Seat a rank; who says something else is sent away."""
-        connection, _ = self._listener.accept()
+        try:
+            connection, _ = self._listener.accept()
+        except BlockingIOError:  # it has gone again
+            return
         connection.settimeout(HELLO_LIMIT_S)
         try:
             key, rank = _hello(connection)

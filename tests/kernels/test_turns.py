@@ -167,6 +167,21 @@ def test_another_option_is_refused(launch, option):
     assert run.complaints == [f"tare-kernels: --turns={option} is not understood; allowed: --turns=N@ADDRESS:PORT/KEY"]
 
 
+def test_a_rank_that_is_sent_away_does_not_hold_the_table(table):
+    ours, theirs = socket.socketpair()
+    seat = table.seat(2, ours)
+    option = table.option(seat, 1)
+    address, _, port = option.partition("@")[2].partition("/")[0].partition(":")
+    with socket.create_connection((address, int(port))) as first:
+        first.sendall(f"{seat.key} {0:8d}\nd".encode())
+        began = time.monotonic()
+        assert table.wait(seat, 0.5) is Waited.TIME_LIMIT  # its other rank never comes
+        assert time.monotonic() - began < 5
+        theirs.send(b"e")
+        assert table.wait(seat, 5) is Waited.ENDED
+    theirs.close()
+
+
 def test_who_says_no_key_is_sent_away_and_a_job_that_is_late_is_told(table):
     ours, theirs = socket.socketpair()
     seat = table.seat(2, ours)

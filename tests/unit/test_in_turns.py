@@ -89,6 +89,15 @@ def test_a_command_is_ended_when_its_socket_says_so_as_at_its_time_limit() -> No
     assert result.elapsed_s < 20
 
 
+def test_a_command_that_has_closed_its_outputs_is_stopped_too() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        threading.Timer(0.3, ours.send, [b"s"]).start()
+        result = run(("/bin/sh", "-c", "exec >&- 2>&-; sleep 600"), check=False, stop=theirs)
+    assert result.timed_out
+    assert result.elapsed_s < 20
+
+
 def test_a_command_that_ends_first_is_not_stopped() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
