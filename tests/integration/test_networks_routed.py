@@ -88,7 +88,7 @@ def test_across_subnets_packets_are_wrapped_and_what_a_router_cannot_carry_is_re
         names,
         workloads=KERNELS,
         cluster="{lab: {nodes: 2, subnets: 2}}",
-        repetition="{rounds: 1, max_rounds: 1, turns: 5}",  # each discards some iterations, and the bound is narrow
+        repetition="{rounds: 1, max_rounds: 1, turns: 2}",  # each discards some iterations, and the bound is narrow
     )
     watch = Watch()
     process = start("run", study, cwd=tmp_path)

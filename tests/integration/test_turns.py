@@ -59,7 +59,7 @@ def test_a_launch_that_goes_wrong_in_its_turns_leaves_the_others_alone(
     watch = Watch()
     process = start("run", study(tmp_path, repetition="{rounds: 1, max_rounds: 1, turns: 1000}"), cwd=tmp_path)
     lab = f"s{process.pid}"
-    ranks = wait_for(lambda: at_the_table(lab, 2 * (len(NAMES) + 1)) or process.poll(), "launches that take turns")
+    ranks = wait_for(lambda: at_the_table(lab, 2 * (len(NAMES) + 1)) or process.poll(), "launches that take turns", 150)
     assert process.poll() is None, process.stderr.read()
     os.kill(ranks[-1], number)
     result = ended(process)
@@ -76,7 +76,7 @@ def test_ctrl_c_during_turns_ends_all_launches(tmp_path: Path) -> None:
     watch = Watch()
     process = start("run", study(tmp_path, repetition="{rounds: 1, max_rounds: 1, turns: 1000}"), cwd=tmp_path)
     lab = f"s{process.pid}"
-    wait_for(lambda: at_the_table(lab, 2 * (len(NAMES) + 1)) or process.poll(), "launches that take turns")
+    wait_for(lambda: at_the_table(lab, 2 * (len(NAMES) + 1)) or process.poll(), "launches that take turns", 150)
     watch.look(lab)
     os.kill(process.pid, signal.SIGINT)
     result = ended(process, 40)
