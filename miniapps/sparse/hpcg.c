@@ -192,6 +192,7 @@ static void execute(struct run *run)
     check_solution(run, &hpcg, &outcome);
     check_sets(run, sets.residuals, sets.count, target);
     tell_figures(run, &hpcg, sets.count, setup_s);
+    result_figure(run, "set that chose their number", set_s, "s");
     result_series(run, "time of a set", sets.times_s, (size_t)sets.count, "s");
     free_sets(&sets);
     hpcg_free(&hpcg);

@@ -66,3 +66,12 @@ def test_a_bad_argument_is_refused(program: Path, arguments: tuple[str, ...]) ->
     done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=5, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("tare-cores: ")
+
+
+def test_it_ends_when_its_output_is_removed(program: Path, tmp_path: Path) -> None:
+    log = tmp_path / "cores.log"
+    with log.open("w") as file, subprocess.Popen([program, "10", *map(str, CORES)], stdout=file) as watcher:
+        time.sleep(0.3)
+        assert watcher.poll() is None
+        log.unlink()
+        assert watcher.wait(timeout=5) == 0
