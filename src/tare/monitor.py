@@ -26,6 +26,9 @@ TCP_COUNTERS: Final = (
 )
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 PORT_COUNTERS: Final = ("port_rcv_data", "port_rcv_packets", "port_xmit_data", "port_xmit_packets")
+THROTTLED_PER_S: Final = {"throttled_time": 1e9, "throttled_usec": 1e6}
+"""Units a second of what `cpu.stat` tells in cgroup v1 and v2."""
+READ_BYTES: Final = 65536
 PORT_UNIT: Final = 4
 """Bytes that a port counts its data in (InfiniBand specification, PortCounters)."""
 
@@ -211,10 +214,12 @@ def tcp_counters(pid: int) -> dict[str, int]:
     for file in ("snmp", "netstat"):
         lines = _text(f"/proc/{pid}/net/{file}").splitlines()
         for names, values in zip(lines[::2], lines[1::2], strict=False):
-            prefix = names.split(":", 1)[0]
-            for name, value in zip(names.split()[1:], values.split()[1:], strict=False):
-                if f"{prefix}{name}" in TCP_COUNTERS:
-                    found[f"{prefix}{name}"] = int(value)
+            prefix = names.partition(":")[0]
+            of_prefix = dict(zip(names.split()[1:], values.split()[1:], strict=False))
+            for counter in TCP_COUNTERS:
+                value = of_prefix.get(counter.removeprefix(prefix)) if counter.startswith(prefix) else None
+                if value is not None:
+                    found[counter] = int(value)
     return found
 
 
@@ -233,10 +238,10 @@ def throttled_s(groups: Iterable[Group]) -> float | None:
 
 def throttled_in(stat: str) -> float | None:
     """Return the throttled time of a `cpu.stat`: nanoseconds in cgroup v1, microseconds in v2."""
-    words = dict(line.split()[:2] for line in stat.splitlines() if len(line.split()) > 1)
-    for name, per_s in (("throttled_time", 1e9), ("throttled_usec", 1e6)):
-        if words.get(name, "").isdigit():
-            return int(words[name]) / per_s
+    for line in stat.splitlines():
+        name, _, value = line.partition(" ")
+        if name in THROTTLED_PER_S and value.isdigit():
+            return int(value) / THROTTLED_PER_S[name]
     return None
 
 
@@ -248,7 +253,14 @@ def machine_times() -> tuple[float, float, float]:
 
 
 def _text(path: str) -> str:
+    """Return what a file of the kernel tells, nothing where it cannot be read. Thousands are read in a round."""
     try:
-        return Path(path).read_text()
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return ""
+    try:
+        return b"".join(iter(lambda: os.read(file, READ_BYTES), b"")).decode("ascii", "replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(file)
