@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from threading import Thread
 from typing import Final
 
@@ -30,8 +33,11 @@ from tare.workloads.kernel_order import PROGRAM, in_flight_bytes
 MOST_RANKS: Final = 256
 """Ranks that wait at the same time, of all launches together."""
 MOST_OF_MEMORY: Final = 0.25
-"""Share of this machine's memory that all their messages may take."""
-END_LIMIT_S: Final = 30.0
+"""Share of this machine's memory that all of them may take."""
+RANK_BYTES: Final = 40 << 20
+"""Memory of a rank that waits, besides its messages: the MPI library's, mostly."""
+LEFT_LIMIT_S: Final = 2.0
+"""How long to wait for what a broken launch left, once it is killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +77,10 @@ def _fits(cell: Cell) -> bool:
 
 
 def _bytes(cell: Cell) -> int:
-    """Return how many bytes the messages of a launch need at most: all to all, sent and received."""
+    """Return how many bytes a launch needs at most: its ranks, and their messages, all to all, sent and received."""
     ranks = cell.placement.ranks
-    return 2 * ranks * ranks * sum(in_flight_bytes(kernel.token) for kernel in cell.workload.kernels)
+    messages = 2 * ranks * ranks * sum(in_flight_bytes(kernel.token) for kernel in cell.workload.kernels)
+    return ranks * RANK_BYTES + messages
 
 
 def with_turns(argv: Sequence[str], option: str) -> tuple[str, ...]:
@@ -95,7 +102,6 @@ class _Launch:
     ended: socket.socket
     stop: tuple[socket.socket, socket.socket]
     kills: Mapping[str, int]
-    limit_s: float
     sections: list[tuple[monitor.Reading, monitor.Reading]] = field(default_factory=list)
     active_s: float = 0.0
     result: Result | None = None
@@ -115,7 +121,9 @@ class _Launch:
 
     def _go(self) -> None:
         try:
-            self.result = run_launch(self.ready, self.padding, self.site, limit_s=self.limit_s, stop=self.stop[1])
+            self.result = run_launch(
+                self.ready, self.padding, self.site, stop=self.stop[1], its_own=partial(own, self.site, self.seat.key)
+            )
         except BaseException as error:  # noqa: BLE001  # it is raised where the launch is collected
             self.error = error
         finally:
@@ -149,7 +157,7 @@ def run(
     try:
         for ready, padding in launches:
             with uninterrupted():
-                made.append(_seated(table, site, ready, padding, turns=turns, launches=len(launches)))
+                made.append(_seated(table, site, ready, padding, turns=turns))
             _section(table, made[-1], made[-1].start)
         for turn in range(turns):
             waiting = [each for each in made if each.waits]
@@ -170,7 +178,30 @@ def run(
             table.close()
 
 
-def _seated(table: Table, site: Site, ready: Ready, padding: int, *, turns: int, launches: int) -> _Launch:
+def own(site: Site, key: str) -> list[int]:
+    """Return the ranks of one launch, and what started them: those whose command line has the key of its seat."""
+    return [pid for pid in site.pids() if key.encode() in _command(pid)]
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def end_rest(table: Table, site: Site, seat: Seat) -> None:
+    """End what a broken launch has left, before others have their turns; ranks in containers outlive their launcher."""
+    table.dismiss(seat)
+    until = time.monotonic() + LEFT_LIMIT_S
+    while (left := own(site, seat.key)) and time.monotonic() < until:
+        for pid in left:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def _seated(table: Table, site: Site, ready: Ready, padding: int, *, turns: int) -> _Launch:
     ours, theirs = socket.socketpair()
     seat = table.seat(ready.cell.placement.ranks, ours)
     return _Launch(
@@ -181,7 +212,6 @@ def _seated(table: Table, site: Site, ready: Ready, padding: int, *, turns: int,
         ended=theirs,
         stop=socket.socketpair(),
         kills=job.memory_kills(ready.deployed),
-        limit_s=launches * ready.cell.workload.time_limit_s + END_LIMIT_S,
     )
 
 
@@ -195,6 +225,8 @@ def _section(table: Table, launch: _Launch, begin: Callable[[], None], *, to_end
         launch.end()
     if waited is not Waited.READY and launch.thread is not None:
         launch.thread.join()
+    if launch.thread is not None and not launch.waits and (launch.result is None or launch.result.status != 0):
+        end_rest(table, launch.site, launch.seat)
     launch.active_s += time.monotonic() - began
     launch.sections.append((before, monitor.read(launch.ready.places, launch.site.usage_s())))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -46,9 +46,17 @@ class Ready:
 
 
 def run_launch(
-    ready: Ready, padding: int, site: Site, *, limit_s: float | None = None, stop: socket.socket | None = None
+    ready: Ready,
+    padding: int,
+    site: Site,
+    *,
+    stop: socket.socket | None = None,
+    its_own: Callable[[], Collection[int]] | None = None,
 ) -> Result:
-    """Run a launch to its end or its time limit (the workload's own if no other is given), or until `stop` ends it."""
+    """Run a launch to its end or its time limit, or until `stop` ends it, where its limit is somebody else's to watch.
+
+    `its_own` returns its processes where those of other launches are started while it runs.
+    """
     before = site.pids()
     environment = {**os.environ, **ready.environment, PADDING: "x" * padding}
     # MPI starts ranks in its own working folder, if their node has it; tare's programs need none.
@@ -56,11 +64,11 @@ def run_launch(
     return run(
         ready.argv,
         env=environment,
-        timeout_s=ready.cell.workload.time_limit_s if limit_s is None else limit_s,
+        timeout_s=ready.cell.workload.time_limit_s if stop is None else None,
         cwd=cwd,
         check=False,
         started=site.adopt,
-        at_limit=lambda: told(site.pids() - before),
+        at_limit=lambda: told(site.pids() - before if its_own is None else its_own()),
         stop=stop,
     )
 

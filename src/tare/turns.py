@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from tare.errors import InfrastructureError
+
 KEY_BYTES: Final = 8
 HELLO_BYTES: Final = 26
 """16 hexadecimal digits, a blank, the rank in 8 columns, a newline."""
@@ -91,11 +93,16 @@ class Table:
             with suppress(OSError):  # a rank that has gone: its launch ends
                 connection.send(GO)
 
+    def dismiss(self, seat: Seat) -> None:
+        """Close the connections of a launch: those of its ranks that wait for a turn end, and none is seated again."""
+        self._seats.pop(seat.key, None)
+        for each in (seat.ended, *seat.connections.values()):
+            each.close()
+
     def close(self) -> None:
         """Close all connections: who still waits for a turn ends."""
-        for seat in self._seats.values():
-            for each in (seat.ended, *seat.connections.values()):
-                each.close()
+        for seat in list(self._seats.values()):
+            self.dismiss(seat)
         self._listener.close()
 
     def _accept(self) -> None:
@@ -104,6 +111,8 @@ class Table:
             connection, _ = self._listener.accept()
         except BlockingIOError:  # it has gone again
             return
+        except OSError as error:
+            raise InfrastructureError(f"launches cannot take turns: no rank is accepted: {error.strerror}") from error
         connection.settimeout(HELLO_LIMIT_S)
         try:
             key, rank = _hello(connection)

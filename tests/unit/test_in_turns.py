@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import signal
 import socket
+import subprocess
 import threading
+import time
+from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from tare import in_turns
+from tare.cluster import Site
 from tare.model import Cell, Control, KernelSpec, Role
 from tare.monitor import Reading, joined
 from tare.plan import expand
 from tare.process import run
+from tare.turns import Table
 from unit.runs import known_study
 
 GIB = 1 << 30
@@ -40,6 +48,45 @@ def test_one_that_cannot_leaves_each_on_its_own(which: int) -> None:
         replace(one, workload=replace(one.workload, kernels=(KernelSpec(kernel="bw", message_bytes=GIB, window=2),))),
     ):
         assert not in_turns.may([other if cell is one else cell for cell in own], 8 * GIB)
+
+
+def test_the_memory_of_waiting_ranks_is_bounded() -> None:
+    small = (KernelSpec(kernel="latency", message_bytes=8),)
+    both = [replace(cell, workload=replace(cell.workload, kernels=small)) for cell in cells()]
+    ranks = sum(cell.placement.ranks for cell in both)
+    assert not in_turns.may(both, 4 * ranks * in_turns.RANK_BYTES)
+    assert in_turns.may(both, 5 * ranks * in_turns.RANK_BYTES)
+
+
+def test_what_a_broken_launch_left_is_ended_and_nothing_else() -> None:
+    ours, theirs = socket.socketpair()
+    with socket.socket() as listener, theirs:
+        listener.bind(("127.0.0.1", 0))
+        table = Table(listener)
+        seat = table.seat(1, ours)
+        script = "trap '' TERM HUP; while :; do sleep 0.05; done"
+        mine, other = (
+            subprocess.Popen(["/bin/sh", "-c", script, "tare-kernels", option])
+            for option in (table.option(seat, 2), "--turns=2@127.0.0.1:1/0123456789abcdef")
+        )
+        site = cast("Site", SimpleNamespace(pids=lambda: {mine.pid, other.pid}))
+        try:
+            wait_until(lambda: in_turns.own(site, seat.key) == [mine.pid])
+            in_turns.end_rest(table, site, seat)
+            assert mine.wait(5) == -signal.SIGKILL
+            assert other.poll() is None
+        finally:
+            for each in (mine, other):
+                each.kill()
+                each.wait()
+        table.close()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 def test_every_program_of_a_launch_is_told_to_take_turns() -> None:
