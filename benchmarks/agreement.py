@@ -3,13 +3,13 @@
     python benchmarks/agreement.py [--only NAME]... [--rounds 10] [--markdown FILE]     (root, quiet machine, two cores)
     python benchmarks/agreement.py --carry-over [--rounds 12]
 
-Each kernel and IMB's benchmark of the same operation run in launches of their own, in random order, with the same MPI
-(MPICH 5, whose binary interface IMB-MPI1 has), transport, cores, message size, iterations and statistic: over shared
-memory, over the wire between two nodes of the lab, and over VXLAN on that wire. For each pair of launches the ratio of
-the two times is taken; for each round, also the overhead of VXLAN as either side tells it. A line is the median over
-rounds with an interval of order statistics (95 % or more, no assumption about the distribution), because one launch
-that meets another program's work shows that work. A ratio beyond 5 %, or overheads more than 5 points apart, end with
-exit code 1. A whole run takes some ten minutes.
+Each kernel and IMB's benchmark of the same operation run in launches of their own, one directly after the other, with
+the same MPI (MPICH 5, whose binary interface IMB-MPI1 has), transport, cores, message size, iterations and statistic:
+over shared memory, over the wire between two nodes of the lab, and over VXLAN on that wire. Their order is random. For
+each pair of launches the ratio of the two times is taken; for each round, also the overhead of VXLAN as either side
+tells it. A line is the median over rounds with an interval of order statistics (95 % or more, no assumption about the
+distribution), because one launch that meets another program's work shows that work. A ratio beyond 5 %, or overheads
+more than 5 points apart, end with exit code 1. A whole run takes some ten minutes.
 
 `--carry-over` compares each kernel of the quick start alone in a launch with the same kernel after all those that
 `tare run` may put before it (tare.workloads.kernel_order), over Open MPI and the lab's wire.
@@ -27,7 +27,7 @@ import os
 import random
 import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median
@@ -149,14 +149,22 @@ def agreement(only: set[str], rounds: int, shuffle: random.Random) -> list[Row]:
     with wires(between, "mpich5", program.parent) as lab:
         for number in range(rounds):
             print(f"\rround {number + 1} of {rounds} ", end="", file=sys.stderr, flush=True)
-            launches = [(line, ours) for line in lines for ours in (False, True)]
-            for line, ours in shuffle.sample(launches, len(launches)):
+            for line, ours in in_random_order(lines, shuffle):
                 if ours:
                     line.ours.append(our_time_s(line, lab, program))
                 else:
                     line.theirs.append(their_time_s(line, lab))
     print(file=sys.stderr)
     return [ratio_row(line) for line in lines] + overhead_rows(lines)
+
+
+def in_random_order(lines: Sequence[Line], shuffle: random.Random) -> Iterator[tuple[Line, bool]]:
+    """Yield the launches of a round, IMB's (False) and ours (True); those that are compared follow each other."""
+    compared: dict[str, list[tuple[Line, bool]]] = {}
+    for line in lines:
+        compared.setdefault(line.name, []).extend((line, ours) for ours in (False, True))
+    for launches in shuffle.sample(list(compared.values()), len(compared)):
+        yield from shuffle.sample(launches, len(launches))
 
 
 def built(mpi: str, compiler: str | Path) -> Path:
