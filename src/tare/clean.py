@@ -34,7 +34,7 @@ DEADLINE_S: Final = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """One thing of ours, in words; `lab` is the lab it belongs to, `stays` why it could not be removed, or ""."""
+    """One thing that tare made, in words; `lab` is its lab, `stays` why it could not be removed, or ""."""
 
     lab: str
     what: str
@@ -120,7 +120,7 @@ def processes() -> dict[str, set[int]]:
 
 
 def groups() -> dict[str, tuple[Group, ...]]:
-    """Return the labs that have a cgroup of ours, with it in each hierarchy."""
+    """Return the labs that have a cgroup with tare's mark, with it in each hierarchy."""
     found: dict[str, tuple[Group, ...]] = {}
     for hierarchy in _everywhere():
         for folder in hierarchy.top.glob("*"):
@@ -175,7 +175,7 @@ def living_labs() -> set[str]:
 
 
 def running_beside() -> tuple[int, ...]:
-    """Return the processes of ours that keep labs up beside this one; they share the machine's cores with it."""
+    """Return the processes of tare that keep other labs up; they share the machine's cores with it."""
     found = {int(note["pid"]) for _, note in _notes() if _lives(note)}
     return tuple(sorted(found - {os.getpid()}))
 

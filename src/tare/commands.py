@@ -122,7 +122,7 @@ def show_clean(*, dry_run: bool) -> None:
     for folder in clean.unmarked():
         _say(f"tare: left alone: the cgroup {folder}, which has no mark of tare's")
     if not found:
-        print("nothing of tare's is here")
+        print("nothing of tare is here")
 
 
 def plan_text(plan: Plan) -> str:

@@ -209,7 +209,7 @@ def nic_slots(pairs: Iterable[tuple[Environment, Placement]]) -> dict[tuple[Envi
 
 
 def under(environment: Environment, mpi: str) -> Environment:
-    """Return the environment with another MPI, "" for its own; an image of ours gives way to the one that has it."""
+    """Return the environment with another MPI ("" for its own), and tare's image of that MPI in place of another's."""
     if mpi in ("", environment.mpi):
         return environment
     image = environment.image

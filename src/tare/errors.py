@@ -11,8 +11,8 @@
     +-- Inconclusive          3  more rounds are needed for a verdict
     +-- InfrastructureError   5  what the study stands on did not come up or broke
         +-- MissingTool       5  a program, feature or right is missing, with what installs it
-        +-- CommandFailed     5  a command of ours ended badly; carries argv and the end of stderr
-        +-- CommandTimeout    5  a command of ours did not end in its time
+        +-- CommandFailed     5  a command that tare started failed; carries argv and the end of stderr
+        +-- CommandTimeout    5  a command that tare started did not end in its time
 
 Where several apply, `EXIT_PRECEDENCE` says which code the command ends with.
 """

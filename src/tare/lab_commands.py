@@ -1,6 +1,6 @@
 """`tare lab`: a lab that stays up between commands, kept in a state file.
 
-An ordinary user's lab lives in a user namespace, that its holders keep: `lab up` starts itself anew inside a new one,
+An ordinary user's lab lives in a user namespace, that its holders keep: `lab up` starts itself again inside a new one,
 `lab exec` enters the node's, and the others do from outside what a user may do with processes of their own.
 """
 

@@ -74,7 +74,7 @@ def missing(available: Iterable[Hierarchy] | None = None) -> str | None:
 
 
 def hold(group: Group, limits: Limits) -> None:
-    """Limit a group of ours, before there is a process in it. Raises `InfrastructureError`."""
+    """Limit a cgroup of tare before there is a process in it. Raises `InfrastructureError`."""
     wanted: list[tuple[str, str, str]] = []
     version = group.version
     if limits.memory_bytes:

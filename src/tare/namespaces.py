@@ -89,7 +89,7 @@ def has_not_ended(stat: str) -> bool:
 
 
 def is_holder(pid: int, lab: str = "") -> bool:
-    """Tell whether a process is a holder of ours (of this lab): a number alone may by now be someone else's."""
+    """Tell whether a process is a holder of tare (for this lab): a number alone may by now be someone else's."""
     try:
         argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
@@ -130,7 +130,7 @@ def netlink(pid: int) -> Iterator[IPRoute]:
 
 
 def bridges_pass_netfilter(pid: int, wanted: bool) -> None:
-    """Set whether bridged frames pass netfilter in a network namespace of ours (docs/adr/0002)."""
+    """Set whether bridged frames pass netfilter in a network namespace that tare made (docs/adr/0002)."""
     with inside_network(pid):
         for name in ("iptables", "ip6tables", "arptables"):
             path = Path(f"/proc/sys/net/bridge/bridge-nf-call-{name}")
@@ -139,7 +139,7 @@ def bridges_pass_netfilter(pid: int, wanted: bool) -> None:
 
 
 def set_network(pid: int, name: str, value: str) -> str:
-    """Set one of the kernel's settings (`ipv4/ip_forward`) in a network namespace of ours; return what it was."""
+    """Set one of the kernel's settings (`ipv4/ip_forward`) in a network namespace of tare; return what it was."""
     path = Path("/proc/sys/net") / name
     with inside_network(pid):
         try:

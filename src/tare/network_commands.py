@@ -1,6 +1,6 @@
 """`tare network`: try a network by hand, a pod on each node of a lab, and list the networks there are.
 
-What wires the pods must live as long as they do: a process of ours keeps them, and `tare network down` ends it.
+What wires the pods must live as long as they do: a process of tare keeps them, and `tare network down` ends it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A block is one pass over all cells that can run. Within a block the cells of one group (same workload, same placement)
 stay together, because they are compared with each other and the machine drifts; groups, and cells in a group, are in
-random order (METHOD.md section 1, rule 1). Blocks and rounds count from 0, blocks anew in every round.
+random order (METHOD.md section 1, rule 1). Blocks and rounds count from 0, blocks from 0 again in every round.
 """
 
 from __future__ import annotations

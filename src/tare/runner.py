@@ -208,7 +208,7 @@ class Run:
             self._stored(trial, launched)
 
     def pods(self, stack: ExitStack) -> dict[str, Ready]:
-        """Make the pods of every environment and placement anew; what fails is remembered with its reason."""
+        """Make new pods for every environment and placement; what fails is remembered with its reason."""
         self.broken.clear()
         self.nodes.clear()
         cells = available(self.plan)

@@ -1,6 +1,6 @@
 """Let an ordinary user be root: of a user namespace, in which nodes can be made, though no daemons and no cgroups.
 
-The command starts itself anew inside. Its network namespace is new as well: who is root of a user namespace only can
+The command starts itself again inside. Its network namespace is new as well: who is root of a user namespace only can
 leave the machine's own, but not come back to it.
 """
 
@@ -27,7 +27,7 @@ def probe() -> str | None:
 
 
 def become_root() -> None:
-    """As an ordinary user, start this command anew as root of a new user namespace; as root, do nothing."""
+    """As an ordinary user, start this command again as root of a new user namespace; as root, do nothing."""
     if os.geteuid() == 0:
         return
     if reason := probe():

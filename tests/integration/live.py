@@ -44,7 +44,7 @@ def live(*more: str) -> list[pytest.MarkDecorator]:
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """How a command of ours ended, and its number, which names its lab."""
+    """How a tare command ended, and its number, which names its lab."""
 
     pid: int
     status: int

@@ -150,7 +150,7 @@ def test_clean_says_so_where_there_is_nothing(
 ) -> None:
     monkeypatch.setattr(commands.clean, "remove", lambda **_: ())
     commands.show_clean(dry_run=False)
-    assert capsys.readouterr().out == "nothing of tare's is here\n"
+    assert capsys.readouterr().out == "nothing of tare is here\n"
 
 
 # --- memory -------------------------------------------------------------------------------------------------------

@@ -227,7 +227,7 @@ def test_a_rank_that_is_told_twice_is_refused() -> None:
         ('@tare {"type": "start", "protocol": 2}\n@tare {"type": "end"}\n', "not a start of protocol 1"),
         ('@tare {"type": "start", "protocol": 1}\n', "end record is missing"),
         ('@tare {"type": "start", "protocol": 1}\n@tare {"type": \n', "record 2 is broken"),
-        ("@tare [1, 2]\n", "record 1 is not one of ours"),
+        ("@tare [1, 2]\n", "record 1 was not written by tare"),
     ],
 )
 def test_the_reason_names_the_record(text: str, words: str) -> None:

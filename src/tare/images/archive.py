@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 CREATED: Final = "2023-11-14T22:13:20Z"
-"""The newest date of a file in an image of ours (`build`), in place of when it was packed."""
+"""The newest date of a file in an image that tare builds (`build`), in place of when it was packed."""
 
 ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64le", "s390x": "s390x"}
 _BLOCK: Final = 1 << 20

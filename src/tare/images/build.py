@@ -5,7 +5,7 @@
     <cache>/images/<digest>/  rootfs/ (what bare, apptainer, charliecloud enter), rootfs.tar (what Docker imports),
                               image.json (the record; without it the folder is no image)
 
-The Debian part is kept apart because the kernels change more often than it: building them anew takes seconds.
+The Debian part is kept apart because the kernels change more often than it: rebuilding them takes seconds.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LAST_CHANGE_S: Final = 1_700_000_000
 """Newest date of a file in an image (SOURCE_DATE_EPOCH), so that it does not tell when it was built."""
 
 VARIABLES: Final = ("PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",)
-"""The environment of images of ours."""
+"""The environment of the images that tare builds."""
 
 _TOOLS: Final = {"mmdebstrap": "mmdebstrap", "unshare": "util-linux", "tar": "tar", "chroot": "coreutils"}
 _APT_OPTIONS: Final = re.compile(r'^(?:Acquire::https?::[^\s"]+|Acquire::Check-(?:Valid-Until|Date)) ".+";$')

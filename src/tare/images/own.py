@@ -148,7 +148,7 @@ def _unsquash(path: Path, where: sif.Partition, rootfs: Path) -> None:
     # 2: something could not be made as it was, as device nodes by an ordinary user
     if done.status not in ((0,) if os.geteuid() == 0 else (0, 2)) or not any(rootfs.iterdir()):
         said = (done.stderr_tail or done.stdout.strip()).splitlines()[-1:] or ["it said nothing"]
-        raise ImageError(f"{path} cannot be unpacked: {plain(said[0])}", remedy="copy it again, or build it anew")
+        raise ImageError(f"{path} cannot be unpacked: {plain(said[0])}", remedy="copy it again, or rebuild it")
     strip_privileges(rootfs)
 
 

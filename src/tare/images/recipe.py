@@ -1,7 +1,7 @@
 """What an image is made of, and the digest of exactly that.
 
 The digest covers the commands that are run, the text of the scripts they call and the sources of our programs, so an
-image is built anew when, and only when, one of them changes. What differs between machines (mirrors, folders, the
+image is rebuilt when, and only when, one of them changes. What differs between machines (mirrors, folders, the
 date) is not in it; the versions of the packages that came are written to the image's `image.json`.
 """
 

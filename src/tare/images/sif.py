@@ -67,7 +67,7 @@ def root_partition(path: Path) -> Partition:
         if offset < 0 or length < 0 or offset + length > size:
             raise truncated(path, size)
         return Partition(offset=offset, size_bytes=length)
-    raise ImageError(f"{path} is a SIF without a root file system", remedy="build it anew: apptainer build")
+    raise ImageError(f"{path} is a SIF without a root file system", remedy="rebuild it: apptainer build")
 
 
 def squashfs_partition(path: Path) -> Partition:
@@ -92,7 +92,7 @@ def _check(path: Path, file_system: int, machine: bytes) -> None:
     if file_system == ENCRYPTED:
         raise ImageError(f"{path} is encrypted", remedy="name an image that is not")
     if file_system != SQUASHFS:
-        raise ImageError(f"{path} has no squashfs inside", remedy="build it anew: apptainer build")
+        raise ImageError(f"{path} has no squashfs inside", remedy="rebuild it: apptainer build")
     made_for = MACHINES.get(machine, "")
     if made_for and made_for != architecture() and architecture() in ARCHITECTURES.values():
         raise ImageError(f"{path} is for {made_for}, and this machine is {architecture()}")

@@ -1,7 +1,7 @@
 """Unpack one layer of an OCI or Docker image over what is in a folder: `unpack.py FOLDER LAYER MEMBERS BYTES`.
 
 It makes the folder its root directory first, so that no link and no name in a layer leads outside, and it imports
-nothing of ours. From then on it imports nothing at all: Python would look for modules in the image. Whiteouts (OCI
+no module of tare. From then on it imports nothing at all: Python would look for modules in the image. Whiteouts (OCI
 Image Format, "Layer Filesystem Changeset") remove what layers before have. Device nodes are left out, and setuid and
 setgid bits: no runtime needs them. A layer with more members or bytes than the arguments say is refused before it is
 unpacked; the numbers of both are printed.

@@ -1,4 +1,4 @@
-"""What a report says: verdicts, estimates, comparisons and findings, all computed anew from the store."""
+"""What a report says: verdicts, estimates, comparisons and findings, all recomputed from the store."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ class MetricInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """Everything that a report shows, computed anew from the store.
+    """Everything that a report shows, recomputed from the store.
 
     `comparisons` holds one entry per (environment, metric), the baseline's and the A/A's among them, in the
     order in which a table lists them. `headline` is the one sentence of the first screen. `cells` are the plan's:

@@ -45,7 +45,7 @@ class Wrapping(StrEnum):
     CROSS_SUBNET = "between subnets"
 
 
-PRODUCT: Final = "Calico's data path rebuilt: veths, proxy ARP and /32 routes of ours, spread by BIRD 2 itself over BGP"
+PRODUCT: Final = "Calico's data path rebuilt: veths, proxy ARP and tare's /32 routes, spread by BIRD 2 itself over BGP"
 WRAPPED: Final = {
     Wrapping.NEVER: "",
     Wrapping.ALWAYS: ", in IP-in-IP",

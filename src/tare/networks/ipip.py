@@ -148,7 +148,7 @@ def _by_programs(place: Place, nic: Nic, far: Sequence[Far]) -> Iterator[Tunnels
         stack.enter_context(bpf.on_interface(place.pid, nic.name, ingress=ingress, egress=egress))
         watch = Watch(pid=place.pid, interface=f"ipip-{nic.name}", role=ROLE, read=partial(counted, counters))
         to = frozenset(each.address for each in far)
-        yield Tunnels(means="BPF programs of ours (the kernel has no ipip)", watches=(watch,), ways=ways, far=to)
+        yield Tunnels(means="BPF programs of tare (the kernel has no ipip)", watches=(watch,), ways=ways, far=to)
 
 
 def counted(file: int) -> tuple[int, int, int, int]:

@@ -56,8 +56,8 @@ def places_of(request: PodRequest) -> tuple[str, ...]:
 def enter(pid: int) -> tuple[str, ...]:
     """Return the argv prefix that starts a process in all namespaces of another.
 
-    Who is not root of the machine cannot enter its time namespace, not even anew. An ordinary user comes from outside
-    of the user namespace, and keeps the credentials on the way in.
+    Only root of the machine may enter a time namespace, even the one that a process is in already. An ordinary user
+    comes from outside of the user namespace, and keeps the credentials on the way in.
     """
     if is_real_root():
         return ("nsenter", "-t", str(pid), "--all", "--")

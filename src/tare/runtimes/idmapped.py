@@ -1,6 +1,6 @@
 """Show folders to an ordinary user's containers as if the user owned what root owns.
 
-Run as a script of its own, in the mount namespace that is to have the folders; it imports nothing of ours.
+Run as a script of its own, in the mount namespace that is to have the folders; it imports no module of tare.
 
     idmapped.py MAP ro|rw SOURCE TARGET [MAP ro|rw SOURCE TARGET ...]
 

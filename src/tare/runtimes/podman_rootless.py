@@ -1,6 +1,6 @@
 """`podman-rootless`: containers that an ordinary user starts with Podman, and in which ranks are that user too.
 
-The user is made up for each pod: passwd, subuid and subgid with a user of ours are bound over the node's own in a mount
+The user is made up for each pod: passwd, subuid and subgid with that user are bound over the node's own in a mount
 namespace of the pod, so that nobody is added to this machine. `newuidmap` gives that user its range of numbers, as on
 any machine where an administrator has set it up. All of Podman's state is there too, and ends with it.
 

@@ -78,7 +78,7 @@ def records(stdout: str) -> list[dict[str, Any]]:
         except (ValueError, RecursionError) as error:
             raise OutputError(f"record {len(found) + 1} is broken: {line[at : at + 60]}...") from error
         if not isinstance(record, dict) or "type" not in record:
-            raise OutputError(f"record {len(found) + 1} is not one of ours: {line[at : at + 60]}...")
+            raise OutputError(f"record {len(found) + 1} was not written by tare: {line[at : at + 60]}...")
         found.append(record)
     if not found:
         raise OutputError("the program wrote no record: was it built with tare's kernels or preload library?")

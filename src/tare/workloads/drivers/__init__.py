@@ -1,1 +1,1 @@
-"""Programs of ours that run a model of others under an MPI launcher; tools/programs puts them beside the model."""
+"""Programs of tare that run a third-party model under an MPI launcher; tools/programs puts them beside the model."""

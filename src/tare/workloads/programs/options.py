@@ -1,4 +1,4 @@
-"""The `key=value` arguments of programs that take theirs from a file, and what a call of ours hands to them."""
+"""The `key=value` arguments of programs that take theirs from a file, and what tare hands to them."""
 
 from __future__ import annotations
 
