@@ -244,7 +244,7 @@ class Watch:
         end = Event()
 
         def go() -> None:
-            while not end.wait(0.2):
+            while not end.wait(0.5):
                 self.look(lab)
 
         thread = Thread(target=go, daemon=True)

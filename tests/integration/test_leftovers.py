@@ -42,7 +42,7 @@ def has_trials(results: Path) -> bool:
     ("environments", "number"),
     [
         pytest.param(["bare", "bare+bridge", "bare+direct"], signal.SIGINT, id="bare-SIGINT"),
-        pytest.param(["bare", "bare+bridge", "bare+direct"], signal.SIGTERM, id="bare-SIGTERM"),
+        pytest.param(["bare", "bare+bridge", "bare+direct"], signal.SIGTERM, id="bare-SIGTERM", marks=pytest.mark.long),
         pytest.param(WITH_DAEMONS, signal.SIGINT, id="docker-SIGINT", marks=NEEDED),
         pytest.param(WITH_DAEMONS, signal.SIGTERM, id="docker-SIGTERM", marks=[NEEDED, pytest.mark.long]),
     ],

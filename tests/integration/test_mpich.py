@@ -98,6 +98,7 @@ def test_two_ranks_of_a_node_share_memory_and_send_nothing_also_in_two_container
             assert sum(item["tx_bytes"] for item in trial["traffic"]) < PAYLOAD / 10, name
 
 
+@pytest.mark.long  # a launch that ends is in every other test here
 def test_a_launch_ends_every_time(tmp_path: Path) -> None:
     study = write_study(
         tmp_path,

@@ -110,6 +110,7 @@ def test_ranks_of_a_node_share_memory_also_in_two_containers_of_a_pod(tmp_path: 
         assert sum(item["tx_bytes"] for item in trial["traffic"]) < LITTLE, name
 
 
+@pytest.mark.long  # one node with two ranks, and two with one each, are in make test; both at once in test_mpich.py
 def test_of_two_nodes_with_two_ranks_neighbours_share_memory_and_the_others_use_the_network(tmp_path: Path) -> None:
     study = write_study(
         tmp_path,

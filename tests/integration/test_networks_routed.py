@@ -104,6 +104,7 @@ def test_across_subnets_packets_are_wrapped_and_what_a_router_cannot_carry_is_re
     assert watch.left(result.lab) == []
 
 
+@pytest.mark.long  # as with Flannel's daemons
 @pytest.mark.alone
 def test_bird_and_pods_of_a_killed_run_are_removed_by_the_next(tmp_path: Path) -> None:
     study = write_study(tmp_path, "dead", ["bare", "bare+calico"], repetition="{rounds: 2, max_rounds: 2}")

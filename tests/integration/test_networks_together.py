@@ -9,7 +9,11 @@ import pytest
 
 from integration.live import Watch, by_environment, ended, live, outcome, pids_of, start, wait_for, write_study
 
-pytestmark = [*live("docker", "cni", "mmdebstrap"), pytest.mark.alone]
+pytestmark = [
+    *live("docker", "cni", "mmdebstrap"),
+    pytest.mark.alone,
+    pytest.mark.long,  # the processes of `make test` have labs at the same time, too
+]
 
 ENVIRONMENTS = ["bare", "bare+bridge", "bare+macvlan", "docker+overlay"]
 

@@ -195,7 +195,13 @@ def test_a_rank_that_hangs_is_ended_without_cgroups_too(user: User) -> None:
     assert user.left(watch, name) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["SIGINT", "SIGKILL"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGINT, id="SIGINT", marks=pytest.mark.long),  # the handler is that of root's runs
+        pytest.param(signal.SIGKILL, id="SIGKILL"),
+    ],
+)
 def test_what_an_ended_run_made_is_undone_without_root(number: signal.Signals, user: User) -> None:
     study = user.study("cut", ["bare", "bare+bridge"], repetition="{rounds: 2, max_rounds: 2}")
     results = user.folder / "results" / "cut"

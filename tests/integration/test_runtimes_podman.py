@@ -79,6 +79,7 @@ def test_a_run_that_is_interrupted_undoes_everything(number: signal.Signals, tmp
     check_interrupted("podman", tmp_path, number)
 
 
+@pytest.mark.long  # what marks a lab's processes is not the runtime's: test_leftovers.py
 @pytest.mark.alone
 def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
     check_killed("podman", tmp_path)

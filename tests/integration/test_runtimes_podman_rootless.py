@@ -65,7 +65,7 @@ def test_an_application_reads_and_writes_where_its_user_is_and_files_belong_to_t
     assert (tmp_path / "made").stat().st_uid == os.geteuid()
 
 
-@pytest.mark.long  # as with Podman: what marks a lab's processes is not the runtime's
+@pytest.mark.long  # what marks a lab's processes is not the runtime's: test_leftovers.py
 @pytest.mark.alone
 def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
     check_killed("podman-rootless", tmp_path)

@@ -58,7 +58,7 @@ def test_a_launch_that_goes_wrong_in_its_turns_leaves_the_others_alone(
     tmp_path: Path, number: signal.Signals, says: str
 ) -> None:
     watch = Watch()
-    process = start("run", study(tmp_path, repetition="{rounds: 1, max_rounds: 1, turns: 1000}"), cwd=tmp_path)
+    process = start("run", study(tmp_path, repetition="{rounds: 1, max_rounds: 1, turns: 200}"), cwd=tmp_path)
     lab = f"s{process.pid}"
     ranks = wait_for(lambda: at_the_table(lab, 2 * (len(NAMES) + 1)) or process.poll(), "launches that take turns", 150)
     assert process.poll() is None, process.stderr.read()
@@ -78,7 +78,7 @@ def test_a_launch_that_goes_wrong_in_its_turns_leaves_the_others_alone(
 
 def test_ctrl_c_during_turns_ends_all_launches(tmp_path: Path) -> None:
     watch = Watch()
-    process = start("run", study(tmp_path, repetition="{rounds: 1, max_rounds: 1, turns: 1000}"), cwd=tmp_path)
+    process = start("run", study(tmp_path, repetition="{rounds: 1, max_rounds: 1, turns: 200}"), cwd=tmp_path)
     lab = f"s{process.pid}"
     wait_for(lambda: at_the_table(lab, 2 * (len(NAMES) + 1)) or process.poll(), "launches that take turns", 150)
     watch.look(lab)
