@@ -1,15 +1,16 @@
 """Hold the kernels against the Intel MPI Benchmarks, an overlay's overhead too, and against themselves.
 
-    python benchmarks/agreement.py [--only NAME]... [--rounds 10] [--markdown FILE]     (root, quiet machine, two cores)
+    python benchmarks/agreement.py [--only NAME]... [--rounds 10] [--markdown FILE] [--values FILE]
     python benchmarks/agreement.py --carry-over [--rounds 12]
 
 Each kernel and IMB's benchmark of the same operation run in launches of their own, one directly after the other, with
 the same MPI (MPICH 5, whose binary interface IMB-MPI1 has), transport, cores, message size, iterations and statistic:
-over shared memory, over the wire between two nodes of the lab, and over VXLAN on that wire. Their order is random. For
-each pair of launches the ratio of the two times is taken; for each round, also the overhead of VXLAN as either side
-tells it. A line is the median over rounds with an interval of order statistics (95 % or more, no assumption about the
-distribution), because one launch that meets another program's work shows that work. A ratio beyond 5 %, or overheads
-more than 5 points apart, end with exit code 1. A whole run takes some ten minutes.
+over shared memory, over the wire between two nodes of the lab, and over VXLAN on that wire. Their order is random. Both
+repeat the operation's loop in a launch (IMB is given its size so often); a launch's time is the median over these loops
+of their means. For each pair of launches the ratio of the two times is taken; for each round, also the overhead of
+VXLAN as either side tells it. A line is the median over rounds with an interval of order statistics (95 % or more, no
+assumption about the distribution). Medians, because one loop that meets another program's work shows that work. A ratio
+beyond 5 %, or overheads more than 5 points apart, end with exit code 1. It needs root, two cores and a quiet machine.
 
 `--carry-over` compares each kernel of the quick start alone in a launch with the same kernel after all those that
 `tare run` may put before it (tare.workloads.kernel_order), over Open MPI and the lab's wire.
@@ -48,6 +49,8 @@ KERNELS = Path(__file__).resolve().parent.parent / "kernels"
 IMB = Path(PLACE) / "bin" / "IMB-MPI1"
 WINDOW = 64
 WARMUP = 50
+LOOPS = 8
+"""How often a launch repeats what it measures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +79,8 @@ PAIRS = (
     Pair(kernel="alltoallv", benchmark="Alltoallv", reading="mean", sizes=(8, 65536), sync="barrier"),
     Pair(kernel="barrier", benchmark="Barrier", reading="loop", sizes=(None,), sync="none"),
 )
-ITERATIONS = {"shm": {8: 20000, 65536: 4000, 1 << 20: 400}, "tcp": {8: 4000, 65536: 1000, 1 << 20: 200}}
+ITERATIONS = {"shm": {8: 5000, 65536: 1000, 1 << 20: 100}, "tcp": {8: 1000, 65536: 250, 1 << 20: 50}}
+"""Of one loop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +101,7 @@ class Line:
     @property
     def iterations(self) -> int:
         usual = ITERATIONS["shm" if self.wire == "shm" else "tcp"][self.size or 8]
-        return max(20, usual // 20) if self.pair.reading == "rate" else usual
+        return max(10, usual // 20) if self.pair.reading == "rate" else usual
 
 
 def main() -> int:
@@ -106,6 +110,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", help="a kernel or a wire (shm, tcp, vxlan); may be repeated")
     parser.add_argument("--seed", type=int, default=1, help="of the order of launches")
     parser.add_argument("--markdown", type=Path, help="write the table to this file as well")
+    parser.add_argument("--values", type=Path, help="write the times of all launches to this file, as JSON")
     parser.add_argument("--carry-over", action="store_true", help="each kernel alone against after the others")
     options = parser.parse_args()
     if len(os.sched_getaffinity(0)) < 2:
@@ -116,7 +121,11 @@ def main() -> int:
     shuffle = random.Random(options.seed)
     if options.carry_over:
         return carry_over(options.rounds, shuffle)
-    rows = agreement(set(options.only or ()), options.rounds, shuffle)
+    lines = agreement(set(options.only or ()), options.rounds, shuffle)
+    if options.values:
+        values = [{"name": x.name, "wire": x.wire, "imb_s": x.theirs, "tare_s": x.ours} for x in lines]
+        options.values.write_text(json.dumps(values) + "\n")
+    rows = [ratio_row(line) for line in lines] + overhead_rows(lines)
     print_table(rows)
     if options.markdown:
         options.markdown.write_text(as_markdown(rows))
@@ -126,8 +135,8 @@ def main() -> int:
 # --- against IMB ------------------------------------------------------------------------------------------------------
 
 
-def agreement(only: set[str], rounds: int, shuffle: random.Random) -> list[Row]:
-    """Measure all lines in every round, in random order, and return the table."""
+def agreement(only: set[str], rounds: int, shuffle: random.Random) -> list[Line]:
+    """Measure all lines in every round and return them."""
     if reason := wheels.missing("mpich5"):
         raise SystemExit(f"agreement: {reason}")
     if not IMB.is_file():
@@ -155,7 +164,7 @@ def agreement(only: set[str], rounds: int, shuffle: random.Random) -> list[Row]:
                 else:
                     line.theirs.append(their_time_s(line, lab))
     print(file=sys.stderr)
-    return [ratio_row(line) for line in lines] + overhead_rows(lines)
+    return lines
 
 
 def in_random_order(lines: Sequence[Line], shuffle: random.Random) -> Iterator[tuple[Line, bool]]:
@@ -187,23 +196,24 @@ def launched(line: Line, lab: Wires, *argv: str | Path) -> str:
 
 def their_time_s(line: Line, lab: Wires) -> float:
     """Run IMB's benchmark once and return what it says in seconds; a rate becomes the time of a window."""
-    size = () if line.size is None else ("-msgsize", str(line.size))
-    options = ("-npmin", "2", *size, "-iter", str(line.iterations), "-iter_policy", "off", "-time", "60")
+    sizes = () if line.size is None else ("-msgsize", ",".join([str(line.size)] * LOOPS))
+    benchmarks = [line.pair.benchmark] * (LOOPS if line.size is None else 1)
+    options = ("-npmin", "2", *sizes, "-iter", str(line.iterations), "-iter_policy", "off", "-time", "60")
     library = wheels.program("mpich5", "mpirun").parent.parent / "lib"
-    text = launched(line, lab, "/usr/bin/env", f"LD_LIBRARY_PATH={library}", IMB, *options, line.pair.benchmark)
-    value = table_value(text, line)
+    text = launched(line, lab, "/usr/bin/env", f"LD_LIBRARY_PATH={library}", IMB, *options, *benchmarks)
+    value = median(table_values(text, line))
     return in_window(line) / (value * 1e6) if line.pair.reading == "rate" else value * 1e-6
 
 
-def table_value(text: str, line: Line) -> float:
-    """Return the line's column of the one row of IMB's table."""
+def table_values(text: str, line: Line) -> list[float]:
+    """Return the line's column of IMB's table, one entry a loop."""
     rows = [row.split() for row in text.splitlines()]
     header = next((row for row in rows if "#repetitions" in row), [])
     first = [str(line.iterations)] if line.size is None else [str(line.size), str(line.iterations)]
     found = [row for row in rows if row[: len(first)] == first and len(row) == len(header)]
-    if len(found) != 1 or line.pair.column not in header:
-        raise SystemExit(f"agreement: no row of {line.iterations} repetitions in:\n{text}")
-    return float(found[0][header.index(line.pair.column)])
+    if len(found) != LOOPS or line.pair.column not in header:
+        raise SystemExit(f"agreement: not {LOOPS} rows of {line.iterations} repetitions in:\n{text}")
+    return [float(row[header.index(line.pair.column)]) for row in found]
 
 
 def in_window(line: Line) -> int:
@@ -212,14 +222,14 @@ def in_window(line: Line) -> int:
 
 
 def our_time_s(line: Line, lab: Wires, program: Path) -> float:
-    """Run our kernel once and return its mean over iterations and ranks, in IMB's reading."""
+    """Launch our kernel and return the median over loops of its mean over iterations and ranks, in IMB's reading."""
     given = {"iterations": line.iterations, "warmup": WARMUP if line.pair.reading != "rate" else 5}
     if line.size is not None:
         given |= {"bytes": line.size, "skew": 16 if line.size < 128 * 1024 else 0}
     spec = f"{line.pair.kernel}:" + ",".join(f"{key}={value}" for key, value in given.items())
     spec += f",sync={line.pair.sync}" if line.pair.sync else ""
-    (kernel,) = kernels_of(launched(line, lab, program, "--no-samples", spec))
-    return fmean(kernel["rank_loop_s" if line.pair.reading == "loop" else "rank_mean_s"])
+    kernels = kernels_of(launched(line, lab, program, "--no-samples", *[spec] * LOOPS))
+    return median(fmean(each["rank_loop_s" if line.pair.reading == "loop" else "rank_mean_s"]) for each in kernels)
 
 
 def kernels_of(text: str) -> list[dict[str, Any]]:
