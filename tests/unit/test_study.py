@@ -348,7 +348,7 @@ def test_the_quick_start_is_what_the_readme_promises() -> None:
         "docker+macvlan",
         "docker+overlay",
     ]
-    assert (study.repetition.rounds, study.repetition.blocks_per_round) == (10, 1)
+    assert (study.repetition.rounds, study.repetition.blocks_per_round) == (12, 1)
     assert [(k.kernel, k.message_bytes) for k in study.workloads[0].kernels] == [
         ("latency", 8),
         ("latency", 65536),
