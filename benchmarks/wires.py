@@ -81,4 +81,6 @@ def wires(names: tuple[str, ...], mpi: str, prefix: Path) -> Iterator[Wires]:
             files = Files(host_prefix=prefix)
             nic = int(network != "host")
             made[name] = stack.enter_context(deployed(site, environment, PLACEMENT, slot=slot, nic=nic, files=files))
+        site.settle()
+        job.wait_for_carriers(made.values())
         yield Wires(site=site, agent=write_agent(site.folder, plain_python()), made=made)
