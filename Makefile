@@ -18,7 +18,7 @@ ROOT_ENV := $(if $(USE_SUDO),sudo env PYTHONDONTWRITEBYTECODE=1 PYTEST_ADDOPTS="
 
 SHELL_FILES := tools/bootstrap tools/apptainer tools/mpis tools/networks tools/programs tools/without-services .ci/run kernels/run/tare-run.sh $(wildcard src/tare/images/scripts/*.sh) \
 	$(wildcard tests/emulated/guest/*.sh) tests/emulated/guest/init
-C_FILES = $(shell find kernels miniapps tests/kernels -name build\* -prune -o \( -name '*.c' -o -name '*.h' \) -print)
+C_FILES = $(shell find kernels miniapps tests/kernels benchmarks -name build\* -prune -o \( -name '*.c' -o -name '*.h' \) -print)
 TEXT_FILES := $(wildcard *.md) docs src tests kernels miniapps tools studies Makefile pyproject.toml
 
 .PHONY: help setup demo test test-long test-fast fuzz fuzz-proof lint format types docs wheel lock clean

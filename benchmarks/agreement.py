@@ -3,14 +3,14 @@
     python benchmarks/agreement.py [--only NAME]... [--rounds 10] [--markdown FILE] [--values FILE]
     python benchmarks/agreement.py --carry-over [--rounds 12]
 
-Each kernel and IMB's benchmark of the same operation run in launches of their own, one directly after the other, with
-the same MPI (MPICH 5, whose binary interface IMB-MPI1 has), transport, cores, message size, iterations and statistic:
-over shared memory, over the wire between two nodes of the lab, and over VXLAN on that wire. Their order is random. Both
-repeat the operation's loop in a launch (IMB is given its size so often); a launch's time is the median over these loops
-of their means. For each pair of launches the ratio of the two times is taken; for each round, also the overhead of
-VXLAN as either side tells it. A line is the median over rounds with an interval of order statistics (95 % or more, no
-assumption about the distribution). Medians, because one loop that meets another program's work shows that work. A ratio
-beyond 5 %, or overheads more than 5 points apart, end with exit code 1. It needs root, two cores and a quiet machine.
+Each kernel and IMB's benchmark of the same operation run in launches of their own, at the same time, in turns as in
+`tare run` (docs/adr/0017-turns.md): in a turn IMB measures one line of its table and the kernel a share of its
+iterations, while the others sleep. They have the same MPI (MPICH 5, whose binary interface IMB-MPI1 has), transport,
+cores, message size, iterations and statistic. First over shared memory; then over the wire between two nodes of the lab
+and over VXLAN on that wire, these four together. For each round the ratio of the two times is taken, and the overhead
+of VXLAN as either side tells it. A line is the median over rounds with an interval of order statistics (95 % or more,
+no assumption about the distribution). A ratio beyond 5 %, or overheads more than 5 points apart, end with exit code 1.
+It needs root, two cores and a quiet machine.
 
 `--carry-over` compares each kernel of the quick start alone in a launch with the same kernel after all those that
 `tare run` may put before it (tare.workloads.kernel_order), over Open MPI and the lab's wire.
@@ -26,16 +26,19 @@ import base64
 import json
 import os
 import random
+import socket
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
 import numpy as np
 from agreement_table import HEADER, LIMIT, Row, as_markdown, median_interval, print_table, ratio
+from side_by_side import Start, in_turns
 from wires import Wires, wires
 
 from tare import wheels
@@ -47,10 +50,9 @@ from tare.workloads.programs.imb import PLACE
 BUILD_S = 600.0
 KERNELS = Path(__file__).resolve().parent.parent / "kernels"
 IMB = Path(PLACE) / "bin" / "IMB-MPI1"
+IMB_TURNS = Path(__file__).with_name("imb_turns.c")
 WINDOW = 64
-WARMUP = 50
-LOOPS = 8
-"""How often a launch repeats what it measures."""
+TURNS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +81,10 @@ PAIRS = (
     Pair(kernel="alltoallv", benchmark="Alltoallv", reading="mean", sizes=(8, 65536), sync="barrier"),
     Pair(kernel="barrier", benchmark="Barrier", reading="loop", sizes=(None,), sync="none"),
 )
-ITERATIONS = {"shm": {8: 5000, 65536: 1000, 1 << 20: 100}, "tcp": {8: 1000, 65536: 250, 1 << 20: 50}}
-"""Of one loop."""
+ITERATIONS = {"shm": {8: 1000, 65536: 200, 1 << 20: 20}, "tcp": {8: 200, 65536: 50, 1 << 20: 10}}
+"""In a turn."""
+RATE_ITERATIONS = {"shm": 10, "tcp": 3}
+"""Windows in a turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +104,9 @@ class Line:
 
     @property
     def iterations(self) -> int:
-        usual = ITERATIONS["shm" if self.wire == "shm" else "tcp"][self.size or 8]
-        return max(10, usual // 20) if self.pair.reading == "rate" else usual
+        """Return how many iterations a turn has."""
+        kind = "shm" if self.wire == "shm" else "tcp"
+        return RATE_ITERATIONS[kind] if self.pair.reading == "rate" else ITERATIONS[kind][self.size or 8]
 
 
 def main() -> int:
@@ -154,26 +159,40 @@ def agreement(only: set[str], rounds: int, shuffle: random.Random) -> list[Line]
         for size in pair.sizes
     ]
     program = built("mpich5", wheels.program("mpich5", "mpicc"))
+    library = built_for_imb(program.parent)
     between = tuple(wire for wire in ("tcp", "vxlan") if wire in named_wires)
     with wires(between, "mpich5", program.parent) as lab:
         for number in range(rounds):
             print(f"\rround {number + 1} of {rounds} ", end="", file=sys.stderr, flush=True)
-            for line, ours in in_random_order(lines, shuffle):
-                if ours:
-                    line.ours.append(our_time_s(line, lab, program))
-                else:
-                    line.theirs.append(their_time_s(line, lab))
+            for together in shuffle.sample(compared(lines), len(compared(lines))):
+                measure(together, lab, program, library, shuffle)
     print(file=sys.stderr)
     return lines
 
 
-def in_random_order(lines: Sequence[Line], shuffle: random.Random) -> Iterator[tuple[Line, bool]]:
-    """Yield the launches of a round, IMB's (False) and ours (True); those that are compared follow each other."""
-    compared: dict[str, list[tuple[Line, bool]]] = {}
+def compared(lines: Sequence[Line]) -> list[list[Line]]:
+    """Return the lines that are compared directly: a kernel of one size over shared memory, or over both wires."""
+    found: dict[tuple[str, bool], list[Line]] = {}
     for line in lines:
-        compared.setdefault(line.name, []).extend((line, ours) for ours in (False, True))
-    for launches in shuffle.sample(list(compared.values()), len(compared)):
-        yield from shuffle.sample(launches, len(launches))
+        found.setdefault((line.name, line.wire == "shm"), []).append(line)
+    return list(found.values())
+
+
+def measure(lines: Sequence[Line], lab: Wires, program: Path, library: Path, shuffle: random.Random) -> None:
+    """Run IMB and our kernel for some lines at the same time, in turns, and note what they say."""
+    starts: list[Start] = []
+    for line in lines:
+        starts.append(partial(launched, line, lab, partial(their_argv, line, library)))
+        starts.append(partial(launched, line, lab, partial(our_argv, line, program)))
+    order = shuffle.sample(range(len(starts)), len(starts))
+    if lines[0].wire == "shm":
+        listener = socket.create_server(("127.0.0.1", 0))
+    else:
+        listener = lab.site.listen() or sys.exit("agreement: no address that all nodes reach")
+    said = dict(zip(order, in_turns([starts[i] for i in order], listener, TURNS, shuffle), strict=True))
+    for number, line in enumerate(lines):
+        line.theirs.append(their_time_s(line, said[2 * number]))
+        line.ours.append(our_time_s(line, said[2 * number + 1]))
 
 
 def built(mpi: str, compiler: str | Path) -> Path:
@@ -185,34 +204,62 @@ def built(mpi: str, compiler: str | Path) -> Path:
     return folder / "tare-kernels"
 
 
-def launched(line: Line, lab: Wires, *argv: str | Path) -> str:
-    """Run a program on two ranks over the line's wire."""
+def built_for_imb(folder: Path) -> Path:
+    """Compile what lets IMB take turns and return the library."""
+    made = folder / "imb_turns.so"
+    sources = (IMB_TURNS, KERNELS / "common" / "turns.c", KERNELS / "common" / "check.c")
+    flags = ("-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", f"-I{KERNELS}")
+    compiler = wheels.program("mpich5", "mpicc")
+    run((str(compiler), *flags, *map(str, sources), "-o", str(made)), timeout_s=BUILD_S, what="building imb_turns.so")
+    return made
+
+
+def launched(line: Line, lab: Wires, argv: Callable[[str], Sequence[str | Path]], turns: str) -> str:
+    """Run a program on two ranks over the line's wire; `argv` makes its command line of where it has its turns."""
     if line.wire != "shm":
-        return lab.run(line.wire, *argv)
+        return lab.run(line.wire, *argv(turns))
     mpirun = (str(wheels.program("mpich5", "mpirun")), "-n", "2", "-bind-to", "core")
     variables = {"MPIR_CVAR_CH4_NETMOD": "ucx", "MPIR_CVAR_CH4_CMA_ENABLE": "0", "UCX_TLS": "self,sysv"}
-    return run((*mpirun, *map(str, argv)), env={**os.environ, **variables}, timeout_s=120.0, what=line.name).stdout
+    command = (*mpirun, *map(str, argv(turns)))
+    return run(command, env={**os.environ, **variables}, timeout_s=120.0, what=line.name).stdout
 
 
-def their_time_s(line: Line, lab: Wires) -> float:
-    """Run IMB's benchmark once and return what it says in seconds; a rate becomes the time of a window."""
-    sizes = () if line.size is None else ("-msgsize", ",".join([str(line.size)] * LOOPS))
-    benchmarks = [line.pair.benchmark] * (LOOPS if line.size is None else 1)
+def their_argv(line: Line, library: Path, turns: str) -> tuple[str | Path, ...]:
+    """Return IMB's command line: as many lines of the same size as turns."""
+    sizes = () if line.size is None else ("-msgsize", ",".join([str(line.size)] * TURNS))
+    benchmarks = [line.pair.benchmark] * (TURNS if line.size is None else 1)
     options = ("-npmin", "2", *sizes, "-iter", str(line.iterations), "-iter_policy", "off", "-time", "60")
-    library = wheels.program("mpich5", "mpirun").parent.parent / "lib"
-    text = launched(line, lab, "/usr/bin/env", f"LD_LIBRARY_PATH={library}", IMB, *options, *benchmarks)
-    value = median(table_values(text, line))
-    return in_window(line) / (value * 1e6) if line.pair.reading == "rate" else value * 1e-6
+    mpi = wheels.program("mpich5", "mpirun").parent.parent / "lib"
+    variables = (f"LD_LIBRARY_PATH={mpi}", f"LD_PRELOAD={library}", f"IMB_TURNS={turns}")
+    return ("/usr/bin/env", *variables, IMB, *options, *benchmarks)
+
+
+def our_argv(line: Line, program: Path, turns: str) -> tuple[str | Path, ...]:
+    """Return our command line; as in IMB, as many iterations are discarded before a loop as it has."""
+    iterations = line.iterations * TURNS
+    given = {"iterations": iterations, "warmup": iterations}
+    if line.size is not None:
+        given |= {"bytes": line.size, "skew": 16 if line.size < 128 * 1024 else 0}
+    spec = f"{line.pair.kernel}:" + ",".join(f"{key}={value}" for key, value in given.items())
+    return (program, "--no-samples", f"--turns={turns}", spec + (f",sync={line.pair.sync}" if line.pair.sync else ""))
+
+
+def their_time_s(line: Line, text: str) -> float:
+    """Return what IMB says in seconds, its mean over all turns; a rate becomes the time of a window."""
+    values = table_values(text, line)
+    if line.pair.reading == "rate":
+        return fmean(in_window(line) / (value * 1e6) for value in values)
+    return fmean(values) * 1e-6
 
 
 def table_values(text: str, line: Line) -> list[float]:
-    """Return the line's column of IMB's table, one entry a loop."""
+    """Return the line's column of IMB's table, one entry a turn."""
     rows = [row.split() for row in text.splitlines()]
     header = next((row for row in rows if "#repetitions" in row), [])
     first = [str(line.iterations)] if line.size is None else [str(line.size), str(line.iterations)]
     found = [row for row in rows if row[: len(first)] == first and len(row) == len(header)]
-    if len(found) != LOOPS or line.pair.column not in header:
-        raise SystemExit(f"agreement: not {LOOPS} rows of {line.iterations} repetitions in:\n{text}")
+    if len(found) != TURNS or line.pair.column not in header:
+        raise SystemExit(f"agreement: not {TURNS} rows of {line.iterations} repetitions in:\n{text}")
     return [float(row[header.index(line.pair.column)]) for row in found]
 
 
@@ -221,15 +268,10 @@ def in_window(line: Line) -> int:
     return WINDOW * (line.size or 0) * (2 if line.pair.kernel == "bibw" else 1)
 
 
-def our_time_s(line: Line, lab: Wires, program: Path) -> float:
-    """Launch our kernel and return the median over loops of its mean over iterations and ranks, in IMB's reading."""
-    given = {"iterations": line.iterations, "warmup": WARMUP if line.pair.reading != "rate" else 5}
-    if line.size is not None:
-        given |= {"bytes": line.size, "skew": 16 if line.size < 128 * 1024 else 0}
-    spec = f"{line.pair.kernel}:" + ",".join(f"{key}={value}" for key, value in given.items())
-    spec += f",sync={line.pair.sync}" if line.pair.sync else ""
-    kernels = kernels_of(launched(line, lab, program, "--no-samples", *[spec] * LOOPS))
-    return median(fmean(each["rank_loop_s" if line.pair.reading == "loop" else "rank_mean_s"]) for each in kernels)
+def our_time_s(line: Line, text: str) -> float:
+    """Return the mean over iterations and ranks that our kernel says, in IMB's reading."""
+    (kernel,) = kernels_of(text)
+    return fmean(kernel["rank_loop_s" if line.pair.reading == "loop" else "rank_mean_s"])
 
 
 def kernels_of(text: str) -> list[dict[str, Any]]:

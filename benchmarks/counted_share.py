@@ -1,5 +1,8 @@
 """How much of a study's wall time is launches that count: `python benchmarks/counted_share.py [--launch-s 9]`.
 
+With `--results FOLDER --wall-s SECONDS` it tells this of a real run, whose wall time is that of `time tare quick ...`.
+Without, it simulates one.
+
 `tare quick` with a program of 9 s, twelve environments and six rounds, on fakes: the runner is the real one, with its
 rounds, blocks, calibration and repeats. Time is virtual, so that it takes seconds: a launch takes what the program and
 its start take, a round what its pods take. The vCPUs' state is that of `counted_share.cores`, samples that `tare-cores`
@@ -14,6 +17,7 @@ import json
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from unittest.mock import patch
@@ -21,10 +25,10 @@ from unittest.mock import patch
 from tare import runner, session, study_files
 from tare.cluster import Site
 from tare.core_watch import CoreWatch
-from tare.model import Cell, Environment, LabSpec, Placement, Repetition, Study, Trial, TrialKey, Workload
+from tare.model import Cell, Environment, LabSpec, Placement, Plan, Repetition, Study, Trial, TrialKey, Workload
 from tare.outcome import Ready
 from tare.process import Result
-from tare.store import Store
+from tare.store import Store, read_only
 from tare.summary.select import select
 
 BOUND = 0.70
@@ -120,18 +124,20 @@ def share(launch_s: float, environments: int, rounds: int) -> float:
     ):
         run.cores = recorded(RECORDED, longest_s)
         run.blocks()
-        chosen = select(plan, store.trials).trials
         trials = list(store.trials)
-    counted = [trial for own in chosen.values() for trial in own.values()]
+    print(f"program of {launch_s:g} s, {environments} environments, {rounds} rounds")
+    return told(plan, trials, machine.now_s)
+
+
+def told(plan: Plan, trials: Sequence[Trial], wall_s: float) -> float:
+    """Print how much of a run's wall time its launches took that count, and return that share."""
+    counted = [trial for own in select(plan, trials).trials.values() for trial in own.values()]
     counted_s = sum(trial.elapsed_s for trial in counted)
     repeats = sum(trial.key.repeat > 0 for trial in trials)
-    elsewhere = sum(trial.noise["cores_elsewhere"] > 0.1 for trial in trials)
-    print(
-        f"program of {launch_s:g} s, {environments} environments, {rounds} rounds, {machine.now_s:.0f} s of wall time"
-    )
+    elsewhere = sum(trial.noise.get("cores_elsewhere", 0.0) > 0.1 for trial in trials)
     print(f"  {len(trials)} launches, {repeats} of them repeats; in {elsewhere} the vCPUs were elsewhere at times")
-    print(f"  {len(counted)} count: {counted_s:.0f} s, {counted_s / machine.now_s:.1%} of the wall time")
-    return counted_s / machine.now_s
+    print(f"  {len(counted)} count: {counted_s:.0f} s, {counted_s / wall_s:.1%} of {wall_s:.0f} s of wall time")
+    return counted_s / wall_s
 
 
 def main() -> int:
@@ -140,8 +146,15 @@ def main() -> int:
     parser.add_argument("--launch-s", type=float, default=9.0)
     parser.add_argument("--environments", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--results", type=Path, help="the results folder of a real run")
+    parser.add_argument("--wall-s", type=float, help="how long that run took")
     options = parser.parse_args()
     started = time.monotonic()
+    if options.results:
+        if not options.wall_s:
+            parser.error("--results needs --wall-s")
+        results = read_only(options.results)
+        return 0 if told(results.plan, list(results.trials), options.wall_s) >= BOUND else 1
     found = share(options.launch_s, options.environments, options.rounds)
     kept = found >= BOUND
     print(f"bound {BOUND:.0%}: {'kept' if kept else 'MISSED'} (simulated in {time.monotonic() - started:.1f} s)")

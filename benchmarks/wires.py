@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from tare import job
@@ -24,6 +25,8 @@ from tare.process import run
 
 PLACEMENT = Placement()
 LIMIT_S = 120.0
+NUMBERS = count()
+"""Of launches, some of which are up at the same time."""
 NETWORK_OF = {"tcp": "host", "vxlan": "flannel"}
 
 
@@ -48,7 +51,7 @@ class Wires:
             placement=PLACEMENT,
         )
         launch = job.make_launch(self.site, cell, up, preload=False)
-        path = self.site.folder / "agreement.json"
+        path = self.site.folder / f"agreement-{next(NUMBERS)}.json"
         write_map(launch, path)
         told = job.head_environment(self.site, up.environment, up, self.agent)
         result = run(

@@ -164,6 +164,15 @@ def wait_for(condition: Callable[[], Any], what: str, limit_s: float = 60.0) -> 
     return value
 
 
+def selected(request: pytest.FixtureRequest, parameter: str) -> set[str]:
+    """Return the values of a parameter in the tests of a module that are selected: what its study has to have."""
+    of_module = [item for item in request.session.items if item.path == request.path]
+    own = [
+        item.callspec.params for item in of_module if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+    ]
+    return {params[parameter] for params in own if parameter in params}
+
+
 # --- what is left -----------------------------------------------------------------------------------------------
 
 

@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
-from integration.live import Ended, Watch, cell_of, compiled, ended, live, outcome, start, trials, write_study
+from integration.live import Ended, Watch, cell_of, compiled, ended, live, outcome, selected, start, trials, write_study
 
 pytestmark = live("docker", "podman", "apptainer", "charliecloud", "mmdebstrap")
 
 RUNTIMES = ("bare", "docker", "podman", "apptainer", "charliecloud")
 HYBRID = "apptainer, hybrid"
-NAMES = (*RUNTIMES, HYBRID)
+NAMES = tuple(
+    pytest.param(name, marks=[pytest.mark.long] if name in ("podman", "charliecloud") else [])
+    for name in (*RUNTIMES, HYBRID)
+)
 LIMIT_MIB = 96
 PLACEMENTS = (
     f"[{{nodes: 1, ranks_per_node: 2, memory_per_container: {LIMIT_MIB}MiB}}, "
@@ -23,13 +26,16 @@ ONE, TWO = "1n x 2r, 96 MiB a container", "1n x 2r in 2c, 96 MiB a container"
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Watch, dict[tuple[str, str, str], dict[str, Any]]]:
+def ran(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> tuple[Ended, Watch, dict[tuple[str, str, str], dict[str, Any]]]:
     """Run kernels that fit into the limit, and a program whose second rank uses more than both containers may."""
     folder = tmp_path_factory.mktemp("limits")
     program = compiled("allocate", folder)
     # The launch before the trials must end well: the first one on a node. Nodes see this folder, containers do not.
     once = f"{Path(__file__).parent}, /tmp/allocated"
-    environments = f"{{{', '.join(RUNTIMES)}, '{HYBRID}': {{runtime: apptainer, launch: hybrid}}}}"
+    names = [name for name in RUNTIMES if name in selected(request, "name")]
+    environments = f"{{{', '.join(names)}, '{HYBRID}': {{runtime: apptainer, launch: hybrid}}}}"
     study = write_study(
         folder,
         "limits",

@@ -17,6 +17,7 @@ from integration.live import (
     ended,
     live,
     outcome,
+    selected,
     start,
     tare,
     trials,
@@ -65,17 +66,24 @@ def mpi(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Found, list[str]]:
+def two_nodes(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> tuple[Found, list[str]]:
     folder = tmp_path_factory.mktemp("mpis")
     watch = Watch()
-    process = start("run", write_study(folder, "two", stated(ON_TWO_NODES), workloads=LONG), cwd=folder)
+    environments = stated({name: ON_TWO_NODES[name] for name in sorted(selected(request, "name"))})
+    process = start("run", write_study(folder, "two", environments, workloads=LONG), cwd=folder)
     with watch.looking(f"s{process.pid}"):
         result = ended(process, 200)
     found = {key: (each[0], result.stderr) for key, each in by_environment(folder / "results" / "two").items()}
     return found, watch.left(result.lab)
 
 
-@pytest.mark.parametrize("name", ON_TWO_NODES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.long] if name.endswith("over ssh") else [])  # test_launching.py has it
+        for name in ON_TWO_NODES
+    ],
+)
 def test_an_environment_is_launched_and_its_treatment_is_proven(
     name: str, mpi: str, two_nodes: tuple[Found, list[str]]
 ) -> None:

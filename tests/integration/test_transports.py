@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from integration.live import Watch, by_environment, ended, live, outcome, start, write_study
+from integration.live import Watch, by_environment, ended, live, outcome, selected, start, write_study
 from tare import infiniband
 from tare.cli import app
 
@@ -52,7 +52,11 @@ IMAGES = {"intelmpi": ", launch: host-mpi, image: debian-mpich"}
 Found = tuple[dict[str, Any], dict[str, str], list[str], str]
 
 
-@pytest.fixture(params=TAKEN)
+LONG = ("openmpi5", "mpich", "intelmpi")
+"""Both families are in make test, each with the MPI that has most transports."""
+
+
+@pytest.fixture(params=[pytest.param(mpi, marks=[pytest.mark.long] if mpi in LONG else []) for mpi in TAKEN])
 def mpi(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -66,9 +70,9 @@ def stated(mpi: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Found:
+def study(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Found:
     folder = tmp_path_factory.mktemp("transports")
-    listed = [each for mpi in TAKEN for each in stated(mpi)]
+    listed = [each for mpi in sorted(selected(request, "mpi")) for each in stated(mpi)]
     path = write_study(folder, "transports", f"{{{', '.join(listed)}}}", workloads=KERNELS)
     watch = Watch()
     process = start("run", path, cwd=folder)

@@ -64,7 +64,7 @@ def test_one_rank_converges_as_the_reference_does(program: Path, n: int, residua
     ("ranks", "residual"),
     [
         pytest.param(1, 1.13589e-11, marks=pytest.mark.long),  # smaller grids converge on one rank in every run
-        pytest.param(2, 7.76155e-9, marks=pytest.mark.slow),
+        pytest.param(2, 7.76155e-9, marks=pytest.mark.long),  # test_one_rank_converges_as_the_reference_does
         pytest.param(4, 7.35709e-8, marks=pytest.mark.long),  # one number of ranks more
     ],
 )

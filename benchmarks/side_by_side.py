@@ -1,0 +1,57 @@
+"""Run programs of two ranks at the same time, in turns: one is at work, the others sleep (docs/adr/0017-turns.md)."""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+
+from tare.turns import Seat, Table, Waited
+
+LIMIT_S = 120.0
+RANKS = 2
+
+Start = Callable[[str], str]
+"""Runs a program that is told where to take its turns (`N@ADDRESS:PORT/KEY`) and returns what it said."""
+
+
+def in_turns(starts: Sequence[Start], listener: socket.socket, turns: int, shuffle: random.Random) -> list[str]:
+    """Run programs in so many turns each, in a new random order every time, and return what they said."""
+    table = Table(listener)
+    with ExitStack() as stack:
+        pool = stack.enter_context(ThreadPoolExecutor(len(starts)))
+        stack.callback(table.close)
+        running: list[tuple[Seat, Future[str]]] = []
+        for start in starts:
+            ours, theirs = stack.enter_context(_pair())
+            seat = table.seat(RANKS, ours)
+            future = pool.submit(start, table.option(seat, turns).removeprefix("--turns="))
+            future.add_done_callback(lambda _, its=theirs: its.send(b"e"))
+            running.append((seat, future))
+            _need(table.wait(seat, LIMIT_S), Waited.READY, future)
+        for _ in range(turns):
+            for seat, future in shuffle.sample(running, len(running)):
+                table.give(seat)
+                _need(table.wait(seat, LIMIT_S), Waited.READY, future)
+        for seat, future in running:
+            table.give(seat)
+            _need(table.wait(seat, LIMIT_S), Waited.ENDED, future)
+        return [future.result() for _, future in running]
+
+
+@contextmanager
+def _pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Yield two connected sockets; the second is closed at the end, the first is the table's."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        yield ours, theirs
+
+
+def _need(waited: Waited, wanted: Waited, future: Future[str]) -> None:
+    if waited is wanted:
+        return
+    if waited is Waited.ENDED:
+        future.result()  # raises why it could not be run
+    raise SystemExit(f"agreement: a program that takes turns is not {wanted.value} but {waited.value}")
