@@ -8,7 +8,9 @@ Each kernel and IMB's benchmark of the same operation run in launches of their o
 iterations, while the others sleep. They have the same MPI (MPICH 5, whose binary interface IMB-MPI1 has), transport,
 cores, message size, iterations and statistic. First over shared memory; then over the wire between two nodes of the lab
 and over VXLAN on that wire, these four together. For each round the ratio of the two times is taken, and the overhead
-of VXLAN as either side tells it. A line is the median over rounds with an interval of order statistics (95 % or more,
+of VXLAN as either side tells it. A launch's time is the median over its turns of their means (of loops, whose turns the
+kernel does not tell one by one, the mean on both sides), because one turn that meets another program's work shows that
+work. A line is the median over rounds with an interval of order statistics (95 % or more,
 no assumption about the distribution). A ratio beyond 5 %, or overheads more than 5 points apart, end with exit code 1.
 It needs root, two cores and a quiet machine.
 
@@ -53,6 +55,7 @@ IMB = Path(PLACE) / "bin" / "IMB-MPI1"
 IMB_TURNS = Path(__file__).with_name("imb_turns.c")
 WINDOW = 64
 TURNS = 20
+Samples = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,15 +244,15 @@ def our_argv(line: Line, program: Path, turns: str) -> tuple[str | Path, ...]:
     if line.size is not None:
         given |= {"bytes": line.size, "skew": 16 if line.size < 128 * 1024 else 0}
     spec = f"{line.pair.kernel}:" + ",".join(f"{key}={value}" for key, value in given.items())
-    return (program, "--no-samples", f"--turns={turns}", spec + (f",sync={line.pair.sync}" if line.pair.sync else ""))
+    return (program, f"--turns={turns}", spec + (f",sync={line.pair.sync}" if line.pair.sync else ""))
 
 
 def their_time_s(line: Line, text: str) -> float:
-    """Return what IMB says in seconds, its mean over all turns; a rate becomes the time of a window."""
+    """Return what IMB says in seconds, of all turns; a rate becomes the time of a window."""
     values = table_values(text, line)
     if line.pair.reading == "rate":
-        return fmean(in_window(line) / (value * 1e6) for value in values)
-    return fmean(values) * 1e-6
+        return median(in_window(line) / (value * 1e6) for value in values)
+    return (fmean if line.pair.reading == "loop" else median)(values) * 1e-6
 
 
 def table_values(text: str, line: Line) -> list[float]:
@@ -269,9 +272,12 @@ def in_window(line: Line) -> int:
 
 
 def our_time_s(line: Line, text: str) -> float:
-    """Return the mean over iterations and ranks that our kernel says, in IMB's reading."""
+    """Return what our kernel says of all turns, in IMB's reading; loops are known in their sum alone."""
     (kernel,) = kernels_of(text)
-    return fmean(kernel["rank_loop_s" if line.pair.reading == "loop" else "rank_mean_s"])
+    if line.pair.reading == "loop":
+        return fmean(kernel["rank_loop_s"])
+    name = "mean_s" if "mean_s" in kernel["columns"] else "max_s"  # kernels of a pair are timed by one rank
+    return float(np.median(column(kernel, name).reshape(TURNS, -1).mean(axis=1)))
 
 
 def kernels_of(text: str) -> list[dict[str, Any]]:
@@ -324,8 +330,12 @@ def may_come_before(spec: str) -> list[str]:
 
 def typical_s(kernel: dict[str, Any]) -> float:
     """Return the median over iterations of the maximum over ranks."""
-    column = kernel["data"][kernel["columns"].index("max_s")]
-    return float(np.median(np.frombuffer(base64.b64decode(column), dtype="<f8")))
+    return float(np.median(column(kernel, "max_s")))
+
+
+def column(kernel: dict[str, Any], name: str) -> Samples:
+    """Return a column of a kernel's samples, one entry an iteration."""
+    return np.frombuffer(base64.b64decode(kernel["data"][kernel["columns"].index(name)]), dtype="<f8")
 
 
 def name_of(spec: str) -> str:
