@@ -167,7 +167,7 @@ def test_a_program_that_goes_wrong_is_a_failed_trial_that_says_why(
     assert re.search(FAULTS[fault], failed["outcome"]["reason"]), failed["outcome"]
 
 
-@pytest.mark.parametrize("fault", ["crash", "hang"])
+@pytest.mark.parametrize("fault", ["crash", pytest.param("hang", marks=pytest.mark.long)])
 def test_a_program_that_goes_wrong_in_the_baseline_ends_the_study_after_one_launch(
     fault: str, misbehave: Path, tmp_path: Path
 ) -> None:

@@ -76,7 +76,7 @@ def test_a_run_killed_at_random_instants_and_within_a_block_finishes_and_loses_n
     dice = random.Random(SEED)
     watch = Watch()
     labs: list[str] = []
-    for instant in (*(dice.uniform(0.0, 2.0) for _ in range(4)), None):
+    for instant in (*(dice.uniform(0.0, 2.0) for _ in range(2)), None):
         before = stored(results)
         running, name = killed_at(study, tmp_path, instant, results)
         assert running, f"the study was over before it was killed {len(labs) + 1} times"

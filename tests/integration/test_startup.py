@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +40,18 @@ def test_caches_that_are_dropped_hold_nothing_of_a_file_that_was_read(tmp_path: 
     assert resident_bytes(file) == 0
 
 
-def test_every_step_of_a_start_up_is_told_for_every_runtime(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "environments",
+    [pytest.param(ENVIRONMENTS, id="all", marks=pytest.mark.long), pytest.param(("bare", "docker"), id="two")],
+)
+def test_every_step_of_a_start_up_is_told_for_every_runtime(environments: Sequence[str], tmp_path: Path) -> None:
     can = caches.missing() is None
     workloads = "{warm: {startup: warm}, cold: {startup: cold}}" if can else "{warm: {startup: warm}}"
-    study = write_study(tmp_path, "begin", ENVIRONMENTS, workloads=workloads)
+    study = write_study(tmp_path, "begin", environments, workloads=workloads)
     ended = tare("run", study, cwd=tmp_path, timeout_s=110)
     assert ended.status == 3, ended.stderr  # one round is too few for a verdict
     found = by_environment(tmp_path / "results" / "begin")
-    assert set(found) == set(ENVIRONMENTS)
+    assert set(found) == set(environments)
     for environment, trials in found.items():
         assert [outcome(trial) for trial in trials] == ["Completed"] * (2 if can else 1), trials
         for trial in trials:
