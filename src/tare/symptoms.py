@@ -60,7 +60,8 @@ SYMPTOMS: Final = (
     ),
     _symptom(
         "user namespaces",
-        r"initial_address_exchange[^\n]*Shared memory error",
+        r"initial_address_exchange[^\n]*Shared memory error|"
+        r"mm_posix\.c[^\n]*open\(file_name=/proc/[^\n]*Permission denied",
         "UCX reaches no shared memory of a rank in another user namespace; remedy: one user namespace for all, or "
         "UCX_POSIX_USE_PROC_LINK=n",
     ),

@@ -7,6 +7,7 @@ import json
 import os
 import struct
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,7 +75,14 @@ def execute(argv: tuple[str | Path, ...], env: Mapping[str, str] | None, timeout
     """Run a launcher; on time-out end it by SIGTERM, which makes it end its ranks, and raise."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("TARE_")}
     pipe = subprocess.PIPE
-    with subprocess.Popen(argv, stdout=pipe, stderr=pipe, text=True, env={**clean, **(env or {})}) as process:
+    with (
+        tempfile.TemporaryDirectory(
+            prefix="mpi"
+        ) as own,  # two mpirun that make Open MPI's folder at once may both fail
+        subprocess.Popen(
+            argv, stdout=pipe, stderr=pipe, text=True, env={**clean, "TMPDIR": own, **(env or {})}
+        ) as process,
+    ):
         try:
             stdout, stderr = process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:

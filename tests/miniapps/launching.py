@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -52,7 +53,9 @@ def ran(
 
 @cache
 def _ended(argv: tuple[str, ...], env: tuple[tuple[str, str], ...]) -> tuple[int, str, str]:
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, env={**os.environ, **dict(env)})
+    with tempfile.TemporaryDirectory(prefix="mpi") as own:  # two mpirun that make Open MPI's at once may both fail
+        environment = {**os.environ, "TMPDIR": own, **dict(env)}
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, env=environment)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -114,7 +114,10 @@ def seen(run: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def process(*argv: str) -> subprocess.Popen[bytes]:
     started = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    time.sleep(0.2)
+    until = time.monotonic() + 10
+    while not Path(f"/proc/{started.pid}/cmdline").read_bytes():  # it has none in the middle of exec
+        assert time.monotonic() < until
+        time.sleep(0.01)
     return started
 
 

@@ -55,3 +55,8 @@ def test_a_message_tells_its_own_symptom_and_the_remedy(name: str) -> None:
 @pytest.mark.parametrize("words", OTHERS)
 def test_other_failures_are_not_taken_for_one(words: str) -> None:
     assert recognised(words) == ""
+
+
+def test_a_rank_that_was_ended_before_it_could_say_so_is_told_by_what_ucx_said() -> None:
+    said = "[31240:0] mm_posix.c:219 UCX ERROR open(file_name=/proc/31241/fd/25 flags=0x0) failed: Permission denied"
+    assert recognised(said).startswith("UCX reaches no shared memory of a rank in another user namespace")
