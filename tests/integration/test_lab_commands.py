@@ -179,7 +179,7 @@ def test_quick_compares_a_program_in_every_environment(named: tuple[str, ...], t
     results = tmp_path / "results" / f"quick-{program.name}"
     found = by_environment(results)
     assert {"bare", "bare+image", "bare+bridge", "docker+overlay"} <= set(found)
-    assert len(found) == (5 if named else 12)
+    assert len(found) == (5 if named else 13)
     assert {outcome(trial) for its in found.values() for trial in its} == {"Completed"}, result.stderr
     assert (results / "report.html").is_file()
     assert watch.left(result.lab) == []

@@ -34,7 +34,7 @@ def ran(
     program = compiled("allocate", folder)
     # The launch before the trials must end well: the first one on a node. Nodes see this folder, containers do not.
     once = f"{Path(__file__).parent}, /tmp/allocated"
-    names = [name for name in RUNTIMES if name in selected(request, "name")]
+    names = [name for name in RUNTIMES if name in {"bare", *selected(request, "name")}]
     environments = f"{{{', '.join(names)}, '{HYBRID}': {{runtime: apptainer, launch: hybrid}}}}"
     study = write_study(
         folder,

@@ -16,6 +16,7 @@ from tare.images.convert import FORMATS
 from tare.model import Launching
 from tare.mpi import MPIS
 from tare.networks import NETWORKS
+from tare.quick import Wanted, environment_names
 from tare.runtimes import RUNTIMES
 from tare.study.schema import StudyIn
 
@@ -70,6 +71,11 @@ def test_the_readme_calls_nothing_missing_that_is_registered() -> None:
         assert not first & (registered - {"host"}), (row, first & registered)
         assert "Intel MPI" not in missing
         assert "CNI" not in missing
+
+
+def test_the_readme_counts_the_usual_environments() -> None:
+    assert len(environment_names(Wanted(command=("app",)))) == 12
+    assert "the twelve usual environments" in (ROOT / "README.md").read_text()
 
 
 def test_as_many_formats_of_images_as_the_readme_says() -> None:
