@@ -6,7 +6,8 @@ import random
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 
 from tare.turns import Seat, Table, Waited
 
@@ -28,7 +29,7 @@ def in_turns(starts: Sequence[Start], listener: socket.socket, turns: int, shuff
             ours, theirs = stack.enter_context(_pair())
             seat = table.seat(RANKS, ours)
             future = pool.submit(start, table.option(seat, turns).removeprefix("--turns="))
-            future.add_done_callback(lambda _, its=theirs: its.send(b"e"))
+            future.add_done_callback(partial(_end, theirs))
             running.append((seat, future))
             _need(table.wait(seat, LIMIT_S), Waited.READY, future)
         for _ in range(turns):
@@ -39,6 +40,12 @@ def in_turns(starts: Sequence[Start], listener: socket.socket, turns: int, shuff
             table.give(seat)
             _need(table.wait(seat, LIMIT_S), Waited.ENDED, future)
         return [future.result() for _, future in running]
+
+
+def _end(theirs: socket.socket, _: Future[str]) -> None:
+    """Tell the table that a program has ended; after a failure the table may be gone."""
+    with suppress(OSError):
+        theirs.send(b"e")
 
 
 @contextmanager

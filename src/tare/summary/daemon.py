@@ -1,4 +1,4 @@
-"""Find the part of a container's cost that Docker's daemon causes: what a program without a container pays beside it.
+"""Tell how much of the cost of a Docker container is caused by the daemon. Pure.
 
 A Docker daemon makes the kernel track the connections of its node (docs/adr/0004-docker-on-twins.md). This costs time
 to containers on the node's own network, and also to a program without a container there (`bare+dockerd`).

@@ -1,1 +1,1 @@
-"""Programs of tare that run a third-party model under an MPI launcher; tools/programs puts them beside the model."""
+"""Scripts that start a third-party model under an MPI launcher; tools/programs installs them next to the model."""
