@@ -25,7 +25,19 @@ from typing import IO, Any
 
 MOST = 1 << 20
 """The bytes of a request: the environment is the largest part."""
-ALSO = ("jinja2", "rich.progress", "rich.table", "scipy.optimize", "scipy.special", "scipy.stats")
+ALSO = (
+    "jinja2",
+    "plotly",
+    "psutil",
+    "pyroute2",
+    "rich.progress",
+    "rich.table",
+    "scipy.optimize",
+    "scipy.special",
+    "scipy.stats",
+    "typer._adapters",
+    "unittest.mock",
+)
 """What tare loads where it is used."""
 NOT = ("tare.miniapps", "tare.sources", "tare.workloads.drivers")
 """What runs in programs of its own."""

@@ -12,7 +12,19 @@ from typing import Any
 
 import pytest
 
-from integration.live import Watch, ended, live, outcome, pids_of, start, tare, trials, wait_for, write_study
+from integration.live import (
+    MICRO,
+    Watch,
+    ended,
+    live,
+    outcome,
+    pids_of,
+    start,
+    tare,
+    trials,
+    wait_for,
+    write_study,
+)
 
 pytestmark = live("cni")
 SEED = 20261121
@@ -49,8 +61,8 @@ def check_finished(results: Path, cells: int, rounds: int) -> None:
 
 
 def killed_at(study: Path, folder: Path, seconds: float | None, results: Path) -> tuple[bool, str]:
-    """Kill a run after so many seconds of it doing something, or within its first block; return whether it was still
-    running, and its lab."""
+    """Kill a run after so many seconds of it doing something, or while a part of its first block is stored; return
+    whether it was still running, and its lab."""
     before = len(stored(results))
     process = start("run", study, cwd=folder)
     name = f"s{process.pid}"
@@ -70,8 +82,11 @@ def killed_at(study: Path, folder: Path, seconds: float | None, results: Path) -
 
 
 def test_a_run_killed_at_random_instants_and_within_a_block_finishes_and_loses_nothing(tmp_path: Path) -> None:
-    environments = ["bare", "bare+bridge"]
-    study = write_study(tmp_path, "kill", environments, repetition="{rounds: 4, max_rounds: 4}", a_a="true")
+    # The launches of a workload take turns and are stored together: with two workloads, a stored launch has others of
+    # its block after it.
+    environments, two = ["bare", "bare+bridge"], f"{{micro: {{kernels: {MICRO}}}, again: {{kernels: {MICRO}}}}}"
+    repetition = "{rounds: 3, max_rounds: 3}"
+    study = write_study(tmp_path, "kill", environments, repetition=repetition, a_a="true", workloads=two)
     results = tmp_path / "results" / "kill"
     dice = random.Random(SEED)
     watch = Watch()
@@ -86,7 +101,7 @@ def test_a_run_killed_at_random_instants_and_within_a_block_finishes_and_loses_n
     last = tare("run", study, cwd=tmp_path)
     assert last.status in (0, 3), last.stderr
     assert stored(results)[: len(after)] == after
-    check_finished(results, cells=3, rounds=4)
+    check_finished(results, cells=6, rounds=3)
     assert sum(outcome(trial) == "Interrupted" for trial in trials(results)) >= 1
     again = tare("run", study, cwd=tmp_path)
     assert again.status == last.status
