@@ -19,6 +19,7 @@ from integration.live import (
     ended,
     outcome,
     pids_of,
+    selected,
     start,
     tare,
     trials,
@@ -36,6 +37,9 @@ CARRIERS = {
     "direct": {"data NIC in the pod"},
     "macvlan": {"macvlan", "data NIC"},
 }
+NETWORKS = [  # of each runtime; what is wired is the same for all, and test_networks_contract.py has it
+    pytest.param(network, marks=[pytest.mark.long] if network in ("direct", "macvlan") else []) for network in CARRIERS
+]
 TWO_ROUNDS = "{rounds: 2, max_rounds: 2}"
 ENOUGH = "{rounds: 40, max_rounds: 40}"
 INTERRUPTS = (
@@ -54,9 +58,9 @@ def ran(folder: Path, environments: Sequence[str] | str, **keys: str) -> tuple[E
     return result, watch, folder / "results" / "all"
 
 
-def ran_everywhere(runtime: str, folder: Path) -> tuple[Ended, Watch, Path]:
-    """Run bare and a runtime on all networks of ours, and on one side only."""
-    names = ["bare", *(f"{runtime}+{network}" for network in CARRIERS)]
+def ran_everywhere(runtime: str, folder: Path, request: pytest.FixtureRequest) -> tuple[Ended, Watch, Path]:
+    """Run bare and a runtime on the networks that tests ask for, and on one side only."""
+    names = ["bare", *(f"{runtime}+{network}" for network in CARRIERS if network in selected(request, "network"))]
     sides = [f"{runtime} {side}: {{runtime: {runtime}, network: bridge, sides: {side}}}" for side in SIDES]
     return ran(folder, f"{{{', '.join([*names, *sides])}}}")
 

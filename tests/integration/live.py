@@ -273,10 +273,12 @@ class Watch:
         found += [f"lost link {link}" for link in self.links if link not in links()]
         new = [mount for mount in mounts() if mount not in self.mounts]
         found += [f"mount {mount}" for mount in new if "/mmdebstrap." not in mount]  # an image that another test builds
-        for pid, entry in processes():  # numbers of namespaces are used again: labs of others are left out
-            its = _namespaces(pid)
+        of = {pid: (set(_namespaces(pid)), "/tare/" in _text(entry / "cgroup")) for pid, entry in processes()}
+        # Numbers of namespaces are used again: those that labs of others have now are no longer this one's.
+        theirs = {namespace for its, in_lab in of.values() if in_lab for namespace in its}
+        for pid, (its, in_lab) in of.items():
             dead = len(its) == 1  # only its pid namespace is told of a process that waits to be collected by init
-            if not dead and self.namespaces.intersection(its) and "/tare/" not in _text(entry / "cgroup"):
+            if not dead and not in_lab and (self.namespaces - theirs) & its:
                 found.append(f"namespace of process {pid}: {_words(pid)}")
         return found
 

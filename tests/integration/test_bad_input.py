@@ -29,6 +29,7 @@ from integration.live import (
 from tare.images.kernels import ensure_kernels
 from tare.process import find
 
+NEEDS_DOCKER = [pytest.mark.requires("docker", "mmdebstrap")]
 pytestmark = live("cni")
 TWO = ["bare", "bare+bridge"]
 
@@ -212,7 +213,7 @@ def cmdline(entry: Path) -> bytes:
     "environments",
     [
         pytest.param("[bare, bare+bridge]", id="bare"),
-        pytest.param("[bare, docker+bridge]", id="docker", marks=pytest.mark.requires("docker", "mmdebstrap")),
+        pytest.param("[bare, docker+bridge]", id="docker", marks=[*NEEDS_DOCKER, pytest.mark.long]),
     ],
 )
 def test_a_rank_that_is_killed_from_outside_fails_its_trial_only(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from integration.live import Ended, Watch, by_environment, ended, live, outcome, start, write_study
+from integration.live import Ended, Watch, by_environment, ended, live, outcome, selected, start, write_study
 
 pytestmark = live("docker", "cni", "mmdebstrap")
 
@@ -39,6 +39,11 @@ SIDES = {
         ("bare", "direct", "sender"),
     )
 }
+USUAL = ("bare", "bare+image", "docker+bridge", "docker+overlay", "docker+bridge receiver", "bare+direct sender")
+NAMES = [
+    pytest.param(name, marks=[] if name in USUAL else [pytest.mark.long])  # networks: test_networks_contract.py
+    for name in (*CARRIERS, *SIDES)
+]
 
 
 def hosts_of(name: str) -> tuple[str, str]:
@@ -48,9 +53,11 @@ def hosts_of(name: str) -> tuple[str, str]:
 
 
 @pytest.fixture(scope="module")
-def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Watch, Path]:
+def two_nodes(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> tuple[Ended, Watch, Path]:
     folder = tmp_path_factory.mktemp("environments")
-    stated = ", ".join([*CARRIERS, *(f"{name}: {value}" for name, value in SIDES.items())])
+    wanted = {"bare", *selected(request, "name")}
+    names = [name for name in (*CARRIERS, *SIDES) if name in wanted]
+    stated = ", ".join(f"{name}: {SIDES[name]}" if name in SIDES else name for name in names)
     study = write_study(folder, "all", f"{{{stated}}}", workloads=KERNELS)
     watch = Watch()
     process = start("run", study, cwd=folder)
@@ -59,7 +66,7 @@ def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Watch, P
     return result, watch, folder / "results" / "all"
 
 
-@pytest.mark.parametrize("name", [*CARRIERS, *SIDES])
+@pytest.mark.parametrize("name", NAMES)
 def test_an_environment_completes_and_proves_where_its_traffic_went(
     name: str, two_nodes: tuple[Ended, Watch, Path]
 ) -> None:
@@ -95,7 +102,7 @@ def test_the_ranks_were_on_different_hosts_on_cores_of_their_own(two_nodes: tupl
 
 def test_one_side_only_puts_only_that_side_into_the_environment(two_nodes: tuple[Ended, Watch, Path]) -> None:
     found = by_environment(two_nodes[2])
-    for name in SIDES:
+    for name in found.keys() & SIDES.keys():
         sides = [{t["role"] for t in found[name][0]["traffic"] if t["node"] == node} for node in hosts_of(name)]
         bare = sides[1] if name.endswith("sender") else sides[0]
         assert bare == {"data NIC", "must stay silent"}, name
@@ -140,7 +147,7 @@ def test_ranks_tell_what_of_their_node_they_can_open_and_write(two_nodes: tuple[
     assert rights["bare"]["mounts"] == "the node's: /"
     assert rights["bare+image"]["devices"] == rights["bare"]["devices"]
     assert rights["bare+image"]["mounts"].startswith("root read-only; own: ")
-    for name in CARRIERS:
+    for name in rights.keys() & CARRIERS.keys():
         if name.startswith("docker"):
             assert rights[name]["devices"] == "the usual"
             assert rights[name]["mounts"].startswith("own: /; the node's: /etc/hostname")

@@ -24,6 +24,7 @@ from integration.live import (
     live,
     outcome,
     pids_of,
+    selected,
     start,
     tare,
     wait_for,
@@ -36,27 +37,37 @@ from tare.model import Environment, Launching, Placement
 
 pytestmark = live("docker", "podman", "charliecloud", "apptainer", "cni", "mmdebstrap", "sshd")
 
-WAYS = """{
-  bare: {launch: ssh},
-  bare+image+bridge: {launch: ssh, control: data},
-  docker: {launch: ssh},
-  docker+overlay: {launch: ssh, control: data},
-  podman+macvlan: {launch: ssh},
-  docker daemon: {runtime: docker, launch: daemon},
-  podman daemon: {runtime: podman, network: bridge, launch: daemon},
-  apptainer: {launch: hybrid},
-  charliecloud: {launch: hybrid},
-  docker with the host's MPI: {runtime: docker, launch: host-mpi},
-  apptainer with the host's MPI: {runtime: apptainer, launch: host-mpi},
-  apptainer over ssh: {runtime: apptainer, launch: ssh}}""".replace("\n", " ")
-IN_CONTAINERS = ("docker", "docker+overlay", "podman+macvlan", "docker daemon", "podman daemon", "apptainer",
-                 "charliecloud", "docker with the host's MPI", "apptainer with the host's MPI")  # fmt: skip
+WAYS = {
+    "bare": "{launch: ssh}",
+    "bare+image+bridge": "{launch: ssh, control: data}",
+    "docker": "{launch: ssh}",
+    "docker+overlay": "{launch: ssh, control: data}",
+    "podman+macvlan": "{launch: ssh}",
+    "docker daemon": "{runtime: docker, launch: daemon}",
+    "podman daemon": "{runtime: podman, network: bridge, launch: daemon}",
+    "apptainer": "{launch: hybrid}",
+    "charliecloud": "{launch: hybrid}",
+    "docker with the host's MPI": "{runtime: docker, launch: host-mpi}",
+    "apptainer with the host's MPI": "{runtime: apptainer, launch: host-mpi}",
+}
+CANNOT = "apptainer over ssh: {runtime: apptainer, launch: ssh}"
+OFTEN = ("podman+macvlan", "podman daemon", "charliecloud", "apptainer with the host's MPI")
+"""Ways that other runtimes have in `make test`, too."""
+IN_CONTAINERS = [
+    pytest.param(name, marks=[pytest.mark.long] if name in OFTEN else [])
+    for name in WAYS
+    if not name.startswith("bare")
+]
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, dict[str, Any], list[str]]:
+def ran(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> tuple[Ended, dict[str, Any], list[str]]:
     folder = tmp_path_factory.mktemp("ways")
-    study = write_study(folder, "ways", WAYS)
+    wanted = {"bare", "docker", *selected(request, "name")}
+    ways = [f"{name}: {way}" for name, way in WAYS.items() if name in wanted]
+    study = write_study(folder, "ways", f"{{{', '.join([*ways, CANNOT])}}}")
     watch = Watch()
     process = start("run", study, cwd=folder)
     with watch.looking(f"s{process.pid}"):

@@ -14,7 +14,7 @@ pytestmark = live("docker", "podman", "apptainer", "charliecloud", "mmdebstrap")
 RUNTIMES = ("bare", "docker", "podman", "apptainer", "charliecloud")
 HYBRID = "apptainer, hybrid"
 NAMES = tuple(
-    pytest.param(name, marks=[pytest.mark.long] if name in ("podman", "charliecloud") else [])
+    pytest.param(name, marks=[pytest.mark.long] if name in ("podman", "apptainer", "charliecloud") else [])
     for name in (*RUNTIMES, HYBRID)
 )
 LIMIT_MIB = 96

@@ -18,6 +18,7 @@ from integration.live import (
     live,
     outcome,
     pids_of,
+    selected,
     start,
     trials,
     wait_for,
@@ -49,14 +50,19 @@ CARRIERS = {
 }
 ON_ONE_SIDE = "one side"
 NAMES = ("bare", "apptainer", "apptainer+bridge", "apptainer-sif")
+ENVIRONMENTS = [
+    pytest.param(name, marks=[pytest.mark.long] if name.endswith(("+direct", "+macvlan")) else [])
+    for name in (*CARRIERS, ON_ONE_SIDE)
+]
 
 
 @pytest.fixture(scope="module")
-def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Watch, Path]:
+def two_nodes(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> tuple[Ended, Watch, Path]:
     folder = tmp_path_factory.mktemp("apptainer")
     side = f"{ON_ONE_SIDE}: {{runtime: apptainer, network: bridge, sides: receiver}}"
     ensure_file(ensure_image(find_recipe()), "sif", str(find_program()))  # packing it takes half a minute
-    study = write_study(folder, "all", f"{{{', '.join([*CARRIERS, side])}}}", workloads=KERNELS)
+    names = [name for name in CARRIERS if name in {*NAMES, *selected(request, "name")}]
+    study = write_study(folder, "all", f"{{{', '.join([*names, side])}}}", workloads=KERNELS)
     watch = Watch()
     (folder / "home").mkdir()
     process = start("run", study, cwd=folder, env={"HOME": str(folder / "home"), "TARE_CACHE": str(cache_folder())})
@@ -70,7 +76,7 @@ def test_the_apptainer_that_is_installed_here_can_be_used() -> None:
     assert Apptainer().version().split()[0] in {"apptainer", "singularity", "singularity-ce"}
 
 
-@pytest.mark.parametrize("name", [*CARRIERS, ON_ONE_SIDE])
+@pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_an_environment_completes_and_its_traffic_went_where_it_claims(
     name: str, two_nodes: tuple[Ended, Watch, Path]
 ) -> None:
@@ -90,7 +96,7 @@ def test_an_environment_completes_and_its_traffic_went_where_it_claims(
 def test_ranks_are_in_containers_of_their_own_node(two_nodes: tuple[Ended, Watch, Path]) -> None:
     found = by_environment(two_nodes[2])
     (bare,) = found["bare"]
-    for name in CARRIERS:
+    for name in found.keys() & CARRIERS.keys():
         (trial,) = found[name]
         for rank, on_host in zip(trial["ranks"], bare["ranks"], strict=True):
             assert (rank["host"], rank["hostname"], rank["cpus"]) == (

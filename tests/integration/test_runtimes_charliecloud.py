@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from integration.containers import (
-    CARRIERS,
     INTERRUPTS,
+    NETWORKS,
     SIDES,
     check_command,
     check_interrupted,
@@ -29,11 +29,11 @@ pytestmark = live("cni", "mmdebstrap", "charliecloud")
 
 
 @pytest.fixture(scope="module")
-def everywhere(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Watch, Path]:
-    return ran_everywhere("charliecloud", tmp_path_factory.mktemp("charliecloud"))
+def everywhere(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> tuple[Ended, Watch, Path]:
+    return ran_everywhere("charliecloud", tmp_path_factory.mktemp("charliecloud"), request)
 
 
-@pytest.mark.parametrize("network", CARRIERS)
+@pytest.mark.parametrize("network", NETWORKS)
 def test_a_network_completes_and_proves_where_its_traffic_went(
     network: str, everywhere: tuple[Ended, Watch, Path]
 ) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from integration.containers import (
-    CARRIERS,
     INTERRUPTS,
+    NETWORKS,
     SIDES,
     check_command,
     check_interrupted,
@@ -43,11 +43,11 @@ def monitors(node: Node) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def everywhere(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Watch, Path]:
-    return ran_everywhere("podman", tmp_path_factory.mktemp("podman"))
+def everywhere(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> tuple[Ended, Watch, Path]:
+    return ran_everywhere("podman", tmp_path_factory.mktemp("podman"), request)
 
 
-@pytest.mark.parametrize("network", CARRIERS)
+@pytest.mark.parametrize("network", NETWORKS)
 def test_a_network_completes_and_proves_where_its_traffic_went(
     network: str, everywhere: tuple[Ended, Watch, Path]
 ) -> None:

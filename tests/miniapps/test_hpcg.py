@@ -26,7 +26,9 @@ def figures(record: dict[str, Any]) -> dict[str, float]:
     return {figure["name"]: figure["value"] for figure in record["figures"]}
 
 
-@pytest.mark.parametrize(("n", "ranks"), [(16, 1), (16, 2), (16, 4), (16, 6), (32, 1), (32, 2), (32, 4)])
+@pytest.mark.parametrize(
+    ("n", "ranks"), [(16, 1), (16, 2), (16, 4), (16, 6), (32, 1), (32, 2), pytest.param(32, 4, marks=pytest.mark.long)]
+)
 def test_every_check_of_the_solver_passes(program: Path, n: int, ranks: int) -> None:
     status, record, stderr = ran(program, spec(n), ranks)
     assert status == 0, stderr
