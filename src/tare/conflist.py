@@ -43,6 +43,7 @@ MAX_SHOWN: Final = 80
 
 
 _VARIABLE: Final = re.compile(r"\$\{([^}]*)\}")
+_VERSION: Final = re.compile(r"([0-9][0-9A-Za-z.+-]{0,63})?")
 _NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.-]{{0,{MAX_NAME - 1}}}")
 _DIVIDED: Final = "host-local"
 
@@ -162,8 +163,8 @@ def parse(text: str, path: str) -> Conflist:
         raise ValueError(
             f'{path}: "name" must be a word of letters, digits, dots, dashes and underscores, at most {MAX_NAME}'
         )
-    if not isinstance(version, str):
-        raise ValueError(f'{path}: "cniVersion" must be text, as "1.0.0"')
+    if not isinstance(version, str) or not _VERSION.fullmatch(version):
+        raise ValueError(f'{path}: "cniVersion" must be a version, as "1.0.0"')
     conflist = Conflist(path=path, name=name, version=version, plugins=_plugins(stated, path), text=text)
     for variable in _variables(list(conflist.plugins)):
         if variable not in VARIABLES:
