@@ -43,9 +43,9 @@ from agreement_table import HEADER, LIMIT, Row, as_markdown, median_interval, pr
 from side_by_side import Start, in_turns
 from wires import Wires, wires
 
-from tare import wheels
-from tare.paths import cache_folder
-from tare.process import run
+from tare.host import wheels
+from tare.host.paths import cache_folder
+from tare.host.process import run
 from tare.workloads.kernel_order import LARGE_BYTES, in_flight_bytes
 from tare.workloads.programs.imb import PLACE
 

@@ -14,7 +14,6 @@ import sys
 import time
 from statistics import median
 
-from tare import docker
 from tare.cluster import Needs
 from tare.cluster.lab_site import LabCluster, LabSite
 from tare.images import find_recipe
@@ -23,6 +22,7 @@ from tare.model import LabSpec
 from tare.networks import Wiring
 from tare.node import Node
 from tare.runtimes import RUNTIMES, PodRequest
+from tare.services import docker
 
 BOUND = 0.5
 

@@ -22,13 +22,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest.mock import patch
 
-from tare import runner, session, study_files
+from tare.cli import session
 from tare.cluster import Site
-from tare.core_watch import CoreWatch
+from tare.deploy import study_files
+from tare.host.process import Result
 from tare.model import Cell, Environment, LabSpec, Placement, Plan, Repetition, Study, Trial, TrialKey, Workload
-from tare.outcome import Ready
-from tare.process import Result
-from tare.store import Store, read_only
+from tare.run import runner
+from tare.run.core_watch import CoreWatch
+from tare.run.outcome import Ready
+from tare.store.writer import Store, read_only
 from tare.summary.select import select
 
 BOUND = 0.70

@@ -29,15 +29,19 @@ from pathlib import Path
 import numpy as np
 import scipy.stats
 
-from tare import job, monitor, runner, session, study, study_files
+from tare import study
+from tare.cli import session
 from tare.cluster import Site
-from tare.known import registered
+from tare.deploy import study_files
+from tare.host.paths import cache_folder
+from tare.host.process import run
 from tare.launch import PADDING, write_map
 from tare.model import Caches, Cell, Completed, Role, Study, TrialKey, Workload
-from tare.outcome import Ready
-from tare.paths import cache_folder
-from tare.process import run
-from tare.store import Store
+from tare.node import monitor
+from tare.plan.registered_names import registered
+from tare.run import job, runner
+from tare.run.outcome import Ready
+from tare.store.writer import Store
 from tare.workloads.output import records
 
 BOUND_S = 0.060

@@ -22,13 +22,17 @@ import numpy as np
 import pyroute2  # noqa: F401  (its import is part of Python's start)
 import scipy.stats
 
-from tare import daemons, docker, docker_api, etcd, session, study, study_files
+from tare import study
+from tare.cli import session
 from tare.cluster import Needs
 from tare.cluster.lab_site import LabCluster
-from tare.deploy import Files, deployed
+from tare.deploy import study_files
+from tare.deploy.pods import Files, deployed
 from tare.images.cache import silent
 from tare.model import Environment, LabSpec, Placement
-from tare.networks import NETWORKS, canal, plug
+from tare.networks import NETWORKS, canal
+from tare.services import daemons, docker, docker_api, etcd
+from tare.wiring import plug
 
 BOUND = 0.10
 BARE = ("flannel", "flannel-host-gw", "flannel-udp", "canal")

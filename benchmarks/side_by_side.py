@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 
-from tare.turns import Seat, Table, Waited
+from tare.run.turns import Seat, Table, Waited
 
 LIMIT_S = 120.0
 RANKS = 2

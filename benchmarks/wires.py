@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from tare import job
 from tare.cluster import Needs, Site
 from tare.cluster.lab_site import LabCluster
-from tare.deploy import Deployed, Files, deployed
+from tare.deploy.pods import Deployed, Files, deployed
+from tare.host.namespaces import plain_python
+from tare.host.process import run
 from tare.launch import PADDING, write_agent, write_map
 from tare.model import Cell, Environment, LabSpec, Placement, Role, Workload
-from tare.namespaces import plain_python
 from tare.networks import NETWORKS
-from tare.process import run
+from tare.run import job
 
 PLACEMENT = Placement()
 LIMIT_S = 120.0

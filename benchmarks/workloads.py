@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from tare import process
+from tare.host import process
 from tare.images.kernels import ensure_kernels
 from tare.workloads.output import records
 from tare.workloads.programs import PROGRAMS

@@ -22,7 +22,6 @@ sys.path.insert(0, str(TESTS))
 from integration.live import lab_site  # noqa: E402
 from kernels.builds import BUILDS, cached_build  # noqa: E402
 from miniapps.builds import sanitized_build  # noqa: E402
-from tare import docker  # noqa: E402
 from tare.errors import TareError  # noqa: E402
 from tare.images import RECIPES, find_recipe  # noqa: E402
 from tare.images.build import ensure_image, ensure_tar  # noqa: E402
@@ -30,6 +29,7 @@ from tare.images.convert import ensure_file  # noqa: E402
 from tare.images.host_mpi import PROGRAMS, ensure_host_mpi  # noqa: E402
 from tare.images.kernels import ensure_kernels  # noqa: E402
 from tare.runtimes import apptainer  # noqa: E402
+from tare.services import docker  # noqa: E402
 
 LABS = 3
 """The labs with Docker that tests have at the same time: each process of pytest has one, some tests two."""

@@ -29,9 +29,9 @@ def undocumented_commands(text: str) -> Iterator[str]:
     """Yield the CLI's commands that no page mentions as `tare COMMAND`."""
     import typer.main
 
-    from tare import cli
+    from tare.cli import app
 
-    group = typer.main.get_command(cli.app)
+    group = typer.main.get_command(app.app)
     for name in getattr(group, "commands", {}):
         if not re.search(rf"\btare {re.escape(name)}\b", text):
             yield f"the command `tare {name}` is described neither in the README nor in docs/"
@@ -40,7 +40,7 @@ def undocumented_commands(text: str) -> Iterator[str]:
 def main() -> int:
     """Print what is wrong and return the exit code."""
     found = [problem for page in pages() for problem in broken_links(page)]
-    if (ROOT / "src/tare/cli.py").is_file():
+    if (ROOT / "src/tare/cli/app.py").is_file():
         found += undocumented_commands("\n".join(page.read_text() for page in pages()))
     for problem in found:
         print(problem, file=sys.stderr)

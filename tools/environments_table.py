@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tare.environment import refuse
 from tare.model import Environment, Launching, Placement, Share
 from tare.networks import NETWORKS
+from tare.plan.composition import refuse
 from tare.runtimes import RUNTIMES
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "environments.md"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tare.cgroups import Group
 from tare.model import Environment
 from tare.networks import NETWORKS
 from tare.node import Nic, Node
+from tare.node.cgroups import Group
 from tare.runtimes import RUNTIMES
 
 WIRED = ("host", "bridge", "direct", "macvlan", "ipvlan-l2", "ipvlan-l3", "ovs", "weave")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from contract.compositions import NODE, ONE_NODE, PAIRS, SUPPORTED, composed, is_sentence
-from tare import environment
-from tare.cgroups import Group
 from tare.model import Environment, Placement, Share, Sides
 from tare.networks import NETWORKS, Wiring
 from tare.node import Pod
+from tare.node.cgroups import Group
+from tare.plan import composition
 from tare.runtimes import RUNTIMES, PodRequest
 from tare.runtimes.docker import join_config, run_options
 
@@ -17,7 +17,7 @@ from tare.runtimes.docker import join_config, run_options
 @pytest.mark.parametrize(("runtime", "network"), PAIRS)
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_a_pair_is_supported_or_refused_with_a_reason(runtime: str, network: str, nodes: int) -> None:
-    reason = environment.refuse(composed(runtime, network), Placement(nodes=nodes))
+    reason = composition.refuse(composed(runtime, network), Placement(nodes=nodes))
     overlays = {("docker", "overlay"), ("docker", "overlay-etcd")}
     wanted = SUPPORTED - overlays | ONE_NODE if nodes == 1 else SUPPORTED
     if (runtime, network) in wanted:
@@ -31,7 +31,7 @@ def test_a_pair_is_supported_or_refused_with_a_reason(runtime: str, network: str
 @pytest.mark.parametrize("sides", [Sides.SENDER, Sides.RECEIVER])
 def test_one_side_only_needs_a_network_that_reaches_outside(runtime: str, network: str, sides: Sides) -> None:
     wanted = composed(runtime, network, sides=sides)
-    reason = environment.refuse(wanted, Placement())
+    reason = composition.refuse(wanted, Placement())
     if (runtime, network) in SUPPORTED and NETWORKS[network].reaches_outside:
         assert reason is None
     else:
@@ -42,13 +42,13 @@ def test_one_side_only_needs_a_network_that_reaches_outside(runtime: str, networ
 @pytest.mark.parametrize(("runtime", "network"), sorted(SUPPORTED))
 def test_several_containers_share_a_pod_on_every_network(runtime: str, network: str) -> None:
     placement = Placement(ranks_per_node=2, containers_per_node=2)
-    assert environment.refuse(composed(runtime, network), placement) is None
+    assert composition.refuse(composed(runtime, network), placement) is None
 
 
 @pytest.mark.parametrize(("runtime", "network"), sorted(SUPPORTED))
 def test_a_pod_each_needs_a_network_that_has_an_address_for_each(runtime: str, network: str) -> None:
     placement = Placement(ranks_per_node=2, containers_per_node=2, share=Share.NONE)
-    reason = environment.refuse(composed(runtime, network), placement)
+    reason = composition.refuse(composed(runtime, network), placement)
     plugin = RUNTIMES[runtime]
     if not plugin.makes_containers or (NETWORKS[network].pods_share_nic and plugin.pods_are_hosts):
         assert reason is None
@@ -59,7 +59,7 @@ def test_a_pod_each_needs_a_network_that_has_an_address_for_each(runtime: str, n
 
 def test_one_side_only_has_one_container_a_node() -> None:
     wanted = composed("docker", "bridge", sides=Sides.SENDER)
-    reason = environment.refuse(wanted, Placement(ranks_per_node=2, containers_per_node=2))
+    reason = composition.refuse(wanted, Placement(ranks_per_node=2, containers_per_node=2))
     assert reason is not None
     assert is_sentence(reason)
 
@@ -88,16 +88,16 @@ def test_a_container_that_joins_a_pod_is_not_privileged_and_shares_what_mpi_need
 
 def test_shared_memory_between_nodes_is_refused_and_within_one_is_not() -> None:
     wanted = composed("bare", "host", transport="shm")
-    reason = environment.refuse(wanted, Placement(nodes=2))
+    reason = composition.refuse(wanted, Placement(nodes=2))
     assert reason is not None
     assert "tcp" in reason
-    assert environment.refuse(wanted, Placement(nodes=1, ranks_per_node=2)) is None
+    assert composition.refuse(wanted, Placement(nodes=1, ranks_per_node=2)) is None
 
 
 def test_a_fake_part_is_refused_beside_a_real_one() -> None:
     for runtime, network, mpi in [("fake", "host", "fake"), ("bare", "fake", "openmpi"), ("fake", "fake", "openmpi")]:
         wanted = Environment(name="e", runtime=runtime, network=network, mpi=mpi)
-        assert environment.refuse(wanted, Placement())
+        assert composition.refuse(wanted, Placement())
 
 
 @pytest.mark.parametrize(("runtime", "network"), sorted(SUPPORTED))
@@ -140,7 +140,7 @@ def test_environments_that_own_a_nic_get_one_each_and_the_others_share_the_first
     wanted = [Environment(name=f"{r}+{n}", runtime=r, network=n) for r, n in pairs]
     wanted.append(Environment(name="one side", runtime="docker", network="host", sides=Sides.SENDER))
     there = Placement()
-    slots = {e.name: slot for (e, _), slot in environment.nic_slots((e, there) for e in wanted).items()}
+    slots = {e.name: slot for (e, _), slot in composition.nic_slots((e, there) for e in wanted).items()}
     owners = [e.name for e in wanted if NETWORKS[e.network].owns_nic or e.sides is not Sides.BOTH]
     assert sorted(slots[name] for name in owners) == list(range(1, len(owners) + 1))
     assert {slots[e.name] for e in wanted if e.name not in owners} == {0}

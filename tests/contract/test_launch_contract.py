@@ -27,8 +27,8 @@ from contract.launch_bench import (
     launch_of,
     sentence,
 )
-from tare.agent import LOCAL_RANK
 from tare.launch import Context, Entry, Host, Launch, bound, contexts
+from tare.launch.agent import LOCAL_RANK
 
 # --- every way, through one contract ------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from contract.compositions import NODE
-from tare.devices import host_config
+from tare.host.devices import host_config
 from tare.networks import Wiring
 from tare.node import Pod
 from tare.runtimes import RUNTIMES, PodRequest, apptainer, charliecloud, docker, podman, podman_rootless

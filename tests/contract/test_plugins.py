@@ -83,13 +83,13 @@ def test_a_probe_changes_nothing_and_says_none_or_what_is_missing(
 def test_on_a_machine_with_nothing_installed_a_probe_still_answers_with_what_installs_it(
     family: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tare.process.shutil.which", lambda *_, **__: None)
-    monkeypatch.setattr("tare.networks.plug.CNI_FOLDERS", ())
-    monkeypatch.setattr("tare.etcd.OWN", Path("/nowhere"))
+    monkeypatch.setattr("tare.host.process.shutil.which", lambda *_, **__: None)
+    monkeypatch.setattr("tare.wiring.plug.CNI_FOLDERS", ())
+    monkeypatch.setattr("tare.services.etcd.OWN", Path("/nowhere"))
     monkeypatch.setattr("tare.networks.flannel.OWN", Path("/nowhere"))
-    monkeypatch.setattr("tare.networks.vswitch.UNPACKED", Path("/nowhere"))
-    monkeypatch.setattr("tare.wheels.FOLDER", Path("/nowhere"))
-    monkeypatch.setattr("tare.networks.bird.UNPACKED", Path("/nowhere"))
+    monkeypatch.setattr("tare.wiring.vswitch.UNPACKED", Path("/nowhere"))
+    monkeypatch.setattr("tare.host.wheels.FOLDER", Path("/nowhere"))
+    monkeypatch.setattr("tare.wiring.bird.UNPACKED", Path("/nowhere"))
     monkeypatch.setenv("CNI_PATH", "/nowhere")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     reason = member(family, name).probe()

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from contract.compositions import is_sentence
-from tare import environment
 from tare.model import Caches, Environment, KernelSpec, LabSpec, MetricKind, Placement, Workload
-from tare.plan import expand
+from tare.plan import composition
+from tare.plan.cells import expand
 from tare.workloads import WORKLOADS, plugin_of
 from tare.workloads.output import Began, OutputError
 from unit.adapters import ExampleAdapter
@@ -109,7 +109,7 @@ def test_a_cell_that_cannot_run_stays_in_the_plan_with_its_reason() -> None:
         placements=(Placement(),),
         workloads=(MICRO,),
     )
-    plan = expand(study, environment.refuse)
+    plan = expand(study, composition.refuse)
     (key,) = plan.unavailable
     assert key.endswith("bare+overlay")
     assert "Docker" in plan.unavailable[key]

@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from fuzz.hostile import CHANGES, JUNK, LINKS, NAMES, ODD, PATHS, RARELY, VICTIM, mixed
-from tare.images.archive import architecture
+from tare.images.inside.archive import architecture
 
 
 @dataclass(frozen=True)

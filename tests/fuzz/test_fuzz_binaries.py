@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from fuzz.fuzzing import fuzz
 from fuzz.hostile import mixed
-from tare import elf
 from tare.errors import ImageError
-from tare.images import sif
-from tare.images.linked import cache_of
-from tare.programs import libraries, missing_libraries
+from tare.images.inside import elf, sif
+from tare.images.inside.linked import cache_of
+from tare.workloads.own_programs import libraries, missing_libraries
 
 
 def programs() -> tuple[bytes, ...]:

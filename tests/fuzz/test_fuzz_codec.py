@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from fuzz.fuzzing import fuzz
 from fuzz.mutations import changed_values
-from tare.codec import decode, encode
 from tare.model import Plan, Trial
+from tare.store.codec import decode, encode
 from unit.stored import PLAN
 from unit.test_codec import trials
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from fuzz.fuzzing import fuzz
 from fuzz.mutations import changed_texts, changed_values
-from tare.codec import decode, encode
 from tare.model import Completed, Failed, Trial, TrialKey, Workload
-from tare.results import COLUMN
-from tare.text import printable
+from tare.model.text import printable
+from tare.store.codec import decode, encode
+from tare.store.results import COLUMN
 from tare.workloads import plugin_of
 from tare.workloads.output import OutputError
 from tare.workloads.programs import PROGRAMS

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from fuzz.fuzzing import fuzz
 from fuzz.mutations import changed_texts, changed_values
-from tare import session
+from tare.cli import session
 from tare.errors import ResultsError
+from tare.model.text import printable
 from tare.report import render_html
 from tare.report.terminal import render_text
-from tare.results import read_only
-from tare.text import printable
+from tare.store.results import read_only
 
 GIVEN = Path(__file__).parents[1] / "data" / "results-0.1.0"
 PLAN = json.loads((GIVEN / "plan.json").read_bytes())

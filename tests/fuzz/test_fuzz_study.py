@@ -8,7 +8,7 @@ from pathlib import Path
 from fuzz.fuzzing import fuzz
 from fuzz.mutations import changed_texts
 from tare.errors import StudyError
-from tare.known import registered
+from tare.plan.registered_names import registered
 from tare.study import parse
 
 SMALL = """\

@@ -27,9 +27,9 @@ from integration.live import (
     write_study,
 )
 from integration.test_environments import KERNELS, PAYLOAD, prove
-from tare.deploy import Deployed
+from tare.deploy.pods import Deployed
+from tare.host.process import Result, run
 from tare.model import Placement
-from tare.process import Result, run
 
 CARRIERS = {
     "host": {"data NIC"},

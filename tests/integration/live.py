@@ -21,13 +21,13 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from integration.loaded import Command
-from tare import wheels
 from tare.cluster import Needs
 from tare.cluster.lab_site import LabCluster, LabSite
+from tare.host import wheels
+from tare.host.namespaces import netlink
 from tare.model import LabSpec
-from tare.namespaces import netlink
 
-TARE = (sys.executable, "-m", "tare.cli")
+TARE = (sys.executable, "-m", "tare.cli.app")
 STARTED: list[subprocess.Popen[str] | Command] = []
 """The commands that a test started, for the end of what it did not wait for (conftest.py)."""
 NUMBERS = count()

@@ -39,7 +39,7 @@ ALSO = (
     "unittest.mock",
 )
 """What tare loads where it is used."""
-NOT = ("tare.miniapps", "tare.sources", "tare.workloads.drivers")
+NOT = ("tare.workloads.declared", "tare.sources", "tare.workloads.drivers")
 """What runs in programs of its own."""
 
 
@@ -210,10 +210,10 @@ def main() -> None:
         load()
         given = serve(channel)
     if given is not None:
-        from tare import cli
+        from tare.cli import app
 
         become(*given)
-        cli.main()
+        app.main()
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ from integration.live import (
     wait_for,
     write_study,
 )
+from tare.host.process import find
 from tare.images.kernels import ensure_kernels
-from tare.process import find
 
 NEEDS_DOCKER = [pytest.mark.requires("docker", "mmdebstrap")]
 pytestmark = live("cni")

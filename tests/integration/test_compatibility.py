@@ -14,18 +14,20 @@ from pathlib import Path
 import pytest
 
 from integration.live import compiled, lab_site, live, tare
-from tare import compatibility, job, process
 from tare.cluster.lab_site import LabSite
-from tare.compatibility import Outcome
-from tare.compatibility_table import FILE, MPIS_SHOWN, Seen, predicted, written
-from tare.deploy import Deployed, Files, deployed
+from tare.deploy.pods import Deployed, Files, deployed
+from tare.feasibility import compatibility
+from tare.feasibility.compatibility import Outcome
+from tare.feasibility.compatibility_table import FILE, MPIS_SHOWN, Seen, predicted, written
+from tare.host import process
+from tare.host.namespaces import plain_python
 from tare.images import find_recipe
 from tare.images.build import ensure_image
-from tare.images.inspect import mpi_of
+from tare.images.inside.inspect import mpi_of
 from tare.launch import write_agent, write_map
 from tare.model import Environment, Placement
 from tare.mpi import MPIS, MpiWiring
-from tare.namespaces import plain_python
+from tare.run import job
 
 pytestmark = live("openmpi5", "mpich", "mpich5", "apptainer", "mmdebstrap")
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from integration.live import live, tare, write_study
-from tare import session
+from tare.cli import session
 from tare.model import Isolation
 from tare.runtimes import RUNTIMES
-from tare.store import read_only
+from tare.store.writer import read_only
 
 pytestmark = live("docker", "podman", "apptainer", "charliecloud", "mmdebstrap")
 

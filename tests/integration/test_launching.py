@@ -30,10 +30,10 @@ from integration.live import (
     wait_for,
     write_study,
 )
-from tare import ssh
-from tare.deploy import Files, deployed
+from tare.deploy.pods import Files, deployed
 from tare.errors import InfrastructureError
 from tare.model import Environment, Launching, Placement
+from tare.services import ssh
 
 pytestmark = live("docker", "podman", "charliecloud", "apptainer", "cni", "mmdebstrap", "sshd")
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from integration.live import Watch, by_environment, ended, lab_site, live, outcome, start, write_study
-from tare import link
 from tare.errors import InfrastructureError
+from tare.host.namespaces import inside_network
+from tare.host.process import run
 from tare.model import Link, Tracking
-from tare.namespaces import inside_network
 from tare.node import Endpoint, Node, Pod
-from tare.process import run
+from tare.wiring import link
 
 pytestmark = live("cni", "ethtool", "nftables")
 

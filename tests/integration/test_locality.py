@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from integration.live import compiled, lab_site, live, sent_on, wait_for
-from tare import process
 from tare.cluster.lab_site import LabSite
-from tare.deploy import Deployed, Files, deployed
+from tare.containers.held import enter
+from tare.deploy.pods import Deployed, Files, deployed
+from tare.host import process
+from tare.host.namespaces import plain_python
 from tare.images.kernels import ensure_kernels
 from tare.launch import write_agent, write_map
 from tare.model import Environment, Placement
 from tare.mpi import MPIS, MpiWiring
-from tare.namespaces import plain_python
-from tare.runtimes.held import enter
 
 pytestmark = [*live(), pytest.mark.quiet]
 MIB_8 = 8 << 20

@@ -23,11 +23,11 @@ from integration.live import (
     write_study,
 )  # fmt: skip
 from integration.test_networks_contract import are_as_before, reach_each_other, shown, state_of
-from tare import job
 from tare.cluster.lab_site import LabSite
-from tare.deploy import Deployed, Files, deployed
+from tare.deploy.pods import Deployed, Files, deployed
 from tare.errors import CommandFailed
 from tare.model import Environment, Placement
+from tare.run import job
 
 pytestmark = live("docker", "cni", "mmdebstrap", "nftables", "iptables")
 

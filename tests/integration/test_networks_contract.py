@@ -20,16 +20,18 @@ from typing import Any
 import pytest
 
 from integration.live import Ended, Watch, by_environment, counters, ended, live, outcome, start, wait_for, write_study
-from tare import environment, job, runner, study_files
 from tare.cluster.lab_site import LabCluster, LabSite
-from tare.deploy import Deployed, deployed
+from tare.deploy import study_files
+from tare.deploy.pods import Deployed, deployed
+from tare.deploy.study_files import StudyFiles
+from tare.host.ping import ping
 from tare.images import DEFAULT
 from tare.model import Environment, LabSpec, Placement, Plan, Study, Workload
 from tare.networks import NETWORKS, Wiring, find
 from tare.node import SILENT_ROLE, Node
-from tare.ping import ping
-from tare.plan import expand
-from tare.study_files import StudyFiles
+from tare.plan import composition
+from tare.plan.cells import expand
+from tare.run import job, runner
 
 pytestmark = [*live("docker", "cni", "mmdebstrap", "nftables", "iptables"), pytest.mark.timeout(240)]
 
@@ -47,7 +49,7 @@ def environment_of(network: str) -> Environment | None:
     for runtime in ("bare", "docker"):
         image = DEFAULT if runtime == "docker" else ""
         wanted = Environment(name=network, runtime=runtime, network=network, image=image)
-        if environment.refuse(wanted, TWO) is None:
+        if composition.refuse(wanted, TWO) is None:
             return wanted
     return None
 
@@ -89,7 +91,7 @@ def network(request: pytest.FixtureRequest) -> str:
 def groups() -> list[list[Environment]]:
     """Return the environments that can be had here, those together that can be in one study."""
     usable = [wanted for name, wanted in WANTED.items() if NETWORKS[name].probe() is None]
-    apart = environment.apart(usable)
+    apart = composition.apart(usable)
     return [part for part in ([e for e in usable if (e.name in apart) is other] for other in (False, True)) if part]
 
 

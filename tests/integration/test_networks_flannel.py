@@ -26,14 +26,16 @@ from integration.live import (
 )
 from integration.test_environments import KERNELS
 from integration.test_leftovers import interfaces
-from tare import clean, etcd, job
+from tare.cluster import clean
 from tare.cluster.lab_site import LabSite
-from tare.deploy import Deployed, Files, deployed
+from tare.deploy.pods import Deployed, Files, deployed
 from tare.errors import InfrastructureError
+from tare.host.namespaces import netlink
+from tare.host.process import run
 from tare.model import Environment, Link, Placement
-from tare.namespaces import netlink
 from tare.networks import flannel
-from tare.process import run
+from tare.run import job
+from tare.services import etcd
 
 CANNOT = "this machine cannot: "
 pytestmark = [

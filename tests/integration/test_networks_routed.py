@@ -30,12 +30,12 @@ from integration.live import (
     wait_for,
     write_study,
 )
-from tare.deploy import Files, deployed
+from tare.deploy.pods import Files, deployed
 from tare.errors import InfrastructureError
+from tare.host.namespaces import inside_network
 from tare.model import Environment, Placement
-from tare.namespaces import inside_network
-from tare.networks import bird, bpf, ipip
 from tare.node import Nic
+from tare.wiring import bird, bpf, ipip
 
 pytestmark = live("bird")
 

@@ -24,10 +24,10 @@ from integration.live import (
     wait_for,
     write_study,
 )
+from tare.host.paths import cache_folder
 from tare.images import find_recipe
 from tare.images.build import ensure_image
 from tare.images.convert import ensure_file
-from tare.paths import cache_folder
 from tare.runtimes.apptainer import Apptainer, find_program
 
 pytestmark = live("cni", "mmdebstrap", "apptainer")
@@ -179,7 +179,7 @@ def test_what_a_run_made_is_undone_when_it_is_ended_while_containers_run(
         ended(process, 30)
     if number is signal.SIGKILL:
         assert running(name) == 2, "nothing was left: the test proves nothing"
-        from tare import clean  # `tare clean` would also remove the labs of others who test here
+        from tare.cluster import clean  # `tare clean` would also remove the labs of others who test here
 
         clean.remove_lab(name)
     wait_for(lambda: not pids_of(name), "end of the processes", 5)

@@ -20,7 +20,7 @@ from integration.containers import (
     ran_everywhere,
 )
 from integration.live import Ended, Watch, by_environment, lab_site, live, outcome
-from tare.deploy import Files, deployed
+from tare.deploy.pods import Files, deployed
 from tare.images import find_recipe
 from tare.images.build import ensure_image
 from tare.model import Environment, Placement

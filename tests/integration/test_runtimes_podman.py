@@ -21,7 +21,7 @@ from integration.containers import (
     ran_everywhere,
 )
 from integration.live import Ended, Watch, by_environment, lab_site, live, outcome, wait_for
-from tare.deploy import Files, deployed
+from tare.deploy.pods import Files, deployed
 from tare.images import find_recipe
 from tare.images.build import ensure_image
 from tare.model import Environment, Placement

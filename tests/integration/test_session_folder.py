@@ -9,14 +9,14 @@ import pytest
 
 from integration.live import lab_site, live
 from tare.cluster.lab_site import LabSite
-from tare.deploy import Deployed, Files, deployed
+from tare.deploy.pods import Deployed, Files, deployed
+from tare.deploy.study_files import import_images
+from tare.host.namespaces import plain_python
+from tare.host.process import run
 from tare.images import find_recipe
 from tare.images.build import ensure_image, ensure_tar
 from tare.launch import write_agent
 from tare.model import Environment, Placement
-from tare.namespaces import plain_python
-from tare.process import run
-from tare.study_files import import_images
 
 pytestmark = live("docker", "podman", "charliecloud", "apptainer", "mmdebstrap")
 

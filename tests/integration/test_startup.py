@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from integration.live import by_environment, live, outcome, tare, write_study
-from tare import caches
+from tare.host import page_cache
 
 pytestmark = live("docker", "apptainer", "charliecloud", "mmdebstrap")
 
@@ -30,13 +30,13 @@ def values(trial: Mapping[str, Any]) -> dict[str, float]:
 
 
 def test_caches_that_are_dropped_hold_nothing_of_a_file_that_was_read(tmp_path: Path) -> None:
-    if reason := caches.missing():
+    if reason := page_cache.missing():
         pytest.skip(f"this machine cannot: {reason}")
     file = tmp_path / "file"
     file.write_bytes(bytes(1 << 20))
     assert file.read_bytes() == bytes(1 << 20)
     assert resident_bytes(file) == 1 << 20
-    caches.drop()
+    page_cache.drop()
     assert resident_bytes(file) == 0
 
 
@@ -45,7 +45,7 @@ def test_caches_that_are_dropped_hold_nothing_of_a_file_that_was_read(tmp_path: 
     [pytest.param(ENVIRONMENTS, id="all", marks=pytest.mark.long), pytest.param(("bare", "docker"), id="two")],
 )
 def test_every_step_of_a_start_up_is_told_for_every_runtime(environments: Sequence[str], tmp_path: Path) -> None:
-    can = caches.missing() is None
+    can = page_cache.missing() is None
     workloads = "{warm: {startup: warm}, cold: {startup: cold}}" if can else "{warm: {startup: warm}}"
     study = write_study(tmp_path, "begin", environments, workloads=workloads)
     ended = tare("run", study, cwd=tmp_path, timeout_s=110)

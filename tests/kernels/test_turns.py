@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tare.turns import Table, Waited
+from tare.run.turns import Table, Waited
 
 pytestmark = pytest.mark.integration
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from miniapps.launching import SANITIZERS, ran
-from tare.miniapps import MINIAPPS, choice_of, choose
+from tare.workloads.declared import MINIAPPS, choice_of, choose
 from tare.workloads.miniapps import RATES
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake", "openmpi")]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from miniapps.launching import asked
-from tare.miniapps import MINIAPPS, Choice, choice_of, choose
+from tare.workloads.declared import MINIAPPS, Choice, choice_of, choose
 from tare.workloads.miniapps import RATES
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake", "openmpi")]
@@ -27,7 +27,7 @@ def choices(name: str) -> list[Choice]:
 
 def test_every_application_is_declared_as_it_is_registered(program: Path) -> None:
     listed = {each["name"]: each for each in asked(program, "--list")["applications"]}
-    assert list(listed) == list(MINIAPPS), "declare it in tare.miniapps, in the order of apps/registry.c"
+    assert list(listed) == list(MINIAPPS), "declare it in tare.workloads.declared, in the order of apps/registry.c"
     for name, app in MINIAPPS.items():
         told = listed[name]
         declared = (app.description, app.rate, app.timed, app.pattern, app.classes, app.official_pace)

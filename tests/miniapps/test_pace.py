@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from miniapps.launching import figures, ran
-from tare.miniapps import MINIAPPS, choice_of
+from tare.workloads.declared import MINIAPPS, choice_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("cmake", "openmpi")]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tare.miniapps import MINIAPPS, choice_of
-from tare.miniapps.npb import FT_FIELDS
+from tare.workloads.declared import MINIAPPS, choice_of
+from tare.workloads.declared.npb import FT_FIELDS
 
 ROOT = Path(__file__).parents[2]
 VALUES: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "npb-verification.json").read_text())

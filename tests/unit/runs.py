@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tare import runner, session
+from tare.cli import session
+from tare.deploy.study_files import make_files
 from tare.model import (
     Cell,
     Environment,
@@ -19,8 +20,8 @@ from tare.model import (
     TrialKey,
     Workload,
 )
-from tare.store import Store, read_only
-from tare.study_files import make_files
+from tare.run import runner
+from tare.store.writer import Store, read_only
 
 TRUTH = 0.5
 CELLS = 3

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from tare.model import Plan, Trial, TrialKey
-from tare.plan import block_order
-from tare.store import Results, Store, remaining_blocks
+from tare.plan.cells import block_order
+from tare.store.writer import Results, Store, remaining_blocks
 from tare.summary.select import select
 from unit.stored import PLAN, SAMPLES, trial
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tare.cgroups import Group
-from tare.networks.plug import Wiring
 from tare.node import Node, Pod
+from tare.node.cgroups import Group
 from tare.runtimes import PodRequest, podman, podman_rootless
+from tare.wiring.plug import Wiring
 
 NODE = Node(
     name="n0", index=0, cores=(2, 3), control_address="10.213.0.1", nics=(), pid=1,

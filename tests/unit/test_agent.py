@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tare import agent
-from tare.launch import write_agent
-from tare.namespaces import plain_python
+from tare.host.namespaces import plain_python
+from tare.launch import agent, write_agent
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

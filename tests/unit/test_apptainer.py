@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from tare.cgroups import Group
+from tare.containers.held import on_cores
 from tare.errors import MissingTool, RefusedError
 from tare.networks import Wiring
 from tare.node import Node
+from tare.node.cgroups import Group
 from tare.runtimes import PodRequest, apptainer, apptainer_sif
 from tare.runtimes.apptainer import Apptainer, exec_options
 from tare.runtimes.apptainer_sif import ApptainerSif
-from tare.runtimes.held import on_cores
 
 NODE = Node(
     name="n0",

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tare import environment
-from tare.binds import Bind, bind_of, check_variable, check_workdir, missing, written
 from tare.errors import StudyError
+from tare.host.binds import Bind, bind_of, check_variable, check_workdir, missing, written
 from tare.model import Environment, Placement
+from tare.plan import composition
 from tare.study import load, parse
 
 STUDY = """
@@ -86,6 +86,6 @@ def test_what_is_wrong_in_a_study_is_told_with_its_place(key: str, told: str) ->
 
 def test_binds_need_an_image_to_be_made_in() -> None:
     bare = Environment(name="e", runtime="bare", network="host", binds=("/a:/b",))
-    assert "binds are made in containers" in (environment.refuse(bare, Placement()) or "")
+    assert "binds are made in containers" in (composition.refuse(bare, Placement()) or "")
     image = Environment(name="e", runtime="bare", network="host", binds=("/a:/b",), image="debian-openmpi")
-    assert environment.refuse(image, Placement()) is None
+    assert composition.refuse(image, Placement()) is None

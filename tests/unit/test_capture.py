@@ -11,12 +11,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from tare import process
-from tare.capture import STDERR_BYTES, STDOUT_BYTES
 from tare.errors import CommandFailed
+from tare.host import process
+from tare.host.capture import STDERR_BYTES, STDOUT_BYTES
+from tare.host.process import run
 from tare.model import Workload
-from tare.process import run
-from tare.runner import judge
+from tare.run.runner import judge
 
 
 def test_what_writes_to_stdout_without_end_is_ended_at_the_budget() -> None:

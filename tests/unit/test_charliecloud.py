@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tare.cgroups import Group
 from tare.errors import RefusedError
-from tare.networks.plug import Wiring
 from tare.node import Node
+from tare.node.cgroups import Group
 from tare.runtimes import PodRequest, charliecloud
 from tare.runtimes.charliecloud import PREPARE, SHOW, Charliecloud, ch_run
+from tare.wiring.plug import Wiring
 
 NODE = Node(
     name="n0",

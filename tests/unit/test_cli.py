@@ -16,7 +16,7 @@ from unittest import mock
 
 import pytest
 
-from tare import cli, commands, doctor, lab_commands, quick
+from tare.cli import app, commands, doctor, lab_commands, quick
 from tare.errors import (
     CellsFailed,
     CommandFailed,
@@ -27,7 +27,7 @@ from tare.errors import (
     TareError,
 )
 
-SRC = Path(cli.__file__).parents[1]
+SRC = Path(app.__file__).parents[2]
 COMMANDS = ("plan", "run", "report", "quick", "doctor", "clean", "lab")
 LAB_COMMANDS = ("up", "status", "exec", "down")
 
@@ -46,7 +46,7 @@ def process(*arguments: str, cwd: Path | None = None) -> Ended:
     environment = {**os.environ, "PYTHONPATH": str(SRC), "COLUMNS": "100"}
     environment.pop("TARE_DEBUG", None)
     done = subprocess.run(
-        (sys.executable, "-m", "tare.cli", *arguments),
+        (sys.executable, "-m", "tare.cli.app", *arguments),
         cwd=cwd, env=environment, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     return Ended(done.returncode, done.stdout, done.stderr)
@@ -66,7 +66,7 @@ def tare(*arguments: str, cwd: Path | None = None, **variables: str) -> Ended:
         stack.enter_context(redirect_stdout(stdout))
         stack.enter_context(redirect_stderr(stderr))
         caught = stack.enter_context(pytest.raises(SystemExit))
-        cli.main()
+        app.main()
     code = caught.value.code
     assert isinstance(code, int)
     return Ended(code, stdout.getvalue(), stderr.getvalue())
@@ -90,7 +90,7 @@ def main(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | None:
         monkeypatch.setattr(signal, "signal", lambda *_: None)
         assert number
     with pytest.raises(SystemExit) as caught:
-        cli.main()
+        app.main()
     return caught.value.code
 
 
@@ -112,7 +112,7 @@ def processor_s(*arguments: str) -> float:
 def test_help_answers_within_300_ms() -> None:
     # It waits for nothing, so its time is the processor's. Where the host lets this machine be slow, so is the library
     # of the command line, which takes a third of it.
-    took_s = processor_s("-m", "tare.cli", "--help")
+    took_s = processor_s("-m", "tare.cli.app", "--help")
     library_s = processor_s("-c", "import typer")
     assert 0.02 < took_s <= max(0.3, 4 * library_s), f"{took_s:.3f} s, of it typer {library_s:.3f} s"
 
@@ -297,7 +297,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_the_same_command_finishes_it(
     study.write_text(FAKE.replace("rounds: 2", "rounds: 40"))
     environment = {**os.environ, "PYTHONPATH": str(SRC), "COLUMNS": "100"}
     running = subprocess.Popen(
-        (sys.executable, "-m", "tare.cli", "run", "known.yaml"),
+        (sys.executable, "-m", "tare.cli.app", "run", "known.yaml"),
         cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     trials = tmp_path / "results/known/trials.jsonl"
@@ -384,7 +384,7 @@ def test_what_was_not_foreseen_is_a_sentence_with_5_and_seen_whole_where_asked_f
     monkeypatch.setenv("TARE_DEBUG", "1")
     monkeypatch.setattr(sys, "argv", ["tare", "run", "x.yaml"])
     with pytest.raises(ZeroDivisionError):
-        cli.main()
+        app.main()
 
 
 def test_ctrl_c_is_told_in_a_sentence_and_ends_with_130(

@@ -9,7 +9,7 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
-from tare import cli
+from tare.cli import app
 
 
 def commands_of(group: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
@@ -18,7 +18,7 @@ def commands_of(group: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tup
         yield from commands_of(command, (*path, name))
 
 
-EVERY = list(commands_of(typer.main.get_command(cli.app)))
+EVERY = list(commands_of(typer.main.get_command(app.app)))
 
 
 def words(text: str) -> str:
@@ -31,7 +31,7 @@ def test_every_help_text_is_shown_as_it_is_written(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "400")
     monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 400)
-    shown = words(CliRunner().invoke(cli.app, [*path, "--help"]).output)
+    shown = words(CliRunner().invoke(app.app, [*path, "--help"]).output)
     assert words(str(getattr(command, "help", "")).partition("\f")[0]) in shown
     for parameter in getattr(command, "params", []):
         told = words(str(getattr(parameter, "help", "") or ""))

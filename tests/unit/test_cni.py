@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from tare.conflist import read
-from tare.daemons import Place
 from tare.errors import CommandFailed, InfrastructureError, RefusedError
 from tare.networks import cni as module
-from tare.networks import find, plug
+from tare.networks import find
 from tare.networks.cni import Cni, chained, missing, routes_of_machine
 from tare.node import Node
+from tare.services.daemons import Place
+from tare.wiring import plug
+from tare.wiring.conflist import read
 from unit.test_networks import NIC, NODE, POD
 
 CHAIN: dict[str, Any] = {

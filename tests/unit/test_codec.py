@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tare import model
 from tare.model import Completed, Failed, Interrupted, Invalid, Plan, Trial, TrialKey
-from tare.store import decode, encode
+from tare.store.writer import decode, encode
 from unit.stored import PLAN, trial
 
 # --- the codec --------------------------------------------------------------------------------------------------

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tare import commands, environment, session, study_files
-from tare.commands import plan_text
-from tare.deploy import Files
+from tare.cli import commands, session
+from tare.cli.commands import plan_text
+from tare.cli.quick import Wanted, quick_study
+from tare.deploy import study_files
+from tare.deploy.pods import Files
+from tare.deploy.study_files import StudyFiles
 from tare.errors import RefusedError
 from tare.model import (
     Binding,
@@ -18,16 +21,15 @@ from tare.model import (
     Repetition,
     Workload,
 )
-from tare.placement import NodeCores, Topology
-from tare.plan import expand
-from tare.quick import Wanted, quick_study
+from tare.model.placement import NodeCores, Topology
+from tare.plan import composition
+from tare.plan.cells import expand
 from tare.study import environment as environment_of
-from tare.study_files import StudyFiles
 
 
 def study(**more: object) -> Plan:
     stated = quick_study(Wanted(command=("/home/u/my app", "--size", "it's"), rounds=4, ranks=2, time_limit_s=90.0))
-    return expand(replace(stated, **more), environment.refuse)  # type: ignore[arg-type]
+    return expand(replace(stated, **more), composition.refuse)  # type: ignore[arg-type]
 
 
 # --- tare plan ----------------------------------------------------------------------------------------------------
@@ -49,7 +51,7 @@ def test_a_plan_shows_every_cell_what_runs_and_why_the_others_do_not() -> None:
 
 
 def test_fakes_need_no_files() -> None:
-    from tare.known import registered
+    from tare.plan.registered_names import registered
     from tare.study import parse
 
     text = """
@@ -87,7 +89,7 @@ def test_a_program_that_misses_nothing_passes_and_without_an_image_only_this_mac
 
 
 def test_the_dynamic_loaders_words_are_read(tmp_path: Path) -> None:
-    from tare.programs import missing_libraries
+    from tare.workloads.own_programs import missing_libraries
 
     assert missing_libraries(Path("/bin/ls"), None) == []
     script = tmp_path / "script"
@@ -179,6 +181,6 @@ def test_a_plan_tells_which_launches_may_not_end_within_their_time_limit() -> No
     bare = environment_of("bare")
     cg = Workload(name="cg", miniapp="npb-cg:class=C", time_limit_s=20.0)
     stated = replace(study().study, environments=(bare,), baseline="bare", placements=(Placement(),), workloads=(cg,))
-    assert "s, and its time limit is 20 s: raise time_limit)" in plan_text(expand(stated, environment.refuse))
+    assert "s, and its time limit is 20 s: raise time_limit)" in plan_text(expand(stated, composition.refuse))
     longer = replace(stated, workloads=(replace(cg, time_limit_s=600.0),))
-    assert "time limit" not in plan_text(expand(longer, environment.refuse))
+    assert "time limit" not in plan_text(expand(longer, composition.refuse))

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tare import wheels
-from tare.compatibility import Application, Launcher, Machine, Mpi, Outcome, Place, controls, fits, starts
-from tare.compatibility_table import FILE, MPIS_SHOWN, Seen, predicted, written
-from tare.preflight import FAMILIES, mpi_here
+from tare.feasibility.compatibility import Application, Launcher, Machine, Mpi, Outcome, Place, controls, fits, starts
+from tare.feasibility.compatibility_table import FILE, MPIS_SHOWN, Seen, predicted, written
+from tare.feasibility.preflight import FAMILIES, mpi_here
+from tare.host import wheels
 
 OPEN4, OPEN5, MPICH4, MPICH5 = (MPIS_SHOWN[name] for name in ("openmpi", "openmpi5", "mpich", "mpich5"))
 versions = st.tuples(st.integers(1, 9), st.integers(0, 9))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tare.conflist import (
+from tare.wiring.conflist import (
     VARIABLES,
     Conflist,
     Values,

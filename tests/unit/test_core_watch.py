@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tare.core_watch import CoreWatch, is_virtual, place, speed
-from tare.disturbance import migrated_within
+from tare.run.core_watch import CoreWatch, is_virtual, place, speed
+from tare.summary.disturbance import migrated_within
 
 NEAR_NS, FAR_NS = (33.0, 31.0, 36.0, 34.0), (152.0, 147.0, 163.0, 157.0)
 

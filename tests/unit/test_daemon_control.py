@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from tare import plan
-from tare.environment import on_daemon_nodes, probe, refuse
 from tare.errors import StudyError
 from tare.model import (
     Comparison,
@@ -23,8 +21,10 @@ from tare.model import (
     Verdict,
 )
 from tare.model import Workload as Work
-from tare.plan import expand
-from tare.runner import needs
+from tare.plan import cells
+from tare.plan.cells import expand
+from tare.plan.composition import on_daemon_nodes, probe, refuse
+from tare.run.runner import needs
 from tare.runtimes import RUNTIMES
 from tare.study import DEFAULT_IMAGE, environment, parse
 from tare.summary import summarise
@@ -81,9 +81,9 @@ def test_what_has_the_daemon_anyway_or_has_no_nodes_is_refused() -> None:
 
 def test_results_from_before_the_key_are_continued(monkeypatch: pytest.MonkeyPatch) -> None:
     hashed = []
-    dumps = plan.json.dumps
-    monkeypatch.setattr(plan.json, "dumps", lambda value, **how: hashed.append(value) or dumps(value, **how))
-    plan.digest(parse(f"environments: [bare, bare+dockerd]{WORK}"))
+    dumps = cells.json.dumps
+    monkeypatch.setattr(cells.json, "dumps", lambda value, **how: hashed.append(value) or dumps(value, **how))
+    cells.digest(parse(f"environments: [bare, bare+dockerd]{WORK}"))
     assert [each.get("daemon") for each in hashed[0]["environments"]] == [None, "docker"]
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tare.cgroups import Group, Hierarchy
-from tare.daemons import AGENT, TAIL_CHARACTERS, Daemon, Place, command
 from tare.errors import InfrastructureError
+from tare.host.process import Popen, end, start
 from tare.node import Node
-from tare.process import Popen, end, start
+from tare.node.cgroups import Group, Hierarchy
+from tare.services.daemons import AGENT, TAIL_CHARACTERS, Daemon, Place, command
 
 
 def place_in(folder: Path) -> Place:

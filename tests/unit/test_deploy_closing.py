@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tare.deploy import closed_together
+from tare.deploy.pods import closed_together
 
 
 def test_nodes_give_up_what_they_hold_at_the_same_time() -> None:

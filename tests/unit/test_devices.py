@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies
 
-from tare import devices
-from tare.environment import probe
 from tare.errors import RefusedError
+from tare.host import devices
 from tare.model import Environment
+from tare.plan.composition import probe
 from tare.study import parse
 
 TWO = ("/dev/infiniband/uverbs0", "/dev/infiniband/rdma_cm")

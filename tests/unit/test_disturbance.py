@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from tare import monitor
-from tare.disturbance import is_disturbed, repeats_left, share, wants_repeat
 from tare.model import Completed, Interrupted, Trial, TrialKey
+from tare.node import monitor
+from tare.summary.disturbance import is_disturbed, repeats_left, share, wants_repeat
 
 
 def trial(elapsed_s: float = 2.0, **noise: float) -> Trial:

@@ -10,13 +10,13 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
+from tare.cli.quick import Wanted, environment_names
 from tare.cluster import CLUSTERS
 from tare.images import RECIPES
 from tare.images.convert import FORMATS
 from tare.model import Launching
 from tare.mpi import MPIS
 from tare.networks import NETWORKS
-from tare.quick import Wanted, environment_names
 from tare.runtimes import RUNTIMES
 from tare.study.schema import StudyIn
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tare import clean, doctor
-from tare.cluster import CLUSTERS
+from tare.cli import doctor
+from tare.cluster import CLUSTERS, clean
 from tare.mpi import MPIS
 from tare.networks import NETWORKS
 from tare.runtimes import RUNTIMES
@@ -32,7 +32,7 @@ def test_every_part_has_a_line_and_the_fakes_have_none() -> None:
 
 
 def test_the_machine_s_cores_and_whether_containers_can_be_limited_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tare.limits.missing", lambda: "no cgroup for us")
+    monkeypatch.setattr("tare.node.limits.missing", lambda: "no cgroup for us")
     lines, _ = doctor.diagnosis()
     assert " NUMA node" in the_line(lines, "machine:")
     assert the_line(lines, "missing limits") == "  missing limits of containers (memory, CPUs): no cgroup for us"

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tare import doctor_locality
-from tare.doctor_locality import ask, described, diagnose, explain
+from tare.cli import doctor_locality
+from tare.cli.doctor_locality import ask, described, diagnose, explain
 from tare.errors import CommandFailed, UsageError
 
 

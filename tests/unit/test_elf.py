@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tare.elf import FLAGS, GNU_PROPERTIES, ISA_NEEDED, level_needed, level_of_machine
+from tare.images.inside.elf import FLAGS, GNU_PROPERTIES, ISA_NEEDED, level_needed, level_of_machine
 
 
 def padded(content: bytes, to: int = 8) -> bytes:

@@ -12,15 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tare import deploy, environment, networks
-from tare.cgroups import Group, Hierarchy
-from tare.deploy import IMAGE_PREFIX, Deployed, Files, Side, deployed, host_of, nic_of_pod, subnet_of
-from tare.environment import is_inside
+from tare import networks
+from tare.deploy import pods
+from tare.deploy.pods import IMAGE_PREFIX, Deployed, Files, Side, deployed, host_of, nic_of_pod, subnet_of
 from tare.errors import InfrastructureError, RefusedError
-from tare.limits import Limits
 from tare.model import Environment, Launching, Placement, Share, Sides
 from tare.networks import Wiring
 from tare.node import Container, Endpoint, Nic, Node, Pod
+from tare.node.cgroups import Group, Hierarchy
+from tare.node.limits import Limits
+from tare.plan import composition
+from tare.plan.composition import is_inside
 from tare.runtimes import PodRequest
 
 FILES = Files(host_prefix=Path("/cache/kernels"), rootfs=Path("/cache/rootfs"), image_tag="tare:1", shown=("/home/u",))
@@ -135,11 +137,11 @@ class Recorded:
 @pytest.fixture
 def parts(monkeypatch: pytest.MonkeyPatch) -> Recorded:
     made = Recorded(Journal())
-    for module in (deploy, environment):
+    for module in (pods, composition):
         monkeypatch.setattr(module, "RUNTIMES", dict.fromkeys(("bare", "docker"), made))
     monkeypatch.setattr(networks, "NETWORKS", dict.fromkeys(("host", "bridge", "overlay"), made))
     monkeypatch.setattr(
-        deploy, "session_folder", lambda folder, slot, _, host: nullcontext(f"{folder}/session-{slot}-{host}")
+        pods, "session_folder", lambda folder, slot, _, host: nullcontext(f"{folder}/session-{slot}-{host}")
     )
     return made
 
@@ -328,10 +330,10 @@ class Probed:
 def test_the_first_part_that_is_missing_is_the_reason(
     monkeypatch: pytest.MonkeyPatch, runtime: str | None, network: str | None, mpi: str | None, expected: str | None
 ) -> None:
-    monkeypatch.setattr(environment, "RUNTIMES", {"docker": Probed(runtime)})
+    monkeypatch.setattr(composition, "RUNTIMES", {"docker": Probed(runtime)})
     monkeypatch.setattr(networks, "NETWORKS", {"bridge": Probed(network)})
-    monkeypatch.setattr(environment, "MPIS", {"openmpi": Probed(mpi)})
-    assert environment.probe(DOCKER) == expected
+    monkeypatch.setattr(composition, "MPIS", {"openmpi": Probed(mpi)})
+    assert composition.probe(DOCKER) == expected
 
 
 # --- several containers on a node ---------------------------------------------------------------------------------
@@ -404,19 +406,19 @@ def test_a_rank_joins_the_cgroup_of_its_container_as_its_node_sees_it() -> None:
 
 def test_launched_in_hybrid_fashion_every_rank_is_a_container() -> None:
     hybrid = replace(DOCKER, runtime="apptainer", launch=Launching.HYBRID)
-    assert environment.as_launched(hybrid, TIGHT).containers_per_node == 4
-    assert environment.as_launched(DOCKER, TIGHT) == TIGHT
+    assert composition.as_launched(hybrid, TIGHT).containers_per_node == 4
+    assert composition.as_launched(DOCKER, TIGHT) == TIGHT
 
 
 def test_the_fake_runtime_cannot_be_limited() -> None:
     fake = Environment(name="f", runtime="fake", network="fake", mpi="fake")
-    assert environment.refuse(fake, Placement()) is None
-    assert "nothing that could be limited" in str(environment.refuse(fake, Placement(memory_per_container=2**30)))
+    assert composition.refuse(fake, Placement()) is None
+    assert "nothing that could be limited" in str(composition.refuse(fake, Placement(memory_per_container=2**30)))
 
 
 def test_what_makes_no_containers_keeps_its_ranks_together(parts: Recorded) -> None:
     parts.makes_containers = False
-    assert environment.pods_per_node(DOCKER, replace(FOUR, share=Share.NONE)) == 1
+    assert composition.pods_per_node(DOCKER, replace(FOUR, share=Share.NONE)) == 1
 
 
 def test_a_subnet_that_is_full_has_no_address_for_one_more_pod() -> None:

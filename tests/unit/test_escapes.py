@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tare import cli, commands, session
+from tare.cli import app, commands, session
 from tare.errors import UsageError
-from tare.last_words import last_words
 from tare.model import Failed
-from tare.progress import Progress
 from tare.report.terminal import render_text
-from tare.store import Store
-from tare.symptoms import recognised
+from tare.run.last_words import last_words
+from tare.run.progress import Progress
+from tare.run.symptoms import recognised
+from tare.store.writer import Store
 from unit.runs import known_study
 from unit.summaries import change, make_plan, make_trials
 
@@ -34,9 +34,9 @@ def test_an_error_of_ours_that_quotes_others_is_text(
     def fail(**_: object) -> None:
         raise UsageError(f"docker says {STEERING}", remedy="do\x1b this")
 
-    monkeypatch.setattr(cli, "app", fail)
+    monkeypatch.setattr(app, "app", fail)
     with pytest.raises(SystemExit):
-        cli.main()
+        app.main()
     assert capsys.readouterr().err == f"tare: docker says {SHOWN}\n  do\\x1b this\n"
 
 

@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from tare import facts, session
-from tare.cgroups import Group
-from tare.deploy import Files
+from tare.cli import session
+from tare.deploy.pods import Files
+from tare.deploy.study_files import StudyFiles, make_files
 from tare.errors import ResultsError
+from tare.host.process import Result
 from tare.node import Nic, Node
-from tare.process import Result
-from tare.store import Store
-from tare.study_files import StudyFiles, make_files
+from tare.node.cgroups import Group
+from tare.run import facts
+from tare.store.writer import Store
 from unit.runs import known_study
 
 CPUINFO = """processor\t: 0

@@ -8,16 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from tare import environment, etcd
-from tare.cgroups import Group
-from tare.daemons import Place
-from tare.docker import cluster_options, daemons
 from tare.errors import InfrastructureError, RefusedError
+from tare.host.process import Result
 from tare.model import Environment, Placement
-from tare.networks import NETWORKS, canal, flannel, host_stack, overlay_etcd
+from tare.networks import NETWORKS, canal, flannel, overlay_etcd
 from tare.networks.flannel import Lease, read_lease, subnets_told
 from tare.node import Nic, Node
-from tare.process import Result
+from tare.node.cgroups import Group
+from tare.plan import composition
+from tare.services import etcd
+from tare.services.daemons import Place
+from tare.services.docker import cluster_options, daemons
+from tare.wiring import host_stack
 
 NODE = Node(
     name="n1",
@@ -89,9 +91,9 @@ def test_overlay_with_a_store_and_overlay_in_a_swarm_need_studies_of_their_own()
     def of(*networks: str) -> list[Environment]:
         return [Environment(name=f"docker+{name}", runtime="docker", network=name) for name in networks]
 
-    assert environment.apart(of("host", "overlay-etcd")) == {}
-    assert environment.apart(of("host", "overlay")) == {}
-    reasons = environment.apart(of("overlay", "host", "overlay-etcd"))
+    assert composition.apart(of("host", "overlay-etcd")) == {}
+    assert composition.apart(of("host", "overlay")) == {}
+    reasons = composition.apart(of("overlay", "host", "overlay-etcd"))
     assert list(reasons) == ["docker+overlay-etcd"]
     assert "Swarm" in reasons["docker+overlay-etcd"]
 
@@ -172,7 +174,7 @@ def test_what_flannel_lacks_is_named_with_what_brings_it(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("name", NAMES)
 def test_one_side_cannot_be_bare_and_docker_starts_its_containers_without_a_network(name: str) -> None:
     wanted = Environment(name="e", runtime="docker", network=name, image="debian-openmpi")
-    assert environment.refuse(wanted, Placement()) is None
+    assert composition.refuse(wanted, Placement()) is None
     assert not NETWORKS[name].reaches_outside
     assert NETWORKS[name].container_options(NODE, "s") == ("--network", "none")
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tare.cgroups import Group, Hierarchy
-from tare.deploy import Deployed, Side
-from tare.job import end_strays, gone, keepers_of
+from tare.deploy.pods import Deployed, Side
+from tare.host.namespaces import has_not_ended, runs
 from tare.model import Environment
-from tare.namespaces import has_not_ended, runs
 from tare.node import Container, Endpoint, Node, Pod
+from tare.node.cgroups import Group, Hierarchy
+from tare.run.job import end_strays, gone, keepers_of
 
 GROUP = Group(path="x", hierarchies=())
 NODE = Node(

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tare import commands, study
-from tare.grants import grants, in_words
-from tare.known import registered
+from tare import study
+from tare.cli import commands
 from tare.model import Environment, Study, Workload
+from tare.plan.grants import grants, in_words
+from tare.plan.registered_names import registered
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "plan" / "grants.txt"
 OWN = """

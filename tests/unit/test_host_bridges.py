@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tare.host_bridges import LOOK_S, NAMES, as_they_were
+from tare.node.bridges import LOOK_S, NAMES, as_they_were
 
 
 def load(folder: Path, value: str = "1") -> None:

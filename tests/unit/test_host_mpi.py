@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tare.errors import InfrastructureError
+from tare.host.process import Result
 from tare.images import host_mpi
 from tare.images.host_mpi import LIBC, HostMpi, glibc_needed, glibc_of, loaded
-from tare.process import Result
 
 SAID = """/usr/bin/orted:
 \tlinux-vdso.so.1 (0x00007ffd)

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from tare.cgroups import Group
+from tare.containers import held as held_module
 from tare.errors import ImageError, UsageError
-from tare.images.below import (
+from tare.images.host_mpi import glibc_needed, glibc_of
+from tare.images.inside.below import (
     check_places,
     inside,
     make_folder,
@@ -22,16 +23,15 @@ from tare.images.below import (
     strip_privileges,
     write_file,
 )
-from tare.images.host_mpi import glibc_needed, glibc_of
-from tare.images.inspect import mpi_of
+from tare.images.inside.inspect import mpi_of
+from tare.images.inside.variables import exported, variables_of
 from tare.images.own import _digest
-from tare.images.variables import exported, variables_of
-from tare.networks.plug import Wiring
 from tare.node import Node
+from tare.node.cgroups import Group
 from tare.runtimes import PodRequest
-from tare.runtimes import held as held_module
 from tare.runtimes.bare import Bare
 from tare.runtimes.charliecloud import Charliecloud
+from tare.wiring.plug import Wiring
 
 
 @pytest.fixture

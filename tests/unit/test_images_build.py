@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tare import process
 from tare.errors import CommandFailed, CommandTimeout, InfrastructureError, MissingTool, UsageError
+from tare.host import process
 from tare.images import build, host_build, kernels
 from tare.images.build import debian_sources, ensure_image, list_images
 from tare.images.kernels import ensure_kernels

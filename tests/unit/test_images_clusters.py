@@ -8,7 +8,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from tare.cli import app
+from tare.cli.app import app
 from tare.errors import MissingTool, UsageError
 from tare.images.clusters import FORMATS, MPIS, VERSIONS, ClusterRecipe, recipe_text
 

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from tare import image_commands
+from tare.cli import image_commands
 from tare.errors import CommandFailed, UsageError
-from tare.images import archive, convert
+from tare.images import convert
 from tare.images.build import Image
 from tare.images.convert import FILES, FORMATS, ensure_file, formats_of
+from tare.images.inside import archive
 
 
 @pytest.fixture

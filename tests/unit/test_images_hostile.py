@@ -23,11 +23,12 @@ from typing import Any
 import pytest
 
 from tare.errors import ImageError, UsageError
-from tare.images import budget, layered, own
-from tare.images.archive import architecture
+from tare.images import own
 from tare.images.build import Image, list_images
 from tare.images.convert import convert
-from tare.images.layered import UNPACK
+from tare.images.inside import budget, layered
+from tare.images.inside.archive import architecture
+from tare.images.inside.layered import UNPACK
 from tare.images.own import ensure_own, kind_of
 
 EXABYTE = 1 << 60

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tare.images.below import inside
-from tare.images.inspect import holds, mpi_of
+from tare.images.inside.below import inside
+from tare.images.inside.inspect import holds, mpi_of
 
 
 def put(root: Path, path: str, content: bytes = b"x") -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tare import elf
+from tare.deploy.study_files import check_program
 from tare.errors import RefusedError
-from tare.images.linked import CACHE_ENTRY, CACHE_HEAD, CACHE_MAGIC, OLD_MAGIC, cache_of, linked
-from tare.preflight import mpi_of_program
-from tare.programs import libraries, missing_libraries
-from tare.study_files import check_program
+from tare.feasibility.preflight import mpi_of_program
+from tare.images.inside import elf
+from tare.images.inside.linked import CACHE_ENTRY, CACHE_HEAD, CACHE_MAGIC, OLD_MAGIC, cache_of, linked
+from tare.workloads.own_programs import libraries, missing_libraries
 
 LOADER = "/lib64/ld-linux-x86-64.so.2"
 CREATES_RAN = (
@@ -111,7 +111,7 @@ def test_the_loader_of_an_image_is_not_started(tmp_path: Path) -> None:
 
 
 def test_nothing_but_the_loader_of_this_machine_is_asked(image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tare.programs.run", lambda *_, **__: pytest.fail("a process was started"))
+    monkeypatch.setattr("tare.workloads.own_programs.run", lambda *_, **__: pytest.fail("a process was started"))
     assert missing_libraries(image / "bin/app", image) == ["liba.so.1"]
 
 

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from tare.errors import UsageError
-from tare.images import layered, sif
-from tare.images.archive import architecture, config, write_docker_archive, write_oci_layout
 from tare.images.build import list_images
 from tare.images.fit import mpi_inside, no_such_workdir, unfit_for_kernels, unfit_for_launch
+from tare.images.inside import layered, sif
+from tare.images.inside.archive import architecture, config, write_docker_archive, write_oci_layout
+from tare.images.inside.variables import exported, merged, variables_of
 from tare.images.kernels import KernelBuild
 from tare.images.own import ensure_own, kind_of
-from tare.images.variables import exported, merged, variables_of
 from tare.model import Environment, Launching
 
 

@@ -14,13 +14,13 @@ from typing import cast
 
 import pytest
 
-from tare import in_turns
 from tare.cluster import Site
+from tare.host.process import run
 from tare.model import Cell, Control, KernelSpec, Role
-from tare.monitor import Reading, joined
-from tare.plan import expand
-from tare.process import run
-from tare.turns import Table
+from tare.node.monitor import Reading, joined
+from tare.plan.cells import expand
+from tare.run import in_turns
+from tare.run.turns import Table
 from unit.runs import known_study
 
 GIB = 1 << 30

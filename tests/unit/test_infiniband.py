@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tare import devices, infiniband, monitor
-from tare.cgroups import Group
 from tare.errors import InfrastructureError, RefusedError
+from tare.host import devices
 from tare.networks import Wiring
-from tare.node import SILENT_ROLE, Endpoint, Node, Pod, Watch
+from tare.node import SILENT_ROLE, Endpoint, Node, Pod, Watch, monitor
+from tare.node.cgroups import Group
 from tare.runtimes import PodRequest
 from tare.runtimes.docker import run_options
+from tare.wiring import infiniband
 from unit.sysfs import MLX5, SOFT, machine
 
 NODE = Node(

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from tare.interrupts import NUMBERS, uninterrupted
+from tare.host.signals import NUMBERS, uninterrupted
 
 
 @pytest.mark.parametrize("number", NUMBERS)

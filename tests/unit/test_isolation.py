@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tare.isolation import capabilities, isolation_of, users
 from tare.model import Completed, RankPlace, Trial, TrialKey
+from tare.summary.isolation import capabilities, isolation_of, users
 
 
 @pytest.mark.parametrize(

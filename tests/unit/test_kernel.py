@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tare import kernel
+from tare.host import kernel_modules
 
 
 @pytest.fixture
@@ -33,30 +33,30 @@ def test_a_module_is_there_if_it_is_loaded_built_in_or_installed(modules: Path, 
         ("dep", False),
         ("v", False),
     ]:
-        assert kernel.has_module(name, loaded=loaded, modules=modules) is there, name
-    assert not kernel.has_module("bridge", loaded=loaded, modules=tmp_path / "none")
+        assert kernel_modules.has_module(name, loaded=loaded, modules=modules) is there, name
+    assert not kernel_modules.has_module("bridge", loaded=loaded, modules=tmp_path / "none")
 
 
 def test_a_kind_of_link_that_cannot_be_made_is_told_with_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel, "_tried", lambda kind: kind == "veth")
-    assert kernel.lacks_link("veth") is None
-    told = str(kernel.lacks_link("ipvlan"))
+    monkeypatch.setattr(kernel_modules, "_tried", lambda kind: kind == "veth")
+    assert kernel_modules.lacks_link("veth") is None
+    told = str(kernel_modules.lacks_link("ipvlan"))
     assert platform.release() in told
     assert "ipvlan" in told
 
 
 def test_where_nothing_may_be_tried_the_modules_say_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel, "_tried", lambda kind: None)
-    monkeypatch.setattr(kernel, "has_module", lambda name: name == "macvlan")
-    assert kernel.lacks_link("macvlan") is None
-    assert kernel.lacks_link("ipvlan") is not None
+    monkeypatch.setattr(kernel_modules, "_tried", lambda kind: None)
+    monkeypatch.setattr(kernel_modules, "has_module", lambda name: name == "macvlan")
+    assert kernel_modules.lacks_link("macvlan") is None
+    assert kernel_modules.lacks_link("ipvlan") is not None
 
 
 @pytest.mark.root
 @pytest.mark.requires("root")
 def test_trying_makes_links_where_there_are_and_leaves_none() -> None:
     before = Path("/proc/self/net/dev").read_text().splitlines()
-    assert kernel._tried("macvlan") is True
-    assert kernel._tried("nosuchkind") is False
+    assert kernel_modules._tried("macvlan") is True
+    assert kernel_modules._tried("nosuchkind") is False
     names = [line.partition(":")[0] for line in Path("/proc/self/net/dev").read_text().splitlines()]
     assert names == [line.partition(":")[0] for line in before]

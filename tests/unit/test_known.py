@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tare.cluster import CLUSTERS
-from tare.known import registered
 from tare.mpi import MPIS
+from tare.plan.registered_names import registered
 from tare.study import KNOWN, parse
-from tare.transports import NAMES
+from tare.wiring.transports import NAMES
 from tare.workloads.catalogue import KERNELS as DESCRIBED
 from tare.workloads.catalogue import READINGS
 from tare.workloads.kernels import ALONE, RATES, SIZELESS

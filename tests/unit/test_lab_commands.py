@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from tare import lab_commands
-from tare.cgroups import Group
+from tare.cli import lab_commands
 from tare.cluster import lab
 from tare.errors import InfrastructureError, UsageError
 from tare.model import LabSpec
 from tare.node import Nic, Node
-from tare.owners import boot_id
+from tare.node.cgroups import Group
+from tare.node.owners import boot_id
 
 GONE = 2**22 + 1
 
@@ -29,7 +29,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(lab_commands.os, "geteuid", lambda: 0)
     monkeypatch.setattr(lab_commands, "become_root", lambda: None)
     monkeypatch.setattr(lab_commands, "is_real_root", lambda: True)
-    monkeypatch.setattr("tare.runtimes.held.is_real_root", lambda: True)
+    monkeypatch.setattr("tare.containers.held.is_real_root", lambda: True)
     return tmp_path
 
 

@@ -9,19 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tare import job, limits
-from tare.cgroups import MARK, Group, Hierarchy
-from tare.deploy import Deployed, Side
+from tare.containers import held
+from tare.deploy.pods import Deployed, Side
 from tare.errors import InfrastructureError
-from tare.limits import Limits, limits_of
 from tare.model import Environment, Placement, RankPlace
-from tare.networks.plug import Wiring
-from tare.node import Container, Endpoint, Node, Pod
-from tare.runtimes import PodRequest, held
+from tare.node import Container, Endpoint, Node, Pod, limits
+from tare.node.cgroups import MARK, Group, Hierarchy
+from tare.node.limits import Limits, limits_of
+from tare.run import job
+from tare.runtimes import PodRequest
 from tare.runtimes.docker import join_config
 from tare.runtimes.docker import run_options as docker_options
 from tare.runtimes.podman import join_options
 from tare.runtimes.podman import run_options as podman_options
+from tare.wiring.plug import Wiring
 
 MIB = 2**20
 V1 = {
@@ -215,7 +216,7 @@ def on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
             (folder / name).write_text(text)
 
     monkeypatch.setattr(Path, "mkdir", make)
-    monkeypatch.setattr("tare.cgroups._rmdir", lambda folder: folder.rename(f"{folder}.removed"))
+    monkeypatch.setattr("tare.node.cgroups._rmdir", lambda folder: folder.rename(f"{folder}.removed"))
     (tmp_path / "cgroup.controllers").write_text("")
     return replace(NODE, group=node_group)
 

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from tare import environment, link
-from tare.cgroups import Group
 from tare.model import Environment, Link, Placement, Sides, Tracking
 from tare.node import Endpoint, Nic, Node, Watch
+from tare.node.cgroups import Group
+from tare.plan import composition
 from tare.study import parse
+from tare.wiring import link
 
 BARE = Environment(name="e", runtime="bare", network="bridge")
 
@@ -131,7 +132,7 @@ def test_a_link_that_a_network_cannot_have_is_refused_with_the_reason(network: s
     runtime = "docker" if network == "overlay" else "bare"
     given = replace(BARE, runtime=runtime, network=network, link=wanted)
     nodes = 1 if network == "pasta" else 2
-    assert words in str(environment.refuse(given, Placement(nodes=nodes)))
+    assert words in str(composition.refuse(given, Placement(nodes=nodes)))
 
 
 @pytest.mark.parametrize("network", ["host", "bridge", "direct", "macvlan"])
@@ -140,14 +141,14 @@ def test_an_environment_with_a_link_has_a_nic_of_its_own(network: str) -> None:
         replace(BARE, name="p", network="host"),
         replace(BARE, name="l", network=network, link=Link(mtu=9000)),
     )
-    assert environment.refuse(linked, Placement()) is None
-    slots = environment.nic_slots([(plain, Placement()), (linked, Placement())])
+    assert composition.refuse(linked, Placement()) is None
+    slots = composition.nic_slots([(plain, Placement()), (linked, Placement())])
     assert list(slots.values()) == [0, 1]
 
 
 def test_the_bare_side_of_an_environment_has_the_same_nic_and_no_filter_of_a_pod() -> None:
     wanted = Link(mtu=9000, offloads=("tso=off",), br_netfilter=True, conntrack=Tracking.TRACK)
-    other = environment.bare_side(replace(BARE, sides=Sides.SENDER, link=wanted))
+    other = composition.bare_side(replace(BARE, sides=Sides.SENDER, link=wanted))
     assert other.link == Link(mtu=9000, offloads=("tso=off",))
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tare.locality import (
+from tare.model import Completed, Finding, RankPlace, Trial, TrialKey
+from tare.summary.mechanisms import (
     BINDING_COLLAPSE,
     SHARED_CORE,
     TRANSPORT_LOSS,
@@ -13,7 +14,6 @@ from tare.locality import (
     shared_core,
     transport_loss,
 )
-from tare.model import Completed, Finding, RankPlace, Trial, TrialKey
 
 
 def rank(number: int, host: str = "b0/n0", cpus: tuple[int, ...] = (), near: tuple[int, ...] = (0, 1)) -> RankPlace:

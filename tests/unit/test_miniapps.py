@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tare.miniapps import MINIAPPS, choice_of
+from tare.host.namespaces import plain_python
 from tare.model import Figure, MetricKind, Placement, Workload
 from tare.mpi.fake import PROGRAM
-from tare.namespaces import plain_python
 from tare.workloads import WORKLOADS
+from tare.workloads.declared import MINIAPPS, choice_of
 from tare.workloads.output import OutputError, Parsed
 
 PLUGIN = WORKLOADS["miniapp"]

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tare import monitor
-from tare.cgroups import Group, Hierarchy
-from tare.monitor import Place, Reading
-from tare.node import SILENT_ROLE, Nic, Node, Watch
+from tare.node import SILENT_ROLE, Nic, Node, Watch, monitor
+from tare.node.cgroups import Group, Hierarchy
+from tare.node.monitor import Place, Reading
 
 NODE = Node(
     name="n0",
@@ -191,7 +190,7 @@ def test_reading_two_nodes_is_cheap_beside_a_launch() -> None:
 def test_the_cpu_time_of_the_job_is_that_of_its_cgroup(tmp_path: Path) -> None:
     from dataclasses import replace
 
-    from tare.cgroups import MARK, Hierarchy
+    from tare.node.cgroups import MARK, Hierarchy
 
     group = Group(path="n0", hierarchies=(Hierarchy(mountpoint=tmp_path, version=2),))
     (tmp_path / MARK / "n0").mkdir(parents=True)

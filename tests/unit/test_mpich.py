@@ -10,12 +10,12 @@ import pytest
 
 from tare.errors import RefusedError
 from tare.images import MPI_OF, RECIPES
-from tare.known import registered
 from tare.launch import Entry, Host, Launch
+from tare.launch.ways import variables_of
 from tare.model import Binding, Placement
 from tare.mpi import MpiWiring
 from tare.mpi.mpich import WAYS, Mpich
-from tare.mpi.ways import variables_of
+from tare.plan.registered_names import registered
 from tare.study import KNOWN, parse
 
 UCX = """HYDRA build details:

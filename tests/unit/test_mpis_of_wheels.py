@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tare import wheels
 from tare.errors import MissingTool, RefusedError
+from tare.host import wheels
 from tare.images import MPI_OF, RECIPES, find_recipe
 from tare.images.host_mpi import ensure_host_mpi
 from tare.images.kernels import ensure_kernels

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tare import namespaces
 from tare.errors import InfrastructureError
-from tare.namespaces import HOLDER, hold, index_of, inside_network, plain_python
-from tare.paths import run_folder
-from tare.process import Result
+from tare.host import namespaces
+from tare.host.namespaces import HOLDER, hold, index_of, inside_network, plain_python
+from tare.host.paths import run_folder
+from tare.host.process import Result
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, stdout: str, stderr: str = "") -> list[dict[str, Any]]:

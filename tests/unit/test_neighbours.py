@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tare.model import Environment, Placement, RankPlace, Share
-from tare.neighbours import PingPong, described, expected
+from tare.run.ping_pong import PingPong, described, expected
 
 DOCKER = Environment(name="docker", runtime="docker", network="bridge", image="debian-openmpi")
 BARE = Environment(name="bare", runtime="bare", network="bridge")

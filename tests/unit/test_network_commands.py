@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tare import network_commands
+from tare.cli import network_commands
+from tare.cli.network_commands import Wanted, described, needs_of, network_list, network_up
 from tare.cluster.lab_site import owner
 from tare.errors import InfrastructureError, RefusedError, StudyError, UsageError
-from tare.network_commands import Wanted, described, needs_of, network_list, network_up
 from tare.networks import NETWORKS
 
 

@@ -12,12 +12,15 @@ from typing import Any
 
 import pytest
 
-from tare.cgroups import Group
 from tare.errors import CommandFailed, InfrastructureError
-from tare.networks import NETWORKS, plug
+from tare.host.process import Result
+from tare.networks import NETWORKS
 from tare.networks.fake import FACTORS
 from tare.networks.overlay import network_name, overlay_address
-from tare.networks.plug import (
+from tare.node import SILENT_ROLE, Nic, Node, Pod
+from tare.node.cgroups import Group
+from tare.wiring import plug
+from tare.wiring.plug import (
     carriers,
     cni,
     cni_folders,
@@ -28,8 +31,6 @@ from tare.networks.plug import (
     plugged,
     silent,
 )
-from tare.node import SILENT_ROLE, Nic, Node, Pod
-from tare.process import Result
 
 NIC = Nic(name="data1", address="10.214.1.2", prefix=24, mtu=9000)
 NODE = Node(
@@ -55,7 +56,7 @@ def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Spy:
-    """Stands for `tare.process.run` and answers as a plug-in would."""
+    """Stands for `tare.host.process.run` and answers as a plug-in would."""
 
     def __init__(self, status: int = 0, stdout: str = "{}", stderr: str = "") -> None:
         self.calls: list[SimpleNamespace] = []

@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from tare import monitor
-from tare.cgroups import Group
 from tare.cluster.lab import data_nic, router_address
-from tare.deploy import Deployed, Side
-from tare.environment import refuse_subnets
+from tare.deploy.pods import Deployed, Side
 from tare.errors import InfrastructureError
 from tare.model import Environment, LabSpec, Placement
-from tare.networks import CROSSING, NETWORKS, Joining, bird, bpf, ipip, plug
+from tare.networks import CROSSING, NETWORKS, Joining
 from tare.networks.calico import Calico, Wrapping, pod_address, pool_of, port_name, sessions_of, ways
-from tare.node import Endpoint, Nic, Node, Pod, Watch, Wired
+from tare.node import Endpoint, Nic, Node, Pod, Watch, Wired, monitor
+from tare.node.cgroups import Group
+from tare.plan.composition import refuse_subnets
+from tare.wiring import bird, bpf, ipip, plug
 
 NONE = ipip.NO_TUNNELS
 

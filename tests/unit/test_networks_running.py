@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tare.networks import plug
+from tare.wiring import plug
 
 
 class FakeRoute:

@@ -15,12 +15,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from tare import cgroup_marks, clean, lab_commands, owners, paths
-from tare.cgroup_marks import is_marked, mark
-from tare.cgroups import MARK, Group, Hierarchy
+from tare.cli import lab_commands
+from tare.cluster import clean
 from tare.errors import InfrastructureError, TareError, UsageError
-from tare.namespaces import HOLDER
-from tare.owners import lives, owner
+from tare.host import paths
+from tare.host.namespaces import HOLDER
+from tare.node import cgroup_marks, owners
+from tare.node.cgroup_marks import is_marked, mark
+from tare.node.cgroups import MARK, Group, Hierarchy
+from tare.node.owners import lives, owner
 from unit.test_lab_commands import kept, made
 
 FOREIGN = 4242
@@ -264,7 +267,7 @@ def test_a_process_that_cannot_be_ended_is_told_and_blocks_no_later_run(
 def test_what_stays_is_listed_as_left_and_not_as_removed(
     run: Path, tree: Hierarchy, signals: list[int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tare.commands import show_clean
+    from tare.cli.commands import show_clean
 
     monkeypatch.setattr(clean, "AGAIN_S", 0.02)
     put(tree.top / "s1", FOREIGN)

@@ -15,18 +15,20 @@ from pathlib import Path
 
 import pytest
 
-from tare import environment, job, runner
-from tare.cgroups import Group, Hierarchy
-from tare.deploy import IMAGE_PREFIX, Deployed, Files, Side
+from tare.containers import held
+from tare.deploy.pods import IMAGE_PREFIX, Deployed, Files, Side
+from tare.host.namespaces import plain_python
 from tare.launch import Launch
 from tare.model import Binding, Cell, Environment, KernelSpec, Placement, Role, Sides, Workload
 from tare.mpi import MPIS, MpiWiring
 from tare.mpi.openmpi import OpenMpi, point_to_point
-from tare.namespaces import plain_python
 from tare.networks import NETWORKS, Wiring
 from tare.networks.calico import Calico, pod_address
 from tare.node import Endpoint, Nic, Node, Pod
-from tare.runtimes import RUNTIMES, PodRequest, held
+from tare.node.cgroups import Group, Hierarchy
+from tare.plan import composition
+from tare.run import job, runner
+from tare.runtimes import RUNTIMES, PodRequest
 from tare.runtimes.docker import run_options
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "argv"
@@ -76,7 +78,7 @@ def supported() -> list[Case]:
                 wanted = made(f"{runtime}+{network}+{mpi}", runtime, network, mpi=mpi)
                 for nodes in (2, 1):
                     placement = Placement(nodes=nodes)
-                    if environment.refuse(wanted, placement) is None:
+                    if composition.refuse(wanted, placement) is None:
                         cases.append(Case(name=wanted.name, environment=wanted, placement=placement))
                         break
     image = made("e", "bare", "host", image="debian-openmpi")
@@ -182,10 +184,10 @@ def launched(case: Case, lines: list[str] | None = None) -> Launch:
     site = Site(nodes=tuple(node(i, case.cores) for i in range(case.placement.nodes)))
     sides = []
     pair = (case.environment, case.placement)
-    slot = environment.nic_slots([pair])[pair]
+    slot = composition.nic_slots([pair])[pair]
     for at in site.nodes:
-        inside = environment.is_inside(case.environment.sides, at.index, len(site.nodes))
-        wanted = case.environment if inside else environment.bare_side(case.environment)
+        inside = composition.is_inside(case.environment.sides, at.index, len(site.nodes))
+        wanted = case.environment if inside else composition.bare_side(case.environment)
         sides.append(side(wanted, at, at.nics[slot], [] if lines is None else lines))
     up = Deployed(environment=case.environment, sides=tuple(sides))
     cell = Cell(
@@ -228,7 +230,7 @@ def scrubbed(text: str) -> str:
     for program in {shutil.which("mpirun.openmpi"), shutil.which("mpirun")} - {None}:
         text = text.replace(f"  {program}\n", "  MPIRUN\n")
     text = re.sub(r"^  \S*mpiexec\.mpich$", "  MPIEXEC", text, flags=re.MULTILINE)
-    source = str(Path(runner.__file__).parent)
+    source = str(Path(runner.__file__).parents[1])
     return text.replace(source, "TARE").replace(plain_python(), "PYTHON").replace("  mpirun\n", "  MPIRUN\n")
 
 

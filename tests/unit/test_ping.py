@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from tare.ping import answers, checksum, echo, ping
+from tare.host.ping import answers, checksum, echo, ping
 
 
 def test_a_request_fills_a_packet_and_its_checksum_is_right() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tare.errors import RefusedError
 from tare.model import Binding, MapBy, Placement
-from tare.placement import (
+from tare.model.placement import (
     HardwareThread,
     NodeCores,
     Slot,

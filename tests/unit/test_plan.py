@@ -27,7 +27,7 @@ from tare.model import (
     Study,
     Workload,
 )
-from tare.plan import (
+from tare.plan.cells import (
     CONTAINER_POD_S,
     START_IN_CONTAINER_S,
     START_S,

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tare.cgroups import Group
 from tare.errors import RefusedError
-from tare.networks.plug import Wiring
 from tare.node import Node, Pod
+from tare.node.cgroups import Group
 from tare.runtimes import PodRequest, podman
 from tare.runtimes.podman import STATE, Podman, client, join_options, run_options
+from tare.wiring.plug import Wiring
 
 NODE = Node(
     name="n0",

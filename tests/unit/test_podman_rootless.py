@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tare.cgroups import Group
-from tare.environment import refuse
 from tare.errors import RefusedError
 from tare.model import Environment, Placement, Share
-from tare.networks.plug import Wiring
 from tare.node import Node, Pod
+from tare.node.cgroups import Group
+from tare.plan.composition import refuse
 from tare.runtimes import PodRequest, podman_rootless
 from tare.runtimes.podman_rootless import (
     FOLDER_OWNERS,
@@ -29,6 +28,7 @@ from tare.runtimes.podman_rootless import (
     kernel,
     run_options,
 )
+from tare.wiring.plug import Wiring
 
 NODE = Node(
     name="n0",

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tare import commands, compatibility, preflight
-from tare.compatibility import Application, Launcher, Machine, Mpi, Place
-from tare.deploy import Files
+from tare.cli import commands
+from tare.deploy.pods import Files
+from tare.deploy.study_files import StudyFiles
 from tare.errors import RefusedError
+from tare.feasibility import compatibility, preflight
+from tare.feasibility.compatibility import Application, Launcher, Machine, Mpi, Place
 from tare.images.host_mpi import HostMpi
 from tare.model import Cell, Environment, LabSpec, Launching, Placement, Plan, Role, Study, Workload
-from tare.plan import available, expand
-from tare.study_files import StudyFiles
+from tare.plan.cells import available, expand
 
 HERE, THERE = Mpi(family="openmpi", version=(5, 0)), Mpi(family="openmpi", version=(4, 1))
 ROOTFS = Path("/cache/rootfs")

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tare import process
 from tare.errors import CommandFailed, CommandTimeout, InfrastructureError, MissingTool
-from tare.process import beside, end, find, need, run, start
+from tare.host import process
+from tare.host.process import beside, end, find, need, run, start
 
 
 def sh(script: str, **options: object) -> process.Result:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tare.located import cannot_run, is_shown, located, not_in_image, program_file, shown_folder
 from tare.model import Environment, Placement, Study, Workload
 from tare.workloads import WORKLOADS
+from tare.workloads.located import cannot_run, is_shown, located, not_in_image, program_file, shown_folder
 from tare.workloads.output import OutputError
 from tare.workloads.program import said
 from unit.adapters import ExampleAdapter
@@ -140,11 +140,11 @@ def test_bare_needs_the_program_on_this_machine_and_an_image_inside_or_shown(tmp
 def test_what_is_in_the_systems_folders_is_left_to_path_and_bad_arguments_to_the_refusal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tare.located.SYSTEM", (tmp_path,))
+    monkeypatch.setattr("tare.workloads.located.SYSTEM", (tmp_path,))
     monkeypatch.setenv("PATH", str(tmp_path))
     runnable(tmp_path / "example")
     assert located(study_of(THEIRS)).workloads == (THEIRS,)
-    monkeypatch.setattr("tare.located.SYSTEM", ())
+    monkeypatch.setattr("tare.workloads.located.SYSTEM", ())
     assert located(study_of(THEIRS)).workloads[0].path == str(tmp_path / "example")
     monkeypatch.setattr(ExampleAdapter, "refuse", lambda self, arguments, placement: "never")
     assert located(study_of(THEIRS)).workloads == (THEIRS,)

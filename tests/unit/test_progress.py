@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 
 from tare.model import Completed, Failed, Invalid, Outcome, Plan, Trial, TrialKey
-from tare.plan import available
-from tare.progress import INTERVAL_S, Pace, Progress, duration
+from tare.plan.cells import available
+from tare.run.progress import INTERVAL_S, Pace, Progress, duration
 from unit.stored import PLAN
 
 CELLS = [cell.key for cell in available(PLAN)]

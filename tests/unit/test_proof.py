@@ -8,11 +8,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tare.cgroups import Group
 from tare.model import InterfaceTraffic, Placement, RankPlace
+from tare.model.placement import HardwareThread
 from tare.node import SILENT_ROLE, Node
-from tare.placement import HardwareThread
-from tare.proof import (
+from tare.node.cgroups import Group
+from tare.run.proof import (
     CHATTER_BYTES,
     HEADER_BYTES,
     RANK_CHATTER_BYTES,

@@ -7,16 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tare import commands, environment, located, quick
+from tare.cli import commands, quick
+from tare.cli.quick import Wanted, quick_study
 from tare.cluster import lab_site
-from tare.environment import refuse
 from tare.errors import RefusedError, StudyError, UsageError
-from tare.known import registered
 from tare.model import Cell, Placement, Role, Workload
 from tare.networks import NETWORKS
-from tare.quick import Wanted, quick_study
+from tare.plan import composition
+from tare.plan.composition import refuse
+from tare.plan.registered_names import registered
 from tare.runtimes import RUNTIMES
 from tare.study import environment as environment_of
+from tare.workloads import located
 
 ASKED = Wanted(command=("/home/u/app",), rounds=4, ranks=2, time_limit_s=90.0)
 
@@ -39,7 +41,7 @@ def test_a_quick_study_compares_the_program_bare_against_the_usual_environments(
 def test_no_environment_of_a_quick_study_is_refused(nodes: int, engine: str) -> None:
     stated = quick_study(replace(ASKED, nodes=nodes))
     assert engine in [e.name for e in stated.environments]
-    assert not any(environment.refuse(e, stated.placements[0]) for e in stated.environments)
+    assert not any(composition.refuse(e, stated.placements[0]) for e in stated.environments)
 
 
 @pytest.mark.parametrize(

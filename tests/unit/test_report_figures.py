@@ -11,7 +11,9 @@ import pytest
 import samples_factory as factory
 from factory_options import ENVIRONMENTS, SELF, SWEEP, Options
 from tare.model import Estimate
-from tare.report import bars, figures, plots_launches, plots_overhead, view
+from tare.report import view
+from tare.report.plots import bars, figures, overhead
+from tare.report.plots import launches as plots_launches
 from tare.report.runs import launches
 
 
@@ -26,7 +28,7 @@ def _drawn(result: factory.Result) -> list[figures.Figure]:
     style = figures.styles(group.rows, result.summary)
     drawn = []
     for column in group.columns:
-        drawn.append(plots_overhead.forest(column, group.rows, result.summary))
+        drawn.append(overhead.forest(column, group.rows, result.summary))
         drawn.append(plots_launches.launches(column, group.rows, runs, style))
         drawn.append(plots_launches.order(column, group.rows, runs, style))
     return drawn
@@ -87,8 +89,8 @@ def _sizes() -> Mapping[str, list[figures.Figure]]:
     style = figures.styles(group.rows, summary)
     columns = [column for column in group.columns if column.info.key.startswith("latency")]
     return {
-        "absolute": [plots_overhead.by_size(columns, group.rows, style)],
-        "overhead": [plots_overhead.overhead_by_size(columns, group.rows, summary, style)],
+        "absolute": [overhead.by_size(columns, group.rows, style)],
+        "overhead": [overhead.overhead_by_size(columns, group.rows, summary, style)],
     }
 
 
@@ -125,6 +127,6 @@ def test_a_bar_keeps_every_overhead_inside_and_in_order(overhead: float) -> None
 def test_many_fold_costs_are_drawn_on_a_logarithmic_axis() -> None:
     result = factory.make(Options(rounds=4, trouble=False, collapse=26.0))
     group = view.groups(result.summary)[0]
-    forest = plots_overhead.forest(group.columns[0], group.rows, result.summary)
+    forest = overhead.forest(group.columns[0], group.rows, result.summary)
     assert forest.spec["layout"]["xaxis"]["type"] == "log"
     assert "×" in forest.title

@@ -10,8 +10,8 @@ import pytest
 import samples_factory as factory
 from factory_options import Options
 from tare.errors import StudyError
-from tare.known import registered
 from tare.model import Comparison, Estimate, Link, MetricKind, Published, Summary, Verdict
+from tare.plan.registered_names import registered
 from tare.report import NoSamples, render_html, render_text
 from tare.report.published import NOT_MEASURED, conditions, of_baseline, rows
 from tare.report.view import groups

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tare import commands, session
+from tare.cli import commands, session
 from tare.errors import ResultsError
 from tare.model import Completed, Invalid
-from tare.results import Results, read_only
+from tare.store.results import Results, read_only
 
 GIVEN = Path(__file__).parents[1] / "data" / "results-0.1.0"
 HEADER: dict[str, Any] = json.loads((GIVEN / "plan.json").read_bytes())
@@ -247,7 +247,7 @@ def test_samples_of_another_kind_are_damage(folder: Path, data: bytes) -> None:
 
 def test_more_of_a_file_than_is_read_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     results = read_only(folder)
-    monkeypatch.setattr("tare.results.MOST_BYTES", 1000)
+    monkeypatch.setattr("tare.store.results.MOST_BYTES", 1000)
     for read in (lambda: read_only(folder), lambda: results.columns(results.trials[0])):
         with pytest.raises(ResultsError, match="1000 B is the most that is read"):
             read()

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tare import commands
+from tare.cli import commands
 from tare.model import Completed
-from tare.store import Store, read_only, remaining_blocks
+from tare.store.writer import Store, read_only, remaining_blocks
 from tare.summary.select import select
 
 FOLDERS = tuple(sorted((Path(__file__).parents[1] / "data").glob("results-*")))

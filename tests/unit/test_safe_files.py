@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tare import results_folder, safe_files
-from tare.commands import write_whole
+from tare.cli.commands import write_whole
 from tare.errors import ResultsError
-from tare.results import PLAN, SAMPLES, TRIALS, TRUNCATED
+from tare.host import safe_files
+from tare.store import results_folder
+from tare.store.results import PLAN, SAMPLES, TRIALS, TRUNCATED
 from unit.stored import PLAN as PLANNED
 
 SECRET = "what root alone may write\n"

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tare import environment, ssh
-from tare.cgroups import Group
 from tare.model import Control, Environment, Launching, Placement, Share, Sides
 from tare.node import Nic, Node, Pod
+from tare.node.cgroups import Group
+from tare.plan import composition
 from tare.runtimes import RUNTIMES
+from tare.services import ssh
 
 NODE = Node(
     name="n0",
@@ -131,7 +132,7 @@ def test_a_port_on_which_something_listens_is_seen_and_a_free_one_is_not() -> No
 def refusal(runtime: str, way: str, placement: Placement | None = None, network: str = "host", **more: object) -> str:
     image = "debian-openmpi" if RUNTIMES[runtime].needs_image else ""
     wanted = Environment(name="e", runtime=runtime, network=network, image=image, launch=Launching(way), **more)  # type: ignore[arg-type]
-    return environment.refuse(wanted, placement or Placement()) or ""
+    return composition.refuse(wanted, placement or Placement()) or ""
 
 
 TWO_EACH = Placement(ranks_per_node=2, containers_per_node=2)

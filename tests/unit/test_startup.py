@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tare import caches, commands, session
+from tare.cli import commands, session
+from tare.deploy.timing import made
 from tare.errors import InfrastructureError
+from tare.host import page_cache
 from tare.model import Caches, Completed, MetricKind, Placement, Workload
-from tare.pods import made
 from tare.report import view
-from tare.store import read_only
+from tare.store.writer import read_only
 from tare.workloads import WORKLOADS, Began
 from tare.workloads.output import OutputError, Parsed
 from tare.workloads.startup import LABELS, MODULES
@@ -140,7 +141,7 @@ def test_pods_are_made_once_more_where_a_start_up_wants_to_know_how_long_that_ta
     wanted: set[Caches | None], before: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events: list[str] = []
-    monkeypatch.setattr(caches, "drop", lambda: events.append("dropped"))
+    monkeypatch.setattr(page_cache, "drop", lambda: events.append("dropped"))
     with ExitStack() as stack:
         found = made(lambda: noted(events), stack, wanted)
         assert events == [*before, "up"]
@@ -157,11 +158,11 @@ def test_pods_are_made_once_more_where_a_start_up_wants_to_know_how_long_that_ta
 def dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Note where caches would be dropped, and drop none; leave other runs on this machine alone."""
     found: list[str] = []
-    monkeypatch.setattr(caches, "drop", lambda: found.append("dropped"))
-    monkeypatch.setattr(caches, "missing", lambda: None)
-    monkeypatch.setattr("tare.clean.hierarchies", lambda: ())
-    monkeypatch.setattr("tare.clean.run_folder", lambda: tmp_path / "run")
-    monkeypatch.setattr("tare.clean._holder_of", lambda entry: None)
+    monkeypatch.setattr(page_cache, "drop", lambda: found.append("dropped"))
+    monkeypatch.setattr(page_cache, "missing", lambda: None)
+    monkeypatch.setattr("tare.cluster.clean.hierarchies", lambda: ())
+    monkeypatch.setattr("tare.cluster.clean.run_folder", lambda: tmp_path / "run")
+    monkeypatch.setattr("tare.cluster.clean._holder_of", lambda entry: None)
     monkeypatch.delenv("TARE_FAKE_FAULT", raising=False)
     return found
 
@@ -200,7 +201,7 @@ def test_a_study_of_other_workloads_drops_nothing_and_tells_what_pods_took(tmp_p
 
 
 def test_a_cold_start_up_is_unavailable_where_caches_cannot_be_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caches, "missing", lambda: "no caches can be dropped here")
+    monkeypatch.setattr(page_cache, "missing", lambda: "no caches can be dropped here")
     plan = session.make_plan(replace(known_study(rounds=1), workloads=(WARM, COLD)))
     assert {key.split(" / ")[0] for key in plan.unavailable} == {"cold"}
     assert set(plan.unavailable.values()) == {"no caches can be dropped here"}
@@ -210,23 +211,23 @@ def test_a_cold_start_up_is_unavailable_where_caches_cannot_be_dropped(monkeypat
 
 
 def test_where_the_kernel_has_no_such_file_that_is_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caches, "DROP", tmp_path / "drop_caches")
-    assert "has no" in str(caches.missing())
+    monkeypatch.setattr(page_cache, "DROP", tmp_path / "drop_caches")
+    assert "has no" in str(page_cache.missing())
     (tmp_path / "drop_caches").touch()
-    assert caches.missing() is None
+    assert page_cache.missing() is None
     monkeypatch.setattr("os.access", lambda path, mode: False)
-    assert "cannot be written here" in str(caches.missing())
+    assert "cannot be written here" in str(page_cache.missing())
 
 
 def test_dropping_asks_for_pages_and_entries_of_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caches, "DROP", tmp_path / "drop_caches")
+    monkeypatch.setattr(page_cache, "DROP", tmp_path / "drop_caches")
     monkeypatch.setattr("os.sync", lambda: None)
-    caches.drop()
+    page_cache.drop()
     assert (tmp_path / "drop_caches").read_text() == "3\n"
 
 
 def test_a_drop_that_the_kernel_refuses_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caches, "DROP", tmp_path)  # a folder cannot be written to
+    monkeypatch.setattr(page_cache, "DROP", tmp_path)  # a folder cannot be written to
     monkeypatch.setattr("os.sync", lambda: None)
     with pytest.raises(InfrastructureError, match="cannot be dropped"):
-        caches.drop()
+        page_cache.drop()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tare.process import run
-from tare.still_running import MOST, Still, listing, look, summary, told
+from tare.host.process import run
+from tare.node.stragglers import MOST, Still, listing, look, summary, told
 
 
 def still(name: str, *, pid: int = 1, state: str = "S") -> Still:

@@ -13,8 +13,8 @@ import pytest
 from tare import model
 from tare.errors import ResultsError
 from tare.model import Completed, Failed, Interrupted, Repetition, Trial, TrialKey
-from tare.plan import block_order, expand
-from tare.store import Store, remaining_blocks
+from tare.plan.cells import block_order, expand
+from tare.store.writer import Store, remaining_blocks
 from unit.store_blocks import counted
 from unit.stored import PLAN, SAMPLES, STUDY, trial
 

@@ -14,8 +14,8 @@ import pytest
 
 from tare.errors import ResultsError
 from tare.model import Repetition, TrialKey
-from tare.plan import expand
-from tare.store import Store, read_only, remaining_blocks
+from tare.plan.cells import expand
+from tare.store.writer import Store, read_only, remaining_blocks
 from unit.store_blocks import assert_whole, finish, run_block
 from unit.stored import PLAN, STUDY, trial
 

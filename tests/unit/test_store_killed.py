@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tare.errors import InfrastructureError, ResultsError
 from tare.model import Interrupted, TrialKey
-from tare.store import Store, read_only, remaining_blocks
+from tare.store.writer import Store, read_only, remaining_blocks
 from unit.store_blocks import assert_whole, finish, run_block
 from unit.stored import PLAN, trial
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tare.errors import StudyError
-from tare.known import registered
 from tare.model import (
     Binding,
     Environment,
@@ -23,7 +22,8 @@ from tare.model import (
     Study,
     Workload,
 )
-from tare.plan import expand
+from tare.plan.cells import expand
+from tare.plan.registered_names import registered
 from tare.study import DEFAULT_IMAGE, KNOWN, Known, environment, json_schema, json_schema_text, load, parse
 from tare.workloads.kernels_time import kernel_s
 from unit.study_texts import ENVIRONMENTS, WORK

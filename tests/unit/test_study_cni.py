@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tare.cli.launch_command import Wanted, make_plan
 from tare.errors import StudyError
-from tare.launch_command import Wanted, make_plan
-from tare.plan import digest
+from tare.plan.cells import digest
 from tare.study import environment, parse
 
 REST = "\nworkloads: {w: {kernels: [barrier]}}\n"

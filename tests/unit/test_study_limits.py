@@ -9,7 +9,7 @@ import pytest
 
 from tare.errors import RefusedError, StudyError
 from tare.model import Placement
-from tare.placement import NodeCores, Topology, place
+from tare.model.placement import NodeCores, Topology, place
 from tare.study import load, parse
 
 ONE = "workloads: {w: {kernels: [barrier]}}\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tare.surroundings import NodeHas, devices, in_words, mounted_numbers, writable
+from tare.summary.surroundings import NodeHas, devices, in_words, mounted_numbers, writable
 
 NODE = (*(f"tty{number}" for number in range(64)), "fuse", "net/tun", "infiniband/uverbs0")
 CONTAINER = "0123456789abcdef" * 4

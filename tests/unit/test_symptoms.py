@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tare.symptoms import SYMPTOMS, recognised
+from tare.run.symptoms import SYMPTOMS, recognised
 
 VADER_CRASH = """[vm:00001] *** Process received signal ***
 [vm:00001] Signal: Segmentation fault (11)

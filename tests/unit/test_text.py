@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from tare.text import printable, three_digits
+from tare.model.text import printable, three_digits
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,16 @@ from dataclasses import replace
 
 import pytest
 
-from tare import environment, transports
-from tare.chosen import judged
 from tare.errors import RefusedError
 from tare.launch import Entry, Host
+from tare.launch.ways import way_of
 from tare.model import Environment, Placement
 from tare.mpi import MPIS, MpiWiring
 from tare.mpi.openmpi import components, missing_part
-from tare.mpi.ways import way_of
+from tare.plan import composition
+from tare.run.transport_log import judged
 from tare.study import parse
+from tare.wiring import transports
 
 REAL = ("openmpi", "openmpi5", "mpich", "mpich5", "intelmpi")
 PORTS = ("mlx5_0:1", "mlx5_3:1")
@@ -237,16 +238,16 @@ BARE = Environment(name="e", runtime="bare", network="host")
 def test_a_transport_that_cannot_be_is_refused_with_the_reason(
     given: dict[str, str], placement: Placement, words: str
 ) -> None:
-    reason = environment.refuse(replace(BARE, **given), placement)
+    reason = composition.refuse(replace(BARE, **given), placement)
     assert reason is not None
     assert words in reason
 
 
 def test_on_a_machine_without_an_adapter_its_transports_are_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tare.infiniband.ports", lambda *_: ())
-    monkeypatch.setattr("tare.infiniband.ipoib_interfaces", lambda *_: ())
+    monkeypatch.setattr("tare.wiring.infiniband.ports", lambda *_: ())
+    monkeypatch.setattr("tare.wiring.infiniband.ipoib_interfaces", lambda *_: ())
     for transport in ("verbs", "ucx:rc", "ofi:psm2", "ipoib"):
-        reason = environment.probe(replace(BARE, transport=transport))
+        reason = composition.probe(replace(BARE, transport=transport))
         assert reason is not None
         assert "adapter" in reason
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tare.units import parse_bit_rate, parse_bytes, parse_duration, parse_fraction, parse_frequency
+from tare.model.quantities import parse_bit_rate, parse_bytes, parse_duration, parse_fraction, parse_frequency
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tare.networks import NETWORKS, pasta, slirp4netns, user_mode
+from tare.networks import NETWORKS, pasta, slirp4netns
 from tare.node import Nic
+from tare.wiring import user_mode
 
 NIC = Nic(name="data0", address="10.214.0.3", prefix=24)
 NAMES = ("pasta", "slirp4netns")

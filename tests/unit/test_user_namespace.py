@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from tare import user_namespace
+from tare.containers.held import enter
 from tare.errors import InfrastructureError, MissingTool
-from tare.paths import RUN_FOLDER, run_folder
-from tare.runtimes.held import enter
+from tare.host import user_namespace
+from tare.host.paths import RUN_FOLDER, run_folder
 
 Seen = list[tuple[tuple[str, ...], dict[str, str]]]
 
@@ -42,7 +42,7 @@ def test_the_command_is_started_anew_with_its_arguments_and_the_user_s_folder(
         os.chown(tmp_path / "tare", 1000, 1000)
     user_namespace.become_root()
     ((argv, variables),) = became
-    assert argv == (*user_namespace.UNSHARE, sys.executable, "-m", "tare.cli", "run", "a.yaml")
+    assert argv == (*user_namespace.UNSHARE, sys.executable, "-m", "tare.cli.app", "run", "a.yaml")
     assert variables[RUN_FOLDER] == str(tmp_path / "tare")
     assert (tmp_path / "tare").is_dir()
 
@@ -88,8 +88,8 @@ def test_root_of_a_user_namespace_is_not_root_of_the_machine(
 def test_a_node_is_entered_as_far_as_one_may(
     euid: int, real: bool, words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tare.runtimes.held.is_real_root", lambda: real)
-    monkeypatch.setattr("tare.runtimes.held.os.geteuid", lambda: euid)
+    monkeypatch.setattr("tare.containers.held.is_real_root", lambda: real)
+    monkeypatch.setattr("tare.containers.held.os.geteuid", lambda: euid)
     argv = enter(7)
     assert argv[:3] == ("nsenter", "-t", "7")
     assert set(words) <= set(argv)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tare.networks import ovs, vswitch, weave
-from tare.networks.plug import in_pod_subnet
+from tare.networks import ovs, weave
+from tare.wiring import vswitch
+from tare.wiring.plug import in_pod_subnet
 from unit.test_networks import NIC
 
 FOLDER = Path("/run/x")

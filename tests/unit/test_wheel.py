@@ -89,7 +89,7 @@ def test_an_installed_package_finds_its_own_sources_with_the_digest_of_this_clon
 
 
 def test_the_doctor_answers_from_an_installed_package(installed: Path, tmp_path: Path) -> None:
-    program = "import sys; sys.argv = ['tare', 'doctor']; from tare.cli import main; main()"
+    program = "import sys; sys.argv = ['tare', 'doctor']; from tare.cli.app import main; main()"
     result = python(installed, program, TARE_CACHE=str(tmp_path))
     assert "Traceback" not in result.stderr
     assert "internal error" not in result.stderr

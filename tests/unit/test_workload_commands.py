@@ -6,17 +6,17 @@ import json
 
 import pytest
 
-from tare.miniapps import MINIAPPS
+from tare.cli.workload_commands import as_data, as_text, missing_of, show_workloads
 from tare.study import KNOWN, parse
-from tare.workload_commands import as_data, as_text, missing_of, show_workloads
 from tare.workloads.catalogue import Entry, entries
+from tare.workloads.declared import MINIAPPS
 from unit.adapters import ExampleAdapter
 from unit.study_texts import ENVIRONMENTS
 
 
 @pytest.fixture
 def example(monkeypatch: pytest.MonkeyPatch) -> Entry:
-    for module in ("tare.workloads.catalogue", "tare.workload_commands"):
+    for module in ("tare.workloads.catalogue", "tare.cli.workload_commands"):
         monkeypatch.setattr(f"{module}.PROGRAMS", {"example": ExampleAdapter()})
     return next(entry for entry in entries() if entry.name == "example")
 
@@ -55,7 +55,7 @@ def test_without_any_mpi_ours_are_missing_too(monkeypatch: pytest.MonkeyPatch) -
             return "it is not here: apt-get install it"
 
     entry = next(entry for entry in entries() if entry.name == "npb-cg")
-    monkeypatch.setattr("tare.workload_commands.MPIS", {"openmpi": Absent, "mpich": Absent})
+    monkeypatch.setattr("tare.cli.workload_commands.MPIS", {"openmpi": Absent, "mpich": Absent})
     assert missing_of(entry) == "it is not here: apt-get install it"
     monkeypatch.setattr(Absent, "probe", staticmethod(lambda: None))
     assert missing_of(entry) == ""

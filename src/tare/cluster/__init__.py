@@ -12,8 +12,8 @@ from tare.cluster.fake import FakeCluster
 from tare.cluster.lab_site import LabCluster
 from tare.cluster.needs import Needs
 from tare.model import LabSpec
+from tare.model.placement import Topology
 from tare.node import Node, Pod
-from tare.placement import Topology
 
 __all__ = ["CLUSTERS", "Cluster", "Needs", "Site"]
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tare.cgroups import Group
 from tare.cluster.needs import Needs
 from tare.model import LabSpec
+from tare.model.placement import NodeCores, Topology
 from tare.node import Nic, Node, Pod
-from tare.placement import NodeCores, Topology
+from tare.node.cgroups import Group
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

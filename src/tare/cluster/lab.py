@@ -17,14 +17,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tare.cgroups import Group, file_systems, group
 from tare.errors import RefusedError
-from tare.interrupts import uninterrupted
+from tare.host.namespaces import bridges_pass_netfilter, hold, index_of, is_holder, netlink, set_network
+from tare.host.signals import uninterrupted
+from tare.host.topology import read_topology
 from tare.model import LabSpec
-from tare.namespaces import bridges_pass_netfilter, hold, index_of, is_holder, netlink, set_network
+from tare.model.placement import NodeCores, Topology, order_by_core
 from tare.node import Nic, Node
-from tare.placement import NodeCores, Topology, order_by_core
-from tare.topology import read_topology
+from tare.node.cgroups import Group, file_systems, group
 
 if TYPE_CHECKING:
     from pyroute2 import IPRoute

@@ -11,19 +11,19 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tare import docker, host_bridges
-from tare.cgroups import bases
 from tare.cluster import lab
 from tare.cluster.needs import Needs
 from tare.errors import MissingTool
-from tare.interrupts import uninterrupted
+from tare.host.namespaces import inside_network
+from tare.host.paths import made_run_folder
+from tare.host.process import find
+from tare.host.signals import uninterrupted
 from tare.model import LabSpec
-from tare.namespaces import inside_network
-from tare.node import Node, Pod
-from tare.owners import owner
-from tare.paths import made_run_folder
-from tare.placement import Topology
-from tare.process import find
+from tare.model.placement import Topology
+from tare.node import Node, Pod, bridges
+from tare.node.cgroups import bases
+from tare.node.owners import owner
+from tare.services import docker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +122,7 @@ class LabCluster:
                 made.launchers.create()
             twins = made.twins
             if needs.docker:
-                stack.enter_context(host_bridges.as_they_were())
+                stack.enter_context(bridges.as_they_were())
                 twins = stack.enter_context(
                     docker.daemons(twins, log_folder=folder, swarm=needs.swarm, store=needs.store)
                 )

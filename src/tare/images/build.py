@@ -20,16 +20,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tare import process
 from tare.errors import CommandFailed, CommandTimeout, InfrastructureError
+from tare.host import process
+from tare.host.paths import cache_folder
 from tare.images import host_build
 from tare.images import recipe as recipes
-from tare.images.archive import sha256_of
 from tare.images.cache import PRIVATE, Progress, locked, made_whole, make_private, silent
+from tare.images.inside.archive import sha256_of
 from tare.images.kernels import ensure_kernels
 from tare.images.recipe import Recipe
 from tare.images.usage import keep
-from tare.paths import cache_folder
 
 RECORD: Final = "image.json"
 FITS: Final = "fits.json"

@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from tare import process
 from tare.errors import InfrastructureError
+from tare.host import process
 
 Progress = Callable[[str], None]
 """Told, in a few words, what is being done."""

@@ -19,12 +19,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tare import process
 from tare.errors import InfrastructureError, UsageError
-from tare.images import archive
-from tare.images.below import strip_privileges, write_file
+from tare.host import process
 from tare.images.build import Image, ensure_tar
 from tare.images.cache import PRIVATE, Progress, locked, made_whole, remove_tree, silent
+from tare.images.inside import archive
+from tare.images.inside.below import strip_privileges, write_file
 from tare.images.usage import keep
 
 FILES: Final[Mapping[str, str]] = {

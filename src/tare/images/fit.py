@@ -6,11 +6,11 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tare.binds import bind_of
-from tare.images.below import inside
+from tare.host.binds import bind_of
 from tare.images.build import Image
 from tare.images.host_mpi import glibc_needed, glibc_of
-from tare.images.inspect import DAEMONS, LIBRARIES, MpiInside, mpi_of
+from tare.images.inside.below import inside
+from tare.images.inside.inspect import DAEMONS, LIBRARIES, MpiInside, mpi_of
 from tare.images.kernels import KernelBuild
 from tare.model import Environment, Launching
 
@@ -38,7 +38,7 @@ def mpi_inside(rootfs: Path) -> MpiInside | None:
 
 
 def unfit_for_launch(image: Image, environment: Environment) -> str | None:
-    """Return why an image cannot be started in as an environment says, or None; versions are for `tare.preflight`."""
+    """Return why an image cannot be started in as an environment says, or None; versions are `tare.feasibility`'s."""
     way, family = environment.launch, FAMILIES.get(environment.mpi, environment.mpi)
     if way is Launching.HOST_MPI:
         return None

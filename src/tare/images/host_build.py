@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tare import process
 from tare.errors import MissingTool
+from tare.host import process
 from tare.images.kernels import KernelBuild
 from tare.images.recipe import PREFIX, Recipe
 from tare.sources import kernels_source, miniapps_source

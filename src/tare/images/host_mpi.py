@@ -2,7 +2,8 @@
 
 What the MPI's daemon, its library and its plug-ins load is followed with the dynamic loader and copied into one folder
 of the cache; the C library is not, because it must be the image's. Plug-ins and settings are shown where they are, for
-their place is compiled in. What was collected runs in an image whose C library is new enough (`tare.preflight`).
+their place is compiled in. What was collected runs in an image whose C library is new enough
+(`tare.feasibility.preflight`).
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from tare import wheels
 from tare.errors import InfrastructureError
-from tare.images.below import open_file, open_regular
+from tare.host import wheels
+from tare.host.paths import cache_folder
+from tare.host.process import find, need, run
 from tare.images.cache import Progress, locked, made_whole, silent
-from tare.images.inspect import windows
+from tare.images.inside.below import open_file, open_regular
+from tare.images.inside.inspect import windows
 from tare.images.usage import keep
-from tare.paths import cache_folder
-from tare.process import find, need, run
 
 LIBC: Final = re.compile(
     r"(?:ld-linux.*|lib(?:c|m|pthread|dl|rt|resolv|util|anl|nsl|mvec|thread_db|BrokenLocale))\.so\.\d+"

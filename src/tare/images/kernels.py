@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tare import process, wheels
 from tare.errors import CommandFailed, InfrastructureError, MissingTool, UsageError
+from tare.host import process, wheels
+from tare.host.paths import cache_folder
 from tare.images.cache import Progress, locked, made_whole, silent
 from tare.images.recipe import sources_digest
 from tare.images.usage import keep
-from tare.paths import cache_folder
 from tare.sources import kernels_source, miniapps_source
 
 _COMPILERS: Final = {

@@ -16,20 +16,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from tare import process
 from tare.errors import ImageError, InfrastructureError, UsageError
-from tare.images import sif
-from tare.images.archive import sha256_of
-from tare.images.below import make_folder, strip_privileges, write_file
-from tare.images.budget import MOST_BYTES, Budget, refused
+from tare.host import process
+from tare.host.paths import cache_folder
 from tare.images.build import RECORD, Image, read_image
 from tare.images.cache import PRIVATE, Progress, locked, made_whole, make_private, silent
-from tare.images.inspect import plain
-from tare.images.layered import KINDS, is_tar, unpack_layers
+from tare.images.inside import sif
+from tare.images.inside.archive import sha256_of
+from tare.images.inside.below import make_folder, strip_privileges, write_file
+from tare.images.inside.budget import MOST_BYTES, Budget, refused
+from tare.images.inside.inspect import plain
+from tare.images.inside.layered import KINDS, is_tar, unpack_layers
+from tare.images.inside.variables import merged, variables_of
 from tare.images.recipe import MOUNT_FILES, MOUNT_POINTS
 from tare.images.usage import keep
-from tare.images.variables import merged, variables_of
-from tare.paths import cache_folder
 
 KERNELS_FOLDERS: Final = ("dev", "proc", "sys", "tmp")
 _LIMIT_S: Final = 900.0

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tare import wheels
 from tare.errors import MissingTool
+from tare.host import wheels
 from tare.sources import kernels_source, miniapps_source
 
 SCRIPTS: Final = Path(__file__).parent / "scripts"

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Final
 
 from tare.errors import UsageError
+from tare.host.paths import cache_folder
 from tare.images.cache import Progress, remove_tree, silent
-from tare.paths import cache_folder
-from tare.units import parse_bytes
+from tare.model.quantities import parse_bytes
 
 FAMILIES: Final = (
     "images", "roots", "kernels", "host-mpi", "sif", "docker-archive", "oci", "squashfs", "docker",

@@ -66,7 +66,10 @@ class Control(StrEnum):
 
 
 class Caches(StrEnum):
-    """What a start-up finds in memory: what a launch before it read, or nothing that can be dropped (`tare.caches`)."""
+    """What a start-up finds in memory: what a launch before it read, or nothing that can be dropped.
+
+    See `tare.host.page_cache`.
+    """
 
     WARM = "warm"
     COLD = "cold"
@@ -97,7 +100,9 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """How an environment's own NIC, and its pods' interfaces, are set (`tare.link`). What is 0, "" or `None` stays.
+    """How an environment's own NIC, and its pods' interfaces, are set (`tare.wiring.link`).
+
+    What is 0, "" or `None` stays.
 
     `offloads` are features as `ethtool` names them, with what they are to be (`tso=off`). `rps` spreads what arrives
     over the cores of its node (`all`) or over none (`off`). `br_netfilter` lets frames that a bridge passes go through
@@ -123,9 +128,10 @@ class Environment:
 
     `image` names a recipe, is the absolute path of a user's own image, or "" for the files of the host. `binds` are
     what a container is shown of the host as well, as `SOURCE:TARGET[:ro]`, `env` its variables, as `NAME=value`, and
-    `workdir` is the folder inside in which ranks work (`tare.binds`). `ssh_port` 0 is the usual one (`tare.ssh`).
-    `devices` are those that containers are given: paths below /dev, or `infiniband` (`tare.devices`).
-    `transport` is a name of `tare.transports`, with a detail where it has one, `link` how its own NIC is set.
+    `workdir` is the folder inside in which ranks work (`tare.host.binds`). `ssh_port` 0 is the usual one
+    (`tare.services.ssh`).
+    `devices` are those that containers are given: paths below /dev, or `infiniband` (`tare.host.devices`).
+    `transport` is a name of `tare.wiring.transports`, with a detail where it has one, `link` how its own NIC is set.
     `daemon` names the runtime whose daemon the node has although nothing here uses it; "" leaves that to the runtime.
     """
 

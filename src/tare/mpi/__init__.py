@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from tare.launch import Host, Launch
+from tare.launch.job_networks import MpiWiring
+from tare.launch.ways import Way
 from tare.model import Placement
 from tare.mpi.fake import FakeMpi
 from tare.mpi.intelmpi import IntelMpi
@@ -13,8 +15,6 @@ from tare.mpi.mpich import Mpich
 from tare.mpi.mpich5 import Mpich5
 from tare.mpi.openmpi import OpenMpi
 from tare.mpi.openmpi5 import OpenMpi5
-from tare.mpi.ways import Way
-from tare.mpi.wiring import MpiWiring
 
 __all__ = ["MPIS", "Mpi", "MpiWiring"]
 

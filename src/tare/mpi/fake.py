@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from tare.host.namespaces import plain_python
 from tare.launch import Context, Host, Launch
+from tare.launch.job_networks import MpiWiring
+from tare.launch.ways import Way
 from tare.model import Placement
-from tare.mpi.ways import Way
-from tare.mpi.wiring import MpiWiring
-from tare.namespaces import plain_python
 from tare.networks.fake import FACTORS
 
 PROGRAM: Final = Path(__file__).parent / "fake_program.py"

@@ -7,11 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tare import infiniband, wheels
+from tare.host import wheels
 from tare.launch import PADDING, Context, Host, Launch, contexts
+from tare.launch.job_networks import MpiWiring
+from tare.launch.ways import OWN_WITHIN, Way, libfabric, variables_of, way_of, with_devices
 from tare.model import Binding, Placement
-from tare.mpi.ways import OWN_WITHIN, Way, libfabric, variables_of, way_of, with_devices
-from tare.mpi.wiring import MpiWiring
+from tare.wiring import infiniband
 
 TITLE: Final = "Intel MPI"
 PROVIDER: Final = "I_MPI_OFI_PROVIDER"

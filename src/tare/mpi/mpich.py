@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from tare.host.process import find, run
 from tare.launch import PADDING, Context, Host, Launch, contexts
+from tare.launch.job_networks import MpiWiring
+from tare.launch.ways import EAGER, UCX_DEVICES, Way, libfabric, ucx, variables_of, way_of, with_devices
 from tare.model import Binding, Placement
-from tare.mpi.ways import EAGER, UCX_DEVICES, Way, libfabric, ucx, variables_of, way_of, with_devices
-from tare.mpi.wiring import MpiWiring
-from tare.process import find, run
 
 PROGRAMS: Final = ("mpiexec.mpich", "mpirun.mpich", "mpiexec.hydra")
 TITLE: Final = "MPICH"

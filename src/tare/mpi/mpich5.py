@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tare import wheels
+from tare.host import wheels
 from tare.launch import Host, Launch
+from tare.launch.job_networks import MpiWiring
+from tare.launch.ways import EAGER, OWN_WITHIN, UCX_DEVICES, Way, libfabric, ucx, way_of
 from tare.model import Placement
 from tare.mpi.mpich import hydra
-from tare.mpi.ways import EAGER, OWN_WITHIN, UCX_DEVICES, Way, libfabric, ucx, way_of
-from tare.mpi.wiring import MpiWiring
 
 TITLE: Final = "MPICH 5"
 SAME: Final = {"MPIR_CVAR_CH4_CMA_ENABLE": "0", "MPIR_CVAR_CH4_XPMEM_ENABLE": "0"}

@@ -9,11 +9,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from tare.host.process import find, run
 from tare.launch import PADDING, Context, Host, Launch, contexts
+from tare.launch.job_networks import MpiWiring
+from tare.launch.ways import EAGER, Way, libfabric, parameters_of, ucx, variables_of, way_of, with_devices
 from tare.model import Binding, Placement
-from tare.mpi.ways import EAGER, Way, libfabric, parameters_of, ucx, variables_of, way_of, with_devices
-from tare.mpi.wiring import MpiWiring
-from tare.process import find, run
 
 PROGRAMS: Final = ("mpirun.openmpi", "mpirun")
 NEWEST: Final = 4

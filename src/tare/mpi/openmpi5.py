@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tare import wheels
+from tare.host import wheels
 from tare.launch import Host, Launch, contexts
+from tare.launch.job_networks import MpiWiring
+from tare.launch.ways import Way, libfabric, ucx, way_of
 from tare.model import Placement
 from tare.mpi.openmpi import (
     ASKS_BTL,
@@ -23,8 +25,6 @@ from tare.mpi.openmpi import (
     told,
     with_variables,
 )
-from tare.mpi.ways import Way, libfabric, ucx, way_of
-from tare.mpi.wiring import MpiWiring
 
 TITLE: Final = "Open MPI 5"
 SAME: Final = {"smsc": "^cma"}

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Final, Protocol, runtime_checkable
 
-from tare.conflist import PREFIX
 from tare.networks.bridge import Bridge
 from tare.networks.calico import Calico, Wrapping
 from tare.networks.canal import Canal
@@ -23,10 +22,11 @@ from tare.networks.overlay import Overlay
 from tare.networks.overlay_etcd import OverlayEtcd
 from tare.networks.ovs import Ovs
 from tare.networks.pasta import Pasta
-from tare.networks.plug import Wiring
 from tare.networks.slirp4netns import Slirp4netns
 from tare.networks.weave import Weave
 from tare.node import Endpoint, Nic, Node, Pod, Wired
+from tare.wiring.conflist import PREFIX
+from tare.wiring.plug import Wiring
 
 __all__ = ["CROSSING", "NETWORKS", "Joining", "Network", "Wiring", "find"]
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from tare.errors import InfrastructureError
-from tare.namespaces import index_of, netlink
-from tare.networks.plug import POD_INTERFACE, Wiring, carriers, cni_missing, config, given_away, mtu_of, plugged, silent
+from tare.host.namespaces import index_of, netlink
 from tare.node import Endpoint, Nic, Node, Pod
+from tare.wiring.plug import POD_INTERFACE, Wiring, carriers, cni_missing, config, given_away, mtu_of, plugged, silent
 
 
 class Bridge:

@@ -21,15 +21,15 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tare.daemons import Daemon, Place, kept
 from tare.errors import InfrastructureError
-from tare.namespaces import index_of, netlink, set_network
-from tare.networks import bird, ipip
-from tare.networks.host_stack import host_stacks, lent
-from tare.networks.plug import POD_INTERFACE, Wiring, carriers, mtu_of, silent
+from tare.host.namespaces import index_of, netlink, set_network
+from tare.host.process import find
+from tare.host.user_namespace import is_real_root
 from tare.node import Endpoint, Nic, Node, Pod, Wired
-from tare.process import find
-from tare.user_namespace import is_real_root
+from tare.services.daemons import Daemon, Place, kept
+from tare.wiring import bird, ipip
+from tare.wiring.host_stack import host_stacks, lent
+from tare.wiring.plug import POD_INTERFACE, Wiring, carriers, mtu_of, silent
 
 POOLS: Final = "10.216"
 GATEWAY: Final = "169.254.1.1"

@@ -12,11 +12,11 @@ import ipaddress
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tare.daemons import Place
+from tare.host.process import find, need, run
 from tare.networks.flannel import Flannel, Lease, ipam, missing, peer_of
-from tare.networks.plug import CNI_VERSION, POD_INTERFACE, cni_missing
 from tare.node import Pod
-from tare.process import find, need, run
+from tare.services.daemons import Place
+from tare.wiring.plug import CNI_VERSION, POD_INTERFACE, cni_missing
 
 PROFILE: Final = "cali-pro-default"
 ACCEPTED: Final = "0x00010000"

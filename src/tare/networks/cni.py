@@ -17,12 +17,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from tare.conflist import PREFIX, Conflist, Plugins, Values, cover, for_node, own_subnets, read, refusal
-from tare.daemons import Place
 from tare.errors import InfrastructureError, RefusedError
-from tare.namespaces import netlink
-from tare.networks.host_stack import host_stacks, in_stack, lent, without_address
-from tare.networks.plug import (
+from tare.host.namespaces import netlink
+from tare.node import Endpoint, Nic, Node, Pod
+from tare.services.daemons import Place
+from tare.wiring.conflist import PREFIX, Conflist, Plugins, Values, cover, for_node, own_subnets, read, refusal
+from tare.wiring.host_stack import host_stacks, in_stack, lent, without_address
+from tare.wiring.plug import (
     POD_INTERFACE,
     SUBNETS,
     Wiring,
@@ -33,8 +34,7 @@ from tare.networks.plug import (
     mtu_of,
     silent,
 )
-from tare.networks.routing import Route, routed
-from tare.node import Endpoint, Nic, Node, Pod
+from tare.wiring.routing import Route, routed
 
 LEASES: Final = "leases"
 """Where host-local notes the addresses of a node's pods: in the folder of the stack, with which they end."""

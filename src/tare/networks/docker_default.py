@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from tare.errors import InfrastructureError
-from tare.namespaces import index_of, netlink
-from tare.networks.plug import POD_INTERFACE, Wiring, carriers, mtu_of
+from tare.host.namespaces import index_of, netlink
 from tare.node import Endpoint, Nic, Node, Pod
+from tare.wiring.plug import POD_INTERFACE, Wiring, carriers, mtu_of
 
 
 class DockerDefault:

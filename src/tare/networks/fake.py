@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final
 
-from tare.networks.plug import Wiring
 from tare.node import Endpoint, Nic, Node, Pod
+from tare.wiring.plug import Wiring
 
 FACTORS: Final[Mapping[str, float]] = {"198.51.100.0/24": 1.0, "203.0.113.0/24": 1.5}
 """What every time is multiplied by, by the subnet that tells the fake MPI which network it is on."""

@@ -18,16 +18,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tare import etcd
-from tare.daemons import Daemon, Place, kept
 from tare.errors import InfrastructureError
-from tare.interrupts import uninterrupted
-from tare.namespaces import index_of, netlink
-from tare.networks.host_stack import control_address, host_stack, in_stack, lent
-from tare.networks.plug import CNI_VERSION, POD_INTERFACE, Wiring, carriers, cni_missing, mtu_of, plugged, silent
+from tare.host.namespaces import index_of, netlink
+from tare.host.process import find
+from tare.host.signals import uninterrupted
+from tare.host.user_namespace import is_real_root
 from tare.node import Endpoint, Nic, Node, Pod, Watch
-from tare.process import find
-from tare.user_namespace import is_real_root
+from tare.services import etcd
+from tare.services.daemons import Daemon, Place, kept
+from tare.wiring.host_stack import control_address, host_stack, in_stack, lent
+from tare.wiring.plug import CNI_VERSION, POD_INTERFACE, Wiring, carriers, cni_missing, mtu_of, plugged, silent
 
 OWN: Final = Path("/opt/tare/flannel/flanneld")
 NETWORK: Final = ipaddress.IPv4Network("10.217.0.0/16")

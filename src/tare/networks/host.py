@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from tare.networks.plug import Wiring, carriers, silent
 from tare.node import Endpoint, Nic, Node, Pod
+from tare.wiring.plug import Wiring, carriers, silent
 
 
 class HostNetwork:

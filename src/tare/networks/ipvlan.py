@@ -11,8 +11,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import replace
 from ipaddress import IPv4Network
 
-from tare.kernel import lacks_link
-from tare.networks.plug import (
+from tare.host.kernel_modules import lacks_link
+from tare.node import Endpoint, Nic, Node, Pod
+from tare.wiring.plug import (
     POD_INTERFACE,
     Wiring,
     carriers,
@@ -24,8 +25,7 @@ from tare.networks.plug import (
     plugged,
     silent,
 )
-from tare.networks.routing import Route, routed
-from tare.node import Endpoint, Nic, Node, Pod
+from tare.wiring.routing import Route, routed
 
 
 class Ipvlan:

@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Final
 
-from tare.docker import docker
-from tare.networks.plug import OVERLAY_SUBNETS, Wiring, carriers, interface_in, mtu_of, silent
 from tare.node import Endpoint, Nic, Node, Pod
+from tare.services.docker import docker
+from tare.wiring.plug import OVERLAY_SUBNETS, Wiring, carriers, interface_in, mtu_of, silent
 
 REMOVED_S: Final = 10.0
 FIRST_ADDRESS: Final = 100

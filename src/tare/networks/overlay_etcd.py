@@ -1,7 +1,7 @@
 """`overlay-etcd`: Docker's overlay before Swarm, as in papers/004: its daemons agree through a key-value store.
 
 `--cluster-store` and `--cluster-advertise` went with Docker 23. The daemons of a study are started with them, and with
-them they cannot be in a Swarm, so `overlay` and `overlay-etcd` need studies of their own (tare.environment.apart).
+them they cannot be in a Swarm, so `overlay` and `overlay-etcd` need studies of their own (tare.plan.composition.apart).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tare import etcd
-from tare.docker import docker
-from tare.docker_api import request
 from tare.errors import InfrastructureError
+from tare.host.process import find, run
 from tare.networks.overlay import Overlay, network_name, overlay_subnet, removed
 from tare.node import Node
-from tare.process import find, run
+from tare.services import etcd
+from tare.services.docker import docker
+from tare.services.docker_api import request
 
 LAST_WITH_STORE: Final = 20
 SEEN_S: Final = 10.0

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
-from tare.daemons import Place
-from tare.networks import vswitch
-from tare.networks.host_stack import host_stacks, in_stack, lent, without_address
-from tare.networks.plug import POD_INTERFACE, Wiring, carriers, mtu_of, silent
-from tare.networks.veth import paired
 from tare.node import Endpoint, Nic, Node, Pod
+from tare.services.daemons import Place
+from tare.wiring import vswitch
+from tare.wiring.host_stack import host_stacks, in_stack, lent, without_address
+from tare.wiring.plug import POD_INTERFACE, Wiring, carriers, mtu_of, silent
+from tare.wiring.veth import paired
 
 BRIDGE: Final = "ovs0"
 

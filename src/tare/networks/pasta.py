@@ -11,10 +11,10 @@ import ipaddress
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from tare.networks.plug import POD_INTERFACE, Wiring, carriers, mtu_of
-from tare.networks.user_mode import MTU, NETNS, beside, missing
+from tare.host.process import need
 from tare.node import Endpoint, Nic, Node, Pod
-from tare.process import need
+from tare.wiring.plug import POD_INTERFACE, Wiring, carriers, mtu_of
+from tare.wiring.user_mode import MTU, NETNS, beside, missing
 
 
 class Pasta:

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final
 
-from tare.networks.plug import POD_INTERFACE, Wiring, carriers, mtu_of
-from tare.networks.user_mode import MTU, NETNS, beside, missing
+from tare.host.process import need
 from tare.node import Endpoint, Nic, Node, Pod
-from tare.process import need
+from tare.wiring.plug import POD_INTERFACE, Wiring, carriers, mtu_of
+from tare.wiring.user_mode import MTU, NETNS, beside, missing
 
 ADDRESS: Final = "10.0.2.100"
 SUBNET: Final = "10.0.2.0/24"

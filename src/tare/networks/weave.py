@@ -12,14 +12,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Final
 
-from tare.daemons import Place
-from tare.namespaces import index_of, netlink
-from tare.networks import vswitch
-from tare.networks.host_stack import host_stacks, in_stack, lent
+from tare.host.namespaces import index_of, netlink
 from tare.networks.ovs import bridge
-from tare.networks.plug import POD_INTERFACE, Wiring, carriers, in_pod_subnet, mtu_of, silent
-from tare.networks.veth import paired
 from tare.node import Endpoint, Nic, Node, Pod
+from tare.services.daemons import Place
+from tare.wiring import vswitch
+from tare.wiring.host_stack import host_stacks, in_stack, lent
+from tare.wiring.plug import POD_INTERFACE, Wiring, carriers, in_pod_subnet, mtu_of, silent
+from tare.wiring.veth import paired
 
 BRIDGE: Final = "weave"
 SWITCH: Final = "datapath"

@@ -14,7 +14,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from tare.report.figures import Figure
+from tare.report.plots.figures import Figure
 
 
 @cache

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from tare.model import Comparison, Estimate, Summary
-from tare.report import bars, remarks, units, view
+from tare.report import remarks, units, view
 from tare.report.cells import BLOCKED, CellText, cell_text, disagree
+from tare.report.plots import bars
 from tare.report.view import Column, Group
 
 

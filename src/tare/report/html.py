@@ -10,9 +10,9 @@ from jinja2 import PackageLoader, StrictUndefined
 
 from tare.model import Summary, Trial, Verdict
 from tare.report import embed, first_screen, published, remarks, units, view
-from tare.report.figures import styles
 from tare.report.manifest import sections
 from tare.report.metric_pages import metric_page
+from tare.report.plots.figures import styles
 from tare.report.runs import cell_rows, commands, launches, trial_row
 from tare.report.samples import SampleSource, collect, row_key
 from tare.report.sweeps import sweeps_of

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from tare.model import Comparison, Estimate, Summary
-from tare.report import plots_launches, plots_overhead, plots_samples, remarks, units
+from tare.report import remarks, units
 from tare.report.cells import percent_up
-from tare.report.figures import Figure, Style
+from tare.report.plots import launches, overhead, samples
+from tare.report.plots.figures import Figure, Style
 from tare.report.runs import Launch
 from tare.report.samples import Histograms, columns_of, gap_columns, main_column, row_key
 from tare.report.verdicts import mark
@@ -55,9 +56,9 @@ def metric_page(
 ) -> MetricPage:
     """Return the page of one metric; it has figures of samples where the histograms hold any of it."""
     figures = [
-        plots_overhead.forest(column, group.rows, summary),
-        plots_launches.launches(column, group.rows, runs, look),
-        plots_launches.order(column, group.rows, runs, look),
+        overhead.forest(column, group.rows, summary),
+        launches.launches(column, group.rows, runs, look),
+        launches.order(column, group.rows, runs, look),
         *_sample_figures(column, group, summary, histograms, look),
     ]
     values = _values(column, group)
@@ -90,11 +91,11 @@ def _sample_figures(
         for row, name in here.items()
     }
     curves = {name: sides[main].curve(CURVE_POINTS) for name, sides in found.items() if main in sides}
-    figures = [plots_samples.ecdf(column, curves, look, summary.baseline, is_gap="gap" in main)]
+    figures = [samples.ecdf(column, curves, look, summary.baseline, is_gap="gap" in main)]
     gaps = gap_columns(side for metric, side in keys if metric == stored)
     if gaps and main == gaps[0]:
         both = {name: {side: sides[side] for side in gaps if side in sides} for name, sides in found.items() if sides}
-        figures.append(plots_samples.gaps(column, both, look, summary.baseline))
+        figures.append(samples.gaps(column, both, look, summary.baseline))
     return figures
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tare.model import Summary
-from tare.report import plots_overhead, view
-from tare.report.figures import Figure, Style
+from tare.report import view
+from tare.report.plots import overhead
+from tare.report.plots.figures import Figure, Style
 from tare.report.view import Column, Group
 
 
@@ -30,8 +31,8 @@ def sweeps_of(group: Group, summary: Summary, look: Mapping[str, Style]) -> list
         columns.sort(key=lambda column: column.info.message_bytes or 0)
         if len(columns) >= 2:
             figures = (
-                plots_overhead.by_size(columns, group.rows, look),
-                plots_overhead.overhead_by_size(columns, group.rows, summary, look),
+                overhead.by_size(columns, group.rows, look),
+                overhead.overhead_by_size(columns, group.rows, summary, look),
             )
             result.append(Sweep(name=_common_label(columns), figures=figures))
     return result

@@ -16,12 +16,12 @@ from rich.table import Table
 from rich.text import Text
 
 from tare.model import Summary, Verdict
+from tare.model.text import printable
 from tare.report import published, remarks, units, view
 from tare.report.cells import CellText, brief_text
 from tare.report.tables import together
 from tare.report.verdicts import EXIT_MEANINGS, LOOKS, mark
 from tare.report.view import Column, Group
-from tare.text import printable
 
 _NAME_WIDTH: Final = 14
 _GAP: Final = 1

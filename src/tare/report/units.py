@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tare.model import Estimate
-from tare.text import printable, rate_scale
+from tare.model.text import printable, rate_scale
 
 MINUS: Final = "\u2212"
 TIMES_FROM: Final = 9.0

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tare.disturbance import DISTURBED
 from tare.model import Comparison, Estimate, MetricInfo, MetricKind, Summary
 from tare.report import units
+from tare.summary.disturbance import DISTURBED
 
 FIRST_SCREEN_COLUMNS: Final = 7
 LISTED_COLUMNS: Final = 3

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
+from tare.containers.request import PodRequest
 from tare.node import Container, Pod
 from tare.runtimes.apptainer import Apptainer
 from tare.runtimes.apptainer_sif import ApptainerSif
@@ -15,7 +16,6 @@ from tare.runtimes.docker import Docker
 from tare.runtimes.fake import Fake
 from tare.runtimes.podman import Podman
 from tare.runtimes.podman_rootless import PodmanRootless
-from tare.runtimes.request import PodRequest
 
 __all__ = ["RUNTIMES", "PodRequest", "Runtime"]
 

@@ -13,14 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tare import devices
+from tare.containers.held import enter, held, limited_containers, pod_group
+from tare.containers.request import PodRequest
 from tare.errors import MissingTool, RefusedError
-from tare.networks.plug import Wiring
+from tare.host import devices
+from tare.host.process import find, run
+from tare.host.user_namespace import is_real_root
 from tare.node import Container, Pod
-from tare.process import find, run
-from tare.runtimes.held import enter, held, limited_containers, pod_group
-from tare.runtimes.request import PodRequest
-from tare.user_namespace import is_real_root
+from tare.wiring.plug import Wiring
 
 PROGRAMS: Final = ("apptainer", "/opt/tare/apptainer/bin/apptainer", "singularity")
 """The machine's own, the one that tools/apptainer unpacks, and the older name, which in Debian is a game's."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from tare.containers.request import PodRequest
 from tare.errors import RefusedError
-from tare.process import find
+from tare.host.process import find
+from tare.host.user_namespace import is_real_root
 from tare.runtimes.apptainer import Apptainer
-from tare.runtimes.request import PodRequest
-from tare.user_namespace import is_real_root
 
 LOOP: Final = Path("/dev/loop-control")
 

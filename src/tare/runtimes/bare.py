@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tare import devices
+from tare.containers.held import enter, held, pod_group
+from tare.containers.request import PodRequest
 from tare.errors import RefusedError
-from tare.networks.plug import Wiring
+from tare.host import devices
 from tare.node import Container, Pod
-from tare.runtimes.held import enter, held, pod_group
-from tare.runtimes.request import PodRequest
+from tare.wiring.plug import Wiring
 
 
 class Bare:

@@ -11,15 +11,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tare import devices
-from tare.binds import bind_of
+from tare.containers.held import enter, held, limited_containers, places_of, pod_group
+from tare.containers.request import PodRequest
 from tare.errors import RefusedError
-from tare.images.below import check_places
-from tare.networks.plug import Wiring
+from tare.host import devices
+from tare.host.binds import bind_of
+from tare.host.process import find, need, run
+from tare.images.inside.below import check_places
 from tare.node import Container, Pod
-from tare.process import find, need, run
-from tare.runtimes.held import enter, held, limited_containers, places_of, pod_group
-from tare.runtimes.request import PodRequest
+from tare.wiring.plug import Wiring
 
 LIMIT: Final = Path("/proc/sys/user/max_user_namespaces")
 PLACE: Final = "/run/tare-charliecloud"

@@ -8,16 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tare import docker as daemon
-from tare import docker_api as api
-from tare.cgroups import MARK, Group
-from tare.devices import client_options, host_config
+from tare.containers.boot_id import show_boot_id
+from tare.containers.request import PodRequest
+from tare.containers.together import started_together
 from tare.errors import InfrastructureError
-from tare.networks.plug import Wiring
+from tare.host.devices import client_options, host_config
 from tare.node import Container, Node, Pod
-from tare.runtimes.boot_id import show_boot_id
-from tare.runtimes.request import PodRequest
-from tare.runtimes.together import started_together
+from tare.node.cgroups import MARK, Group
+from tare.services import docker as daemon
+from tare.services import docker_api as api
+from tare.wiring.plug import Wiring
 
 
 class Docker:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from tare.containers.request import PodRequest
 from tare.node import Container, Pod
-from tare.runtimes.request import PodRequest
 
 
 class Fake:

@@ -14,21 +14,21 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tare import devices
-from tare.cgroups import Group
-from tare.daemons import AGENT
-from tare.docker import outer_pid
+from tare.containers.boot_id import show_boot_id
+from tare.containers.held import enter, held
+from tare.containers.request import PodRequest
+from tare.containers.together import started_together
 from tare.errors import InfrastructureError, RefusedError
-from tare.namespaces import plain_python
-from tare.networks.plug import Wiring
+from tare.host import devices
+from tare.host.namespaces import plain_python
+from tare.host.process import Result, find, need, run
+from tare.host.user_namespace import is_real_root
 from tare.node import Container, Node, Pod
-from tare.process import Result, find, need, run
-from tare.runtimes.boot_id import show_boot_id
+from tare.node.cgroups import Group
 from tare.runtimes.docker import container_group, on_node, volumes
-from tare.runtimes.held import enter, held
-from tare.runtimes.request import PodRequest
-from tare.runtimes.together import started_together
-from tare.user_namespace import is_real_root
+from tare.services.daemons import AGENT
+from tare.services.docker import outer_pid
+from tare.wiring.plug import Wiring
 
 STATE: Final = "/run/tare-podman"
 CAP_SYS_RESOURCE: Final = 24

@@ -6,7 +6,7 @@ any machine where an administrator has set it up. All of Podman's state is there
 
 Root of the container is one of the user's subordinate numbers outside, and the user keeps its own number inside
 (`--userns keep-id`): the MPI's daemon beside several containers takes no rank of another user for its own (PMIx). The
-image's files are shown as the container's, the folders in which ranks work as the user's (`tare.runtimes.idmapped`).
+image's files are shown as the container's, the folders in which ranks work as the user's (`tare.containers.idmapped`).
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tare import devices
-from tare.daemons import AGENT
-from tare.docker import outer_pid
+from tare.containers.boot_id import show_boot_id
+from tare.containers.held import enter, held, on_cores, pod_group
+from tare.containers.request import PodRequest
+from tare.containers.together import started_together
 from tare.errors import InfrastructureError, RefusedError
-from tare.namespaces import plain_python
-from tare.networks.plug import Wiring
+from tare.host import devices
+from tare.host.namespaces import plain_python
+from tare.host.process import Result, find, need, run
+from tare.host.user_namespace import is_real_root
 from tare.node import Container, Node, Pod
-from tare.process import Result, find, need, run
-from tare.runtimes.boot_id import show_boot_id
 from tare.runtimes.docker import on_node
-from tare.runtimes.held import enter, held, on_cores, pod_group
 from tare.runtimes.podman import INIT
-from tare.runtimes.request import PodRequest
-from tare.runtimes.together import started_together
-from tare.user_namespace import is_real_root
+from tare.services.daemons import AGENT
+from tare.services.docker import outer_pid
+from tare.wiring.plug import Wiring
 
 PLACE: Final = "/run/tare-podman-rootless"
 USER: Final = 59123
@@ -43,7 +43,7 @@ RANGE_SIZE: Final = 65536
 IMAGE_OWNERS: Final = f"0 {RANGE} {USER},{USER} {USER} 1,{USER + 1} {RANGE + USER} {RANGE_SIZE - USER}"
 """How the container's users are numbered outside: its root is the first subordinate one, the user itself stays."""
 FOLDER_OWNERS: Final = f"0 {USER} 1"
-IDMAPPED: Final = Path(__file__).with_name("idmapped.py")
+IDMAPPED: Final = Path(__file__).parents[1] / "containers" / "idmapped.py"
 KERNEL: Final = (5, 19)
 PRIVATE: Final = "/root"
 SETUID: Final = "newuidmap, newgidmap"

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from tare import conflist, model
+from tare import model
 from tare.errors import RefusedError
-from tare.placement import MOST_RANKS, NodeCores, Topology, needed_cores, place
+from tare.model.placement import MOST_RANKS, NodeCores, Topology, needed_cores, place
 from tare.study.messages import unknown
 from tare.study.names import Known, is_conflist
 from tare.study.schema import StudyIn
+from tare.wiring import conflist
 
 DEFAULT_BYTES: Final = 8
 FLOAT_BYTES: Final = 4

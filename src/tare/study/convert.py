@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 from tare import model
-from tare.binds import bind_of, written
-from tare.conflist import PREFIX
+from tare.host.binds import bind_of, written
 from tare.study.names import is_conflist, is_path
 from tare.study.schema import ClusterIn, EnvironmentIn, LinkIn, PlacementIn, StudyIn, WorkloadIn
+from tare.wiring.conflist import PREFIX
 
 
 def to_model(stated: StudyIn, name: str, base: Path) -> model.Study:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from tare.conflist import PREFIX
-from tare.miniapps import MiniApp
-from tare.miniapps.declaration import CLASS, OFFICIAL, PACE
 from tare.study.names import KNOWN, Known
 from tare.study.schema import StudyIn
-from tare.transports import NAMES
+from tare.wiring.conflist import PREFIX
+from tare.wiring.transports import NAMES
+from tare.workloads.declared import MiniApp
+from tare.workloads.declared.declaration import CLASS, OFFICIAL, PACE
 
 Schema = dict[str, Any]
 

@@ -1,6 +1,6 @@
 """Hold the names that a study can use, and read the shorthand of an environment.
 
-No plug-in is imported here: the tool fills `Known` from the registries (`tare.known`).
+No plug-in is imported here: the tool fills `Known` from the registries (`tare.plan.registered_names`).
 """
 
 from __future__ import annotations
@@ -9,17 +9,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tare import transports
-from tare.conflist import PREFIX
-from tare.miniapps import MINIAPPS, MiniApp
 from tare.study.messages import unknown
+from tare.wiring import transports
+from tare.wiring.conflist import PREFIX
+from tare.workloads.declared import MINIAPPS, MiniApp
 
 DEFAULT_IMAGE: Final = "debian-openmpi"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """The names that a study can use. `tare.known` fills it from the registries; the defaults are what is in them.
+    """The names that a study can use. `tare.plan.registered_names` fills it from the registries.
+
+    The defaults are what is in them.
 
     `imageless` lists the runtimes that can run on the files of the host; every other always has an image, and that
     is `image_for` its MPI where the study names none. `daemons` lists the runtimes that have a daemon. `mpi_of` tells

@@ -18,13 +18,14 @@ from pydantic import (
     field_validator,
 )
 
-from tare import model, units
-from tare.binds import bind_of, check_variable, check_workdir
-from tare.devices import INFINIBAND
-from tare.link import FEATURES
+from tare import model
+from tare.host.binds import bind_of, check_variable, check_workdir
+from tare.host.devices import INFINIBAND
+from tare.model import quantities
 from tare.study.messages import unknown
 from tare.study.names import KNOWN, is_conflist
-from tare.transports import read as read_transport
+from tare.wiring.link import FEATURES
+from tare.wiring.transports import read as read_transport
 
 _DEVICE = re.compile(r"/dev/(?:[A-Za-z0-9_-][A-Za-z0-9_.-]*/)*[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 
@@ -123,11 +124,11 @@ def _quantity(parse: Callable[[object], float], *examples: str) -> tuple[BeforeV
     return BeforeValidator(read), WithJsonSchema({"type": ["number", "string"], "examples": list(examples)})
 
 
-_BYTES = _quantity(units.parse_bytes, "8", "64KiB", "1MiB")
-_SECONDS = _quantity(units.parse_duration, "90s", "5min")
-_PERCENT = _quantity(units.parse_fraction, "2%", "0.02")
-_BITS = _quantity(units.parse_bit_rate, "10Gbit", "100Mbit")
-_HERTZ = _quantity(units.parse_frequency, "10000", "10kHz")
+_BYTES = _quantity(quantities.parse_bytes, "8", "64KiB", "1MiB")
+_SECONDS = _quantity(quantities.parse_duration, "90s", "5min")
+_PERCENT = _quantity(quantities.parse_fraction, "2%", "0.02")
+_BITS = _quantity(quantities.parse_bit_rate, "10Gbit", "100Mbit")
+_HERTZ = _quantity(quantities.parse_frequency, "10000", "10kHz")
 
 SEGMENTING: Final = ("tso", "gso", "gro")
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from tare.conflist import PREFIX
-from tare.miniapps import MiniApp, read
-from tare.miniapps.declaration import check, choose, find
 from tare.study.messages import unknown
 from tare.study.names import Known, is_path, read_name
 from tare.study.yaml_nodes import Node, Problem
+from tare.wiring.conflist import PREFIX
+from tare.workloads.declared import MiniApp, read
+from tare.workloads.declared.declaration import check, choose, find
 
 _PLACEMENT: Final = re.compile(r"(\d{1,6})n? ?x ?(\d{1,6})r?(?: in (\d{1,6})c)?")
 _PARAMETERS: Final = ("message_bytes", "iterations", "warmup", "window", "rate", "sync")

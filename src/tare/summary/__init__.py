@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tare import stats
-from tare.disturbance import is_disturbed
 from tare.errors import (
     EXIT_CELLS_FAILED,
     EXIT_DONE,
@@ -20,13 +19,14 @@ from tare.errors import (
     EXIT_OVER_LIMIT,
     EXIT_PRECEDENCE,
 )
-from tare.isolation import isolation_of
-from tare.locality import findings
 from tare.model import Comparison, Finding, Isolation, Plan, Role, Study, Summary, Trial, Verdict
 from tare.summary.columns import metric_infos
 from tare.summary.compare import compare, look_at
 from tare.summary.daemon import daemon_findings
+from tare.summary.disturbance import is_disturbed
 from tare.summary.headline import DECIDED, NOT_COMPARED, headline
+from tare.summary.isolation import isolation_of
+from tare.summary.mechanisms import findings
 from tare.summary.modes import modes_of
 from tare.summary.rows import rows, self_name
 from tare.summary.select import Selection, select

@@ -13,7 +13,7 @@ from typing import Final
 
 from tare import stats
 from tare.model import Comparison, Environment, Estimate, Finding, MetricInfo, Verdict
-from tare.text import three_digits
+from tare.model.text import three_digits
 
 KIND: Final = "the daemon"
 MOST: Final = 2

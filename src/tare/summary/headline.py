@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from tare.model import Comparison, Estimate, MetricInfo, MetricKind, Plan, Verdict
+from tare.model.text import rate_scale, three_digits
 from tare.stats import MIN_ROUNDS
-from tare.text import rate_scale, three_digits
 
 DECIDED = (Verdict.COSTS, Verdict.GAINS, Verdict.NO_COST)
 NOT_COMPARED = (Verdict.BASELINE, Verdict.NOISE_FLOOR, Verdict.NOT_JUDGED)

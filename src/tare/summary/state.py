@@ -14,9 +14,10 @@ from typing import Final
 
 import numpy as np
 
-from tare import disturbance, stats
+from tare import stats
 from tare.model import Estimate, StateEffect
 from tare.stats import Block
+from tare.summary import disturbance
 from tare.summary.series import Reading, Series
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tare.model import Comparison, MetricInfo, Plan, Verdict
+from tare.model.text import three_digits
 from tare.summary.compare import Table
 from tare.summary.select import Selection
-from tare.text import three_digits
 
 OFTEN: Final = 0.5
 """Above this share of launches a state of the machine is reported as a warning."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from tare.miniapps import MINIAPPS, MiniApp
 from tare.workloads.command import Command
+from tare.workloads.declared import MINIAPPS, MiniApp
 from tare.workloads.kernels import ALONE, Kernels
 from tare.workloads.miniapps import MiniApps
 from tare.workloads.programs import PROGRAMS, ProgramAdapter

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final
 
-from tare.codec import decode, encode
-from tare.plausible import MOST_S, is_time, why_no_figures
-from tare.results import COLUMN
-from tare.text import printable
+from tare.model.text import printable
+from tare.store.codec import decode, encode
+from tare.store.plausible import MOST_S, is_time, why_no_figures
+from tare.store.results import COLUMN
 from tare.workloads.output import OutputError, Parsed
 
 MOST_SAMPLES: Final = 32 << 20

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tare.model import KernelSpec, Metric, MetricInfo, MetricKind, Placement, Workload
+from tare.model.text import bytes_label
 from tare.stats import launch_statistics, p99_minus_median
-from tare.text import bytes_label
 from tare.workloads.gate import gate
 from tare.workloads.kernels_time import kernel_s
 from tare.workloads.output import Began, OutputError, Parsed, Payload, decode, number, ranks_of, records

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tare.miniapps import Choice, choice_of
 from tare.model import Figure, Metric, MetricInfo, MetricKind, Placement, Workload
+from tare.workloads.declared import Choice, choice_of
 from tare.workloads.gate import gate
 from tare.workloads.output import Began, OutputError, Parsed, Payload, number, ranks_of, records
 

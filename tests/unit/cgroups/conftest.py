@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tare import cgroups
-from tare.cgroups import hierarchies
+from tare.node import cgroups
+from tare.node.cgroups import hierarchies
 from unit.cgroup_tree import OWN, V1_KINDS, V2_FILES, Tree, mountinfo_line, subtree_control
 
 

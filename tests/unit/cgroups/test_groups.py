@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tare import cgroups
-from tare.cgroups import MARK, Group, group
 from tare.errors import InfrastructureError
+from tare.node import cgroups
+from tare.node.cgroups import MARK, Group, group
 from unit.cgroup_tree import V1_KINDS, Tree
 
 
@@ -205,7 +205,7 @@ def test_removing_waits_for_the_kernel_to_forget_a_process(
 ) -> None:
     procs = node.folders[0] / "cgroup.procs"
     tree.put(procs, "11\n")
-    monkeypatch.setattr("tare.cgroups.time.sleep", lambda s: tree.put(procs, ""))
+    monkeypatch.setattr("tare.node.cgroups.time.sleep", lambda s: tree.put(procs, ""))
     node.remove()
     assert not node.folders[0].exists()
 

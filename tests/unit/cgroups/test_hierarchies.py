@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tare import cgroups
-from tare.cgroups import MARK, Group, file_systems, hierarchies
+from tare.node import cgroups
+from tare.node.cgroups import MARK, Group, file_systems, hierarchies
 from unit.cgroup_tree import OWN, Tree, mountinfo_line
 
 # --- what is mounted ----------------------------------------------------------------------------------------------

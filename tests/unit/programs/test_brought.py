@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tare import wheels
+from tare.host import wheels
 from tare.workloads.programs import PROGRAMS
 from tare.workloads.programs.neuron import DRIVER, PLACE
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tare import commands
+from tare.cli import commands
 from tare.errors import EXIT_CELLS_FAILED, CellsFailed
 from tare.model import Completed, Study, Workload
-from tare.store import read_only
+from tare.store.writer import read_only
 from unit.runs import CELLS, BreakAfter, known_study, run_with
 
 

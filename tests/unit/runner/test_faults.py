@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tare import commands, outcome, session
+from tare.cli import commands, session
 from tare.errors import InfrastructureError, RefusedError
 from tare.launch import PADDING
 from tare.model import (
@@ -26,7 +26,8 @@ from tare.model import (
     Verdict,
 )
 from tare.networks.fake import FakeNetwork
-from tare.store import read_only
+from tare.run import outcome
+from tare.store.writer import read_only
 from unit.runs import CELLS, FAULTS, BreakAfter, known_study, run_with
 
 # --- what goes wrong is data --------------------------------------------------------------------------------------
@@ -130,7 +131,7 @@ def test_a_memory_limit_that_was_hit_is_the_reason_whatever_the_launch_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hits = iter((None, "the memory limit of container c on node n0 (64 MiB) was hit"))
-    monkeypatch.setattr("tare.job.memory_hit", lambda up, before: next(hits, None))
+    monkeypatch.setattr("tare.run.job.memory_hit", lambda up, before: next(hits, None))
     commands.run_plan(known_study(rounds=1, kernels=1), tmp_path / "r")
     first, second, *_ = (trial.outcome for trial in read_only(tmp_path / "r").trials)
     assert isinstance(first, Completed)

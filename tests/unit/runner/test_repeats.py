@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tare import commands, session
+from tare.cli import commands, session
 from tare.model import Completed, Failed, Repetition, Trial, Verdict
-from tare.store import read_only
+from tare.store.writer import read_only
 from tare.summary.select import select
 from unit.runs import CELLS, BreakAfter, known_study, run_with
 
@@ -37,7 +37,7 @@ class Cores:
 
 
 def ran(cores: Cores, folder: Path, patch: pytest.MonkeyPatch, *, rounds: int = 3, reruns: int = 1) -> list[Trial]:
-    patch.setattr("tare.runner.watching", lambda site, program: nullcontext(cores))
+    patch.setattr("tare.run.runner.watching", lambda site, program: nullcontext(cores))
     stated = replace(known_study(kernels=1), repetition=Repetition(rounds=rounds, max_rounds=rounds, reruns=reruns))
     commands.run_plan(stated, folder)
     return list(read_only(folder).trials)
@@ -107,7 +107,7 @@ def test_vcpus_that_migrate_all_the_time_cost_a_quarter_more_launches_and_no_mor
 
 
 def test_repeats_of_earlier_runs_of_a_study_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tare.runner.watching", lambda site, program: nullcontext(Cores(None)))
+    monkeypatch.setattr("tare.run.runner.watching", lambda site, program: nullcontext(Cores(None)))
     stated = known_study(rounds=8, kernels=1)
     for _ in range(4):
         with pytest.raises(KeyboardInterrupt):
@@ -120,7 +120,7 @@ def test_repeats_of_earlier_runs_of_a_study_count(tmp_path: Path, monkeypatch: p
 
 
 def test_a_block_that_is_ended_before_its_repeats_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tare.runner.watching", lambda site, program: nullcontext(Cores({3})))
+    monkeypatch.setattr("tare.run.runner.watching", lambda site, program: nullcontext(Cores({3})))
     stated = known_study(rounds=2, kernels=1)
     with pytest.raises(KeyboardInterrupt):
         run_with(BreakAfter(2 * CELLS, KeyboardInterrupt), stated, tmp_path / "r")
@@ -130,7 +130,7 @@ def test_a_block_that_is_ended_before_its_repeats_is_whole(tmp_path: Path, monke
 
 def noisy(monkeypatch: pytest.MonkeyPatch, **noise: float) -> None:
     """Let every launch be as noisy."""
-    monkeypatch.setattr("tare.monitor.noise", lambda before, after: dict(noise))
+    monkeypatch.setattr("tare.node.monitor.noise", lambda before, after: dict(noise))
 
 
 def test_a_launch_beside_other_programs_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +139,7 @@ def test_a_launch_beside_other_programs_is_repeated(tmp_path: Path, monkeypatch:
 
 
 def test_a_long_launch_is_never_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tare.disturbance.LONGEST_REPEATED_S", 0.0)
+    monkeypatch.setattr("tare.summary.disturbance.LONGEST_REPEATED_S", 0.0)
     assert len(ran(Cores(None), tmp_path / "r", monkeypatch)) == 3 * CELLS
 
 

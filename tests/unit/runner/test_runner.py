@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tare import commands, runner, session, study
+from tare import study
+from tare.cli import commands, session
 from tare.errors import ResultsError
-from tare.known import registered
 from tare.model import (
     Completed,
     Interrupted,
@@ -19,8 +19,10 @@ from tare.model import (
     Verdict,
     Workload,
 )
-from tare.plan import block_order
-from tare.store import read_only
+from tare.plan.cells import block_order
+from tare.plan.registered_names import registered
+from tare.run import runner
+from tare.store.writer import read_only
 from tare.workloads.output import Parsed, Payload
 from unit.runs import CELLS, ROUNDS, TRUTH, BreakAfter, Broken, Ran, known_study, run_with
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tare.limits import machine_memory
 from tare.model import Figure, MetricInfo, Placement
+from tare.node.limits import machine_memory
 from tare.workloads.output import OutputError
 from tare.workloads.programs.adapter import Reading
 from tare.workloads.programs.lines import NUMBER, count, ended, known_version, number, whole

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tare.images.below import inside
+from tare.images.inside.below import inside
 from tare.workloads.programs.adapter import ProgramAdapter
 
 PATH: Final = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")

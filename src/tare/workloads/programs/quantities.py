@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from tare.model import Metric, MetricInfo, MetricKind
-from tare.text import bytes_label
+from tare.model.text import bytes_label
 from tare.workloads.output import OutputError
 
 

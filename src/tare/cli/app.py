@@ -1,0 +1,298 @@
+"""The command line: each command is one short function; what it does is in `session` and `commands`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from tare import __version__
+from tare.cli.groups import image_app, lab_app, network_app
+from tare.errors import EXIT_DONE, TareError, UsageError
+from tare.model.text import printable
+
+app = typer.Typer(
+    name="tare",
+    help="Measure what containers cost MPI programs.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(lab_app, name="lab")
+app.add_typer(network_app, name="network")
+app.add_typer(image_app, name="image")
+
+EXIT_INTERRUPTED: Final = 130
+
+StudyFile = Annotated[Path, typer.Argument(help="The study file (YAML).", show_default=False)]
+ResultsOption = Annotated[
+    Path | None, typer.Option("--results", "-o", help="Results folder.", show_default="results/NAME")
+]
+Command = Annotated[list[str], typer.Argument(help="The program and its arguments, after --.", show_default=False)]
+ContainersOption = Annotated[int, typer.Option(min=1, help="Containers per node.")]
+MpiOption = Annotated[str, typer.Option(help="openmpi, openmpi5, mpich, mpich5 or intelmpi.")]
+TransportOption = Annotated[str, typer.Option(help="tcp, shm, ipoib, ucx, verbs, ofi:tcp, ... (see docs/study.md).")]
+ImageOption = Annotated[
+    str, typer.Option(help="A recipe, or the ./PATH of your own image.", show_default="the recipe of the MPI")
+]
+BindOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="SOURCE:TARGET[:ro]", help="Show a file or folder in containers; repeatable."),
+]
+EnvOption = Annotated[
+    list[str] | None,
+    typer.Option("--env", "-x", metavar="NAME[=VALUE]", help="Set a variable for all ranks; repeatable."),
+]
+FreshOption = Annotated[bool, typer.Option("--fresh", help="Archive earlier results and start over.")]
+
+
+@app.callback(invoke_without_command=True)
+def version(show: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False) -> None:
+    """Handle the options that come before a command."""
+    if show:
+        typer.echo(f"tare {__version__}")
+        raise typer.Exit(EXIT_DONE)
+
+
+@app.command()
+def plan(study: StudyFile) -> None:
+    """Show the cells, trials and estimated time of a study without running it."""
+    from tare.cli.commands import show_plan
+
+    show_plan(study)
+
+
+@app.command()
+def run(study: StudyFile, results: ResultsOption = None, fresh: FreshOption = False) -> None:
+    """Run or resume a study, print its tables and write its HTML report."""
+    from tare.cli.commands import run_study
+
+    raise typer.Exit(run_study(study, results, fresh=fresh))
+
+
+@app.command()
+def report(
+    results: Annotated[Path, typer.Argument(help="A results folder.", show_default=False)],
+    html: Annotated[Path | None, typer.Option(help="Write the HTML report to this file.", show_default=False)] = None,
+) -> None:
+    """Print the tables of a results folder; write its HTML report if asked."""
+    from tare.cli.commands import show_report
+
+    raise typer.Exit(show_report(results, html))
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
+    command: Command,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of all environments.")] = 10,
+    ranks: Annotated[int, typer.Option("-n", min=1, help="Ranks per node.")] = 1,
+    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes.")] = 2,
+    containers_per_node: ContainersOption = 1,
+    environments: Annotated[
+        str, typer.Option(help="Environments to compare, such as bare,docker,podman; the first is the baseline.")
+    ] = "",
+    every: Annotated[
+        bool, typer.Option("--all", help="Compare every runtime in every network available here.")
+    ] = False,
+    mpi: MpiOption = "openmpi",
+    transport: TransportOption = "tcp",
+    image: ImageOption = "",
+    bind: BindOption = None,
+    env: EnvOption = None,
+    writable: Annotated[
+        bool, typer.Option("--writable", help="Let the program write to the current folder; it is read-only otherwise.")
+    ] = False,
+    time_limit: Annotated[float, typer.Option(min=1, help="Time limit of one launch in seconds.")] = 600.0,
+    results: ResultsOption = None,
+) -> None:
+    """Compare your own program in several environments; no study file is needed."""
+    from tare.cli.quick import Wanted, run_quick
+
+    wanted = Wanted(
+        command=tuple(command),
+        rounds=rounds,
+        ranks=ranks,
+        nodes=nodes,
+        containers_per_node=containers_per_node,
+        environments=environments,
+        every=every,
+        mpi=mpi,
+        transport=transport,
+        image=image,
+        binds=tuple(bind or ()),
+        env=tuple(env or ()),
+        writable=writable,
+        time_limit_s=time_limit,
+    )
+    raise typer.Exit(run_quick(wanted, results))
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
+    command: Command,
+    runtime: Annotated[
+        str, typer.Option(help="bare, docker, podman, podman-rootless, apptainer, charliecloud.")
+    ] = "bare",
+    network: Annotated[str, typer.Option(help="A network of `tare network list`, or cni:PATH.")] = "host",
+    ranks: Annotated[int, typer.Option("-n", min=1, help="Number of ranks of the whole job.")] = 1,
+    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes.")] = 1,
+    containers_per_node: ContainersOption = 1,
+    share: Annotated[
+        str, typer.Option(help="pod: the containers of a node share a pod; none: each has its own.")
+    ] = "pod",
+    binding: Annotated[
+        str, typer.Option(help="disjoint: each rank has cores of its own; mpi-default: as the MPI binds.")
+    ] = "disjoint",
+    map_by: Annotated[str, typer.Option(help="Map ranks by core, socket, numa or hwthread.")] = "core",
+    memory: Annotated[str, typer.Option(help="Memory limit per container, such as 512MiB; 0: no limit.")] = "0",
+    cpus: Annotated[
+        float, typer.Option(min=0, help="CPUs per container, such as 2 or 0.5; 0: the cores of its ranks.")
+    ] = 0.0,
+    mpi: MpiOption = "openmpi",
+    transport: TransportOption = "tcp",
+    way: Annotated[
+        str, typer.Option("--launch", help="How ranks are started: exec, ssh, daemon, hybrid or host-mpi.")
+    ] = "exec",
+    control: Annotated[str, typer.Option(help="Network of the MPI daemons: own, or data (with --launch ssh).")] = "own",
+    image: ImageOption = "",
+    bind: BindOption = None,
+    workdir: Annotated[
+        str, typer.Option(help="Working folder of the ranks inside the container.", show_default=False)
+    ] = "",
+    env: EnvOption = None,
+    device: Annotated[
+        list[str] | None, typer.Option(help="Pass a device to containers: infiniband, or a path below /dev.")
+    ] = None,
+    oversubscribe: Annotated[bool, typer.Option("--oversubscribe", help="Allow more ranks than cores.")] = False,
+    by_rank: Annotated[bool, typer.Option("--by-rank", help="Prefix output with the rank.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print every command without starting a rank.")] = False,
+    prove: Annotated[
+        bool, typer.Option("--prove", help="First show over what two ranks of a node communicate.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print start-up times.")] = False,
+) -> None:
+    """Run an application in an environment; exit codes are those of docker run."""
+    from tare.cli.launch_command import Wanted, run_launch
+
+    raise typer.Exit(
+        run_launch(
+            Wanted(
+                command=tuple(command),
+                environment=f"{runtime}+{network}",
+                mpi=mpi,
+                transport=transport,
+                way=way,
+                control=control,
+                nodes=nodes,
+                ranks=ranks,
+                containers_per_node=containers_per_node,
+                share=share,
+                binding=binding,
+                map_by=map_by,
+                image=image,
+                binds=tuple(bind or ()),
+                workdir=workdir,
+                env=tuple(env or ()),
+                devices=tuple(device or ()),
+                memory=memory,
+                cpus=cpus,
+                oversubscribe=oversubscribe,
+                by_rank=by_rank,
+                dry_run=dry_run,
+                prove=prove,
+                verbose=verbose,
+            )
+        )
+    )
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+def doctor(
+    command: Annotated[
+        list[str] | None, typer.Argument(help="With --locality: the command that starts two ranks.", show_default=False)
+    ] = None,
+    locality: Annotated[
+        bool, typer.Option("--locality", help="Check whether two ranks share memory, and why not.")
+    ] = False,
+) -> None:
+    """Show what this machine can run, what is missing, how to install it, and whether the machine is quiet."""
+    if locality:
+        from tare.cli.doctor_locality import checked, show_locality
+
+        raise typer.Exit(show_locality(checked(command or [])))
+    if command:
+        raise UsageError("tare doctor takes a command only with --locality")
+    from tare.cli.doctor import show_doctor
+
+    raise typer.Exit(show_doctor())
+
+
+@app.command()
+def workloads(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON with every detail.")] = False,
+) -> None:
+    """List every workload, what it measures and whether it is available here."""
+    from tare.cli.workload_commands import show_workloads
+
+    show_workloads(as_json=as_json)
+
+
+@app.command()
+def clean(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be removed.")] = False,
+) -> None:
+    """Remove everything that tare left behind: processes, namespaces, links, mounts, cgroups, containers."""
+    from tare.cli.commands import show_clean
+
+    show_clean(dry_run=dry_run)
+
+
+def main() -> None:
+    """Run the command line; each of tare's errors becomes one sentence and an exit code."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    try:
+        status = app(standalone_mode=False)  # an Exit is returned as its code, and so is an interrupt
+        if status == EXIT_INTERRUPTED:
+            raise KeyboardInterrupt  # to be told below
+    except TareError as error:
+        _say(str(error))
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        _say("interrupted: cleaned up; run the same command to resume")
+        sys.exit(EXIT_INTERRUPTED)
+    except Exception as error:
+        _end_with(error)
+    else:
+        sys.exit(status if isinstance(status, int) else EXIT_DONE)
+
+
+def _end_with(error: Exception) -> None:
+    """Report typer's usage errors and unexpected ones; TARE_DEBUG shows the traceback of the latter."""
+    show = getattr(error, "format_message", None)
+    if show is not None:
+        if message := show():  # empty where the help was shown instead
+            _say(message)
+        sys.exit(UsageError.exit_code)
+    if os.environ.get("TARE_DEBUG"):
+        raise error
+    _say(f"internal error: {type(error).__name__}: {error}\n  TARE_DEBUG=1 shows where; please report it")
+    sys.exit(TareError.exit_code)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    del frame
+    raise KeyboardInterrupt(signal.Signals(number).name)
+
+
+def _say(message: str) -> None:
+    print(f"tare: {printable(message, lines=True)}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

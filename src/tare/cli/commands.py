@@ -1,0 +1,188 @@
+"""What the commands do, in the order of a study: plan, run, report, clean."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from tare import study
+from tare.cli import session
+from tare.cluster import clean
+from tare.deploy import study_files
+from tare.deploy.study_files import StudyFiles
+from tare.errors import RefusedError, UsageError
+from tare.feasibility import preflight
+from tare.host.safe_files import write_whole
+from tare.host.user_namespace import become_root
+from tare.model import Cell, Plan, Study
+from tare.model.text import printable
+from tare.plan import grants
+from tare.plan.cells import available, estimate_s, estimate_trial_s
+from tare.plan.registered_names import registered
+from tare.report import render, render_html
+from tare.run.progress import Progress, duration
+from tare.store.writer import Results, Store, read_only
+from tare.workloads import located
+from tare.workloads.located import is_shown, shown_folder
+
+RESULTS_FOLDER = Path("results")
+
+
+def show_plan(path: Path) -> None:
+    """Print the plan of a study file."""
+    stated = study.load(path, known=registered())
+    text = f"{plan_text(session.make_plan(stated, _say))}\n\n{grants.in_words(grants.grants(stated))}"
+    print(printable(text, lines=True))
+
+
+def run_study(path: Path, results: Path | None, *, fresh: bool) -> int:
+    """Run a study file and return the exit code of its results."""
+    return run_plan(study.load(path, known=registered()), results, fresh=fresh)
+
+
+def run_plan(
+    stated: Study, results: Path | None, *, fresh: bool = False, shown: tuple[str, ...] = (), writable: str = ""
+) -> int:
+    """Run a study, print its tables, write its HTML report, and return the exit code of its results.
+
+    `shown` are folders that the pods see, read-only but for `writable`, in which commands then work.
+    """
+    plan = session.make_plan(stated, _say)
+    _need_a_cell(plan)
+    programs = _programs(plan)
+    folders = [str(file.parent) for file in programs.values() if not located.is_of_system(file)]
+    others = {cell.workload for cell in available(plan) if is_shown(cell.workload)}
+    folders += sorted(map(shown_folder, others))
+    for place in folders:
+        located.check_can_be_shown(place, "the program's folder")
+    files = study_files.make_files(plan, _say, tuple(dict.fromkeys((*shown, *folders))))
+    if writable:
+        files = replace(files, made={key: replace(each, cwd=writable) for key, each in files.made.items()})
+    if stated.cluster == "lab":
+        become_root()  # what was to be built is built by now: as root of a user namespace it could not be
+    for name, file in programs.items():
+        images = () if located.is_of_system(file) else tuple(study_files.images_of(plan, files, name))
+        study_files.check_program(str(file), images)
+    plan = _fitting(plan, files)
+    folder = results or RESULTS_FOLDER / stated.name
+    with Store.create_or_open(folder, plan, session.facts(plan, files), fresh=fresh) as store:
+        _tell_resumed(store)
+        _tell_others()
+        with Progress(plan) as progress:
+            session.execute(plan, store, files, progress, _say)
+        return _report(store, folder / "report.html", write_whole)
+
+
+def _programs(plan: Plan) -> dict[str, Path]:
+    """Return the files of the commands that cells start, by name; some may be in images only.
+
+    Raises `RefusedError` for one that cells without an image need and this machine does not have.
+    """
+    found = {}
+    for name, images_only in sorted(located.commands_of(available(plan)).items()):
+        file = located.command_file(name)
+        if file is not None:
+            located.check_executable(file)
+            found[name] = file
+        elif not images_only:
+            raise located.no_such_program(name)
+    return found
+
+
+def _tell_others() -> None:
+    """Say that another run is going on: its lab is kept apart from ours, but not its use of the machine."""
+    if beside := clean.running_beside():
+        numbers = ", ".join(map(str, beside))
+        _say(f"tare: process {numbers} has a lab up as well: it shares this study's cores, and disturbs its figures")
+
+
+def _fitting(plan: Plan, files: StudyFiles) -> Plan:
+    """Return the plan without the cells whose parts turn out not to fit together; some must be left."""
+    plan = preflight.fitting(plan, files)
+    _need_a_cell(plan)
+    return plan
+
+
+def _need_a_cell(plan: Plan) -> None:
+    if not available(plan):
+        reasons = "\n  ".join(sorted({f"{key}: {reason}" for key, reason in plan.unavailable.items()}))
+        raise RefusedError("no cell of this study can run here", remedy=reasons)
+
+
+def show_report(folder: Path, html: Path | None) -> int:
+    """Print the report of a results folder, and write its HTML where asked."""
+    return _report(read_only(folder), html)
+
+
+def show_clean(*, dry_run: bool) -> None:
+    """Remove all that carries our mark, or only list it."""
+    found = clean.find() if dry_run else clean.remove()
+    for item in found:
+        print(f"{'left' if item.stays else 'would remove' if dry_run else 'removed'} {item.what}")
+    for stays in dict.fromkeys(item.stays for item in found if item.stays):
+        _say(f"tare: {stays}")
+    for folder in clean.unmarked():
+        _say(f"tare: left alone: the cgroup {folder}, which has no mark of tare's")
+    if not found:
+        print("nothing of tare is here")
+
+
+def plan_text(plan: Plan) -> str:
+    """Return a plan as text: cells, trials, time, and what cannot run."""
+    repeat = plan.study.repetition
+    cells = available(plan)
+    trials = len(cells) * repeat.rounds * repeat.blocks_per_round
+    takes = duration(estimate_s(plan))
+    rounds = f"{repeat.rounds} rounds x {repeat.blocks_per_round} block(s), up to {repeat.max_rounds} rounds"
+    if repeat.turns > 1 and any(cell.workload.kernels for cell in cells):
+        rounds += f", kernels in {repeat.turns} turns"
+    lines = [
+        f"study {plan.study.name}: {len(plan.cells)} cells, {len(cells)} can run here",
+        f"{rounds}: {trials} trials, about {takes}",
+        "",
+        *(f"  {'-' if cell.key in plan.unavailable else '+'} {cell.key}{_why(plan, cell)}" for cell in plan.cells),
+    ]
+    return "\n".join(lines)
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", errors="backslashreplace")
+
+
+def _report(results: Results, html: Path | None, write: Callable[[Path, str], None] = _write_text) -> int:
+    """Print the tables and write the HTML report; `write` guards against links where the folder is another user's."""
+    summary = session.summary_of(results)
+    Console().print(render(summary))
+    if html is not None:
+        text = render_html(summary, results.trials, results)
+        try:
+            write(html, text)
+        except OSError as error:
+            raise UsageError(f"the report cannot be written to {html}: {error.strerror}") from error
+        print(f"report: {html}")
+    return summary.exit_code
+
+
+def _tell_resumed(store: Store) -> None:
+    if store.trials:
+        broken = f", {store.interrupted} interrupted block(s) are run again" if store.interrupted else ""
+        torn = f", {store.truncated} torn line(s) were set aside" if store.truncated else ""
+        _say(f"going on in {store.path}: {len(store.trials)} trials are there{broken}{torn}")
+
+
+def _why(plan: Plan, cell: Cell) -> str:
+    """Return why a cell cannot run, or that it may not end in time."""
+    if cell.key in plan.unavailable:
+        return f"  (unavailable: {plan.unavailable[cell.key]})"
+    expected_s, limit_s = estimate_trial_s(cell), cell.workload.time_limit_s
+    if expected_s <= limit_s:
+        return ""
+    return f"  (about {duration(expected_s)}, and its time limit is {duration(limit_s)}: raise time_limit)"
+
+
+def _say(message: str) -> None:
+    print(printable(message, lines=True), file=sys.stderr, flush=True)

@@ -1,0 +1,101 @@
+"""`tare doctor`: what this machine can run, what is missing and what installs it, and whether it is quiet enough."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+from tare.cluster import CLUSTERS, clean
+from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE
+from tare.host.topology import in_words, read_topology
+from tare.images import DEFAULT, RECIPES
+from tare.images.build import list_images
+from tare.model import Environment, Placement
+from tare.mpi import MPIS
+from tare.networks import NETWORKS
+from tare.node import limits, monitor
+from tare.node.cgroups import hierarchies
+from tare.plan import composition
+from tare.runtimes import RUNTIMES
+
+QUIET: Final = 0.03
+"""Share of one core that others may use before figures suffer: 3 % moved an 8-byte latency within its interval."""
+WATCH_S: Final = 1.0
+
+
+def show_doctor() -> int:
+    """Print the diagnosis; return 0 when at least the baseline can run, else 5."""
+    lines, able = diagnosis()
+    print("\n".join(lines))
+    return EXIT_DONE if able else EXIT_INFRASTRUCTURE
+
+
+def diagnosis() -> tuple[list[str], bool]:
+    """Return the lines to print and whether bare runs are possible."""
+    lines = [*_machine(), "", "parts"]
+    for family, members in (("cluster", CLUSTERS), ("runtime", RUNTIMES), ("network", NETWORKS), ("MPI", MPIS)):
+        for name, member in members.items():
+            if not name.startswith("fake"):
+                lines.append(_line(f"{family} {name}", member.probe(), _version(member)))
+    images = {image.name for image in list_images()}
+    lines += [_line(f"image {name}", None if name in images else "not built yet: make setup") for name in RECIPES]
+    lines.append(_line("limits of containers (memory, CPUs)", limits.missing()))
+    lines += ["", "environments (two nodes)"]
+    for name, value in environments().items():
+        refused = composition.refuse(value, Placement())
+        lines.append(f"  no      {name}: {refused}" if refused else _line(name, composition.probe(value)))
+    lines += ["", *_quiet(), *_left()]
+    return lines, CLUSTERS["lab"].probe() is None and MPIS["openmpi"].probe() is None
+
+
+def environments() -> dict[str, Environment]:
+    """Return every environment that the plug-ins make, by name."""
+    found = {}
+    for runtime in RUNTIMES:
+        for network in NETWORKS:
+            if "fake" in runtime or "fake" in network:
+                continue
+            name = runtime if (runtime, network) == ("bare", "host") else f"{runtime}+{network}"
+            image = DEFAULT if RUNTIMES[runtime].needs_image else ""
+            found[name] = Environment(name=name, runtime=runtime, network=network, image=image)
+    return found
+
+
+def _machine() -> list[str]:
+    cpus = in_words(read_topology(os.sched_getaffinity(0)))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    groups = hierarchies()
+    version = f"cgroup v{groups[0].version}" if groups else "no cgroup that we may write to (cores by affinity only)"
+    user = "root" if os.geteuid() == 0 else "an ordinary user: labs without daemons"
+    return [f"machine: {cpus}, {memory:.0f} GiB, Linux {os.uname().release}, {version}, {user}"]
+
+
+def _line(what: str, reason: str | None, detail: str = "") -> str:
+    mark = "ok     " if reason is None else "missing"
+    return f"  {mark} {what}{f'  ({detail})' if detail and reason is None else ''}{f': {reason}' if reason else ''}"
+
+
+def _version(member: object) -> str:
+    version = getattr(member, "version", None)
+    return str(version()) if version is not None else ""
+
+
+def _quiet() -> list[str]:
+    """Watch the machine for a moment: what others use is what figures lose."""
+    before, started = monitor.machine_times(), time.monotonic()
+    own = time.process_time()
+    time.sleep(WATCH_S)
+    after, elapsed = monitor.machine_times(), time.monotonic() - started
+    others = max(0.0, after[0] - before[0] - (time.process_time() - own)) / elapsed
+    steal = (after[1] - before[1]) / elapsed
+    load = Path("/proc/loadavg").read_text().split()[0]
+    quiet = others <= QUIET and steal <= QUIET
+    verdict = "quiet enough" if quiet else "NOT quiet: figures will have wide intervals; end what else runs"
+    return [f"noise: others use {others:.1%} of a core, steal {steal:.1%}, load {load}: {verdict}"]
+
+
+def _left() -> list[str]:
+    found = clean.find(dead_only=True)
+    return [f"left behind by killed runs: {len(found)} things; `tare clean` removes them"] if found else []

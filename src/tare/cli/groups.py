@@ -1,0 +1,181 @@
+"""The commands in groups: `tare lab`, `tare network` and `tare image`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+lab_app = typer.Typer(help="Manage a small cluster inside this machine.", no_args_is_help=True)
+network_app = typer.Typer(help="List networks, or try one by hand on a lab.", no_args_is_help=True)
+image_app = typer.Typer(help="Manage the images that containers start from, and their cache.", no_args_is_help=True)
+
+
+@lab_app.command("up")
+def lab_up(
+    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes.")] = 2,
+    nics: Annotated[int, typer.Option(min=1, help="Data NICs per node.")] = 1,
+    cores: Annotated[int | None, typer.Option(min=1, help="Cores per node.", show_default=False)] = None,
+    link_rate: Annotated[str, typer.Option(help="Rate of the data links, such as 10Gbit.", show_default=False)] = "",
+    segmented: Annotated[bool, typer.Option("--segmented", help="Send frames of MTU size, as on a real wire.")] = False,
+    docker: Annotated[
+        bool, typer.Option("--docker", help="Start a Docker daemon on every node, joined in a Swarm.")
+    ] = False,
+    subnets: Annotated[int, typer.Option(min=1, max=2, help="Number of data subnets; a router joins them.")] = 1,
+    name: Annotated[str, typer.Option(help="Name of the lab.")] = "lab",
+) -> None:
+    """Start a lab that stays up until `tare lab down`."""
+    from tare.cli.lab_commands import lab_up as go
+
+    go(
+        name,
+        nodes=nodes,
+        nics=nics,
+        cores=cores,
+        link_rate=link_rate,
+        segmented=segmented,
+        docker=docker,
+        subnets=subnets,
+    )
+
+
+@lab_app.command("status")
+def lab_status() -> None:
+    """List the running labs and their nodes."""
+    from tare.cli.lab_commands import lab_status as go
+
+    go()
+
+
+@lab_app.command("exec", context_settings={"allow_interspersed_args": False})
+def lab_exec(
+    node: Annotated[str, typer.Argument(help="A node, such as n0.", show_default=False)],
+    command: Annotated[list[str], typer.Argument(help="The command, after --.", show_default=False)],
+    name: Annotated[str, typer.Option(help="Name of the lab.")] = "lab",
+) -> None:
+    """Run a command on a node of a lab."""
+    from tare.cli.lab_commands import lab_exec as go
+
+    go(name, node, command)
+
+
+@lab_app.command("down")
+def lab_down(name: Annotated[str, typer.Option(help="Name of the lab.")] = "lab") -> None:
+    """Remove a lab."""
+    from tare.cli.lab_commands import lab_down as go
+
+    go(name)
+
+
+@network_app.command("list")
+def network_list() -> None:
+    """List every network: whether it is available here, how close it is to the product, and what it needs."""
+    from tare.cli.network_commands import network_list as go
+
+    go()
+
+
+@network_app.command("up")
+def network_up(
+    network: Annotated[str, typer.Argument(help="A network, or cni:PATH.", show_default=False)],
+    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes, with one pod each.")] = 2,
+    runtime: Annotated[str, typer.Option(help="Runtime of the pods.")] = "bare",
+    name: Annotated[str, typer.Option(help="Name of a running lab, or of the lab to start.")] = "net",
+    foreground: Annotated[
+        bool, typer.Option("--foreground", help="Stay in the foreground; Ctrl-C takes the network down.")
+    ] = False,
+) -> None:
+    """Connect a pod on each node of a lab; the network stays up until `tare network down`."""
+    from tare.cli.network_commands import Wanted
+    from tare.cli.network_commands import network_up as go
+
+    raise typer.Exit(go(Wanted(network=network, runtime=runtime, nodes=nodes, name=name, foreground=foreground)))
+
+
+@network_app.command("exec", context_settings={"allow_interspersed_args": False})
+def network_exec(
+    node: Annotated[str, typer.Argument(help="A node, such as n0.", show_default=False)],
+    command: Annotated[list[str], typer.Argument(help="The command, after --.", show_default=False)],
+    name: Annotated[str, typer.Option(help="Name of the lab.")] = "net",
+) -> None:
+    """Run a command in the pod on a node."""
+    from tare.cli.network_commands import network_exec as go
+
+    go(name, node, command)
+
+
+@network_app.command("down")
+def network_down(name: Annotated[str, typer.Option(help="Name of the lab.")] = "net") -> None:
+    """Remove a network, and the lab that was started for it."""
+    from tare.cli.network_commands import network_down as go
+
+    go(name)
+
+
+@image_app.command("list")
+def image_list() -> None:
+    """List the cached images with digest, size, last use and formats."""
+    from tare.cli.image_commands import image_list as go
+
+    go()
+
+
+@image_app.command("build")
+def image_build(
+    recipe: Annotated[list[str] | None, typer.Argument(help="Recipes to build.", show_default="debian-openmpi")] = None,
+) -> None:
+    """Build images from recipes, unless they are cached."""
+    from tare.cli.image_commands import image_build as go
+
+    go(recipe or [])
+
+
+@image_app.command("convert")
+def image_convert(
+    name: Annotated[str, typer.Argument(help="A recipe, or the ./PATH of your own image.", show_default=False)],
+    to: Annotated[
+        str,
+        typer.Argument(
+            metavar="FORMAT",
+            help="oci, docker-archive, sif, squashfs, directory (sandbox), charliecloud, podman.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Argument(help="Where to write it.", show_default="the cache; for podman its storage")
+    ] = None,
+) -> None:
+    """Convert an image to the format that a runtime starts from."""
+    from tare.cli.image_commands import image_convert as go
+
+    go(name, to, out)
+
+
+@image_app.command("recipe")
+def image_recipe(
+    base: Annotated[str, typer.Option(help="Base image.")] = "debian:12",
+    mpi: Annotated[str, typer.Option(help="openmpi or mpich.")] = "openmpi",
+    ucx: Annotated[bool, typer.Option("--ucx/--no-ucx", help="Include UCX.")] = True,
+    rdma_core: Annotated[bool, typer.Option("--rdma-core/--no-rdma-core", help="Include rdma-core.")] = True,
+    form: Annotated[
+        str, typer.Option("--format", help="docker (a Dockerfile) or singularity (a definition file).")
+    ] = "docker",
+) -> None:
+    """Print an image recipe for a real cluster, as a Dockerfile or a Singularity definition."""
+    from tare.images.clusters import ClusterRecipe, recipe_text
+
+    typer.echo(recipe_text(ClusterRecipe(base=base, mpi=mpi, ucx=ucx, rdma_core=rdma_core), form), nl=False)
+
+
+@image_app.command("prune")
+def image_prune(
+    limit: Annotated[
+        str, typer.Option(help="Largest size of the cache.", show_default="$TARE_CACHE_LIMIT, or 20GB")
+    ] = "",
+    unused_days: Annotated[float, typer.Option(min=0, help="Remove images unused for this many days.")] = 60.0,
+) -> None:
+    """Remove unused images from the cache, then the least recently used ones until it is within its limit."""
+    from tare.cli.image_commands import image_prune as go
+
+    go(limit, unused_days)

@@ -1,0 +1,104 @@
+"""What `tare image` does: build, list, convert and prune the images of the cache."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tare.errors import MissingTool, UsageError
+from tare.host.paths import cache_folder
+from tare.host.process import find
+from tare.images import DEFAULT, find_recipe
+from tare.images.build import Image, ensure_image, list_images
+from tare.images.convert import FORMATS, convert, formats_of
+from tare.images.own import ensure_own
+from tare.images.usage import entries, limit_bytes, prune, size_of, used_unix_s
+from tare.model.quantities import parse_bytes
+from tare.runtimes import apptainer
+from tare.study import is_path
+
+HEADINGS = ("image", "digest", "size", "used", "formats")
+
+
+def image_list() -> None:
+    """Print the images of the cache with their digests, and how much of the cache's limit is taken."""
+    rows = [_row(image) for image in list_images()]
+    if rows:
+        print(table([HEADINGS, *rows]))
+    else:
+        print("no image is in the cache: tare image build")
+    size = sum(entry.size_bytes for entry in entries())
+    print(f"\nthe cache {cache_folder()} has {_gigabytes(size)} of {_gigabytes(limit_bytes())}")
+
+
+def image_build(names: Sequence[str]) -> None:
+    """Build images that are not in the cache; print where they are and their digests."""
+    for recipe in [find_recipe(name) for name in names or [DEFAULT]]:
+        image = ensure_image(recipe, progress=_say)
+        print(f"{image.name}  {image.digest}  {image.rootfs}")
+    prune(progress=_say)
+
+
+def image_convert(name: str, wanted: str, out: Path | None) -> None:
+    """Convert an image; print where the result is and its digest."""
+    if wanted not in FORMATS:
+        raise UsageError(f"there is no format {wanted!r}", remedy=f"known formats: {', '.join(FORMATS)}")
+    program = _packer(wanted)
+    own = is_path(name)
+    image = ensure_own(Path(name), progress=_say) if own else ensure_image(find_recipe(name), progress=_say)
+    made = convert(image, wanted, out, program, _say)
+    print(f"{made.path}  {made.digest}")
+    prune(progress=_say)
+
+
+def image_prune(limit: str, unused_days: float) -> None:
+    """Remove from the cache what was not used for long, and what is beyond its limit."""
+    try:
+        allowed = parse_bytes(limit) if limit else limit_bytes()
+    except ValueError as error:
+        raise UsageError(f"--limit is {error}", remedy="write it as --limit 20GB") from error
+    removed = prune(allowed, progress=_say, unused_s=unused_days * 86400)
+    left = sum(entry.size_bytes for entry in entries())
+    freed = sum(entry.size_bytes for entry in removed)
+    print(f"removed {len(removed)} of {len(removed) + len(entries())} entries, {_gigabytes(freed)}")
+    in_use = "; what is in use stays" if left > allowed else ""
+    print(f"the cache {cache_folder()} has {_gigabytes(left)} of {_gigabytes(allowed)}{in_use}")
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows in columns that are as wide as what is in them."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def _row(image: Image) -> tuple[str, ...]:
+    formats = formats_of(image)
+    places = [image.cache / family / image.digest for family in ("images", *formats[1:])]
+    size = sum(size_of(place) for place in places)
+    used = time.strftime("%Y-%m-%d %H:%M", time.localtime(max(map(used_unix_s, places))))
+    return image.name, image.digest[:16], f"{size / 1e6:.0f} MB", used, ", ".join(formats)
+
+
+def _packer(wanted: str) -> str:
+    """Return the program that packs a SIF, or "" for other formats; raise `MissingTool` naming what installs it."""
+    if wanted != "sif":
+        return ""
+    program = apptainer.find_program()
+    if program is None or find("mksquashfs") is None:
+        lacking = (
+            apptainer.MISSING if program is None else "mksquashfs is not installed: apt-get install squashfs-tools"
+        )
+        raise MissingTool(f"a SIF cannot be packed here: {lacking}")
+    return program
+
+
+def _gigabytes(size: float) -> str:
+    return f"{size / 1e9:.1f} GB"
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)

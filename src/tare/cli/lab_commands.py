@@ -1,0 +1,239 @@
+"""`tare lab`: a lab that stays up between commands, kept in a state file.
+
+An ordinary user's lab lives in a user namespace, that its holders keep: `lab up` starts itself again inside a new one,
+`lab exec` enters the node's, and the others do from outside what a user may do with processes of their own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from tare.cluster import clean, lab
+from tare.containers.held import enter
+from tare.errors import InfrastructureError, UsageError
+from tare.host.paths import RUN_FOLDER, made_run_folder, run_folder
+from tare.host.process import replace
+from tare.host.user_namespace import become_root, is_real_root
+from tare.model import LabSpec
+from tare.model.placement import HardwareThread
+from tare.model.quantities import parse_bit_rate
+from tare.node import Nic, Node, bridges
+from tare.node.cgroups import bases, group
+from tare.node.owners import boot_id, start_time, this_boot
+from tare.services import docker
+
+STATE: Final = "lab.json"
+
+
+def lab_up(
+    name: str,
+    *,
+    nodes: int,
+    nics: int,
+    cores: int | None,
+    link_rate: str,
+    segmented: bool,
+    docker: bool,
+    subnets: int = 1,
+) -> None:
+    """Make a lab and leave it up."""
+    check_name(name)
+    if docker and not is_real_root():
+        raise UsageError("a Docker daemon needs root", remedy="leave --docker out, or run as root")
+    become_root()
+    folder = made_run_folder() / f"{name}-stays"
+    if (folder / STATE).exists():
+        if _alive(_load(name)):
+            raise UsageError(
+                f"a lab {name} is up already", remedy=f"tare lab down --name {name}, or choose another name"
+            )
+        if stays := clean.remove_lab(name):
+            raise InfrastructureError(
+                f"an earlier lab {name} cannot be removed: {stays}",
+                remedy="choose another name: tare lab up --name NAME",
+            )
+    try:
+        rate = int(parse_bit_rate(link_rate)) if link_rate else 0
+    except ValueError as error:
+        raise UsageError(f"--link-rate: {error}") from error
+    spec = LabSpec(nodes=nodes, cores_per_node=cores, link_rate_bps=rate, segmented=segmented, subnets=subnets)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    note = {"lab": name, "stays": True, "boot_id": boot_id(), "cgroups": bases()}
+    (folder / "owner.json").write_text(json.dumps(note))
+    try:
+        made = lab.up(name, spec, nics=nics, keep=(str(Path.cwd()), *_data_folders(docker)))
+        if docker:
+            with bridges.as_they_were():
+                made = _with_docker(made, folder)
+    except BaseException:
+        clean.remove_lab(name)
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    (folder / STATE).write_text(json.dumps(_as_json(made)))
+    _show(made)
+
+
+def lab_status() -> None:
+    """List the labs that are up."""
+    found = sorted(run_folder().glob(f"*-stays/{STATE}"))
+    if not found:
+        print("no lab is up")
+    for file in found:
+        _show(_load(file.parent.name.removesuffix("-stays")))
+
+
+def lab_exec(name: str, node: str, command: Sequence[str]) -> None:
+    """Become a command on a node."""
+    command = without_dashes(command)
+    made = _load(name)
+    names = [n.name for n in made.nodes]
+    if node not in (*names, "head"):
+        raise UsageError(f"the lab {name} has no node {node}", remedy=f"its nodes: {', '.join(names)}, head")
+    if not _alive(made):
+        raise InfrastructureError(
+            f"the lab {name} is broken: a holder is gone", remedy=f"tare lab down --name {name} removes the rest"
+        )
+    if node == "head":
+        user = () if os.geteuid() == 0 else ("-t", str(made.head_pid), "--user", "--preserve-credentials")
+        replace(("nsenter", *user, f"--net=/proc/{made.head_pid}/ns/net", "--", *command))
+        return
+    place = next(n for n in made.nodes if n.name == node)
+    for folder in place.group.leaf.folders:
+        (folder / "cgroup.procs").write_text(str(os.getpid()))
+    os.sched_setaffinity(0, place.cores)
+    environment = dict(os.environ)
+    if place.docker_socket:
+        environment["DOCKER_HOST"] = "unix:///run/docker.sock"
+    environment.pop(RUN_FOLDER, None)
+    replace((*enter(place.pid), *_here(command)), environment)
+
+
+def lab_down(name: str) -> None:
+    """Remove a lab."""
+    made = _load(name)
+    lab.down(made)
+    for data in docker.staying_folders(name, [node for node in made.nodes if node.docker_socket]):
+        shutil.rmtree(data, ignore_errors=True)
+    shutil.rmtree(run_folder() / f"{name}-stays", ignore_errors=True)
+    print(f"lab {name} is down")
+
+
+def _here(command: Sequence[str]) -> tuple[str, ...]:
+    """Return a command that is run in this folder, where the node shows it: entering the node leads to its root."""
+    return ("/bin/sh", "-c", 'cd "$0" 2>/dev/null; exec "$@"', str(Path.cwd()), *command)
+
+
+def without_dashes(command: Sequence[str]) -> list[str]:
+    """Return a command without the `--` that stands before it on the command line."""
+    words = list(command)
+    return words[1:] if words[:1] == ["--"] else words
+
+
+def _data_folders(wanted: bool) -> tuple[str, ...]:
+    return (str(docker.data_folder()),) if wanted else ()
+
+
+def _with_docker(made: lab.Lab, folder: Path) -> lab.Lab:
+    """Start daemons that stay: what ends them is the end of the lab's cgroup."""
+    nodes = docker.start_staying(made.name, made.nodes, log_folder=folder)
+    return dataclasses.replace(made, nodes=nodes)
+
+
+def check_name(name: str) -> None:
+    """Raise `UsageError` where a lab cannot be named so: its interfaces and cgroups are named after it."""
+    if not (name.isalnum() and name.isascii()) or len(name) > 10:
+        raise UsageError(f"{name!r} cannot name a lab", remedy="use up to ten letters and digits")
+
+
+def lab_that_is_up(name: str) -> lab.Lab | None:
+    """Return a lab that stays, None where there is none of this name; raise `InfrastructureError` for a broken one."""
+    if not (run_folder() / f"{name}-stays" / STATE).exists():
+        return None
+    made = _load(name)
+    if not _alive(made):
+        raise InfrastructureError(
+            f"the lab {name} is broken: a holder is gone", remedy=f"tare lab down --name {name} removes the rest"
+        )
+    return made
+
+
+def _load(name: str) -> lab.Lab:
+    check_name(name)
+    file = run_folder() / f"{name}-stays" / STATE
+    try:
+        return _from_json(json.loads(file.read_text()))
+    except FileNotFoundError:
+        raise UsageError(
+            f"there is no lab {name}", remedy="tare lab up makes one; tare lab status lists them"
+        ) from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise InfrastructureError(f"{file} is damaged: {error}", remedy="tare clean removes the lab") from error
+
+
+def _alive(made: lab.Lab) -> bool:
+    """Tell whether the holders of a lab run: those that it was made with, and not others with their numbers by now."""
+    try:
+        state = json.loads((run_folder() / f"{made.name}-stays" / STATE).read_text())
+        started = {int(pid): started for pid, started in state["started"].items()}
+    except (AttributeError, KeyError, OSError, TypeError, ValueError):
+        return False
+    return this_boot(state) and all(start_time(pid) == started.get(pid) != 0 for pid in made.holders)
+
+
+def _show(made: lab.Lab) -> None:
+    state = "up" if _alive(made) else "broken: a holder is gone; tare lab down removes the rest"
+    shared = ", nodes share cores" if made.shares_cores else ""
+    print(f"lab {made.name}: {len(made.nodes)} nodes, {state}{shared}")
+    for node in made.nodes:
+        cores = ",".join(map(str, node.cores))
+        nics = "  ".join(f"{nic.name} {nic.cidr}" for nic in node.nics)
+        docker_text = "  docker" if node.docker_socket else ""
+        print(f"  {node.name}  cores {cores}  control {node.control_address}  {nics}{docker_text}")
+
+
+def _as_json(made: lab.Lab) -> dict[str, Any]:
+    return {
+        "name": made.name,
+        "spec": dataclasses.asdict(made.spec),
+        "head_pid": made.head_pid,
+        "switch_pid": made.switch_pid,
+        "nodes": [_node_as_json(node) for node in made.nodes],
+        "group": made.group.path,
+        "shares_cores": made.shares_cores,
+        "router_pid": made.router_pid,
+        "cgroups": {str(each.mountpoint): each.base for each in made.group.hierarchies},
+        "started": {pid: start_time(pid) for pid in made.holders},
+        "boot_id": boot_id(),
+    }
+
+
+def _node_as_json(node: Node) -> dict[str, Any]:
+    plain = {f.name: getattr(node, f.name) for f in dataclasses.fields(node)}
+    parts = {name: [dataclasses.asdict(each) for each in getattr(node, name)] for name in ("nics", "layout")}
+    return {**plain, **parts, "group": node.group.path}
+
+
+def _from_json(state: dict[str, Any]) -> lab.Lab:
+    if not isinstance(state, dict):
+        raise TypeError("it is no lab")
+    data = {name: value for name, value in state.items() if name not in ("cgroups", "started", "boot_id")}
+    noted = state.get("cgroups")
+    nodes = tuple(
+        Node(
+            **{
+                **node,
+                "cores": tuple(node["cores"]),
+                "nics": tuple(Nic(**nic) for nic in node["nics"]),
+                "layout": tuple(HardwareThread(**thread) for thread in node["layout"]),
+                "group": group(node["group"], noted),
+            }
+        )
+        for node in data["nodes"]
+    )
+    return lab.Lab(**{**data, "spec": LabSpec(**data["spec"]), "nodes": nodes, "group": group(data["group"], noted)})

@@ -1,0 +1,280 @@
+"""`tare launch`: run an application in an environment and a placement, in the foreground, as its user would.
+
+Exit codes are those of `docker run`: the application's own, 125 where tare failed, 126 where the program cannot be
+executed, 127 where there is none.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from tare import study
+from tare.cli import session
+from tare.cli.lab_commands import without_dashes
+from tare.cluster import CLUSTERS, Site, clean
+from tare.deploy import study_files
+from tare.deploy.pods import Deployed, Files, deployed
+from tare.errors import InfrastructureError, RefusedError, TareError, UsageError
+from tare.feasibility import preflight
+from tare.host import process
+from tare.host.namespaces import plain_python
+from tare.host.user_namespace import become_root
+from tare.launch import PADDING, Launch, write_agent, write_map
+from tare.model import Cell, Plan
+from tare.mpi import MPIS
+from tare.plan.cells import available
+from tare.plan.registered_names import registered
+from tare.run import job, ping_pong, runner
+from tare.services import ssh
+from tare.workloads import located
+
+FAILED: Final = 125
+NOT_EXECUTABLE: Final = 126
+NOT_FOUND: Final = 127
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What `tare launch` is asked for; `ranks` are those of the whole job."""
+
+    command: tuple[str, ...]
+    environment: str = "bare"
+    mpi: str = "openmpi"
+    transport: str = "tcp"
+    way: str = "exec"
+    control: str = "own"
+    nodes: int = 1
+    ranks: int = 1
+    containers_per_node: int = 1
+    share: str = "pod"
+    binding: str = "disjoint"
+    map_by: str = "core"
+    devices: tuple[str, ...] = ()
+    memory: str = "0"
+    cpus: float = 0.0
+    oversubscribe: bool = False
+    dry_run: bool = False
+    by_rank: bool = False
+    prove: bool = False
+    verbose: bool = False
+    image: str = ""
+    binds: tuple[str, ...] = ()
+    workdir: str = ""
+    env: tuple[str, ...] = ()
+
+
+def run_launch(wanted: Wanted) -> int:
+    """Run the application and return the exit code of the command."""
+    try:
+        wanted = replace(wanted, command=tuple(without_dashes(wanted.command)))
+        if not in_image_only(wanted) and (status := _unusable(wanted.command[0])) is not None:
+            return status
+        return _run(wanted)
+    except TareError as error:
+        print(f"tare: {error}", file=sys.stderr)
+        return FAILED
+
+
+def in_image_only(wanted: Wanted) -> bool:
+    """Tell whether the program is named by its path in an image, which this machine does not have."""
+    program = wanted.command[0]
+    return bool(wanted.image) and program.startswith("/") and not Path(program).exists()
+
+
+def _unusable(program: str) -> int | None:
+    """Say what is wrong with a program that is named by its path, and return the status for it."""
+    if "/" not in program:
+        return None
+    path = Path(program)
+    if not path.is_file():
+        print(
+            f"tare: {program} is not there\n  name a program by its path, or one that is in the image", file=sys.stderr
+        )
+        return NOT_FOUND
+    if not os.access(path, os.X_OK):
+        print(f"tare: {program} is not executable\n  chmod +x {program}", file=sys.stderr)
+        return NOT_EXECUTABLE
+    return None
+
+
+def make_plan(wanted: Wanted) -> Plan:
+    """Return the plan of the one cell that is asked for; a combination that cannot work is reported as in a study."""
+    if wanted.ranks % wanted.nodes:
+        raise UsageError(f"{wanted.ranks} ranks cannot be shared out equally over {wanted.nodes} nodes")
+    name, _, network = wanted.environment.partition("+")
+    environment: dict[str, object] = {
+        "mpi": wanted.mpi,
+        "transport": wanted.transport,
+        "launch": wanted.way,
+        "control": wanted.control,
+        "devices": wanted.devices,
+        "binds": wanted.binds,
+        "workdir": wanted.workdir,
+        "env": variables(wanted.env),
+    }
+    if wanted.image:
+        environment["image"] = wanted.image
+    if study.is_conflist(network):  # a path is no part of a name
+        environment |= {"runtime": name, "network": network}
+        network = "cni"
+    stated = study.build(
+        {
+            "name": "launch",
+            "cluster": {"lab": {"nodes": wanted.nodes, "oversubscribe": wanted.oversubscribe}},
+            "environments": {f"{name}+{network}" if network else name: environment},
+            "placements": [_placement(wanted)],
+            "workloads": {"app": {"command": ["app"]}},
+        },
+        file="tare launch",
+        known=registered(),
+    )
+    # A study has no empty arguments and compares at least two rows; a launch may have the former and is one.
+    workloads = tuple(replace(workload, command=_absolute(wanted.command)) for workload in stated.workloads)
+    return session.make_plan(replace(stated, workloads=workloads, self_comparison=False), _say)
+
+
+def _placement(wanted: Wanted) -> dict[str, object]:
+    return {
+        "nodes": wanted.nodes,
+        "ranks_per_node": wanted.ranks // wanted.nodes,
+        "oversubscribe": wanted.oversubscribe,
+        "containers_per_node": wanted.containers_per_node,
+        "share": wanted.share,
+        "binding": wanted.binding,
+        "map_by": wanted.map_by,
+        "memory_per_container": wanted.memory,
+        "cpus_per_container": wanted.cpus,
+    }
+
+
+def variables(given: Sequence[str]) -> dict[str, str]:
+    """Return `NAME=VALUE` as a mapping; a NAME alone has the value that it has here, as with mpirun and docker run.
+
+    Raises `UsageError` for a NAME that has no value here.
+    """
+    values = {}
+    for text in given:
+        name, sign, value = text.partition("=")
+        if not sign and name not in os.environ:
+            raise UsageError(f"the variable {name} is not set here", remedy=f"set it, or write {name}=VALUE")
+        values[name] = value if sign else os.environ[name]
+    return values
+
+
+def _absolute(command: Sequence[str]) -> tuple[str, ...]:
+    program = str(Path(command[0]).absolute()) if "/" in command[0] else command[0]
+    return (program, *command[1:])
+
+
+def _run(wanted: Wanted) -> int:
+    started = time.monotonic()
+    plan = make_plan(wanted)
+    if not available(plan):
+        raise RefusedError(next(iter(plan.unavailable.values())))
+    (cell,) = available(plan)
+    program = cell.workload.command[0]
+    on_host = "/" in program and not in_image_only(wanted)
+    folder, here = str(Path(program).parent), str(Path.cwd())
+    shown = (folder,) if on_host and not located.is_of_system(Path(program)) else ()
+    for place in shown:
+        located.check_can_be_shown(place, "the program's folder")
+    if here != "/":  # which is everywhere
+        located.check_can_be_shown(here, "the current folder")
+    made = study_files.make_files(plan, _say, shown, measured=wanted.prove).of(cell.environment)
+    files = replace(made, cwd=here if here != "/" else "")
+    become_root()
+    if on_host:
+        study_files.check_program(program, [files.rootfs] if files.rootfs and shown else [])
+    elif cell.environment.image and (reason := preflight.program_missing(cell, files)):
+        _say(f"tare: {reason}")
+        return NOT_FOUND
+    if reason := preflight.misfit(cell, files):
+        raise RefusedError(reason)
+    clean.leftovers_of_the_dead(_say)
+    with _site(plan, files) as site, _deployed(site, cell, files) as up:
+        launch = _launch(wanted, site, cell, up)
+        agent = write_agent(site.folder, plain_python())
+        if wanted.dry_run:
+            print(described(launch, str(agent), up, ping_pong.expected(cell.environment, cell.placement)))
+            return 0
+        if wanted.verbose:
+            _say(f"tare: pods up in {time.monotonic() - started:.2f} s")
+        if wanted.verbose or wanted.prove:
+            _say(f"tare: {ping_pong.expected(cell.environment, cell.placement)}")
+        if wanted.prove and cell.placement.ranks_per_node > 1:
+            for sentence in ping_pong.described(ping_pong.ping_pong(site, cell, up, agent)):
+                _say(f"tare: {sentence}")
+        return _attended(wanted, launch, agent, site, up)
+
+
+@contextmanager
+def _site(plan: Plan, files: Files) -> Iterator[Site]:
+    needs = runner.needs(plan, files.seen_by_nodes)
+    with CLUSTERS[plan.study.cluster].open(clean.free_name(f"l{os.getpid()}"), plan.study.lab, needs) as site:
+        study_files.import_images(site.daemon_nodes, [files])
+        yield site
+
+
+@contextmanager
+def _deployed(site: Site, cell: Cell, files: Files) -> Iterator[Deployed]:
+    nic = len(site.nodes[0].nics) - 1
+    with ExitStack() as stack:
+        up = stack.enter_context(deployed(site, cell.environment, cell.placement, slot=0, nic=nic, files=files))
+        site.settle()
+        job.wait_for_carriers([up])
+        stack.callback(job.end_strays, up)
+        yield up
+
+
+def _launch(wanted: Wanted, site: Site, cell: Cell, up: Deployed) -> Launch:
+    launch = job.make_launch(site, cell, up, preload=False)
+    options = MPIS[cell.environment.mpi].foreground(str(Path.cwd()), by_rank=wanted.by_rank)
+    master = launch.master
+    if master is not None:  # an MPI's own option is for its first context alone, the others start where the launcher is
+        master = replace(master, argv=(*master.argv, "/bin/sh", "-c", job.IN_FOLDER, str(Path.cwd())))
+    return replace(launch, launcher=(*launch.launcher, *options), master=master)
+
+
+def _attended(wanted: Wanted, launch: Launch, agent: Path, site: Site, up: Deployed) -> int:
+    path = site.folder / "launch.json"
+    write_map(launch, path)
+    told = job.head_environment(site, up.environment, up, agent)
+    own = {**told, "TARE_LAUNCH_MAP": str(path), PADDING: ""}
+    passed_on = partial(job.signal_launcher, up, launch)
+    started = time.monotonic()
+    kills = job.memory_kills(up)
+    status = process.attend(launch.argv(str(agent)), env={**os.environ, **own}, started=site.adopt, passed_on=passed_on)
+    if status and (missing := job.gone(up)):
+        raise InfrastructureError(f"{missing} while the application ran, which ended with status {status}")
+    if hit := job.memory_hit(up, kills):
+        _say(f"tare: {hit}")
+    if wanted.verbose:
+        _say(f"tare: the job took {time.monotonic() - started:.2f} s, its start among it")
+    return status
+
+
+def described(launch: Launch, agent: str, up: Deployed, expectation: str) -> str:
+    """Return every command of a launch, one a line, as a shell would take it; `expectation` is about neighbours."""
+    lines = [f"# {expectation}", "# on the head", shlex.join(launch.argv(agent))]
+    for host in launch.hosts:
+        if up.ssh is not None:
+            reach = (str(up.ssh / ssh.AGENT_NAME), host.name)
+            lines += [f"# the daemon of {host.name}, its command after it, from the first host", shlex.join(reach)]
+        elif host.agent is not None:
+            lines += [f"# the daemon of {host.name}, its command after it", shlex.join(host.agent.argv)]
+        for local, entry in enumerate(host.enter):
+            lines += [f"# rank {local} of {host.name}, the program after it", shlex.join(entry.argv)]
+    return "\n".join(lines)
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)

@@ -1,0 +1,220 @@
+"""Find and remove what carries our mark: holders, daemons, cgroups, state folders.
+
+Namespaces, links and mounts live in holders' namespaces and go with them. Nothing is found by a name alone: a process
+is ours if it is in a cgroup that we have marked, or is a holder with our mark in its command line, and it is ended only
+if it is still the same one (number and start time).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+from typing import Any, Final, TypeGuard
+
+from tare.errors import InfrastructureError
+from tare.host.namespaces import HOLDER
+from tare.host.paths import cache_folder, run_folder
+from tare.node.cgroup_marks import is_marked
+from tare.node.cgroups import MARK, Group, Hierarchy, at, hierarchies
+from tare.node.owners import is_lab_name, lives, start_time, this_boot
+from tare.services.docker import STAYS
+
+HOLDER_NAME: Final = HOLDER.name
+AGAIN_S: Final = 0.3
+"""How long processes are waited for that an earlier command could not end."""
+DEADLINE_S: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    """One thing that tare made, in words; `lab` is its lab, `stays` why it could not be removed, or ""."""
+
+    lab: str
+    what: str
+    stays: str = ""
+
+
+def find(*, dead_only: bool = False) -> tuple[Leftover, ...]:
+    """Return all that carries our mark; with `dead_only` only what belongs to runs that are over."""
+    found = [
+        Leftover(lab=lab, what=f"process {pid} of {lab}")
+        for lab, pids in sorted(processes().items())
+        for pid in sorted(pids)
+    ]
+    found += [Leftover(lab=lab, what=f"cgroup /{MARK}/{lab}") for lab in sorted(groups())]
+    found += [Leftover(lab=lab, what=f"folder {folder}") for lab, folder in sorted(folders())]
+    # Asked last: a lab tells its owner before it is made, so that one that came up meanwhile is not taken for dead.
+    alive = living_labs() if dead_only else set()
+    return tuple(item for item in found if item.lab not in alive)
+
+
+def remove(*, dead_only: bool = False) -> tuple[Leftover, ...]:
+    """Remove all that carries our mark and return what it was; what does not end is left, and told with the reason."""
+    found = find(dead_only=dead_only)
+    stays = {lab: remove_lab(lab) for lab in sorted({item.lab for item in found})}
+    return tuple(item if item.what.startswith("folder ") else replace(item, stays=stays[item.lab]) for item in found)
+
+
+def remove_lab(lab: str) -> str:
+    """Remove all of one lab: processes, cgroups, state folders. Return why processes of it stay, with their cgroup."""
+    if not is_lab_name(lab):
+        raise InfrastructureError(f"{lab!r} cannot name a lab: nothing of it is removed")
+    marked = {pid: start_time(pid) for pid in processes().get(lab, set())}
+    stated = [folder for name, folder in folders() if name == lab]
+    stays = ""
+    for group in groups().get(lab, ()):
+        try:
+            group.kill(deadline_s=DEADLINE_S if stated and not stays else AGAIN_S)
+        except InfrastructureError as error:
+            stays = stays or f"{error.message}; {error.remedy}"
+    for pid, started in marked.items():
+        _kill(pid, started)
+    if not stays:
+        for group in groups().get(lab, ()):
+            group.remove()
+    for folder in stated:
+        shutil.rmtree(folder, ignore_errors=True)
+    for folder in (cache_folder() / "docker").glob(f"{STAYS}{lab}-*"):
+        shutil.rmtree(folder, ignore_errors=True)
+    return stays
+
+
+def leftovers_of_the_dead(say: Callable[[str], None] = lambda _: None) -> tuple[Leftover, ...]:
+    """Remove what killed runs left behind; `say` is told what does not end, which no later run waits for."""
+    found = remove(dead_only=True)
+    for stays in dict.fromkeys(item.stays for item in found if item.stays):
+        say(f"tare: something of an earlier run is left: {stays}")
+    return found
+
+
+def free_name(wanted: str) -> str:
+    """Return a name for a lab that none has, nor what is left of one that could not be removed."""
+    taken = {folder.name for hierarchy in hierarchies() for folder in hierarchy.top.glob("*")}
+    return next(name for number in count() if (name := f"{wanted}x{number}" if number else wanted) not in taken)
+
+
+def unmarked() -> tuple[Path, ...]:
+    """Return the cgroups beside those of labs that we have not made, each in one hierarchy: none of them is touched."""
+    found = (folder for hierarchy in _everywhere() for folder in sorted(hierarchy.top.glob("*")) if folder.is_dir())
+    return tuple({folder.name: folder for folder in found if not is_marked(folder)}.values())
+
+
+def processes() -> dict[str, set[int]]:
+    """Return the processes of every lab: those in its cgroup, and its holders."""
+    found: dict[str, set[int]] = {}
+    for lab, every in groups().items():
+        if pids := {pid for group in every for pid in group.pids()}:
+            found.setdefault(lab, set()).update(pids)
+    for entry in Path("/proc").iterdir():
+        holder = _holder_of(entry) if entry.name.isdigit() else None
+        if holder is not None:
+            found.setdefault(holder, set()).add(int(entry.name))
+    return found
+
+
+def groups() -> dict[str, tuple[Group, ...]]:
+    """Return the labs that have a cgroup with tare's mark, with it in each hierarchy."""
+    found: dict[str, tuple[Group, ...]] = {}
+    for hierarchy in _everywhere():
+        for folder in hierarchy.top.glob("*"):
+            if folder.is_dir() and is_lab_name(folder.name) and is_marked(folder):
+                own = Group(path=folder.name, hierarchies=(hierarchy,))
+                found[folder.name] = (*found.get(folder.name, ()), own)
+    return found
+
+
+def _everywhere() -> tuple[Hierarchy, ...]:
+    """Return the hierarchies, each with every base in which one of our cgroups may be: a run has made it in its own."""
+    own = hierarchies()
+    noted = [note.get("cgroups") for _, note in _notes()]
+    bases: list[dict[str, str]] = [{}, {str(each.mountpoint): "" for each in own}, *filter(_is_bases, noted)]
+    return tuple(dict.fromkeys(hierarchy for each in bases for hierarchy in at(own, each)))
+
+
+def _is_bases(noted: object) -> TypeGuard[dict[str, str]]:
+    return isinstance(noted, dict) and all(isinstance(base, str) and ".." not in base for base in noted.values())
+
+
+def folders() -> list[tuple[str, Path]]:
+    """Return the state folders with the lab that each belongs to."""
+    return [(_lab_of(folder, note), folder) for folder, note in _notes()]
+
+
+def _lab_of(folder: Path, note: Mapping[str, Any]) -> str:
+    named = note.get("lab")
+    if isinstance(named, str) and is_lab_name(named):
+        return named
+    return (
+        "".join(each for each in folder.name.rsplit("-", 1)[0] if each.isalnum() and each.isascii())[:32] or "unknown"
+    )
+
+
+def _notes() -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield every state folder with the note on its owner; one that is damaged is empty."""
+    for file in run_folder().glob("*/owner.json"):
+        note: object = {}
+        with suppress(OSError, ValueError):
+            note = json.loads(file.read_text())
+        yield file.parent, note if isinstance(note, dict) else {}
+
+
+def living_labs() -> set[str]:
+    """Return the labs whose owner still runs, and those that were made to stay (`tare lab up`) in this boot."""
+    return {
+        _lab_of(folder, note)
+        for folder, note in _notes()
+        if note.get("lab") and ((note.get("stays") and this_boot(note)) or _lives(note))
+    }
+
+
+def running_beside() -> tuple[int, ...]:
+    """Return the processes of tare that keep other labs up; they share the machine's cores with it."""
+    found = {int(note["pid"]) for _, note in _notes() if _lives(note)}
+    return tuple(sorted(found - {os.getpid()}))
+
+
+def _lives(note: Mapping[str, Any]) -> bool:
+    try:
+        return lives(note)
+    except (TypeError, ValueError):
+        return False
+
+
+def _holder_of(entry: Path) -> str | None:
+    """Return the lab that a process holds namespaces of, or None; any process may choose its command line."""
+    try:
+        owner = entry.stat().st_uid
+        argv = (entry / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    if owner != os.geteuid():  # the labs of other users are theirs, alive or not
+        return None
+    if len(argv) <= 3 or not argv[2].endswith(HOLDER_NAME.encode()) or not argv[3].startswith(b"tare:"):
+        return None
+    told_in = os.fsdecode(argv[4]) if len(argv) > 4 else ""
+    if told_in in ("", str(run_folder())):  # a user may have more than one folder of states; who lives is told in one
+        lab = os.fsdecode(argv[3]).split(":")[1].split("-", 1)[0]
+        return lab if is_lab_name(lab) else None
+    return None
+
+
+def _kill(pid: int, started: int) -> None:
+    """Kill a process, if its number is still that of the process that was found."""
+    try:
+        opened = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        if started and start_time(pid) == started:
+            signal.pidfd_send_signal(opened, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    finally:
+        os.close(opened)

@@ -1,0 +1,140 @@
+"""Namespaces that we hold ourselves for pods of runtimes that have no daemon, and how to enter them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path, PurePath
+from typing import Any, Final
+
+from tare.containers.request import PodRequest
+from tare.errors import InfrastructureError
+from tare.host.binds import bind_of
+from tare.host.namespaces import hold
+from tare.host.user_namespace import is_real_root
+from tare.images.inside.below import check_places
+from tare.node import Container, Node, Pod
+from tare.node.cgroups import Group
+from tare.node.limits import Limits
+from tare.node.limits import hold as hold_to
+from tare.wiring.plug import Wiring
+
+KERNELS_PLACES: Final = ("/proc", "/sys", "/dev")
+NODE_KINDS: Final = ("net", "mnt", "uts", "ipc", "pid", "cgroup")
+ENTERED: Final = ("mount", "uts", "ipc", "net", "pid", "cgroup")
+
+
+@contextmanager
+def held(request: PodRequest, *, root: Path | None = None, own_mounts: bool = False) -> Iterator[int]:
+    """Hold a pod's namespaces and yield a process in them; `root` becomes the root directory inside.
+
+    All namespaces are the node's, but network and mounts where the pod is to have a network of its own, and the mounts
+    where it has a root directory of its own or the runtime asks for `own_mounts`. Where nothing differs from the node
+    the process is the node's own.
+    """
+    if request.wiring is Wiring.NODE and root is None and not own_mounts:
+        yield request.node.pid
+        return
+    if root is not None:
+        check_places(root, places_of(request))
+    pid = hold(f"tare:{request.study}:{request.name}", _spec(request, root, own_mounts))
+    try:
+        yield pid
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, 9)
+
+
+def places_of(request: PodRequest) -> tuple[str, ...]:
+    """Return the paths inside at which a pod's image is mounted on, made first where the image lacks them."""
+    named = (*request.shown, request.cwd, request.session, *(bind_of(text).target for text in request.binds))
+    return (*KERNELS_PLACES, *(path for path in named if path))
+
+
+def enter(pid: int) -> tuple[str, ...]:
+    """Return the argv prefix that starts a process in all namespaces of another.
+
+    Only root of the machine may enter a time namespace, even the one that a process is in already. An ordinary user
+    comes from outside of the user namespace, and keeps the credentials on the way in.
+    """
+    if is_real_root():
+        return ("nsenter", "-t", str(pid), "--all", "--")
+    user = () if os.geteuid() == 0 else ("--preserve-credentials", "--user")
+    return ("nsenter", "-t", str(pid), *user, *(f"--{kind}" for kind in ENTERED), "--")
+
+
+def job_group(node: Node) -> Group:
+    """Return the cgroup of the jobs that run on a node and whose runtime makes none."""
+    return node.group.below("job")
+
+
+@contextmanager
+def pod_group(request: PodRequest) -> Iterator[Group]:
+    """Yield the cgroup of the jobs in a pod: its node's, or one of its own where it has limits."""
+    if request.limits is None:
+        yield job_group(request.node).create()
+        return
+    with limited_group(request, request.name, request.cores or request.node.cores) as group:
+        yield group
+
+
+@contextmanager
+def limited_group(request: PodRequest, name: str, cores: Sequence[int]) -> Iterator[Group]:
+    """Keep a cgroup that has the cores and limits of a container, for a runtime that makes none."""
+    group = request.node.group.below(name).create(cores)
+    try:
+        hold_to(group, request.limits or Limits())
+        yield group
+    finally:
+        with suppress(InfrastructureError):  # what does not end is told, and ended, with the node
+            group.kill()
+        group.remove()
+
+
+@contextmanager
+def limited_containers(
+    pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]], command: tuple[str, ...]
+) -> Iterator[tuple[Container, ...]]:
+    """Yield a container for each entry of `cores`, for a runtime in which each command is a container of its own.
+
+    It is put on its cores by affinity, and into a cgroup where it has limits.
+    """
+    with ExitStack() as stack:
+        made = []
+        for number, own in enumerate(cores):
+            name = f"{pod.name}-{number}"
+            place = Container(name=name, enter=(*on_cores(own), *command))
+            if request.limits is not None:
+                group = stack.enter_context(limited_group(request, name, own))
+                place = replace(place, group=group, joins=as_node_sees(request.node, group))
+            made.append(place)
+        yield tuple(made)
+
+
+def on_cores(cores: Sequence[int]) -> tuple[str, ...]:
+    """Return the argv prefix that puts a container on cores of its own by affinity."""
+    return ("taskset", "--cpu-list", ",".join(map(str, cores)))
+
+
+def as_node_sees(node: Node, group: Group) -> tuple[str, ...]:
+    """Return the folders of a group below its node's, as they are in the node's cgroup namespace."""
+    below = PurePath(group.path).relative_to(node.group.path)
+    return tuple(str(hierarchy.mountpoint / below) for hierarchy in group.hierarchies)
+
+
+def _spec(request: PodRequest, root: Path | None, own_mounts: bool) -> dict[str, Any]:
+    own_net = request.wiring is Wiring.OWN  # with mounts of its own, because /sys shows the network devices
+    new = (["net"] if own_net else []) + (["mnt"] if own_net or root is not None or own_mounts else [])
+    return {
+        "new": new,
+        "join": request.node.pid,
+        "join_kinds": list(NODE_KINDS),
+        "cgroups": [str(f) for f in request.node.group.below("pods").create().folders],
+        "cpus": list(request.node.cores),
+        "root": str(root) if root is not None else "",
+        "overlay": request.foreign or (root is not None and bool(request.binds)),
+        "shown": [[bind.source, bind.target, bind.read_only] for bind in map(bind_of, request.binds)],
+        "keep": [*request.shown, *([request.cwd] if request.cwd else [])] if root is not None else [],
+    }

@@ -1,0 +1,51 @@
+"""What a runtime is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tare.node import Node
+from tare.node.limits import Limits
+from tare.wiring.plug import Wiring
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodRequest:
+    """A pod on a node. `rootfs` and `image_tag` are empty without an image, `sif` where it is not packed as one.
+
+    `shown` are folders of the host that are visible inside at the same path (a user's program), `cwd` is one that is
+    writable as well, in which ranks work. `network_options` is how Docker is told about its network. `session` is the
+    session folder of the MPI's daemon, in the run's folder, where ranks enter containers: the only folder of a run that
+    containers are shown (`tare.deploy.session_folder`; "": none).
+    `host` is the pod's hostname, `cores` are its own ("" and (): the node's). `devices` are the device nodes that
+    containers are given, `binds` what else they see of the host (`tare.host.binds`), `variables` their environment as
+    `NAME=value`. A `foreign` root file system is a user's own folder, in which no place to mount on may be made.
+    `limits` hold for each container that is asked for, the pod's own or those in it (None: it has what its node has).
+    """
+
+    name: str
+    study: str
+    node: Node
+    wiring: Wiring
+    rootfs: Path | None = None
+    image_tag: str = ""
+    sif: Path | None = None
+    network_options: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    session: str = ""
+    host: str = ""
+    cwd: str = ""
+    cores: tuple[int, ...] = ()
+    devices: tuple[str, ...] = ()
+    binds: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    foreign: bool = False
+    limits: Limits | None = None
+
+    @property
+    def limit_options(self) -> tuple[str, ...]:
+        """Return the limits as options of docker and podman."""
+        return self.limits.as_options() if self.limits else ()

@@ -1,0 +1,404 @@
+"""Deploy an environment on the nodes of a site: pods, their network, their containers, and the hosts that MPI sees.
+
+MPI sees each pod as a host. A node usually has one pod; with `share: none` each of its containers has its own.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from tare.cluster import Site
+from tare.containers.held import job_group
+from tare.deploy.session_folder import session_folder
+from tare.errors import RefusedError
+from tare.host.devices import given
+from tare.host.signals import uninterrupted
+from tare.images.host_mpi import HostMpi
+from tare.images.inside.variables import merged
+from tare.launch import Entry, Host
+from tare.model import Control, Environment, Launching, Placement, Share
+from tare.model.placement import NodeCores, Topology, cores_of_container, place
+from tare.mpi import MPIS
+from tare.networks import Joining, Network, find
+from tare.node import Container, Endpoint, Nic, Node, Pod, Wired
+from tare.node.cgroups import Group
+from tare.node.limits import Limits, limited, limits_of
+from tare.plan.composition import as_launched, bare_side, enters_containers, is_inside, on_daemon_nodes, pods_per_node
+from tare.runtimes import RUNTIMES, PodRequest
+from tare.services import ssh
+from tare.wiring import infiniband, transports
+from tare.wiring.link import link_set, nic_set
+
+IMAGE_PREFIX: Final = Path("/opt/tare")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """What pods are made of: tare's programs on the host, the image (None if no environment needs one), shown folders.
+
+    `cwd` is the working folder of the ranks, which they may write to; "" if it does not matter. `host_mpi` is this
+    machine's MPI, for containers that use it instead of their own. For a user's own image, `variables` is its
+    environment, `foreign` means that nothing may be written to it, and `shows_kernels` that it has no kernels, so that
+    this machine's are shown in it. `seen` lists further folders that nodes must see.
+    """
+
+    host_prefix: Path
+    rootfs: Path | None = None
+    tar: Path | None = None
+    sif: Path | None = None
+    image_tag: str = ""
+    shown: tuple[str, ...] = ()
+    cwd: str = ""
+    host_mpi: HostMpi | None = None
+    variables: tuple[str, ...] = ()
+    foreign: bool = False
+    shows_kernels: bool = False
+    seen: tuple[str, ...] = ()
+
+    @property
+    def seen_by_nodes(self) -> tuple[str, ...]:
+        """Return the folders that must be visible on the nodes, wherever they are."""
+        places = (
+            *self.shown,
+            *self.seen,
+            *(self.host_mpi.shown if self.host_mpi else ()),
+            str(self.rootfs) if self.rootfs else "",
+            str(self.sif.parent) if self.sif else "",
+            self.cwd,
+        )
+        return tuple(dict.fromkeys(place for place in places if place))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One host of a deployed environment: its pod, its endpoint, and where tare's programs are inside.
+
+    `containers` are those that the host's ranks enter; if there are none, the MPI's daemon runs in the pod's own
+    container. `session` is the folder that they share with the daemon. `control` is the pod's address on the control
+    network, `variables` is the daemon's environment, as `NAME=value`.
+    """
+
+    pod: Pod
+    endpoint: Endpoint
+    prefix: Path
+    containers: tuple[Container, ...] = ()
+    session: str = ""
+    control: str = ""
+    variables: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployed:
+    """An environment that is up, its hosts in order of ranks; `ssh` is the folder with its keys, if it uses ssh.
+
+    `launcher` is the program that starts jobs, "" if it is this machine's own.
+    """
+
+    environment: Environment
+    sides: tuple[Side, ...]
+    ssh: Path | None = None
+    launcher: str = ""
+
+    @property
+    def subnet(self) -> str:
+        """Return the data subnets of the hosts for the MPI's options; adjacent subnets are merged."""
+        found = {ipaddress.IPv4Network(subnet_of(side.endpoint)) for side in self.sides}
+        return ",".join(map(str, ipaddress.collapse_addresses(found)))
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Return what is recorded of its network: the MTU and the endpoints' facts, by host if they differ."""
+        told = {
+            side.pod.host or side.pod.node.name: {"mtu": str(side.endpoint.mtu), **side.endpoint.facts}
+            for side in self.sides
+        }
+        first = next(iter(told.values()))
+        if all(facts == first for facts in told.values()):
+            return first
+        return {f"{name} of {host}": text for host, facts in told.items() for name, text in facts.items()}
+
+    def hosts(self, placement: Placement) -> tuple[Host, ...]:
+        """Return the hosts as the MPI sees them."""
+        return tuple(host_of(side, placement.ranks // len(self.sides)) for side in self.sides)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Order:
+    """What is to be deployed, the same for every pod."""
+
+    site: Site
+    environment: Environment
+    network: Network
+    placement: Placement
+    slot: int
+    nic: int
+    files: Files
+
+    @property
+    def study(self) -> str:
+        return f"{self.site.name}-{self.slot}"
+
+
+@contextmanager
+def deployed(
+    site: Site, environment: Environment, placement: Placement, *, slot: int, nic: int, files: Files
+) -> Iterator[Deployed]:
+    """Keep the pods of an environment up on the first nodes of a site; `slot` is unique among environments."""
+    keys = site.folder / f"ssh-{slot}" if environment.launch is Launching.SSH else None
+    if keys is not None:
+        files = replace(files, shown=(*files.shown, str(keys)))
+    if environment.launch is Launching.HOST_MPI:
+        files = _with_host_mpi(files)
+    order = _Order(
+        site=site,
+        environment=environment,
+        network=find(environment.network),
+        placement=placement,
+        slot=slot,
+        nic=nic,
+        files=files,
+    )
+    nodes = (site.daemon_nodes if on_daemon_nodes(environment) else site.nodes)[: placement.nodes]
+    with ExitStack() as stack:
+        if keys is not None:
+            stack.enter_context(ssh.prepared(keys))
+        if environment.link.mtu:
+            stack.enter_context(site.carries(nic, environment.link.mtu))
+        stack.enter_context(order.network.prepare(nodes, order.study))
+        stacks = stack.enter_context(closed_together(len(nodes)))
+
+        def one(node: Node) -> tuple[Side, ...]:
+            if is_inside(environment.sides, node.index, len(nodes)):
+                return _on_node(stacks[node.index], order, node)
+            bare = replace(order, environment=bare_side(environment), network=find("host"))
+            return _on_node(stacks[node.index], bare, site.nodes[node.index])
+
+        with uninterrupted(), ThreadPoolExecutor(max_workers=min(4, len(nodes))) as pool:
+            futures = [pool.submit(one, node) for node in nodes]
+        sides = tuple(side for future in futures for side in future.result())
+        if isinstance(order.network, Joining):
+            wired = [Wired(pod=side.pod, nic=side.pod.node.nics[nic], endpoint=side.endpoint) for side in sides]
+            endpoints = order.network.joined(wired)
+            sides = tuple(replace(side, endpoint=each) for side, each in zip(sides, endpoints, strict=True))
+        if keys is not None:
+            sides = stack.enter_context(_reached_by_ssh(sides, environment, keys))
+        launcher = MPIS[environment.mpi].inside if keys is not None and environment.image else ""
+        if environment.launch is Launching.HOST_MPI and files.host_mpi is not None:
+            launcher = str(files.host_mpi.launcher)
+        yield Deployed(environment=environment, sides=sides, ssh=keys, launcher=launcher)
+
+
+@contextmanager
+def closed_together(count: int) -> Iterator[tuple[ExitStack, ...]]:
+    """Yield stacks that are closed in parallel, so that one node does not wait for another to be taken down."""
+    stacks = tuple(ExitStack() for _ in range(count))
+    try:
+        yield stacks
+    finally:
+        with uninterrupted(), ThreadPoolExecutor(max_workers=min(4, count)) as pool:
+            futures = [pool.submit(each.close) for each in stacks]
+        for future in futures:
+            future.result()
+
+
+def _with_host_mpi(files: Files) -> Files:
+    """Return the files of pods that are shown this machine's MPI; the caller has checked that the image can run it."""
+    if files.host_mpi is None or files.rootfs is None:
+        raise RefusedError("launch: host-mpi needs an image and this machine's MPI")
+    return replace(files, shown=(*files.shown, *files.host_mpi.shown))
+
+
+@contextmanager
+def _reached_by_ssh(sides: tuple[Side, ...], environment: Environment, keys: Path) -> Iterator[tuple[Side, ...]]:
+    """Run an sshd in every pod; its processes belong to the pod and are not ended with a job."""
+    over_data = environment.control is Control.DATA
+    hosts = []
+    for side in sides:
+        address = side.endpoint.address if over_data else side.control
+        port = ssh.port_of(side.pod, address, keys, environment.ssh_port)
+        name = side.pod.host or side.pod.node.name
+        hosts.append(ssh.SshHost(name=name, address=address, port=port, pod=side.pod))
+    with ssh.listening(hosts, keys) as daemons:
+        yield tuple(
+            replace(side, pod=replace(side.pod, keepers=side.pod.keepers | pids))
+            for side, pids in zip(sides, daemons, strict=True)
+        )
+
+
+def _on_node(stack: ExitStack, order: _Order, node: Node) -> tuple[Side, ...]:
+    """Make the pods of one node, one after the other."""
+    nic = stack.enter_context(nic_set(node, node.nics[order.nic], order.environment.link))
+    stack.enter_context(order.network.on_node(node, nic))
+    return tuple(
+        _side(stack, order, node, nic, number) for number in range(pods_per_node(order.environment, order.placement))
+    )
+
+
+def _side(stack: ExitStack, order: _Order, node: Node, nic: Nic, number: int) -> Side:
+    environment, placement, files = order.environment, order.placement, order.files
+    network, runtime = order.network, RUNTIMES[environment.runtime]
+    request = _request(order, node, number)
+    if runtime.makes_containers and enters_containers(environment, placement):
+        session = session_folder(order.site.folder, order.slot, node, request.host)
+        request = replace(request, session=stack.enter_context(session))
+    pod = replace(stack.enter_context(runtime.pod(request)), number=number, host=request.host)
+    control = stack.enter_context(order.site.connect(pod, order.slot))
+    own = nic_of_pod(nic, number, hosts=2 * len(order.site.nodes))
+    endpoint = stack.enter_context(network.attach(pod, own))
+    endpoint = stack.enter_context(link_set(node, own, pod, endpoint, environment.link))
+    containers: tuple[Container, ...] = ()
+    if placement.share is Share.NONE and pods_per_node(environment, placement) > 1:
+        # A node's NIC carries only traffic to other nodes; the rest is proved by each pod's own interface.
+        endpoint = replace(endpoint, watches=tuple(watch for watch in endpoint.watches if watch.pid == pod.pid))
+    elif enters_containers(environment, placement):
+        several = as_launched(environment, placement)
+        inner = replace(request, limits=limits_of(several))
+        containers = stack.enter_context(runtime.containers(pod, inner, container_cores(several, node.places)))
+        if containers:
+            job_group(node).create()
+    endpoint = _over_fabric(endpoint, environment, pod)
+    host_mpi = files.host_mpi if environment.launch is Launching.HOST_MPI else None
+    return Side(
+        pod=pod,
+        endpoint=endpoint,
+        prefix=files.host_prefix if host_mpi or files.shows_kernels or not environment.image else IMAGE_PREFIX,
+        containers=containers,
+        session=request.session,
+        control=control,
+        variables=host_mpi.environment if host_mpi else (),
+    )
+
+
+def _over_fabric(endpoint: Endpoint, environment: Environment, pod: Pod) -> Endpoint:
+    """Return the endpoint that the environment's transport uses: the data network's, or that of InfiniBand."""
+    if environment.transport == "ipoib":
+        return infiniband.over_ipoib(endpoint, pod)
+    if transports.needs_port(environment.transport, environment.devices):
+        return infiniband.over_port(endpoint, environment.transport, pod)
+    return endpoint
+
+
+def _request(order: _Order, node: Node, number: int) -> PodRequest:
+    environment, placement, files = order.environment, order.placement, order.files
+    network = order.network
+    several = pods_per_node(environment, placement) > 1
+    limits, cores = _pod_has(environment, placement, node, number)
+    host = f"{node.name}c{number}" if several else node.name
+    return PodRequest(
+        name=f"tare-{order.study}-{host}",
+        study=order.study,
+        node=node,
+        wiring=network.wiring,
+        rootfs=files.rootfs if environment.image else None,
+        image_tag=files.image_tag,
+        sif=files.sif if environment.image else None,
+        network_options=network.container_options(node, order.study, number) if environment.runtime == "docker" else (),
+        shown=files.shown,
+        cwd=files.cwd,
+        host=host,
+        cores=cores,
+        devices=given(environment.devices),
+        limits=limits,
+        binds=environment.binds,
+        variables=merged(files.variables if environment.image else (), environment.env),
+        foreign=files.foreign,
+    )
+
+
+def _pod_has(
+    environment: Environment, placement: Placement, node: Node, number: int
+) -> tuple[Limits | None, tuple[int, ...]]:
+    """Return the limits and the cores of a pod's own container.
+
+    If containers in the pod have their own, the pod has no limits and the node's cores. A runtime that makes no
+    containers gets the limits and cores of all containers of a node together.
+    """
+    makes_containers = RUNTIMES[environment.runtime].makes_containers
+    if pods_per_node(environment, placement) > 1:
+        return limits_of(placement), container_cores(placement, node.places)[number]
+    if not limited(placement) or (makes_containers and enters_containers(environment, placement)):
+        return None, node.cores
+    every = container_cores(placement, node.places)
+    together = limits_of(placement, containers=placement.containers_per_node)
+    return together, tuple(sorted({core for own in every for core in own}))
+
+
+def nic_of_pod(nic: Nic, number: int, *, hosts: int) -> Nic:
+    """Return the NIC with the address of a node's pod of this number.
+
+    The first pod has the NIC's own address; those of the others lie beyond the addresses of all `hosts` of the cluster.
+    """
+    if number == 0:
+        return nic
+    interface = ipaddress.ip_interface(nic.cidr)
+    address = interface.ip + number * hosts
+    if address not in interface.network or address + 1 not in interface.network:
+        raise RefusedError(f"the data subnet {interface.network} has no address for pod {number + 1} of a node")
+    return replace(nic, address=str(address))
+
+
+def container_cores(placement: Placement, places: NodeCores) -> tuple[tuple[int, ...], ...]:
+    """Return the cores of each container of a node."""
+    slots = place(replace(placement, nodes=1), Topology(nodes=(places,)))
+    return tuple(cores_of_container(slots, node=0, container=i) for i in range(placement.containers_per_node))
+
+
+def host_of(side: Side, ranks: int) -> Host:
+    """Return a pod as a host of the MPI.
+
+    The MPI's daemon is started in the pod's container, so that ranks need not enter it. If the pod has several
+    containers, the daemon is started outside of them, in their network, and each rank enters its own container. All
+    ranks of a host are thus children of one daemon and share memory (METHOD.md section 2).
+    """
+    pod = side.pod
+    name = pod.host or pod.node.name
+    if side.containers:
+        agent = Entry(
+            argv=(*pod.outside, "env", f"TMPDIR={side.session}"),
+            cgroups=tuple(str(f) for f in job_group(pod.node).folders),
+            cpus=pod.node.cores,
+        )
+        own = (side.containers[local * len(side.containers) // ranks] for local in range(ranks))
+        enter = tuple(Entry(argv=each.enter, carry=each.carry, cgroups=each.joins) for each in own)
+        return Host(name=name, ranks=ranks, agent=agent, enter=enter)
+    agent = Entry(
+        argv=(*pod.enter, *(("env", *side.variables) if side.variables else ())),
+        cgroups=tuple(str(f) for f in pod.group.folders) if pod.join_groups else (),
+        cpus=pod.node.cores if pod.join_groups else (),
+    )
+    return Host(name=name, ranks=ranks, agent=agent)
+
+
+def groups_of(side: Side) -> Iterator[tuple[Group, frozenset[int]]]:
+    """Yield the cgroups in which a job's processes on a host can be, each with the processes that keep the pod up."""
+    yield side.pod.group, side.pod.keepers
+    if side.containers:
+        yield job_group(side.pod.node), frozenset()
+    yield from ((each.group, each.keepers) for each in side.containers if each.group is not None)
+
+
+def held_to(side: Side) -> Iterator[tuple[str, Group]]:
+    """Yield the cgroup of each container of a host, in order of its ranks, with a name for messages.
+
+    Containers without a cgroup of their own are in the group of all jobs of their node, which is then the only one.
+    """
+    pod = side.pod
+    named = [(each.name, each.group) for each in side.containers if each.group is not None]
+    for name, group in named:
+        yield f"container {name} on node {pod.node.name}", group
+    if side.containers and not named:
+        yield f"the jobs on node {pod.node.name}", job_group(pod.node)
+    if not side.containers:
+        what = f"container {pod.container or pod.name}" if RUNTIMES[pod.runtime].makes_containers else "the ranks"
+        yield f"{what} on node {pod.node.name}", pod.group
+
+
+def subnet_of(endpoint: Endpoint) -> str:
+    """Return the subnet of an endpoint's address."""
+    return str(ipaddress.ip_interface(f"{endpoint.address}/{endpoint.prefix}").network)

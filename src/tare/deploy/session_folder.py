@@ -1,0 +1,36 @@
+"""The session folder of an MPI's daemon whose ranks enter containers: the one folder of a run that these share with it.
+
+All else of a run's folder (the agent, launch maps, keys, its owner) is executed or read by root of the host, so no
+container is shown it. A session folder is fresh, empty and one pod's own.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tare.containers.held import enter
+from tare.host.process import run
+from tare.host.user_namespace import is_real_root
+from tare.node import Node
+
+PREFIX: Final = "session-"
+GUARD: Final = 'mount --bind "$0" "$0" && mount -o remount,bind,nosuid,nodev,nosymfollow "$0"'
+"""What keeps the daemon, which is root of the host, from following a link that a rank has made (mount(8))."""
+
+
+@contextmanager
+def session_folder(run_folder: Path, slot: int, node: Node, host: str) -> Iterator[str]:
+    """Keep the session folder of a pod, made before the pod so that its namespaces have the guarded mount."""
+    folder = run_folder / f"{PREFIX}{slot}-{host}"
+    folder.mkdir(mode=0o700)
+    try:
+        if is_real_root():  # an ordinary user's daemons and containers have the same rights
+            guard = (*enter(node.pid), "/bin/sh", "-c", GUARD, str(folder))
+            run(guard, what=f"making the session folder of {host}", timeout_s=20)
+        yield str(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

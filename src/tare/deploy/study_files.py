@@ -1,0 +1,137 @@
+"""What the pods of a study are made of: kernels and images, built once for each MPI and image that its cells have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tare.deploy.pods import Files
+from tare.errors import RefusedError
+from tare.host.binds import bind_of
+from tare.images import find_recipe
+from tare.images.build import Image, ensure_image, ensure_tar
+from tare.images.cache import Progress, silent
+from tare.images.convert import ensure_file
+from tare.images.fit import has_kernels, unfit_for_kernels
+from tare.images.host_mpi import HostMpi, ensure_host_mpi
+from tare.images.kernels import KernelBuild, ensure_kernels
+from tare.images.own import ensure_own
+from tare.images.usage import prune
+from tare.model import Cell, Environment, Launching, Plan
+from tare.node import Node
+from tare.plan.cells import available
+from tare.runtimes import RUNTIMES, apptainer
+from tare.services import docker
+from tare.study import is_path
+from tare.workloads.own_programs import missing_libraries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyFiles:
+    """The files of every environment of a study, by its MPI and its image."""
+
+    made: Mapping[tuple[str, str], Files]
+
+    def of(self, environment: Environment) -> Files:
+        """Return the files of an environment, which one of the study's cells has."""
+        return self.made[_parts(environment)]
+
+    @property
+    def every(self) -> tuple[Files, ...]:
+        """Return the files of all MPIs and images."""
+        return tuple(self.made.values())
+
+    @property
+    def seen_by_nodes(self) -> tuple[str, ...]:
+        """Return the folders that must be visible on the nodes, wherever they are."""
+        return tuple(dict.fromkeys(place for files in self.every for place in files.seen_by_nodes))
+
+
+def make_files(plan: Plan, say: Progress = silent, shown: tuple[str, ...] = (), *, measured: bool = True) -> StudyFiles:
+    """Return what the pods are made of, building first what is not in the cache.
+
+    Where nothing is `measured` the kernels need not run in a user's own image.
+    """
+    parts: dict[tuple[str, str], list[Cell]] = {}
+    for cell in available(plan):
+        parts.setdefault(_parts(cell.environment), []).append(cell)
+    made = {each: _files(cells, say, shown, measured=measured) for each, cells in parts.items()}
+    if any(files.rootfs for files in made.values()):
+        prune(progress=say)
+    return StudyFiles(made=made)
+
+
+def import_images(nodes: Sequence[Node], every: Collection[Files]) -> None:
+    """Have the Docker of every node know the images that are for it; nodes without Docker need none."""
+    for tag, tar in {files.image_tag: files.tar for files in every if files.tar}.items():
+        if nodes:
+            docker.import_image(nodes, tar, tag)
+
+
+def check_program(path: str, images: Collection[Path]) -> None:
+    """Raise `RefusedError` when a program of the user's cannot run here, or inside one of the images."""
+    places = [(None, "on this machine"), *((rootfs, "inside the image") for rootfs in images)]
+    for root, where in places:
+        missing = missing_libraries(Path(path), root)
+        if missing:
+            raise RefusedError(
+                f"{path} cannot run {where}: {', '.join(missing)} is missing",
+                remedy="build it on Debian 12 for the MPI of the environment, or link it statically",
+            )
+
+
+def images_of(plan: Plan, files: StudyFiles, program: str) -> Iterator[Path]:
+    """Yield the root file system of each image that a plan starts a program of the user's in."""
+    environments = {cell.environment for cell in available(plan) if cell.workload.command[:1] == (program,)}
+    found = {files.of(each).rootfs for each in environments}
+    yield from sorted(rootfs for rootfs in found if rootfs is not None)
+
+
+def _parts(environment: Environment) -> tuple[str, str]:
+    return environment.mpi, environment.image
+
+
+def _files(cells: Sequence[Cell], say: Progress, shown: tuple[str, ...], *, measured: bool) -> Files:
+    """Return the files of cells that have one MPI and one image, or none."""
+    mpi, name = _parts(cells[0].environment)
+    if mpi == "fake":
+        return Files(host_prefix=Path("/nowhere"))
+    host_prefix = ensure_kernels(mpi, progress=say).prefix
+    seen = tuple(bind_of(text).source for cell in cells for text in cell.environment.binds)
+    if not name:
+        return Files(host_prefix=host_prefix, seen=seen, shown=(str(host_prefix), *shown))
+    image = ensure_own(Path(name), progress=say) if is_path(name) else ensure_image(find_recipe(name), progress=say)
+    shows_kernels = bool(image.source) and not has_kernels(image)
+    own_mpi = any(cell.environment.launch is not Launching.HOST_MPI for cell in cells)
+    build = KernelBuild(prefix=host_prefix, digest="")
+    if measured and shows_kernels and own_mpi and (reason := unfit_for_kernels(image, build)):
+        raise RefusedError(reason)
+    return Files(
+        host_mpi=_host_mpi(cells, build, say),
+        host_prefix=host_prefix,
+        rootfs=image.rootfs,
+        tar=ensure_tar(image, say) if any(RUNTIMES[c.environment.runtime].needs_daemon for c in cells) else None,
+        sif=_sif(cells, image, say),
+        variables=image.variables if image.source else (),
+        foreign=image.foreign,
+        shows_kernels=shows_kernels,
+        seen=seen,
+        image_tag=f"tare:{image.digest[:16]}",
+        shown=(str(host_prefix), *shown),
+    )
+
+
+def _sif(cells: Sequence[Cell], image: Image, say: Progress) -> Path | None:
+    """Return the image as a SIF where a runtime starts from one, packing it first where it is not in the cache."""
+    program = apptainer.find_program()
+    if program is None or not any(cell.environment.runtime == "apptainer-sif" for cell in cells):
+        return None
+    if image.sif is not None:
+        return image.sif
+    return ensure_file(image, "sif", program, say).path
+
+
+def _host_mpi(cells: Sequence[Cell], build: KernelBuild, say: Progress) -> HostMpi | None:
+    wanted = {cell.environment.mpi for cell in cells if cell.environment.launch is Launching.HOST_MPI}
+    return ensure_host_mpi(wanted.pop(), build.program, say) if wanted else None

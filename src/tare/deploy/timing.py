@@ -1,0 +1,51 @@
+"""Make the pods of an environment and take the time of it, with the caches that a study asks for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from tare.host import page_cache
+from tare.model import Caches
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made(Generic[T]):
+    """What is up, and how long bringing it up took, for each state of the caches; None: as they came."""
+
+    up: T
+    took_s: Mapping[Caches | None, float]
+
+
+def made(make: Callable[[], AbstractContextManager[T]], stack: ExitStack, wanted: Collection[Caches | None]) -> Made[T]:
+    """Return what `make` brings up, kept by `stack`, timed with all the caches that are wanted.
+
+    Cold is the first time after all caches were dropped. Warm is a second time, after the first has been taken down
+    again: what it read is in memory. What stays up is always the last.
+    """
+    took_s: dict[Caches | None, float] = {}
+    if Caches.COLD in wanted:
+        page_cache.drop()
+    if Caches.WARM in wanted:
+        with ExitStack() as once:
+            _, first_s = _timed(make, once)
+        if Caches.COLD in wanted:
+            took_s[Caches.COLD] = first_s
+    up, last_s = _timed(make, stack)
+    if Caches.COLD in wanted:
+        took_s.setdefault(Caches.COLD, last_s)
+    if Caches.WARM in wanted:
+        took_s[Caches.WARM] = last_s
+    took_s[None] = last_s
+    return Made(up=up, took_s=took_s)
+
+
+def _timed(make: Callable[[], AbstractContextManager[T]], stack: ExitStack) -> tuple[T, float]:
+    began = time.monotonic()
+    up = stack.enter_context(make())
+    return up, time.monotonic() - began

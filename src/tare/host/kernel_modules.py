@@ -1,0 +1,84 @@
+"""Ask the kernel whether it can make a kind of link: it is tried where nobody sees it, or looked up among its modules.
+
+Never is it taken for granted, and nothing of the machine's own network is touched.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+from functools import cache
+from pathlib import Path
+from threading import Thread
+from typing import Final
+
+from tare.host.namespaces import CLONE_NEWNET
+
+NAME: Final = "tareprobe"
+MODULES: Final = Path("/lib/modules")
+LOADED: Final = Path("/sys/module")
+PACKED: Final = ("", ".xz", ".zst", ".gz")
+
+
+def lacks_link(kind: str) -> str | None:
+    """Return that the kernel can make no link of a kind (as `ipvlan`) above another, or None.
+
+    Where no link may be made, what the list of its modules says must do.
+    """
+    found = _tried(kind)
+    if found is None:
+        found = has_module(kind)
+    return None if found else lacking(kind)
+
+
+def lacks_module(name: str) -> str | None:
+    """Return that the kernel has no module of a name, or None."""
+    return None if has_module(name) else lacking(name)
+
+
+def lacking(what: str) -> str:
+    """Return the sentence on what this kernel has not."""
+    return f"this kernel ({platform.release()}) has no {what}: run a kernel that has it, as Debian's linux-image-amd64"
+
+
+def has_module(name: str, loaded: Path = LOADED, modules: Path = MODULES) -> bool:
+    """Tell whether a module is loaded, built into the kernel, or installed for it."""
+    if (loaded / name).exists():
+        return True
+    wanted = {f"{name}.ko{packed}" for packed in PACKED}
+    for listing in ("modules.builtin", "modules.dep"):
+        try:
+            lines = (modules / platform.release() / listing).read_text().splitlines()
+        except OSError:
+            continue
+        if any(line.partition(":")[0].rpartition("/")[2].replace("-", "_") in wanted for line in lines):
+            return True
+    return False
+
+
+@cache
+def _tried(kind: str) -> bool | None:
+    """Tell whether a link can be made, in a network namespace that ends with a thread; None: it cannot be tried."""
+    found: list[bool | None] = []
+    thread = Thread(target=lambda: found.append(_make(kind)), daemon=True)
+    thread.start()
+    thread.join()
+    return found[0] if found else None
+
+
+def _make(kind: str) -> bool | None:
+    from pyroute2 import IPRoute
+    from pyroute2.netlink.exceptions import NetlinkError
+
+    if os.geteuid() != 0 or ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) != 0:
+        return None
+    route = IPRoute()
+    try:
+        route.link("add", ifname=NAME, kind="veth", peer={"ifname": f"{NAME}1"})
+        route.link("add", ifname=f"{NAME}2", kind=kind, link=route.link_lookup(ifname=NAME)[0])
+    except NetlinkError:
+        return False
+    finally:
+        route.close()
+    return True

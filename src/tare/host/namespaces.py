@@ -1,0 +1,165 @@
+"""Start holders of namespaces, and talk netlink inside a network namespace.
+
+Nothing of the host's own network is touched: every socket here is opened inside a namespace that we made.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tare.errors import InfrastructureError
+from tare.host.paths import run_folder
+from tare.host.process import run
+
+if TYPE_CHECKING:
+    from pyroute2 import IPRoute
+
+CLONE_NEWNET: Final = 0x40000000
+HOLDER: Final = Path(__file__).with_name("holder.py")
+
+
+@cache
+def plain_python() -> str:
+    """Return an interpreter that starts at once: the system's, else the one behind this virtual environment."""
+    system = shutil.which("python3", path="/usr/bin:/bin")
+    return system or os.path.realpath(sys.executable)
+
+
+def hold(mark: str, spec: Mapping[str, Any]) -> int:
+    """Start a holder with `spec` (see `tare.host.holder`) and return its process number.
+
+    `mark` stands in its command line, so that `tare clean` finds it, and after it the folder in which is told whether
+    its owner lives. Raises `InfrastructureError`.
+    """
+    argv = (plain_python(), "-IS", str(HOLDER), mark, str(run_folder()))
+    result = run(argv, stdin=json.dumps(spec), timeout_s=20, check=False, what=f"making {mark}")
+    try:
+        answer = json.loads(result.stdout)
+    except ValueError:
+        answer = {"error": result.stderr_tail or "the holder said nothing"}
+    if "error" in answer:
+        raise InfrastructureError(
+            f"cannot make the namespaces of {mark}: {answer['error']}",
+            remedy="run as root, or where ordinary users may make user namespaces",
+        )
+    return int(answer["pid"])
+
+
+def processes_beside(pid: int) -> set[int]:
+    """Return the processes in the pid namespace of a process, but for holders: what ends them has no cgroup."""
+    try:
+        wanted = os.readlink(f"/proc/{pid}/ns/pid")
+    except OSError:
+        return set()
+    found = set()
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and os.readlink(entry / "ns" / "pid") == wanted and not is_holder(int(entry.name)):
+                found.add(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+PF_EXITING: Final = 0x4
+"""linux/sched.h: of a process on its way out, as a namespace's first one that waits for all others in it."""
+
+
+def runs(pid: int) -> bool:
+    """Tell whether a process is there and has not ended, which one that nobody has collected yet has."""
+    try:
+        return has_not_ended(Path(f"/proc/{pid}/stat").read_text())
+    except OSError:
+        return False
+
+
+def has_not_ended(stat: str) -> bool:
+    """Tell whether a process runs, from its /proc/PID/stat (proc(5))."""
+    fields = stat.rsplit(")", 1)[1].split()
+    return fields[0] not in "ZX" and not int(fields[6]) & PF_EXITING
+
+
+def is_holder(pid: int, lab: str = "") -> bool:
+    """Tell whether a process is a holder of tare (for this lab): a number alone may by now be someone else's."""
+    try:
+        argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return len(argv) > 3 and argv[2].endswith(HOLDER.name.encode()) and argv[3].startswith(f"tare:{lab}".encode())
+
+
+@contextmanager
+def inside_network(pid: int) -> Iterator[None]:
+    """Put this thread into the network namespace of a process while the block runs."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        wanted = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            _setns(libc, wanted)
+        finally:
+            os.close(wanted)
+        try:
+            yield
+        finally:
+            _setns(libc, before)
+    finally:
+        os.close(before)
+
+
+@contextmanager
+def netlink(pid: int) -> Iterator[IPRoute]:
+    """Open a netlink socket inside the network namespace of a process."""
+    from pyroute2 import IPRoute
+
+    with inside_network(pid):
+        route = IPRoute()
+    try:
+        yield route
+    finally:
+        route.close()
+
+
+def bridges_pass_netfilter(pid: int, wanted: bool) -> None:
+    """Set whether bridged frames pass netfilter in a network namespace that tare made (docs/adr/0002)."""
+    with inside_network(pid):
+        for name in ("iptables", "ip6tables", "arptables"):
+            path = Path(f"/proc/sys/net/bridge/bridge-nf-call-{name}")
+            if path.exists():
+                path.write_text("1" if wanted else "0")
+
+
+def set_network(pid: int, name: str, value: str) -> str:
+    """Set one of the kernel's settings (`ipv4/ip_forward`) in a network namespace of tare; return what it was."""
+    path = Path("/proc/sys/net") / name
+    with inside_network(pid):
+        try:
+            before = path.read_text().strip()
+            if before != value:
+                path.write_text(value)
+        except OSError as error:
+            raise InfrastructureError(f"cannot set {path} to {value}: {error.strerror}") from error
+    return before
+
+
+def index_of(route: IPRoute, interface: str) -> int:
+    """Return the index of an interface, or raise `InfrastructureError` naming it."""
+    found = list(route.link_lookup(ifname=interface))
+    if not found:
+        raise InfrastructureError(f"there is no interface {interface} in the namespace")
+    return int(found[0])
+
+
+def _setns(libc: ctypes.CDLL, descriptor: int) -> None:
+    if libc.setns(descriptor, CLONE_NEWNET) != 0:
+        number = ctypes.get_errno()
+        raise InfrastructureError(f"cannot enter a network namespace: {os.strerror(number)}")

@@ -1,0 +1,79 @@
+"""Ask an address for echoes (ICMP, RFC 792) from inside a network namespace; no program is needed for it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import time
+from typing import Final
+
+from tare.host.namespaces import inside_network
+
+REQUEST: Final = 8
+REPLY: Final = 0
+IP_HEADERS_BYTES: Final = 28
+"""What the headers of IP and ICMP take of a packet."""
+IP_MTU_DISCOVER: Final = 10
+IP_PMTUDISC_DO: Final = 2
+"""Packets are not taken apart on their way (ip(7)): one that is too large is lost, or refused at once."""
+
+
+def ping(
+    pid: int, address: str, *, count: int = 3, packet_bytes: int = 84, timeout_s: float = 1.0, source: str = ""
+) -> tuple[float, ...]:
+    """Return the round trips, in seconds, that came back; packets are sent whole or not at all.
+
+    They are sent from the network namespace of process `pid`; `packet_bytes` counts the headers of IP and ICMP.
+    """
+    with inside_network(pid):
+        made = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+    with made as raw:
+        raw.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
+        if source:
+            raw.bind((source, 0))
+        mark = os.getpid() & 0xFFFF
+        trips = (_trip(raw, address, mark, number, packet_bytes, timeout_s) for number in range(count))
+        return tuple(trip for trip in trips if trip is not None)
+
+
+def _trip(
+    raw: socket.socket, address: str, mark: int, number: int, packet_bytes: int, timeout_s: float
+) -> float | None:
+    packet = echo(mark, number, b"tare" * ((packet_bytes - IP_HEADERS_BYTES) // 4 + 1), packet_bytes)
+    began_s = time.monotonic()
+    try:
+        raw.sendto(packet, (address, 0))
+        while (left_s := began_s + timeout_s - time.monotonic()) > 0:
+            raw.settimeout(left_s)
+            answer, sender = raw.recvfrom(65536)
+            if sender[0] == address and answers(answer, mark, number):
+                return time.monotonic() - began_s
+    except OSError:  # too large, no route, or no answer in time
+        return None
+    return None
+
+
+def echo(mark: int, number: int, payload: bytes, packet_bytes: int) -> bytes:
+    """Return the ICMP part of a request that makes an IP packet of so many bytes."""
+    body = payload[: max(0, packet_bytes - IP_HEADERS_BYTES)]
+    head = struct.pack("!BBHHH", REQUEST, 0, 0, mark, number)
+    return struct.pack("!BBHHH", REQUEST, 0, checksum(head + body), mark, number) + body
+
+
+def answers(packet: bytes, mark: int, number: int) -> bool:
+    """Tell whether an IP packet is the answer to a request."""
+    start = (packet[0] & 0xF) * 4 if packet else 0
+    if len(packet) < start + 8:
+        return False
+    kind, _, _, its_mark, its_number = struct.unpack("!BBHHH", packet[start : start + 8])
+    return (kind, its_mark, its_number) == (REPLY, mark, number)
+
+
+def checksum(data: bytes) -> int:
+    """Return the internet checksum (RFC 1071)."""
+    padded = data + b"\0" * (len(data) % 2)
+    total: int = sum(struct.unpack(f"!{len(padded) // 2}H", padded))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF

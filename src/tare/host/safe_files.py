@@ -1,0 +1,151 @@
+"""Open folders and files without being led elsewhere by a link that another user has put there.
+
+`tare` runs as root in folders of ordinary users. A folder is opened component by component, and a symbolic link among
+them is followed only if root or the caller owns it. A file in it is never opened through a link.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from tare.errors import ResultsError
+from tare.host.user_namespace import is_real_root
+
+MOST_LINKS: Final = 40
+"""As many as the kernel follows in a path (path_resolution(7))."""
+NOBODY: Final = 65534
+"""In a user namespace, the owner of all that belongs to users outside of it."""
+_PLACE: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@contextmanager
+def folder_at(path: Path, *, make: bool = False) -> Iterator[int]:
+    """Open a folder and yield its descriptor; with `make` folders that are missing are made.
+
+    Raises `ResultsError` where a component is a link of another user's, and `OSError` where there is no such folder.
+    """
+    opened = _walk(path, make=make)
+    try:
+        number = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=opened)
+    finally:
+        os.close(opened)
+    try:
+        yield number
+    finally:
+        os.close(number)
+
+
+def open_file(folder: int, name: str, flags: int, *, place: Path) -> int:
+    """Open a regular file in an open folder and return its descriptor; `place` is the folder's path, for messages.
+
+    Raises `ResultsError` where it is a link, no regular file, or a hard link in a folder of another user's.
+    """
+    shown = place / name
+    try:
+        number = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o644, dir_fd=folder)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise _refused(shown, "is a symbolic link") from None
+        raise
+    found = os.fstat(number)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(number)
+        raise _refused(shown, "is not a regular file")
+    if found.st_nlink > 1 and os.fstat(folder).st_uid != os.geteuid():
+        os.close(number)
+        raise _refused(shown, "has another name as well (a hard link)")
+    return number
+
+
+def new_file(folder: int, name: str) -> int:
+    """Make a file in an open folder, in place of what has its name, and return its descriptor."""
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)
+    return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=folder)
+
+
+def exists(folder: int, name: str) -> bool:
+    """Tell whether an open folder has an entry of a name, a link that leads nowhere among them."""
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file whole or not at all; a link at its place is replaced, and not followed."""
+    partial = f"{path.name}.partial"
+    with folder_at(path.parent) as folder:
+        with os.fdopen(new_file(folder, partial), "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+        os.replace(partial, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _walk(path: Path, *, make: bool) -> int:
+    """Return an O_PATH descriptor of a folder."""
+    left = list(Path(os.path.abspath(path)).parts[1:])
+    links, walked = 0, Path("/")
+    at = os.open("/", _PLACE | os.O_DIRECTORY)
+    try:
+        while left:
+            name = left.pop(0)
+            found = _entry(at, name, make=make)
+            kind = os.fstat(found)
+            if stat.S_ISLNK(kind.st_mode):
+                links += 1
+                try:
+                    target = _target(found, walked / name, kind, links)
+                finally:
+                    os.close(found)
+                left[:0] = [part for part in target.parts if part != "/"]
+                if not target.is_absolute():
+                    continue
+                found, walked = os.open("/", _PLACE | os.O_DIRECTORY), Path("/")
+            elif stat.S_ISDIR(kind.st_mode):
+                walked /= name
+            else:
+                os.close(found)
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(walked / name))
+            os.close(at)
+            at = found
+    except BaseException:
+        os.close(at)
+        raise
+    return at
+
+
+def _entry(folder: int, name: str, *, make: bool) -> int:
+    """Return an O_PATH descriptor of an entry, the link itself where it is one."""
+    try:
+        return os.open(name, _PLACE, dir_fd=folder)
+    except FileNotFoundError:
+        if not make:
+            raise
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=folder)
+    return os.open(name, _PLACE, dir_fd=folder)
+
+
+def _target(link: int, shown: Path, kind: os.stat_result, links: int) -> Path:
+    """Return where an open link leads, if it may be followed."""
+    if links > MOST_LINKS:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(shown))
+    trusted = {0, os.geteuid()} | (set() if is_real_root() or os.geteuid() else {NOBODY})
+    if _owner(kind) not in trusted:
+        raise _refused(shown, f"is a symbolic link of another user's (number {_owner(kind)})")
+    return Path(os.readlink("", dir_fd=link))
+
+
+def _owner(found: os.stat_result) -> int:
+    return found.st_uid
+
+
+def _refused(path: Path, why: str) -> ResultsError:
+    return ResultsError(f"{path} {why}: nothing is written through it", remedy="name the folder that it leads to")

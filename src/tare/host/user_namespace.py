@@ -1,0 +1,51 @@
+"""Let an ordinary user be root: of a user namespace, in which nodes can be made, though no daemons and no cgroups.
+
+The command starts itself again inside. Its network namespace is new as well: who is root of a user namespace only can
+leave the machine's own, but not come back to it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from tare.errors import MissingTool
+from tare.host.paths import RUN_FOLDER, made_run_folder
+from tare.host.process import find, replace, run
+
+UNSHARE = ("unshare", "--user", "--map-root-user", "--net", "--")
+
+
+def probe() -> str | None:
+    """Return why no user namespace can be made here, or None."""
+    if find("unshare") is None or find("nsenter") is None:
+        return "unshare and nsenter are not installed: apt-get install util-linux"
+    if run((*UNSHARE, "true"), check=False, timeout_s=10).status != 0:
+        return "this machine lets no ordinary user make a user namespace"
+    return None
+
+
+def become_root() -> None:
+    """As an ordinary user, start this command again as root of a new user namespace; as root, do nothing."""
+    if os.geteuid() == 0:
+        return
+    if reason := probe():
+        raise MissingTool(
+            reason,
+            remedy="run as root, or have an administrator allow it: user.max_user_namespaces and, where they exist, "
+            "kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0",
+        )
+    folder = made_run_folder()
+    own = (sys.executable, "-m", "tare.cli.app", *sys.argv[1:])
+    replace((*UNSHARE, *own), {**os.environ, RUN_FOLDER: str(folder)})
+
+
+def is_real_root(uid_map: Path = Path("/proc/self/uid_map")) -> bool:
+    """Tell whether we are root of the machine, not of a user namespace only."""
+    if os.geteuid() != 0:
+        return False
+    try:
+        return uid_map.read_text().split() == ["0", "0", str(2**32 - 1)]
+    except OSError:
+        return True

@@ -1,0 +1,201 @@
+"""What a program or library says of itself in its ELF file: the x86-64 level and the libraries that it needs.
+
+Files are those of anybody, so every count and size in them is bounded and every place is looked at before it is read.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from tare.images.inside.below import open_regular
+
+NOTES: Final = (4, 0x6474E553)
+"""The types of segments with notes: PT_NOTE and PT_GNU_PROPERTY."""
+GNU_PROPERTIES: Final = 5
+ISA_NEEDED: Final = 0xC0008002
+LARGEST: Final = 1 << 16
+MOST_SEGMENTS: Final = 256
+"""Programs have some ten segments; what states more is damaged or hostile."""
+
+LOAD, DYNAMIC, INTERPRETER = 1, 2, 3
+NEEDED, STRINGS, STRINGS_SIZE, SONAME, RPATH, RUNPATH = 1, 5, 10, 14, 15, 29
+MOST_ENTRIES: Final = 1 << 14
+LONGEST_TEXT: Final = 1 << 14
+
+FLAGS: Final = {
+    2: "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3",
+    3: "abm avx avx2 bmi1 bmi2 f16c fma movbe xsave",
+    4: "avx512bw avx512cd avx512dq avx512f avx512vl",
+}
+"""The flags of /proc/cpuinfo that each x86-64 level has beyond the one before (x86-64 psABI, table 3.1)."""
+
+
+def level_of_machine(cpuinfo: str) -> int:
+    """Return the x86-64 level of the CPU that /proc/cpuinfo describes, 0 where it is not x86-64."""
+    line = next((line for line in cpuinfo.splitlines() if line.startswith("flags")), "")
+    flags = set(line.partition(":")[2].split())
+    if "lm" not in flags:
+        return 0
+    return max(
+        (
+            level
+            for level in range(1, 5)
+            if all(flags.issuperset(FLAGS[below].split()) for below in range(2, level + 1))
+        ),
+        default=1,
+    )
+
+
+def level_needed(files: Iterable[Path]) -> int:
+    """Return the highest x86-64 level that one of the files says it needs; 0 where none says."""
+    return max((_level(file) for file in files), default=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dynamic:
+    """What a program or library asks of the dynamic loader; texts that it does not state are empty."""
+
+    machine: int
+    interpreter: str = ""
+    soname: str = ""
+    needed: tuple[str, ...] = ()
+    rpath: str = ""
+    runpath: str = ""
+
+
+class DamagedError(ValueError):
+    """A file begins as an ELF file and cannot be read as one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Segment:
+    kind: int
+    offset: int
+    address: int
+    length: int
+
+
+def dynamic_of(file: BinaryIO) -> Dynamic | None:
+    """Return what an ELF file of 64 bits asks of the dynamic loader; None for any other file, as a script.
+
+    Raises `DamagedError`.
+    """
+    head = file.read(64)
+    if head[:5] != b"\x7fELF\x02":
+        return None
+    if len(head) < 64 or head[5] not in (1, 2):
+        raise DamagedError("its header is cut off")
+    order = "<>"[head[5] - 1]
+    (machine,) = struct.unpack_from(f"{order}H", head, 18)
+    segments = _segments(file, head, order)
+    interpreter = next((each for each in segments if each.kind == INTERPRETER), None)
+    entries = next((each for each in segments if each.kind == DYNAMIC), None)
+    program = _text(file, interpreter.offset, interpreter.length) if interpreter else ""
+    if entries is None:
+        return Dynamic(machine=machine, interpreter=program)
+    stated = _entries(_read(file, entries.offset, min(entries.length, MOST_ENTRIES * 16)), order)
+    size = stated.get(STRINGS_SIZE, [0])[0]
+    start = _place_of(stated.get(STRINGS, [0])[0], segments)
+
+    def texts(kind: int) -> tuple[str, ...]:
+        return tuple(_text(file, start + at, size - at) for at in stated.get(kind, ()))
+
+    return Dynamic(
+        machine=machine,
+        interpreter=program,
+        needed=texts(NEEDED),
+        soname="".join(texts(SONAME)[:1]),
+        rpath="".join(texts(RPATH)[:1]),
+        runpath="".join(texts(RUNPATH)[:1]),
+    )
+
+
+def _segments(file: BinaryIO, head: bytes, order: str) -> tuple[_Segment, ...]:
+    offset = struct.unpack_from(f"{order}Q", head, 32)[0]
+    size, count = struct.unpack_from(f"{order}HH", head, 54)
+    if count and size != 56:
+        raise DamagedError("its table of segments makes no sense")
+    if count > MOST_SEGMENTS:
+        raise DamagedError(f"it states {count} segments")
+    table = _read(file, offset, size * count)
+    rows = struct.iter_unpack(f"{order}IIQQQQQQ", table)
+    return tuple(
+        _Segment(kind=kind, offset=start, address=address, length=length)
+        for kind, _, start, address, _, length, _, _ in rows
+    )
+
+
+def _entries(table: bytes, order: str) -> Mapping[int, list[int]]:
+    """Return the values of a dynamic section by their tags, up to its end."""
+    found: dict[int, list[int]] = {}
+    for tag, value in struct.iter_unpack(f"{order}QQ", table[: len(table) // 16 * 16]):
+        if tag == 0:
+            break
+        found.setdefault(tag, []).append(value)
+    return found
+
+
+def _place_of(address: int, segments: Iterable[_Segment]) -> int:
+    """Return where in the file an address of memory is loaded from."""
+    for each in segments:
+        if each.kind == LOAD and each.address <= address < each.address + each.length:
+            return each.offset + address - each.address
+    raise DamagedError("its names lie in no segment")
+
+
+def _text(file: BinaryIO, offset: int, size: int) -> str:
+    content = _read(file, offset, min(size, LONGEST_TEXT), whole=False)
+    text, end, _ = content.partition(b"\0")
+    if not end:
+        raise DamagedError("one of its names has no end")
+    return os.fsdecode(text)
+
+
+def _read(file: BinaryIO, offset: int, size: int, *, whole: bool = True) -> bytes:
+    try:
+        file.seek(offset)
+        content = file.read(max(0, size))
+    except (OSError, OverflowError, ValueError) as error:
+        raise DamagedError("it states a place that no file has") from error
+    if whole and len(content) < size:
+        raise DamagedError("its end is missing")
+    return content
+
+
+def _level(file: Path) -> int:
+    try:
+        with open_regular(file) as handle:
+            head = handle.read(64)
+            if len(head) < 64 or head[:6] != b"\x7fELF\x02\x01":
+                return 0
+            notes = (each for each in _segments(handle, head, "<") if each.kind in NOTES)
+            pieces = [_read(handle, each.offset, min(each.length, LARGEST), whole=False) for each in notes]
+            return max((level for piece in pieces for level in _in_notes(piece)), default=0)
+    except (OSError, DamagedError, struct.error):
+        return 0
+
+
+def _in_notes(notes: bytes) -> Iterator[int]:
+    """Yield the levels that the notes of a segment name: the highest bit of what they need."""
+    at = 0
+    while at + 12 <= len(notes):
+        name_size, size, kind = struct.unpack_from("<III", notes, at)
+        name = notes[at + 12 : at + 12 + name_size]
+        start = at + 12 + -(-name_size // 4) * 4
+        if name == b"GNU\0" and kind == GNU_PROPERTIES:
+            yield from _in_properties(notes[start : start + size])
+        at = start + -(-size // 8) * 8 if kind == GNU_PROPERTIES else start + -(-size // 4) * 4
+
+
+def _in_properties(properties: bytes) -> Iterator[int]:
+    at = 0
+    while at + 8 <= len(properties):
+        kind, size = struct.unpack_from("<II", properties, at)
+        if kind == ISA_NEEDED and size == 4:
+            yield struct.unpack_from("<I", properties, at + 8)[0].bit_length()
+        at += 8 + -(-size // 8) * 8

@@ -1,0 +1,159 @@
+"""Look into an image, without starting anything of it: which MPI it has, and where its C library is.
+
+Links in an image are followed as they would be inside it: an absolute one begins at the image's root directory.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, Final
+
+from tare.images.inside.below import inside, open_regular
+
+LIBRARY_PLACES: Final = ("lib", "lib64", "usr/lib", "usr/lib64", "usr/local", "opt")
+PROGRAM_PLACES: Final = ("usr/local/bin", "usr/bin", "bin", "usr/local/sbin", "usr/sbin", "sbin")
+DEEPEST: Final = 6
+"""How many folders below one of the places are looked at: /opt/NAME/VERSION/lib, /usr/lib/TRIPLET/openmpi/lib."""
+
+LARGEST_BYTES: Final = 1 << 30
+PIECE_BYTES: Final = 1 << 20
+OVERLAP_BYTES: Final = 256
+"""How much of a file is looked through, in pieces of what size: an image may have a file of any length."""
+
+LIBRARIES: Final = {
+    "libmpi.so.40": "openmpi",
+    "libmpi.so.20": "openmpi",
+    "libmpi.so.12": "mpich",
+    "libmpich.so.12": "mpich",
+}
+"""The file names by which programs ask for their MPI, those that are looked for first: what MPICH's ABI has in common
+(MPICH, Intel MPI, MVAPICH) counts as mpich."""
+
+LAUNCHERS: Final = {"openmpi": ("mpirun.openmpi", "mpirun", "prterun"), "mpich": ("mpiexec.hydra", "mpirun.mpich")}
+DAEMONS: Final = {"openmpi": ("orted", "prted"), "mpich": ("hydra_pmi_proxy",)}
+VERSIONS: Final = {
+    "openmpi": re.compile(rb"\0(\d+\.\d+\.\d+)(?:rc\d+|a\d+)?\0"),
+    "mpich": re.compile(rb"\0(\d+\.\d+(?:\.\d+)?)(?:rc\d+|[ab]\d+)?\0"),
+}
+PMIX: Final = re.compile(rb"PMIx (\d+\.\d+(?:\.\d+)?)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MpiInside:
+    """The MPI of an image. Paths are those inside it; "" is what was not found.
+
+    `soname` is the name by which programs ask for the library, `pmix` the version of its PMIx library.
+    """
+
+    family: str
+    soname: str
+    library: str
+    version: str = ""
+    pmix: str = ""
+    launcher: str = ""
+    daemon: str = ""
+
+
+def mpi_of(rootfs: Path) -> MpiInside | None:
+    """Return the MPI that is in a root file system, or None; of several, the first of `LIBRARIES`."""
+    wanted = {*LIBRARIES, "libpmix.so.2"}
+    found: dict[str, str] = {}
+    for path in _libraries(rootfs):
+        name = path.name
+        if name in wanted:
+            found.setdefault(name, str(path))
+    soname = next((name for name in LIBRARIES if name in found), None)
+    if soname is None:
+        return None
+    family = LIBRARIES[soname]
+    prefix = _prefix_of(found[soname])
+    pmix = _first(PMIX, inside(rootfs, found["libpmix.so.2"])) if "libpmix.so.2" in found else ""
+    return MpiInside(
+        family=family,
+        soname=soname,
+        library=found[soname],
+        version=_first(VERSIONS[family], inside(rootfs, found[soname])),
+        pmix=pmix,
+        launcher=_program(rootfs, LAUNCHERS[family], prefix),
+        daemon=_program(rootfs, DAEMONS[family], prefix),
+    )
+
+
+def version_of(family: str, library: Path) -> str:
+    """Return the version of an MPI's library, or ""."""
+    return _first(VERSIONS[family], library)
+
+
+def pmix_of(library: Path) -> str:
+    """Return the version of a PMIx library, or ""."""
+    return _first(PMIX, library)
+
+
+def _libraries(rootfs: Path) -> Iterator[PurePosixPath]:
+    """Yield the files, and links to files, below the places where libraries are, as paths inside the image."""
+    for place in LIBRARY_PLACES:
+        top = rootfs / place
+        if inside(rootfs, place) != top or not top.is_dir():  # /lib is often /usr/lib, which is looked at by itself
+            continue
+        for folder, folders, files in os.walk(top):
+            relative = PurePosixPath("/", Path(folder).relative_to(rootfs).as_posix())
+            if len(relative.parts) - len(PurePosixPath(place).parts) > DEEPEST:
+                folders.clear()
+            folders.sort()
+            yield from (relative / name for name in sorted(files))
+
+
+def _prefix_of(library: str) -> str:
+    """Return the folder above the `lib` in which a library is: where its programs are, if not with all others."""
+    parts = PurePosixPath(library).parts
+    below = next((number for number in range(len(parts) - 1, 0, -1) if parts[number] in ("lib", "lib64")), 1)
+    return str(PurePosixPath(*parts[:below]))
+
+
+def _program(rootfs: Path, names: tuple[str, ...], prefix: str) -> str:
+    """Return the first of the programs that an image has, as a path inside it, or ""."""
+    folders = dict.fromkeys((str(PurePosixPath(prefix) / "bin"), *(f"/{place}" for place in PROGRAM_PLACES)))
+    for name in names:
+        for folder in folders:
+            found = inside(rootfs, f"{folder}/{name}")
+            if found is not None and found.is_file():
+                return f"{folder}/{name}"
+    return ""
+
+
+def plain(text: str) -> str:
+    """Return a text of an image as it can be printed: it may hold what a terminal obeys."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
+def holds(file: Path, text: bytes) -> bool:
+    """Tell whether a file has a short text in it."""
+    try:
+        with open_regular(file) as content:
+            return any(text in piece for piece in windows(content))
+    except OSError:
+        return False
+
+
+def windows(file: BinaryIO) -> Iterator[bytes]:
+    """Yield a file piece by piece, each with the end of the one before it, to look for something short."""
+    end, left = b"", LARGEST_BYTES
+    while left > 0 and (piece := file.read(min(left, PIECE_BYTES))):
+        yield end + piece
+        end, left = piece[-OVERLAP_BYTES:], left - len(piece)
+
+
+def _first(pattern: re.Pattern[bytes], file: Path | None) -> str:
+    """Return what a pattern finds first in a file, or ""."""
+    if file is None:
+        return ""
+    try:
+        with open_regular(file) as content:
+            found = next((match for piece in windows(content) if (match := pattern.search(piece))), None)
+    except OSError:
+        return ""
+    return found.group(1).decode() if found else ""

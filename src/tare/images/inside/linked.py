@@ -1,0 +1,248 @@
+"""Find the libraries of a program in an image as its dynamic loader would (ld.so(8)), and start nothing of the image.
+
+The order is that of glibc: DT_RPATH of the file and of those that need it (if it has no DT_RUNPATH), DT_RUNPATH,
+/etc/ld.so.cache, the default folders. /etc/ld.so.conf is not read, because the loader does not read it either: ldconfig
+makes the cache from it. LD_LIBRARY_PATH is not known here.
+
+A program of this machine that containers are shown is at its own path inside, so its folder is looked at here.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import struct
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from tare.images.inside import elf
+from tare.images.inside.below import inside, open_file, open_regular, read_file
+
+TRIPLETS: Final = {21: "powerpc64le-linux-gnu", 22: "s390x-linux-gnu", 62: "x86_64-linux-gnu", 183: "aarch64-linux-gnu"}
+"""Debian's name of the folder for each machine that an ELF header names."""
+
+SUBFOLDERS: Final = ("", "glibc-hwcaps/x86-64-v4", "glibc-hwcaps/x86-64-v3", "glibc-hwcaps/x86-64-v2")
+"""Where a library can be in a folder; a machine takes the best that it can run, and the plain one is always right."""
+
+CACHE: Final = "/etc/ld.so.cache"
+CACHE_BYTES: Final = 1 << 24
+CACHE_MAGIC: Final = b"glibc-ld.so.cache1.1"
+CACHE_HEAD: Final = struct.Struct("=20sII5I")
+CACHE_ENTRY: Final = struct.Struct("=iIIIQ")
+OLD_MAGIC: Final = b"ld.so-1.7.0"
+MOST_LIBRARIES: Final = 1024
+MOST_FOLDERS: Final = 256
+_TOKEN: Final = re.compile(r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM)(?!\w))")
+_PLATFORMS: Final = {21: "power8", 22: "z900", 62: "x86_64", 183: "aarch64"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Linked:
+    """The libraries of a program: `found` by the names that it asks for, as files of this machine.
+
+    `damaged` are those that are there and cannot be read as a library, with the reason.
+    """
+
+    found: Mapping[str, Path] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+    damaged: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Object:
+    """A file that the loader has loaded, by its path inside; `parents` are the DT_RPATH of those that need it."""
+
+    place: str
+    stated: elf.Dynamic
+    parents: tuple[str, ...] = ()
+
+    @property
+    def rpaths(self) -> tuple[str, ...]:
+        """Return what is searched first for what this file and those that it needs ask for."""
+        own = _folders(self.stated.rpath, self) if not self.stated.runpath else ()
+        return (*own, *self.parents)[:MOST_FOLDERS]
+
+    @property
+    def runpaths(self) -> tuple[str, ...]:
+        """Return what is searched for what this file itself asks for."""
+        return _folders(self.stated.runpath, self)
+
+
+def linked(program: Path, rootfs: Path, shown: Path | None = None) -> Linked:
+    """Return the libraries of a program of an image, or of this machine's that is shown in it, in its folder `shown`.
+
+    A script, or a program that is not linked dynamically, has none.
+    """
+    return _Search(rootfs, shown or program.parent).of(program)
+
+
+class _Search:
+    """One search in one image."""
+
+    def __init__(self, rootfs: Path, shown: Path) -> None:
+        self._rootfs = rootfs
+        self._shown = shown
+        self._found: dict[str, Path] = {}
+        self._missing: set[str] = set()
+        self._damaged: dict[str, str] = {}
+        self._loaded: set[str] = set()
+
+    def of(self, program: Path) -> Linked:
+        """Follow what a program needs, and what that needs."""
+        first = self._program(program)
+        if first is not None:
+            self._interpreter(first)
+            left = deque([first])
+            while left and len(self._found) < MOST_LIBRARIES:
+                each = left.popleft()
+                left.extend(found for name in each.stated.needed if (found := self._needed(name, each)))
+        missing = tuple(sorted(self._missing))
+        return Linked(found=self._found, missing=missing, damaged=self._damaged)
+
+    def _program(self, program: Path) -> _Object | None:
+        """Return the program itself, at its path inside."""
+        try:
+            if program.is_relative_to(self._rootfs):
+                real = inside(self._rootfs, f"/{program.relative_to(self._rootfs)}")
+                place = f"/{real.relative_to(self._rootfs)}" if real else ""
+                file = open_file(self._rootfs, place)
+            else:
+                place = str(program)
+                file = open_regular(program)
+            with file:
+                stated = elf.dynamic_of(file)
+        except OSError:
+            return None
+        except elf.DamagedError as error:
+            self._damaged[program.name] = str(error)
+            return None
+        return None if stated is None else _Object(place=place, stated=stated)
+
+    def _interpreter(self, program: _Object) -> None:
+        """Note the loader, which is loaded before all others, under its names."""
+        path = program.stated.interpreter
+        if not path:
+            return
+        try:
+            with open_file(self._rootfs, path) as file:
+                stated = elf.dynamic_of(file)
+        except OSError:
+            self._missing.add(path)
+            return
+        except elf.DamagedError as error:
+            self._damaged[path] = str(error)
+            return
+        names = {posixpath.basename(path), *([stated.soname] if stated and stated.soname else [])}
+        self._loaded |= names
+        self._found.update(dict.fromkeys(names, self._rootfs / path.lstrip("/")))
+
+    def _needed(self, name: str, by: _Object) -> _Object | None:
+        """Find a library and return it, None where it is loaded already or not found."""
+        if name in self._loaded or name in self._missing:
+            return None
+        damage = ""
+        for place in self._candidates(name, by):
+            try:
+                with self._open(place) as file:
+                    stated = elf.dynamic_of(file)
+            except OSError:
+                continue
+            except elf.DamagedError as error:
+                damage = damage or str(error)
+                continue
+            if stated is None or stated.machine != by.stated.machine:  # the loader passes over other machines' as well
+                damage = damage or ("it is no library" if stated is None else "it is for another CPU")
+                continue
+            self._loaded |= {name, stated.soname or name}
+            self._found[name] = self._file(place)
+            return _Object(place=place, stated=stated, parents=by.rpaths)
+        if damage:
+            self._damaged[name] = damage
+        else:
+            self._missing.add(name)
+        return None
+
+    def _candidates(self, name: str, by: _Object) -> Iterator[str]:
+        if "/" in name:
+            yield _expanded(name, by)
+            return
+        own = by.rpaths if not by.stated.runpath else ()
+        yield from _in_folders((*own, *by.runpaths), name)
+        yield from self._cache.get(name, ())
+        triplet = TRIPLETS.get(by.stated.machine, "")
+        places = ("lib64", "usr/lib64", "lib", "usr/lib", "usr/local/lib")
+        debian = (f"/lib/{triplet}", f"/usr/lib/{triplet}") if triplet else ()
+        yield from _in_folders((*debian, *(f"/{place}" for place in places)), name)
+
+    @cached_property
+    def _cache(self) -> Mapping[str, tuple[str, ...]]:
+        try:
+            return cache_of(read_file(self._rootfs, CACHE, CACHE_BYTES))
+        except OSError:
+            return {}
+
+    def _open(self, place: str) -> BinaryIO:
+        """Open a file at its path inside; what is shown is this machine's."""
+        return open_regular(Path(place)) if self._is_shown(place) else open_file(self._rootfs, place)
+
+    def _file(self, place: str) -> Path:
+        return Path(place) if self._is_shown(place) else self._rootfs / place.lstrip("/")
+
+    def _is_shown(self, place: str) -> bool:
+        """Tell whether a path inside is one of what is shown; one with `..`, as a cache may have it, is the image's."""
+        shown = Path(place).is_relative_to(self._shown) and posixpath.normpath(place) == place
+        return shown and not self._shown.is_relative_to(self._rootfs)
+
+
+def cache_of(content: bytes) -> Mapping[str, tuple[str, ...]]:
+    """Return the paths of each name in an ld.so.cache, plain ones before those for some CPUs; {} if it is none.
+
+    glibc's elf/cache.c writes the new format either alone or behind the old one.
+    """
+    start = 0
+    if content.startswith(OLD_MAGIC) and len(content) >= 16:
+        (count,) = struct.unpack_from("=I", content, 12)
+        start = -(-(16 + 12 * count) // 8) * 8
+    if not content.startswith(CACHE_MAGIC, start) or len(content) < start + CACHE_HEAD.size:
+        return {}
+    _, count, *_ = CACHE_HEAD.unpack_from(content, start)
+    table = content[start + CACHE_HEAD.size :][: count * CACHE_ENTRY.size]
+    entries = CACHE_ENTRY.iter_unpack(table[: len(table) // CACHE_ENTRY.size * CACHE_ENTRY.size])
+    found: dict[str, list[tuple[bool, str]]] = {}
+    for _, key, value, _, hardware in entries:
+        name, path = _text_at(content, start + key), _text_at(content, start + value)
+        if name and path.startswith("/"):
+            found.setdefault(name, []).append((hardware != 0, path))
+    return {name: tuple(path for _, path in sorted(paths)) for name, paths in found.items()}
+
+
+def _text_at(content: bytes, at: int) -> str:
+    end = content.find(b"\0", at, at + 4096)
+    return content[at:end].decode(errors="surrogateescape") if end >= 0 else ""
+
+
+def _in_folders(folders: Sequence[str], name: str) -> Iterator[str]:
+    for folder in folders:
+        for below in SUBFOLDERS:
+            yield posixpath.join(folder, below, name)
+
+
+def _folders(path: str, of: _Object) -> tuple[str, ...]:
+    """Return the folders of a search path of a file; relative ones depend on where a program is started."""
+    parts = (_expanded(part, of) for part in path.split(":", MOST_FOLDERS)[:MOST_FOLDERS])
+    return tuple(part for part in parts if part.startswith("/"))
+
+
+def _expanded(text: str, of: _Object) -> str:
+    machine = of.stated.machine
+    triplet = TRIPLETS.get(machine, "")
+    values = {
+        "ORIGIN": posixpath.dirname(of.place),
+        "LIB": f"lib/{triplet}" if triplet else "lib64",
+        "PLATFORM": _PLATFORMS.get(machine, ""),
+    }
+    return posixpath.normpath(_TOKEN.sub(lambda match: values[match[1] or match[2]], text)) if text else ""

@@ -1,0 +1,149 @@
+"""How an MPI is made to take a transport, as data: each family has a table of ways. Pure.
+
+Every family leaves as little to choose as it can, so that a library that cannot take what is claimed says so and ends,
+where it would else take TCP without a word. `needs` are the parts of a build without which a way is none:
+that is looked at before a launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from tare.errors import RefusedError
+from tare.launch import Host
+from tare.launch.job_networks import MpiWiring
+from tare.wiring.transports import read
+
+WITH_UCX: Final = {"UCX_LOG_LEVEL": "info"}
+WITH_LIBFABRIC: Final = {"FI_LOG_LEVEL": "info"}
+UCX_DEVICES: Final = "UCX_NET_DEVICES"
+OWN_WITHIN: Final = {"shm": "within a host it moves messages itself: use transport: shm"}
+LIBFABRIC_DEVICES: Final = {"FI_TCP_IFACE": "{interface}", "FI_SOCKETS_IFACE": "{interface}"}
+EAGER: Final = {"UCX_RNDV_THRESH": "inf"}
+"""Without CMA, UCX takes rendezvous messages between neighbours for the business of TCP, through `lo`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """How an MPI is made to take a transport.
+
+    `parameters` are the launcher's options for the MPI itself (MCA), `variables` those of the ranks' environment. In
+    their texts {subnet} is that of the data network, {port} the port of the adapter (`mlx5_0:1`), {adapter} the adapter
+    and {detail} what the study has behind the colon. `alone` are variables on one host, `crowded` those where several
+    hosts have several ranks each; `roce` are parameters where the port's link is Ethernet. `devices` are variables that
+    each host is told for itself, with {device}, its interface or its port. `needs` are parts of a build (`btl openib`).
+    `asks` are variables, `asks_parameters` parameters, with which the library tells what it took; `tells` is who does.
+    `by_network` ways take neighbours' messages too. `cannot` are details that it has not, each with the reason.
+    """
+
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    alone: Mapping[str, str] = field(default_factory=dict)
+    crowded: Mapping[str, str] = field(default_factory=dict)
+    roce: Mapping[str, str] = field(default_factory=dict)
+    devices: Mapping[str, str] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    asks: Mapping[str, str] = field(default_factory=dict)
+    asks_parameters: Mapping[str, str] = field(default_factory=dict)
+    tells: str = ""
+    by_network: bool = False
+    cannot: Mapping[str, str] = field(default_factory=dict)
+
+
+def way_of(ways: Mapping[str, Way], transport: str, title: str) -> Way:
+    """Return the way of a transport: that of its whole text, of `NAME:` with any detail, or of the name alone.
+
+    Raises `RefusedError` where the family has none.
+    """
+    wanted = read(transport)
+    keys = (transport, f"{wanted.name}:") if wanted.detail else (transport,)
+    found = next((ways[key] for key in keys if key in ways), None)
+    if found is None:
+        raise RefusedError(f"{title} has no transport {transport!r} here: {', '.join(listed(ways))}")
+    return found
+
+
+def listed(ways: Mapping[str, Way]) -> tuple[str, ...]:
+    """Return the transports of a table as a user writes them, each name once."""
+    return tuple(dict.fromkeys(key.partition(":")[0] for key in ways))
+
+
+def filled(texts: Mapping[str, str], wiring: MpiWiring) -> dict[str, str]:
+    """Return settings with what they say of a job's networks filled in."""
+    port = wiring.ports[0] if wiring.ports else ""
+    detail = read(wiring.transport).detail
+    told = {"subnet": wiring.data_subnet, "port": port, "adapter": port.partition(":")[0], "detail": detail}
+    return {name: text.format(**told) for name, text in texts.items()}
+
+
+def parameters_of(way: Way, wiring: MpiWiring) -> dict[str, str]:
+    """Return the parameters of a way in a job, those of the question among them where it is asked."""
+    more = {**(way.roce if wiring.roce else {}), **(way.asks_parameters if wiring.asks else {})}
+    return filled({**way.parameters, **more}, wiring)
+
+
+def variables_of(way: Way, wiring: MpiWiring, hosts: Sequence[Host]) -> dict[str, str]:
+    """Return the variables of a way in a job that are the same on all hosts."""
+    several = len(hosts) > 1
+    more = way.alone if not several else way.crowded if any(host.ranks > 1 for host in hosts) else {}
+    return filled({**way.variables, **more, **(way.asks if wiring.asks else {})}, wiring)
+
+
+def with_devices(
+    way: Way, wiring: MpiWiring, environments: tuple[Mapping[str, str], ...]
+) -> tuple[Mapping[str, str], ...]:
+    """Return the hosts' variables with the device that the library may use there.
+
+    Libraries take names and no subnets, and pods name theirs differently. Given all names they would pick one.
+    """
+    if not wiring.interfaces or not way.devices:
+        return environments
+    made = []
+    for number, environment in enumerate(environments):
+        interface = wiring.interfaces[number]
+        port = wiring.ports[number] if wiring.ports else ""
+        told = {"interface": interface, "port": port, "device": ",".join(each for each in (port, interface) if each)}
+        made.append({**environment, **{name: text.format(**told) for name, text in way.devices.items()}})
+    return tuple(made)
+
+
+def ucx(way: Way, within: str) -> dict[str, Way]:
+    """Return the ways of a family that has UCX; `within` are its transports within a host, `way` is what they share.
+
+    Where UCX may choose it is given all that reach other hosts: it names those that it misses, and takes TCP.
+    """
+
+    def made(between: str, device: str) -> Way:
+        variables = {**way.variables, "UCX_TLS": f"{within},{between}"}
+        return replace(way, variables=variables, devices={UCX_DEVICES: device}, asks=WITH_UCX, tells="UCX")
+
+    return {
+        "ucx": made("ib,tcp", "{device}"),
+        "ucx:tcp": made("tcp", "{interface}"),
+        "ucx:": made("{detail}", "{port}"),
+        "verbs": made("rc", "{port}"),
+        "verbs:": made("{detail}", "{port}"),
+    }
+
+
+def libfabric(way: Way, provider: str, choosing: Mapping[str, str]) -> dict[str, Way]:
+    """Return the ways of a family that has libfabric; `provider` is the parameter or variable that names one.
+
+    A variable is written in capitals. `choosing` are the parameters or variables that leave it the choice among
+    all that reach other hosts. Each provider of TCP has a variable of its own for the interface.
+    """
+    named = {provider: "{detail}"}
+    chosen = replace(way, devices=LIBFABRIC_DEVICES, asks=WITH_LIBFABRIC, tells="libfabric")
+    one = (
+        replace(chosen, variables={**way.variables, **named})
+        if provider.isupper()
+        else replace(chosen, parameters={**way.parameters, **named})
+    )
+    free = (
+        replace(chosen, variables={**way.variables, **choosing})
+        if provider.isupper()
+        else replace(chosen, parameters={**way.parameters, **choosing})
+    )
+    return {"ofi": free, "ofi:": one}

@@ -1,0 +1,324 @@
+"""Map ranks to nodes, containers and cores. Pure: decides, binds nothing.
+
+Mapping to containers is by block: rank r is on node r // ranks_per_node, and on its node in container
+local_rank // (ranks_per_node / containers_per_node), so that neighbours in rank are neighbours in the machine. With
+`Binding.DISJOINT` each rank owns `threads_per_rank` cores that no other rank of its node has (METHOD.md section 2:
+two containers that both begin at core 0 make a compute-bound program 26 times slower). A core is given with all of its
+hardware threads; only where the cores do not suffice are hardware threads given out one by one, the first of every
+core before the second of any.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tare.errors import RefusedError
+from tare.model import Binding, MapBy, Placement
+from tare.model.text import bytes_label
+
+LEAST_MEMORY_BYTES: Final = 6 * 2**20
+"""The smallest limit that Docker takes; below it not even the launcher's helpers would start."""
+MOST_RANKS: Final = 16_384
+"""128 nodes of 128 cores: each rank is placed by itself (30 us) and tells of itself in every trial (1 kB)."""
+MOST_CORES: Final = 1 << 18
+"""Cores, or threads that share them, that the ranks of a placement are given."""
+LEAST_CPUS: Final = 0.01
+"""The smallest share of a CPU's time that the kernel can hold a group to in periods of 100 ms."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HardwareThread:
+    """Where a CPU of the kernel is: its core (named by its lowest CPU), NUMA node and socket."""
+
+    cpu: int
+    core: int
+    numa: int = 0
+    socket: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeCores:
+    """The CPUs of one node, as the kernel numbers them, in the order in which they are given out.
+
+    `layout` says where CPUs are (those of others may be among them); one that it does not name is a core of its own.
+    """
+
+    cores: tuple[int, ...]
+    layout: tuple[HardwareThread, ...] = ()
+    name: str = ""
+
+    @property
+    def whole_cores(self) -> tuple[tuple[HardwareThread, ...], ...]:
+        """Return the hardware threads of the node, core by core, in the node's order."""
+        known = {thread.cpu: thread for thread in self.layout}
+        found: dict[int, list[HardwareThread]] = {}
+        for cpu in self.cores:
+            thread = known.get(cpu, HardwareThread(cpu=cpu, core=cpu))
+            found.setdefault(thread.core, []).append(thread)
+        return tuple(tuple(threads) for threads in found.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """The nodes that a placement can use, in order. Core numbers are each node's own."""
+
+    nodes: tuple[NodeCores, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """The place of one rank: `node` and `container` count from 0, `container` and `local_rank` within the node.
+
+    `container_cores` are all that its container has, those of its neighbours in it among them.
+    """
+
+    rank: int
+    node: int
+    container: int
+    local_rank: int
+    cores: tuple[int, ...]
+    container_cores: tuple[int, ...]
+
+
+def place(placement: Placement, topology: Topology) -> tuple[Slot, ...]:
+    """Return one slot per rank, in rank order.
+
+    With `Binding.MPI_DEFAULT` a rank's cores are all of its container, which has all of its node unless it is to have
+    a number of CPUs: we do not bind, the MPI does. With `oversubscribe` cores are given out again from the first when
+    they are used up. Raises `RefusedError` where the placement does not fit.
+    """
+    check_shape(placement)
+    check_cores(placement)
+    if placement.nodes > len(topology.nodes):
+        raise RefusedError(
+            f"placement {placement.label} needs {placement.nodes} nodes, and there are {len(topology.nodes)}",
+            remedy="use fewer nodes in the placement, or more in the cluster (`cluster: {lab: {nodes: ...}}`)",
+        )
+    for number in range(placement.nodes):
+        _check_cores(placement, number, topology.nodes[number])
+    slots: list[Slot] = []
+    for number in range(placement.nodes):
+        node = topology.nodes[number]
+        whole = placement.binding is Binding.MPI_DEFAULT and not placement.cpus_per_container
+        for container, ranks in enumerate(_dealt(placement, node)):
+            own = node.cores if whole else tuple(sorted({cpu for cpus in ranks for cpu in cpus}))
+            for cpus in ranks[: ranks_per_container(placement)]:
+                local_rank = len(slots) - number * placement.ranks_per_node
+                slots.append(
+                    Slot(
+                        rank=len(slots),
+                        node=number,
+                        container=container,
+                        local_rank=local_rank,
+                        cores=own if placement.binding is Binding.MPI_DEFAULT else cpus,
+                        container_cores=own,
+                    )
+                )
+    return tuple(slots)
+
+
+def check_shape(placement: Placement) -> None:
+    """Raise `RefusedError` where a placement is impossible on any machine."""
+    for what in ("nodes", "ranks_per_node", "containers_per_node", "threads_per_rank"):
+        if getattr(placement, what) < 1:
+            raise RefusedError(f"a placement needs {what} of at least 1, not {getattr(placement, what)}")
+    if placement.ranks > MOST_RANKS:
+        raise RefusedError(
+            f"placement {placement.label} has {placement.ranks} ranks, and {MOST_RANKS} are the most",
+            remedy="use fewer nodes or fewer ranks per node",
+        )
+    ranks, containers = placement.ranks_per_node, placement.containers_per_node
+    if containers > ranks:
+        raise RefusedError(
+            f"placement {placement.label} has {containers} containers for {ranks} ranks on a node, so some stay empty",
+            remedy=f"use at most {ranks} containers per node",
+        )
+    if ranks % containers:
+        divisors = ", ".join(str(n) for n in range(1, ranks + 1) if ranks % n == 0)
+        raise RefusedError(
+            f"placement {placement.label}: {ranks} ranks per node cannot be shared out equally over "
+            f"{containers} containers",
+            remedy=f"containers_per_node can be {divisors}",
+        )
+    if placement.binding is Binding.MPI_DEFAULT and placement.map_by is not MapBy.CORE:
+        raise RefusedError(
+            f"map_by: {placement.map_by} says which cores ranks are given, and binding: mpi-default leaves that to the "
+            "MPI",
+            remedy="use binding: disjoint, or leave map_by out",
+        )
+    if 0 < placement.memory_per_container < LEAST_MEMORY_BYTES:
+        raise RefusedError(
+            f"memory_per_container of {bytes_label(placement.memory_per_container)} is too little to start anything",
+            remedy=f"use {bytes_label(LEAST_MEMORY_BYTES)} or more; an MPI needs some tens of MiB a rank",
+        )
+    if placement.cpus_per_container < 0 or 0 < placement.cpus_per_container < LEAST_CPUS:
+        raise RefusedError(
+            f"cpus_per_container of {placement.cpus_per_container:g} is not possible",
+            remedy=f"use 0 for no limit, or {LEAST_CPUS:g} or more",
+        )
+
+
+def check_cores(placement: Placement) -> None:
+    """Raise `RefusedError` where a placement of a possible shape needs more cores than any cluster has."""
+    if (cores := placement.nodes * needed_cores(placement)) > MOST_CORES:
+        raise RefusedError(
+            f"placement {placement.label} needs {cores} cores, and {MOST_CORES} are the most",
+            remedy="use fewer ranks, threads_per_rank or cpus_per_container",
+        )
+
+
+def cores_of_container(slots: Iterable[Slot], *, node: int, container: int) -> tuple[int, ...]:
+    """Return the cpuset of a container, sorted, each CPU once."""
+    return tuple(sorted({c for s in slots if (s.node, s.container) == (node, container) for c in s.container_cores}))
+
+
+def ranks_per_container(placement: Placement) -> int:
+    """Return how many ranks a container has."""
+    return placement.ranks_per_node // placement.containers_per_node
+
+
+def cores_per_container(placement: Placement) -> int:
+    """Return how many cores a container gets: those of its ranks, or the CPUs that it is to have if these are more."""
+    wanted = math.ceil(placement.cpus_per_container)
+    if placement.binding is Binding.MPI_DEFAULT and wanted:
+        return wanted
+    return max(wanted, ranks_per_container(placement) * placement.threads_per_rank)
+
+
+def needed_cores(placement: Placement) -> int:
+    """Return how many cores a node needs for a placement."""
+    return placement.containers_per_node * cores_per_container(placement)
+
+
+def cpu_quota(placement: Placement) -> float:
+    """Return how many CPUs' time a container may use, where that is less than its cores could give; else 0."""
+    wanted = placement.cpus_per_container
+    return wanted if wanted < cores_per_container(placement) else 0.0
+
+
+def order_by_core(cpus: Iterable[int], layout: Sequence[HardwareThread]) -> tuple[int, ...]:
+    """Return CPUs in the order of socket, NUMA node and core: neighbours in it are neighbours in the machine."""
+    where = {thread.cpu: (thread.socket, thread.numa, thread.core) for thread in layout}
+    return tuple(sorted(cpus, key=lambda cpu: (*where.get(cpu, (0, 0, cpu)), cpu)))
+
+
+# --- cores --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Unit:
+    """What is given out at once: a core or a hardware thread. `depth` counts the threads of its core before it."""
+
+    cpus: tuple[int, ...]
+    domain: int
+    depth: int
+
+
+def _check_cores(placement: Placement, number: int, node: NodeCores) -> None:
+    name = node.name or str(number)
+    if not node.cores:
+        raise RefusedError(f"node {name} has no cores to place ranks on")
+    if len(set(node.cores)) != len(node.cores):
+        raise RefusedError(f"node {name} lists a core twice: {node.cores}")
+    needed = needed_cores(placement)
+    if needed > len(node.cores) and not placement.oversubscribe:
+        ranks, cores = placement.ranks_per_node, len(node.whole_cores)
+        threads = f" x {placement.threads_per_rank} threads" if placement.threads_per_rank > 1 else ""
+        who = f"{ranks} ranks{threads}"
+        if needed > ranks * placement.threads_per_rank:
+            containers = placement.containers_per_node
+            who = f"{containers} container{'s' if containers > 1 else ''} x {placement.cpus_per_container:g} CPUs"
+        more = f" ({len(node.cores)} hardware threads)" if len(node.cores) > cores else ""
+        raise RefusedError(
+            f"placement {placement.label}: {who} need {needed} cores on node {name}, which has {cores}{more}",
+            remedy="use fewer ranks per node, or `oversubscribe: true` in the placement (then no verdict is given)",
+        )
+
+
+def _dealt(placement: Placement, node: NodeCores) -> list[list[tuple[int, ...]]]:
+    """Return for each container of a node the CPUs of each of its ranks, and last those that it has beside them."""
+    stock = _Stock(_units(placement, node))
+    bound = placement.binding is not Binding.MPI_DEFAULT
+    ranks, each = ranks_per_container(placement), placement.threads_per_rank if bound else 0
+    beside = cores_per_container(placement) - ranks * each
+    containers = []
+    for container in range(placement.containers_per_node):
+        turn = container * ranks
+        own = [stock.take(each, turn + rank) for rank in range(ranks)]
+        containers.append([*own, stock.take(beside, turn + ranks - 1)])
+    return containers
+
+
+def _units(placement: Placement, node: NodeCores) -> list[_Unit]:
+    """Return what is given out, in order: cores while they suffice, else hardware threads."""
+    cores = node.whole_cores
+    needed = needed_cores(placement)
+    each_thread = placement.map_by is MapBy.HWTHREAD
+    if needed <= len(cores) and not each_thread:
+        return [
+            _Unit(cpus=tuple(thread.cpu for thread in core), domain=_domain(placement, core[0]), depth=0)
+            for core in cores
+        ]
+    return [
+        _Unit(cpus=(thread.cpu,), domain=_domain(placement, thread), depth=0 if each_thread else depth)
+        for core in cores
+        for depth, thread in enumerate(core)
+    ]
+
+
+def _domain(placement: Placement, thread: HardwareThread) -> int:
+    """Return in which of the parts that ranks are dealt to in turn a hardware thread is."""
+    if placement.map_by is MapBy.SOCKET:
+        return thread.socket
+    return thread.numa if placement.map_by is MapBy.NUMA else 0
+
+
+class _Stock:
+    """The units that are left; when all are given out, they are given out again."""
+
+    def __init__(self, units: Sequence[_Unit]) -> None:
+        self._units = units
+        self._domains = list(dict.fromkeys(unit.domain for unit in units))
+        self._depths = sorted({unit.depth for unit in units})
+        self._fill()
+
+    def take(self, many: int, turn: int) -> tuple[int, ...]:
+        """Return the CPUs of so many units, each once; `turn` says which domain comes first."""
+        first = turn % len(self._domains)
+        order = (*self._domains[first:], *self._domains[:first])
+        taken: list[_Unit] = []
+        while len(taken) < many:
+            if not any(self._left.values()):
+                self._fill()
+            taken += self._pick(many - len(taken), order)
+        return tuple(dict.fromkeys(cpu for unit in taken for cpu in unit.cpus))
+
+    def _fill(self) -> None:
+        self._left = {(depth, domain): deque[_Unit]() for depth in self._depths for domain in self._domains}
+        for unit in self._units:
+            self._left[unit.depth, unit.domain].append(unit)
+
+    def _pick(self, many: int, order: Sequence[int]) -> list[_Unit]:
+        """Take units: all of one domain if one has so many, else what there is.
+
+        A unit on a core that is in use already is taken only where there is no other in any domain.
+        """
+        for deepest in range(len(self._depths)):
+            depths = self._depths[: deepest + 1]
+            for domain in order:
+                if sum(len(self._left[depth, domain]) for depth in depths) >= many:
+                    return self._pop(many, [(depth, domain) for depth in depths])
+            if sum(len(self._left[depth, domain]) for depth in depths for domain in order) >= many:
+                break
+        return self._pop(many, [(depth, domain) for depth in self._depths for domain in order])
+
+    def _pop(self, many: int, places: Sequence[tuple[int, int]]) -> list[_Unit]:
+        found: list[_Unit] = []
+        for place_ in places:
+            while self._left[place_] and len(found) < many:
+                found.append(self._left[place_].popleft())
+        return found

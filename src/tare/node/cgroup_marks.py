@@ -1,0 +1,67 @@
+"""Mark cgroups as ours, so that none of another's is ever taken for one: by an extended attribute.
+
+Where the kernel gives cgroups none (user attributes since 5.7 on v2; trusted ones need root), a file in the folder of
+this boot's state stands for it, named after the cgroup's inode.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from tare.host.paths import made_run_folder, run_folder
+from tare.node.owners import boot_id
+
+ATTRIBUTES: Final = ("trusted.tare", "user.tare")
+FILES: Final = "cgroups"
+
+
+def mark(folder: Path) -> None:
+    """Mark a cgroup that we have just made."""
+    note(folder, "lab")
+
+
+def note(folder: Path, text: str) -> None:
+    """Keep a text with a cgroup that we have just made."""
+    for name in ATTRIBUTES:
+        try:
+            os.setxattr(folder, name, text.encode())
+        except OSError:
+            continue
+        return
+    file = _file(made_run_folder(), folder)
+    file.parent.mkdir(mode=0o700, exist_ok=True)
+    file.write_text(f"{boot_id()} {text}")
+
+
+def is_marked(folder: Path) -> bool:
+    """Tell whether a cgroup is one that we have made."""
+    return noted(folder) != ""
+
+
+def noted(folder: Path) -> str:
+    """Return the text that we keep with a cgroup, "" where there is none."""
+    for name in ATTRIBUTES:
+        try:
+            return os.getxattr(folder, name).decode(errors="replace")
+        except OSError:
+            continue
+    try:
+        boot, _, text = _file(run_folder(), folder).read_text().partition(" ")
+    except OSError:
+        return ""
+    return text if boot == boot_id() else ""
+
+
+def forget(folder: Path) -> None:
+    """Remove the file that stands for a cgroup's mark, where there is one: the cgroup is about to be removed."""
+    try:
+        _file(run_folder(), folder).unlink()
+    except OSError:
+        pass
+
+
+def _file(state: Path, folder: Path) -> Path:
+    found = folder.stat()
+    return state / FILES / f"{found.st_dev}-{found.st_ino}"

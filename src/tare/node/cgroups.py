@@ -1,0 +1,368 @@
+"""Groups of processes with cores of their own, on cgroup v1 and v2.
+
+All groups lie below one of ours (`tare`), which is made in our own cgroup, so that what a batch system or an
+administrator allows us holds for all that we start. In v1 a group is a folder in every hierarchy; in v2 it is one
+folder. The group of a lab is marked (`tare.node.cgroup_marks`): nothing in an unmarked one is ever ended or removed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from tare.errors import InfrastructureError
+from tare.node.cgroup_marks import forget, is_marked, mark, note, noted
+from tare.node.stragglers import listing, look
+
+MARK: Final = "tare"
+MOUNTINFO: Final = Path("/proc/self/mountinfo")
+OWN: Final = Path("/proc/self/cgroup")
+REMOVED_MEANWHILE: Final = 5
+"""How often our cgroup is made again before that is an error."""
+HANDED_ON: Final = ("cpuset", "cpu", "memory", "pids", "io")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hierarchy:
+    """One mounted cgroup file system. `controllers` is empty for v2 and for named v1 hierarchies.
+
+    `base` is the cgroup in which ours is made, as a path below the mountpoint; "": the top.
+    """
+
+    mountpoint: Path
+    version: int
+    controllers: tuple[str, ...] = ()
+    options: str = ""
+    base: str = ""
+
+    @property
+    def top(self) -> Path:
+        """Return the folder of our cgroup, in which labs have theirs."""
+        return self.mountpoint / self.base / MARK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A cgroup, by its path below the mark, over all hierarchies that we may write to."""
+
+    path: str
+    hierarchies: tuple[Hierarchy, ...]
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Return the group's folder in every hierarchy."""
+        return tuple(h.top / self.path for h in self.hierarchies)
+
+    @property
+    def version(self) -> int:
+        """Return 2 on a unified hierarchy, 1 on the older ones, 0 where there is no cgroup for us."""
+        return self.hierarchies[0].version if self.hierarchies else 0
+
+    def below(self, name: str) -> Group:
+        """Return a group inside this one."""
+        return Group(path=f"{self.path}/{name}", hierarchies=self.hierarchies)
+
+    def create(self, cpus: Sequence[int] = ()) -> Group:
+        """Make the folders, with the cores `cpus` (empty: those of the parent)."""
+        self._check_path()
+        for hierarchy in self.hierarchies:
+            _make(hierarchy, self.path, cpus)
+        return self
+
+    def _check_path(self) -> None:
+        if any(part in ("", ".", "..") for part in self.path.split("/")):
+            raise InfrastructureError(f"{self.path!r} cannot name a cgroup")
+
+    def _is_ours(self, hierarchy: Hierarchy) -> bool:
+        return is_marked(hierarchy.top / self.path.split("/")[0])
+
+    @property
+    def leaf(self) -> Group:
+        """Return where processes of the group itself go: in v2 a group that hands controllers on may hold none."""
+        return self.below("host") if self.version == 2 else self
+
+    def create_leaf(self) -> Group:
+        """Make the leaf, without handing controllers on to it: a process may still have to pass through the group."""
+        leaf = self.leaf
+        if leaf is not self:
+            for folder in leaf.folders:
+                folder.mkdir(exist_ok=True)
+        return leaf
+
+    def pids(self) -> set[int]:
+        """Return the processes in this group and below it."""
+        found: set[int] = set()
+        for folder, _, _ in os.walk(self._counted):
+            found.update(_read_pids(Path(folder) / "cgroup.procs"))
+        return found
+
+    @property
+    def _counted(self) -> Path:
+        """Return the folder of one hierarchy: every process of ours is in the same group of all of them."""
+        chosen = next((h for h in self.hierarchies if "pids" in h.controllers), None)
+        first = chosen or next(iter(self.hierarchies), None)
+        return first.top / self.path if first else Path("/nonexistent")
+
+    def kill(self, *, spare: Iterable[int] = (), deadline_s: float = 3.0) -> None:
+        """Kill every process in the group, but those to spare, and wait until they are gone.
+
+        Raises `InfrastructureError` where the group is not of a lab of ours, or where processes do not end in time.
+        """
+        self._check_path()
+        spared = set(spare)
+        until = time.monotonic() + deadline_s
+        pause = 0.001
+        while left := self.pids() - spared:
+            if foreign := next((h for h in self.hierarchies if not self._is_ours(h) and _exists(h, self.path)), None):
+                raise InfrastructureError(f"{foreign.top / self.path} has no mark of tare's: nothing in it is ended")
+            for pid in left:
+                _kill(pid)
+            if time.monotonic() > until:
+                raise InfrastructureError(
+                    f"processes {sorted(left)} of {self.path} do not end",
+                    remedy=f"{listing(look(left))}\nin state D they wait in the kernel (for a disk, NFS) and end when "
+                    "it answers, or with the next boot",
+                )
+            time.sleep(pause)
+            pause = min(pause * 2, 0.05)
+
+    def remove(self) -> None:
+        """Remove the group and all groups below it, where they are ours; they must be empty of processes."""
+        self._check_path()
+        for hierarchy in self.hierarchies:
+            folder = hierarchy.top / self.path
+            if not self._is_ours(hierarchy):
+                continue
+            is_lab = "/" not in self.path
+            if is_lab:
+                forget(folder)
+            for inner, _, _ in os.walk(folder, topdown=False):  # what another run removes meanwhile is no error
+                _rmdir(Path(inner))
+            if is_lab:
+                _remove_top(hierarchy.top)
+
+    def usage_s(self) -> float:
+        """Return the CPU time that the group has used, in seconds; 0 where no hierarchy counts it."""
+        for folder in self.folders:
+            nanoseconds, table = folder / "cpuacct.usage", folder / "cpu.stat"
+            if nanoseconds.exists():
+                return int(nanoseconds.read_text()) / 1e9
+            if table.exists() and "usage_usec" in (text := table.read_text()):
+                return int(text.split("usage_usec", 1)[1].split(None, 1)[0]) / 1e6
+        return 0.0
+
+
+def hierarchies(mountinfo: Path = MOUNTINFO, own: Path = OWN) -> tuple[Hierarchy, ...]:
+    """Return the hierarchies in which we can make groups: v1's controllers, or v2 where it has the controllers."""
+    v1: list[Hierarchy] = []
+    v2: list[Hierarchy] = []
+    places = _own_places(own.read_text())
+    for line in mountinfo.read_text().splitlines():
+        left, _, right = line.partition(" - ")
+        kind, _, options = [*right.split(" ", 2), "", ""][:3]
+        root, mountpoint = left.split()[3], Path(left.split()[4])
+        if kind == "cgroup":
+            names = tuple(n for n in options.split(",") if n not in {"rw", "ro", "xattr"} and "=" not in n)
+            found = Hierarchy(mountpoint=mountpoint, version=1, controllers=names, options=_v1_options(options))
+            named = next((option for option in options.split(",") if option.startswith("name=")), "")
+            v1.append(replace(found, base=_below(root, places.get(frozenset(names or (named,)), "/"))))
+        elif kind == "cgroup2":
+            v2.append(Hierarchy(mountpoint=mountpoint, version=2, base=_below(root, places.get(frozenset(), "/"))))
+    usable = (_usable(each) for each in v1 or v2)
+    return tuple(each for each in usable if each is not None)
+
+
+def _own_places(text: str) -> dict[frozenset[str], str]:
+    """Return our own cgroup in each hierarchy, by its controllers; v2 has none (cgroups(7), /proc/PID/cgroup)."""
+    lines = (line.split(":", 2) for line in text.splitlines() if line.count(":") >= 2)
+    return {frozenset(filter(None, names.split(","))): path for _, names, path in lines}
+
+
+def _below(root: str, path: str) -> str:
+    """Return a cgroup's path below what is mounted; "" where it is not below it, as another namespace's."""
+    inside = PurePosixPath(path)
+    if ".." in inside.parts or not inside.is_relative_to(root):
+        return ""
+    relative = str(inside.relative_to(root))
+    return "" if relative == "." else relative
+
+
+def _usable(found: Hierarchy) -> Hierarchy | None:
+    """Return a hierarchy with the base that we can use, or None: our own cgroup, or the nearest above it."""
+    if _read_only(found.mountpoint):
+        return None
+    wanted = set(_controllers(found.mountpoint)) & set(HANDED_ON)
+    for base in (found.base, *map(str, PurePosixPath(found.base).parents)) if found.base else ("",):
+        folder = found.mountpoint / base
+        if not os.access(folder, os.W_OK):
+            continue
+        if found.version == 1 or folder == found.mountpoint:
+            return replace(found, base="" if base == "." else base)
+        # In v2 a group with processes hands no controllers on, and what one is not given it cannot hand on either.
+        holds_processes = bool(_read_pids(folder / "cgroup.procs"))
+        if os.access(folder / "cgroup.procs", os.W_OK) and not holds_processes and wanted <= set(_controllers(folder)):
+            return replace(found, base=base)
+    return None
+
+
+def bases() -> dict[str, str]:
+    """Return where our cgroup is in each hierarchy, for those who look for it from another cgroup."""
+    return {str(each.mountpoint): each.base for each in hierarchies()}
+
+
+def at(found: Sequence[Hierarchy], bases: Mapping[str, str]) -> tuple[Hierarchy, ...]:
+    """Return hierarchies with the bases that somebody noted."""
+    return tuple(replace(each, base=bases.get(str(each.mountpoint), each.base)) for each in found)
+
+
+def group(path: str, noted: Mapping[str, str] | None = None) -> Group:
+    """Return the group at a path below our cgroup, which may be `noted` to be elsewhere; nothing is made."""
+    return Group(path=path, hierarchies=at(hierarchies(), noted or {}))
+
+
+def file_systems(groups: Sequence[Hierarchy]) -> list[tuple[str, str, str]]:
+    """Return what to mount below /sys/fs/cgroup in a new cgroup namespace: type, options, target."""
+    return [
+        ("cgroup2" if h.version == 2 else "cgroup", "" if h.version == 2 else h.options, str(h.mountpoint))
+        for h in groups
+    ]
+
+
+def _v1_options(options: str) -> str:
+    named = [o for o in options.split(",") if o.startswith("name=")]
+    plain = [o for o in options.split(",") if o not in {"rw", "ro", "xattr"} and "=" not in o]
+    return ",".join((["none", *named] if named and not plain else []) + ([] if named and not plain else plain))
+
+
+def _read_only(mountpoint: Path) -> bool:
+    return bool(os.statvfs(mountpoint).f_flag & os.ST_RDONLY)
+
+
+def _make(hierarchy: Hierarchy, path: str, cpus: Sequence[int]) -> None:
+    folder = hierarchy.top.parent
+    parts = (MARK, *path.split("/"))
+    for depth, part in enumerate(parts):
+        parent, folder = folder, folder / part
+        try:
+            if depth == 1:
+                _make_lab(hierarchy, folder)
+            elif depth > 1:
+                if hierarchy.version == 2:
+                    _hand_on_controllers(parent)
+                folder.mkdir(exist_ok=True)
+            else:
+                _make_top(hierarchy, folder)
+        except OSError as error:
+            raise InfrastructureError(
+                f"cannot make the cgroup {folder}: {error.strerror}", remedy="run as root, or as a user in the lab"
+            ) from error
+        if depth == 1 and not is_marked(folder):
+            raise InfrastructureError(
+                f"there is a cgroup {folder} that tare has not made", remedy="remove it, or choose another name"
+            )
+        _inherit_cores(hierarchy, parent, folder)
+        if cpus and depth == len(parts) - 1 and (folder / "cpuset.cpus").exists():
+            (folder / "cpuset.cpus").write_text(",".join(map(str, cpus)))
+
+
+def _make_top(hierarchy: Hierarchy, top: Path) -> None:
+    """Make our cgroup, and note with it what it had to be handed, for the one who removes it."""
+    handed_on = _hand_on_controllers(top.parent) if hierarchy.version == 2 else ()
+    if _made(top) and handed_on:
+        note(top, " ".join(handed_on))
+
+
+def _make_lab(hierarchy: Hierarchy, folder: Path) -> None:
+    """Make the group of a lab; another run's last lab may take our cgroup away meanwhile, and then it is made again."""
+    for again in range(REMOVED_MEANWHILE):
+        try:
+            if hierarchy.version == 2:
+                _hand_on_controllers(folder.parent)
+            if _made(folder):
+                mark(folder)
+        except FileNotFoundError:
+            if again == REMOVED_MEANWHILE - 1:
+                raise
+            _make_top(hierarchy, folder.parent)
+            _inherit_cores(hierarchy, folder.parent.parent, folder.parent)
+        else:
+            return
+
+
+def _inherit_cores(hierarchy: Hierarchy, parent: Path, folder: Path) -> None:
+    """In v1 give a new group the cores and the memory of its parent: it has none of its own."""
+    if "cpuset" in hierarchy.controllers:
+        for name in ("cpuset.cpus", "cpuset.mems"):
+            if not (folder / name).read_text().strip():
+                (folder / name).write_text((parent / name).read_text())
+
+
+def _made(folder: Path) -> bool:
+    """Make a folder; tell whether it is new."""
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        return False
+    return True
+
+
+def _hand_on_controllers(folder: Path) -> tuple[str, ...]:
+    """Hand on the controllers that we use and that are not handed on yet; return them."""
+    available = _controllers(folder)
+    before = _words(folder / "cgroup.subtree_control")
+    wanted = tuple(name for name in HANDED_ON if name in available and name not in before)
+    for name in wanted:
+        (folder / "cgroup.subtree_control").write_text(f"+{name}")
+    return wanted
+
+
+def _remove_top(top: Path) -> None:
+    """Remove our cgroup with the last lab, and take back the controllers that it was handed."""
+    handed_on = noted(top)
+    with suppress(OSError):  # other labs are still below it
+        top.rmdir()
+        for name in handed_on.split():
+            (top.parent / "cgroup.subtree_control").write_text(f"-{name}")
+
+
+def _controllers(folder: Path) -> list[str]:
+    return _words(folder / "cgroup.controllers")
+
+
+def _words(file: Path) -> list[str]:
+    return file.read_text().split() if file.exists() else []
+
+
+def _exists(hierarchy: Hierarchy, path: str) -> bool:
+    return (hierarchy.top / path).exists()
+
+
+def _read_pids(procs: Path) -> set[int]:
+    try:
+        return {int(line) for line in procs.read_text().split() if line != "0"}
+    except OSError:  # the group went away while we looked
+        return set()
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def _rmdir(folder: Path) -> None:
+    for _ in range(500):
+        try:
+            folder.rmdir()
+            return
+        except FileNotFoundError:
+            return
+        except OSError:  # the kernel still counts a process that has just ended
+            time.sleep(0.002)

@@ -1,0 +1,188 @@
+"""Limit what a container may use, and tell from the kernel's own counters what it was held to and whether it hit it.
+
+A runtime that makes a cgroup for a container is told the limits in its own words; for the others the cgroup is ours.
+cgroup v1: https://docs.kernel.org/admin-guide/cgroup-v1/ (memory.txt, cpuset), v2: .../cgroup-v2.html.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tare.errors import InfrastructureError
+from tare.host.topology import parse_list
+from tare.model import Placement
+from tare.model.placement import cpu_quota
+from tare.model.text import bytes_label
+from tare.node.cgroups import Group, Hierarchy, hierarchies
+
+PERIOD_US: Final = 100_000
+"""The kernel's and Docker's default: in each such period a group gets its share of CPU time, and then waits."""
+UNLIMITED_BYTES: Final = 2**60
+"""In v1 a group without a limit has the largest whole number of pages."""
+SWAP: Final = ("memory.memsw.limit_in_bytes", "memory.swap.max")
+OWN_LIMITS: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+"""The limits of the cgroup that we see as the top: that of the container in which we may be."""
+CONTROLLERS: Final = ("memory", "cpu", "cpuset")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What the processes of a container may use together: memory in bytes, CPUs in seconds a second; 0: no limit."""
+
+    memory_bytes: int = 0
+    cpus: float = 0.0
+
+    def as_options(self) -> tuple[str, ...]:
+        """Return the options of docker and podman. Swap is none: a rank that swaps is no rank that is measured."""
+        memory = ("--memory", str(self.memory_bytes), "--memory-swap", str(self.memory_bytes))
+        return (*(memory if self.memory_bytes else ()), *(("--cpus", f"{self.cpus:g}") if self.cpus else ()))
+
+    def as_config(self) -> dict[str, Any]:
+        """Return the same as Docker's daemon takes it."""
+        memory = {"Memory": self.memory_bytes, "MemorySwap": self.memory_bytes} if self.memory_bytes else {}
+        return {**memory, **({"NanoCpus": round(self.cpus * 1e9)} if self.cpus else {})}
+
+
+def limits_of(placement: Placement, *, containers: int = 1) -> Limits | None:
+    """Return what so many containers of a placement may use together, None where it limits nothing."""
+    if not limited(placement):
+        return None
+    quota = round(cpu_quota(placement) * containers, 6)
+    return Limits(memory_bytes=placement.memory_per_container * containers, cpus=quota)
+
+
+def limited(placement: Placement) -> bool:
+    """Tell whether a placement limits what a container may use."""
+    return bool(placement.memory_per_container or placement.cpus_per_container)
+
+
+def missing(available: Iterable[Hierarchy] | None = None) -> str | None:
+    """Return why nothing can be limited on this machine, or None."""
+    found = set()
+    for hierarchy in hierarchies() if available is None else available:
+        listed = _text(hierarchy.top.parent / "cgroup.controllers") if hierarchy.version == 2 else ""
+        found |= {*hierarchy.controllers, *listed.split()}
+    lacking = [name for name in CONTROLLERS if name not in found]
+    if not lacking:
+        return None
+    return f"what a container may use is limited by cgroups, and we may not use {', '.join(lacking)} here: run as root"
+
+
+def hold(group: Group, limits: Limits) -> None:
+    """Limit a cgroup of tare before there is a process in it. Raises `InfrastructureError`."""
+    wanted: list[tuple[str, str, str]] = []
+    version = group.version
+    if limits.memory_bytes:
+        names = ("memory.max",) if version == 2 else ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
+        wanted += [("memory", name, str(limits.memory_bytes)) for name in names]
+        wanted += [("memory", "memory.swap.max", "0")] if version == 2 else []
+    if limits.cpus:
+        share = str(round(limits.cpus * PERIOD_US))
+        if version == 2:
+            wanted.append(("cpu", "cpu.max", f"{share} {PERIOD_US}"))
+        else:
+            wanted += [("cpu", "cpu.cfs_period_us", str(PERIOD_US)), ("cpu", "cpu.cfs_quota_us", share)]
+    for controller, name, value in wanted:
+        folder = _folder(group, controller)
+        file = None if folder is None else folder / name
+        if file is not None and name in SWAP and not file.exists():
+            continue  # a kernel that does not count swap
+        try:
+            if file is None:
+                raise FileNotFoundError(2, "there is no such controller")
+            file.write_text(value)
+        except OSError as error:
+            raise InfrastructureError(
+                f"cannot limit {controller} of {group.path} to {value}: {error.strerror}",
+                remedy="leave memory_per_container and cpus_per_container out of the placement",
+            ) from error
+
+
+def memory_kills(group: Group) -> int:
+    """Return how many processes of a group the kernel has killed because they hit its memory limit."""
+    folder = _folder(group, "memory")
+    if folder is None:
+        return 0
+    name = "memory.events" if group.version == 2 else "memory.oom_control"
+    return _table(folder / name).get("oom_kill", 0)
+
+
+def memory_hit(what: str, group: Group) -> str:
+    """Return the sentence on a memory limit that was hit; `what` is whose it is and where."""
+    told = bytes_label(memory_limit(group))
+    return (
+        f"the memory limit of {what} ({told}) was hit: a rank's process was killed by the kernel; "
+        "raise memory_per_container"
+    )
+
+
+def memory_limit(group: Group) -> int:
+    """Return how many bytes the processes of a group may use, 0 where nothing limits them."""
+    folder = _folder(group, "memory")
+    if folder is None:
+        return 0
+    text = _text(folder / ("memory.max" if group.version == 2 else "memory.limit_in_bytes"))
+    return int(text) if text.isdigit() and int(text) < UNLIMITED_BYTES else 0
+
+
+def machine_memory() -> int:
+    """Return how many bytes the processes of this machine may use together: its memory, or less where we are held."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    told = [_text(Path(name)) for name in OWN_LIMITS]
+    return min([whole, *(int(text) for text in told if text.isdigit())])
+
+
+def cpu_limit(group: Group) -> float:
+    """Return how many CPUs' time the processes of a group may use, 0 where nothing limits them."""
+    folder = _folder(group, "cpu")
+    if folder is None:
+        return 0.0
+    if group.version == 2:
+        quota, _, period = _text(folder / "cpu.max").partition(" ")
+    else:
+        quota, period = (_text(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
+    return int(quota) / int(period) if quota.isdigit() and period.isdigit() else 0.0
+
+
+def in_words(group: Group) -> str:
+    """Return what a group is held to: memory, CPU time, cores, number of processes; read from outside."""
+    if not group.hierarchies:
+        return "none: no cgroup"
+    memory, cpus = memory_limit(group), cpu_limit(group)
+    cores, pids = len(parse_list(_value(group, "cpuset", "cpuset.cpus"))), _value(group, "pids", "pids.max")
+    parts = [
+        f"{bytes_label(memory)} of memory" if memory else "",
+        f"{cpus:g} CPU{'s' * (cpus != 1)}" if cpus else "",
+        f"{cores} core{'s' * (cores > 1)}" if cores else "",
+        f"{pids} processes" if pids.isdigit() else "",
+    ]
+    return ", ".join(part for part in parts if part) or "none"
+
+
+def _value(group: Group, controller: str, name: str) -> str:
+    folder = _folder(group, controller)
+    return "" if folder is None else _text(folder / name)
+
+
+def _folder(group: Group, controller: str) -> Path | None:
+    """Return the folder in which a group has a controller's files."""
+    for hierarchy in group.hierarchies:
+        if hierarchy.version == 2 or controller in hierarchy.controllers:
+            return hierarchy.top / group.path
+    return None
+
+
+def _table(path: Path) -> dict[str, int]:
+    lines = (line.split() for line in _text(path).splitlines())
+    return {words[0]: int(words[1]) for words in lines if len(words) == 2}
+
+
+def _text(path: Path) -> str:
+    with suppress(OSError):  # the group went away with its container, or the kernel has no such file
+        return path.read_text().strip()
+    return ""

@@ -1,0 +1,201 @@
+"""Expand a study to cells, order each block at random, and estimate the time. Pure.
+
+A block is one pass over all cells that can run. Within a block the cells of one group (same workload, same placement)
+stay together, because they are compared with each other and the machine drifts; groups, and cells in a group, are in
+random order (METHOD.md section 1, rule 1). Blocks and rounds count from 0, blocks from 0 again in every round.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from functools import cache, partial
+from typing import Any, Final
+
+from tare.model import (
+    Binding,
+    Cell,
+    Environment,
+    Placement,
+    Plan,
+    Role,
+    Share,
+    Sides,
+    Study,
+    Workload,
+)
+from tare.model.text import bytes_label
+from tare.plan.composition import under
+from tare.workloads import plugin_of
+
+Availability = Callable[[Environment, Placement], str | None]
+Ability = Callable[[Workload, Environment, Placement], str | None]
+
+STOPPING_AND_JUDGING: Final = (
+    "rounds",
+    "max_rounds",
+    "budget_s",
+    "confidence",
+    "target_half_width",
+    "reruns",
+)
+START_S: Final = {"bare": 0.5, "fake": 0.0}
+START_IN_CONTAINER_S: Final = 1.0
+POD_S: Final = {"bare": 0.1, "fake": 0.0}
+CONTAINER_POD_S: Final = 0.8
+STARTUPS: Final = 2
+"""A warm start-up, of pods or of a launch, has one before it; a cold one takes about twice as long."""
+
+
+def expand(study: Study, availability: Availability, cannot: Ability = lambda *_: None) -> Plan:
+    """Return the plan of a study: every cell, also those that cannot run, with the reason.
+
+    `availability` returns the reason why an environment cannot run in a placement here, or None; it is asked once
+    for each pair. `cannot` returns the reason why a workload cannot be run here in an environment and a placement.
+    """
+    baseline = next(e for e in study.environments if e.name == study.baseline)
+    roles = [(baseline, Role.BASELINE)]
+    if study.self_comparison:
+        roles.append((replace(baseline, name=self_name(study.baseline)), Role.SELF))
+    roles += [(e, Role.ENVIRONMENT) for e in study.environments if e is not baseline]
+    cells: list[Cell] = []
+    unavailable: dict[str, str] = {}
+    ask = cache(partial(_pair_reason, availability))
+    for workload in study.workloads:
+        for placement in study.placements:
+            group = f"{workload.name} / {placement_name(placement)}"
+            for stated, role in roles:
+                environment = under(stated, workload.mpi)
+                cell = Cell(
+                    key=f"{group} / {environment.name}",
+                    group=group,
+                    role=role,
+                    workload=workload,
+                    environment=environment,
+                    placement=placement,
+                )
+                cells.append(cell)
+                asked = replace(environment, name=study.baseline) if role is Role.SELF else environment
+                reason = (
+                    plugin_of(workload).refuse(workload, placement)
+                    or cannot(workload, asked, placement)
+                    or ask(asked, placement)
+                )
+                if reason is not None:
+                    unavailable[cell.key] = reason
+    plan = Plan(study=study, cells=tuple(cells), unavailable=unavailable, digest=digest(study))
+    return replace(plan, estimated_s=estimate_s(plan))
+
+
+def self_name(baseline: str) -> str:
+    """Return the name of the baseline's copy, whose difference from the baseline is the noise floor."""
+    return f"{baseline} (A/A)"
+
+
+def placement_name(placement: Placement) -> str:
+    """Return the placement's label with everything that is not as usual, so that no two of a study are alike."""
+    usual = Placement()
+    parts = [placement.label]
+    if placement.threads_per_rank != usual.threads_per_rank:
+        parts.append(f"{placement.threads_per_rank} threads")
+    if placement.share is not usual.share:
+        parts.append("a pod each" if placement.share is Share.NONE else str(placement.share))
+    if placement.binding is not usual.binding:
+        parts.append("bound by the MPI" if placement.binding is Binding.MPI_DEFAULT else str(placement.binding))
+    if placement.map_by is not usual.map_by:
+        parts.append(f"by {placement.map_by}")
+    if placement.cpus_per_container:
+        parts.append(f"{placement.cpus_per_container:.12g} CPUs a container")
+    if placement.memory_per_container:
+        parts.append(f"{bytes_label(placement.memory_per_container)} a container")
+    if placement.oversubscribe:
+        parts.append("oversubscribed")
+    return ", ".join(parts)
+
+
+def digest(study: Study) -> str:
+    """Return the sha256 of what decides whether results may be continued.
+
+    That is all that changes what a trial measures or which block it belongs to. Left out are the name, what others
+    have published, and what only stops or judges (rounds, max_rounds, budget, confidence, target half-width, reruns,
+    margin, limit): a study may be given more rounds or another margin and continued. The store keeps the earlier
+    statement beside the new one.
+    """
+    stated: dict[str, Any] = asdict(study)
+    for key in ("name", "margin", "limit", "published"):
+        del stated[key]
+    for environment in stated["environments"]:
+        if not environment["daemon"]:  # results from before this key can be continued
+            del environment["daemon"]
+    for key in STOPPING_AND_JUDGING:
+        del stated["repetition"][key]
+    text = json.dumps(stated, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def available(plan: Plan) -> tuple[Cell, ...]:
+    """Return the cells that can run, in the plan's order."""
+    return tuple(cell for cell in plan.cells if cell.key not in plan.unavailable)
+
+
+def block_order(plan: Plan, round: int, block: int, attempt: int = 0) -> tuple[str, ...]:  # noqa: A002
+    """Return the keys of all cells that can run, in the random order of one block.
+
+    The order is that of a keyed hash: a uniform permutation that depends on (seed, round, block, attempt) only and
+    is the same on every Python.
+    """
+    drawn = f"{plan.study.seed}/{round}/{block}/{attempt}"
+
+    def lot(name: str) -> bytes:
+        return hashlib.sha256(f"{drawn}/{name}".encode()).digest()
+
+    cells = sorted(available(plan), key=lambda cell: (lot(f"group {cell.group}"), lot(cell.key)))
+    return tuple(cell.key for cell in cells)
+
+
+# --- why a cell cannot run --------------------------------------------------------------------------------------
+
+
+def _pair_reason(availability: Availability, environment: Environment, placement: Placement) -> str | None:
+    if environment.sides is not Sides.BOTH:
+        if environment.network == "overlay":
+            return f"an overlay cannot reach outside itself, so it cannot be on the {environment.sides}'s side only"
+        if placement.nodes != 2:
+            return (
+                f"one side only ({environment.sides}) needs exactly 2 nodes, and this placement has {placement.nodes}"
+            )
+    return availability(environment, placement)
+
+
+# --- how long it takes ------------------------------------------------------------------------------------------
+# All figures here are estimates for the user's eyes ("about 4 minutes"); no result depends on them.
+
+
+def estimate_s(plan: Plan, *, rounds: int | None = None) -> float:
+    """Return about how many seconds the study takes; a budget bounds it."""
+    repeat = plan.study.repetition
+    cells = available(plan)
+    pods = sum({(c.environment, c.placement): estimate_pods_s(c) for c in cells}.values())
+    if any(c.workload.startup is not None for c in cells):
+        pods *= STARTUPS
+    per_round = pods + repeat.blocks_per_round * sum(estimate_trial_s(cell) for cell in cells)
+    total = per_round * (repeat.rounds if rounds is None else rounds)
+    return total if repeat.budget_s is None else min(total, repeat.budget_s + per_round)
+
+
+def estimate_pods_s(cell: Cell) -> float:
+    """Return about how long making and removing the pods of a cell takes, once in a round."""
+    pods = cell.placement.nodes * (cell.placement.containers_per_node if cell.placement.share is Share.NONE else 1)
+    if cell.environment.runtime == "bare" and cell.environment.network == "host":
+        return 0.0
+    return pods * POD_S.get(cell.environment.runtime, CONTAINER_POD_S)
+
+
+def estimate_trial_s(cell: Cell) -> float:
+    """Return about how long one launch takes."""
+    start = START_S.get(cell.environment.runtime, START_IN_CONTAINER_S)
+    if cell.workload.startup is not None:
+        return STARTUPS * start
+    return start + plugin_of(cell.workload).expected_s(cell.workload, cell.placement)

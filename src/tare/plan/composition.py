@@ -1,0 +1,266 @@
+"""Compose environments: runtime x network x image.
+
+Plug-ins know nothing of each other; what makes sense together is decided here, with the reason where it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from tare.errors import RefusedError
+from tare.host import devices
+from tare.images import MPI_OF
+from tare.launch.ways import way_of
+from tare.model import Control, Environment, LabSpec, Launching, Placement, Share, Sides, Tracking, binds
+from tare.mpi import MPIS
+from tare.networks import CROSSING, Wiring, find
+from tare.node.limits import limited
+from tare.runtimes import RUNTIMES
+from tare.services import ssh
+from tare.wiring import infiniband, link, transports
+
+ISOLATE_DEVICES: Final = ("docker", "podman", "podman-rootless")
+"""Runtimes whose containers see no device of their node but those that they are given."""
+
+WITHOUT_BRIDGE: Final = ("host", "direct", "macvlan", "ipvlan-l2", "ipvlan-l3")
+
+
+def refuse(environment: Environment, placement: Placement) -> str | None:
+    """Return why an environment cannot run in a placement, by what its parts are; nothing is looked at on disk."""
+    network = find(environment.network)
+    fakes = {environment.runtime == "fake", environment.network.startswith("fake"), environment.mpi == "fake"}
+    if len(fakes) > 1:
+        return "the fake runtime, networks and MPI go with each other only"
+    if reason := network.refuse(environment.runtime, placement.nodes * pods_per_node(environment, placement)):
+        return reason
+    if reason := _refuse_daemon(environment) or _refuse_launch(environment, placement):
+        return reason
+    if environment.binds and not environment.image:
+        return f"binds are made in containers and images, and {environment.runtime} here has the host's files"
+    if environment.sides is not Sides.BOTH and not network.reaches_outside:
+        return f"{environment.network} cannot reach outside itself, so it cannot be on one side only"
+    if pods_per_node(environment, placement) > 1 and not RUNTIMES[environment.runtime].pods_are_hosts:
+        return f"containers of {environment.runtime} have their node's hostname and cannot be hosts: use share: pod"
+    if pods_per_node(environment, placement) > 1 and not network.pods_share_nic:
+        return f"{environment.network} has no address for each container: use bridge, macvlan or overlay, or share: pod"
+    if environment.sides is not Sides.BOTH and placement.containers_per_node > 1:
+        return "one side only is measured with one container a node: use containers_per_node: 1"
+    if environment.runtime == "fake" and limited(placement):
+        return "the fake runtime starts nothing that could be limited"
+    if environment.runtime == "podman-rootless" and limited(placement) and enters_containers(environment, placement):
+        return "an ordinary user cannot hold several containers of a pod to limits of their own: use share: none"
+    return _refuse_transport(environment, placement) or _refuse_link(environment)
+
+
+def _refuse_daemon(environment: Environment) -> str | None:
+    """Return why an environment cannot be put on nodes that have a daemon, or None."""
+    if environment.daemon and RUNTIMES[environment.runtime].needs_daemon:
+        return f"containers of {environment.runtime} are on a node with a daemon anyway: leave `daemon` out"
+    if environment.daemon and environment.runtime == "fake":
+        return "the fake runtime has no nodes with a daemon"
+    return None
+
+
+def _refuse_transport(environment: Environment, placement: Placement) -> str | None:
+    """Return why messages cannot take the transport that an environment names, or None."""
+    mpi, transport = MPIS[environment.mpi], environment.transport
+    if transports.is_local(transport) and placement.nodes > 1:
+        return "shared memory does not reach from one node to another: use transport: tcp"
+    if not mpi.ways:
+        return None if transport in ("tcp", "shm") else f"{mpi.name} moves nothing, and has no transport {transport}"
+    try:
+        way = way_of(mpi.ways, transport, mpi.title)
+    except RefusedError as refused:
+        return refused.message
+    detail = transports.read(transport).detail
+    if detail in way.cannot:
+        return f"{mpi.title} has no {transport}: {way.cannot[detail]}"
+    if transport == "ipoib" and environment.network != "host":
+        return f"IP over InfiniBand is the node's own interface, which {environment.network} does not pass on: use host"
+    if way.by_network and placement.ranks_per_node > 1 and not transports.is_local(transport):
+        told = f"{mpi.title} moves messages between neighbours by {transport} too, over lo"
+        return f"{told}: use one rank a node, or a transport that leaves them to shared memory"
+    takes_port = transports.needs_port(transport, environment.devices)
+    if takes_port and environment.runtime in ISOLATE_DEVICES and devices.INFINIBAND not in environment.devices:
+        return (
+            f"transport: {transport} in a container of {environment.runtime} needs the adapter's: devices: infiniband"
+        )
+    return None
+
+
+def _refuse_link(environment: Environment) -> str | None:
+    """Return why an environment cannot have its link set, or None."""
+    wanted, network = environment.link, find(environment.network)
+    if not wanted:
+        return None
+    if environment.runtime == "fake":
+        return "the fake runtime has no link that could be set"
+    if network.wiring is not Wiring.NODE and not network.owns_nic:
+        return f"{network.name} has no NIC of its own whose link could be set: use host, bridge, direct or macvlan"
+    if wanted.conntrack and network.wiring is Wiring.NODE:
+        return (
+            "link: conntrack is set in a pod's own network namespace, which host has not: use bridge, direct or macvlan"
+        )
+    if wanted.br_netfilter is not None and network.name in WITHOUT_BRIDGE:
+        return f"link: br_netfilter is about a bridge, and {network.name} has none: use bridge"
+    return None
+
+
+def refuse_subnets(environment: Environment, placement: Placement, lab: LabSpec) -> str | None:
+    """Return why an environment cannot have nodes in several subnets, where a placement has, or None."""
+    if lab.subnet_of(min(placement.nodes, lab.nodes) - 1) == 0 or environment.network in CROSSING:
+        return None
+    others = ", ".join(sorted(CROSSING))
+    return f"{environment.network} joins nodes of one subnet, and these are in {lab.subnets}: use one of {others}"
+
+
+def _refuse_launch(environment: Environment, placement: Placement) -> str | None:
+    """Return why an environment cannot be launched the way it says, or None."""
+    runtime, way = RUNTIMES[environment.runtime], environment.launch
+    own_pods = pods_per_node(environment, placement) > 1
+    if way is not Launching.SSH:
+        if environment.control is Control.DATA:
+            return "the data network reaches from pod to pod only: control: data needs launch: ssh"
+        if environment.ssh_port:
+            return f"ssh_port is of no use with launch: {way}: use launch: ssh"
+    if way is Launching.EXEC:
+        return None
+    if environment.sides is not Sides.BOTH:
+        return f"one side only is launched with exec, not with {way}"
+    several = placement.containers_per_node > 1 and runtime.makes_containers and not own_pods
+    if way is Launching.SSH:
+        if not runtime.runs_sshd:
+            return f"a pod of {environment.runtime} has no rights for an sshd: use launch: hybrid or exec"
+        if several:
+            return "ssh reaches a pod and not the containers in it: use share: none, or launch: daemon"
+        return None
+    return _refuse_container_launch(environment, own_pods=own_pods, several=several)
+
+
+def _refuse_container_launch(environment: Environment, *, own_pods: bool, several: bool) -> str | None:
+    """Return why a way of launching that is about a pod's containers cannot be, or None."""
+    runtime, way = RUNTIMES[environment.runtime], environment.launch
+    if not runtime.makes_containers:
+        return f"{environment.runtime} has no containers that launch: {way} could be about: use launch: exec"
+    if way in (Launching.DAEMON, Launching.HYBRID) and own_pods:
+        return f"launch: {way} has one daemon a host, and share: none has one a container: use share: pod"
+    if way is Launching.HYBRID and runtime.holds_containers:
+        return f"containers of {environment.runtime} are held and entered: use launch: daemon"
+    if way is Launching.HOST_MPI and several:
+        return "launch: host-mpi has the daemon in the pod's one container: use share: none, or containers_per_node: 1"
+    return None
+
+
+def apart(environments: Iterable[Environment]) -> dict[str, str]:
+    """Return which environments cannot be in one study with the others, by name, each with the reason.
+
+    The daemons of a study's Docker are started once: in a Swarm, or with a key-value store.
+    """
+    listed = tuple(environments)
+    if not any(each.network == "overlay" for each in listed):
+        return {}
+    reason = "Docker's daemons are in a Swarm for overlay, which excludes --cluster-store: make a study of overlay-etcd"
+    return {each.name: reason for each in listed if each.network == "overlay-etcd"}
+
+
+def probe(environment: Environment) -> str | None:
+    """Return what of an environment is missing on this machine, or None."""
+    daemon = (RUNTIMES[environment.daemon],) if environment.daemon else ()
+    parts = (RUNTIMES[environment.runtime], *daemon, find(environment.network))
+    reasons = (part.probe() for part in parts)
+    missing = next((reason for reason in reasons if reason), None)
+    if environment.launch is Launching.SSH and not environment.image:
+        missing = missing or ssh.missing_on_node()
+    missing = missing or devices.missing(environment.devices) or binds.missing(environment.binds)
+    if environment.runtime == "fake":
+        return missing
+    mpi = MPIS[environment.mpi]
+    return (
+        missing
+        or mpi.probe()
+        or mpi.lacks(environment.transport)
+        or _no_fabric(environment)
+        or link.missing(environment.link)
+    )
+
+
+def _no_fabric(environment: Environment) -> str | None:
+    """Return why this machine has no port or interface for a transport, or None."""
+    if environment.transport == "ipoib":
+        return infiniband.ipoib_missing()
+    if transports.needs_port(environment.transport, environment.devices):
+        return infiniband.missing(environment.transport)
+    return None
+
+
+def nic_slots(pairs: Iterable[tuple[Environment, Placement]]) -> dict[tuple[Environment, Placement], int]:
+    """Return which data NIC each environment uses in each placement: the first is shared, those that own one follow."""
+    slots: dict[tuple[Environment, Placement], int] = {}
+    following = 1
+    for environment, placement in pairs:
+        if (environment, placement) in slots:
+            continue
+        if find(environment.network).owns_nic or environment.link or environment.sides is not Sides.BOTH:
+            slots[environment, placement] = following
+            following += 1
+        else:
+            slots[environment, placement] = 0
+    return slots
+
+
+def under(environment: Environment, mpi: str) -> Environment:
+    """Return the environment with another MPI ("" for its own), and tare's image of that MPI in place of another's."""
+    if mpi in ("", environment.mpi):
+        return environment
+    image = environment.image
+    if image in MPI_OF and environment.launch is not Launching.HOST_MPI:
+        image = next((name for name, inside in MPI_OF.items() if inside == mpi), image)
+    return replace(environment, mpi=mpi, image=image)
+
+
+def on_daemon_nodes(environment: Environment) -> bool:
+    """Tell whether an environment runs on the nodes that have a daemon (docs/adr/0004-docker-on-twins.md)."""
+    return bool(environment.daemon) or RUNTIMES[environment.runtime].needs_daemon
+
+
+def is_inside(sides: Sides, node: int, nodes: int) -> bool:
+    """Tell whether a node's ranks are put into the environment; the sender is the first node, the receiver the last."""
+    return sides is Sides.BOTH or node == (0 if sides is Sides.SENDER else nodes - 1)
+
+
+def bare_side(environment: Environment) -> Environment:
+    """Return what runs on the other side of an environment that is on one side only."""
+    return Environment(
+        name=environment.name,
+        runtime="bare",
+        network="host",
+        mpi=environment.mpi,
+        transport=environment.transport,
+        devices=environment.devices,
+        link=replace(environment.link, br_netfilter=None, conntrack=Tracking.AS_IT_IS),
+    )
+
+
+def as_launched(environment: Environment, placement: Placement) -> Placement:
+    """Return the placement with as many containers as it comes to: launched in hybrid fashion each rank starts one."""
+    if environment.launch is Launching.HYBRID:
+        return replace(placement, containers_per_node=placement.ranks_per_node)
+    return placement
+
+
+def enters_containers(environment: Environment, placement: Placement) -> bool:
+    """Tell whether a host's daemon is beside its containers, and ranks enter them."""
+    if pods_per_node(environment, placement) > 1:
+        return False
+    return placement.containers_per_node > 1 or environment.launch in (Launching.DAEMON, Launching.HYBRID)
+
+
+def pods_per_node(environment: Environment, placement: Placement) -> int:
+    """Return how many pods a node has: one, or one a container where the placement gives each its own.
+
+    A runtime that makes no containers has nothing to give: its ranks stay together, as the baseline of the others.
+    """
+    several = placement.share is Share.NONE and RUNTIMES[environment.runtime].makes_containers
+    return placement.containers_per_node if several else 1

@@ -1,0 +1,93 @@
+"""Tell what a study is given of this machine: what it runs as root, what its containers see, and what holds them.
+
+A study file is code that root runs (SECURITY.md): `tare plan` prints this, so that it can be read before. Pure.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from tare.host.binds import bind_of
+from tare.model import Environment, Placement, Study, Workload
+from tare.model.text import bytes_label
+from tare.study import is_conflist, is_path
+from tare.wiring.conflist import PREFIX
+
+BARE: Final = "bare"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """One thing that a study is given: its kind, itself in words, and by what part of the study."""
+
+    kind: str
+    what: str
+    to: str
+
+
+def grants(study: Study) -> tuple[Grant, ...]:
+    """Return what a study is given beside tare's own programs and images, each once, in the order of its file."""
+    found = [grant for workload in study.workloads for grant in _of_workload(workload, study)]
+    found += [grant for environment in study.environments for grant in _of_environment(environment)]
+    found += [grant for placement in study.placements for grant in _of_placement(placement)]
+    return tuple(dict.fromkeys(found))
+
+
+def in_words(found: tuple[Grant, ...]) -> str:
+    """Return grants as a table, a line for each."""
+    if not found:
+        return "This study runs tare's own programs and images only; it is given nothing else of this machine."
+    rows = [(grant.kind, f"{_printable(grant.what)}  ({_printable(grant.to)})") for grant in found]
+    width = max(len(kind) for kind, _ in rows)
+    lines = [f"  {kind:<{width}}  {text}" for kind, text in rows]
+    return "\n".join(["This study is given (read it before you run it as root):", *lines])
+
+
+def _of_workload(workload: Workload, study: Study) -> Iterator[Grant]:
+    if not (workload.command or workload.program or workload.path):
+        return
+    words = workload.command or (workload.path or workload.program, *workload.arguments)
+    bare = [each.name for each in study.environments if each.runtime == BARE]
+    contained = [each.name for each in study.environments if each.runtime != BARE]
+    to = f"workload {workload.name}, at most {workload.time_limit_s:g} s a launch"
+    if bare:
+        yield Grant(kind="program", what=f"{shlex.join(words)}: as root of its node in {', '.join(bare)}", to=to)
+    if contained:
+        yield Grant(kind="program", what=f"{shlex.join(words)}: in containers of {', '.join(contained)}", to=to)
+
+
+def _of_environment(environment: Environment) -> Iterator[Grant]:
+    to = f"environment {environment.name}"
+    own = is_path(environment.image)
+    if own and environment.runtime == BARE:
+        yield Grant(kind="image", what=f"{environment.image}: its programs run as root, in no container", to=to)
+    elif own:
+        yield Grant(kind="image", what=environment.image, to=to)
+    for text in environment.binds:
+        bind = bind_of(text)
+        how = "read-only" if bind.read_only else "WRITABLE"
+        yield Grant(kind="bind", what=f"{bind.source} of this machine at {bind.target}, {how}", to=to)
+    for device in environment.devices:
+        yield Grant(kind="device", what=device, to=to)
+    for variable in environment.env:
+        yield Grant(kind="variable", what=variable, to=to)
+    if is_conflist(environment.network):
+        path = environment.network.removeprefix(PREFIX)
+        yield Grant(kind="CNI", what=f"{path}: the plug-ins that it names run as root", to=to)
+
+
+def _of_placement(placement: Placement) -> Iterator[Grant]:
+    memory = placement.memory_per_container
+    parts = [f"{bytes_label(memory)} of memory"] if memory else []
+    cpus = placement.cpus_per_container
+    parts += [f"{cpus:g} CPU{'s' * (cpus != 1)}"] if cpus else []
+    if parts:
+        yield Grant(kind="limit", what=f"{' and '.join(parts)} a container", to=f"placement {placement.label}")
+
+
+def _printable(text: str) -> str:
+    """Return a text without what a terminal would take for a command."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)

@@ -1,0 +1,150 @@
+"""Draw every launch: by environment, and in the order in which they ran."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from tare.report.plots import takeaways
+from tare.report.plots.figures import Figure, Spec, Style, category_axis, n_text, rounded, vertical
+from tare.report.runs import Launch
+from tare.report.view import Column
+
+MANY: Final = 30
+"""Launches of one environment from which points are drawn smaller."""
+
+
+def _values(column: Column, rows: Sequence[str], runs: Sequence[Launch]) -> dict[str, list[Launch]]:
+    result: dict[str, list[Launch]] = {name: [] for name in rows}
+    for run in runs:
+        if run.completed and run.group == column.info.group and column.info.key in run.metrics:
+            result.setdefault(run.environment, []).append(run)
+    return result
+
+
+def _shown(column: Column, runs: Sequence[Launch], scale: float) -> list[float]:
+    return rounded([column.shown(run.metrics[column.info.key].typical_s) for run in runs], scale)
+
+
+def _marker(look: Style, size: int) -> Spec:
+    return {"color": look.colour, "size": size, "symbol": look.symbol, "opacity": 0.8}
+
+
+def _value_axis(column: Column, every: Sequence[float], suffix: str) -> Spec:
+    positive = [value for value in every if value > 0]
+    spread = max(positive) / min(positive) if positive else 1.0
+    logarithmic = spread > 5 and len(positive) == len(every)
+    return {"title": {"text": f"{column.info.label}, {suffix}"}} | ({"type": "log"} if logarithmic else {})
+
+
+def launches(column: Column, rows: Sequence[str], runs: Sequence[Launch], style: Mapping[str, Style]) -> Figure:
+    """Draw every launch of every environment as a point over the box of its quartiles."""
+    by_row = _values(column, rows, runs)
+    every = [run.metrics[column.info.key].typical_s for members in by_row.values() for run in members]
+    scale, suffix = column.axis(every)
+    traces: list[Spec] = []
+    for name, members in by_row.items():
+        look = style[name]
+        traces.append(
+            {
+                "type": "box",
+                "orientation": "h",
+                "name": name,
+                "x": _shown(column, members, scale),
+                "y0": name,
+                "text": [run.trial.key.round + 1 for run in members],
+                "boxpoints": "all",
+                "jitter": 0.7,
+                "pointpos": 0,
+                "marker": {
+                    "color": look.colour,
+                    "size": 5 if len(members) <= MANY else 3,
+                    "opacity": 0.75,
+                    "symbol": look.symbol,
+                },
+                "line": {"color": look.colour, "width": 1.3},
+                "fillcolor": "rgba(128,140,155,0.12)",
+                "hovertemplate": "%{y}<br>%{x} " + suffix + "<br>round %{text}<extra></extra>",
+            }
+        )
+    layout: Spec = {
+        "height": 96 + 36 * len(rows),
+        "margin": {"l": 8, "r": 16, "t": 8, "b": 44},
+        "showlegend": False,
+        "xaxis": _value_axis(column, [column.shown(value) for value in every], suffix),
+        "yaxis": category_axis(rows),
+        "shapes": _baseline_line(column, scale, upright=True),
+    }
+    counts = [len(members) for members in by_row.values() if members]
+    return Figure(
+        ident=f"launches-{column.ident}",
+        title=takeaways.spread(
+            column, {name: [r.metrics[column.info.key].typical_s for r in own] for name, own in by_row.items()}
+        ),
+        caption="A point is a launch as it ran (its typical iteration), a box the quartiles, whiskers reach 1.5 box "
+        "widths. Dashed: the baseline. "
+        f"{n_text(counts, 'launches')}.",
+        spec={"data": traces, "layout": layout},
+    )
+
+
+def _baseline_line(column: Column, scale: float, *, upright: bool) -> list[Spec]:
+    if column.base_s is None:
+        return []
+    at = rounded([column.shown(column.base_s)], scale)[0]
+    line = vertical(at, "dash")
+    if upright:
+        return [line]
+    return [line | {"x0": 0, "x1": 1, "xref": "paper", "y0": at, "y1": at, "yref": "y"}]
+
+
+def order(column: Column, rows: Sequence[str], runs: Sequence[Launch], style: Mapping[str, Style]) -> Figure:
+    """Draw every launch against its place in the run, so that drifts and steps are seen."""
+    by_row = _values(column, rows, runs)
+    every = [run.metrics[column.info.key].typical_s for members in by_row.values() for run in members]
+    scale, suffix = column.axis(every)
+    traces: list[Spec] = []
+    for name, members in by_row.items():
+        look = style[name]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": name,
+                "x": [run.order for run in members],
+                "y": _shown(column, members, scale),
+                "text": [run.trial.key.round + 1 for run in members],
+                "marker": {
+                    "color": look.colour,
+                    "size": 7 if len(members) <= MANY else 4,
+                    "symbol": look.symbol,
+                    "opacity": 0.85,
+                },
+                "hovertemplate": f"{name}<br>%{{y}} {suffix}<br>launch %{{x}}, round %{{text}}<extra></extra>",
+            }
+        )
+    starts = _round_starts(by_row)
+    layout: Spec = {
+        "height": 330,
+        "margin": {"l": 8, "r": 16, "t": 8, "b": 44},
+        "xaxis": {"title": {"text": "launch, in the order it ran"}, "showgrid": False},
+        "yaxis": _value_axis(column, [column.shown(value) for value in every], suffix) | {"automargin": True},
+        "shapes": [*starts, *_baseline_line(column, scale, upright=False)],
+    }
+    return Figure(
+        ident=f"order-{column.ident}",
+        title=takeaways.order(by_row),
+        caption="A slope or a step that all environments share is the machine, not a container. "
+        f"{'Vertical lines begin a round, dashed' if starts else 'Dashed'}: the baseline. n = {len(every):,} launches.",
+        spec={"data": traces, "layout": layout},
+    )
+
+
+def _round_starts(by_row: Mapping[str, Sequence[Launch]]) -> list[Spec]:
+    first: dict[int, int] = {}
+    for run in (run for members in by_row.values() for run in members):
+        first[run.trial.key.round] = min(run.order, first.get(run.trial.key.round, run.order))
+    if len(first) > 40:
+        return []
+    line = {"width": 1, "color": "rgba(128,140,155,0.25)"}
+    return [vertical(at - 0.5, "solid") | {"line": line} for at in sorted(first.values())]

@@ -1,0 +1,36 @@
+"""Launch a user's program once in the baseline before anything is compared (docs/adr/0016). Pure.
+
+A program that does not run there fails everywhere, and a program that hangs costs its time limit in every launch. So
+one launch comes first. It is not a trial: it is not stored and counts for nothing but the estimate of the remaining
+time. Programs of tare's own need none: they are known to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tare.errors import CellsFailed
+from tare.model import Cell, Completed, Failed, Outcome, Plan, Role, Trial
+from tare.plan.cells import available
+
+
+def due(plan: Plan, trials: Iterable[Trial]) -> tuple[Cell, ...]:
+    """Return a baseline cell of each workload with a program that has no completed trial in the baseline yet."""
+    cells = [cell for cell in available(plan) if cell.role is Role.BASELINE]
+    ran = {trial.key.cell for trial in trials if isinstance(trial.outcome, Completed)}
+    done = {cell.workload.name for cell in cells if cell.key in ran}
+    first: dict[str, Cell] = {}
+    for cell in cells:
+        if (cell.workload.command or cell.workload.program) and cell.workload.name not in done:
+            first.setdefault(cell.workload.name, cell)
+    return tuple(first.values())
+
+
+def check(cell: Cell, outcome: Outcome) -> None:
+    """Raise `CellsFailed` if the launch failed. An invalid one did run: its trials tell what is not as claimed."""
+    if isinstance(outcome, Failed):
+        raise CellsFailed(
+            f"{cell.workload.name} does not run in the baseline ({cell.environment.name}), "
+            f"so nothing was compared: {outcome.reason}",
+            remedy="try it with `tare launch`; if it only needs more time, raise its time limit",
+        )

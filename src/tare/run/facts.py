@@ -1,0 +1,263 @@
+"""Gather what is recorded of this machine and its software for a study. Read-only; what is missing is "unknown".
+
+`identity` must not change between runs of one study: the store refuses to go on where it does. All else is there to
+tell later why two machines, or two days, gave different figures. Programs are asked at the same time, so that all of it
+takes some tenths of a second.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+from tare.deploy.study_files import StudyFiles
+from tare.errors import TareError
+from tare.host.process import find, run
+from tare.host.topology import in_words, read_topology
+from tare.images.build import read_image
+from tare.model import Plan
+from tare.mpi import MPIS
+from tare.networks import find as find_network
+from tare.node import Node
+from tare.node.cgroups import hierarchies
+from tare.plan.cells import available
+from tare.study import is_conflist
+from tare.wiring import conflist
+from tare.wiring.link import features
+
+UNKNOWN: Final = "unknown"
+ABSENT: Final = "not installed"
+LIMIT_S: Final = 3.0
+SYSCTLS: Final = ("net/core/rmem_max", "net/core/wmem_max", "net/ipv4/tcp_rmem", "net/ipv4/tcp_congestion_control")
+PROGRAMS: Final = {
+    "dockerd": "dockerd", "containerd": "containerd", "runc": "runc", "podman": "podman", "crun": "crun",
+    "apptainer": "apptainer", "charliecloud": "ch-run", "compiler": "gcc",
+}  # fmt: skip
+VERSION: Final = re.compile(r"\d+\.\d[^\s,]*")
+CPUS: Final = Path("/sys/devices/system/cpu")
+
+
+def facts(plan: Plan, files: StudyFiles) -> dict[str, Any]:
+    """Return what is known before the cluster of a study is up."""
+    stated = _conflists(plan)
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        versions = {name: pool.submit(version_of, program) for name, program in PROGRAMS.items()}
+        checkout = pool.submit(commit)
+        identity = _identity(plan, files, stated)
+        found = {
+            "identity": identity,
+            "cpu": identity["cpu"],
+            "cores": identity["cores"],
+            "topology": in_words(read_topology(os.sched_getaffinity(0))),
+            "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            "kernel": identity["kernel"],
+            "os": os_name(),
+            "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or "not shown here",
+            "processor": processor(),
+            "system": system(),
+            "lab": {"bridged frames pass netfilter": False, "bridge multicast snooping": False},
+            "networks": _networks(plan),
+            "sysctls": {name.replace("/", "."): _read(f"/proc/sys/{name}") for name in SYSCTLS},
+            "images": images(files),
+            "versions": {name: answer.result() for name, answer in versions.items()},
+            "tare commit": checkout.result(),
+        }
+    if stated:
+        found["CNI configurations"] = {path: " ".join(each.text.split()) for path, each in stated.items()}
+    return found
+
+
+def _identity(plan: Plan, files: StudyFiles, stated: Mapping[str, conflist.Conflist]) -> dict[str, Any]:
+    mpis = sorted({cell.environment.mpi for cell in available(plan)})
+    contents = {name: image["contents"] for name, image in images(files).items()}
+    return {
+        "kernel": platform.release(),
+        "cpu": cpu_name(),
+        "cores": len(os.sched_getaffinity(0)),
+        "mpi": {name: MPIS[name].version() for name in mpis if name in MPIS},
+        "kernels": ", ".join(sorted({each.host_prefix.name for each in files.every})),
+        "image": ", ".join(sorted({each.image_tag for each in files.every if each.image_tag})),
+        **({"image contents": contents} if contents else {}),
+        **({"CNI configurations": {path: each.digest for path, each in stated.items()}} if stated else {}),
+    }
+
+
+# --- images -------------------------------------------------------------------------------------------------------
+
+
+def images(files: StudyFiles) -> dict[str, dict[str, Any]]:
+    """Return by tag what is in each image: its packages, and digests of their list and of its archive.
+
+    A recipe's digest says what was asked for; a mirror may give other packages the next time. `contents` tells that.
+    Where packages are listed it is the digest of the list: that of the archive changes with the dates of files.
+    """
+    found = {}
+    for each in files.every:
+        image = read_image(each.rootfs.parent) if each.rootfs is not None and not each.foreign else None
+        if image is not None:
+            listed = digest_of(dict(image.packages))
+            archive = archive_digest(image.tar.parent / "image.json")
+            found[each.image_tag] = {
+                "packages": len(image.packages),
+                "package list": listed,
+                "tar_digest": archive,
+                "contents": listed if image.packages else archive,
+            }
+    return found
+
+
+def archive_digest(record: Path) -> str:
+    """Return the digest of an image's archive, as its record has it from when it was built."""
+    try:
+        return str(json.loads(record.read_text()).get("tar_digest") or UNKNOWN)
+    except (OSError, ValueError, AttributeError):
+        return UNKNOWN
+
+
+def digest_of(data: Any) -> str:
+    """Return the digest of data, however it is ordered."""
+    return f"sha256:{hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()}"
+
+
+# --- software -----------------------------------------------------------------------------------------------------
+
+
+def version_of(program: str) -> str:
+    """Return a program's version as it tells it itself; "not installed", or "unknown" where it does not tell."""
+    path = find(program)
+    if path is None:
+        return ABSENT
+    try:
+        said = run((path, "--version"), timeout_s=LIMIT_S, check=False, env={**os.environ, "USER": "root"})
+    except TareError:
+        return UNKNOWN
+    version = VERSION.search(said.stdout or said.stderr)
+    return version.group(0).rstrip(".:)") if said.status == 0 and version else UNKNOWN
+
+
+def commit(folder: Path | None = None) -> str:
+    """Return the commit of the checkout that tare runs from, with `+` where files differ; "unknown" elsewhere."""
+    top = folder or Path(__file__).parents[3]
+    git = find("git")
+    if git is None or not (top / ".git").exists():
+        return UNKNOWN
+    asked = (git, "-c", f"safe.directory={top}", "-C", str(top))
+    try:
+        head = run((*asked, "rev-parse", "HEAD"), timeout_s=LIMIT_S, check=False)
+        changed = run((*asked, "status", "--porcelain", "-uno"), timeout_s=LIMIT_S, check=False)
+    except TareError:
+        return UNKNOWN
+    return head.stdout.strip() + "+" * bool(changed.stdout.strip()) if head.status == 0 else UNKNOWN
+
+
+# --- the machine --------------------------------------------------------------------------------------------------
+
+
+def processor(cpuinfo: Path = Path("/proc/cpuinfo"), cpus: Path = CPUS) -> dict[str, Any]:
+    """Return model, microcode, clock and what is done against its vulnerabilities."""
+    first = dict(_pairs((_read(str(cpuinfo)) or "").split("\n\n", 1)[0]))
+    parts = ("vendor_id", "cpu family", "model", "stepping")
+    return {
+        "model": " ".join(first[part] for part in parts if part in first) or UNKNOWN,
+        "microcode": first.get("microcode", UNKNOWN),
+        "MHz": first.get("cpu MHz", UNKNOWN),
+        "virtual": "hypervisor" in first.get("flags", "").split(),
+        "mitigations": {
+            file.name: _read(str(file)) or UNKNOWN
+            for file in (sorted((cpus / "vulnerabilities").iterdir()) if (cpus / "vulnerabilities").is_dir() else ())
+        },
+    }
+
+
+def system() -> dict[str, Any]:
+    """Return how the kernel was started and what it is set to, as far as it changes timings."""
+    huge = _read("/sys/kernel/mm/transparent_hugepage/enabled") or ""
+    chosen = re.search(r"\[(\w+)\]", huge)
+    versions = sorted({each.version for each in hierarchies()})
+    return {
+        "command line": _read("/proc/cmdline") or UNKNOWN,
+        "clocksource": _read("/sys/devices/system/clocksource/clocksource0/current_clocksource") or UNKNOWN,
+        "transparent huge pages": chosen.group(1) if chosen else UNKNOWN,
+        "cgroup version": " and ".join(map(str, versions)) or UNKNOWN,
+    }
+
+
+def of_nodes(nodes: Sequence[Node]) -> dict[str, dict[str, Any]]:
+    """Return how many rules filter packets, and the offloads of the data NIC, on a node with and one without a daemon.
+
+    Rules of a daemon cost bare programs of its node too, so they must not be taken for the container's.
+    """
+    kinds = {
+        "with a daemon" if node.docker_socket else "without a daemon": node for node in reversed(nodes) if node.pid
+    }
+    return {kind: _of_node(node) for kind, node in sorted(kinds.items())}
+
+
+def _of_node(node: Node) -> dict[str, Any]:
+    enter = ("nsenter", f"--net=/proc/{node.pid}/ns/net")
+    nic = node.nics[0].name if node.nics else "lo"
+    rules = _said((*enter, "iptables-save"))
+    ruleset = _said((*enter, "nft", "-j", "list", "ruleset"))
+    offloads = _said((*enter, "ethtool", "-k", nic))
+    return {
+        "iptables rules": UNKNOWN if rules is None else sum(line.startswith("-A") for line in rules.splitlines()),
+        "nft rules": UNKNOWN if ruleset is None else ruleset.count('{"rule"'),
+        "offloads": UNKNOWN if offloads is None else features(offloads),
+    }
+
+
+def _said(argv: tuple[str, ...]) -> str | None:
+    if find(argv[2]) is None:
+        return None
+    try:
+        said = run((*argv[:2], str(find(argv[2])), *argv[3:]), timeout_s=LIMIT_S, check=False)
+    except TareError:
+        return None
+    return said.stdout if said.status == 0 else None
+
+
+def cpu_name() -> str:
+    """Return the processor's name."""
+    named = dict(_pairs(_read("/proc/cpuinfo") or ""))
+    return named.get("model name", "") or platform.machine()
+
+
+def os_name() -> str:
+    """Return the distribution's name."""
+    for line in (_read("/etc/os-release") or "").splitlines():
+        if line.startswith("PRETTY_NAME="):
+            return line.split("=", 1)[1].strip('"')
+    return platform.system()
+
+
+def _networks(plan: Plan) -> dict[str, str]:
+    """Return what of each network is the product itself and what is its data path rebuilt."""
+    return {name: find_network(name).product for name in sorted({cell.environment.network for cell in available(plan)})}
+
+
+def _conflists(plan: Plan) -> dict[str, conflist.Conflist]:
+    """Return the CNI configurations of the user's, by their paths."""
+    names = {cell.environment.network for cell in available(plan)}
+    paths = sorted(name.removeprefix(conflist.PREFIX) for name in names if is_conflist(name))
+    return {path: conflist.read(path) for path in paths}
+
+
+def _pairs(text: str) -> Iterable[tuple[str, str]]:
+    for line in text.splitlines():
+        name, colon, value = line.partition(":")
+        if colon:
+            yield name.strip(), value.strip()
+
+
+def _read(path: str) -> str | None:
+    try:
+        return Path(path).read_text(errors="replace").strip()
+    except OSError:
+        return None

@@ -1,0 +1,130 @@
+"""One launch and its outcome: run it to its end, judge its output, and check the proof of its treatment."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tare.cluster import Site
+from tare.deploy.pods import Deployed
+from tare.host.process import FLOODED, Result, run
+from tare.launch import PADDING, Launch
+from tare.model import Cell, Completed, Failed, InterfaceTraffic, Invalid, Outcome, Workload
+from tare.node import monitor
+from tare.node.stragglers import told
+from tare.run import proof
+from tare.run.last_words import last_words
+from tare.run.symptoms import recognised
+from tare.run.transport_log import Chosen
+from tare.workloads import Began, Parsed, plugin_of
+from tare.workloads.output import PREFIX, OutputError
+
+NO_MPI: Final = (
+    "it ended well, but without MPI_Init and MPI_Finalize: it is not an MPI program, its MPI is linked statically, "
+    "or it started the MPI program as a job of its own"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """A cell's launch, prepared once a round: what is started, where it is watched, how long its pods took.
+
+    `chosen` is the transport that the MPI library reported, if it was asked.
+    """
+
+    cell: Cell
+    deployed: Deployed
+    launch: Launch
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    places: tuple[monitor.Place, ...]
+    pods_s: float
+    chosen: Chosen | None = None
+
+
+def run_launch(
+    ready: Ready,
+    padding: int,
+    site: Site,
+    *,
+    stop: socket.socket | None = None,
+    its_own: Callable[[], Collection[int]] | None = None,
+) -> Result:
+    """Run a launch to its end or its time limit, or until `stop` ends it, where its limit is somebody else's to watch.
+
+    `its_own` returns its processes where those of other launches are started while it runs.
+    """
+    before = site.pids()
+    environment = {**os.environ, **ready.environment, PADDING: "x" * padding}
+    # MPI starts ranks in its own working folder, if their node has it; tare's programs need none.
+    cwd = None if ready.cell.workload.command else Path("/")
+    return run(
+        ready.argv,
+        env=environment,
+        timeout_s=ready.cell.workload.time_limit_s if stop is None else None,
+        cwd=cwd,
+        check=False,
+        started=site.adopt,
+        at_limit=lambda: told(site.pids() - before if its_own is None else its_own()),
+        stop=stop,
+    )
+
+
+def judge(ready: Ready, result: Result, traffic: tuple[InterfaceTraffic, ...]) -> tuple[Outcome, Parsed | None]:
+    """Return the outcome of a launch and its parsed output."""
+    limit = ready.cell.workload.time_limit_s
+    tail = result.stderr_tail
+    said = "".join(f": {words}" for words in (last_words(result.stderr), recognised(result.stderr)) if words)
+    if result.timed_out:
+        names, _, each = result.at_limit.partition("\n")
+        still = f"; still running were {names}" if names else ""
+        reason = f"it did not end within its time limit of {limit:g} s{still}"
+        return Failed(reason=reason, stderr_tail=f"{tail}\n{each}".strip()), None
+    if result.flooded:
+        return Failed(reason=f"it {FLOODED}", status=result.status, stderr_tail=tail), None
+    try:
+        began = Began(launched_s=result.began_s, ended_s=result.began_s + result.elapsed_s, pods_s=ready.pods_s)
+        parsed = plugin_of(ready.cell.workload).parse(ready.cell.workload, result.stdout, began)
+    except OutputError as error:
+        reason = f"it ended with status {result.status}{said}" if result.status else unread(ready.cell.workload, result)
+        return Failed(reason=reason or f"{error}{said}", status=result.status, stderr_tail=tail), None
+    if parsed.wrong:
+        return Failed(reason=f"wrong data in {', '.join(parsed.wrong)}", status=result.status, stderr_tail=tail), parsed
+    if result.status != 0:
+        reason = f"it ended with status {result.status}{said}"
+        return Failed(reason=reason, status=result.status, stderr_tail=tail), parsed
+    untreated_because = untreated(ready, parsed, traffic, said_bytes=len(result.stdout))
+    if untreated_because:
+        return Invalid(reason=untreated_because), parsed
+    return Completed(metrics=parsed.metrics, figures=parsed.figures), parsed
+
+
+def unread(workload: Workload, result: Result) -> str:
+    """Return why a third-party program that ended well wrote no record of tare, or "" if it wrote one."""
+    return NO_MPI if (workload.command or workload.program) and PREFIX not in result.stdout else ""
+
+
+def untreated(ready: Ready, parsed: Parsed, traffic: tuple[InterfaceTraffic, ...], *, said_bytes: int) -> str | None:
+    """Return why the treatment is not proved, or None."""
+    placement = ready.cell.placement
+    nodes = [side.pod.node for side in ready.deployed.sides]
+    if ready.cell.environment.runtime == "fake":
+        return None
+    return (
+        (ready.chosen.reason if ready.chosen else None)
+        or proof.check_places(parsed.ranks, placement, nodes=nodes)
+        or proof.check_transport(parsed.ranks)
+        or proof.check_traffic(traffic, parsed.payload, said_bytes=said_bytes, ranks=placement.ranks)
+    )
+
+
+def startup(pods_s: float, active_s: float, parsed: Parsed | None) -> dict[str, float]:
+    """Return the start-up times of a launch that was at work for `active_s`; `pods_s` is that of the round's pods."""
+    if parsed is None:
+        return {"pods_s": pods_s}
+    launch_s = max(0.0, active_s - parsed.measured_s)
+    return {"pods_s": pods_s, "mpi_init_s": parsed.init_s, "launch_s": launch_s}

@@ -1,0 +1,179 @@
+"""Show on stderr how far a run is: what runs now, how many launches are done, how much time is left.
+
+A terminal gets a progress bar. Elsewhere it is a line a launch, at most one every five seconds.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from statistics import median
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn
+from rich.progress import Progress as Bar
+
+from tare.model import Cell, Completed, Plan, Trial, TrialKey
+from tare.model.text import printable
+from tare.plan.cells import available, estimate_pods_s, estimate_trial_s
+from tare.summary.disturbance import REPEATED_SHARE
+
+INTERVAL_S: Final = 5.0
+
+
+class Watcher(Protocol):
+    """Follow a run (a progress bar, or nothing). Repeats are in neither `done` nor `total`."""
+
+    def round_started(self, number: int, attempt: int) -> None:
+        """Note that a round begins, counted from 0."""
+
+    def calibrated(self, cell: Cell, elapsed_s: float) -> None:
+        """Note how long the launch took that comes before all trials of a workload."""
+
+    def launch_started(self, key: TrialKey, done: int, total: int) -> None:
+        """Note that a trial begins."""
+
+    def trial_ended(self, trial: Trial, done: int, total: int) -> None:
+        """Note that a trial is stored."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Pace:
+    """Estimate the remaining time: from the median time of each cell so far, and of making the pods of a round.
+
+    What has not run yet is expected to take as long as the other cells of its group; before any has, as long as the
+    plan or the calibration says.
+    """
+
+    plan: Plan
+    took_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    pods_s: list[float] = field(default_factory=list)
+    calibrated_s: dict[str, float] = field(default_factory=dict)
+    repeats: int = 0
+    _in_block: set[str] = field(default_factory=set)
+
+    def ended(self, key: TrialKey, took_s: float, done: int) -> None:
+        """Note that a launch took so long, and that so many are done."""
+        self.took_s[key.cell].append(took_s)
+        self.repeats += key.repeat > 0
+        if done % len(available(self.plan)) == 0:
+            self._in_block.clear()
+        else:
+            self._in_block.add(key.cell)
+
+    def left_s(self, done: int, total: int, rounds_to_begin: int) -> float:
+        """Return about how many seconds the rest takes."""
+        cells = available(self.plan)
+        blocks = total // len(cells) - done // len(cells)
+        launches_s = sum(self._cell_s(cell) * (blocks - (cell.key in self._in_block)) for cell in cells)
+        made = sum(map(len, self.took_s.values())) - self.repeats
+        again = min(REPEATED_SHARE, self.repeats / made) if made else 0.0
+        return launches_s * (1 + again) + rounds_to_begin * self._pods_s()
+
+    def _cell_s(self, cell: Cell) -> float:
+        if own := self.took_s.get(cell.key):
+            return median(own)
+        known = [
+            median(self.took_s[c.key]) for c in available(self.plan) if c.group == cell.group and c.key in self.took_s
+        ]
+        return median(known) if known else self.calibrated_s.get(cell.workload.name, estimate_trial_s(cell))
+
+    def _pods_s(self) -> float:
+        if self.pods_s:
+            return median(self.pods_s)
+        return sum({(c.environment, c.placement): estimate_pods_s(c) for c in available(self.plan)}.values())
+
+
+class Progress:
+    """Follow a run on stderr; a context manager, so that a progress bar never outlives the run."""
+
+    def __init__(self, plan: Plan, clock: Callable[[], float] = time.monotonic) -> None:
+        self._plan = plan
+        self._clock = clock
+        self._pace = Pace(plan=plan)
+        self._said_s = -INTERVAL_S
+        self._began_s = clock()
+        self._making_pods = False
+        self._round = 0
+        self._done = self._total = 0
+        self._bar: Bar | None = None
+        self._task: TaskID | None = None
+        if sys.stderr.isatty():
+            text = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=20), MofNCompleteColumn())
+            left = TextColumn("{task.fields[left]}", markup=False)
+            self._bar = Bar(*text, left, console=Console(stderr=True), transient=True)
+            self._task = self._bar.add_task("starting", total=None, left="")
+
+    def __enter__(self) -> Self:
+        if self._bar:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        if self._bar:
+            self._bar.stop()
+        elif self._total:
+            self._say(f"{self._done} of {self._total} launches done")
+
+    def round_started(self, number: int, attempt: int) -> None:
+        """Note a new round."""
+        self._round, self._making_pods, self._began_s = number, True, self._clock()
+        self._show(f"round {number + 1}{f', attempt {attempt + 1}' if attempt else ''}: making pods")
+
+    def calibrated(self, cell: Cell, elapsed_s: float) -> None:
+        """Say how long a launch in the baseline takes, and expect the same of the others."""
+        self._pace.calibrated_s[cell.workload.name] = elapsed_s
+        self._say(f"{cell.workload.name}: one launch in {cell.environment.name} takes {duration(elapsed_s)}")
+        self._began_s += elapsed_s
+
+    def launch_started(self, key: TrialKey, done: int, total: int) -> None:
+        """Show what runs now."""
+        now_s = self._clock()
+        if self._making_pods:
+            self._pace.pods_s.append(max(0.0, now_s - self._began_s))
+            self._making_pods = False
+        self._began_s = now_s
+        rounds = total // (len(available(self._plan)) * self._plan.study.repetition.blocks_per_round)
+        left_s = self._pace.left_s(done, total, max(0, rounds - self._round - 1))
+        again = ", again" if key.repeat else ""
+        self._show(
+            f"round {key.round + 1} of {rounds}: {key.cell}{again}", done, total, f"about {duration(left_s)} left"
+        )
+
+    def trial_ended(self, trial: Trial, done: int, total: int) -> None:
+        """Note how long it took, and say at once what went wrong."""
+        self._pace.ended(trial.key, self._clock() - self._began_s, done)
+        self._done, self._total = done, total
+        if not isinstance(trial.outcome, Completed):
+            reason = printable(getattr(trial.outcome, "reason", ""))
+            self._say(f"{type(trial.outcome).__name__}: {trial.key.cell}, round {trial.key.round + 1}: {reason}")
+        if self._bar and self._task is not None:
+            self._bar.update(self._task, completed=done, total=total)
+
+    def _show(self, what: str, done: int = 0, total: int = 0, left: str = "") -> None:
+        if self._bar and self._task is not None:
+            self._bar.update(self._task, description=what, left=left)
+            if total:
+                self._bar.update(self._task, completed=done, total=total)
+        elif self._clock() - self._said_s >= INTERVAL_S:
+            self._said_s = self._clock()
+            self._say(f"{what}; {done} of {total} launches done, {left}" if total else what)
+
+    def _say(self, line: str) -> None:
+        if self._bar:
+            self._bar.console.print(line, markup=False, highlight=False)
+        else:
+            sys.stderr.write(f"{line}\n")
+            sys.stderr.flush()
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in the unit that is read easily."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

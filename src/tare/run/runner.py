@@ -1,0 +1,414 @@
+"""Run a study: rounds of pods, blocks of trials in random order, each trial proven before it counts.
+
+round: pods up; then per cell: counters -> launch -> counters -> parse -> verify -> proof of treatment -> store.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+from tare.cluster import CLUSTERS, Needs, Site
+from tare.deploy.pods import Deployed, deployed
+from tare.deploy.study_files import StudyFiles, import_images
+from tare.deploy.timing import Made, made
+from tare.errors import TareError
+from tare.host import page_cache
+from tare.host.namespaces import plain_python
+from tare.host.process import Result
+from tare.launch import write_agent, write_map
+from tare.model import (
+    Caches,
+    Cell,
+    Completed,
+    Environment,
+    Failed,
+    InterfaceTraffic,
+    Metric,
+    Outcome,
+    Placement,
+    Plan,
+    RankPlace,
+    Trial,
+    TrialKey,
+)
+from tare.node import monitor
+from tare.plan.cells import available, block_order
+from tare.plan.composition import nic_slots, on_daemon_nodes
+from tare.run import calibration, facts, in_turns, job, transport_probe
+from tare.run.core_watch import CoreWatch, watching
+from tare.run.outcome import Ready, judge, run_launch, startup
+from tare.run.progress import Watcher
+from tare.stats import is_look
+from tare.store.writer import Store, remaining_blocks
+from tare.summary import precise_enough
+from tare.summary.disturbance import repeats_left, wants_repeat
+from tare.summary.select import select
+from tare.summary.surroundings import NodeHas
+from tare.workloads import Parsed
+from tare.workloads.kernel_order import in_order
+
+__all__ = ["PADDING_LIMIT", "Launched", "Run", "Watcher", "needs", "running"]
+
+PADDING_LIMIT: Final = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launched:
+    """A launch that has ended: how, what it said, what its interfaces carried, and how the machine was meanwhile."""
+
+    result: Result
+    outcome: Outcome
+    parsed: Parsed | None
+    traffic: tuple[InterfaceTraffic, ...]
+    counters: Mapping[str, float]
+    noise: Mapping[str, float]
+    active_s: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """A study on a site that is up. `rounds` are wanted by what is known so far, `done` counts the trials of them."""
+
+    plan: Plan
+    store: Store
+    site: Site
+    files: StudyFiles
+    watcher: Watcher
+    agent: Path
+    cores: CoreWatch
+    broken: dict[str, str] = field(default_factory=dict)
+    keepers: frozenset[int] = frozenset()
+    nodes: dict[int, NodeHas] = field(default_factory=dict)
+    noted: bool = False
+    rounds: int = 0
+    done: int = 0
+
+    def blocks(self) -> None:
+        """Run what is still to run, until the study is precise enough, its rounds or its budget are used up."""
+        started = time.monotonic()
+        repeat = self.plan.study.repetition
+        while True:
+            self.rounds = self._rounds_wanted()
+            left = list(remaining_blocks(self.plan, self.store.trials, rounds=self.rounds))
+            self.done = self.total - len(left) * len(available(self.plan))
+            if not left:
+                break
+            this_round = left[0][0]
+            self._round(this_round, [key for key in left if key[0] == this_round])
+            if repeat.budget_s is not None and time.monotonic() - started > repeat.budget_s:
+                break
+        self.store.note_look(select(self.plan, self.store.trials).rounds_done)
+
+    @property
+    def total(self) -> int:
+        """Return how many trials are planned, without repeats."""
+        return len(available(self.plan)) * self.rounds * self.plan.study.repetition.blocks_per_round
+
+    def _rounds_wanted(self) -> int:
+        """Return how many rounds are wanted by what is known now; looks only where a look is due."""
+        repeat = self.plan.study.repetition
+        rounds = repeat.rounds
+        while rounds < repeat.max_rounds and not next(
+            remaining_blocks(self.plan, self.store.trials, rounds=rounds), None
+        ):
+            if is_look(rounds, repeat) and precise_enough(self.plan, self.store.trials):
+                return rounds
+            rounds += 1
+        return rounds
+
+    def _round(self, round_: int, blocks: list[tuple[int, int, int]]) -> None:
+        self.watcher.round_started(round_, blocks[0][2])
+        with ExitStack() as stack:
+            ready = self.pods(stack)
+            self.site.settle()
+            job.wait_for_carriers(each.deployed for each in ready.values())
+            pairs = [(each.cell, each.deployed) for each in ready.values()]
+            answers = transport_probe.answers(self.site, pairs, self.agent, self.keepers)
+            ready = {
+                key: replace(each, chosen=answers.get(transport_probe.pair_of(each.cell)))
+                for key, each in ready.items()
+            }
+            if not self.noted:
+                self.store.note_facts(nodes=facts.of_nodes((*self.site.nodes, *self.site.daemon_nodes)))
+                self.noted = True
+            for cell in calibration.due(self.plan, self.store.trials):
+                self._calibrate(ready.get(cell.key))
+            for _, block, attempt in blocks:
+                self._block(ready, [
+                    TrialKey(cell=cell, round=round_, block=block, attempt=attempt)
+                    for cell in block_order(self.plan, round_, block, attempt)
+                ])  # fmt: skip
+
+    def _calibrate(self, ready: Ready | None) -> None:
+        """Launch a program once in the baseline; raise `CellsFailed` where it does not run there."""
+        if ready is None or job.gone(ready.deployed):
+            return  # the trials of this cell tell why
+        launched = self._launched(ready, 0)
+        calibration.check(ready.cell, launched.outcome)
+        self.watcher.calibrated(ready.cell, launched.result.elapsed_s)
+
+    def _block(self, ready: Mapping[str, Ready], keys: Sequence[TrialKey]) -> None:
+        """Run the trials of a block in their order; at its end repeat those that the machine's state calls for."""
+        due = []
+        if self.plan.study.repetition.turns > 1:
+            keys = self._in_turns(ready, keys)
+        for position, key in enumerate(keys):
+            one = ready.get(key.cell)
+            trial = self.trial(key, position, one)
+            # A start-up that is repeated would not find the caches that it is to find.
+            if one is not None and one.cell.workload.startup is None and wants_repeat(trial):
+                due.append((key, one))
+        if not self.plan.study.repetition.reruns:
+            return
+        for position, (key, one) in enumerate(due, start=len(keys)):
+            if not repeats_left(self.store.trials, self.total):
+                return
+            self.trial(replace(key, repeat=1), position, one)
+
+    def _in_turns(self, ready: Mapping[str, Ready], keys: Sequence[TrialKey]) -> list[TrialKey]:
+        """Run the trials of a block that can take turns, group by group; return the keys of those that are left."""
+        left = []
+        for _, group in groupby(keys, key=lambda key: self._group_of(key.cell)):
+            of_group = list(group)
+            standing = {key: ready[key.cell] for key in of_group if self._stands(key, ready)}
+            may = in_turns.may([each.cell for each in standing.values()], in_turns.memory_bytes())
+            listener = self.site.listen() if may else None
+            if listener is None:
+                left += of_group
+                continue
+            left += [key for key in of_group if key not in standing]
+            self._take_turns(standing, listener)
+        return left
+
+    def _group_of(self, cell: str) -> str:
+        return next(each.group for each in self.plan.cells if each.key == cell)
+
+    def _stands(self, key: TrialKey, ready: Mapping[str, Ready]) -> bool:
+        return key.cell in ready and job.gone(ready[key.cell].deployed) is None
+
+    def _take_turns(self, standing: Mapping[TrialKey, Ready], listener: socket.socket) -> None:
+        """Run the trials of a group in turns and store them."""
+        started, launches = time.time(), list[tuple[Ready, int]]()
+        for key, one in standing.items():
+            self.watcher.launch_started(key, self.done, self.total)
+            launches.append((self._drawn(key, one), self._padding(key)))
+        first = next(iter(standing))
+        drawn = f"{self.plan.study.seed}/turns/{first.round}/{first.block}/{first.attempt}"
+        turns = self.plan.study.repetition.turns
+        ended = in_turns.run(self.site, listener, launches, turns=turns, drawn=drawn)
+        pairs = zip(standing, launches, ended, strict=True)
+        for position, (key, (one, padding), watched) in enumerate(pairs):
+            launched = self._judged(one, watched)
+            counters = {**launched.counters, "environment_padding_bytes": padding, "turns": turns}
+            trial = trial_of(key, position, started, one, replace(launched, counters=counters), self.nodes)
+            self._stored(trial, launched)
+
+    def pods(self, stack: ExitStack) -> dict[str, Ready]:
+        """Make new pods for every environment and placement; what fails is remembered with its reason."""
+        self.broken.clear()
+        self.nodes.clear()
+        cells = available(self.plan)
+        slots = nic_slots((cell.environment, cell.placement) for cell in self.plan.cells)
+        found: dict[tuple[Environment, Placement], Made[Deployed] | str] = {}
+        ready: dict[str, Ready] = {}
+        for cell in cells:
+            pair = (cell.environment, cell.placement)
+            if pair not in found:
+                found[pair] = self._deploy(stack, *pair, slot=len(found), nic=slots[pair])
+            up = found[pair]
+            if isinstance(up, str):
+                self.broken[cell.key] = up
+            else:
+                ready[cell.key] = self._prepare(cell, up, number=len(ready))
+        self.keepers = frozenset(pid for each in ready.values() for pid in job.keepers_of(each.deployed))
+        return ready
+
+    def _deploy(
+        self, stack: ExitStack, environment: Environment, placement: Placement, *, slot: int, nic: int
+    ) -> Made[Deployed] | str:
+        inner = ExitStack()
+        make = partial(
+            deployed, self.site, environment, placement, slot=slot, nic=nic, files=self.files.of(environment)
+        )
+        pair = (environment, placement)
+        wanted = {each.workload.startup for each in available(self.plan) if (each.environment, each.placement) == pair}
+        try:
+            up = made(make, inner, wanted)
+        except TareError as error:
+            inner.close()
+            return f"its pods could not be made: {error.message}"
+        stack.enter_context(inner)
+        return up
+
+    def _prepare(self, cell: Cell, made: Made[Deployed], *, number: int) -> Ready:
+        up = made.up
+        launch = job.make_launch(self.site, cell, up)
+        path = self.site.folder / f"launch-{number}.json"
+        write_map(launch, path)
+        return Ready(
+            cell=cell,
+            deployed=up,
+            launch=launch,
+            argv=launch.argv(str(self.agent)),
+            environment={
+                **job.head_environment(self.site, cell.environment, up, self.agent),
+                "TARE_LAUNCH_MAP": str(path),
+            },
+            places=tuple(
+                monitor.Place(node=side.pod.node, pid=side.pod.pid, watches=side.endpoint.watches, host=side.pod.host)
+                for side in up.sides
+            ),
+            pods_s=made.took_s[cell.workload.startup],
+        )
+
+    def trial(self, key: TrialKey, position: int, ready: Ready | None) -> Trial:
+        """Run one trial and store it. If its pods could not be made, or have ended since, that is its outcome."""
+        self.watcher.launch_started(key, self.done, self.total)
+        started = time.time()
+        launched = None
+        missing = self.broken.get(key.cell, "it was not made") if ready is None else job.gone(ready.deployed)
+        if ready is None or missing:
+            failed = Failed(reason=missing or "it was not made")
+            trial = Trial(key=key, position=position, started_unix_s=started, elapsed_s=0.0, outcome=failed)
+        else:
+            ready, padding = self._drawn(key, ready), self._padding(key)
+            dropped = self._set_caches(ready, padding)
+            launched = self._launched(ready, padding)
+            counters = {**launched.counters, **dropped, "environment_padding_bytes": padding}
+            trial = trial_of(key, position, started, ready, replace(launched, counters=counters), self.nodes)
+        return self._stored(trial, launched)
+
+    def _drawn(self, key: TrialKey, ready: Ready) -> Ready:
+        """Return a launch with its kernels in the order of its round and block."""
+        return replace(ready, argv=in_order(ready.argv, self.plan.study.seed, key.round, key.block))
+
+    def _padding(self, key: TrialKey) -> int:
+        return random.Random(f"{self.plan.study.seed}/{key}").randrange(PADDING_LIMIT)
+
+    def _stored(self, trial: Trial, launched: Launched | None) -> Trial:
+        samples = dict(launched.parsed.samples) if launched and launched.parsed else {}
+        stored = self.store.append(trial, samples)
+        self.done += trial.key.repeat == 0
+        self.watcher.trial_ended(stored, self.done, self.total)
+        return stored
+
+    def _launched(self, ready: Ready, padding: int) -> Launched:
+        """Run a launch between two readings of all counters and judge it."""
+        kills = job.memory_kills(ready.deployed)
+        before = monitor.read(ready.places, self.site.usage_s())
+        result = run_launch(ready, padding, self.site)
+        after = monitor.read(ready.places, self.site.usage_s())
+        return self._judged(
+            ready,
+            in_turns.Watched(result=result, before=before, after=after, active_s=result.elapsed_s, kills=kills),
+        )
+
+    def _judged(self, ready: Ready, watched: in_turns.Watched) -> Launched:
+        """Judge a launch that has ended, and end what it left."""
+        result, before, after = watched.result, watched.before, watched.after
+        if result.status != 0:
+            job.end_strays(ready.deployed, self.keepers)
+        traffic = monitor.traffic(ready.places, before, after)
+        outcome, parsed = judge(ready, result, traffic)
+        if hit := job.memory_hit(ready.deployed, watched.kills):
+            outcome = Failed(reason=hit, status=result.status, stderr_tail=result.stderr_tail)
+        if isinstance(outcome, Failed) and (missing := job.gone(ready.deployed)):
+            outcome = replace(outcome, reason=f"{missing} while the launch ran ({outcome.reason})")
+        cores = self.cores.during(result.began_s, result.began_s + result.elapsed_s)
+        if isinstance(outcome, Completed) and parsed is not None:
+            outcome = replace(outcome, metrics=self._with_noise(outcome.metrics, parsed.spans_s, result))
+        return Launched(
+            result=result,
+            outcome=outcome,
+            parsed=parsed,
+            traffic=traffic,
+            counters=monitor.counters(before, after),
+            noise={**monitor.noise(before, after), **cores},
+            active_s=watched.active_s,
+        )
+
+    def _with_noise(
+        self, metrics: tuple[Metric, ...], spans_s: Mapping[str, tuple[float, float]], result: Result
+    ) -> tuple[Metric, ...]:
+        """Return metrics with the state of the cores while each was measured; a span outside of the launch is none."""
+        ended_s = result.began_s + result.elapsed_s
+        told = {key: span for key, span in spans_s.items() if result.began_s <= span[0] <= span[1] <= ended_s}
+        return tuple(
+            replace(metric, noise=self.cores.during(*told[metric.key])) if metric.key in told else metric
+            for metric in metrics
+        )
+
+    def _set_caches(self, ready: Ready, padding: int) -> dict[str, float]:
+        """Bring the machine's caches into the state that a start-up wants; return what is recorded of it.
+
+        Warm is what a launch leaves that goes before and counts for nothing: a cold one of another cell may have been
+        the last. What that launch has to say it would say again.
+        """
+        wanted = ready.cell.workload.startup
+        if wanted is Caches.COLD:
+            page_cache.drop()
+            return {"caches_dropped": 1}
+        if wanted is Caches.WARM and run_launch(ready, padding, self.site).status != 0:
+            job.end_strays(ready.deployed, self.keepers)
+        return {}
+
+
+def trial_of(
+    key: TrialKey, position: int, started_unix_s: float, ready: Ready, launched: Launched, nodes: dict[int, NodeHas]
+) -> Trial:
+    """Return the line of a launch that has ended; `nodes` keeps what they have, as far as it is known."""
+    parsed = launched.parsed
+    return Trial(
+        key=key,
+        position=position,
+        started_unix_s=started_unix_s,
+        elapsed_s=launched.active_s,
+        outcome=launched.outcome,
+        argv=ready.argv,
+        startup_s=startup(ready.pods_s, launched.active_s, parsed),
+        ranks=_told(parsed, ready.deployed, nodes) if parsed else (),
+        traffic=launched.traffic,
+        counters=launched.counters,
+        mpi_library=parsed.mpi_library if parsed else "",
+        noise=launched.noise,
+        facts=ready.deployed.facts | ({"transport": ready.chosen.words} if ready.chosen else {}),
+    )
+
+
+def _told(parsed: Parsed, up: Deployed, nodes: dict[int, NodeHas]) -> tuple[RankPlace, ...]:
+    """Return what ranks told of themselves, held against their nodes."""
+    ranks = job.with_core_sharers(job.with_node_namespaces(parsed.ranks, up), up)
+    return job.with_limits(job.with_surroundings(ranks, up, nodes), up)
+
+
+@contextmanager
+def running(plan: Plan, store: Store, files: StudyFiles, watcher: Watcher, *, name: str) -> Iterator[Run]:
+    """Bring the cluster of a study up and yield its run."""
+    cluster = CLUSTERS[plan.study.cluster]
+    with cluster.open(name, plan.study.lab, needs(plan, files.seen_by_nodes)) as site:
+        agent = write_agent(site.folder, plain_python())
+        import_images(site.daemon_nodes, files.every)
+        with watching(site, files.every[0].host_prefix / "bin" / "tare-cores") as cores:
+            yield Run(plan=plan, store=store, site=site, files=files, watcher=watcher, agent=agent, cores=cores)
+
+
+def needs(plan: Plan, shown: tuple[str, ...] = ()) -> Needs:
+    """Return what a plan's cells need of their cluster."""
+    cells = available(plan)
+    slots = nic_slots((cell.environment, cell.placement) for cell in plan.cells)
+    return Needs(
+        nics=1 + max(slots.values(), default=0),
+        docker=any(on_daemon_nodes(c.environment) for c in cells),
+        swarm=any(c.environment.network == "overlay" for c in cells),
+        store=any(c.environment.network == "overlay-etcd" for c in cells),
+        shown=shown,
+    )

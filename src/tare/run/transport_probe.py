@@ -1,0 +1,85 @@
+"""Ask an MPI's library what it took, in a launch of its own before the timed ones.
+
+What it says of itself costs it time, so the timed launches do not ask.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from tare.cluster import Site
+from tare.deploy.pods import Deployed
+from tare.host.process import run
+from tare.launch import PADDING, write_map
+from tare.launch.ways import way_of
+from tare.model import Cell, Environment, KernelSpec, Placement, Workload
+from tare.mpi import MPIS
+from tare.run import job
+from tare.run.transport_log import Chosen, judged
+from tare.wiring.transports import is_local, needs_port
+
+QUESTION: Final = Workload(
+    name="question",
+    kernels=(
+        KernelSpec(kernel="alltoall", message_bytes=8, iterations=5, warmup=1),
+        KernelSpec(kernel="alltoall", message_bytes=1 << 16, iterations=5, warmup=1),
+    ),
+    time_limit_s=60.0,
+)
+"""Every rank has a message, short and long, for every other."""
+
+
+Pair = tuple[Environment, Placement]
+
+
+def pair_of(cell: Cell) -> Pair:
+    """Return what cells have in common that are launched in the same pods."""
+    return cell.environment, cell.placement
+
+
+def answers(
+    site: Site, launches: Iterable[tuple[Cell, Deployed]], agent: Path, keepers: frozenset[int]
+) -> dict[Pair, Chosen]:
+    """Return what the libraries took, each asked once for an environment and placement."""
+    found: dict[Pair, Chosen] = {}
+    for cell, up in launches:
+        if pair_of(cell) not in found and asks(cell, up):
+            answer = found[pair_of(cell)] = ask(site, cell, up, agent)
+            if not answer.taken:
+                job.end_strays(up, keepers)
+    return found
+
+
+def asks(cell: Cell, up: Deployed) -> bool:
+    """Tell whether there is something to ask: where all is named and counters see it, or there is one host, not."""
+    mpi = MPIS.get(cell.environment.mpi)
+    if mpi is None or len(up.sides) < 2 or is_local(cell.environment.transport):
+        return False
+    return bool(mpi.ways) and bool(way_of(mpi.ways, cell.environment.transport, mpi.name).tells)
+
+
+def ask(site: Site, cell: Cell, up: Deployed, agent: Path) -> Chosen:
+    """Return what the library took in an environment that is up; where it was not heard, that is the reason."""
+    environment = cell.environment
+    asking = replace(cell, workload=QUESTION)
+    launch = job.make_launch(site, asking, up, asks=True)
+    path = site.folder / "question.json"
+    write_map(launch, path)
+    told = job.head_environment(site, environment, up, agent)
+    result = run(
+        launch.argv(str(agent)),
+        env={**os.environ, **told, "TARE_LAUNCH_MAP": str(path), PADDING: ""},
+        timeout_s=QUESTION.time_limit_s,
+        cwd=Path("/"),
+        check=False,
+        started=site.adopt,
+    )
+    library = way_of(MPIS[environment.mpi].ways, environment.transport, environment.mpi).tells
+    if result.status != 0:
+        return Chosen(library=library, reason=f"asked what it took, the MPI ended with status {result.status}")
+    port = needs_port(environment.transport, environment.devices)
+    return judged(environment.transport, library, result.stdout + result.stderr, port=port)

@@ -1,0 +1,260 @@
+"""Docker daemons of the lab's nodes: one dockerd a node, in the node's namespaces and cgroup, joined in a Swarm.
+
+A daemon's images are kept between studies in a cache folder (importing a root file system takes seconds); containers,
+networks and the Swarm's state are not.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from tare.errors import InfrastructureError, MissingTool, RefusedError
+from tare.host.namespaces import plain_python
+from tare.host.paths import cache_folder
+from tare.host.process import Popen, Result, beside, find, need, run, start
+from tare.host.user_namespace import is_real_root
+from tare.node import Node
+from tare.services import docker_api, etcd
+from tare.services.daemons import AGENT, Place
+
+START_LIMIT_S: Final = 30.0
+DOCKER_BRIDGE: Final = "10.216.0.1/24"
+TRANSIENT: Final = ("containers", "network", "swarm", "volumes", "plugins", "runtimes", "tmp", "trust")
+STAYS: Final = "stays-"
+ADVERTISED_PORT: Final = 2376
+"""Of the address that a daemon tells the others through a store; nothing listens there."""
+
+
+def probe() -> str | None:
+    """Return why Docker cannot be used here, or None."""
+    if not is_real_root():
+        return "a Docker daemon of our own needs root"
+    if find("dockerd") is None:
+        return "dockerd is not installed: apt-get install docker.io"
+    if find("docker") is None:
+        return "the docker client is not installed: apt-get install docker.io"
+    return None
+
+
+def docker(
+    node: Node, *arguments: str, check: bool = True, timeout_s: float = 60.0, stdin: str | None = None
+) -> Result:
+    """Run the docker client against a node's daemon."""
+    what = f"docker {' '.join(arguments[:2])} on {node.name}"
+    return run(client(node, *arguments), check=check, timeout_s=timeout_s, what=what, stdin=stdin)
+
+
+def client(node: Node, *arguments: str) -> tuple[str, ...]:
+    """Return the argv that speaks to a node's daemon."""
+    return (need("docker", package="docker.io"), "-H", f"unix://{node.docker_socket}", *arguments)
+
+
+@contextmanager
+def daemons(nodes: Sequence[Node], *, log_folder: Path, swarm: bool, store: bool = False) -> Iterator[tuple[Node, ...]]:
+    """Keep a daemon running on every node, in a Swarm or with a store; yields the nodes with their sockets."""
+    if swarm and store:
+        raise RefusedError("daemons of Docker that agree through a store cannot be in a Swarm")
+    if reason := probe():
+        raise MissingTool(f"Docker cannot be used: {reason}")
+    with ExitStack() as stack:
+        roots = [stack.enter_context(_root_folder(node.index)) for node in nodes]
+        url = stack.enter_context(_store(nodes[0])) if store else ""
+        started = [
+            stack.enter_context(_daemon(node, root, log_folder, cluster_options(url, node)))
+            for node, root in zip(nodes, roots, strict=True)
+        ]
+        ready = tuple(_wait_until_ready(*pair, log_folder) for pair in zip(nodes, started, strict=True))
+        if swarm:
+            _join_swarm(ready)
+        yield ready
+
+
+def start_staying(lab: str, nodes: Sequence[Node], *, log_folder: Path) -> tuple[Node, ...]:
+    """Start daemons that outlive this command, joined in a Swarm; the end of their cgroup ends them."""
+    if reason := probe():
+        raise MissingTool(f"Docker cannot be used: {reason}")
+    started = []
+    for node, root in zip(nodes, staying_folders(lab, nodes), strict=True):
+        shutil.rmtree(root, ignore_errors=True)
+        root.mkdir(parents=True)
+        started.append(start(_command(node, root), log=_log(log_folder, node)))
+    ready = tuple(_wait_until_ready(*pair, log_folder) for pair in zip(nodes, started, strict=True))
+    _join_swarm(ready)
+    return ready
+
+
+def data_folder() -> Path:
+    """Return the folder of all data folders, made where it is not; nodes that have a daemon must see it."""
+    folder = cache_folder() / "docker"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def staying_folders(lab: str, nodes: Sequence[Node]) -> tuple[Path, ...]:
+    """Return the data folders of daemons that stay: of this lab alone, removed with it."""
+    return tuple(cache_folder() / "docker" / f"{STAYS}{lab}-{node.name}" for node in nodes)
+
+
+def import_image(nodes: Sequence[Node], tar: Path, tag: str) -> None:
+    """Bring a root file system into every node's daemon that does not have it."""
+
+    def one(node: Node) -> None:
+        if not docker_api.image_present(node, tag):
+            docker(node, "import", "--change", "ENV PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", str(tar), tag,
+                   timeout_s=300)  # fmt: skip
+
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        list(pool.map(one, nodes))
+
+
+def container_pid(node: Node, container: str) -> int:
+    """Return the number, on this machine, of a container's first process."""
+    inside = int(docker(node, "inspect", "--format", "{{.State.Pid}}", container).stdout)
+    if inside == 0:
+        raise InfrastructureError(f"the container {container} on {node.name} is not running")
+    return outer_pid(node, inside)
+
+
+def outer_pid(node: Node, inside: int) -> int:
+    """Translate a process number of a node's pid namespace into this machine's."""
+    status = Path(f"/proc/{node.pid}/root/proc/{inside}/ns/mnt")
+    wanted = os.stat(status)
+    for pid in node.group.pids():
+        if _inner_pid(pid) == inside:
+            try:
+                if os.stat(f"/proc/{pid}/ns/mnt").st_ino == wanted.st_ino:
+                    return pid
+            except FileNotFoundError:
+                continue
+    raise InfrastructureError(f"process {inside} of {node.name} is gone")
+
+
+def _inner_pid(pid: int) -> int:
+    try:
+        text = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    numbers = text.partition("NSpid:")[2].partition("\n")[0].split()
+    return int(numbers[1]) if len(numbers) > 1 else 0
+
+
+@contextmanager
+def _root_folder(index: int) -> Iterator[Path]:
+    """Lend a cached data folder that no other lab uses."""
+    for slot in range(64):
+        root = data_folder() / f"n{index}-{slot}"
+        root.mkdir(exist_ok=True)
+        with (root.parent / f"{root.name}.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            _forget(root)
+            try:
+                yield root
+            finally:
+                _forget(root)
+            return
+    raise InfrastructureError("64 labs use Docker's cached data folders; end some: tare clean")
+
+
+def _forget(root: Path) -> None:
+    """Remove what a former daemon left in its folder, but for the images."""
+    for name in TRANSIENT:
+        shutil.rmtree(root / name, ignore_errors=True)
+
+
+@contextmanager
+def _daemon(node: Node, root: Path, log_folder: Path, options: tuple[str, ...]) -> Iterator[Popen[str]]:
+    try:
+        with beside(_command(node, root, options), log=_log(log_folder, node), grace_s=0.1) as process:
+            yield process
+    finally:
+        _stop_everything(node)
+
+
+def _log(folder: Path, node: Node) -> Path:
+    return folder / f"dockerd-{node.name}.log"
+
+
+def _command(node: Node, root: Path, options: tuple[str, ...] = ()) -> tuple[str, ...]:
+    # No cgroup parent is named: the node's cgroup namespace makes the node's group the root of all that Docker makes.
+    folders = [str(folder) for folder in node.group.leaf.folders]
+    entry = {"cgroups": folders, "argv": ["nsenter", "-t", str(node.pid), "--all", "--"]}
+    config = root / "daemon.json"
+    config.write_text("{}")
+    return (
+        plain_python(), "-IS", str(AGENT), "--entry", json.dumps(entry), "--",
+        need("dockerd", package="docker.io"),
+        "--config-file", str(config), "--data-root", str(root), "--exec-root", "/run/docker",
+        "--pidfile", "/run/docker.pid", "--host", "unix:///run/docker.sock", "--storage-driver", "overlay2",
+        "--log-level", "warn", "--userland-proxy=false", "--label", "tare=lab", "--bip", DOCKER_BRIDGE, *options,
+    )  # fmt: skip
+
+
+@contextmanager
+def _store(first: Node) -> Iterator[str]:
+    """Keep an etcd on the first node for all daemons; yields where it is."""
+    place = Place(node=first, pid=first.pid, folder="/run/tare-etcd")
+    with etcd.running(place, first.control_address, version_2=True) as store:
+        store.wait()
+        yield store.url
+
+
+def cluster_options(url: str, node: Node) -> tuple[str, ...]:
+    """Return the options with which a daemon keeps overlays in a store; "": none. It is reached over the data NIC."""
+    if not url:
+        return ()
+    return (
+        "--cluster-store", f"etcd://{url.removeprefix('http://')}",
+        "--cluster-advertise", f"{node.nics[0].name}:{ADVERTISED_PORT}",
+    )  # fmt: skip
+
+
+def _stop_everything(node: Node) -> None:
+    """Kill the daemon, its containers and helpers, but leave the node standing."""
+    if Path(f"/proc/{node.pid}").exists():
+        node.group.kill(spare={node.pid})
+
+
+def _wait_until_ready(node: Node, daemon: Popen[str], log_folder: Path) -> Node:
+    ready = replace(node, docker_socket=f"/proc/{node.pid}/root/run/docker.sock")
+    until = time.monotonic() + START_LIMIT_S
+    while not Path(ready.docker_socket).exists() or not docker_api.answers(ready):
+        if daemon.poll() is not None or time.monotonic() > until:
+            how = f"is not up after {START_LIMIT_S:g} s" if daemon.poll() is None else "ended as it started"
+            tail = _tail(_log(log_folder, node))
+            raise InfrastructureError(
+                f"dockerd on {node.name} {how}: {tail}",
+                remedy="leave the docker environments out of the study, or make `dockerd` start on this machine",
+            )
+        time.sleep(0.02)
+    return ready
+
+
+def _tail(path: Path) -> str:
+    return path.read_text(errors="replace")[-600:].strip() if path.exists() else "no log"
+
+
+def _join_swarm(nodes: Sequence[Node]) -> None:
+    manager = nodes[0]
+    docker(
+        manager, "swarm", "init", "--advertise-addr", manager.control_address,
+        "--data-path-addr", manager.nics[0].address, "--listen-addr", f"{manager.control_address}:2377",
+    )  # fmt: skip
+    token = docker(manager, "swarm", "join-token", "-q", "worker").stdout.strip()
+    for node in nodes[1:]:
+        docker(
+            node, "swarm", "join", "--token", token, "--advertise-addr", node.control_address,
+            "--data-path-addr", node.nics[0].address, f"{manager.control_address}:2377",
+        )  # fmt: skip

@@ -1,0 +1,108 @@
+"""etcd, the key-value store in which flannel and Docker's classic overlay keep what their hosts must agree on.
+
+It is Debian's, unpacked by `tools/networks` because its package would start one on this machine. One is kept for each
+environment that needs one; its data are in the node's /run and end with the node.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tare.errors import InfrastructureError
+from tare.host.namespaces import inside_network
+from tare.host.process import find
+from tare.services.daemons import Daemon, Place, kept
+
+OWN: Final = Path("/opt/tare/etcd/usr/bin/etcd")
+PORT: Final = 2379
+PEER_PORT: Final = 2380
+LIMIT_S: Final = 20.0
+REQUEST_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """An etcd at an address on the control network; it answers when `wait` has come back."""
+
+    address: str
+    daemon: Daemon
+
+    @property
+    def url(self) -> str:
+        """Return where its clients find it."""
+        return f"http://{self.address}:{PORT}"
+
+    def wait(self) -> None:
+        """Wait until it answers; raise `InfrastructureError` with the end of its log where it does not."""
+        pid, address = self.daemon.place.pid, self.address
+        self.daemon.wait_for(lambda: _healthy(pid, address), "an answer", limit_s=LIMIT_S)
+
+    def put(self, key: str, value: str) -> None:
+        """Store a value under a key, for clients of etcd's API 3."""
+        body = {name: base64.b64encode(text.encode()).decode() for name, text in (("key", key), ("value", value))}
+        try:
+            status, said = _request(self.daemon.place.pid, self.address, "POST", "/v3/kv/put", body)
+        except OSError as error:
+            raise InfrastructureError(f"etcd at {self.url} does not answer: {error}") from error
+        if status != http.HTTPStatus.OK:
+            raise InfrastructureError(f"etcd at {self.url} does not store {key}: {said[-300:]}")
+
+
+def program() -> str | None:
+    """Return the path of etcd, or None: the system's, which gets its updates, else the unpacked one."""
+    return find("etcd") or (str(OWN) if OWN.exists() else None)
+
+
+def missing() -> str | None:
+    """Return that etcd is not there and what brings it, or None."""
+    return None if program() else "etcd is not installed: run tools/networks etcd"
+
+
+@contextmanager
+def running(place: Place, address: str, *, version_2: bool = False) -> Iterator[Store]:
+    """Keep an etcd running in a place, which has the address; it may be waited for at once or later."""
+    found = program()
+    if found is None:
+        raise InfrastructureError(missing() or "no etcd")
+    with kept(place, "etcd", command(found, address, place.folder, version_2=version_2)) as daemon:
+        yield Store(address=address, daemon=daemon)
+
+
+def command(path: str, address: str, folder: str, *, version_2: bool) -> tuple[str, ...]:
+    """Return the argv of an etcd that is alone; with `version_2` it also speaks the API that Docker has."""
+    client, peer = f"http://{address}:{PORT}", f"http://{address}:{PEER_PORT}"
+    return (
+        path, "--name", "tare", "--data-dir", f"{folder}/etcd",
+        "--listen-client-urls", client, "--advertise-client-urls", client,
+        "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"tare={peer}",
+        "--logger", "zap", "--log-level", "warn",
+        *(("--enable-v2=true",) if version_2 else ()),
+    )  # fmt: skip
+
+
+def _healthy(pid: int, address: str) -> bool | None:
+    try:
+        return True if _request(pid, address, "GET", "/health")[0] == http.HTTPStatus.OK else None
+    except (OSError, http.client.HTTPException):
+        return None
+
+
+def _request(pid: int, address: str, method: str, path: str, body: Mapping[str, Any] | None = None) -> tuple[int, str]:
+    """Send one request from the network namespace of a process; return status and text of the answer."""
+    connection = http.client.HTTPConnection(address, PORT, timeout=REQUEST_S)
+    with inside_network(pid):  # a socket stays in the namespace that it was made in
+        connection.sock = socket.create_connection((address, PORT), timeout=REQUEST_S)
+    try:
+        connection.request(method, path, body=None if body is None else json.dumps(body))
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode(errors="replace")
+    finally:
+        connection.close()

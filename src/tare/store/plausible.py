@@ -1,0 +1,52 @@
+"""Say why a figure cannot be one: the statistics take logarithms of costs, and the plots their powers. Pure.
+
+Launches are held to it when they end (`tare.workloads.gate`), and stored ones when they are read
+(`tare.store.results`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Final
+
+from tare.model import Figure, Metric
+
+LEAST_S: Final = 1e-15
+MOST_S: Final = 1e10
+"""Bounds of a cost: no clock resolves less than a femtosecond, and no launch takes 300 years.
+
+Between them no ratio, square or sum of a study comes near the limits of a double.
+"""
+
+MOST_DONE: Final = 1e30
+"""Bound of what one sample does, and of a figure: the largest class of an application does 1e17 operations."""
+
+
+def why_no_figures(metrics: tuple[Metric, ...], figures: tuple[Figure, ...]) -> str:
+    """Return why what a launch says cannot be, or ""."""
+    return next((why for each in (_of_metrics(metrics), _of_figures(figures)) for why in each), "")
+
+
+def is_time(seconds: float) -> bool:
+    """Say whether something can have taken so long; it may have taken no time at all."""
+    return 0 <= seconds <= MOST_S
+
+
+def _of_metrics(metrics: tuple[Metric, ...]) -> Iterator[str]:
+    for metric in metrics:
+        if not LEAST_S <= metric.value <= MOST_S:
+            yield f"{metric.label} is {metric.value:g} s: that is no cost"
+        for what in ("median_s", "p99_s", "rank_average_s"):
+            if not is_time(seconds := getattr(metric, what)):
+                yield f"{what} of {metric.label} is {seconds:g}: that is no time"
+        if not 0 <= metric.done_per_sample <= MOST_DONE:
+            yield f"a sample of {metric.label} does {metric.done_per_sample:g} {metric.rate_unit}: that is no amount"
+        if metric.samples < 0 or metric.late < 0 or (metric.message_bytes or 0) < 0:
+            yield f"{metric.label} counts below zero"
+
+
+def _of_figures(figures: tuple[Figure, ...]) -> Iterator[str]:
+    for figure in figures:
+        if not (math.isfinite(figure.value) and abs(figure.value) <= MOST_DONE):
+            yield f"{figure.label} is {figure.value:g}: that is no figure"

@@ -1,0 +1,211 @@
+"""Read a results folder; nothing in it is changed. `tare.store.writer` says what is in one and writes it."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tare import model
+from tare.errors import ResultsError
+from tare.host.foreign import read_arrays, read_json, read_regular, shown
+from tare.store.codec import decode
+from tare.store.results_checks import check_plan, checked_trial
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Columns = Mapping[str, NDArray[np.float64]]
+
+FORMAT: Final = 1
+PLAN: Final = "plan.json"
+TRIALS: Final = "trials.jsonl"
+TRUNCATED: Final = "trials.jsonl.truncated"
+SAMPLES: Final = "samples"
+MOST_BYTES: Final = 1 << 30
+"""Size of one file; a study of a week writes some ten MB of trials and a launch at most some hundred MB of samples."""
+
+COLUMN: Final = re.compile(r"(?!.*\.\.)[A-Za-z0-9_.:=,+@/-]{1,200}")
+"""What can name a column of samples."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Results:
+    """What a results folder holds. `truncated` is the number of torn last lines that were found in it, ever.
+
+    `facts` is what the runner wrote about host, versions and images; `revisions` are earlier statements of the
+    study, when rounds, margin or the like were changed between runs. `looks` are the numbers of rounds, ascending,
+    after which a run has ended and shown verdicts.
+    """
+
+    path: Path
+    plan: model.Plan
+    facts: Mapping[str, Any]
+    trials: list[model.Trial]
+    truncated: int = 0
+    revisions: tuple[Mapping[str, Any], ...] = ()
+    looks: tuple[int, ...] = ()
+
+    def columns(self, trial: model.Trial) -> Columns:
+        """Return the samples of a trial by column, read now; nothing for a trial that left none.
+
+        Raises `ResultsError` when the file is missing or damaged.
+        """
+        if not trial.samples_file:
+            return {}
+        path = self.path / SAMPLES / Path(trial.samples_file).name
+        try:
+            columns = read_arrays(path, MOST_BYTES)
+            if wrong := next((name for name in columns if not COLUMN.fullmatch(name)), None):
+                raise ValueError(f"{wrong!r:.80} cannot name a column of samples")
+        except FileNotFoundError:
+            raise ResultsError(f"{path} is missing, and a trial in {TRIALS} refers to it") from None
+        except (OSError, ValueError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
+            raise ResultsError(f"{path} is damaged: {error}") from error
+        return columns
+
+
+def read_only(path: Path) -> Results:
+    """Return what a results folder holds, to be shown, also while a run writes to it; locks and repairs nothing.
+
+    A torn last line is left out and counted, and texts are made printable: the folder may be another's. Raises
+    `ResultsError` when the folder is no results folder.
+    """
+    if not path.is_dir():
+        raise ResultsError(f"{path}: there is no such results folder", remedy="`tare run STUDY.yaml` makes one")
+    header = shown(read_plan(path))
+    plan = plan_of(path, header)
+    trials, torn_at, _ = read_trials(path / TRIALS, plan, to_show=True)
+    return Results(
+        path=path,
+        plan=plan,
+        facts=header.get("facts", {}),
+        trials=trials,
+        truncated=count_notes(path) + (torn_at is not None),
+        revisions=tuple(header.get("revisions", ())),
+        looks=looks_of(header),
+    )
+
+
+def read_plan(path: Path) -> dict[str, Any]:
+    """Return what plan.json holds, undecoded: the plan, the facts and earlier statements."""
+    file = path / PLAN
+    try:
+        header = read_json(read_regular(file, MOST_BYTES))
+        version = header["format"]
+        _check_header(header)
+    except FileNotFoundError:
+        raise ResultsError(f"{path} is not a results folder: it has no {PLAN}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise ResultsError(f"{file} is damaged: {error}") from None
+    except OSError as error:
+        raise ResultsError(f"{file} cannot be read: {error.strerror}") from error
+    if version > FORMAT:
+        raise ResultsError(
+            f"{path} was written in format {version}, and this tare reads formats up to {FORMAT}",
+            remedy="update tare, or use another folder",
+        )
+    return dict(header)
+
+
+def looks_of(header: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return after how many rounds verdicts were shown; 0.1.0 kept only the rounds that were asked for before."""
+    noted = header.get("looks")
+    if noted is None:
+        noted = [_rounds_of(revision) for revision in header.get("revisions", ())]
+    return tuple(sorted({each for each in noted if isinstance(each, int) and not isinstance(each, bool) and each > 0}))
+
+
+def _rounds_of(revision: Mapping[str, Any]) -> Any:
+    study = revision.get("study")
+    repetition = study.get("repetition") if isinstance(study, dict) else None
+    return repetition.get("rounds") if isinstance(repetition, dict) else None
+
+
+def _check_header(header: dict[str, Any]) -> None:
+    if isinstance(header["format"], bool) or not isinstance(header["format"], int):
+        raise ValueError("its format is no number")
+    if not isinstance(header.get("facts", {}), dict):
+        raise ValueError("its facts are no mapping")
+    if not isinstance(header.get("facts", {}).get("identity", {}), dict):
+        raise ValueError("its facts have no mapping as identity")
+    revisions = header.get("revisions", [])
+    if not isinstance(revisions, list) or not all(isinstance(revision, dict) for revision in revisions):
+        raise ValueError("its revisions are no list of mappings")
+    if not isinstance(header.get("looks", []), list | type(None)):
+        raise ValueError("its looks are no list")
+
+
+def plan_of(path: Path, header: Mapping[str, Any]) -> model.Plan:
+    """Return the plan of a header that `read_plan` gave."""
+    try:
+        plan = decode(model.Plan, header["plan"])
+        check_plan(plan)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ResultsError(f"{path / PLAN} is damaged: {error}") from None
+    return plan
+
+
+def read_trials(file: Path, plan: model.Plan, *, to_show: bool = False) -> tuple[list[model.Trial], int | None, bytes]:
+    """Return the trials, the offset where a torn last line begins (None: all lines are whole), and its bytes.
+
+    With `to_show` texts are made printable.
+    """
+    try:
+        data = read_regular(file, MOST_BYTES)
+    except FileNotFoundError:
+        return [], None, b""
+    except ValueError as error:
+        raise ResultsError(f"{file} is damaged: {error}") from None
+    except OSError as error:
+        raise ResultsError(f"{file} cannot be read: {error.strerror}") from error
+    lines = data.split(b"\n")
+    torn_at = len(data) - len(lines[-1]) if lines[-1] else None
+    whole = lines[:-1]
+    if torn_at is None and whole and not _is_json(whole[-1]):
+        torn_at = len(data) - len(whole.pop()) - 1
+    cells = {cell.key for cell in plan.cells}
+    seen: set[model.TrialKey] = set()
+    trials = []
+    for number, line in enumerate(whole, start=1):
+        try:
+            value = read_json(line)
+            trial = checked_trial(decode(model.Trial, shown(value) if to_show else value))
+        except (ValueError, TypeError) as error:
+            raise ResultsError(
+                f"{file}:{number}: this line is no trial ({error})",
+                remedy="lines are never changed by tare: restore the file from a copy, or begin afresh (--fresh)",
+            ) from None
+        if trial.key in seen:
+            raise ResultsError(f"{file}:{number}: this trial is there twice: {key_text(trial.key)}")
+        if trial.key.cell not in cells:
+            raise ResultsError(f"{file}:{number}: the plan has no cell {trial.key.cell!r}")
+        seen.add(trial.key)
+        trials.append(trial)
+    return trials, torn_at, b"" if torn_at is None else data[torn_at:]
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def key_text(key: model.TrialKey) -> str:
+    """Return which trial it is, for a message."""
+    repeat = f", repeat {key.repeat}" if key.repeat else ""
+    return f"{key.cell}, round {key.round}, block {key.block}, attempt {key.attempt}{repeat}"
+
+
+def count_notes(path: Path) -> int:
+    """Return how many torn last lines were put aside so far."""
+    try:
+        return read_regular(path / TRUNCATED, MOST_BYTES).count(b"\n")
+    except (OSError, ValueError):
+        return 0

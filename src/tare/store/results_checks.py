@@ -1,0 +1,123 @@
+"""Say what in a plan or a trial of others cannot be, although its types are right. Pure.
+
+tare never writes such; a report could not be made of it. A figure that no launch can have is another matter: tare 0.1.0
+took any, so that it makes its trial invalid and the others are read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
+from typing import Final
+
+from tare import model
+from tare.store.plausible import MOST_DONE, is_time, why_no_figures
+
+MOST: Final = 1_000_000
+"""Rounds, blocks, ranks and the like of a study (`tare.study.schema`)."""
+
+LATEST_S: Final = 1e11
+"""Moments after the year 5000 are none."""
+
+LONGEST_NAME: Final = 400
+SAMPLES_FILE: Final = re.compile(r"(samples/)?[A-Za-z0-9._-]{1,200}")
+
+
+def check_plan(plan: model.Plan) -> None:
+    """Raise `ValueError` with the first thing in a plan that cannot be."""
+    for complaint in (*_of_study(plan.study), *_of_cells(plan)):
+        raise ValueError(complaint)
+
+
+def _of_study(study: model.Study) -> Iterator[str]:
+    repeat = study.repetition
+    for what in ("rounds", "blocks_per_round", "max_rounds", "turns"):
+        if not 1 <= getattr(repeat, what) <= MOST:
+            yield f"{what} is {getattr(repeat, what)}"
+    if not 0 <= repeat.reruns <= MOST:
+        yield f"reruns is {repeat.reruns}"
+    if not 0.5 <= repeat.confidence < 1:
+        yield f"confidence is {repeat.confidence:g}"
+    for name, value in (("margin", study.margin), ("limit", study.limit), ("half-width", repeat.target_half_width)):
+        if value is not None and not 0 < value <= MOST:
+            yield f"{name} is {value:g}"
+    for published in study.published:
+        if published.of_baseline is not None and not 0 < published.of_baseline <= MOST:
+            yield f"a published figure is {published.of_baseline:g}"
+    if study.baseline not in {environment.name for environment in study.environments}:
+        yield f"the baseline {study.baseline!r:.80} is not one of the environments"
+
+
+def _of_cells(plan: model.Plan) -> Iterator[str]:
+    keys = {cell.key for cell in plan.cells}
+    if len(keys) != len(plan.cells):
+        yield "two cells have the same key"
+    if not plan.unavailable.keys() <= keys:
+        yield "a cell is unavailable that is not in the plan"
+    baselines = Counter(cell.group for cell in plan.cells if cell.role is model.Role.BASELINE)
+    environments = {environment.name for environment in plan.study.environments}
+    for cell in plan.cells:
+        if baselines[cell.group] != 1:
+            yield f"the group {cell.group!r:.80} has {baselines[cell.group]} baselines"
+        if cell.role is model.Role.BASELINE and cell.environment.name != plan.study.baseline:
+            yield f"the cell {cell.key!r:.80} is not of the baseline"
+        if cell.role is not model.Role.SELF and cell.environment.name not in environments:
+            yield f"the environment of the cell {cell.key!r:.80} is not one of the study's"
+        if max(len(cell.key), len(cell.group), len(cell.environment.name)) > LONGEST_NAME:
+            yield f"a name has more than {LONGEST_NAME} characters"
+    rows = Counter((cell.group, cell.role, cell.environment.name) for cell in plan.cells)
+    if rows and max(rows.values()) > 1:
+        yield "two cells of a group have the same environment"
+
+
+def checked_trial(trial: model.Trial) -> model.Trial:
+    """Return a trial, as invalid where a figure of it cannot be; raise `ValueError` where something else cannot."""
+    for complaint in _of_trial(trial):
+        raise ValueError(complaint)
+    if isinstance(trial.outcome, model.Completed):
+        why = why_no_figures(trial.outcome.metrics, trial.outcome.figures)
+        if why:
+            return replace(trial, outcome=model.Invalid(reason=why))
+    return trial
+
+
+def _of_trial(trial: model.Trial) -> Iterator[str]:
+    key = trial.key
+    for what, number in (
+        ("round", key.round),
+        ("block", key.block),
+        ("attempt", key.attempt),
+        ("position", trial.position),
+    ):
+        if not 0 <= number <= MOST:
+            yield f"{what} is {number}"
+    if not 0 <= trial.started_unix_s <= LATEST_S:
+        yield f"started_unix_s is {trial.started_unix_s:g}"
+    if not is_time(trial.elapsed_s):
+        yield f"elapsed_s is {trial.elapsed_s:g}"
+    if trial.samples_file and not SAMPLES_FILE.fullmatch(trial.samples_file):
+        yield f"{trial.samples_file!r:.80} is no file of samples"
+    for what, numbers in _numbers_of(trial):
+        yield from _of_numbers(what, numbers)
+    for place in trial.ranks:
+        if not 0 <= place.rank <= MOST:
+            yield f"a rank is {place.rank}"
+    for traffic in trial.traffic:
+        for each in fields(traffic):
+            number = getattr(traffic, each.name)
+            if isinstance(number, int) and number < 0:
+                yield f"{each.name} is {number}"
+
+
+def _numbers_of(trial: model.Trial) -> Iterator[tuple[str, Mapping[str, float]]]:
+    yield from (("startup_s", trial.startup_s), ("counters", trial.counters), ("noise", trial.noise))
+    if isinstance(trial.outcome, model.Completed):
+        yield from ((f"noise of {metric.key!r:.80}", metric.noise) for metric in trial.outcome.metrics)
+
+
+def _of_numbers(what: str, numbers: Mapping[str, float]) -> Iterator[str]:
+    for name, number in numbers.items():
+        if not abs(number) <= MOST_DONE:
+            yield f"{what} has {name!r:.80} of {number:g}"

@@ -1,0 +1,152 @@
+"""Do to a results folder, one at a time, what `tare.store.writer` does in order: make, lock, write whole, repair.
+
+The lock is a POSIX one (`lockf`), because a forked child does not inherit it: a pod holder that outlives a killed run
+must not keep the folder shut, as it would with `flock`. The folder may be an ordinary user's while we are root:
+everything is opened by `tare.host.safe_files`, which follows no link of that user's.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import time
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tare import __version__, model
+from tare.errors import ResultsError
+from tare.host.safe_files import exists, folder_at, new_file, open_file
+from tare.store.codec import encode
+from tare.store.results import COLUMN, FORMAT, PLAN, SAMPLES, TRIALS, TRUNCATED
+
+if TYPE_CHECKING:
+    from tare.store.results import Columns
+
+LOCK: Final = "lock"
+PARTIAL: Final = ".partial"
+_OURS: Final = frozenset({PLAN, TRIALS, TRUNCATED, SAMPLES, LOCK, PLAN + PARTIAL})
+_SAMPLES_NAME: Final = re.compile(r"r\d+-b\d+-a\d+-c\d+(-n\d+)?\.npz(\.partial)?")
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder, or check that what is there is ours or empty."""
+    try:
+        with folder_at(path, make=True) as folder:
+            _check_ours(path, folder)
+    except NotADirectoryError as error:
+        raise ResultsError(f"{error.filename or path} is a file: results need a folder") from None
+
+
+def _check_ours(path: Path, folder: int) -> None:
+    if exists(folder, PLAN):
+        return
+    foreign = sorted(name for name in os.listdir(folder) if name not in _OURS)
+    if foreign:
+        raise ResultsError(
+            f"{path} is not a results folder and not empty (it has {foreign[0]})", remedy="name another folder"
+        )
+    if exists(folder, TRIALS) and os.stat(TRIALS, dir_fd=folder, follow_symlinks=False).st_size:
+        raise ResultsError(f"{path} has trials but no {PLAN}", remedy="restore it from a copy, or name another folder")
+
+
+def make_samples(path: Path) -> None:
+    """Make the folder of the samples."""
+    with folder_at(path / SAMPLES, make=True):
+        pass
+
+
+def take_lock(path: Path) -> int:
+    """Return the open and locked lock file, or raise `ResultsError` naming the process that holds it."""
+    with folder_at(path) as folder:
+        number = open_file(folder, LOCK, os.O_RDWR | os.O_CREAT, place=path)
+    try:
+        fcntl.lockf(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        owner = os.pread(number, 20, 0).decode(errors="replace").strip()
+        os.close(number)
+        raise ResultsError(
+            f"another tare writes to {path} now (process {owner or 'unknown'})",
+            remedy="wait until it has ended, or name another folder",
+        ) from None
+    os.ftruncate(number, 0)
+    os.pwrite(number, f"{os.getpid()}\n".encode(), 0)
+    return number
+
+
+def close_file(number: int) -> None:
+    """Close a file by its number; -1 stands for none."""
+    if number >= 0:
+        os.close(number)
+
+
+def move_aside(path: Path) -> None:
+    """Rename the folder to the first free `NAME.previous-N`."""
+    path = Path(os.path.abspath(path))
+    with folder_at(path.parent) as parent:
+        number = 1
+        while exists(parent, aside := f"{path.name}.previous-{number}"):
+            number += 1
+        os.rename(path.name, aside, src_dir_fd=parent, dst_dir_fd=parent)
+
+
+def open_trials(path: Path) -> int:
+    """Open the list of trials for appending."""
+    with folder_at(path) as folder:
+        return open_file(folder, TRIALS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, place=path)
+
+
+def write_plan(path: Path, plan: model.Plan, header: Mapping[str, Any]) -> None:
+    """Write plan.json whole or not at all."""
+    stated = dict(header) | {"format": FORMAT, "tool": f"tare {__version__}", "plan": encode(plan)}
+    with folder_at(path) as folder:
+        with os.fdopen(new_file(folder, PLAN + PARTIAL), "w") as file:
+            json.dump(stated, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(PLAN + PARTIAL, PLAN, src_dir_fd=folder, dst_dir_fd=folder)
+        os.fsync(folder)
+
+
+def cut_off(path: Path, offset: int, torn: bytes) -> None:
+    """Keep a torn last line aside, then cut it off."""
+    note = {"unix_s": time.time(), "offset": offset, "text": torn.decode(errors="backslashreplace")}
+    with folder_at(path) as folder:
+        aside = open_file(folder, TRUNCATED, os.O_WRONLY | os.O_APPEND | os.O_CREAT, place=path)
+        with os.fdopen(aside, "a") as file:
+            file.write(json.dumps(note) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        with os.fdopen(open_file(folder, TRIALS, os.O_RDWR, place=path), "r+b") as trials:
+            trials.truncate(offset)
+            os.fsync(trials.fileno())
+
+
+def remove_orphans(path: Path, trials: Sequence[model.Trial]) -> None:
+    """Remove sample files without a trial: the tool was ended between writing them and the trial's line."""
+    kept = {Path(trial.samples_file).name for trial in trials if trial.samples_file}
+    with folder_at(path / SAMPLES) as folder:
+        for name in os.listdir(folder):
+            if name not in kept and _SAMPLES_NAME.fullmatch(name):
+                os.unlink(name, dir_fd=folder)
+
+
+def write_samples(path: Path, columns: Columns) -> None:
+    """Write an .npz file whole or not at all; `np.savez` is not used because it takes no column named `file`."""
+    import numpy as np
+
+    partial = path.name + PARTIAL
+    with folder_at(path.parent) as folder:
+        with os.fdopen(new_file(folder, partial), "wb") as file:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+                for name, column in columns.items():
+                    if not COLUMN.fullmatch(name):
+                        raise ValueError(f"{name!r} cannot name a column of samples")
+                    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                        np.lib.format.write_array(member, np.asarray(column), allow_pickle=False)
+            file.flush()
+            os.fdatasync(file.fileno())
+        os.replace(partial, path.name, src_dir_fd=folder, dst_dir_fd=folder)

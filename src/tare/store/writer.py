@@ -1,0 +1,290 @@
+"""Keep a study's results so that killing the tool at any instant loses at most the trial that was running.
+
+    results/NAME/
+      plan.json                 the expanded study, facts about the host, versions; written last, by renaming
+      trials.jsonl              one line a trial, appended and synced as it ends: the commit record
+      samples/                  one .npz a trial (uncompressed), renamed into place before the trial's line is written
+      trials.jsonl.truncated    what a torn last line held, kept aside
+      lock                      held while a `tare run` writes here
+
+Lines are never changed or deleted. A block that was broken off gets a line with the outcome `Interrupted` for each cell
+that has none, and `remaining_blocks` then hands it out again as its next attempt (`tare.store.schedule`). Which
+launches count is decided by `tare.summary.select` alone. Reading alone is `tare.store.results`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from tare import model
+from tare.errors import InfrastructureError, ResultsError
+from tare.store.codec import decode, encode
+from tare.store.results import (
+    PLAN,
+    SAMPLES,
+    TRIALS,
+    Results,
+    count_notes,
+    key_text,
+    looks_of,
+    plan_of,
+    read_only,
+    read_plan,
+    read_trials,
+)
+from tare.store.results_folder import (
+    close_file,
+    cut_off,
+    make_folder,
+    make_samples,
+    move_aside,
+    open_trials,
+    remove_orphans,
+    take_lock,
+    write_plan,
+    write_samples,
+)
+from tare.store.schedule import attempts, can_run, is_complete, is_interrupted, remaining_blocks
+
+if TYPE_CHECKING:
+    from tare.store.results import Columns
+
+__all__ = [
+    "Results",
+    "Store",
+    "attempts",
+    "decode",
+    "encode",
+    "is_complete",
+    "read_only",
+    "remaining_blocks",
+]
+
+
+@dataclass(slots=True, kw_only=True)
+class Store(Results):
+    """A results folder that is open for writing and locked; close it, or use it as a context manager.
+
+    `interrupted` is the number of blocks that were found broken off when the folder was opened.
+    """
+
+    interrupted: int = 0
+    _lock: int = -1
+    _file: int = -1
+    _end: int = 0
+
+    @classmethod
+    def create_or_open(
+        cls, path: Path, plan: model.Plan, facts: Mapping[str, Any] | None = None, *, fresh: bool = False
+    ) -> Store:
+        """Return the store at `path`: a new one, or the one to go on with when the plan's digest is the same.
+
+        `facts["identity"]` holds what must not change between runs of one study (kernel, CPU, MPI version, image
+        digests): runs from unlike hosts are not merged. With `fresh` earlier results are moved to
+        `NAME.previous-N`. Raises `ResultsError` when the folder belongs to something else, is damaged or is in use.
+        """
+        lock = -1
+        try:
+            make_folder(path)
+            lock = take_lock(path)
+            if fresh and (path / PLAN).exists():
+                move_aside(path)
+                os.close(lock)
+                lock = -1
+                make_folder(path)
+                lock = take_lock(path)
+            start = cls._open if (path / PLAN).exists() else cls._create
+            return start(path, plan, facts or {}, lock)
+        except OSError as error:
+            close_file(lock)
+            raise ResultsError(f"{path} cannot be written: {error.strerror}") from error
+        except BaseException:
+            close_file(lock)
+            raise
+
+    def append(self, trial: model.Trial, columns: Columns | None = None) -> model.Trial:
+        """Store a trial and its samples and return it as stored (`samples_file` set).
+
+        When this returns, the trial is on the disk. Raises `InfrastructureError` when it cannot be written; the folder
+        is then as it was before.
+        """
+        if self._file < 0:
+            raise ResultsError(f"{self.path} is closed")
+        try:
+            if columns:
+                name = self._samples_name(trial.key)
+                write_samples(self.path / SAMPLES / name, columns)
+                trial = replace(trial, samples_file=f"{SAMPLES}/{name}")
+            self._write_lines([trial])
+        except OSError as error:
+            raise InfrastructureError(
+                f"the trial {key_text(trial.key)} cannot be written to {self.path}: {error.strerror}",
+                remedy="make room, then give the same command again: it goes on where it stopped",
+            ) from error
+        return trial
+
+    def note_look(self, rounds_done: int) -> None:
+        """Note that a run has ended by itself after so many rounds: its verdicts are shown, and that spends error."""
+        if rounds_done > 0 and rounds_done not in self.looks:
+            self.looks = tuple(sorted({*self.looks, rounds_done}))
+            self._write_header(looks=list(self.looks))
+
+    def note_facts(self, **facts: Any) -> None:
+        """Note facts that are known only once the cluster is up."""
+        if any(self.facts.get(name) != value for name, value in encode(facts).items()):
+            self.facts = {**self.facts, **encode(facts)}
+            self._write_header(facts=encode(self.facts))
+
+    def _write_header(self, **changed: Any) -> None:
+        try:
+            write_plan(self.path, self.plan, {**read_plan(self.path), **changed})
+        except OSError as error:
+            raise InfrastructureError(
+                f"{self.path / PLAN} cannot be written: {error.strerror}", remedy="make room, then repeat the command"
+            ) from error
+
+    def close(self) -> None:
+        """Close the files and let go of the lock; can be called again."""
+        close_file(self._file)
+        close_file(self._lock)
+        self._file = self._lock = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @classmethod
+    def _create(cls, path: Path, plan: model.Plan, facts: Mapping[str, Any], lock: int) -> Store:
+        make_samples(path)
+        file = open_trials(path)
+        write_plan(path, plan, {"created_unix_s": time.time(), "facts": encode(facts), "revisions": [], "looks": []})
+        return cls(path=path, plan=plan, facts=encode(facts), trials=[], _file=file, _lock=lock)
+
+    @classmethod
+    def _open(cls, path: Path, plan: model.Plan, facts: Mapping[str, Any], lock: int) -> Store:
+        header = read_plan(path)
+        stored = plan_of(path, header)
+        _refuse_other_study(path, stored, plan)
+        _refuse_other_host(path, header.get("facts", {}), facts)
+        trials, torn_at, torn = read_trials(path / TRIALS, plan)
+        _refuse_lost_cells(path, plan, trials)
+        make_samples(path)
+        if torn_at is not None:
+            cut_off(path, torn_at, torn)
+        remove_orphans(path, trials)
+        file = open_trials(path)
+        store = cls(
+            path=path,
+            plan=plan,
+            facts=header.get("facts", {}),
+            trials=trials,
+            truncated=count_notes(path),
+            _file=file,
+            _lock=lock,
+            _end=os.fstat(file).st_size,
+        )
+        store.interrupted = store._mark_interrupted(stored)
+        if stored.study != plan.study:
+            header.setdefault("revisions", []).append({"study": encode(stored.study), "until_unix_s": time.time()})
+        if stored != plan:
+            write_plan(path, plan, header)
+        store.revisions = tuple(header.get("revisions", ()))
+        store.looks = looks_of(header)
+        return store
+
+    def _mark_interrupted(self, planned: model.Plan) -> int:
+        """Write a line for each cell that a broken attempt lacks; return how many attempts were found broken.
+
+        `planned` is the plan under which they ran. Blocks run one after the other, so only the attempt of the last
+        line can be broken, and one whose marking was itself broken off.
+        """
+        found = attempts(self.trials)
+        marked = {key for key, block in found.items() if is_interrupted(block)}
+        if self.trials:
+            last = self.trials[-1].key
+            marked.add((last.round, last.block, last.attempt))
+        broken = 0
+        for round_, block, attempt in sorted(marked):
+            ran = found[round_, block, attempt]
+            missing = [cell for cell in can_run(planned) if cell not in ran]
+            broken += bool(missing)
+            markers = [
+                model.Trial(
+                    key=model.TrialKey(cell=cell, round=round_, block=block, attempt=attempt),
+                    position=position,
+                    started_unix_s=time.time(),
+                    elapsed_s=0.0,
+                    outcome=model.Interrupted(),
+                )
+                for position, cell in enumerate(missing, start=len(ran))
+            ]
+            if markers:
+                self._write_lines(markers)
+        return broken
+
+    def _samples_name(self, key: model.TrialKey) -> str:
+        index = next((i for i, cell in enumerate(self.plan.cells) if cell.key == key.cell), None)
+        if index is None:
+            raise ValueError(f"the plan has no cell {key.cell!r}")
+        repeat = f"-n{key.repeat:02d}" if key.repeat else ""
+        return f"r{key.round:04d}-b{key.block:02d}-a{key.attempt:02d}-c{index:04d}{repeat}.npz"
+
+    def _write_lines(self, trials: Sequence[model.Trial]) -> None:
+        """Append lines in one write and sync; a write that fails half-way is taken back."""
+        data = b"".join(json.dumps(encode(trial), separators=(",", ":")).encode() + b"\n" for trial in trials)
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+            os.fdatasync(self._file)
+        except OSError:
+            os.ftruncate(self._file, self._end)
+            raise
+        self._end += len(data)
+        self.trials.extend(trials)
+
+
+def _refuse_other_study(path: Path, stored: model.Plan, plan: model.Plan) -> None:
+    if stored.digest == plan.digest or _what_is_measured(stored.study) == _what_is_measured(plan.study):
+        return  # the digest alone changes whenever a study gets a new key, which older results have by its default
+    names = [f.name for f in fields(model.Study)]
+    differ = ", ".join(name for name in names if getattr(stored.study, name) != getattr(plan.study, name)) or "form"
+    raise ResultsError(
+        f"{path} holds the results of another study ({stored.study.name}); they differ in {differ}",
+        remedy="name another folder, or move these results aside and begin afresh with --fresh",
+    )
+
+
+def _what_is_measured(study: model.Study) -> model.Study:
+    """Return a study without its name and what only stops or judges it, as `tare.plan.cells.digest` does."""
+    blocks = model.Repetition(blocks_per_round=study.repetition.blocks_per_round, turns=study.repetition.turns)
+    return replace(study, name="", margin=0.0, limit=None, published=(), repetition=blocks)
+
+
+def _refuse_other_host(path: Path, stored: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+    before, now = stored.get("identity", {}), encode(facts.get("identity", {}))
+    changed = [key for key in now if now[key] != before.get(key, now[key])]
+    if changed:
+        told = "; ".join(f"{key} was {before[key]!r} and is {now[key]!r}" for key in changed)
+        raise ResultsError(
+            f"{path} was measured elsewhere or on other software: {told}",
+            remedy="runs from unlike hosts are not merged: name another folder, or begin afresh with --fresh",
+        )
+
+
+def _refuse_lost_cells(path: Path, plan: model.Plan, trials: Sequence[model.Trial]) -> None:
+    for trial in trials:
+        reason = plan.unavailable.get(trial.key.cell)
+        if reason is not None and isinstance(trial.outcome, model.Completed):
+            raise ResultsError(
+                f"{path} has trials of {trial.key.cell!r}, which cannot run now: {reason}",
+                remedy="make it available again and repeat the command, or begin afresh with --fresh",
+            )

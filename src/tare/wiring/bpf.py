@@ -1,0 +1,284 @@
+"""Small programs in the kernel's packet path: what assembles them, bpf(2), and the place where tc runs them.
+
+They are assembled here, because two programs of forty instructions are no reason to bring a compiler and a loader to
+every machine that runs a study. What is loaded is held by open files and by the interface that it was put on, so
+nothing of it is left where both are gone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from tare.errors import InfrastructureError
+from tare.host.namespaces import index_of, netlink
+
+CALL_NUMBER: Final = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361}
+"""bpf(2) by machine; all of them have the least significant byte first, as the programs take it."""
+MAP_CREATE, MAP_LOOKUP, MAP_UPDATE, PROGRAM_LOAD, PROGRAM_TEST = 0, 1, 2, 5, 10
+HASH_MAP, ARRAY_MAP = 1, 2
+FOR_TC: Final = 3
+LICENSE: Final = b"Apache-2.0\0"
+LOG_BYTES: Final = 1 << 16
+EGRESS, INGRESS = "ffff:fff3", "ffff:fff2"
+
+R0, R1, R2, R3, R4, R5, R6, R7, R8, FRAME = 0, 1, 2, 3, 4, 5, 6, 7, 8, 10
+"""Registers: arguments of calls are 1 to 5, their result is 0, calls keep 6 to 8; below `FRAME` is the stack."""
+SIZES: Final = {1: 0x10, 2: 0x08, 4: 0x00, 8: 0x18}
+MAP_FILE: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One instruction; a jump has the label that it leads to."""
+
+    code: int
+    to: int = 0
+    source: int = 0
+    offset: int = 0
+    value: int = 0
+    label: str = ""
+
+
+def copy(to: int, source: int) -> Step:
+    """Return `to = source`."""
+    return Step(code=0xBF, to=to, source=source)
+
+
+def put(to: int, value: int) -> Step:
+    """Return `to = value`."""
+    return Step(code=0xB7, to=to, value=value)
+
+
+def add(to: int, value: int) -> Step:
+    """Return `to += value`."""
+    return Step(code=0x07, to=to, value=value)
+
+
+def add_register(to: int, source: int) -> Step:
+    """Return `to += source`."""
+    return Step(code=0x0F, to=to, source=source)
+
+
+def keep_bits(to: int, mask: int) -> Step:
+    """Return `to &= mask`."""
+    return Step(code=0x57, to=to, value=mask)
+
+
+def flip_bits(to: int, mask: int) -> Step:
+    """Return `to ^= mask`."""
+    return Step(code=0xA7, to=to, value=mask)
+
+
+def shift_right(to: int, bits: int) -> Step:
+    """Return `to >>= bits`."""
+    return Step(code=0x77, to=to, value=bits)
+
+
+def network_order(to: int) -> Step:
+    """Return `to = htons(to)`."""
+    return Step(code=0xDC, to=to, value=16)
+
+
+def load(to: int, source: int, offset: int, size: int) -> Step:
+    """Return `to = *(source + offset)`."""
+    return Step(code=0x61 | SIZES[size], to=to, source=source, offset=offset)
+
+
+def store(to: int, offset: int, source: int, size: int) -> Step:
+    """Return `*(to + offset) = source`."""
+    return Step(code=0x63 | SIZES[size], to=to, source=source, offset=offset)
+
+
+def store_value(to: int, offset: int, value: int, size: int) -> Step:
+    """Return `*(to + offset) = value`."""
+    return Step(code=0x62 | SIZES[size], to=to, offset=offset, value=value)
+
+
+def count_up(to: int, offset: int, source: int) -> Step:
+    """Return `*(to + offset) += source`, eight bytes, at once for all cores."""
+    return Step(code=0xDB, to=to, source=source, offset=offset)
+
+
+def unless_equal(register: int, value: int, label: str) -> Step:
+    """Return a jump where the low four bytes of a register are not a value."""
+    return Step(code=0x56, to=register, value=value, label=label)
+
+
+def if_zero(register: int, label: str) -> Step:
+    """Return a jump where a register is zero, as a search that found nothing."""
+    return Step(code=0x15, to=register, label=label)
+
+
+def if_not_zero(register: int, label: str) -> Step:
+    """Return a jump where a register is not zero, as a call that failed."""
+    return Step(code=0x55, to=register, label=label)
+
+
+def call(helper: int) -> Step:
+    """Return a call of one of the kernel's helpers, by its number in linux/bpf.h."""
+    return Step(code=0x85, value=helper)
+
+
+def leave() -> Step:
+    """Return the end, with what register 0 says."""
+    return Step(code=0x95)
+
+
+def put_map(to: int, file: int) -> tuple[Step, Step]:
+    """Return what puts a map into a register."""
+    return Step(code=0x18, to=to, source=MAP_FILE, value=file), Step(code=0)
+
+
+def assemble(program: Sequence[Step | str]) -> bytes:
+    """Return the code of a program; a text in it is a label for the step after it."""
+    places: dict[str, int] = {}
+    steps: list[Step] = []
+    for item in program:
+        if isinstance(item, str):
+            places[item] = len(steps)
+        else:
+            steps.append(item)
+    code = b""
+    for number, step in enumerate(steps):
+        offset = places[step.label] - number - 1 if step.label else step.offset
+        value = step.value - (1 << 32) if step.value >= 1 << 31 else step.value
+        code += struct.pack("<BBhi", step.code, step.source << 4 | step.to, offset, value)
+    return code
+
+
+def word(packed: bytes) -> int:
+    """Return four bytes of a packet as a register has them."""
+    return int.from_bytes(packed, "little")
+
+
+# --- the kernel ---------------------------------------------------------------------------------------------------
+
+
+def make_map(kind: int, *, key_bytes: int, value_bytes: int, entries: int) -> int:
+    """Make a map and return its open file."""
+    return _call(MAP_CREATE, struct.pack("<IIII", kind, key_bytes, value_bytes, entries), "making a BPF map")
+
+
+def update(file: int, key: bytes, value: bytes) -> None:
+    """Put an entry into a map."""
+    with _pointers(key, value) as (at_key, at_value):
+        _call(MAP_UPDATE, struct.pack("<IIQQQ", file, 0, at_key, at_value, 0), "filling a BPF map")
+
+
+def look_up(file: int, key: bytes, value_bytes: int) -> bytes:
+    """Return a value of a map."""
+    found = ctypes.create_string_buffer(value_bytes)
+    with _pointers(key) as (at_key,):
+        _call(MAP_LOOKUP, struct.pack("<IIQQQ", file, 0, at_key, ctypes.addressof(found), 0), "reading a BPF map")
+    return found.raw
+
+
+def load_program(code: bytes, name: str) -> int:
+    """Load a program for tc and return its open file; its licence lets it call what is not for the GPL alone."""
+    try:
+        return _load(code, name, None)
+    except InfrastructureError as error:
+        log = ctypes.create_string_buffer(LOG_BYTES)
+        with suppress(InfrastructureError):  # once more, to be told why: the log of a program that is taken may be long
+            return _load(code, name, log)
+        said = log.value.decode(errors="replace").strip().splitlines()[-6:]
+        raise InfrastructureError(": ".join([error.message, *(["; ".join(said)] if said else [])])) from error
+
+
+def _load(code: bytes, name: str, log: ctypes.Array[ctypes.c_char] | None) -> int:
+    into = (1, LOG_BYTES, ctypes.addressof(log)) if log is not None else (0, 0, 0)
+    with _pointers(code, LICENSE) as (at_code, at_license):
+        told = struct.pack(
+            "<IIQQIIQII16s", FOR_TC, len(code) // 8, at_code, at_license, *into, 0, 0, name.encode()[:15]
+        )
+        return _call(PROGRAM_LOAD, told, f"loading the BPF program {name}")
+
+
+def try_on(program: int, packet: bytes) -> tuple[int, bytes]:
+    """Return what a program answers to a packet, and the packet as it leaves it."""
+    out = ctypes.create_string_buffer(len(packet) + 256)
+    attributes = ctypes.create_string_buffer(80)
+    with _pointers(packet) as (at_packet,):
+        struct.pack_into(
+            "<IIIIQQII", attributes, 0, program, 0, len(packet), len(out), at_packet, ctypes.addressof(out), 1, 0
+        )
+        _call(PROGRAM_TEST, attributes, "trying a BPF program")
+    answer, _, length = struct.unpack_from("<III", attributes, 4)
+    return answer, out.raw[:length]
+
+
+def missing() -> str | None:
+    """Return why no program can be loaded here, or None; what is made to find out is gone at once."""
+    try:
+        with opened() as files:
+            files.append(make_map(ARRAY_MAP, key_bytes=4, value_bytes=8, entries=1))
+            files.append(load_program(assemble([put(R0, 0), leave()]), "tare_probe"))
+    except InfrastructureError as error:
+        return f"the kernel takes no BPF program from us: {error.message}"
+    return None
+
+
+@contextmanager
+def opened() -> Iterator[list[int]]:
+    """Yield a list for open files, which are closed at the end."""
+    files: list[int] = []
+    try:
+        yield files
+    finally:
+        for file in files:
+            with suppress(OSError):
+                os.close(file)
+
+
+@contextmanager
+def on_interface(pid: int, interface: str, *, ingress: int, egress: int) -> Iterator[None]:
+    """Keep programs on an interface of the network namespace of a process, for what comes in and for what goes out."""
+    from pyroute2.netlink.exceptions import NetlinkError
+
+    try:
+        try:
+            with netlink(pid) as route:
+                index = index_of(route, interface)
+                route.tc("add", "clsact", index)
+                put_on = partial(route.tc, "add-filter", "bpf", index, ":1", classid=1, direct_action=True)
+                put_on(fd=ingress, name="tare_in", parent=INGRESS)
+                put_on(fd=egress, name="tare_out", parent=EGRESS)
+        except NetlinkError as error:
+            raise InfrastructureError(f"tc does not take a BPF program on {interface}: {error}") from error
+        yield
+    finally:
+        if Path(f"/proc/{pid}").exists():
+            with suppress(InfrastructureError, FileNotFoundError, NetlinkError), netlink(pid) as route:
+                route.tc("del", "clsact", index_of(route, interface))
+
+
+@contextmanager
+def _pointers(*values: bytes) -> Iterator[tuple[int, ...]]:
+    """Yield the addresses of values, which stay there for as long as the block runs."""
+    buffers = [ctypes.create_string_buffer(value, len(value)) for value in values]
+    yield tuple(ctypes.addressof(buffer) for buffer in buffers)
+
+
+def _call(command: int, attributes: bytes | ctypes.Array[ctypes.c_char], what: str) -> int:
+    number = CALL_NUMBER.get(platform.machine())
+    if number is None:
+        raise InfrastructureError(f"{what} is not known on {platform.machine()}")
+    buffer = ctypes.create_string_buffer(attributes, len(attributes)) if isinstance(attributes, bytes) else attributes
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.syscall.restype = ctypes.c_long
+    answer = int(libc.syscall(ctypes.c_long(number), ctypes.c_long(command), buffer, ctypes.c_long(len(buffer))))
+    if answer < 0:
+        failure = ctypes.get_errno()
+        told = "permission denied" if failure == errno.EPERM else os.strerror(failure)
+        raise InfrastructureError(f"{what} failed: {told}")
+    return answer

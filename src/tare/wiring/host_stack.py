@@ -1,0 +1,134 @@
+"""A network stack of its own for an environment on a node: a namespace beside the node's, with one of its data NICs.
+
+What routes, encapsulates and filters changes the host that it is installed on: forwarding, routes, netfilter's hooks,
+connection tracking. In a stack of its own a product has its usual names and ports, whatever else is up, and a bare job
+on the same node does not pay for it (docs/adr/0007-host-stacks.md).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from tare.errors import InfrastructureError
+from tare.host.namespaces import bridges_pass_netfilter, hold, index_of, inside_network, netlink
+from tare.host.signals import uninterrupted
+from tare.node import Nic, Node, Pod
+from tare.services.daemons import Place
+from tare.wiring.plug import restore
+
+NODE_KINDS: Final = ("net", "mnt", "uts", "ipc", "pid", "cgroup")
+CONTROL: Final = "ctl0"
+INTERFACE: Final = "store0"
+"""Another name than the node's: kernels before 6.15 look a new name up where it is asked for, not where it goes."""
+CONTROL_PREFIX: Final = 16
+FIRST_OCTET: Final = 128
+"""Pods have lower third octets on the control network, the head has 255."""
+MOST_SLOTS: Final = 120
+FORWARD: Final = Path("/proc/sys/net/ipv4/ip_forward")
+
+
+@contextmanager
+def host_stack(node: Node, study: str, what: str) -> Iterator[Place]:
+    """Keep a namespace on a node that forwards, and reaches the control network, but has no data NIC yet."""
+    spec = {
+        "new": ["net", "mnt"],  # mounts as well, because /sys shows the network devices
+        "join": node.pid,
+        "join_kinds": list(NODE_KINDS),
+        "cgroups": [str(folder) for folder in node.group.below("pods").create().folders],
+        "cpus": list(node.cores),
+    }
+    name = f"{what}-{study}"
+    pid = hold(f"tare:{study}:{what}-{node.name}", spec)
+    place = Place(node=node, pid=pid, folder=f"/run/tare-{name}")
+    try:
+        place.path().mkdir(parents=True)
+        bridges_pass_netfilter(pid, False)
+        with inside_network(pid):
+            FORWARD.write_text("1")
+        _reach_control(place, control_address(node, study))
+        yield place
+    finally:
+        shutil.rmtree(place.path(), ignore_errors=True)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@contextmanager
+def host_stacks(nodes: Sequence[Node], study: str, what: str) -> Iterator[dict[str, Place]]:
+    """Keep a stack on every node, by the nodes' names."""
+    with ExitStack() as stack:
+        stacks = [stack.enter_context(ExitStack()) for _ in nodes]
+        with uninterrupted(), ThreadPoolExecutor(max_workers=min(4, len(nodes))) as pool:
+            made = [
+                pool.submit(own.enter_context, host_stack(node, study, what))
+                for own, node in zip(stacks, nodes, strict=True)
+            ]
+        yield {node.name: one.result() for node, one in zip(nodes, made, strict=True)}
+
+
+def control_address(node: Node, study: str) -> str:
+    """Return the address on the control network that a node's stack of an environment has."""
+    slot = study.rpartition("-")[2]
+    number = int(slot) if slot.isdecimal() else 0
+    if number >= MOST_SLOTS:
+        raise InfrastructureError(f"the control network has no address for more than {MOST_SLOTS} environments at once")
+    base = ".".join(node.control_address.split(".")[:2])
+    return f"{base}.{FIRST_OCTET + number}.{node.index + 1}"
+
+
+@contextmanager
+def lent(place: Place, nic: Nic) -> Iterator[None]:
+    """Move a NIC into a stack, with its address, and give it back whole."""
+    node = place.node
+    _move(nic, node.pid, place.pid)
+    try:
+        with netlink(place.pid) as route:
+            restore(route, nic)
+        yield
+    finally:
+        if Path(f"/proc/{place.pid}").exists() and Path(f"/proc/{node.pid}").exists():
+            _move(nic, place.pid, node.pid)
+            with netlink(node.pid) as route:
+                restore(route, nic)
+
+
+def in_stack(pod: Pod, place: Place) -> Pod:
+    """Return a pod whose node is the stack: what is done to its node's network is done there."""
+    return replace(pod, node=replace(pod.node, pid=place.pid))
+
+
+def without_address(place: Place, nic: Nic) -> None:
+    """Take the address off a NIC that is lent to a stack: `lent` gives it back with it."""
+    with netlink(place.pid) as route:
+        route.flush_addr(index=index_of(route, nic.name), family=2)
+
+
+def _move(nic: Nic, source: int, target: int) -> None:
+    with netlink(source) as route:
+        route.link("set", index=index_of(route, nic.name), net_ns_pid=target)
+
+
+def _reach_control(place: Place, address: str) -> None:
+    """Give a stack an interface beside the node's own on the control network: a macvlan on it."""
+    with netlink(place.node.pid) as route:
+        route.link(
+            "add",
+            ifname=INTERFACE,
+            kind="macvlan",
+            macvlan_mode="bridge",
+            link=index_of(route, CONTROL),
+            net_ns_pid=place.pid,
+        )
+    with netlink(place.pid) as route:
+        route.link("set", index=index_of(route, "lo"), state="up")
+        index = index_of(route, INTERFACE)
+        route.addr("add", index=index, address=address, prefixlen=CONTROL_PREFIX)
+        route.link("set", index=index, state="up")

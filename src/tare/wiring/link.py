@@ -1,0 +1,318 @@
+"""Set an environment's own NIC and its pods' interfaces as its study says, and take all of it back.
+
+What is asked for is applied where the packets pass: MTU, offloads and RPS on the NIC and on the pod's interface, rate
+and delay on the NIC (on the pod's interface where that is the NIC), tracking of connections in the pod's network
+namespace, and br_netfilter on the one bridge that the pod is a port of, so that environments beside it keep theirs.
+What came of it is read back and recorded. Argvs and rules are made by pure functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from tare.errors import CommandFailed, InfrastructureError
+from tare.host.namespaces import index_of, netlink
+from tare.host.process import find, need, run
+from tare.host.user_namespace import is_real_root
+from tare.model import Link, Tracking
+from tare.node import Endpoint, Nic, Node, Pod
+
+FEATURES: Final = {
+    "tso": "tcp-segmentation-offload",
+    "gso": "generic-segmentation-offload",
+    "gro": "generic-receive-offload",
+    "lro": "large-receive-offload",
+    "sg": "scatter-gather",
+    "tx": "tx-checksumming",
+    "rx": "rx-checksumming",
+}
+"""Offloads by the words that `ethtool -K` takes, with the names under which `ethtool -k` tells them."""
+
+TABLE: Final = "tare"
+BURST_S: Final = 0.001
+LEAST_BURST_BYTES: Final = 128 * 1024
+WITH_SYS: Final = ("unshare", "--mount", "--propagation", "private", "--", "/bin/sh", "-c")
+SET_RPS: Final = (
+    'mount -t sysfs tare /sys && for queue in /sys/class/net/"$0"/queues/rx-*; do '
+    'cat "$queue/rps_cpus" && echo "$1" >"$queue/rps_cpus"; done'
+)
+"""Which interfaces /sys shows depends on who mounted it. Says the mask of each queue before it sets it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """An interface, in the network namespace of a process."""
+
+    pid: int
+    interface: str
+
+    @property
+    def enter(self) -> tuple[str, ...]:
+        """Return the argv prefix into the network namespace."""
+        return ("nsenter", f"--net=/proc/{self.pid}/ns/net", "--")
+
+
+# --- what is said to the programs: pure ---------------------------------------------------------------------------
+
+
+def ethtool_words(offloads: Sequence[str]) -> tuple[str, ...]:
+    """Return the words of `ethtool -K` for offloads as `tso=off`."""
+    return tuple(word for each in offloads for word in each.split("="))
+
+
+def qdiscs(link: Link, interface: str) -> tuple[tuple[str, ...], ...]:
+    """Return the commands of tc that give an interface a link's delay and rate: the delay first, as on a wire."""
+    begin = ("tc", "qdisc", "add", "dev", interface)
+    made: list[tuple[str, ...]] = []
+    if link.delay_s:
+        made.append((*begin, "root", "handle", "1:", "netem", "delay", f"{link.delay_s * 1e6:.12g}us"))
+    if link.rate_bps:
+        at = ("parent", "1:", "handle", "2:") if link.delay_s else ("root", "handle", "1:")
+        burst = max(int(link.rate_bps / 8 * BURST_S), LEAST_BURST_BYTES)
+        made.append((*begin, *at, "tbf", "rate", f"{link.rate_bps}bit", "burst", str(burst), "latency", "50ms"))
+    return tuple(made)
+
+
+def rules(tracking: Tracking, interface: str) -> str:
+    """Return the rules of nft that have a pod's connections tracked, or leave those over its interface out.
+
+    The same rule looks at the state of each packet in both cases, so that they differ in the tracking alone.
+    """
+    every = "ct state established,related,new,invalid,untracked counter accept"
+    chains = [
+        f'chain in {{ type filter hook input priority 0; iifname "{interface}" {every}; }}',
+        f'chain out {{ type filter hook output priority 0; oifname "{interface}" {every}; }}',
+    ]
+    if tracking is Tracking.NOTRACK:
+        chains += [
+            f'chain rawin {{ type filter hook prerouting priority -300; iifname "{interface}" counter notrack; }}',
+            f'chain rawout {{ type filter hook output priority -300; oifname "{interface}" counter notrack; }}',
+        ]
+    return "\n".join([f"table inet {TABLE} {{", *chains, "}", ""])
+
+
+def mask_of(cores: Sequence[int]) -> str:
+    """Return the mask of cores as /sys has it: groups of 32 in hexadecimal, the last cores first."""
+    value = sum(1 << core for core in set(cores))
+    groups = [f"{value & 0xFFFFFFFF:x}"]
+    while value := value >> 32:
+        groups = [f"{value & 0xFFFFFFFF:x}", f"{int(groups[0], 16):08x}", *groups[1:]]
+    return ",".join(groups)
+
+
+def features(text: str) -> dict[str, str]:
+    """Return the offloads that `ethtool -k` tells, by short words: `on`, `off`, with `[fixed]` where it says so."""
+    told = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
+    return {word: told[name] for word, name in FEATURES.items() if name in told}
+
+
+# --- whether it can be had ----------------------------------------------------------------------------------------
+
+
+def missing(link: Link) -> str | None:
+    """Return why this machine cannot set a link so, or None; kernels are asked in a namespace that ends at once."""
+    programs = (
+        (link.offloads, "ethtool", "ethtool"),
+        (link.rate_bps or link.delay_s, "tc", "iproute2"),
+        (link.conntrack, "nft", "nftables"),
+    )
+    for wanted, program, package in programs:
+        if wanted and find(program) is None:
+            return f"link: needs {program}, which is not installed: apt-get install {package}"
+    if link.br_netfilter and not Path("/proc/sys/net/bridge").exists():
+        return "link: br_netfilter needs the kernel's module of that name, which is not loaded: modprobe br_netfilter"
+    if link.rps and not Path("/sys/class/net/lo/queues/rx-0/rps_cpus").exists():
+        return "link: rps needs a kernel with CONFIG_RPS, which this one has not"
+    if link.delay_s and not _kernel_takes(("tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms")):
+        return "link: delay needs netem, which this kernel has not (sch_netem; docs/networks.md)"
+    if link.rate_bps and not _kernel_takes(qdiscs(Link(rate_bps=10**9), "lo")[0]):
+        return "link: rate needs tbf, which this kernel has not (sch_tbf)"
+    if link.conntrack and not _kernel_takes(("nft", "-f", "-"), rules(Tracking.NOTRACK, "lo")):
+        return "link: conntrack needs nf_tables and nf_conntrack, which this kernel has not or does not let us use"
+    return None
+
+
+def _kernel_takes(argv: tuple[str, ...], stdin: str | None = None) -> bool:
+    key = (argv, stdin)
+    if key not in _TAKEN:
+        own = ("unshare", "--net", "--") if is_real_root() else ("unshare", "--user", "--map-root-user", "--net", "--")
+        _TAKEN[key] = run((*own, *argv), check=False, timeout_s=20, stdin=stdin).status == 0
+    return _TAKEN[key]
+
+
+_TAKEN: Final[dict[tuple[tuple[str, ...], str | None], bool]] = {}
+
+
+# --- setting it ---------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def nic_set(node: Node, nic: Nic, link: Link) -> Iterator[Nic]:
+    """Keep a NIC at a link's MTU, before a network is made on it, and yield it as networks are to see it."""
+    if not link.mtu:
+        yield nic
+        return
+    place = Place(pid=node.pid, interface=nic.name)
+    _set_mtu(place, link.mtu)
+    try:
+        yield replace(nic, mtu=link.mtu)
+    finally:
+        with suppress(InfrastructureError, FileNotFoundError):
+            _set_mtu(place, nic.mtu)
+
+
+@contextmanager
+def link_set(node: Node, nic: Nic, pod: Pod, endpoint: Endpoint, link: Link) -> Iterator[Endpoint]:
+    """Keep the interfaces of a wired pod as a link says; yields its endpoint with what came of it among its facts."""
+    if not link:
+        yield endpoint
+        return
+    here = Place(pid=pod.pid, interface=endpoint.interface)
+    home = where(node, nic, endpoint)
+    on_node = Place(pid=home.pid, interface=nic.name)
+    places = (on_node, here) if pod.own_network and _is_there(on_node) else (here,)
+    facts: dict[str, str] = {}
+    with ExitStack() as stack:
+        for place in places if pod.number == 0 else (here,):
+            told = [f"mtu {_mtu(place)}"]
+            told += stack.enter_context(_offloads(place, link.offloads))
+            told += stack.enter_context(_rps(place, link.rps, node.cores))
+            told += stack.enter_context(_shaped(place, link)) if place == places[0] else []
+            facts[f"interface {place.interface}"] = ", ".join(told)
+        facts |= stack.enter_context(_tracked(here, link.conntrack))
+        if link.br_netfilter is not None:
+            facts |= stack.enter_context(_filtered(home, here, link))
+        yield replace(endpoint, facts={**endpoint.facts, **facts})
+
+
+def where(node: Node, nic: Nic, endpoint: Endpoint) -> Node:
+    """Return the node as it is where its NIC is: in the stack of its own to which a network may have moved it."""
+    found = (watch.pid for watch in endpoint.watches if watch.interface == nic.name)
+    return replace(node, pid=next(found, node.pid))
+
+
+@contextmanager
+def _offloads(place: Place, wanted: Sequence[str]) -> Iterator[list[str]]:
+    """Keep offloads on or off; yields what they really are. Raises `InfrastructureError` where one cannot be."""
+    if not wanted:
+        yield []
+        return
+    ethtool = need("ethtool", package="ethtool")
+    before = features(run((*place.enter, ethtool, "-k", place.interface)).stdout)
+    run((*place.enter, ethtool, "-K", place.interface, *ethtool_words(wanted)), check=False)
+    after = features(run((*place.enter, ethtool, "-k", place.interface)).stdout)
+    asked = dict(each.split("=") for each in wanted)
+    changed = [f"{word}={value}" for word, value in before.items() if after.get(word) != value and " " not in value]
+    try:
+        for word, value in asked.items():
+            if after.get(word, "").split(" ")[0] != value:
+                told = after.get(word, "not there")
+                raise InfrastructureError(f"{place.interface} cannot have {word} {value}: it is {told}")
+        yield [f"{word} {after[word].split(' ')[0]}" for word in asked]
+    finally:
+        if changed and _is_there(place):
+            run((*place.enter, ethtool, "-K", place.interface, *ethtool_words(changed)), check=False)
+
+
+@contextmanager
+def _rps(place: Place, wanted: str, cores: Sequence[int]) -> Iterator[list[str]]:
+    """Keep what arrives spread over a node's cores, or over none."""
+    if not wanted:
+        yield []
+        return
+    mask = mask_of(cores) if wanted == "all" else "0"
+    argv = (*place.enter, *WITH_SYS, SET_RPS, place.interface)
+    before = run((*argv, mask), what=f"setting RPS of {place.interface}").stdout.split()
+    try:
+        yield [f"rps {mask}"]
+    finally:
+        if before and _is_there(place):
+            run((*argv, before[0]), check=False)
+
+
+@contextmanager
+def _shaped(place: Place, link: Link) -> Iterator[list[str]]:
+    """Keep an interface to a rate and a delay, in what it sends."""
+    commands = qdiscs(link, place.interface)
+    if not commands:
+        yield []
+        return
+    try:
+        for argv in commands:
+            run((*place.enter, *argv), what=f"shaping {place.interface}")
+        told = run((*place.enter, "tc", "qdisc", "show", "dev", place.interface)).stdout
+        yield [" ".join(line.split()[1:2] + line.split()[4:]) for line in told.splitlines() if line]
+    finally:
+        if _is_there(place):
+            run((*place.enter, "tc", "qdisc", "del", "dev", place.interface, "root"), check=False)
+
+
+@contextmanager
+def _tracked(place: Place, tracking: Tracking) -> Iterator[dict[str, str]]:
+    """Keep connections of a pod tracked, or not."""
+    if tracking is Tracking.AS_IT_IS:
+        yield {}
+        return
+    nft = need("nft", package="nftables")
+    run((*place.enter, nft, "-f", "-"), stdin=rules(tracking, place.interface), what=f"tracking on {place.interface}")
+    try:
+        yield {"conntrack": f"{tracking.value} in the pod"}
+    finally:
+        if _is_there(place):
+            run((*place.enter, nft, "delete", "table", "inet", TABLE), check=False)
+
+
+@contextmanager
+def _filtered(node: Node, place: Place, link: Link) -> Iterator[dict[str, str]]:
+    """Let the frames of the bridge that a pod is a port of pass through the node's packet filter, or not."""
+    bridge, before = bridge_of(node, place)
+    try:
+        _pass_netfilter(node, bridge, link.br_netfilter is True)
+        yield {"br_netfilter": f"{'on' if link.br_netfilter else 'off'} for {bridge}"}
+    finally:
+        with suppress(InfrastructureError, FileNotFoundError):
+            _pass_netfilter(node, bridge, before)
+
+
+def bridge_of(node: Node, place: Place) -> tuple[str, bool]:
+    """Return the bridge of the node that a pod's interface leads to, and whether its frames pass the packet filter."""
+    with netlink(place.pid) as route:
+        peer = route.get_links(index_of(route, place.interface))[0].get_attr("IFLA_LINK")
+    with netlink(node.pid) as route:
+        master = route.get_links(peer)[0].get_attr("IFLA_MASTER") if peer else None
+        if not master:
+            raise InfrastructureError(f"{place.interface} of the pod leads to no bridge on {node.name}")
+        bridge = route.get_links(master)[0]
+        told = bridge.get_attr("IFLA_LINKINFO").get_attr("IFLA_INFO_DATA")
+        passes = told.get_attr("IFLA_BR_NF_CALL_IPTABLES") if told is not None else 0
+        return str(bridge.get_attr("IFLA_IFNAME")), bool(passes)
+
+
+def _pass_netfilter(node: Node, bridge: str, wanted: bool) -> None:
+    with netlink(node.pid) as route:
+        route.link("set", index=index_of(route, bridge), kind="bridge", br_nf_call_iptables=int(wanted))
+
+
+def _set_mtu(place: Place, mtu: int) -> None:
+    argv = (*place.enter, "ip", "link", "set", "dev", place.interface, "mtu", str(mtu))
+    try:
+        run(argv, what=f"setting the MTU of {place.interface} to {mtu}")
+    except CommandFailed as error:
+        raise InfrastructureError(f"{place.interface} cannot have an MTU of {mtu}: {error.stderr_tail}") from error
+
+
+def _mtu(place: Place) -> int:
+    with netlink(place.pid) as route:
+        return int(route.get_links(index_of(route, place.interface))[0].get_attr("IFLA_MTU"))
+
+
+def _is_there(place: Place) -> bool:
+    try:
+        with netlink(place.pid) as route:
+            return bool(route.link_lookup(ifname=place.interface))
+    except FileNotFoundError:
+        return False

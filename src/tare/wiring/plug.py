@@ -1,0 +1,204 @@
+"""What networks share: kinds of wiring, calling CNI plug-ins, giving a moved NIC back whole."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tare.errors import CommandFailed, InfrastructureError
+from tare.host.namespaces import index_of, netlink
+from tare.host.process import run
+from tare.node import SILENT_ROLE, Nic, Node, Pod, Watch
+
+if TYPE_CHECKING:
+    from pyroute2 import IPRoute
+
+CNI_FOLDERS: Final = ("/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni")
+CNI_VERSION: Final = "0.4.0"
+POD_INTERFACE: Final = "eth0"
+IFF_RUNNING: Final = 0x40
+OVERLAY_SUBNETS: Final = "10.215"
+POD_SUBNETS: Final = "10.218"
+SUBNETS: Final = tuple(
+    (ipaddress.IPv4Network(f"{first}.0.0/16"), what)
+    for first, what in (
+        ("10.213", "the lab's control network"),
+        ("10.214", "the lab's data networks (their addresses are ${cidr})"),
+        (OVERLAY_SUBNETS, "for the overlays of Docker"),
+        ("10.216", "for docker0, and for pods of calico"),
+        ("10.217", "for pods of flannel"),
+        (POD_SUBNETS, "for pods that have a subnet beside the NIC's"),
+    )
+)
+"""The networks that tare uses itself, each with what it is for."""
+
+
+class Wiring(StrEnum):
+    """Whose network namespace a pod has: the node's, its own that we wire, or one that Docker makes and wires."""
+
+    NODE = "node"
+    OWN = "own"
+    DOCKER = "docker"
+
+
+def cni_folders() -> tuple[Path, ...]:
+    """Return the folders that can have CNI's plug-ins and are there; those of CNI_PATH come first."""
+    named = [folder for folder in os.environ.get("CNI_PATH", "").split(":") if folder]
+    return tuple(path for path in map(Path, (*named, *CNI_FOLDERS)) if path.is_dir())
+
+
+def cni_plugin(name: str) -> Path | None:
+    """Return the program of a CNI plug-in, or None."""
+    return next((path for folder in cni_folders() if (path := folder / name).is_file()), None)
+
+
+def cni_missing(*plugins: str) -> str | None:
+    """Return a sentence on the CNI plug-ins that are missing, or None."""
+    missing = [name for name in plugins if cni_plugin(name) is None]
+    if missing:
+        return f"CNI plug-in {', '.join(missing)} is missing: apt-get install containernetworking-plugins"
+    return None
+
+
+def cni(command: str, config: Mapping[str, Any], pod: Pod, where: str = "") -> dict[str, Any]:
+    """Call a CNI plug-in (ADD or DEL) for a pod, in its node's network namespace; return its result.
+
+    `where` says, in what is told of a failure, which plug-in of a chain it is. A pod that is gone has no network
+    namespace: DEL then undoes what is left on the node.
+    """
+    plugin = str(config["type"])
+    program = cni_plugin(plugin)
+    if program is None:
+        raise InfrastructureError(cni_missing(plugin) or f"CNI plug-in {plugin} is gone")
+    environment = {
+        "CNI_COMMAND": command,
+        "CNI_CONTAINERID": pod.name,
+        "CNI_NETNS": f"/proc/{pod.pid}/ns/net" if Path(f"/proc/{pod.pid}").exists() else "",
+        "CNI_IFNAME": POD_INTERFACE,
+        "CNI_PATH": ":".join(map(str, cni_folders())),
+        "PATH": os.environ.get("PATH", os.defpath),
+    }
+    what = f"CNI {plugin}{where} {command} for {pod.name} on {pod.node.name}"
+    argv = ("nsenter", f"--net=/proc/{pod.node.pid}/ns/net", "--", str(program))
+    result = run(argv, env=environment, stdin=json.dumps(config), timeout_s=30, check=False)
+    if result.timed_out:
+        raise CommandFailed(f"{what} did not end within 30 s: {result.stderr_tail}", argv=argv)
+    if result.status != 0:
+        said = cni_message(result.stdout) or result.stderr_tail or "it said nothing"
+        raise CommandFailed(f"{what} failed: {said}", argv=argv, status=result.status)
+    return dict(json.loads(result.stdout)) if result.stdout.strip() else {}
+
+
+def cni_message(stdout: str) -> str:
+    """Return what a plug-in says of its failure: its message, what it adds to it, and its code."""
+    try:
+        answer = json.loads(stdout)
+    except ValueError:
+        return stdout.strip()
+    if not isinstance(answer, dict):
+        return stdout.strip()
+    said = ": ".join(str(answer[key]) for key in ("msg", "details") if answer.get(key))
+    return f"{said} (code {answer['code']})" if "code" in answer else said
+
+
+def config(plugin: str, nic: Nic, **more: object) -> dict[str, Any]:
+    """Return a CNI network configuration with the study's own static address."""
+    ipam = {"type": "static", "addresses": [{"address": nic.cidr}]}
+    return {"cniVersion": CNI_VERSION, "name": f"tare-{nic.name}", "type": plugin, "ipam": ipam, **more}
+
+
+@contextmanager
+def plugged(pod: Pod, configuration: Mapping[str, Any]) -> Iterator[None]:
+    """Keep a pod wired by a CNI plug-in while the block runs."""
+    cni("ADD", configuration, pod)
+    try:
+        yield
+    finally:
+        if Path(f"/proc/{pod.pid}").exists():
+            cni("DEL", configuration, pod)
+
+
+@contextmanager
+def given_away(node: Node, nic: Nic) -> Iterator[None]:
+    """Take the address off a NIC that a network owns for a while, and give both back whole."""
+    with netlink(node.pid) as route:
+        route.flush_addr(index=index_of(route, nic.name), family=2)
+    try:
+        yield
+    finally:
+        if Path(f"/proc/{node.pid}").exists():
+            with netlink(node.pid) as route:
+                restore(route, nic)
+
+
+def restore(route: IPRoute, nic: Nic) -> None:
+    """Give a NIC its name's address, MTU, state and way to other subnets again."""
+    index = index_of(route, nic.name)
+    route.link("set", index=index, mtu=nic.mtu, state="up")
+    route.addr("replace", index=index, address=nic.address, prefixlen=nic.prefix)
+    if nic.gateway:
+        route.route("replace", dst=nic.beyond, gateway=nic.gateway, oif=index)
+
+
+def mtu_of(pid: int, interface: str) -> int:
+    """Return the MTU of an interface in the network namespace of a process."""
+    with netlink(pid) as route:
+        link = route.get_links(index_of(route, interface))[0]
+        return int(link.get_attr("IFLA_MTU"))
+
+
+def interface_in(pid: int, subnet: str) -> tuple[str, str]:
+    """Return the interface with an address in a subnet, in the network namespace of a process, and the address."""
+    wanted = ipaddress.ip_network(subnet)
+    with netlink(pid) as route:
+        for entry in route.get_addr(family=2):
+            address = str(entry.get_attr("IFA_LOCAL") or entry.get_attr("IFA_ADDRESS"))
+            if ipaddress.ip_address(address) in wanted:
+                return str(route.get_links(entry["index"])[0].get_attr("IFLA_IFNAME")), address
+    raise InfrastructureError(f"no interface of the pod has an address in {subnet}")
+
+
+def interfaces_in(pid: int) -> dict[str, tuple[str, int]]:
+    """Return the interfaces with an IPv4 address in the network of a process, each with address and prefix."""
+    found: dict[str, tuple[str, int]] = {}
+    with netlink(pid) as route:
+        for entry in route.get_addr(family=2):
+            name = str(route.get_links(entry["index"])[0].get_attr("IFLA_IFNAME"))
+            address = str(entry.get_attr("IFA_LOCAL") or entry.get_attr("IFA_ADDRESS"))
+            found.setdefault(name, (address, int(entry["prefixlen"])))
+    return found
+
+
+def wait_until_running(pid: int, interface: str, limit_s: float = 5.0) -> None:
+    """Wait until the kernel has noted the carrier of a new interface, which takes up to a second.
+
+    UCX passes over interfaces that are not running, and what is not running at the limit is left to fail there.
+    """
+    until = time.monotonic() + limit_s
+    with netlink(pid) as route:
+        index = index_of(route, interface)
+        while not route.get_links(index)[0]["flags"] & IFF_RUNNING and time.monotonic() < until:
+            time.sleep(0.01)
+
+
+def carriers(*places: tuple[int, str, str]) -> tuple[Watch, ...]:
+    """Return watches on interfaces (pid, name, role) that must carry the payload."""
+    return tuple(Watch(pid=pid, interface=name, role=role) for pid, name, role in places)
+
+
+def silent(pid: int, names: Sequence[str] = ("lo", "ctl0")) -> tuple[Watch, ...]:
+    """Return watches on interfaces of a network namespace that must stay silent."""
+    return tuple(Watch(pid=pid, interface=name, role=SILENT_ROLE) for name in names)
+
+
+def in_pod_subnet(nic: Nic) -> Nic:
+    """Return a NIC with an address of a subnet of its own beside the NIC's: for pods that the node routes to."""
+    return replace(nic, address=f"{POD_SUBNETS}.{nic.address.split('.', 2)[2]}", prefix=24)

@@ -1,0 +1,50 @@
+"""Routes in nodes, and in the stacks of their networks, to the pods of other nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from pathlib import Path
+
+from tare.errors import InfrastructureError
+from tare.host.namespaces import index_of, netlink
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """The way to a network: by the address of another node, over an interface."""
+
+    network: IPv4Network
+    gateway: str
+    interface: str
+
+
+@contextmanager
+def routed(pid: int, where: str, routes: Sequence[Route]) -> Iterator[None]:
+    """Keep routes in the network namespace of a process, `where` in words.
+
+    Raises `InfrastructureError` where the kernel refuses one of them, as one that is there already.
+    """
+    from pyroute2.netlink.exceptions import NetlinkError
+
+    added: list[dict[str, object]] = []
+    try:
+        with netlink(pid) as route:
+            for each in routes:
+                entry = {"dst": str(each.network), "gateway": each.gateway, "oif": index_of(route, each.interface)}
+                try:
+                    route.route("add", **entry)
+                except NetlinkError as error:
+                    raise InfrastructureError(
+                        f"{where} cannot have a route to {each.network}: {error.args[-1]}"
+                    ) from None
+                added.append(entry)
+        yield
+    finally:
+        if Path(f"/proc/{pid}").exists():
+            with netlink(pid) as route:
+                for entry in reversed(added):
+                    with suppress(NetlinkError):  # the kernel takes a route with its interface
+                        route.route("del", **entry)

@@ -1,0 +1,81 @@
+"""User-mode networks: a process beside the pod copies between its interface and ordinary sockets of the node.
+
+It is how an ordinary user's containers get a network: no right over the node's is needed. The node's kernel sees the
+sockets of that process, and nothing of the pod.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tare.errors import InfrastructureError
+from tare.host import process
+from tare.host.namespaces import plain_python
+from tare.host.process import Popen, find
+from tare.host.user_namespace import is_real_root
+from tare.node import Pod
+from tare.services.daemons import AGENT
+from tare.wiring.plug import interface_in
+
+TUN: Final = Path("/dev/net/tun")
+NETNS: Final = "/run/netns"
+"""Where the process finds the pod's network namespace, in mounts of its own: it gives rights up before it looks."""
+BESIDE: Final = (
+    f'set -e; mount -t tmpfs -o mode=755 tare /run; : > {NETNS}; mount --bind "/proc/$0/ns/net" {NETNS}; '
+    'exec env --default-signal=PIPE "$@"'
+)
+"""Python has broken pipes ignored, and pasta of Debian 12 stops where they are already."""
+MTU: Final = 65520
+START_LIMIT_S: Final = 10.0
+
+
+def missing(program: str, package: str) -> str | None:
+    """Return why a user-mode network cannot be had here, or None."""
+    if not is_real_root():
+        return f"{program} is started beside a pod in the cgroup of its node, by which it is ended: that needs root"
+    if find(program) is None:
+        return f"{program} is not installed: apt-get install {package}"
+    if not os.access(TUN, os.R_OK | os.W_OK):
+        return f"{program} needs {TUN}, which cannot be opened here: modprobe tun"
+    return None
+
+
+@contextmanager
+def beside(pod: Pod, argv: Sequence[str], subnet: str) -> Iterator[None]:
+    """Keep the process of a pod's network running, in the network and the cgroup of its node."""
+    node = pod.node
+    entry = {
+        "cgroups": [str(folder) for folder in node.group.leaf.folders],
+        "argv": ["nsenter", f"--net=/proc/{node.pid}/ns/net", "--", "unshare", "--mount", "--propagation", "private"],
+    }
+    whole = (
+        plain_python(), "-IS", str(AGENT), "--entry", json.dumps(entry), "--",
+        "/bin/sh", "-c", BESIDE, str(pod.pid), *argv,
+    )  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="tare-") as folder:
+        log = Path(folder) / "log"
+        with process.beside(whole, log=log, grace_s=0.5) as helper:
+            _wait(pod, helper, subnet, log)
+            yield
+
+
+def _wait(pod: Pod, helper: Popen[str], subnet: str, log: Path) -> None:
+    """Wait until the pod has an address; raise `InfrastructureError` with what the process said if it gets none."""
+    until = time.monotonic() + START_LIMIT_S
+    while True:
+        try:
+            interface_in(pod.pid, subnet)
+        except InfrastructureError:
+            if helper.poll() is None and time.monotonic() < until:
+                time.sleep(0.02)
+                continue
+            said = log.read_text(errors="replace")[-600:].strip() or "it said nothing"
+            raise InfrastructureError(f"the network of {pod.name} did not come up: {said}") from None
+        return

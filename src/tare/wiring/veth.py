@@ -1,0 +1,31 @@
+"""A pair of interfaces, one end in a pod and one in its node, for networks that no CNI plug-in makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tare.host.namespaces import index_of, netlink
+from tare.node import Nic, Pod
+from tare.wiring.plug import POD_INTERFACE
+
+
+@contextmanager
+def paired(pod: Pod, outer: str, own: Nic) -> Iterator[None]:
+    """Keep a pair: `outer` in the node, the pod's interface with the address and MTU of `own`; one end takes both."""
+    with netlink(pod.node.pid) as route:
+        inner = {"ifname": POD_INTERFACE, "net_ns_pid": pod.pid, "mtu": own.mtu}
+        route.link("add", ifname=outer, kind="veth", mtu=own.mtu, peer=inner)
+        route.link("set", index=index_of(route, outer), state="up")
+    with netlink(pod.pid) as route:
+        index = index_of(route, POD_INTERFACE)
+        route.addr("add", index=index, address=own.address, prefixlen=own.prefix)
+        route.link("set", index=index, state="up")
+    try:
+        yield
+    finally:
+        if Path(f"/proc/{pod.node.pid}").exists():
+            with netlink(pod.node.pid) as route:
+                for index in route.link_lookup(ifname=outer):
+                    route.link("del", index=index)

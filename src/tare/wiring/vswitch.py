@@ -1,0 +1,125 @@
+"""Open vSwitch on a node: its two daemons in a network stack of their own, and how they are told what to do.
+
+Packets take the data path in the kernel, where the module `openvswitch` is; the daemons see only the first of a flow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tare.errors import InfrastructureError
+from tare.host.kernel_modules import lacks_module
+from tare.host.process import find, run
+from tare.host.user_namespace import is_real_root
+from tare.services.daemons import Daemon, Place, kept
+
+UNPACKED: Final = Path("/opt/tare/openvswitch")
+"""Where the bootstrap unpacks Debian's packages, which would start daemons on this machine."""
+FOLDERS: Final = ("usr/bin", "usr/sbin", "usr/lib/openvswitch-switch")
+SCHEMA: Final = "usr/share/openvswitch/vswitch.ovsschema"
+PROGRAMS: Final = ("ovs-vsctl", "ovsdb-tool", "ovsdb-server", "ovs-vswitchd")
+START_LIMIT_S: Final = 10.0
+KERNEL: Final = "system"
+"""The kernel's data path, as Open vSwitch calls it; `netdev` is the one of the daemon itself, which tests can use."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vswitch:
+    """The Open vSwitch of a place; in the place's folder are its sockets, logs and database."""
+
+    place: Place
+
+    def tell(self, *arguments: str) -> str:
+        """Run `ovs-vsctl` and return what it said; it waits until the switch has done what it is told."""
+        what = f"ovs-vsctl {' '.join(arguments[:2])} on {self.place.node.name}"
+        return run(vsctl(needed("ovs-vsctl"), self.place.path(), arguments), timeout_s=20, what=what).stdout
+
+    def undo(self, *arguments: str) -> None:
+        """Tell the switch to undo something, if its place is still there; it may be undone already."""
+        if Path(f"/proc/{self.place.pid}").exists():
+            argv = vsctl(needed("ovs-vsctl"), self.place.path(), ("--if-exists", *arguments))
+            run(argv, timeout_s=20, check=False)
+
+
+def missing(datapath: str = KERNEL) -> str | None:
+    """Return why Open vSwitch cannot be used here, or None."""
+    if not is_real_root():
+        return "Open vSwitch in a node needs root"
+    if any(program(name) is None for name in PROGRAMS):
+        return (
+            "Open vSwitch is not installed: tools/bootstrap unpacks it (apt-get install openvswitch-switch starts it)"
+        )
+    return lacks_module("openvswitch") if datapath == KERNEL else None
+
+
+def program(name: str) -> str | None:
+    """Return the path of one of Open vSwitch's programs, or None.
+
+    It is the system's, which gets its updates, where that has all of them, else the unpacked one.
+    """
+    unpacked = (UNPACKED / folder / name for folder in FOLDERS)
+    own = next((str(path) for path in unpacked if path.is_file()), None)
+    return find(name) if own is None or _system_has_all() else own
+
+
+def _system_has_all() -> bool:
+    return all(find(name) for name in PROGRAMS) and (Path("/") / SCHEMA).is_file()
+
+
+def needed(name: str) -> str:
+    """Return the path of a program, or raise `InfrastructureError`."""
+    path = program(name)
+    if path is None:
+        raise InfrastructureError(f"{name} is not there", remedy="tools/bootstrap unpacks Open vSwitch")
+    return path
+
+
+def schema() -> Path:
+    """Return the file that says what the database holds."""
+    unpacked = UNPACKED / SCHEMA
+    return unpacked if unpacked.is_file() and not _system_has_all() else Path("/") / SCHEMA
+
+
+def vsctl(path: str, folder: Path, arguments: Sequence[str]) -> tuple[str, ...]:
+    """Return the argv that tells a switch something."""
+    return (path, f"--db=unix:{folder}/db.sock", "--timeout=15", *arguments)
+
+
+def server(path: str, folder: str) -> tuple[str, ...]:
+    """Return the argv of the database, in the foreground."""
+    return (
+        path,
+        f"{folder}/conf.db",
+        f"--remote=punix:{folder}/db.sock",
+        f"--unixctl={folder}/db.ctl",
+        "-vconsole:warn",
+    )
+
+
+def switch(path: str, folder: str) -> tuple[str, ...]:
+    """Return the argv of the switch, in the foreground; its folder is that of the sockets of its bridges, too."""
+    return (
+        "env", f"OVS_RUNDIR={folder}", path, f"unix:{folder}/db.sock", f"--unixctl={folder}/switch.ctl",
+        "-vconsole:warn",
+    )  # fmt: skip
+
+
+@contextmanager
+def running(place: Place) -> Iterator[Vswitch]:
+    """Keep Open vSwitch running in a place."""
+    run((needed("ovsdb-tool"), "create", f"{place.path('conf.db')}", str(schema())), what="ovsdb-tool create")
+    with kept(place, "ovsdb-server", server(needed("ovsdb-server"), place.folder)) as database:
+        wait_for_socket(database, "db.sock")
+        with kept(place, "ovs-vswitchd", switch(needed("ovs-vswitchd"), place.folder)) as daemon:
+            wait_for_socket(daemon, "switch.ctl")
+            yield Vswitch(place=place)
+
+
+def wait_for_socket(daemon: Daemon, name: str) -> None:
+    """Wait until a daemon listens, or raise `InfrastructureError` with the end of its log."""
+    path = daemon.place.path(name)
+    daemon.wait_for(lambda: True if path.exists() else None, "a socket to talk to", limit_s=START_LIMIT_S)
