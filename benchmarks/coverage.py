@@ -2,7 +2,7 @@
 
     python benchmarks/coverage.py [repetitions]        (10,000 by default: about a minute)
 
-benchmarks/simulation.py says what a simulated launch costs. tests/unit/test_stats_coverage.py asserts on the same
+benchmarks/simulation.py says what a simulated launch costs. tests/unit/stats/test_coverage.py asserts on the same
 functions with fewer repetitions.
 """
 

@@ -36,7 +36,7 @@ LIVE = frozenset({"integration", "emulated"})
 TOGETHER = frozenset({"miniapps"})
 """The folders whose tests one process runs: they look at the same runs (tests/miniapps/launching.py)."""
 LONGEST = (
-    *("miniapps", "kernels", "test_stats_coverage.py", "runner", "images", "fuzz", "test_cli.py", "contract"),
+    *("miniapps", "kernels", "test_coverage.py", "runner", "images", "fuzz", "test_cli.py", "contract"),
     *("test_mpis.py", "test_bad_input.py", "test_networks_contract.py", "test_transports.py", "test_launching.py"),
 )
 """Folders and files of tests that take long, which run in this order before the others of their kind."""

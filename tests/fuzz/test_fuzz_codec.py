@@ -12,8 +12,8 @@ from fuzz.fuzzing import fuzz
 from fuzz.mutations import changed_values
 from tare.model import Plan, Trial
 from tare.store.codec import decode, encode
+from unit.store.test_codec import trials
 from unit.stored import PLAN
-from unit.test_codec import trials
 
 LINE = (Path(__file__).parents[1] / "data" / "results-0.1.0" / "trials.jsonl").read_bytes().split(b"\n")[0]
 

@@ -21,7 +21,7 @@ from tare.workloads import plugin_of
 from tare.workloads.output import OutputError
 from tare.workloads.programs import PROGRAMS
 from unit import test_miniapps, test_startup, test_workloads
-from unit.programs.known import OUTPUTS
+from unit.workloads.programs.known import OUTPUTS
 
 SHARED = Path(__file__).parents[3] / "shared" / "samples"
 """Outputs of real runs, where there are any; those of the tests are written by hand."""

@@ -49,6 +49,6 @@ def test_pods_answer_each_other_through_open_vswitch_and_nothing_is_left(monkeyp
 
 def test_a_switch_that_is_gone_is_not_told_to_undo_anything() -> None:
     from tare.services.daemons import Place
-    from unit.test_networks import NODE
+    from unit.networks.test_networks import NODE
 
     Vswitch(place=Place(node=NODE, pid=2**30, folder="/run/x")).undo("del-br", BRIDGE)

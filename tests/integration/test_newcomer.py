@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from integration.live import by_environment, compiled, ended, lab_site, live, outcome, start, tare
-from unit.test_wheel import built  # noqa: F401 - a fixture
+from unit.tools.test_wheel import built  # noqa: F401 - a fixture
 
 pytestmark = live()
 

@@ -1,0 +1,158 @@
+"""Whether application, launcher, image and machine fit together is judged before a launch, with what to do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tare.feasibility.compatibility import Application, Launcher, Machine, Mpi, Outcome, Place, controls, fits, starts
+from tare.feasibility.compatibility_table import FILE, MPIS_SHOWN, Seen, predicted, written
+from tare.feasibility.preflight import FAMILIES, mpi_here
+from tare.host import wheels
+
+OPEN4, OPEN5, MPICH4, MPICH5 = (MPIS_SHOWN[name] for name in ("openmpi", "openmpi5", "mpich", "mpich5"))
+versions = st.tuples(st.integers(1, 9), st.integers(0, 9))
+
+
+def judged(
+    application: Application | None = None,
+    launcher: Launcher | None = None,
+    image: Place | None = None,
+    machine: Machine | None = None,
+) -> str | None:
+    return fits(
+        application or Application(),
+        launcher or Launcher(mpi=OPEN4, daemon=OPEN4),
+        image or Place(glibc=(2, 36)),
+        machine or Machine(cpu=3),
+    )
+
+
+# --- application and launcher -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mpi", MPIS_SHOWN.values(), ids=str)
+def test_what_is_of_one_make_fits(mpi: Mpi) -> None:
+    assert judged(Application(mpi=mpi), Launcher(mpi=mpi, daemon=mpi)) is None
+
+
+def test_pmix_lets_open_mpi_4_and_5_start_each_other() -> None:
+    assert starts(OPEN4, OPEN5) == starts(OPEN5, OPEN4) == (Outcome.WORKS, "")
+
+
+@pytest.mark.parametrize(("one", "other"), [((1, 2, 5), (4, 2)), ((4, 2), (2, 0, 3))])
+def test_pmix_before_2_1_is_named_and_which_side_is_to_be_renewed(one: tuple[int, ...], other: tuple[int, ...]) -> None:
+    old, new = Mpi(family="openmpi", version=(3, 0), pmix=one), Mpi(family="openmpi", version=(4, 1), pmix=other)
+    result, reason = starts(old, new, "app")
+    assert result is Outcome.FAILS
+    assert "from 2.1 on they understand each other" in reason
+    assert ".".join(map(str, one)) in reason
+    assert reason.endswith(f"take a newer Open MPI {'3.0' if one < (2, 1) else '4.1'}")
+
+
+@given(st.sampled_from(["openmpi", "mpich"]), versions, versions, versions, versions)
+def test_two_of_a_family_never_leave_ranks_alone(family: str, a: object, b: object, c: object, d: object) -> None:
+    one, other = Mpi(family=family, version=a, pmix=b), Mpi(family=family, version=c, pmix=d)  # type: ignore[arg-type]
+    result, reason = starts(one, other)
+    assert result is not Outcome.ALONE
+    assert (reason == "") == (result is Outcome.WORKS)
+    assert starts(other, one)[0] is result
+
+
+@given(st.sampled_from([OPEN4, OPEN5]), st.sampled_from([MPICH4, MPICH5]), st.booleans())
+def test_two_families_never_work_and_both_are_named(one: Mpi, other: Mpi, turned: bool) -> None:
+    application, launcher = (other, one) if turned else (one, other)
+    result, reason = starts(application, launcher, "app")
+    assert result is not Outcome.WORKS
+    assert reason.startswith(f"app is built for {application}")
+    assert str(launcher) in reason
+    assert f"build it for {'Open MPI' if turned else 'MPICH'}" in reason
+
+
+def test_an_application_whose_mpi_is_not_known_is_not_judged() -> None:
+    assert judged(Application(mpi=None)) is None
+
+
+# --- launcher and daemon ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("launcher", "daemon"), [(OPEN4, OPEN5), (OPEN5, OPEN4), (MPICH5, MPICH4), (OPEN4, MPICH4)])
+def test_a_daemon_of_another_major_version_or_make_is_refused_with_ways_out(launcher: Mpi, daemon: Mpi) -> None:
+    reason = controls(launcher, daemon)
+    assert reason is not None
+    assert reason.startswith(f"the launcher is {launcher}, and the daemon in the image {daemon}")
+    for way in ("ssh", "daemon", "hybrid", "host-mpi"):
+        assert way in reason
+
+
+def test_minor_versions_of_a_daemon_may_differ_and_unknown_ones_are_let_through() -> None:
+    assert controls(OPEN4, Mpi(family="openmpi", version=(4, 0, 3))) is None
+    assert controls(OPEN4, Mpi(family="openmpi")) is None
+
+
+def test_an_image_without_a_daemon_is_told() -> None:
+    reason = judged(launcher=Launcher(mpi=OPEN4, daemon=None))
+    assert str(reason).startswith("the image has no MPI whose daemon Open MPI 4.1 could start")
+
+
+# --- C library and CPU --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("there", "reason"),
+    [
+        ((), "app needs the GNU C library, and none was found in the image"),
+        ((2, 31), "app needs glibc 2.34, and the image has 2.31: take a newer image, or what was built for this one"),
+        ((2, 34), None),
+        ((2, 100), None),
+    ],
+)
+def test_an_older_c_library_cannot_serve_and_is_named(there: tuple[int, ...], reason: str | None) -> None:
+    assert judged(Application(name="app", glibc=(2, 34)), image=Place(glibc=there)) == reason
+
+
+def test_what_asks_for_no_c_library_needs_none() -> None:
+    assert judged(Application(glibc=(0, 0)), image=Place()) is None
+
+
+@given(st.integers(0, 4), st.integers(0, 4), st.integers(0, 4))
+def test_the_cpu_must_have_what_program_and_image_need(program: int, image: int, machine: int) -> None:
+    reason = judged(Application(cpu=program), image=Place(glibc=(2, 36), cpu=image), machine=Machine(cpu=machine))
+    assert (reason is None) == (machine == 0 or max(program, image) <= machine)
+    if reason is not None:
+        assert f"compiled for x86-64-v{max(program, image)}" in reason
+
+
+# --- the page -----------------------------------------------------------------------------------------------------
+
+
+def test_the_page_has_the_tables_that_are_predicted() -> None:
+    text = (Path(__file__).parents[3] / FILE).read_text()
+    assert written(text, predicted()) == text
+    assert text.count("| works |") + text.count("| works ") > 8
+
+
+def test_writing_a_table_changes_nothing_but_the_table() -> None:
+    text = (Path(__file__).parents[3] / FILE).read_text()
+    every = {(a, b): Outcome.FAILS for a in MPIS_SHOWN for b in MPIS_SHOWN}
+    changed = written(text, Seen(starts=every, controls=every))
+    assert changed != text
+    assert "| works" not in changed
+    assert written(changed, predicted()) == text
+
+
+@pytest.mark.parametrize("name", MPIS_SHOWN)
+def test_what_the_page_says_is_of_the_versions_that_are_here(name: str) -> None:
+    lock = (Path(__file__).parents[3] / "lock" / "mpis.txt").read_text()
+    if name in wheels.PACKAGES:
+        found = re.search(rf"^{wheels.PACKAGES[name]}==(\d+)\.(\d+)", lock, re.MULTILINE)
+        assert found is not None
+        assert MPIS_SHOWN[name].version == tuple(map(int, found.groups()))
+    here = mpi_here(name)
+    assert here.family == FAMILIES[name] == MPIS_SHOWN[name].family
+    assert here.version[:2] in {(), MPIS_SHOWN[name].version}
+    assert here.pmix[:2] in {(), MPIS_SHOWN[name].pmix}

@@ -1,0 +1,421 @@
+"""The argv of every supported environment is as it was: docker's options, the entry of each node, mpirun's line.
+
+`TARE_UPDATE_GOLDEN=1 pytest tests/unit/mpi/test_openmpi.py` writes tests/golden/argv/ anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from tare.containers import held
+from tare.deploy.pods import IMAGE_PREFIX, Deployed, Files, Side
+from tare.host.namespaces import plain_python
+from tare.launch import Launch
+from tare.model import Binding, Cell, Environment, KernelSpec, Placement, Role, Sides, Workload
+from tare.mpi import MPIS, MpiWiring
+from tare.mpi.openmpi import OpenMpi, point_to_point
+from tare.networks import NETWORKS, Wiring
+from tare.networks.calico import Calico, pod_address
+from tare.node import Endpoint, Nic, Node, Pod
+from tare.node.cgroups import Group, Hierarchy
+from tare.plan import composition
+from tare.run import job, runner
+from tare.runtimes import RUNTIMES, PodRequest
+from tare.runtimes.docker import run_options
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "argv"
+UPDATE = os.environ.get("TARE_UPDATE_GOLDEN") == "1"
+CGROUPS = (Hierarchy(mountpoint=Path("/sys/fs/cgroup/cpuset"), version=1, controllers=("cpuset",)),)
+FILES = Files(
+    host_prefix=Path("/cache/kernels"), rootfs=Path("/cache/rootfs"), image_tag="tare:0123", shown=("/home/u",)
+)
+VALUES = {"--mca": 2, "-env": 2, "-genv": 2} | dict.fromkeys(
+    (
+        "-bind-to", "-genvlist", "-hosts", "-iface", "-launcher", "-rmk",
+        "--bind-to", "--cpuset-cpus", "--factor", "--host", "--hostname", "--hosts", "--ip", "--ipc", "--label",
+        "--map-by", "--name", "--network", "--ranks-per-node", "--shm-size", "-H", "-n", "-x",
+    ),
+    1,
+)  # fmt: skip
+MICRO = Workload(
+    name="micro", kernels=(KernelSpec(kernel="latency", message_bytes=8), KernelSpec(kernel="spacing", rate_hz=1e4))
+)
+TWO_NODES = Placement()
+APP = Workload(name="app", command=("/home/u/app", "two words"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One environment to write down: its name is the file's."""
+
+    name: str
+    environment: Environment
+    placement: Placement = TWO_NODES
+    workload: Workload = MICRO
+    cores: int = 1
+
+
+def made(name: str, runtime: str, network: str, **more: object) -> Environment:
+    image = "debian-openmpi" if RUNTIMES[runtime].needs_image else ""
+    mpi = "fake" if runtime == "fake" else "openmpi"
+    return replace(Environment(name=name, runtime=runtime, network=network, image=image, mpi=mpi), **more)  # type: ignore[arg-type]
+
+
+def supported() -> list[Case]:
+    """Return a case for every runtime x network x MPI that is not refused, and the special ones."""
+    cases = []
+    for runtime in ("bare", "docker", "fake"):  # the others have tests of their own argv
+        for network in NETWORKS:
+            for mpi in MPIS:
+                wanted = made(f"{runtime}+{network}+{mpi}", runtime, network, mpi=mpi)
+                for nodes in (2, 1):
+                    placement = Placement(nodes=nodes)
+                    if composition.refuse(wanted, placement) is None:
+                        cases.append(Case(name=wanted.name, environment=wanted, placement=placement))
+                        break
+    image = made("e", "bare", "host", image="debian-openmpi")
+    bridge = made("e", "docker", "bridge")
+    return [
+        *cases,
+        Case(name="bare+image+host+openmpi", environment=image),
+        Case(name="bare+image+bridge+openmpi", environment=replace(image, network="bridge")),
+        Case(name="docker+bridge+openmpi, sender only", environment=replace(bridge, sides=Sides.SENDER)),
+        Case(name="docker+bridge+openmpi, receiver only", environment=replace(bridge, sides=Sides.RECEIVER)),
+        Case(name="docker+bridge+openmpi, command", environment=bridge, workload=APP),
+        Case(
+            name="docker+bridge+openmpi, two ranks a node",
+            environment=bridge,
+            placement=Placement(ranks_per_node=2),
+            cores=2,
+        ),
+        Case(name="bare+host+openmpi, more cores than ranks", environment=made("e", "bare", "host"), cores=2),
+        Case(
+            name="bare+host+openmpi, bound by the MPI",
+            environment=made("e", "bare", "host"),
+            placement=Placement(ranks_per_node=2, binding=Binding.MPI_DEFAULT),
+            cores=2,
+        ),
+        Case(
+            name="bare+host+openmpi, shared memory",
+            environment=made("e", "bare", "host", transport="shm"),
+            placement=Placement(nodes=1, ranks_per_node=2),
+            cores=2,
+        ),
+    ]
+
+
+CASES = supported()
+
+
+def node(index: int, cores: int) -> Node:
+    return Node(
+        name=f"n{index}",
+        index=index,
+        cores=tuple(range(cores * index, cores * (index + 1))),
+        control_address=f"10.213.0.{index + 1}",
+        nics=tuple(Nic(name=f"data{k}", address=f"10.214.{k}.{index + 1}", prefix=24) for k in range(2)),
+        pid=1000 + index,
+        group=Group(path=f"LAB/n{index}", hierarchies=CGROUPS),
+        boot_id=f"boot-{index}",
+        docker_socket=f"/proc/{1000 + index}/root/run/docker.sock",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    nodes: tuple[Node, ...]
+    name: str = "LAB"
+    head: tuple[str, ...] = ("nsenter", "--net=/proc/999/ns/net", "--")
+    control_subnet: str = "10.213.0.0/16"
+    folder: Path = Path("/run/tare/LAB")
+
+
+def side(wanted: Environment, at: Node, nic: Nic, lines: list[str]) -> Side:
+    """Return one node's part as the runtime would make it, without making it; its commands go to `lines`."""
+    network = NETWORKS[wanted.network]
+    in_image = bool(wanted.image)
+    request = PodRequest(
+        name=f"tare-LAB-3-{at.name}",
+        study="LAB-3",
+        node=at,
+        wiring=network.wiring,
+        rootfs=FILES.rootfs if in_image else None,
+        image_tag=FILES.image_tag,
+        network_options=network.container_options(at, "LAB-3") if wanted.runtime == "docker" else (),
+        shown=FILES.shown,
+    )
+    own = network.wiring is not Wiring.NODE or (in_image and wanted.runtime == "bare")
+    pid = 2000 + at.index if own or wanted.runtime == "docker" else at.pid
+    if wanted.runtime == "docker":
+        lines += [f"# container on {at.name}", *lined(("docker", *run_options(request)))]
+        entering: tuple[str, ...] = ("docker", "-H", f"unix://{at.docker_socket}", "exec", request.name)
+    else:
+        entering = held.enter(pid) if wanted.runtime == "bare" else ()
+    pod = Pod(
+        name=request.name,
+        node=at,
+        runtime=wanted.runtime,
+        pid=pid,
+        enter=entering,
+        group=at.group.below("job"),
+        join_groups=wanted.runtime == "bare",
+    )
+    if wanted.runtime == "fake":
+        with ExitStack() as stack:
+            endpoint = stack.enter_context(network.attach(pod, nic))
+    elif network.wiring is Wiring.DOCKER:
+        endpoint = Endpoint(address=f"10.215.0.{100 + at.index}", prefix=24, interface="eth0", mtu=1450)
+    elif isinstance(network, Calico):
+        endpoint = Endpoint(address=pod_address(nic), prefix=24, interface="eth0", mtu=nic.mtu)
+    else:
+        endpoint = Endpoint(address=nic.address, prefix=nic.prefix, interface="eth0", mtu=nic.mtu)
+    return Side(pod=pod, endpoint=endpoint, prefix=IMAGE_PREFIX if in_image else FILES.host_prefix)
+
+
+def launched(case: Case, lines: list[str] | None = None) -> Launch:
+    site = Site(nodes=tuple(node(i, case.cores) for i in range(case.placement.nodes)))
+    sides = []
+    pair = (case.environment, case.placement)
+    slot = composition.nic_slots([pair])[pair]
+    for at in site.nodes:
+        inside = composition.is_inside(case.environment.sides, at.index, len(site.nodes))
+        wanted = case.environment if inside else composition.bare_side(case.environment)
+        sides.append(side(wanted, at, at.nics[slot], [] if lines is None else lines))
+    up = Deployed(environment=case.environment, sides=tuple(sides))
+    cell = Cell(
+        key="k",
+        group="g",
+        role=Role.ENVIRONMENT,
+        workload=case.workload,
+        environment=case.environment,
+        placement=case.placement,
+    )
+    return job.make_launch(site, cell, up)  # type: ignore[arg-type]
+
+
+def lined(argv: tuple[str, ...]) -> list[str]:
+    """Return an argv with one token a line, but the values of an option behind it."""
+    lines, rest = [], list(argv)
+    while rest:
+        count = 1 + VALUES.get(rest[0], 0)
+        lines.append("  " + " ".join(repr(token) if " " in token else token for token in rest[:count]))
+        rest = rest[count:]
+    return lines
+
+
+def written(case: Case) -> str:
+    lines: list[str] = []
+    launch = launched(case, lines)
+    for host in launch.hosts:
+        agent = launch.agent(host.name)
+        assert agent is not None
+        lines.append(f"# daemon on {host.name}: {host.ranks} rank(s)")
+        lines += [f"  {key} {value}" for key, value in agent.as_json().items()]
+    lines.append("# launcher")
+    lines += lined(launch.argv("/run/tare/LAB/tare-agent"))
+    if head := MPIS[case.environment.mpi].head_environment("/run/tare/LAB/tare-agent"):
+        lines += ["# variables of the launcher alone", *(f"  {key}={value}" for key, value in head.items())]
+    return scrubbed("\n".join(lines) + "\n")
+
+
+def scrubbed(text: str) -> str:
+    for program in {shutil.which("mpirun.openmpi"), shutil.which("mpirun")} - {None}:
+        text = text.replace(f"  {program}\n", "  MPIRUN\n")
+    text = re.sub(r"^  \S*mpiexec\.mpich$", "  MPIEXEC", text, flags=re.MULTILINE)
+    source = str(Path(runner.__file__).parents[1])
+    return text.replace(source, "TARE").replace(plain_python(), "PYTHON").replace("  mpirun\n", "  MPIRUN\n")
+
+
+def file_of(case: Case) -> Path:
+    return GOLDEN / f"{case.name.replace(', ', '--').replace(' ', '-')}.txt"
+
+
+@pytest.fixture(autouse=True)
+def root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let entries be those of root of the machine, whoever runs the tests."""
+    monkeypatch.setattr(held, "is_real_root", lambda: True)
+
+
+# --- golden -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_argv_of_an_environment_is_as_it_was(case: Case) -> None:
+    text = written(case)
+    if UPDATE:
+        GOLDEN.mkdir(parents=True, exist_ok=True)
+        file_of(case).write_text(text, encoding="utf-8")
+    assert text == file_of(case).read_text(encoding="utf-8")
+
+
+def test_every_golden_argv_belongs_to_an_environment_that_is_supported() -> None:
+    assert {file.name for file in GOLDEN.iterdir()} == {file_of(case).name for case in CASES}
+
+
+# --- what must hold of every mpirun line --------------------------------------------------------------------------
+
+OPENMPI = [case for case in CASES if case.environment.mpi == "openmpi"]
+every_openmpi = pytest.mark.parametrize("case", OPENMPI, ids=lambda case: case.name)
+
+
+def mca(argv: tuple[str, ...]) -> dict[str, str]:
+    return {argv[i + 1]: argv[i + 2] for i, token in enumerate(argv) if token == "--mca"}
+
+
+@every_openmpi
+def test_transport_and_networks_are_named_so_that_nothing_is_chosen_silently(case: Case) -> None:
+    launch = launched(case)
+    named = mca(launch.argv("/agent"))
+    assert named["pml"] == "ob1"
+    assert named["btl"] == ("self,vader" if case.environment.transport == "shm" else "self,vader,tcp")
+    assert named["oob_tcp_if_include"] == "10.213.0.0/16"
+    assert named["btl_tcp_if_include"] in {"10.214.0.0/24", "10.214.1.0/24", "10.215.0.0/24", "10.216.1.0/24"}
+    assert named["btl_tcp_if_include"] != named["oob_tcp_if_include"]
+    assert named["plm_rsh_no_tree_spawn"] == "1"
+
+
+@every_openmpi
+def test_all_cells_give_mpi_the_same_components_so_that_only_the_treatment_differs(case: Case) -> None:
+    reference = mca(launched(OPENMPI[0]).argv("/agent"))
+    mine = mca(launched(case).argv("/agent"))
+    assert set(mine) == set(reference)
+    if case.environment.transport == "tcp":
+        differing = {key for key in mine if mine[key] != reference[key]}
+        assert differing <= {"btl_tcp_if_include"}
+
+
+@every_openmpi
+def test_the_agents_name_reaches_the_launcher_only(case: Case) -> None:
+    argv = launched(case).argv("/agent")
+    assert not any("plm_rsh_agent" in token or token == "/agent" for token in argv)
+
+
+@every_openmpi
+def test_every_host_is_named_with_its_ranks_and_the_numbers_add_up(case: Case) -> None:
+    argv = launched(case).argv("/agent")
+    hosts = [part for i, token in enumerate(argv) if token == "--host" for part in argv[i + 1].split(",")]
+    assert hosts == [f"n{i}:{case.placement.ranks_per_node}" for i in range(case.placement.nodes)]
+    counts = [int(argv[i + 1]) for i, token in enumerate(argv) if token == "-n"]
+    assert sum(counts) == case.placement.ranks
+
+
+@every_openmpi
+def test_the_padding_is_carried_into_the_ranks_of_every_context(case: Case) -> None:
+    argv = launched(case).argv("/agent")
+    carried = [argv[i + 1] for i, token in enumerate(argv) if token == "-x"]
+    assert carried.count("TARE_PADDING") == 1 + argv.count(":")
+
+
+@every_openmpi
+def test_ranks_are_bound_by_us_or_by_the_mpi_but_never_by_both(case: Case) -> None:
+    argv = launched(case).argv("/agent")
+    by_us = "--bind-to" in argv
+    assert by_us == (case.placement.binding is not Binding.MPI_DEFAULT)
+    if by_us:
+        assert argv[argv.index("--bind-to") + 1] == "none"
+    assert ("tare-bind" in argv) == (by_us and case.cores > 1)
+
+
+@pytest.mark.parametrize("sides", [Sides.SENDER, Sides.RECEIVER])
+def test_one_side_only_starts_each_node_with_the_programs_of_its_own_place(sides: Sides) -> None:
+    (case,) = [c for c in CASES if c.environment.sides is sides]
+    programs = [part.program[0] for part in launched(case).contexts]
+    inside, outside = "/opt/tare/bin/tare-kernels", "/cache/kernels/bin/tare-kernels"
+    assert programs == ([inside, outside] if sides is Sides.SENDER else [outside, inside])
+
+
+def test_alike_sides_are_one_context_and_each_node_with_cores_to_choose_from_has_its_own() -> None:
+    counts = {case.name: len(launched(case).contexts) for case in OPENMPI}
+    assert counts["docker+bridge+openmpi"] == 1
+    assert counts["docker+bridge+openmpi, two ranks a node"] == 2  # the cores of the two nodes have other numbers
+
+
+def test_the_variables_of_a_program_of_the_users_follow_its_place() -> None:
+    (case,) = [c for c in CASES if c.workload is APP]
+    argv = launched(case).argv("/agent")
+    assert "LD_PRELOAD=/opt/tare/lib/libtare_wall.so" in argv
+    assert argv[-2:] == ("/home/u/app", "two words")
+
+
+def test_shared_memory_copies_in_the_same_way_everywhere() -> None:
+    for transport in ("tcp", "shm"):
+        options = point_to_point(MpiWiring(control_subnet="a", data_subnet="b", transport=transport))
+        assert mca(options)["btl_vader_single_copy_mechanism"] == "none"
+
+
+@pytest.mark.parametrize(
+    ("uid", "real_root", "options"),
+    [
+        (0, True, ("--all",)),
+        (0, False, ("--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup")),
+        (1000, False, ("--preserve-credentials", "--user", "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup")),
+    ],
+)
+def test_a_node_is_entered_as_far_as_the_user_may(
+    uid: int, real_root: bool, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held, "is_real_root", lambda: real_root)
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    assert held.enter(77) == ("nsenter", "-t", "77", *options, "--")
+
+
+# --- which mpirun -------------------------------------------------------------------------------------------------
+
+
+def fake_mpirun(folder: Path, name: str, says: str) -> None:
+    program = folder / name
+    program.write_text(f"#!/bin/sh\nprintf '%s\\n' '{says}'\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+
+
+@pytest.fixture
+def only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder that is all of PATH."""
+    monkeypatch.setattr("tare.mpi.openmpi.find", lambda name: shutil.which(name, path=str(tmp_path)))
+    return tmp_path
+
+
+@pytest.mark.parametrize("said", ["mpirun (Open MPI) 4.1.4", "mpirun.real (OpenRTE) 4.1.4"])
+def test_the_version_is_read_from_what_mpirun_says(only: Path, said: str) -> None:
+    fake_mpirun(only, "mpirun", said)
+    assert OpenMpi().version() == "Open MPI 4.1.4"
+    assert OpenMpi().probe() is None
+
+
+def test_another_mpi_under_the_same_name_is_not_taken_for_open_mpi(only: Path) -> None:
+    fake_mpirun(only, "mpirun", "HYDRA build details:")
+    reason = OpenMpi().probe()
+    assert reason is not None
+    assert "is not Open MPI but 'HYDRA build details:'" in reason
+    assert "apt-get install openmpi-bin" in reason
+
+
+def test_open_mpi_5_is_not_taken_for_4(only: Path) -> None:
+    fake_mpirun(only, "mpirun", "mpirun (Open MPI) 5.0.3")
+    reason = OpenMpi().probe()
+    assert reason is not None
+    assert "is Open MPI 5.0.3, whose options are others: use mpi: openmpi5" in reason
+
+
+def test_debians_own_name_goes_before_the_one_that_alternatives_point_anywhere(only: Path) -> None:
+    fake_mpirun(only, "mpirun", "HYDRA build details:")
+    fake_mpirun(only, "mpirun.openmpi", "mpirun (Open MPI) 4.1.4")
+    assert OpenMpi().probe() is None
+
+
+def test_an_mpirun_that_says_nothing_is_told_and_no_crash(only: Path) -> None:
+    fake_mpirun(only, "mpirun", "")
+    assert "is not Open MPI" in str(OpenMpi().probe())
+
+
+def test_without_any_mpirun_the_package_is_named(only: Path) -> None:
+    assert OpenMpi().probe() == "Open MPI is not installed: apt-get install openmpi-bin"
+    assert OpenMpi().version() == ""

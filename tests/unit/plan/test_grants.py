@@ -1,0 +1,72 @@
+"""Before a study is run as root, `tare plan` tells what it is given of the machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tare import study
+from tare.cli import commands
+from tare.model import Environment, Study, Workload
+from tare.plan.grants import grants, in_words
+from tare.plan.registered_names import registered
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "plan" / "grants.txt"
+OWN = """
+name: own
+environments: [bare, docker+bridge]
+placements: [2x1]
+workloads: {micro: {kernels: [barrier]}}
+"""
+GIVEN = """
+name: given
+environments:
+  bare: {}
+  bare with an image: {runtime: bare, image: /srv/images/mine.sif}
+  docker:
+    runtime: docker
+    image: /srv/images/mine.sif
+    devices: [/dev/fuse, infiniband]
+    binds: ["/data:/data", "/opt/licence:/opt/licence:ro"]
+    env: {LD_PRELOAD: /data/x.so}
+placements:
+  - {nodes: 2, ranks_per_node: 1, memory_per_container: 512MiB, cpus_per_container: 1}
+workloads:
+  app: {command: [/home/user/app, "--text", "a b"], time_limit: 30s}
+  osu: {program: osu_latency, path: /opt/osu/osu_latency}
+"""
+
+
+def parsed(text: str) -> Study:
+    return study.parse(text, file="it.yaml", known=registered())
+
+
+def given() -> Study:
+    stated = parsed(GIVEN)
+    wired = Environment(name="podman+cni", runtime="podman", network="cni:/srv/mine.conflist", image="debian-openmpi")
+    return replace(stated, environments=(*stated.environments, wired))
+
+
+def test_all_that_a_study_is_given_is_listed_once_and_in_words() -> None:
+    assert in_words(grants(given())) + "\n" == GOLDEN.read_text()
+
+
+def test_a_study_of_tare_s_own_programs_is_given_nothing() -> None:
+    assert grants(parsed(OWN)) == ()
+    assert in_words(()).startswith("This study runs tare's own programs and images only")
+
+
+def test_what_a_terminal_takes_for_a_command_is_shown_as_text() -> None:
+    command = Workload(name="app", command=("/bin/echo", "\x1b]0;owned\x07"))
+    text = in_words(grants(replace(parsed(OWN), workloads=(command,))))
+    assert "\x1b" not in text
+    assert "\\x1b]0;owned\\x07" in text
+
+
+def test_the_plan_of_a_study_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text(OWN.replace("docker+bridge", "bare+bridge").replace("2x1", "1x1"))
+    commands.show_plan(file)
+    assert "This study runs tare's own programs and images only" in capsys.readouterr().out

@@ -1,0 +1,174 @@
+"""The HTML report is one file, lists everything, escapes everything, and its first screen does not change unseen."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import samples_factory as factory
+from factory_options import SWEEP, Options
+from tare.model import Placement, Verdict
+from tare.report import FORMATS, NoSamples, render_html, units, view
+from tare.report.manifest import sections
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "report"
+UPDATE = os.environ.get("TARE_UPDATE_GOLDEN") == "1"
+"""`TARE_UPDATE_GOLDEN=1 pytest tests/unit/report/test_html.py` writes the golden files anew; look at the difference."""
+
+
+@pytest.fixture(scope="module")
+def result() -> factory.Result:
+    return factory.make(Options(samples=60))
+
+
+@pytest.fixture(scope="module")
+def page(result: factory.Result) -> str:
+    return render_html(result.summary, result.trials, result.samples)
+
+
+def _first_screen(page: str) -> str:
+    """Return the first screen with bars replaced by a mark, a tag a line, so that a difference can be read."""
+    found = re.search(r'<section id="result".*?</section>', page, re.DOTALL)
+    assert found
+    text = re.sub(r"<svg.*?</svg>", "[bar]", found[0], flags=re.DOTALL)
+    return "\n".join(line.strip() for line in text.splitlines() if line.strip()) + "\n"
+
+
+def test_the_first_screen_is_as_it_was(page: str) -> None:
+    path = GOLDEN / "first-screen.html"
+    if UPDATE:
+        path.write_text(_first_screen(page), encoding="utf-8")
+    assert _first_screen(page) == path.read_text(encoding="utf-8")
+
+
+def test_nothing_is_loaded_from_elsewhere(page: str) -> None:
+    markup = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+    assert not re.findall(r"""(?:src|href)=["'](?!#|data:)[^"']*["']""", markup)
+    assert "default-src 'none'" in page
+
+
+def test_plotly_is_embedded_once_and_the_file_is_small_enough_to_mail(page: str) -> None:
+    assert page.count("plotly.js v") == 1
+    assert len(page.encode()) < 6_000_000
+
+
+class _Outline(HTMLParser):
+    """Collect identifiers and open tags."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.idents: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.idents += [value for name, value in attrs if name == "id" and value]
+        if tag not in {"meta", "link", "br"}:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_tags_are_closed_and_identifiers_unique(page: str) -> None:
+    outline = _Outline()
+    outline.feed(re.sub(r"(<script[^>]*>).*?(</script>)", r"\1\2", page, flags=re.DOTALL))
+    assert not outline.open
+    assert len(outline.idents) == len(set(outline.idents))
+
+
+def test_every_figure_in_the_page_has_its_data_and_the_other_way_round(page: str) -> None:
+    found = re.search(r'<script type="application/json" id="figures">(.*?)</script>', page, re.DOTALL)
+    assert found
+    assert set(json.loads(found[1])) == set(re.findall(r'<div class="plot" id="([^"]+)"', page))
+
+
+def test_every_planned_cell_and_every_launch_is_listed_with_its_reason(result: factory.Result, page: str) -> None:
+    cells = page[page.index('<section id="cells"') : page.index('<section id="trials"')]
+    assert cells.count('<th scope="row">') == len(result.plan.cells)
+    assert "no driver macvlan" in cells
+    assert "12 % of the payload" in cells
+    assert "rank 1 ended by signal 11" in cells
+    trials = page[page.index('<section id="trials"') :]
+    assert trials.count('<th scope="row">') == len(result.trials)
+    assert "another launch counts" in trials
+
+
+def test_the_lab_is_named_and_a_cluster_is_not_called_a_lab(page: str) -> None:
+    assert "emulated lab" in page
+    real = factory.make(Options(rounds=3, samples=10, emulated=False))
+    text = render_html(real.summary, real.trials, real.samples)
+    assert "emulated" not in re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL).lower()
+
+
+def test_text_from_outside_is_escaped(result: factory.Result) -> None:
+    evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+    comparison = replace(result.summary.comparisons[2], reason=evil, verdict=Verdict.INVALID)
+    summary = replace(
+        result.summary,
+        headline=evil,
+        machine=evil,
+        manifest={"host": {evil: evil}},
+        comparisons=(*result.summary.comparisons[:2], comparison, *result.summary.comparisons[3:]),
+        environments=tuple(replace(environment, image=evil) for environment in result.summary.environments),
+        metrics=tuple(replace(info, label=evil) for info in result.summary.metrics),
+    )
+    page = render_html(summary, result.trials, result.samples)
+    assert "<script>alert" not in page
+    assert "<img" not in page
+
+
+def test_a_result_without_samples_or_trials_still_makes_a_report(result: factory.Result) -> None:
+    page = render_html(replace(result.summary, cells=()), (), NoSamples())
+    assert "0 launches" in page
+    assert 'id="forest-' in page
+    assert 'id="ecdf-' not in page
+
+
+def test_two_placements_make_two_tables(result: factory.Result) -> None:
+    placements = (Placement(), Placement(ranks_per_node=2))
+    both = factory.make(Options(rounds=3, samples=10, placements=placements))
+    page = render_html(both.summary, both.trials, both.samples)
+    assert len(re.findall(r'<table class="first[ "]', page)) == 2
+    assert "2n x 2r" in page
+
+
+def test_a_long_sweep_shows_every_kind_of_benchmark_on_the_first_screen() -> None:
+    swept = factory.make(Options(shapes=SWEEP, rounds=3, samples=10))
+    columns = view.first_screen(view.groups(swept.summary)[0].columns)
+    assert [column.info.key for column in columns] == [
+        "latency:1", "latency:1048576", "bw:64", "bw:1048576", "barrier", "alltoallv:65536", "spacing:8@10000.receive",
+    ]  # fmt: skip
+
+
+def test_the_manifest_is_read_whatever_its_shape() -> None:
+    found = sections({"seed": 1, "host": {"memory_bytes": 1 << 30, "deep": {"a": {"b": None}}, "list": ["x", 2]}})
+    assert [(section.title, section.facts) for section in found] == [
+        ("study", (("seed", "1"),)),
+        ("host", (("memory", "1 GiB"), ("deep: a: b", "none"), ("list", "x, 2"))),
+    ]
+
+
+def test_every_format_takes_the_same_arguments(result: factory.Result) -> None:
+    for make in FORMATS.values():
+        assert make(result.summary, result.trials, result.samples)
+
+
+def test_what_the_real_summary_gives_can_be_shown(result: factory.Result) -> None:
+    summarise = pytest.importorskip("tare.summary").summarise
+    summary = summarise(result.plan, result.trials, {"cpu": "Xeon", "cores": 2, "identity": {"kernel": "6.1"}})
+    page = render_html(summary, result.trials, result.samples)
+    assert all(units.together(clause) in page for clause in view.clauses(summary))
+    assert page.count("<td class=") > 50
+
+
+def test_importing_the_data_model_does_not_import_the_report() -> None:
+    code = "import sys, tare.model; sys.exit('tare.report' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": "src"}, check=False).returncode == 0

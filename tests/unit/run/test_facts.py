@@ -1,0 +1,198 @@
+"""What is recorded of the machine and its software is read at once, and what is missing is unknown."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tare.cli import session
+from tare.deploy.pods import Files
+from tare.deploy.study_files import StudyFiles, make_files
+from tare.errors import ResultsError
+from tare.host.process import Result
+from tare.node import Nic, Node
+from tare.node.cgroups import Group
+from tare.run import facts
+from tare.store.writer import Store
+from unit.runs import known_study
+
+CPUINFO = """processor\t: 0
+vendor_id\t: GenuineIntel
+cpu family\t: 6
+model\t\t: 143
+model name\t: Intel(R) Xeon(R) Processor
+stepping\t: 8
+microcode\t: 0x2b000603
+cpu MHz\t\t: 2100.000
+flags\t\t: fpu hypervisor
+
+processor\t: 1
+microcode\t: 0x1
+"""
+
+
+def image_of(folder: Path, packages: dict[str, str], tar_digest: str = "sha256:1") -> StudyFiles:
+    """Return the files of a study with an image of so many packages."""
+    place = folder / "images" / "0123456789abcdef01234567"
+    (place / "rootfs").mkdir(parents=True, exist_ok=True)
+    (place / "rootfs.tar").touch()
+    record = {"name": "i", "digest": place.name, "tar_digest": tar_digest, "packages": packages}
+    (place / "image.json").write_text(json.dumps(record))
+    files = Files(
+        host_prefix=Path("/k"), rootfs=place / "rootfs", tar=place / "rootfs.tar", image_tag=f"tare:{place.name[:16]}"
+    )
+    return StudyFiles(made={("fake", ""): Files(host_prefix=Path("/nowhere")), ("openmpi", "i"): files})
+
+
+def test_the_manifest_names_what_the_figures_depend_on() -> None:
+    plan = session.make_plan(known_study())
+    found = facts.facts(plan, make_files(plan))
+    assert set(found["versions"]) == set(facts.PROGRAMS)
+    assert all(isinstance(version, str) and version for version in found["versions"].values())
+    assert {"model", "microcode", "MHz", "mitigations", "virtual"} <= set(found["processor"])
+    wanted = {"command line", "clocksource", "transparent huge pages", "cgroup version"}
+    assert wanted <= set(found["system"])
+    assert found["tare commit"]
+    json.dumps(found)
+
+
+def test_programs_are_asked_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(program: str) -> str:
+        time.sleep(0.2)
+        return "1.0"
+
+    monkeypatch.setattr(facts, "version_of", slow)
+    monkeypatch.setattr(facts, "commit", lambda: "c")
+    plan = session.make_plan(known_study())
+    files = make_files(plan)
+    began = time.monotonic()
+    facts.facts(plan, files)
+    assert time.monotonic() - began < 0.2 * len(facts.PROGRAMS) / 2
+
+
+def test_the_processor_is_told_with_its_microcode_and_mitigations(tmp_path: Path) -> None:
+    (tmp_path / "cpuinfo").write_text(CPUINFO)
+    (tmp_path / "vulnerabilities").mkdir()
+    (tmp_path / "vulnerabilities" / "meltdown").write_text("Not affected\n")
+    assert facts.processor(tmp_path / "cpuinfo", tmp_path) == {
+        "model": "GenuineIntel 6 143 8",
+        "microcode": "0x2b000603",
+        "MHz": "2100.000",
+        "virtual": True,
+        "mitigations": {"meltdown": "Not affected"},
+    }
+    unknown = facts.processor(tmp_path / "none", tmp_path / "none")
+    assert unknown == {
+        "model": "unknown",
+        "microcode": "unknown",
+        "MHz": "unknown",
+        "virtual": False,
+        "mitigations": {},
+    }
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "version"),
+    [
+        ("Docker version 20.10.24+dfsg1, build 5d6db84\n", 0, "20.10.24+dfsg1"),
+        ("containerd github.com/containerd/containerd 1.6.20~ds1 1.6.20~ds1-1+deb12u3\n", 0, "1.6.20~ds1"),
+        ("runc version 1.1.5+ds1\ncommit: 1.1.5\n", 0, "1.1.5+ds1"),
+        ("gcc (Debian 12.2.0-14+deb12u1) 12.2.0\n", 0, "12.2.0-14+deb12u1"),
+        ("what?\n", 0, "unknown"),
+        ("1.0\n", 1, "unknown"),
+    ],
+)
+def test_a_version_is_what_the_program_tells(
+    said: str, status: int, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(facts, "find", lambda program: f"/usr/bin/{program}")
+    result = Result(argv=(), status=status, stdout=said, stderr="", elapsed_s=0.1)
+    monkeypatch.setattr(facts, "run", lambda argv, **_: result)
+    assert facts.version_of("x") == version
+
+
+def test_a_program_that_is_not_here_is_not_installed() -> None:
+    assert facts.version_of("no-such-program-of-anybody") == "not installed"
+
+
+def test_a_program_that_hangs_is_unknown_after_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "hangs"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(facts, "find", lambda name: str(program))
+    monkeypatch.setattr(facts, "LIMIT_S", 0.2)
+    assert facts.version_of("hangs") == "unknown"
+
+
+def test_the_commit_is_that_of_a_checkout_and_unknown_elsewhere(tmp_path: Path) -> None:
+    assert facts.commit(tmp_path) == "unknown"
+    commit = facts.commit(Path(__file__).parents[3])
+    assert commit == "unknown" or len(commit.rstrip("+")) == 40
+
+
+# --- images -------------------------------------------------------------------------------------------------------
+
+
+def test_a_rebuild_with_other_packages_does_not_go_on_with_the_same_results(tmp_path: Path) -> None:
+    plan = session.make_plan(known_study(rounds=1, kernels=1))
+    first = facts.facts(plan, image_of(tmp_path, {"libc6": "2.36-9", "openmpi": "4.1.4"}))
+    Store.create_or_open(tmp_path / "r", plan, first).close()
+    again = facts.facts(plan, image_of(tmp_path, {"openmpi": "4.1.4", "libc6": "2.36-9"}, "sha256:2"))
+    Store.create_or_open(tmp_path / "r", plan, again).close()
+    other = facts.facts(plan, image_of(tmp_path, {"libc6": "2.36-10", "openmpi": "4.1.4"}))
+    with pytest.raises(ResultsError, match="image contents was"):
+        Store.create_or_open(tmp_path / "r", plan, other)
+    (image,) = first["images"].values()
+    assert (image["packages"], image["tar_digest"]) == (2, "sha256:1")
+
+
+def test_results_from_before_contents_were_recorded_go_on(tmp_path: Path) -> None:
+    plan = session.make_plan(known_study(rounds=1, kernels=1))
+    found = facts.facts(plan, image_of(tmp_path, {"libc6": "2.36-9"}))
+    older: dict[str, Any] = {"identity": {k: v for k, v in found["identity"].items() if k != "image contents"}}
+    Store.create_or_open(tmp_path / "r", plan, older).close()
+    Store.create_or_open(tmp_path / "r", plan, found).close()
+
+
+def test_an_image_without_packages_is_known_by_its_archive(tmp_path: Path) -> None:
+    (image,) = facts.images(image_of(tmp_path, {})).values()
+    assert image["contents"] == "sha256:1"
+
+
+# --- nodes --------------------------------------------------------------------------------------------------------
+
+
+def test_rules_and_offloads_are_told_for_nodes_with_and_without_a_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(
+        name="n0",
+        index=0,
+        cores=(0,),
+        control_address="10.213.0.1",
+        nics=(Nic(name="data0", address="10.214.0.1", prefix=24),),
+        pid=70,
+        group=Group(path="lab/n0", hierarchies=()),
+        boot_id="b0",
+    )
+    nodes = [replace(node, pid=each, docker_socket=socket) for each, socket in ((70, ""), (71, ""), (80, "/d.sock"))]
+
+    def said(argv: tuple[str, ...], **_: object) -> Result:
+        daemon = argv[1] == "--net=/proc/80/ns/net"
+        program = Path(argv[2]).name
+        texts = {
+            "iptables-save": "*filter\n:INPUT ACCEPT\n" + "-A INPUT -j DOCKER\n" * 7 * daemon,
+            "ethtool": "Features for data0:\ntcp-segmentation-offload: on\n",
+        }
+        return Result(argv=argv, status=int(program == "nft"), stdout=texts.get(program, ""), stderr="", elapsed_s=0.0)
+
+    monkeypatch.setattr(facts, "find", lambda program: f"/usr/sbin/{program}")
+    monkeypatch.setattr(facts, "run", said)
+    found = facts.of_nodes(nodes)
+    assert {kind: each["iptables rules"] for kind, each in found.items()} == {"with a daemon": 7, "without a daemon": 0}
+    assert {each["nft rules"] for each in found.values()} == {"unknown"}
+    assert found["with a daemon"]["offloads"] == {"tso": "on"}
+    assert facts.of_nodes([replace(node, pid=0)]) == {}, "nodes that are no namespaces of ours are not looked at"

@@ -1,0 +1,280 @@
+"""Apptainer: which program is taken, what it is told, and where a container's process is started."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tare.containers.held import on_cores
+from tare.errors import MissingTool, RefusedError
+from tare.networks import Wiring
+from tare.node import Node
+from tare.node.cgroups import Group
+from tare.runtimes import PodRequest, apptainer, apptainer_sif
+from tare.runtimes.apptainer import Apptainer, exec_options
+from tare.runtimes.apptainer_sif import ApptainerSif
+
+NODE = Node(
+    name="n0",
+    index=0,
+    cores=(2, 3),
+    control_address="10.213.0.1",
+    nics=(),
+    pid=1000,
+    group=Group(path="LAB/n0", hierarchies=()),
+    boot_id="b0",
+)
+
+ROOT = Path(__file__).parents[3]
+ROOTFS = Path("/cache/images/0123/rootfs")
+
+
+def request(wiring: Wiring = Wiring.NODE, shown: tuple[str, ...] = ()) -> PodRequest:
+    return PodRequest(
+        name="tare-LAB-n0",
+        study="LAB",
+        node=NODE,
+        wiring=wiring,
+        rootfs=ROOTFS,
+        shown=shown,
+        session="/run/tare/LAB",
+    )
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Let PATH be one folder, and the place of tools/apptainer another, which is empty."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "rm").symlink_to("/bin/rm")
+    monkeypatch.setenv("PATH", str(folder))
+    unpacked = str(tmp_path / "opt/bin/apptainer")
+    monkeypatch.setattr(apptainer, "PROGRAMS", (apptainer.PROGRAMS[0], unpacked, apptainer.PROGRAMS[2]))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let us be root of the machine, whoever runs the tests."""
+    monkeypatch.setattr(apptainer, "is_real_root", lambda: True)
+
+
+def program(path: Path, says: str, status: int = 0) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\necho '{says}'\nexit {status}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def nothing_is_held(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a pod have numbers instead of namespaces."""
+
+    @contextmanager
+    def held(asked: PodRequest) -> Iterator[int]:
+        yield NODE.pid if asked.wiring is Wiring.NODE else 2000
+
+    monkeypatch.setattr(apptainer, "held", held)
+    monkeypatch.setattr(apptainer, "enter", lambda pid: ("nsenter", str(pid), "--"))
+
+
+# --- the program --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "says", "version"),
+    [
+        ("apptainer", "apptainer version 1.4.5", "apptainer 1.4.5"),
+        ("apptainer", "apptainer version 1.3.2-1.el9", "apptainer 1.3.2-1.el9"),
+        ("singularity", "singularity version 3.8.7", "singularity 3.8.7"),
+        ("singularity", "singularity-ce version 4.1.0", "singularity-ce 4.1.0"),
+    ],
+)
+def test_either_name_will_do(name: str, says: str, version: str, machine: Path) -> None:
+    program(machine / name, says)
+    assert Apptainer().probe() is None
+    assert Apptainer().version() == version
+
+
+def test_a_program_that_does_not_start_is_not_there(machine: Path) -> None:
+    path = program(machine / "apptainer", "", 127)
+    reason = Apptainer().probe()
+    assert reason is not None
+    assert str(path) in reason
+    assert "tools/apptainer" in reason
+
+
+def test_the_game_of_that_name_is_told_apart(machine: Path) -> None:
+    program(machine / "singularity", "singularity 1.00")
+    assert Apptainer().version() == ""
+    reason = Apptainer().probe()
+    assert reason is not None
+    assert "another program" in reason
+
+
+@pytest.mark.usefixtures("nothing_is_held")
+def test_the_unpacked_one_is_found_before_the_older_name_and_after_the_machine_s_own(
+    machine: Path,
+) -> None:
+    def used() -> str:
+        with Apptainer().pod(request()) as pod:
+            return pod.enter[5]
+
+    program(machine / "singularity", "singularity version 3.8.7")
+    assert used() == str(machine / "singularity")
+    unpacked = program(Path(apptainer.PROGRAMS[1]), "apptainer version 1.4.5")
+    assert used() == str(unpacked)
+    program(machine / "apptainer", "apptainer version 1.4.0")
+    assert used() == str(machine / "apptainer")
+
+
+def test_without_it_the_reason_names_both_ways_to_get_it(machine: Path) -> None:
+    assert Apptainer().version() == ""
+    reason = Apptainer().probe()
+    assert reason is not None
+    assert "tools/apptainer" in reason
+    assert "apt-get install apptainer" in reason
+    with pytest.raises(MissingTool, match="tools/apptainer"), Apptainer().pod(request()):
+        pass
+
+
+# --- what it is told ----------------------------------------------------------------------------------------------
+
+
+def test_a_container_sees_the_image_and_the_shown_folders_and_gets_no_right() -> None:
+    assert exec_options(request(shown=("/home/u", "/opt/x")), ROOTFS) == (
+        "exec", "--no-privs", "--no-mount", "home,cwd", "--pwd", "/",
+        "--bind=/home/u:/home/u:ro", "--bind=/opt/x:/opt/x:ro", "/cache/images/0123/rootfs",
+    )  # fmt: skip
+
+
+def test_root_of_a_user_namespace_needs_one_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apptainer, "is_real_root", lambda: False)
+    assert exec_options(request(), ROOTFS)[:3] == ("exec", "--no-privs", "--userns")
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_no_container_has_rights_or_a_shared_memory_or_network_of_its_own(alone: bool) -> None:
+    options = exec_options(request(), ROOTFS, alone=alone)
+    for forbidden in (
+        "--keep-privs",
+        "--add-caps",
+        "--contain",
+        "--containall",
+        "--ipc",
+        "--pid",
+        "--net",
+        "--writable",
+    ):
+        assert forbidden not in options
+    assert "--no-privs" in options
+
+
+@pytest.mark.usefixtures("nothing_is_held")
+def test_a_container_of_a_rank_is_shown_the_session_folder_and_is_on_its_own_cores(machine: Path) -> None:
+    program(machine / "apptainer", "apptainer version 1.4.5")
+    with (
+        Apptainer().pod(request()) as pod,
+        Apptainer().containers(pod, request(), ((2,), (3, 4))) as (first, second),
+    ):
+        assert first.enter[:3] == ("taskset", "--cpu-list", "2") == on_cores((2,))
+        assert second.enter[:3] == ("taskset", "--cpu-list", "3,4")
+        assert "--bind=/run/tare/LAB:/run/tare/LAB" in first.enter
+        assert first.name != second.name
+        assert pod.outside == ("nsenter", "1000", "--")
+
+
+@pytest.mark.usefixtures("nothing_is_held")
+@pytest.mark.parametrize(("wiring", "pid"), [(Wiring.NODE, 1000), (Wiring.OWN, 2000)])
+def test_a_pod_is_entered_through_its_namespaces_and_joins_the_node_s_job_group(
+    wiring: Wiring, pid: int, machine: Path
+) -> None:
+    path = program(machine / "apptainer", "apptainer version 1.4.5")
+    with Apptainer().pod(request(wiring)) as pod:
+        assert pod.enter[:3] == ("nsenter", str(pid), "--")
+        assert pod.enter[3:6] == ("env", apptainer.SETTINGS, str(path))
+        assert pod.enter[6:] == exec_options(request(wiring), ROOTFS)
+        assert pod.pid == pid
+        assert pod.keepers == ({2000} if wiring is Wiring.OWN else frozenset())
+        assert pod.own_network is (wiring is Wiring.OWN)
+        assert pod.join_groups
+        assert pod.group.path == "LAB/n0/job"
+
+
+def test_a_network_of_docker_s_is_refused() -> None:
+    with pytest.raises(RefusedError, match="Docker"), Apptainer().pod(request(Wiring.DOCKER)):
+        pass
+
+
+# --- from a SIF ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("nothing_is_held")
+def test_the_container_of_a_sif_is_that_of_a_folder_but_for_the_image(machine: Path) -> None:
+    program(machine / "apptainer", "apptainer version 1.4.5")
+    asked = replace(request(), sif=Path("/cache/sif/0123/image.sif"))
+    with Apptainer().pod(asked) as folder, ApptainerSif().pod(asked) as packed:
+        assert packed.enter[:-1] == folder.enter[:-1]
+        assert packed.enter[-1] == "/cache/sif/0123/image.sif"
+        assert (folder.runtime, packed.runtime) == ("apptainer", "apptainer-sif")
+
+
+def test_a_container_of_a_sif_that_was_not_packed_is_refused(machine: Path) -> None:
+    program(machine / "apptainer", "apptainer version 1.4.5")
+    with pytest.raises(RefusedError, match="needs a SIF"), ApptainerSif().pod(request()):
+        pass
+
+
+def test_a_sif_needs_root_and_the_tool_that_packs_it(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ApptainerSif().probe() == apptainer.MISSING
+    program(machine / "apptainer", "apptainer version 1.4.5")
+    reason = ApptainerSif().probe()
+    assert reason is not None
+    assert "apt-get install squashfs-tools" in reason
+    program(machine / "mksquashfs", "")
+    monkeypatch.setattr(apptainer_sif, "is_real_root", lambda: False)
+    reason = ApptainerSif().probe()
+    assert reason is not None
+    assert "needs root" in reason
+    monkeypatch.setattr(apptainer_sif, "is_real_root", lambda: True)
+    monkeypatch.setattr(apptainer_sif, "LOOP", machine / "none")
+    reason = ApptainerSif().probe()
+    assert reason is not None
+    assert "loop" in reason
+
+
+# --- tools/apptainer ----------------------------------------------------------------------------------------------
+
+
+def tool(*arguments: str, path: str) -> subprocess.CompletedProcess[str]:
+    argv = (str(ROOT / "tools" / "apptainer"), *arguments)
+    return subprocess.run(argv, env={"PATH": path}, capture_output=True, text=True, timeout=20, check=False)
+
+
+def test_the_lock_names_each_package_once_with_version_and_sha256() -> None:
+    lines = [line for line in (ROOT / "lock/apptainer.txt").read_text().splitlines() if not line.startswith("#")]
+    assert [line.split()[0] for line in lines] == ["apptainer", "libc6"]
+    assert all(re.fullmatch(r"[a-z0-9.+-]+ [\w.:+~-]+ [0-9a-f]{64}", line) for line in lines)
+
+
+def test_the_tool_and_the_runtime_agree_on_the_place() -> None:
+    assert "readonly PREFIX=/opt/tare/apptainer " in (ROOT / "tools/apptainer").read_text()
+    assert "/opt/tare/apptainer/bin/apptainer" in apptainer.PROGRAMS
+
+
+def test_a_machine_with_an_apptainer_of_its_own_keeps_it(tmp_path: Path) -> None:
+    program(tmp_path / "apptainer", "apptainer version 1.3.0")
+    done = tool(path=f"{tmp_path}:/usr/bin:/bin")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "one of its own: apptainer version 1.3.0" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [("remove",), ("renew", "now")])
+def test_what_the_tool_does_not_know_is_refused(arguments: tuple[str, ...]) -> None:
+    assert tool(*arguments, path="/usr/bin:/bin").returncode == 2

@@ -1,0 +1,107 @@
+"""What the figures promise, on simulated studies whose truth is known (benchmarks/coverage.py prints more of the same).
+
+Every rate is that of a seeded simulation, so the tests do not flicker. `at_least` and `at_most` mean that the exact
+99 % interval of the simulated rate allows it: where the true rate is near the bound, more could not be asked of so few
+repetitions.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
+    simulation = importlib.import_module("simulation")
+    intervals = importlib.import_module("coverage_intervals")
+    looks = importlib.import_module("coverage_looks")
+    reports = importlib.import_module("coverage_reports")
+
+COVERAGE = 0.93
+FALSE_ALARMS = 0.05
+
+
+def at_least(rate: Any, wanted: float) -> bool:
+    return bool(rate.bounds(0.99)[1] >= wanted)
+
+
+def at_most(rate: Any, wanted: float) -> bool:
+    return bool(rate.bounds(0.99)[0] <= wanted)
+
+
+by_scenario = pytest.mark.parametrize("scenario", simulation.SCENARIOS, ids=lambda scenario: scenario.name)
+
+
+@by_scenario
+def test_the_interval_of_the_overhead_holds_the_truth(scenario: Any) -> None:
+    rate = intervals.overhead_coverage(scenario, 2000)
+    assert rate.value >= COVERAGE, rate
+
+
+@by_scenario
+def test_the_interval_of_the_added_time_holds_the_truth(scenario: Any) -> None:
+    rate = intervals.added_coverage(scenario, 2000)
+    assert rate.value >= COVERAGE, rate
+
+
+@pytest.mark.parametrize("scenario", simulation.SCENARIOS[:-1], ids=lambda scenario: scenario.name)
+def test_the_interval_of_the_ratio_of_medians_holds_the_truth(scenario: Any) -> None:
+    rate = intervals.median_coverage(scenario, 600)
+    assert at_least(rate, COVERAGE), rate
+
+
+@by_scenario
+def test_an_environment_is_seldom_called_different_from_itself(scenario: Any) -> None:
+    rate = intervals.self_called_different(scenario, 2000)
+    assert at_most(rate, FALSE_ALARMS), rate
+
+
+@pytest.mark.parametrize("environments", [5, 20])
+def test_over_a_table_holm_keeps_false_alarms_as_rare_as_for_one(environments: int) -> None:
+    rate = intervals.table_called_different(simulation.SEVERAL_BLOCKS, environments, 600)
+    assert at_most(rate, FALSE_ALARMS), rate
+    naive = intervals.table_called_different(simulation.SEVERAL_BLOCKS, environments, 600, adjusted=False)
+    assert naive.value > 0.15, naive
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [simulation.ONE_BLOCK, simulation.SEVERAL_BLOCKS, simulation.LARGE_COST, simulation.HARDEST_STOP],
+    ids=lambda scenario: scenario.name,
+)
+def test_stopping_by_precision_keeps_coverage_and_false_alarms(scenario: Any) -> None:
+    result = looks.sequential(scenario, 1500)
+    assert at_least(result.covered, COVERAGE), result.covered
+    assert at_most(result.different, FALSE_ALARMS), result.different
+
+
+def test_stopping_by_precision_and_holm_together_keep_false_alarms() -> None:
+    rate = looks.sequential_table_called_different(simulation.HARDEST_STOP, 5, 600)
+    assert at_most(rate, FALSE_ALARMS), rate
+
+
+def test_whole_reports_seldom_call_equal_things_different_and_find_what_costs() -> None:
+    rates = reports.pipeline(simulation.SEVERAL_BLOCKS, 60, metrics=2)
+    assert at_most(rates.self_different, FALSE_ALARMS), rates.self_different
+    assert at_most(rates.null_called, FALSE_ALARMS), rates.null_called
+    assert at_most(rates.wrong_no_cost, FALSE_ALARMS), rates.wrong_no_cost
+    assert at_least(rates.covered, COVERAGE), rates.covered
+    assert rates.power.value > 0.95, rates.power
+
+
+def test_blocks_taken_for_independent_would_cover_far_too_little() -> None:
+    rate = intervals.pooled_blocks_coverage(simulation.SEVERAL_BLOCKS, 1000)
+    assert rate.bounds(0.99)[1] < 0.85, rate
+
+
+def test_iterations_pooled_over_launches_would_call_most_things_different_from_themselves() -> None:
+    rate = intervals.pooled_iterations_called_different(300)
+    assert rate.bounds(0.99)[0] > 0.5, rate
+
+
+def test_stopping_on_a_small_p_would_raise_false_alarms() -> None:
+    rate = intervals.stop_on_p_called_different(200)
+    assert rate.bounds(0.99)[0] > 0.10, rate

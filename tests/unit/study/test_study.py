@@ -1,0 +1,365 @@
+"""A study file is read with its shorthands, and whatever is wrong in it is told with its place."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tare.errors import StudyError
+from tare.model import (
+    Binding,
+    Environment,
+    KernelSpec,
+    LabSpec,
+    MapBy,
+    Placement,
+    Repetition,
+    Share,
+    Sides,
+    Study,
+    Workload,
+)
+from tare.plan.cells import expand
+from tare.plan.registered_names import registered
+from tare.study import DEFAULT_IMAGE, KNOWN, Known, environment, json_schema, json_schema_text, load, parse
+from tare.workloads.kernels_time import kernel_s
+from unit.study_texts import ENVIRONMENTS, WORK
+
+ROOT = Path(__file__).parents[3]
+
+
+def environments_of(text: str) -> tuple[Environment, ...]:
+    return parse(f"environments: {text}{WORK}").environments
+
+
+def kernels_of(text: str) -> tuple[KernelSpec, ...]:
+    return parse(f"{ENVIRONMENTS}workloads: {{w: {{kernels: {text}}}}}").workloads[0].kernels
+
+
+# --- what is read -----------------------------------------------------------------------------------------------
+
+
+def test_the_shortest_study_has_the_usual_values() -> None:
+    study = parse("environments: [bare, docker+overlay]" + WORK, name="short")
+    assert study == Study(
+        name="short",
+        cluster="lab",
+        lab=LabSpec(nodes=2),
+        baseline="bare",
+        environments=(
+            Environment(name="bare", runtime="bare", network="host"),
+            Environment(name="docker+overlay", runtime="docker", network="overlay", image=DEFAULT_IMAGE),
+        ),
+        placements=(Placement(),),
+        workloads=study.workloads,
+        repetition=Repetition(rounds=10, max_rounds=10, turns=20),
+    )
+
+
+def test_every_key_is_read() -> None:
+    study = parse(
+        """
+name: all
+cluster: {lab: {nodes: 4, cores_per_node: 8, link_rate: 10Gbit, wire: segmented, oversubscribe: true}}
+baseline: b
+environments:
+  b: {runtime: bare}
+  d: {runtime: docker, network: bridge, image: debian-openmpi, transport: shm, mpi: openmpi, sides: receiver}
+placements:
+  - nodes: 4
+    ranks_per_node: 4
+    containers_per_node: 2
+    share: none
+    binding: mpi-default
+    threads_per_rank: 2
+    oversubscribe: true
+workloads:
+  k:
+    kernels: [{kernel: bw, message_bytes: 1MiB, iterations: 5, warmup: 0, window: 16, sync: window}]
+    time_limit: 2min
+  c: {command: [./app, 5, no, 010, "x y"]}
+repetition:
+  {rounds: 6, blocks_per_round: 2, max_rounds: 20, budget: 1h, confidence: 99%, target_half_width: 0.5%, turns: 5}
+margin: 3%
+limit: 0.1
+a_a: false
+seed: 7
+"""
+    )
+    assert study.name == "all"
+    assert study.lab == LabSpec(nodes=4, cores_per_node=8, link_rate_bps=10**10, segmented=True, oversubscribe=True)
+    assert study.baseline == "b"
+    assert study.environments[1] == Environment(
+        name="d",
+        runtime="docker",
+        network="bridge",
+        image="debian-openmpi",
+        transport="shm",
+        sides=Sides.RECEIVER,
+    )
+    assert study.placements == (
+        Placement(
+            nodes=4,
+            ranks_per_node=4,
+            containers_per_node=2,
+            share=Share.NONE,
+            binding=Binding.MPI_DEFAULT,
+            threads_per_rank=2,
+            oversubscribe=True,
+        ),
+    )
+    assert study.workloads[0].kernels == (
+        KernelSpec(kernel="bw", message_bytes=1 << 20, iterations=5, warmup=0, window=16, sync="window"),
+    )
+    assert study.workloads[0].time_limit_s == 120
+    assert study.workloads[1].command == ("./app", "5", "no", "010", "x y")
+    assert study.repetition == Repetition(
+        rounds=6, blocks_per_round=2, max_rounds=20, budget_s=3600, confidence=0.99, target_half_width=0.005, turns=5
+    )
+    assert (study.margin, study.limit, study.self_comparison, study.seed) == (0.03, 0.1, False, 7)
+
+
+@pytest.mark.parametrize(
+    ("stated", "spec"),
+    [
+        ("npb-cg", "npb-cg:class=S"),
+        ("npb-cg:class=A", "npb-cg:class=A"),
+        ("{npb-cg: }", "npb-cg:class=S"),
+        ("{npb-cg: {}}", "npb-cg:class=S"),
+        ("{npb-cg: {class: A}}", "npb-cg:class=A"),
+    ],
+)
+def test_a_mini_application_is_one_text_or_a_mapping_and_means_the_same(stated: str, spec: str) -> None:
+    study = parse(f"{ENVIRONMENTS}workloads: {{w: {{miniapp: {stated}}}}}")
+    assert study.workloads[0] == Workload(name="w", miniapp=spec)
+
+
+def test_a_program_of_others_has_arguments_and_a_path(tmp_path: Path) -> None:
+    known = replace(KNOWN, programs=("osu_latency",))
+    text = f"{ENVIRONMENTS}workloads: {{w: {{program: osu_latency, arguments: [-m, 8:010, no], path: ./osu}}}}"
+    study = parse(text, known=known, base=tmp_path)
+    assert study.workloads[0] == Workload(
+        name="w", program="osu_latency", arguments=("-m", "8:010", "no"), path=str(tmp_path / "osu")
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "runtime", "network", "image"),
+    [
+        ("bare", "bare", "host", ""),
+        ("bare+image", "bare", "host", DEFAULT_IMAGE),
+        ("bare+bridge", "bare", "bridge", ""),
+        ("bare+image+bridge", "bare", "bridge", DEFAULT_IMAGE),
+        ("docker", "docker", "host", DEFAULT_IMAGE),
+        ("docker+docker-default", "docker", "docker-default", DEFAULT_IMAGE),
+        ("fake", "fake", "host", ""),
+    ],
+)
+def test_a_name_says_runtime_image_and_network(name: str, runtime: str, network: str, image: str) -> None:
+    assert environment(name) == Environment(name=name, runtime=runtime, network=network, image=image)
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("dockr", "unknown runtime 'dockr'; did you mean docker?"),
+        ("docker+brideg", "unknown network 'brideg'; did you mean bridge?"),
+        ("bare+bridge+host", "not a name of the form runtime[+dockerd][+image][+network]"),
+        ("", "unknown runtime ''"),
+    ],
+)
+def test_a_name_that_says_nothing_known_is_refused(name: str, part: str) -> None:
+    with pytest.raises(StudyError) as caught:
+        environment(name)
+    assert part in str(caught.value)
+
+
+def test_environments_as_list_as_mapping_and_mixed_are_the_same() -> None:
+    listed = environments_of("[bare, docker+bridge, {docker+direct: {sides: sender}}]")
+    mapped = environments_of("{bare: , docker+bridge: {}, docker+direct: {sides: sender}}")
+    assert listed == mapped
+    assert listed[2].sides is Sides.SENDER
+
+
+def test_a_name_of_ones_own_can_stand_for_a_shorthand_or_a_mapping() -> None:
+    short, full = environments_of("{a: docker+overlay, b: {runtime: bare, image: true}}")
+    assert (short.name, short.runtime, short.network) == ("a", "docker", "overlay")
+    assert (full.runtime, full.image) == ("bare", DEFAULT_IMAGE)
+
+
+def test_kernels_are_read_in_every_form_and_lists_of_sizes_are_spread() -> None:
+    assert kernels_of("[barrier, latency: [8, 64KiB], bw: 1MiB]") == (
+        KernelSpec(kernel="barrier"),
+        KernelSpec(kernel="latency", message_bytes=8),
+        KernelSpec(kernel="latency", message_bytes=65536),
+        KernelSpec(kernel="bw", message_bytes=1 << 20),
+    )
+    assert kernels_of("[spacing: {message_bytes: 8, rate: 10kHz}, {latency: [8, 9], iterations: 5}]") == (
+        KernelSpec(kernel="spacing", message_bytes=8, rate_hz=10000.0),
+        KernelSpec(kernel="latency", message_bytes=8, iterations=5),
+        KernelSpec(kernel="latency", message_bytes=9, iterations=5),
+    )
+    assert kernels_of(
+        "[{kernel: latency, message_bytes: [1, 2], warmup: 3}, {barrier: }, {alltoall: {iterations: 4}}]"
+    ) == (
+        KernelSpec(kernel="latency", message_bytes=1, warmup=3),
+        KernelSpec(kernel="latency", message_bytes=2, warmup=3),
+        KernelSpec(kernel="barrier"),
+        KernelSpec(kernel="alltoall", iterations=4),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "placement"),
+    [
+        ("2x4", Placement(nodes=2, ranks_per_node=4)),
+        ("[1n x 2r]", Placement(nodes=1, ranks_per_node=2)),
+        ("[2x4 in 2c]", Placement(nodes=2, ranks_per_node=4, containers_per_node=2)),
+        ("{ranks_per_node: 3}", Placement(nodes=2, ranks_per_node=3)),
+        ("{map_by: numa, cpus_per_container: 2}", Placement(map_by=MapBy.NUMA, cpus_per_container=2.0)),
+        (
+            "{memory_per_container: 4GiB, cpus_per_container: 0.5}",
+            Placement(memory_per_container=4 * 2**30, cpus_per_container=0.5),
+        ),
+    ],
+)
+def test_placements_have_a_short_form(text: str, placement: Placement) -> None:
+    assert parse(f"placements: {text}{ENVIRONMENTS}{WORK}").placements == (placement,)
+
+
+def test_the_lab_has_as_many_nodes_as_the_largest_placement_needs() -> None:
+    assert parse(f"placements: [2x1, 5x1]{ENVIRONMENTS}{WORK}").lab.nodes == 5
+
+
+def test_yaml_anchors_and_merges_work() -> None:
+    text = "environments:\n  bare: &b {transport: shm}\n  docker+host: {<<: *b, mpi: openmpi}" + WORK
+    assert [e.transport for e in parse(text).environments] == ["shm", "shm"]
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("5min", 300), ("0.5h", 1800), ("45", 45), ("250ms", 0.25)])
+def test_the_time_limit_and_the_budget_are_durations(text: str, seconds: float) -> None:
+    work = f"workloads: {{w: {{kernels: [barrier], time_limit: {text}}}}}"
+    study = parse(f"{ENVIRONMENTS}{work}\nrepetition: {{budget: {text}}}")
+    assert study.workloads[0].time_limit_s == seconds
+    assert study.repetition.budget_s == seconds
+
+
+def test_a_launch_is_given_a_minute_if_nothing_is_said() -> None:
+    study = parse(f"{ENVIRONMENTS}workloads: {{k: {{kernels: [barrier]}}, c: {{command: [./app]}}}}")
+    assert [workload.time_limit_s for workload in study.workloads] == [60, 60]
+
+
+def test_messages_of_whole_floats_empty_ones_and_a_warm_up_of_one_are_let_through() -> None:
+    assert [k.message_bytes for k in kernels_of("[allreduce: [4, 1MiB], latency: 0, halo: 24]")] == [4, 1 << 20, 0, 24]
+    assert kernels_of("[spacing: {warmup: 1}, {latency: 8, warmup: 0}]")[0].warmup == 1
+
+
+def test_other_plug_ins_are_known_when_they_are_given() -> None:
+    known = Known(runtimes=("bare", "podman"), networks=("host", "routed"))
+    study = parse("environments: [bare, podman+routed]" + WORK, known=known)
+    assert study.environments[1].network == "routed"
+    assert study.environments[1].image == DEFAULT_IMAGE
+
+
+def test_the_file_gives_the_name(tmp_path: Path) -> None:
+    path = tmp_path / "my study!.yaml"
+    path.write_text("\ufeff" + ENVIRONMENTS + WORK, encoding="utf-8")
+    assert load(path).name == "my-study"
+
+
+# --- what is published ------------------------------------------------------------------------------------------
+
+
+def test_the_schema_in_docs_is_current() -> None:
+    path = ROOT / "docs" / "study.schema.json"
+    assert path.read_text() == json_schema_text(), "write it anew with json_schema_text()"
+
+
+def test_the_schema_knows_the_shorthands_and_the_names() -> None:
+    schema = json_schema()
+    runtimes = schema["$defs"]["EnvironmentIn"]["properties"]["runtime"]["enum"]
+    assert runtimes[:-1] == [
+        "bare",
+        "docker",
+        "apptainer",
+        "apptainer-sif",
+        "podman",
+        "podman-rootless",
+        "charliecloud",
+    ]
+    assert schema["additionalProperties"] is False
+    forms = [form.get("type") for form in schema["properties"]["environments"]["anyOf"]]
+    assert forms == ["object", "array"]
+
+
+def yaml_blocks(path: Path) -> list[str]:
+    return re.findall(r"```yaml\n(.*?)```", path.read_text(), re.DOTALL)
+
+
+def test_the_examples_in_the_documentation_are_right() -> None:
+    shortest, _all, environments, placements, workloads, published = yaml_blocks(ROOT / "docs" / "study.md")
+    assert len(parse(shortest).environments) == 2
+    study = parse(environments + placements + workloads, known=registered())
+    assert len(study.environments) == 5
+    assert len(study.placements) == 3
+    assert study.workloads[0].kernels[-1] == KernelSpec(kernel="latency", message_bytes=1024, warmup=50)
+    (beside,) = parse(f"environments: [bare, docker+macvlan]{WORK}{published}").published
+    assert beside.of_baseline == 0.91
+
+
+def test_the_overview_in_the_documentation_names_every_key() -> None:
+    overview = yaml_blocks(ROOT / "docs" / "study.md")[1].replace("cluster: lab  ", "# ", 1)
+    overview = overview.replace("[...]", "[bare, docker]", 1).replace("[...]", "[2x1]", 1)
+    overview = overview.replace("[...]", "[]", 1).replace("{...}", "{w: {kernels: [barrier]}}")
+    study = parse(overview)
+    assert study.repetition == Repetition(rounds=10, max_rounds=40, budget_s=1800, turns=20)
+    named = set(re.findall(r"^ *(\w+):", overview, re.MULTILINE))
+    schema = json_schema()
+    keys = set(schema["properties"])
+    for part in ("ClusterIn", "RepetitionIn"):
+        keys |= set(schema["$defs"][part]["properties"])
+    assert keys <= named
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "studies").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_study_of_ours_is_right_and_named_in_the_documentation_or_readme(path: Path) -> None:
+    stated = load(path, known=registered())
+    assert stated.name == path.stem
+    pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]
+    assert any(f"studies/{path.name}" in page.read_text() for page in pages)
+
+
+def test_the_quick_start_is_what_the_readme_promises() -> None:
+    study = load(ROOT / "studies" / "quickstart.yaml")
+    assert study.name == "quickstart"
+    assert study.baseline == "bare"
+    assert study.self_comparison
+    assert [e.name for e in study.environments] == [
+        "bare",
+        "bare+image",
+        "bare+bridge",
+        "bare+dockerd",
+        "docker+host",
+        "docker+bridge",
+        "docker+direct",
+        "docker+macvlan",
+        "docker+overlay",
+    ]
+    assert (study.repetition.rounds, study.repetition.blocks_per_round) == (12, 1)
+    assert [(k.kernel, k.message_bytes) for k in study.workloads[0].kernels] == [
+        ("latency", 8),
+        ("latency", 65536),
+        ("bw", 1 << 20),
+        ("barrier", None),
+        ("alltoallv", 65536),
+        ("spacing", 8),
+    ]
+    plan = expand(study, lambda _e, _p: None)
+    assert len(plan.cells) == 10
+    measured = sum(kernel_s(k, 2) for k in study.workloads[0].kernels)
+    assert 0.1 < measured < 0.3
+    assert all((k.iterations or 0) >= 20 for k in study.workloads[0].kernels)
+    assert plan.estimated_s < 300

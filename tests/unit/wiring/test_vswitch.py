@@ -1,0 +1,56 @@
+"""Open vSwitch: command lines, names and what it says is missing; nothing is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tare.networks import ovs, weave
+from tare.wiring import vswitch
+from tare.wiring.plug import in_pod_subnet
+from unit.networks.test_networks import NIC
+
+FOLDER = Path("/run/x")
+
+
+def test_the_daemons_stay_in_the_foreground_with_all_that_they_make_in_their_folder() -> None:
+    for argv in (vswitch.server("ovsdb-server", str(FOLDER)), vswitch.switch("ovs-vswitchd", str(FOLDER))):
+        assert not any("detach" in word for word in argv)
+        assert any(word.startswith("--unixctl=/run/x/") for word in argv)
+        assert any("unix:/run/x/db.sock" in word for word in argv)
+
+
+def test_a_bridge_learns_as_a_switch_does_and_has_the_kernel_s_data_path() -> None:
+    assert ovs.bridge("b", "system")[-2:] == ("datapath_type=system", "fail_mode=standalone")
+    assert vswitch.vsctl("ovs-vsctl", FOLDER, ("show",)) == (
+        "ovs-vsctl", "--db=unix:/run/x/db.sock", "--timeout=15", "show",
+    )  # fmt: skip
+
+
+def test_tunnels_go_to_all_other_nodes_and_do_not_feed_each_other() -> None:
+    told = weave.tunnels("b", ["10.214.1.2", "10.214.1.3"])
+    assert len(told) == 2
+    for words, peer in zip(told, ("10.214.1.2", "10.214.1.3"), strict=True):
+        assert words[:2] == ("add-port", "b")
+        assert {f"options:remote_ip={peer}", "options:dst_port=6784", "type=vxlan"} <= set(words)
+        assert words[-1] == "protected=true"
+    assert len({words[2] for words in told}) == 2
+
+
+def test_pods_that_are_routed_to_have_a_subnet_beside_that_of_their_nic() -> None:
+    assert in_pod_subnet(NIC).cidr == "10.218.1.2/24"
+
+
+def test_what_is_missing_is_told_in_the_order_in_which_it_is_brought(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vswitch, "is_real_root", lambda: False)
+    assert "root" in str(vswitch.missing())
+    monkeypatch.setattr(vswitch, "is_real_root", lambda: True)
+    monkeypatch.setattr(vswitch, "program", lambda name: None)
+    assert "apt-get install openvswitch-switch" in str(vswitch.missing())
+    monkeypatch.setattr(vswitch, "program", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(vswitch, "lacks_module", lambda name: f"this kernel has no {name}")
+    assert vswitch.missing() == "this kernel has no openvswitch"
+    assert vswitch.missing("netdev") is None
+    assert weave.Weave().probe() == ovs.Ovs().probe()
+    assert ovs.Ovs("netdev").probe() is None
