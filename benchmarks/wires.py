@@ -15,7 +15,8 @@ from pathlib import Path
 
 from tare.cluster import Needs, Site
 from tare.cluster.lab_site import LabCluster
-from tare.deploy.pods import Deployed, Files, deployed
+from tare.deploy.hosts import Deployed
+from tare.deploy.pods import Files, deployed
 from tare.host.namespaces import plain_python
 from tare.host.process import run
 from tare.launch import PADDING, write_agent, write_map

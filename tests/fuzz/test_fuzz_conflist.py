@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from fuzz.fuzzing import fuzz
 from tare.networks.cni import Cni, missing
-from tare.wiring.conflist import VARIABLES, Conflist, Values, for_node, own_subnets, read, refusal
+from tare.wiring.conflist import VARIABLES, Conflist, Values, for_node, own_subnets, refusal
+from tare.wiring.conflist_file import read
 
 LAB = ((IPv4Network("10.213.0.0/16"), "the lab's"),)
 LONGEST_SENTENCE = 2000

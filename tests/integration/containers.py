@@ -27,7 +27,7 @@ from integration.live import (
     write_study,
 )
 from integration.test_environments import KERNELS, PAYLOAD, prove
-from tare.deploy.pods import Deployed
+from tare.deploy.hosts import Deployed
 from tare.host.process import Result, run
 from tare.model import Placement
 

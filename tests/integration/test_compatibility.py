@@ -15,7 +15,8 @@ import pytest
 
 from integration.live import compiled, lab_site, live, tare
 from tare.cluster.lab_site import LabSite
-from tare.deploy.pods import Deployed, Files, deployed
+from tare.deploy.hosts import Deployed
+from tare.deploy.pods import Files, deployed
 from tare.feasibility import compatibility
 from tare.feasibility.compatibility import Outcome
 from tare.feasibility.compatibility_table import FILE, MPIS_SHOWN, Seen, predicted, written

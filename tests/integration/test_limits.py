@@ -18,6 +18,7 @@ NAMES = tuple(
     for name in (*RUNTIMES, HYBRID)
 )
 LIMIT_MIB = 96
+SEEN_BY_NODES = Path("/srv/tare-test-limits")
 PLACEMENTS = (
     f"[{{nodes: 1, ranks_per_node: 2, memory_per_container: {LIMIT_MIB}MiB}}, "
     f"{{nodes: 1, ranks_per_node: 2, containers_per_node: 2, memory_per_container: {LIMIT_MIB}MiB}}]"
@@ -32,8 +33,8 @@ def ran(
     """Run kernels that fit into the limit, and a program whose second rank uses more than both containers may."""
     folder = tmp_path_factory.mktemp("limits")
     program = compiled("allocate", folder)
-    # The launch before the trials must end well: the first one on a node. Nodes see this folder, containers do not.
-    once = f"{Path(__file__).parent}, /tmp/allocated"
+    # The launch before the trials must end well: the first one on a node. Nodes see SEEN_BY_NODES, containers do not.
+    once = f"{SEEN_BY_NODES}, /tmp/allocated"
     names = [name for name in RUNTIMES if name in {"bare", *selected(request, "name")}]
     environments = f"{{{', '.join(names)}, '{HYBRID}': {{runtime: apptainer, launch: hybrid}}}}"
     study = write_study(
@@ -46,9 +47,13 @@ def ran(
         f"hits: {{time_limit: 20s, command: [{program}, '{3 * LIMIT_MIB}', '1', {once}]}}}}",
     )
     watch = Watch()
-    process = start("run", study, cwd=folder)
-    with watch.looking(f"s{process.pid}"):
-        result = ended(process, 110)
+    SEEN_BY_NODES.mkdir(exist_ok=True)
+    try:
+        process = start("run", study, cwd=folder)
+        with watch.looking(f"s{process.pid}"):
+            result = ended(process, 110)
+    finally:
+        SEEN_BY_NODES.rmdir()
     found = {}
     for trial in trials(folder / "results" / "limits"):
         workload, placement, _ = trial["key"]["cell"].split(" / ")

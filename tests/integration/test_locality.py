@@ -14,7 +14,8 @@ import pytest
 from integration.live import compiled, lab_site, live, sent_on, wait_for
 from tare.cluster.lab_site import LabSite
 from tare.containers.held import enter
-from tare.deploy.pods import Deployed, Files, deployed
+from tare.deploy.hosts import Deployed
+from tare.deploy.pods import Files, deployed
 from tare.host import process
 from tare.host.namespaces import plain_python
 from tare.images.kernels import ensure_kernels

@@ -24,7 +24,8 @@ from integration.live import (
 )  # fmt: skip
 from integration.test_networks_contract import are_as_before, reach_each_other, shown, state_of
 from tare.cluster.lab_site import LabSite
-from tare.deploy.pods import Deployed, Files, deployed
+from tare.deploy.hosts import Deployed
+from tare.deploy.pods import Files, deployed
 from tare.errors import CommandFailed
 from tare.model import Environment, Placement
 from tare.run import job

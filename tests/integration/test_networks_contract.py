@@ -22,7 +22,8 @@ import pytest
 from integration.live import Ended, Watch, by_environment, counters, ended, live, outcome, start, wait_for, write_study
 from tare.cluster.lab_site import LabCluster, LabSite
 from tare.deploy import study_files
-from tare.deploy.pods import Deployed, deployed
+from tare.deploy.hosts import Deployed
+from tare.deploy.pods import deployed
 from tare.deploy.study_files import StudyFiles
 from tare.host.ping import ping
 from tare.images import DEFAULT

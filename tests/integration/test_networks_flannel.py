@@ -28,7 +28,8 @@ from integration.test_environments import KERNELS
 from integration.test_leftovers import interfaces
 from tare.cluster import clean
 from tare.cluster.lab_site import LabSite
-from tare.deploy.pods import Deployed, Files, deployed
+from tare.deploy.hosts import Deployed
+from tare.deploy.pods import Files, deployed
 from tare.errors import InfrastructureError
 from tare.host.namespaces import netlink
 from tare.host.process import run

@@ -9,7 +9,8 @@ import pytest
 
 from integration.live import lab_site, live
 from tare.cluster.lab_site import LabSite
-from tare.deploy.pods import Deployed, Files, deployed
+from tare.deploy.hosts import Deployed
+from tare.deploy.pods import Files, deployed
 from tare.deploy.study_files import import_images
 from tare.host.namespaces import plain_python
 from tare.host.process import run

@@ -12,6 +12,26 @@ import typer
 
 from tare import __version__
 from tare.cli.groups import image_app, lab_app, network_app
+from tare.cli.options import (
+    BindingOption,
+    BindOption,
+    Command,
+    ContainersOption,
+    CpusOption,
+    DeviceOption,
+    EnvOption,
+    FreshOption,
+    ImageOption,
+    MpiOption,
+    ProveOption,
+    ResultsOption,
+    RuntimeOption,
+    ShareOption,
+    StudyFile,
+    TransportOption,
+    WayOption,
+    WorkdirOption,
+)
 from tare.errors import EXIT_DONE, TareError, UsageError
 from tare.model.text import printable
 
@@ -28,27 +48,6 @@ app.add_typer(network_app, name="network")
 app.add_typer(image_app, name="image")
 
 EXIT_INTERRUPTED: Final = 130
-
-StudyFile = Annotated[Path, typer.Argument(help="The study file (YAML).", show_default=False)]
-ResultsOption = Annotated[
-    Path | None, typer.Option("--results", "-o", help="Results folder.", show_default="results/NAME")
-]
-Command = Annotated[list[str], typer.Argument(help="The program and its arguments, after --.", show_default=False)]
-ContainersOption = Annotated[int, typer.Option(min=1, help="Containers per node.")]
-MpiOption = Annotated[str, typer.Option(help="openmpi, openmpi5, mpich, mpich5 or intelmpi.")]
-TransportOption = Annotated[str, typer.Option(help="tcp, shm, ipoib, ucx, verbs, ofi:tcp, ... (see docs/study.md).")]
-ImageOption = Annotated[
-    str, typer.Option(help="A recipe, or the ./PATH of your own image.", show_default="the recipe of the MPI")
-]
-BindOption = Annotated[
-    list[str] | None,
-    typer.Option(metavar="SOURCE:TARGET[:ro]", help="Show a file or folder in containers; repeatable."),
-]
-EnvOption = Annotated[
-    list[str] | None,
-    typer.Option("--env", "-x", metavar="NAME[=VALUE]", help="Set a variable for all ranks; repeatable."),
-]
-FreshOption = Annotated[bool, typer.Option("--fresh", help="Archive earlier results and start over.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -135,45 +134,29 @@ def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
 @app.command(context_settings={"allow_interspersed_args": False})
 def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
     command: Command,
-    runtime: Annotated[
-        str, typer.Option(help="bare, docker, podman, podman-rootless, apptainer, charliecloud.")
-    ] = "bare",
+    runtime: RuntimeOption = "bare",
     network: Annotated[str, typer.Option(help="A network of `tare network list`, or cni:PATH.")] = "host",
     ranks: Annotated[int, typer.Option("-n", min=1, help="Number of ranks of the whole job.")] = 1,
     nodes: Annotated[int, typer.Option(min=1, help="Number of nodes.")] = 1,
     containers_per_node: ContainersOption = 1,
-    share: Annotated[
-        str, typer.Option(help="pod: the containers of a node share a pod; none: each has its own.")
-    ] = "pod",
-    binding: Annotated[
-        str, typer.Option(help="disjoint: each rank has cores of its own; mpi-default: as the MPI binds.")
-    ] = "disjoint",
+    share: ShareOption = "pod",
+    binding: BindingOption = "disjoint",
     map_by: Annotated[str, typer.Option(help="Map ranks by core, socket, numa or hwthread.")] = "core",
     memory: Annotated[str, typer.Option(help="Memory limit per container, such as 512MiB; 0: no limit.")] = "0",
-    cpus: Annotated[
-        float, typer.Option(min=0, help="CPUs per container, such as 2 or 0.5; 0: the cores of its ranks.")
-    ] = 0.0,
+    cpus: CpusOption = 0.0,
     mpi: MpiOption = "openmpi",
     transport: TransportOption = "tcp",
-    way: Annotated[
-        str, typer.Option("--launch", help="How ranks are started: exec, ssh, daemon, hybrid or host-mpi.")
-    ] = "exec",
+    way: WayOption = "exec",
     control: Annotated[str, typer.Option(help="Network of the MPI daemons: own, or data (with --launch ssh).")] = "own",
     image: ImageOption = "",
     bind: BindOption = None,
-    workdir: Annotated[
-        str, typer.Option(help="Working folder of the ranks inside the container.", show_default=False)
-    ] = "",
+    workdir: WorkdirOption = "",
     env: EnvOption = None,
-    device: Annotated[
-        list[str] | None, typer.Option(help="Pass a device to containers: infiniband, or a path below /dev.")
-    ] = None,
+    device: DeviceOption = None,
     oversubscribe: Annotated[bool, typer.Option("--oversubscribe", help="Allow more ranks than cores.")] = False,
     by_rank: Annotated[bool, typer.Option("--by-rank", help="Prefix output with the rank.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print every command without starting a rank.")] = False,
-    prove: Annotated[
-        bool, typer.Option("--prove", help="First show over what two ranks of a node communicate.")
-    ] = False,
+    prove: ProveOption = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print start-up times.")] = False,
 ) -> None:
     """Run an application in an environment; exit codes are those of docker run."""

@@ -22,7 +22,8 @@ from tare.cli import session
 from tare.cli.lab_commands import without_dashes
 from tare.cluster import CLUSTERS, Site, clean
 from tare.deploy import study_files
-from tare.deploy.pods import Deployed, Files, deployed
+from tare.deploy.hosts import Deployed
+from tare.deploy.pods import Files, deployed
 from tare.errors import InfrastructureError, RefusedError, TareError, UsageError
 from tare.feasibility import preflight
 from tare.host import process

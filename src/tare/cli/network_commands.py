@@ -24,7 +24,8 @@ from tare.cluster import CLUSTERS, Site, clean
 from tare.cluster.lab_site import LabSite
 from tare.containers.held import enter
 from tare.deploy import study_files
-from tare.deploy.pods import Deployed, Files, Side, deployed
+from tare.deploy.hosts import Deployed, Side
+from tare.deploy.pods import Files, deployed
 from tare.errors import InfrastructureError, RefusedError, UsageError
 from tare.host import process
 from tare.host.paths import made_run_folder, run_folder

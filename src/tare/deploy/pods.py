@@ -15,19 +15,18 @@ from typing import Final
 
 from tare.cluster import Site
 from tare.containers.held import job_group
+from tare.deploy.hosts import Deployed, Side
 from tare.deploy.session_folder import session_folder
 from tare.errors import RefusedError
 from tare.host.devices import given
 from tare.host.signals import uninterrupted
 from tare.images.host_mpi import HostMpi
 from tare.images.inside.variables import merged
-from tare.launch import Entry, Host
 from tare.model import Control, Environment, Launching, Placement, Share
 from tare.model.placement import NodeCores, Topology, cores_of_container, place
 from tare.mpi import MPIS
 from tare.networks import Joining, Network, find
 from tare.node import Container, Endpoint, Nic, Node, Pod, Wired
-from tare.node.cgroups import Group
 from tare.node.limits import Limits, limited, limits_of
 from tare.plan.composition import as_launched, bare_side, enters_containers, is_inside, on_daemon_nodes, pods_per_node
 from tare.runtimes import RUNTIMES, PodRequest
@@ -73,59 +72,6 @@ class Files:
             self.cwd,
         )
         return tuple(dict.fromkeys(place for place in places if place))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
-    """One host of a deployed environment: its pod, its endpoint, and where tare's programs are inside.
-
-    `containers` are those that the host's ranks enter; if there are none, the MPI's daemon runs in the pod's own
-    container. `session` is the folder that they share with the daemon. `control` is the pod's address on the control
-    network, `variables` is the daemon's environment, as `NAME=value`.
-    """
-
-    pod: Pod
-    endpoint: Endpoint
-    prefix: Path
-    containers: tuple[Container, ...] = ()
-    session: str = ""
-    control: str = ""
-    variables: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deployed:
-    """An environment that is up, its hosts in order of ranks; `ssh` is the folder with its keys, if it uses ssh.
-
-    `launcher` is the program that starts jobs, "" if it is this machine's own.
-    """
-
-    environment: Environment
-    sides: tuple[Side, ...]
-    ssh: Path | None = None
-    launcher: str = ""
-
-    @property
-    def subnet(self) -> str:
-        """Return the data subnets of the hosts for the MPI's options; adjacent subnets are merged."""
-        found = {ipaddress.IPv4Network(subnet_of(side.endpoint)) for side in self.sides}
-        return ",".join(map(str, ipaddress.collapse_addresses(found)))
-
-    @property
-    def facts(self) -> dict[str, str]:
-        """Return what is recorded of its network: the MTU and the endpoints' facts, by host if they differ."""
-        told = {
-            side.pod.host or side.pod.node.name: {"mtu": str(side.endpoint.mtu), **side.endpoint.facts}
-            for side in self.sides
-        }
-        first = next(iter(told.values()))
-        if all(facts == first for facts in told.values()):
-            return first
-        return {f"{name} of {host}": text for host, facts in told.items() for name, text in facts.items()}
-
-    def hosts(self, placement: Placement) -> tuple[Host, ...]:
-        """Return the hosts as the MPI sees them."""
-        return tuple(host_of(side, placement.ranks // len(self.sides)) for side in self.sides)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -347,58 +293,3 @@ def container_cores(placement: Placement, places: NodeCores) -> tuple[tuple[int,
     """Return the cores of each container of a node."""
     slots = place(replace(placement, nodes=1), Topology(nodes=(places,)))
     return tuple(cores_of_container(slots, node=0, container=i) for i in range(placement.containers_per_node))
-
-
-def host_of(side: Side, ranks: int) -> Host:
-    """Return a pod as a host of the MPI.
-
-    The MPI's daemon is started in the pod's container, so that ranks need not enter it. If the pod has several
-    containers, the daemon is started outside of them, in their network, and each rank enters its own container. All
-    ranks of a host are thus children of one daemon and share memory (METHOD.md section 2).
-    """
-    pod = side.pod
-    name = pod.host or pod.node.name
-    if side.containers:
-        agent = Entry(
-            argv=(*pod.outside, "env", f"TMPDIR={side.session}"),
-            cgroups=tuple(str(f) for f in job_group(pod.node).folders),
-            cpus=pod.node.cores,
-        )
-        own = (side.containers[local * len(side.containers) // ranks] for local in range(ranks))
-        enter = tuple(Entry(argv=each.enter, carry=each.carry, cgroups=each.joins) for each in own)
-        return Host(name=name, ranks=ranks, agent=agent, enter=enter)
-    agent = Entry(
-        argv=(*pod.enter, *(("env", *side.variables) if side.variables else ())),
-        cgroups=tuple(str(f) for f in pod.group.folders) if pod.join_groups else (),
-        cpus=pod.node.cores if pod.join_groups else (),
-    )
-    return Host(name=name, ranks=ranks, agent=agent)
-
-
-def groups_of(side: Side) -> Iterator[tuple[Group, frozenset[int]]]:
-    """Yield the cgroups in which a job's processes on a host can be, each with the processes that keep the pod up."""
-    yield side.pod.group, side.pod.keepers
-    if side.containers:
-        yield job_group(side.pod.node), frozenset()
-    yield from ((each.group, each.keepers) for each in side.containers if each.group is not None)
-
-
-def held_to(side: Side) -> Iterator[tuple[str, Group]]:
-    """Yield the cgroup of each container of a host, in order of its ranks, with a name for messages.
-
-    Containers without a cgroup of their own are in the group of all jobs of their node, which is then the only one.
-    """
-    pod = side.pod
-    named = [(each.name, each.group) for each in side.containers if each.group is not None]
-    for name, group in named:
-        yield f"container {name} on node {pod.node.name}", group
-    if side.containers and not named:
-        yield f"the jobs on node {pod.node.name}", job_group(pod.node)
-    if not side.containers:
-        what = f"container {pod.container or pod.name}" if RUNTIMES[pod.runtime].makes_containers else "the ranks"
-        yield f"{what} on node {pod.node.name}", pod.group
-
-
-def subnet_of(endpoint: Endpoint) -> str:
-    """Return the subnet of an endpoint's address."""
-    return str(ipaddress.ip_interface(f"{endpoint.address}/{endpoint.prefix}").network)

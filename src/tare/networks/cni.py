@@ -21,7 +21,8 @@ from tare.errors import InfrastructureError, RefusedError
 from tare.host.namespaces import netlink
 from tare.node import Endpoint, Nic, Node, Pod
 from tare.services.daemons import Place
-from tare.wiring.conflist import PREFIX, Conflist, Plugins, Values, cover, for_node, own_subnets, read, refusal
+from tare.wiring.conflist import PREFIX, Conflist, Plugins, Values, cover, for_node, own_subnets, refusal
+from tare.wiring.conflist_file import read
 from tare.wiring.host_stack import host_stacks, in_stack, lent, without_address
 from tare.wiring.plug import (
     POD_INTERFACE,

@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Final
 
 from tare.errors import RefusedError
-from tare.host import devices
+from tare.host import binds, devices
 from tare.images import MPI_OF
 from tare.launch.ways import way_of
-from tare.model import Control, Environment, LabSpec, Launching, Placement, Share, Sides, Tracking, binds
+from tare.model import Control, Environment, LabSpec, Launching, Placement, Share, Sides, Tracking
 from tare.mpi import MPIS
 from tare.networks import CROSSING, Wiring, find
 from tare.node.limits import limited

@@ -29,7 +29,7 @@ from tare.node import Node
 from tare.node.cgroups import hierarchies
 from tare.plan.cells import available
 from tare.study import is_conflist
-from tare.wiring import conflist
+from tare.wiring import conflist, conflist_file
 from tare.wiring.link import features
 
 UNKNOWN: Final = "unknown"
@@ -246,7 +246,7 @@ def _conflists(plan: Plan) -> dict[str, conflist.Conflist]:
     """Return the CNI configurations of the user's, by their paths."""
     names = {cell.environment.network for cell in available(plan)}
     paths = sorted(name.removeprefix(conflist.PREFIX) for name in names if is_conflist(name))
-    return {path: conflist.read(path) for path in paths}
+    return {path: conflist_file.read(path) for path in paths}
 
 
 def _pairs(text: str) -> Iterable[tuple[str, str]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.cluster import Site
-from tare.deploy.pods import Deployed, Side, groups_of, held_to
+from tare.deploy.hosts import Deployed, Side, groups_of, held_to
 from tare.errors import InfrastructureError
 from tare.host.namespaces import processes_beside, runs
 from tare.launch import Entry, Launch, bound

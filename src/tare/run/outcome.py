@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.cluster import Site
-from tare.deploy.pods import Deployed
+from tare.deploy.hosts import Deployed
 from tare.host.process import FLOODED, Result, run
 from tare.launch import PADDING, Launch
 from tare.model import Cell, Completed, Failed, InterfaceTraffic, Invalid, Outcome, Workload

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from tare.cluster import CLUSTERS, Needs, Site
-from tare.deploy.pods import Deployed, deployed
+from tare.deploy.hosts import Deployed
+from tare.deploy.pods import deployed
 from tare.deploy.study_files import StudyFiles, import_images
 from tare.deploy.timing import Made, made
 from tare.errors import TareError
@@ -31,12 +32,9 @@ from tare.model import (
     Completed,
     Environment,
     Failed,
-    InterfaceTraffic,
     Metric,
-    Outcome,
     Placement,
     Plan,
-    RankPlace,
     Trial,
     TrialKey,
 )
@@ -45,33 +43,20 @@ from tare.plan.cells import available, block_order
 from tare.plan.composition import nic_slots, on_daemon_nodes
 from tare.run import calibration, facts, in_turns, job, transport_probe
 from tare.run.core_watch import CoreWatch, watching
-from tare.run.outcome import Ready, judge, run_launch, startup
+from tare.run.outcome import Ready, judge, run_launch
 from tare.run.progress import Watcher
+from tare.run.trial import Launched, trial_of
 from tare.stats import is_look
 from tare.store.writer import Store, remaining_blocks
 from tare.summary import precise_enough
 from tare.summary.disturbance import repeats_left, wants_repeat
 from tare.summary.select import select
 from tare.summary.surroundings import NodeHas
-from tare.workloads import Parsed
 from tare.workloads.kernel_order import in_order
 
 __all__ = ["PADDING_LIMIT", "Launched", "Run", "Watcher", "needs", "running"]
 
 PADDING_LIMIT: Final = 4096
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launched:
-    """A launch that has ended: how, what it said, what its interfaces carried, and how the machine was meanwhile."""
-
-    result: Result
-    outcome: Outcome
-    parsed: Parsed | None
-    traffic: tuple[InterfaceTraffic, ...]
-    counters: Mapping[str, float]
-    noise: Mapping[str, float]
-    active_s: float
 
 
 @dataclass(slots=True, kw_only=True)
@@ -360,34 +345,6 @@ class Run:
         if wanted is Caches.WARM and run_launch(ready, padding, self.site).status != 0:
             job.end_strays(ready.deployed, self.keepers)
         return {}
-
-
-def trial_of(
-    key: TrialKey, position: int, started_unix_s: float, ready: Ready, launched: Launched, nodes: dict[int, NodeHas]
-) -> Trial:
-    """Return the line of a launch that has ended; `nodes` keeps what they have, as far as it is known."""
-    parsed = launched.parsed
-    return Trial(
-        key=key,
-        position=position,
-        started_unix_s=started_unix_s,
-        elapsed_s=launched.active_s,
-        outcome=launched.outcome,
-        argv=ready.argv,
-        startup_s=startup(ready.pods_s, launched.active_s, parsed),
-        ranks=_told(parsed, ready.deployed, nodes) if parsed else (),
-        traffic=launched.traffic,
-        counters=launched.counters,
-        mpi_library=parsed.mpi_library if parsed else "",
-        noise=launched.noise,
-        facts=ready.deployed.facts | ({"transport": ready.chosen.words} if ready.chosen else {}),
-    )
-
-
-def _told(parsed: Parsed, up: Deployed, nodes: dict[int, NodeHas]) -> tuple[RankPlace, ...]:
-    """Return what ranks told of themselves, held against their nodes."""
-    ranks = job.with_core_sharers(job.with_node_namespaces(parsed.ranks, up), up)
-    return job.with_limits(job.with_surroundings(ranks, up, nodes), up)
 
 
 @contextmanager

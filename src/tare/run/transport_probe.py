@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.cluster import Site
-from tare.deploy.pods import Deployed
+from tare.deploy.hosts import Deployed
 from tare.host.process import run
 from tare.launch import PADDING, write_map
 from tare.launch.ways import way_of

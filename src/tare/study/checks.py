@@ -13,7 +13,7 @@ from tare.model.placement import MOST_RANKS, NodeCores, Topology, needed_cores, 
 from tare.study.messages import unknown
 from tare.study.names import Known, is_conflist
 from tare.study.schema import StudyIn
-from tare.wiring import conflist
+from tare.wiring import conflist, conflist_file
 
 DEFAULT_BYTES: Final = 8
 FLOAT_BYTES: Final = 4
@@ -131,7 +131,7 @@ def _check_conflists(study: model.Study) -> Iterator[Finding]:
     for environment in study.environments:
         if is_conflist(environment.network):
             try:
-                conflist.read(environment.network.removeprefix(conflist.PREFIX))
+                conflist_file.read(environment.network.removeprefix(conflist.PREFIX))
             except ValueError as error:
                 yield ("environments", environment.name, "network"), str(error)
 

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from tare.containers import held
-from tare.deploy.pods import IMAGE_PREFIX, Deployed, Files, Side
+from tare.deploy.hosts import Deployed, Side
+from tare.deploy.pods import IMAGE_PREFIX, Files
 from tare.host.namespaces import plain_python
 from tare.launch import Launch
 from tare.model import Binding, Cell, Environment, KernelSpec, Placement, Role, Sides, Workload

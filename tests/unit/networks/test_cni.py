@@ -19,7 +19,7 @@ from tare.networks.cni import Cni, chained, missing, routes_of_machine
 from tare.node import Node
 from tare.services.daemons import Place
 from tare.wiring import plug
-from tare.wiring.conflist import read
+from tare.wiring.conflist_file import read
 from unit.networks.test_networks import NIC, NODE, POD
 
 CHAIN: dict[str, Any] = {

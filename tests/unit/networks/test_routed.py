@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tare.cluster.lab import data_nic, router_address
-from tare.deploy.pods import Deployed, Side
+from tare.deploy.hosts import Deployed, Side
 from tare.errors import InfrastructureError
 from tare.model import Environment, LabSpec, Placement
 from tare.networks import CROSSING, NETWORKS, Joining

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tare.containers import held
-from tare.deploy.pods import Deployed, Side
+from tare.deploy.hosts import Deployed, Side
 from tare.errors import InfrastructureError
 from tare.model import Environment, Placement, RankPlace
 from tare.node import Container, Endpoint, Node, Pod, limits

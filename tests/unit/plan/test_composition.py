@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from tare import networks
 from tare.deploy import pods
-from tare.deploy.pods import IMAGE_PREFIX, Deployed, Files, Side, deployed, host_of, nic_of_pod, subnet_of
+from tare.deploy.hosts import Deployed, Side, host_of, subnet_of
+from tare.deploy.pods import IMAGE_PREFIX, Files, deployed, nic_of_pod
 from tare.errors import InfrastructureError, RefusedError
 from tare.model import Environment, Launching, Placement, Share, Sides
 from tare.networks import Wiring

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tare.deploy.pods import Deployed, Side
+from tare.deploy.hosts import Deployed, Side
 from tare.host.namespaces import has_not_ended, runs
 from tare.model import Environment
 from tare.node import Container, Endpoint, Node, Pod

@@ -20,11 +20,10 @@ from tare.wiring.conflist import (
     filled,
     for_node,
     own_subnets,
-    parse,
     part_of,
-    read,
     refusal,
 )
+from tare.wiring.conflist_file import parse, read
 
 HERE = Values(node=1, nodes=2, nic_name="data3", nic=IPv4Interface("10.214.3.2/24"), mtu=9000, pod=2)
 LAB = ((IPv4Network("10.213.0.0/16"), "the lab's"),)

@@ -1,0 +1,61 @@
+"""A launch that has ended, and the line of the store that is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tare.deploy.hosts import Deployed
+from tare.host.process import Result
+from tare.model import (
+    InterfaceTraffic,
+    Outcome,
+    RankPlace,
+    Trial,
+    TrialKey,
+)
+from tare.run import job
+from tare.run.outcome import Ready, startup
+from tare.summary.surroundings import NodeHas
+from tare.workloads import Parsed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launched:
+    """A launch that has ended: how, what it said, what its interfaces carried, and how the machine was meanwhile."""
+
+    result: Result
+    outcome: Outcome
+    parsed: Parsed | None
+    traffic: tuple[InterfaceTraffic, ...]
+    counters: Mapping[str, float]
+    noise: Mapping[str, float]
+    active_s: float
+
+
+def trial_of(
+    key: TrialKey, position: int, started_unix_s: float, ready: Ready, launched: Launched, nodes: dict[int, NodeHas]
+) -> Trial:
+    """Return the line of a launch that has ended; `nodes` keeps what they have, as far as it is known."""
+    parsed = launched.parsed
+    return Trial(
+        key=key,
+        position=position,
+        started_unix_s=started_unix_s,
+        elapsed_s=launched.active_s,
+        outcome=launched.outcome,
+        argv=ready.argv,
+        startup_s=startup(ready.pods_s, launched.active_s, parsed),
+        ranks=_told(parsed, ready.deployed, nodes) if parsed else (),
+        traffic=launched.traffic,
+        counters=launched.counters,
+        mpi_library=parsed.mpi_library if parsed else "",
+        noise=launched.noise,
+        facts=ready.deployed.facts | ({"transport": ready.chosen.words} if ready.chosen else {}),
+    )
+
+
+def _told(parsed: Parsed, up: Deployed, nodes: dict[int, NodeHas]) -> tuple[RankPlace, ...]:
+    """Return what ranks told of themselves, held against their nodes."""
+    ranks = job.with_core_sharers(job.with_node_namespaces(parsed.ranks, up), up)
+    return job.with_limits(job.with_surroundings(ranks, up, nodes), up)
