@@ -119,8 +119,8 @@ def test_help_answers_within_300_ms() -> None:
 
 def test_help_does_not_load_what_only_a_study_needs() -> None:
     program = (
-        "import sys; sys.argv = ['tare', '--help']; from tare import cli\n"
-        "try:\n    cli.main()\nexcept SystemExit:\n    pass\n"
+        "import sys; sys.argv = ['tare', '--help']; from tare.cli import app\n"
+        "try:\n    app.main()\nexcept SystemExit:\n    pass\n"
         "print([m for m in ('numpy', 'scipy', 'pydantic', 'pyroute2', 'plotly', 'yaml') if m in sys.modules])"
     )
     result = subprocess.run((sys.executable, "-c", program), capture_output=True, text=True, check=True)

@@ -21,7 +21,7 @@ from tare.model import (
 )
 from tare.plan.cells import block_order
 from tare.plan.registered_names import registered
-from tare.run import runner
+from tare.run import outcome, runner
 from tare.store.writer import read_only
 from tare.workloads.output import Parsed, Payload
 from unit.runs import CELLS, ROUNDS, TRUTH, BreakAfter, Broken, Ran, known_study, run_with
@@ -116,8 +116,8 @@ def test_a_trial_keeps_its_argv_its_ranks_its_samples_and_what_start_up_took(who
 
 def test_start_up_is_what_a_launch_took_beside_the_measured_section() -> None:
     parsed = Parsed(metrics=(), ranks=(), payload=Payload(), mpi_library="", init_s=0.2, measured_s=0.4)
-    assert runner.startup(3.0, 1.0, parsed) == pytest.approx({"pods_s": 3.0, "mpi_init_s": 0.2, "launch_s": 0.6})
-    assert runner.startup(3.0, 1.0, None) == {"pods_s": 3.0}
+    assert outcome.startup(3.0, 1.0, parsed) == pytest.approx({"pods_s": 3.0, "mpi_init_s": 0.2, "launch_s": 0.6})
+    assert outcome.startup(3.0, 1.0, None) == {"pods_s": 3.0}
 
 
 def test_the_size_of_the_environment_varies_from_trial_to_trial_and_is_recorded(whole: Ran) -> None:
