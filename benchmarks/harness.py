@@ -38,7 +38,6 @@ from tare.host.process import run
 from tare.launch import PADDING, write_map
 from tare.model import Caches, Cell, Completed, Role, Study, TrialKey, Workload
 from tare.node import monitor
-from tare.plan.registered_names import registered
 from tare.run import job, runner
 from tare.run.outcome import Ready
 from tare.store.writer import Store
@@ -163,7 +162,7 @@ def empty_launch_s(site: Site, ready: Ready, agent: Path) -> float:
 
 def some_of(file: Path, names: list[str]) -> Study:
     """Return a study with some of its environments."""
-    stated = study.load(file, known=registered())
+    stated = study.load(file)
     chosen = tuple(each for each in stated.environments if not names or each.name in names)
     return replace(stated, environments=chosen, baseline=chosen[0].name, self_comparison=False)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 from tare.model import Environment
@@ -11,22 +12,25 @@ from tare.node import Nic, Node
 from tare.node.cgroups import Group
 from tare.runtimes import RUNTIMES
 
-WIRED = ("host", "bridge", "direct", "macvlan", "ipvlan-l2", "ipvlan-l3", "ovs", "weave")
-"""Networks that every runtime can have, also on two nodes. A new one of these adds its name here."""
-SUPPORTED = {(runtime, network) for runtime in RUNTIMES if runtime != "fake" for network in WIRED} | {
-    ("docker", "overlay"), ("fake", "fake"), ("fake", "fake-slow"),
-}  # fmt: skip
-SUPPORTED |= {("docker", "overlay-etcd")} | {
-    (runtime, network)
-    for runtime in RUNTIMES
-    if runtime != "fake"
-    for network in ("flannel", "flannel-host-gw", "flannel-udp", "canal", "calico", "calico-ipip", "calico-ipip-cross")
-}
-"""What can run on two nodes. A new plug-in adds its pairs here; every other pair must be refused with its reason."""
-ONE_NODE = {("docker", "docker-default")} | {
-    (runtime, network) for runtime in RUNTIMES if runtime != "fake" for network in ("pasta", "slirp4netns")
-}
+GOLDEN = Path(__file__).parents[1] / "golden" / "compositions.txt"
+"""On how many nodes each pair of a runtime and a network can run: `1`, `2`, both, or `-`; the rest is refused."""
 PAIRS = [(runtime, network) for runtime in RUNTIMES for network in NETWORKS]
+
+
+def allowed() -> dict[tuple[str, str], set[int]]:
+    """Return on how many nodes each pair can run, as the golden file has it."""
+    lines = (line.split(" = ") for line in GOLDEN.read_text().splitlines())
+    return {_pair(name): {int(word) for word in nodes.split() if word != "-"} for name, nodes in lines}
+
+
+def _pair(name: str) -> tuple[str, str]:
+    runtime, _, network = name.partition("+")
+    return runtime, network
+
+
+ON_NODES = {pair: allowed().get(pair, set()) for pair in PAIRS}
+SUPPORTED = {pair for pair, nodes in ON_NODES.items() if 2 in nodes}
+ONE_NODE = {pair for pair, nodes in ON_NODES.items() if nodes == {1}}
 
 NODE = Node(
     name="n0",

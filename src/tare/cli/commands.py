@@ -22,7 +22,6 @@ from tare.model import Cell, Plan, Study
 from tare.model.text import printable
 from tare.plan import grants
 from tare.plan.cells import available, estimate_s, estimate_trial_s
-from tare.plan.registered_names import registered
 from tare.report import render, render_html
 from tare.run.progress import Progress, duration
 from tare.store.writer import Results, Store, read_only
@@ -34,14 +33,14 @@ RESULTS_FOLDER = Path("results")
 
 def show_plan(path: Path) -> None:
     """Print the plan of a study file."""
-    stated = study.load(path, known=registered())
+    stated = study.load(path)
     text = f"{plan_text(session.make_plan(stated, _say))}\n\n{grants.in_words(grants.grants(stated))}"
     print(printable(text, lines=True))
 
 
 def run_study(path: Path, results: Path | None, *, fresh: bool) -> int:
     """Run a study file and return the exit code of its results."""
-    return run_plan(study.load(path, known=registered()), results, fresh=fresh)
+    return run_plan(study.load(path), results, fresh=fresh)
 
 
 def run_plan(

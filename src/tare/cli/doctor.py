@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from itertools import product
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,7 @@ from tare.images import DEFAULT, RECIPES
 from tare.images.build import list_images
 from tare.model import Environment, Placement
 from tare.mpi import MPIS
-from tare.networks import NETWORKS
+from tare.networks import NETWORKS, Wiring
 from tare.node import limits, monitor
 from tare.node.cgroups import hierarchies
 from tare.plan import composition
@@ -37,7 +38,7 @@ def diagnosis() -> tuple[list[str], bool]:
     lines = [*_machine(), "", "parts"]
     for family, members in (("cluster", CLUSTERS), ("runtime", RUNTIMES), ("network", NETWORKS), ("MPI", MPIS)):
         for name, member in members.items():
-            if not name.startswith("fake"):
+            if not member.is_fake:
                 lines.append(_line(f"{family} {name}", member.probe(), _version(member)))
     images = {image.name for image in list_images()}
     lines += [_line(f"image {name}", None if name in images else "not built yet: make setup") for name in RECIPES]
@@ -53,13 +54,13 @@ def diagnosis() -> tuple[list[str], bool]:
 def environments() -> dict[str, Environment]:
     """Return every environment that the plug-ins make, by name."""
     found = {}
-    for runtime in RUNTIMES:
-        for network in NETWORKS:
-            if "fake" in runtime or "fake" in network:
-                continue
-            name = runtime if (runtime, network) == ("bare", "host") else f"{runtime}+{network}"
-            image = DEFAULT if RUNTIMES[runtime].needs_image else ""
-            found[name] = Environment(name=name, runtime=runtime, network=network, image=image)
+    for runtime, network in product(RUNTIMES.values(), NETWORKS.values()):
+        if runtime.is_fake or network.is_fake:
+            continue
+        plain = not runtime.makes_containers and network.wiring is Wiring.NODE
+        name = runtime.name if plain else f"{runtime.name}+{network.name}"
+        image = DEFAULT if runtime.needs_image else ""
+        found[name] = Environment(name=name, runtime=runtime.name, network=network.name, image=image)
     return found
 
 

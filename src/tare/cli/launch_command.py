@@ -33,7 +33,6 @@ from tare.launch import PADDING, Launch, write_agent, write_map
 from tare.model import Cell, Plan
 from tare.mpi import MPIS
 from tare.plan.cells import available
-from tare.plan.registered_names import registered
 from tare.run import job, ping_pong, runner
 from tare.services import ssh
 from tare.workloads import located
@@ -136,7 +135,6 @@ def make_plan(wanted: Wanted) -> Plan:
             "workloads": {"app": {"command": ["app"]}},
         },
         file="tare launch",
-        known=registered(),
     )
     # A study has no empty arguments and compares at least two rows; a launch may have the former and is one.
     workloads = tuple(replace(workload, command=_absolute(wanted.command)) for workload in stated.workloads)

@@ -31,12 +31,12 @@ from tare.host import process
 from tare.host.paths import made_run_folder, run_folder
 from tare.host.ping import ping
 from tare.host.user_namespace import become_root
+from tare.images import DEFAULT
 from tare.model import Environment, LabSpec, Placement, Plan, Study, Workload
 from tare.networks import NETWORKS, Network, Wiring, find
 from tare.node.cgroups import bases
 from tare.node.owners import lives, owner
 from tare.plan import cells, composition
-from tare.plan.registered_names import registered
 from tare.run import job, runner
 from tare.runtimes import RUNTIMES
 from tare.wiring.conflist import PREFIX, VARIABLES
@@ -63,7 +63,7 @@ class Wanted:
 def network_list() -> None:
     """Print every network: whether it can be used here, what of it is the product itself, and what it needs."""
     for name, network in NETWORKS.items():
-        if not name.startswith("fake"):
+        if not network.is_fake:
             print("\n".join(described(name, network)))
     print(f"{PREFIX}PATH\n    any CNI configuration of yours, with variables ${{{'}, ${'.join(VARIABLES)}}}")
 
@@ -77,7 +77,7 @@ def described(name: str, network: Network) -> list[str]:
 
 def needs_of(name: str, network: Network) -> str:
     """Return what a network needs of nodes and runtimes, in words."""
-    real = [runtime for runtime in RUNTIMES if runtime != "fake"]
+    real = [name for name, runtime in RUNTIMES.items() if not runtime.is_fake]
     serves = {nodes: [r for r in real if _refused(r, name, nodes) is None] for nodes in (1, 2)}
     most = serves[2] or serves[1]
     nic = {
@@ -91,7 +91,7 @@ def needs_of(name: str, network: Network) -> str:
 
 
 def _refused(runtime: str, network: str, nodes: int) -> str | None:
-    image = study.DEFAULT_IMAGE if RUNTIMES[runtime].needs_image else ""
+    image = DEFAULT if RUNTIMES[runtime].needs_image else ""
     wanted = Environment(name="it", runtime=runtime, network=network, image=image)
     return composition.refuse(wanted, Placement(nodes=nodes))
 
@@ -117,11 +117,11 @@ def network_up(wanted: Wanted) -> int:
 
 def _plan(wanted: Wanted) -> Plan:
     """Return a plan of the one environment; raise `UsageError` where it cannot be."""
-    it = study.environment(f"{wanted.runtime}+{wanted.network}", known=registered())
+    it = study.environment(f"{wanted.runtime}+{wanted.network}")
     placement = Placement(nodes=wanted.nodes)
     reason = (
         composition.refuse(it, placement) or RUNTIMES[it.runtime].probe() or find(it.network).probe()
-        if it.runtime != "fake"
+        if not RUNTIMES[it.runtime].is_fake
         else "the fake runtime wires nothing"
     )
     if reason:

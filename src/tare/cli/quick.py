@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Final
 
@@ -14,8 +14,9 @@ from tare.cli.lab_commands import without_dashes
 from tare.cli.launch_command import variables
 from tare.errors import UsageError
 from tare.model import Placement, Study
+from tare.networks import NETWORKS
 from tare.plan import composition
-from tare.plan.registered_names import registered
+from tare.runtimes import RUNTIMES
 from tare.workloads import located
 
 USUAL: Final = (
@@ -81,7 +82,6 @@ def quick_study(wanted: Wanted) -> Study:
             "repetition": {"rounds": wanted.rounds, "max_rounds": wanted.rounds},
         },
         file="tare quick",
-        known=registered(),
     )
     # A study file has no empty arguments; a command line may.
     workloads = tuple(replace(workload, command=wanted.command) for workload in stated.workloads)
@@ -105,24 +105,21 @@ def environment_names(wanted: Wanted) -> tuple[str, ...]:
 
 def every_environment(wanted: Wanted) -> list[str]:
     """Return each runtime in each network, but for bare itself and for what can never work in the placement."""
-    known = registered()
     placement = Placement(
         nodes=wanted.nodes, ranks_per_node=wanted.ranks, containers_per_node=wanted.containers_per_node
     )
-    pairs = [f"{runtime}+{network}" for runtime in _real(known.runtimes) for network in _real(known.networks)]
+    runtimes = [name for name, runtime in RUNTIMES.items() if not runtime.is_fake]
+    networks = [name for name, network in NETWORKS.items() if not network.is_fake]
+    pairs = [f"{runtime}+{network}" for runtime, network in product(runtimes, networks)]
     names = ["bare+image" if name == "bare+host" else name for name in pairs]
-    return [name for name in names if composition.refuse(study.environment(name, known=known), placement) is None]
-
-
-def _real(names: Sequence[str]) -> list[str]:
-    return [name for name in names if not name.startswith("fake")]
+    return [name for name in names if composition.refuse(study.environment(name), placement) is None]
 
 
 def _environment(name: str, wanted: Wanted) -> dict[str, object]:
     """Return the keys of an environment; what concerns images is left out where it has none."""
     keys: dict[str, object] = {"mpi": wanted.mpi, "transport": wanted.transport, "env": variables(wanted.env)}
     runtime, *rest = name.split("+")
-    if runtime in registered().imageless and "image" not in rest[:1]:
+    if runtime in study.KNOWN.imageless and "image" not in rest[:1]:
         return keys
     if wanted.image:
         keys["image"] = wanted.image

@@ -34,7 +34,7 @@ def missing_of(entry: Entry) -> str:
     """
     if entry.family == "program":
         return missing(PROGRAMS[entry.name]) or ""
-    reasons = [member.probe() for name, member in MPIS.items() if name != "fake"]
+    reasons = [member.probe() for member in MPIS.values() if not member.is_fake]
     return "" if None in reasons else next(filter(None, reasons), "")
 
 

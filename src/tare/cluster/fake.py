@@ -58,6 +58,7 @@ class FakeCluster:
 
     name = "fake"
     emulated = True
+    is_fake = True
 
     def probe(self) -> str | None:
         return None

@@ -94,6 +94,7 @@ class LabCluster:
 
     name = "lab"
     emulated = True
+    is_fake = False
 
     def probe(self) -> str | None:
         for program, package in (("nsenter", "util-linux"), ("ip", "iproute2")):

@@ -244,7 +244,7 @@ def _request(order: _Order, node: Node, number: int) -> PodRequest:
         rootfs=files.rootfs if environment.image else None,
         image_tag=files.image_tag,
         sif=files.sif if environment.image else None,
-        network_options=network.container_options(node, order.study, number) if environment.runtime == "docker" else (),
+        network_options=network.container_options(node, order.study, number),
         shown=files.shown,
         cwd=files.cwd,
         host=host,

@@ -19,6 +19,7 @@ from tare.images.kernels import KernelBuild, ensure_kernels
 from tare.images.own import ensure_own
 from tare.images.usage import prune
 from tare.model import Cell, Environment, Launching, Plan
+from tare.mpi import MPIS
 from tare.node import Node
 from tare.plan.cells import available
 from tare.runtimes import RUNTIMES, apptainer
@@ -95,7 +96,7 @@ def _parts(environment: Environment) -> tuple[str, str]:
 def _files(cells: Sequence[Cell], say: Progress, shown: tuple[str, ...], *, measured: bool) -> Files:
     """Return the files of cells that have one MPI and one image, or none."""
     mpi, name = _parts(cells[0].environment)
-    if mpi == "fake":
+    if MPIS[mpi].is_fake:
         return Files(host_prefix=Path("/nowhere"))
     host_prefix = ensure_kernels(mpi, progress=say).prefix
     seen = tuple(bind_of(text).source for cell in cells for text in cell.environment.binds)
@@ -125,7 +126,7 @@ def _files(cells: Sequence[Cell], say: Progress, shown: tuple[str, ...], *, meas
 def _sif(cells: Sequence[Cell], image: Image, say: Progress) -> Path | None:
     """Return the image as a SIF where a runtime starts from one, packing it first where it is not in the cache."""
     program = apptainer.find_program()
-    if program is None or not any(cell.environment.runtime == "apptainer-sif" for cell in cells):
+    if program is None or not any(RUNTIMES[cell.environment.runtime].starts_from_sif for cell in cells):
         return None
     if image.sif is not None:
         return image.sif

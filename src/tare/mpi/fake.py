@@ -9,6 +9,7 @@ from typing import Final
 from tare.host.namespaces import plain_python
 from tare.launch import Context, Host, Launch
 from tare.launch.job_networks import MpiWiring
+from tare.launch.mpi import Mpi
 from tare.launch.ways import Way
 from tare.model import Placement
 from tare.networks.fake import FACTORS
@@ -17,19 +18,14 @@ PROGRAM: Final = Path(__file__).parent / "fake_program.py"
 WAYS: Final[Mapping[str, Way]] = {}
 
 
-class FakeMpi:
+class FakeMpi(Mpi):
     """Launch the fake program, once for all ranks."""
 
     name = "fake"
     inside = str(PROGRAM)
     title = "the fake MPI"
     ways = WAYS
-
-    def probe(self) -> str | None:
-        return None
-
-    def lacks(self, transport: str) -> str | None:
-        return None
+    is_fake = True
 
     def version(self) -> str:
         return "fake 1"
@@ -50,9 +46,3 @@ class FakeMpi:
             "--ranks-per-node", str(placement.ranks_per_node),
         )  # fmt: skip
         return Launch(head=head, launcher=launcher, hosts=hosts, contexts=(Context(hosts=hosts, program=programs[0]),))
-
-    def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
-        return ()
-
-    def head_environment(self, agent_program: str) -> Mapping[str, str]:
-        return {}

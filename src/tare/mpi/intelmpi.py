@@ -10,6 +10,7 @@ from typing import Final
 from tare.host import wheels
 from tare.launch import PADDING, Context, Host, Launch, contexts
 from tare.launch.job_networks import MpiWiring
+from tare.launch.mpi import Mpi
 from tare.launch.ways import OWN_WITHIN, Way, libfabric, variables_of, way_of, with_devices
 from tare.model import Binding, Placement
 from tare.wiring import infiniband
@@ -43,7 +44,7 @@ WAYS: Final[Mapping[str, Way]] = {
 """Its way to UCX is a provider of libfabric, `mlx`, which needs an adapter of Mellanox's."""
 
 
-class IntelMpi:
+class IntelMpi(Mpi):
     """Launch with `mpiexec.hydra`, whose options have other names than MPICH's."""
 
     name = "intelmpi"

@@ -11,6 +11,7 @@ from typing import Final
 from tare.host.process import find, run
 from tare.launch import PADDING, Context, Host, Launch, contexts
 from tare.launch.job_networks import MpiWiring
+from tare.launch.mpi import Mpi
 from tare.launch.ways import EAGER, UCX_DEVICES, Way, libfabric, ucx, variables_of, way_of, with_devices
 from tare.model import Binding, Placement
 
@@ -32,7 +33,7 @@ WAYS: Final[Mapping[str, Way]] = {
 }
 
 
-class Mpich:
+class Mpich(Mpi):
     """Launch with Hydra: `mpiexec` and the proxy that it starts on each host."""
 
     name = "mpich"

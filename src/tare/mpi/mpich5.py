@@ -10,6 +10,7 @@ from typing import Final
 from tare.host import wheels
 from tare.launch import Host, Launch
 from tare.launch.job_networks import MpiWiring
+from tare.launch.mpi import Mpi
 from tare.launch.ways import EAGER, OWN_WITHIN, UCX_DEVICES, Way, libfabric, ucx, way_of
 from tare.model import Placement
 from tare.mpi.mpich import hydra
@@ -37,7 +38,7 @@ WAYS: Final[Mapping[str, Way]] = {
 }
 
 
-class Mpich5:
+class Mpich5(Mpi):
     """Launch with Hydra: `mpiexec` and the proxy that it starts on each host."""
 
     name = "mpich5"

@@ -12,6 +12,7 @@ from typing import Final
 from tare.host.process import find, run
 from tare.launch import PADDING, Context, Host, Launch, contexts
 from tare.launch.job_networks import MpiWiring
+from tare.launch.mpi import Mpi
 from tare.launch.ways import EAGER, Way, libfabric, parameters_of, ucx, variables_of, way_of, with_devices
 from tare.model import Binding, Placement
 
@@ -72,7 +73,7 @@ WAYS: Final[Mapping[str, Way]] = {
 }
 
 
-class OpenMpi:
+class OpenMpi(Mpi):
     """Launch with `mpirun` and its `orted` daemons."""
 
     name = "openmpi"

@@ -10,6 +10,7 @@ from typing import Final
 from tare.host import wheels
 from tare.launch import Host, Launch, contexts
 from tare.launch.job_networks import MpiWiring
+from tare.launch.mpi import Mpi
 from tare.launch.ways import Way, libfabric, ucx, way_of
 from tare.model import Placement
 from tare.mpi.openmpi import (
@@ -48,7 +49,7 @@ WAYS: Final[Mapping[str, Way]] = {
 """`openib` is not among them: Open MPI has given it up."""
 
 
-class OpenMpi5:
+class OpenMpi5(Mpi):
     """Launch with `mpirun`, which is PRRTE's `prterun`, and its `prted` daemons."""
 
     name = "openmpi5"

@@ -5,37 +5,24 @@ CNI's bridge plug-in makes the veths; the bridge is made first, by us, because n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from tare.errors import InfrastructureError
 from tare.host.namespaces import index_of, netlink
 from tare.node import Endpoint, Nic, Node, Pod
-from tare.wiring.plug import POD_INTERFACE, Wiring, carriers, cni_missing, config, given_away, mtu_of, plugged, silent
+from tare.wiring.network import Network
+from tare.wiring.plug import POD_INTERFACE, carriers, cni_missing, config, given_away, mtu_of, plugged, silent
 
 
-class Bridge:
+class Bridge(Network):
     """Wire a pod through a bridge in its node."""
 
     name = "bridge"
     product = "Linux's bridge itself, with the veths that CNI's own bridge plug-in makes"
-    wiring = Wiring.OWN
-    owns_nic = True
-    reaches_outside = True
-    pods_share_nic = True
 
     def probe(self) -> str | None:
         return cni_missing("bridge", "static")
-
-    def refuse(self, runtime: str, nodes: int) -> str | None:
-        return None
-
-    @contextmanager
-    def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
-        yield
-
-    def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
-        return ("--network", "none")
 
     @contextmanager
     def on_node(self, node: Node, nic: Nic) -> Iterator[None]:

@@ -29,7 +29,8 @@ from tare.node import Endpoint, Nic, Node, Pod, Wired
 from tare.services.daemons import Daemon, Place, kept
 from tare.wiring import bird, ipip
 from tare.wiring.host_stack import host_stacks, lent
-from tare.wiring.plug import POD_INTERFACE, Wiring, carriers, mtu_of, silent
+from tare.wiring.network import Network
+from tare.wiring.plug import POD_INTERFACE, carriers, mtu_of, silent
 
 POOLS: Final = "10.216"
 GATEWAY: Final = "169.254.1.1"
@@ -71,13 +72,10 @@ class _Net:
     members: dict[str, _Member] = field(default_factory=dict)
 
 
-class Calico:
+class Calico(Network):
     """Route to pods over the data NIC."""
 
-    wiring = Wiring.OWN
-    owns_nic = True
     reaches_outside = False
-    pods_share_nic = True
 
     def __init__(self, name: str, wrapping: Wrapping = Wrapping.NEVER) -> None:
         self.name = name
@@ -85,15 +83,16 @@ class Calico:
         self._wrapping = wrapping
         self._net: _Net | None = None
 
+    @property
+    def crosses_subnets(self) -> bool:
+        return self._wrapping is not Wrapping.NEVER
+
     def probe(self) -> str | None:
         if not is_real_root():
             return f"{self.name} sets up its nodes' forwarding and routes: that needs root"
         if find("nsenter") is None:
             return "nsenter is not installed: apt-get install util-linux"
         return bird.missing() or (None if self._wrapping is Wrapping.NEVER else ipip.missing())
-
-    def refuse(self, runtime: str, nodes: int) -> str | None:
-        return None
 
     @contextmanager
     def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
@@ -103,9 +102,6 @@ class Calico:
                 yield
             finally:
                 self._net = None
-
-    def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
-        return ("--network", "none")
 
     @contextmanager
     def on_node(self, node: Node, nic: Nic) -> Iterator[None]:

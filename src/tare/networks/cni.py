@@ -24,10 +24,10 @@ from tare.services.daemons import Place
 from tare.wiring.conflist import PREFIX, Conflist, Plugins, Values, cover, for_node, own_subnets, refusal
 from tare.wiring.conflist_file import read
 from tare.wiring.host_stack import host_stacks, in_stack, lent, without_address
+from tare.wiring.network import Network
 from tare.wiring.plug import (
     POD_INTERFACE,
     SUBNETS,
-    Wiring,
     carriers,
     cni,
     cni_folders,
@@ -47,11 +47,8 @@ DEBIAN: Final = frozenset(
 ROUTES: Final = Path("/proc/net/route")
 
 
-class Cni:
+class Cni(Network):
     """Wire a pod with a user's own CNI configuration."""
-
-    wiring = Wiring.OWN
-    owns_nic = True
 
     def __init__(self, path: str) -> None:
         self.name = f"{PREFIX}{path}"
@@ -69,7 +66,7 @@ class Cni:
             raise RefusedError(str(error)) from None
 
     @property
-    def product(self) -> str:
+    def product(self) -> str:  # type: ignore[override] # what the file says when it is asked for
         try:
             stated = read(self._path)
         except ValueError:
@@ -106,9 +103,6 @@ class Cni:
         self._nodes = tuple(nodes)
         with host_stacks(nodes, study, "cni") as self._places:
             yield
-
-    def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
-        return ("--network", "none")
 
     @contextmanager
     def on_node(self, node: Node, nic: Nic) -> Iterator[None]:

@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from tare.node import Endpoint, Nic, Node, Pod
-from tare.wiring.plug import POD_INTERFACE, Wiring, carriers, cni_missing, config, given_away, mtu_of, plugged, silent
+from tare.node import Endpoint, Nic, Pod
+from tare.wiring.network import Network
+from tare.wiring.plug import POD_INTERFACE, carriers, cni_missing, config, given_away, mtu_of, plugged, silent
 
 
-class Direct:
+class Direct(Network):
     """Move a NIC into the pod."""
 
     name = "direct"
     product = "the data NIC itself, moved by CNI's own host-device plug-in"
-    wiring = Wiring.OWN
-    owns_nic = True
-    reaches_outside = True
     pods_share_nic = False
+    has_bridge = False
 
     def probe(self) -> str | None:
         return cni_missing("host-device", "static")
-
-    def refuse(self, runtime: str, nodes: int) -> str | None:
-        return None
-
-    @contextmanager
-    def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
-        yield
-
-    def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
-        return ("--network", "none")
-
-    def on_node(self, node: Node, nic: Nic) -> AbstractContextManager[None]:
-        return nullcontext()
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:

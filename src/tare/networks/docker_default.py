@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tare.errors import InfrastructureError
 from tare.host.namespaces import index_of, netlink
 from tare.node import Endpoint, Nic, Node, Pod
+from tare.wiring.network import Network
 from tare.wiring.plug import POD_INTERFACE, Wiring, carriers, mtu_of
 
 
-class DockerDefault:
+class DockerDefault(Network):
     """Take what Docker gives a container that asks for nothing."""
 
     name = "docker-default"
@@ -21,9 +22,6 @@ class DockerDefault:
     reaches_outside = False
     pods_share_nic = False
 
-    def probe(self) -> str | None:
-        return None
-
     def refuse(self, runtime: str, nodes: int) -> str | None:
         if runtime != "docker":
             return f"docker-default is wired by Docker itself: {runtime} cannot use it; use bridge"
@@ -31,15 +29,8 @@ class DockerDefault:
             return "Docker's default bridge is private to one node: containers of two nodes cannot meet on it"
         return None
 
-    @contextmanager
-    def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
-        yield
-
     def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
         return ("--network", "bridge")
-
-    def on_node(self, node: Node, nic: Nic) -> AbstractContextManager[None]:
-        return nullcontext()
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:

@@ -27,7 +27,8 @@ from tare.node import Endpoint, Nic, Node, Pod, Watch
 from tare.services import etcd
 from tare.services.daemons import Daemon, Place, kept
 from tare.wiring.host_stack import control_address, host_stack, in_stack, lent
-from tare.wiring.plug import CNI_VERSION, POD_INTERFACE, Wiring, carriers, cni_missing, mtu_of, plugged, silent
+from tare.wiring.network import Network
+from tare.wiring.plug import CNI_VERSION, POD_INTERFACE, carriers, cni_missing, mtu_of, plugged, silent
 
 OWN: Final = Path("/opt/tare/flannel/flanneld")
 NETWORK: Final = ipaddress.IPv4Network("10.217.0.0/16")
@@ -96,13 +97,10 @@ class _Net:
             return len(self.members) == len(self.places)
 
 
-class Flannel:
+class Flannel(Network):
     """Let flanneld connect the nodes, and wire pods into what it got for theirs."""
 
-    wiring = Wiring.OWN
-    owns_nic = True
     reaches_outside = False
-    pods_share_nic = True
 
     def __init__(self, name: str, backend: str, product: str = "") -> None:
         self.name = name
@@ -110,11 +108,12 @@ class Flannel:
         self.product = product or f"flannel itself: flanneld with the backend {backend} and etcd, without Kubernetes"
         self._net: _Net | None = None
 
+    @property
+    def crosses_subnets(self) -> bool:
+        return self.backend != "host-gw"
+
     def probe(self) -> str | None:
         return cni_missing("bridge", "static") or missing(self.backend)
-
-    def refuse(self, runtime: str, nodes: int) -> str | None:
-        return None
 
     @contextmanager
     def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
@@ -136,9 +135,6 @@ class Flannel:
                 yield
             finally:
                 self._net = None
-
-    def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
-        return ("--network", "none")
 
     @contextmanager
     def on_node(self, node: Node, nic: Nic) -> Iterator[None]:

@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tare.node import Endpoint, Nic, Node, Pod
+from tare.wiring.network import Network
 from tare.wiring.plug import Wiring, carriers, silent
 
 
-class HostNetwork:
+class HostNetwork(Network):
     """Use the node's data NIC as it is."""
 
     name = "host"
     product = "the network of the node itself: nothing is made"
     wiring = Wiring.NODE
     owns_nic = False
-    reaches_outside = True
     pods_share_nic = False
-
-    def probe(self) -> str | None:
-        return None
-
-    def refuse(self, runtime: str, nodes: int) -> str | None:
-        return None
-
-    @contextmanager
-    def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
-        yield
+    has_bridge = False
+    crosses_subnets = True
 
     def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
         return ("--network", "host")
-
-    def on_node(self, node: Node, nic: Nic) -> AbstractContextManager[None]:
-        return nullcontext()
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:

@@ -13,9 +13,9 @@ from ipaddress import IPv4Network
 
 from tare.host.kernel_modules import lacks_link
 from tare.node import Endpoint, Nic, Node, Pod
+from tare.wiring.network import Network
 from tare.wiring.plug import (
     POD_INTERFACE,
-    Wiring,
     carriers,
     cni_missing,
     config,
@@ -28,33 +28,28 @@ from tare.wiring.plug import (
 from tare.wiring.routing import Route, routed
 
 
-class Ipvlan:
+class Ipvlan(Network):
     """Give the pod an ipvlan interface on the data NIC."""
 
-    wiring = Wiring.OWN
-    owns_nic = True
-    pods_share_nic = True
+    has_bridge = False
 
     def __init__(self, mode: str) -> None:
         self.name = f"ipvlan-{mode}"
         self.product = f"Linux's ipvlan itself in mode {mode}, made by CNI's own ipvlan plug-in"
-        self.reaches_outside = mode == "l2"
         self._mode = mode
         self._nodes: tuple[Node, ...] = ()
 
+    @property
+    def reaches_outside(self) -> bool:
+        return self._mode == "l2"
+
     def probe(self) -> str | None:
         return cni_missing("ipvlan", "static") or lacks_link("ipvlan")
-
-    def refuse(self, runtime: str, nodes: int) -> str | None:
-        return None
 
     @contextmanager
     def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
         self._nodes = tuple(nodes)
         yield
-
-    def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
-        return ("--network", "none")
 
     def on_node(self, node: Node, nic: Nic) -> AbstractContextManager[None]:
         return given_away(node, nic) if self._mode == "l2" else nullcontext()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from tare.node import Endpoint, Nic, Node, Pod
 from tare.services.docker import docker
+from tare.wiring.network import Network
 from tare.wiring.plug import OVERLAY_SUBNETS, Wiring, carriers, interface_in, mtu_of, silent
 
 REMOVED_S: Final = 10.0
@@ -17,7 +18,7 @@ FIRST_ADDRESS: Final = 100
 MAX_NODES: Final = 255 - FIRST_ADDRESS
 
 
-class Overlay:
+class Overlay(Network):
     """Let Docker attach the container to a Swarm overlay."""
 
     name = "overlay"
@@ -25,10 +26,8 @@ class Overlay:
     wiring = Wiring.DOCKER
     owns_nic = False
     reaches_outside = False
-    pods_share_nic = True
-
-    def probe(self) -> str | None:
-        return None
+    crosses_subnets = True
+    needs_swarm = True
 
     def refuse(self, runtime: str, nodes: int) -> str | None:
         if runtime != "docker":
@@ -56,9 +55,6 @@ class Overlay:
         # Docker gives addresses from the subnet's beginning to those that ask for none.
         own = ("--ip", overlay_address(node, study)) if number == 0 else ()
         return ("--network", network_name(study), *own)
-
-    def on_node(self, node: Node, nic: Nic) -> AbstractContextManager[None]:
-        return nullcontext()
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:

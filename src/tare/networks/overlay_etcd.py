@@ -33,6 +33,9 @@ class OverlayEtcd(Overlay):
 
     name = "overlay-etcd"
     product = "Docker itself: its overlay before Swarm, with etcd as the key-value store"
+    crosses_subnets = False
+    needs_swarm = False
+    needs_store = True
 
     def probe(self) -> str | None:
         return etcd.missing() or gone(_version())

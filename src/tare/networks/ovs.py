@@ -10,21 +10,18 @@ from tare.node import Endpoint, Nic, Node, Pod
 from tare.services.daemons import Place
 from tare.wiring import vswitch
 from tare.wiring.host_stack import host_stacks, in_stack, lent, without_address
-from tare.wiring.plug import POD_INTERFACE, Wiring, carriers, mtu_of, silent
+from tare.wiring.network import Network
+from tare.wiring.plug import POD_INTERFACE, carriers, mtu_of, silent
 from tare.wiring.veth import paired
 
 BRIDGE: Final = "ovs0"
 
 
-class Ovs:
+class Ovs(Network):
     """Wire a pod through a bridge of Open vSwitch in its node."""
 
     name = "ovs"
     product = "Open vSwitch itself, its bridge with the data NIC as a port"
-    wiring = Wiring.OWN
-    owns_nic = True
-    reaches_outside = True
-    pods_share_nic = True
 
     def __init__(self, datapath: str = vswitch.KERNEL) -> None:
         self._datapath = datapath
@@ -33,16 +30,10 @@ class Ovs:
     def probe(self) -> str | None:
         return vswitch.missing(self._datapath)
 
-    def refuse(self, runtime: str, nodes: int) -> str | None:
-        return None
-
     @contextmanager
     def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
         with host_stacks(nodes, study, self.name) as self._places:
             yield
-
-    def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
-        return ("--network", "none")
 
     @contextmanager
     def on_node(self, node: Node, nic: Nic) -> Iterator[None]:

@@ -8,21 +8,21 @@ for ever, with the node's MTU as with pasta's own (seen). So it serves one node.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tare.host.process import need
-from tare.node import Endpoint, Nic, Node, Pod
-from tare.wiring.plug import POD_INTERFACE, Wiring, carriers, mtu_of
+from tare.node import Endpoint, Nic, Pod
+from tare.wiring.network import Network
+from tare.wiring.plug import POD_INTERFACE, carriers, mtu_of
 from tare.wiring.user_mode import MTU, NETNS, beside, missing
 
 
-class Pasta:
+class Pasta(Network):
     """Wire a pod through pasta."""
 
     name = "pasta"
     product = "pasta itself, as Podman starts it"
-    wiring = Wiring.OWN
     owns_nic = False
     reaches_outside = False
     pods_share_nic = False
@@ -36,16 +36,6 @@ class Pasta:
                 "between containers behind pasta long messages stall: on several nodes, or with share: none, use bridge"
             )
         return None
-
-    @contextmanager
-    def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
-        yield
-
-    def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
-        return ("--network", "none")
-
-    def on_node(self, node: Node, nic: Nic) -> AbstractContextManager[None]:
-        return nullcontext()
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:

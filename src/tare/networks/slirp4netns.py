@@ -6,25 +6,25 @@ nobody to talk to, as `docker-default` does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from tare.host.process import need
-from tare.node import Endpoint, Nic, Node, Pod
-from tare.wiring.plug import POD_INTERFACE, Wiring, carriers, mtu_of
+from tare.node import Endpoint, Nic, Pod
+from tare.wiring.network import Network
+from tare.wiring.plug import POD_INTERFACE, carriers, mtu_of
 from tare.wiring.user_mode import MTU, NETNS, beside, missing
 
 ADDRESS: Final = "10.0.2.100"
 SUBNET: Final = "10.0.2.0/24"
 
 
-class Slirp4netns:
+class Slirp4netns(Network):
     """Wire a pod through slirp4netns."""
 
     name = "slirp4netns"
     product = "slirp4netns itself, as Podman starts it"
-    wiring = Wiring.OWN
     owns_nic = False
     reaches_outside = False
     pods_share_nic = False
@@ -36,16 +36,6 @@ class Slirp4netns:
         if nodes > 1:
             return f"slirp4netns gives every container the address {ADDRESS}: two of them cannot meet; use pasta"
         return None
-
-    @contextmanager
-    def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
-        yield
-
-    def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
-        return ("--network", "none")
-
-    def on_node(self, node: Node, nic: Nic) -> AbstractContextManager[None]:
-        return nullcontext()
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:

@@ -18,7 +18,8 @@ from tare.node import Endpoint, Nic, Node, Pod
 from tare.services.daemons import Place
 from tare.wiring import vswitch
 from tare.wiring.host_stack import host_stacks, in_stack, lent
-from tare.wiring.plug import POD_INTERFACE, Wiring, carriers, in_pod_subnet, mtu_of, silent
+from tare.wiring.network import Network
+from tare.wiring.plug import POD_INTERFACE, carriers, in_pod_subnet, mtu_of, silent
 from tare.wiring.veth import paired
 
 BRIDGE: Final = "weave"
@@ -32,15 +33,12 @@ OVERHEAD_BYTES: Final = 124
 """What Weave keeps free of the NIC's MTU: its default is 1376 where that is 1500."""
 
 
-class Weave:
+class Weave(Network):
     """Wire a pod through a bridge, Open vSwitch and VXLAN."""
 
     name = "weave"
     product = "the data path of Weave Net rebuilt, on Open vSwitch itself: Weave Net is archived"
-    wiring = Wiring.OWN
-    owns_nic = True
     reaches_outside = False
-    pods_share_nic = True
 
     def __init__(self, datapath: str = vswitch.KERNEL) -> None:
         self._datapath = datapath
@@ -50,17 +48,11 @@ class Weave:
     def probe(self) -> str | None:
         return vswitch.missing(self._datapath)
 
-    def refuse(self, runtime: str, nodes: int) -> str | None:
-        return None
-
     @contextmanager
     def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
         self._nodes = tuple(nodes)
         with host_stacks(nodes, study, self.name) as self._places:
             yield
-
-    def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
-        return ("--network", "none")
 
     @contextmanager
     def on_node(self, node: Node, nic: Nic) -> Iterator[None]:

@@ -27,7 +27,9 @@ from tare.model import (
     Workload,
 )
 from tare.model.text import bytes_label
+from tare.networks import Wiring, find
 from tare.plan.composition import under
+from tare.runtimes import RUNTIMES
 from tare.workloads import plugin_of
 
 Availability = Callable[[Environment, Placement], str | None]
@@ -41,10 +43,6 @@ STOPPING_AND_JUDGING: Final = (
     "target_half_width",
     "reruns",
 )
-START_S: Final = {"bare": 0.5, "fake": 0.0}
-START_IN_CONTAINER_S: Final = 1.0
-POD_S: Final = {"bare": 0.1, "fake": 0.0}
-CONTAINER_POD_S: Final = 0.8
 STARTUPS: Final = 2
 """A warm start-up, of pods or of a launch, has one before it; a cold one takes about twice as long."""
 
@@ -159,13 +157,8 @@ def block_order(plan: Plan, round: int, block: int, attempt: int = 0) -> tuple[s
 
 
 def _pair_reason(availability: Availability, environment: Environment, placement: Placement) -> str | None:
-    if environment.sides is not Sides.BOTH:
-        if environment.network == "overlay":
-            return f"an overlay cannot reach outside itself, so it cannot be on the {environment.sides}'s side only"
-        if placement.nodes != 2:
-            return (
-                f"one side only ({environment.sides}) needs exactly 2 nodes, and this placement has {placement.nodes}"
-            )
+    if environment.sides is not Sides.BOTH and placement.nodes != 2:
+        return f"one side only ({environment.sides}) needs exactly 2 nodes, and this placement has {placement.nodes}"
     return availability(environment, placement)
 
 
@@ -188,14 +181,15 @@ def estimate_s(plan: Plan, *, rounds: int | None = None) -> float:
 def estimate_pods_s(cell: Cell) -> float:
     """Return about how long making and removing the pods of a cell takes, once in a round."""
     pods = cell.placement.nodes * (cell.placement.containers_per_node if cell.placement.share is Share.NONE else 1)
-    if cell.environment.runtime == "bare" and cell.environment.network == "host":
+    runtime = RUNTIMES[cell.environment.runtime]
+    if not runtime.makes_containers and find(cell.environment.network).wiring is Wiring.NODE:
         return 0.0
-    return pods * POD_S.get(cell.environment.runtime, CONTAINER_POD_S)
+    return pods * runtime.pod_s
 
 
 def estimate_trial_s(cell: Cell) -> float:
     """Return about how long one launch takes."""
-    start = START_S.get(cell.environment.runtime, START_IN_CONTAINER_S)
+    start = RUNTIMES[cell.environment.runtime].start_s
     if cell.workload.startup is not None:
         return STARTUPS * start
     return start + plugin_of(cell.workload).expected_s(cell.workload, cell.placement)

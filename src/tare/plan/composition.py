@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
 
 from tare.errors import RefusedError
 from tare.host import binds, devices
@@ -15,23 +14,18 @@ from tare.images import MPI_OF
 from tare.launch.ways import way_of
 from tare.model import Control, Environment, LabSpec, Launching, Placement, Share, Sides, Tracking
 from tare.mpi import MPIS
-from tare.networks import CROSSING, Wiring, find
+from tare.networks import NETWORKS, Wiring, find
 from tare.node.limits import limited
 from tare.runtimes import RUNTIMES
 from tare.services import ssh
 from tare.wiring import infiniband, link, transports
 
-ISOLATE_DEVICES: Final = ("docker", "podman", "podman-rootless")
-"""Runtimes whose containers see no device of their node but those that they are given."""
-
-WITHOUT_BRIDGE: Final = ("host", "direct", "macvlan", "ipvlan-l2", "ipvlan-l3")
-
 
 def refuse(environment: Environment, placement: Placement) -> str | None:
     """Return why an environment cannot run in a placement, by what its parts are; nothing is looked at on disk."""
     network = find(environment.network)
-    fakes = {environment.runtime == "fake", environment.network.startswith("fake"), environment.mpi == "fake"}
-    if len(fakes) > 1:
+    runtime, mpi = RUNTIMES[environment.runtime], MPIS[environment.mpi]
+    if len({runtime.is_fake, network.is_fake, mpi.is_fake}) > 1:
         return "the fake runtime, networks and MPI go with each other only"
     if reason := network.refuse(environment.runtime, placement.nodes * pods_per_node(environment, placement)):
         return reason
@@ -41,15 +35,15 @@ def refuse(environment: Environment, placement: Placement) -> str | None:
         return f"binds are made in containers and images, and {environment.runtime} here has the host's files"
     if environment.sides is not Sides.BOTH and not network.reaches_outside:
         return f"{environment.network} cannot reach outside itself, so it cannot be on one side only"
-    if pods_per_node(environment, placement) > 1 and not RUNTIMES[environment.runtime].pods_are_hosts:
+    if pods_per_node(environment, placement) > 1 and not runtime.pods_are_hosts:
         return f"containers of {environment.runtime} have their node's hostname and cannot be hosts: use share: pod"
     if pods_per_node(environment, placement) > 1 and not network.pods_share_nic:
         return f"{environment.network} has no address for each container: use bridge, macvlan or overlay, or share: pod"
     if environment.sides is not Sides.BOTH and placement.containers_per_node > 1:
         return "one side only is measured with one container a node: use containers_per_node: 1"
-    if environment.runtime == "fake" and limited(placement):
+    if runtime.is_fake and limited(placement):
         return "the fake runtime starts nothing that could be limited"
-    if environment.runtime == "podman-rootless" and limited(placement) and enters_containers(environment, placement):
+    if not runtime.limits_each_container and limited(placement) and enters_containers(environment, placement):
         return "an ordinary user cannot hold several containers of a pod to limits of their own: use share: none"
     return _refuse_transport(environment, placement) or _refuse_link(environment)
 
@@ -58,7 +52,7 @@ def _refuse_daemon(environment: Environment) -> str | None:
     """Return why an environment cannot be put on nodes that have a daemon, or None."""
     if environment.daemon and RUNTIMES[environment.runtime].needs_daemon:
         return f"containers of {environment.runtime} are on a node with a daemon anyway: leave `daemon` out"
-    if environment.daemon and environment.runtime == "fake":
+    if environment.daemon and RUNTIMES[environment.runtime].is_fake:
         return "the fake runtime has no nodes with a daemon"
     return None
 
@@ -77,13 +71,14 @@ def _refuse_transport(environment: Environment, placement: Placement) -> str | N
     detail = transports.read(transport).detail
     if detail in way.cannot:
         return f"{mpi.title} has no {transport}: {way.cannot[detail]}"
-    if transport == "ipoib" and environment.network != "host":
+    if transport == "ipoib" and find(environment.network).wiring is not Wiring.NODE:
         return f"IP over InfiniBand is the node's own interface, which {environment.network} does not pass on: use host"
     if way.by_network and placement.ranks_per_node > 1 and not transports.is_local(transport):
         told = f"{mpi.title} moves messages between neighbours by {transport} too, over lo"
         return f"{told}: use one rank a node, or a transport that leaves them to shared memory"
     takes_port = transports.needs_port(transport, environment.devices)
-    if takes_port and environment.runtime in ISOLATE_DEVICES and devices.INFINIBAND not in environment.devices:
+    isolated = RUNTIMES[environment.runtime].isolates_devices
+    if takes_port and isolated and devices.INFINIBAND not in environment.devices:
         return (
             f"transport: {transport} in a container of {environment.runtime} needs the adapter's: devices: infiniband"
         )
@@ -95,7 +90,7 @@ def _refuse_link(environment: Environment) -> str | None:
     wanted, network = environment.link, find(environment.network)
     if not wanted:
         return None
-    if environment.runtime == "fake":
+    if RUNTIMES[environment.runtime].is_fake:
         return "the fake runtime has no link that could be set"
     if network.wiring is not Wiring.NODE and not network.owns_nic:
         return f"{network.name} has no NIC of its own whose link could be set: use host, bridge, direct or macvlan"
@@ -103,16 +98,16 @@ def _refuse_link(environment: Environment) -> str | None:
         return (
             "link: conntrack is set in a pod's own network namespace, which host has not: use bridge, direct or macvlan"
         )
-    if wanted.br_netfilter is not None and network.name in WITHOUT_BRIDGE:
+    if wanted.br_netfilter is not None and not network.has_bridge:
         return f"link: br_netfilter is about a bridge, and {network.name} has none: use bridge"
     return None
 
 
 def refuse_subnets(environment: Environment, placement: Placement, lab: LabSpec) -> str | None:
     """Return why an environment cannot have nodes in several subnets, where a placement has, or None."""
-    if lab.subnet_of(min(placement.nodes, lab.nodes) - 1) == 0 or environment.network in CROSSING:
+    if lab.subnet_of(min(placement.nodes, lab.nodes) - 1) == 0 or find(environment.network).crosses_subnets:
         return None
-    others = ", ".join(sorted(CROSSING))
+    others = ", ".join(sorted(name for name, network in NETWORKS.items() if network.crosses_subnets))
     return f"{environment.network} joins nodes of one subnet, and these are in {lab.subnets}: use one of {others}"
 
 
@@ -159,10 +154,10 @@ def apart(environments: Iterable[Environment]) -> dict[str, str]:
     The daemons of a study's Docker are started once: in a Swarm, or with a key-value store.
     """
     listed = tuple(environments)
-    if not any(each.network == "overlay" for each in listed):
+    if not any(find(each.network).needs_swarm for each in listed):
         return {}
     reason = "Docker's daemons are in a Swarm for overlay, which excludes --cluster-store: make a study of overlay-etcd"
-    return {each.name: reason for each in listed if each.network == "overlay-etcd"}
+    return {each.name: reason for each in listed if find(each.network).needs_store}
 
 
 def probe(environment: Environment) -> str | None:
@@ -174,9 +169,9 @@ def probe(environment: Environment) -> str | None:
     if environment.launch is Launching.SSH and not environment.image:
         missing = missing or ssh.missing_on_node()
     missing = missing or devices.missing(environment.devices) or binds.missing(environment.binds)
-    if environment.runtime == "fake":
-        return missing
     mpi = MPIS[environment.mpi]
+    if mpi.is_fake:
+        return missing
     return (
         missing
         or mpi.probe()

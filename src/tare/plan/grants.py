@@ -8,15 +8,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from tare.host.binds import bind_of
 from tare.model import Environment, Placement, Study, Workload
 from tare.model.text import bytes_label
+from tare.runtimes import RUNTIMES
 from tare.study import is_conflist, is_path
 from tare.wiring.conflist import PREFIX
-
-BARE: Final = "bare"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +48,8 @@ def _of_workload(workload: Workload, study: Study) -> Iterator[Grant]:
     if not (workload.command or workload.program or workload.path):
         return
     words = workload.command or (workload.path or workload.program, *workload.arguments)
-    bare = [each.name for each in study.environments if each.runtime == BARE]
-    contained = [each.name for each in study.environments if each.runtime != BARE]
+    bare = [each.name for each in study.environments if not RUNTIMES[each.runtime].makes_containers]
+    contained = [each.name for each in study.environments if RUNTIMES[each.runtime].makes_containers]
     to = f"workload {workload.name}, at most {workload.time_limit_s:g} s a launch"
     if bare:
         yield Grant(kind="program", what=f"{shlex.join(words)}: as root of its node in {', '.join(bare)}", to=to)
@@ -62,7 +60,7 @@ def _of_workload(workload: Workload, study: Study) -> Iterator[Grant]:
 def _of_environment(environment: Environment) -> Iterator[Grant]:
     to = f"environment {environment.name}"
     own = is_path(environment.image)
-    if own and environment.runtime == BARE:
+    if own and not RUNTIMES[environment.runtime].makes_containers:
         yield Grant(kind="image", what=f"{environment.image}: its programs run as root, in no container", to=to)
     elif own:
         yield Grant(kind="image", what=environment.image, to=to)

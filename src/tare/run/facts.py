@@ -28,6 +28,7 @@ from tare.networks import find as find_network
 from tare.node import Node
 from tare.node.cgroups import hierarchies
 from tare.plan.cells import available
+from tare.runtimes import RUNTIMES
 from tare.study import is_conflist
 from tare.wiring import conflist, conflist_file
 from tare.wiring.link import features
@@ -36,10 +37,7 @@ UNKNOWN: Final = "unknown"
 ABSENT: Final = "not installed"
 LIMIT_S: Final = 3.0
 SYSCTLS: Final = ("net/core/rmem_max", "net/core/wmem_max", "net/ipv4/tcp_rmem", "net/ipv4/tcp_congestion_control")
-PROGRAMS: Final = {
-    "dockerd": "dockerd", "containerd": "containerd", "runc": "runc", "podman": "podman", "crun": "crun",
-    "apptainer": "apptainer", "charliecloud": "ch-run", "compiler": "gcc",
-}  # fmt: skip
+COMPILER: Final = "gcc"
 VERSION: Final = re.compile(r"\d+\.\d[^\s,]*")
 CPUS: Final = Path("/sys/devices/system/cpu")
 
@@ -48,7 +46,7 @@ def facts(plan: Plan, files: StudyFiles) -> dict[str, Any]:
     """Return what is known before the cluster of a study is up."""
     stated = _conflists(plan)
     with ThreadPoolExecutor(max_workers=8) as pool:
-        versions = {name: pool.submit(version_of, program) for name, program in PROGRAMS.items()}
+        versions = {name: pool.submit(version_of, program) for name, program in programs().items()}
         checkout = pool.submit(commit)
         identity = _identity(plan, files, stated)
         found = {
@@ -127,6 +125,12 @@ def digest_of(data: Any) -> str:
 
 
 # --- software -----------------------------------------------------------------------------------------------------
+
+
+def programs() -> dict[str, str]:
+    """Return the programs whose versions are recorded, by the name that they have there."""
+    of_runtimes = {name: program for runtime in RUNTIMES.values() for name, program in runtime.programs.items()}
+    return {**of_runtimes, "compiler": COMPILER}
 
 
 def version_of(program: str) -> str:

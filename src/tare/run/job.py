@@ -23,6 +23,7 @@ from tare.mpi import MPIS
 from tare.node import Pod, limits
 from tare.plan.composition import as_launched
 from tare.run import proof
+from tare.runtimes import RUNTIMES
 from tare.services import ssh
 from tare.summary import surroundings
 from tare.summary.surroundings import USUAL_DEVICES, WITHOUT_DEVICES
@@ -107,7 +108,7 @@ def head_environment(site: Site, environment: Environment, up: Deployed, agent: 
 def bind(program: tuple[str, ...], cell: Cell, pod: Pod, *, ranks: int) -> tuple[str, ...]:
     """Return the program with the `ranks` of a pod bound to cores of their own, where it has more than a rank's."""
     placement, node = cell.placement, pod.node
-    if placement.binding is Binding.MPI_DEFAULT or cell.environment.runtime == "fake":
+    if placement.binding is Binding.MPI_DEFAULT or RUNTIMES[cell.environment.runtime].is_fake:
         return program
     one_node = replace(as_launched(cell.environment, placement), nodes=1)
     slots = place(one_node, Topology(nodes=(node.places,)))

@@ -20,6 +20,7 @@ from tare.run import proof
 from tare.run.last_words import last_words
 from tare.run.symptoms import recognised
 from tare.run.transport_log import Chosen
+from tare.runtimes import RUNTIMES
 from tare.workloads import Began, Parsed, plugin_of
 from tare.workloads.output import PREFIX, OutputError
 
@@ -112,7 +113,7 @@ def untreated(ready: Ready, parsed: Parsed, traffic: tuple[InterfaceTraffic, ...
     """Return why the treatment is not proved, or None."""
     placement = ready.cell.placement
     nodes = [side.pod.node for side in ready.deployed.sides]
-    if ready.cell.environment.runtime == "fake":
+    if RUNTIMES[ready.cell.environment.runtime].is_fake:
         return None
     return (
         (ready.chosen.reason if ready.chosen else None)

@@ -38,6 +38,7 @@ from tare.model import (
     Trial,
     TrialKey,
 )
+from tare.networks import find
 from tare.node import monitor
 from tare.plan.cells import available, block_order
 from tare.plan.composition import nic_slots, on_daemon_nodes
@@ -365,7 +366,7 @@ def needs(plan: Plan, shown: tuple[str, ...] = ()) -> Needs:
     return Needs(
         nics=1 + max(slots.values(), default=0),
         docker=any(on_daemon_nodes(c.environment) for c in cells),
-        swarm=any(c.environment.network == "overlay" for c in cells),
-        store=any(c.environment.network == "overlay-etcd" for c in cells),
+        swarm=any(find(c.environment.network).needs_swarm for c in cells),
+        store=any(find(c.environment.network).needs_store for c in cells),
         shown=shown,
     )

@@ -11,10 +11,12 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from tare.containers.held import enter, held, limited_containers, pod_group
 from tare.containers.request import PodRequest
+from tare.containers.runtime import Runtime
 from tare.errors import MissingTool, RefusedError
 from tare.host import devices
 from tare.host.process import find, run
@@ -35,16 +37,11 @@ MISSING: Final = (
 )
 
 
-class Apptainer:
+class Apptainer(Runtime):
     """Run in containers of Apptainer."""
 
     name = "apptainer"
-    needs_image = True
-    needs_daemon = False
-    makes_containers = True
-    pods_are_hosts = True
-    holds_containers = False
-    runs_sshd = False
+    programs = MappingProxyType({"apptainer": "apptainer"})
 
     def probe(self) -> str | None:
         program = find_program()

@@ -21,6 +21,7 @@ class ApptainerSif(Apptainer):
     """Run in containers of Apptainer that start from a SIF."""
 
     name = "apptainer-sif"
+    starts_from_sif = True
 
     def probe(self) -> str | None:
         if reason := super().probe():

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tare.containers.held import enter, held, pod_group
 from tare.containers.request import PodRequest
+from tare.containers.runtime import Runtime
 from tare.errors import RefusedError
 from tare.host import devices
-from tare.node import Container, Pod
+from tare.node import Pod
 from tare.wiring.plug import Wiring
 
 
-class Bare:
+class Bare(Runtime):
     """Run without a container: the control that others are compared with."""
 
     name = "bare"
     needs_image = False
-    needs_daemon = False
     makes_containers = False
     pods_are_hosts = False
-    holds_containers = False
     runs_sshd = True
-
-    def probe(self) -> str | None:
-        return None
+    start_s = 0.5
+    pod_s = 0.1
 
     @contextmanager
     def pod(self, request: PodRequest) -> Iterator[Pod]:
@@ -43,9 +41,3 @@ class Bare:
                 keepers=frozenset({pid} - {request.node.pid}),
                 own_network=request.wiring is Wiring.OWN,
             )
-
-    @contextmanager
-    def containers(
-        self, pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
-    ) -> Iterator[tuple[Container, ...]]:
-        yield ()

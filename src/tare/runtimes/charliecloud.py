@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from tare.containers.held import enter, held, limited_containers, places_of, pod_group
 from tare.containers.request import PodRequest
+from tare.containers.runtime import Runtime
 from tare.errors import RefusedError
 from tare.host import devices
 from tare.host.binds import bind_of
@@ -49,16 +51,12 @@ SHOW: Final = (
 """What shows folders as they are, writable: $0 is the root directory."""
 
 
-class Charliecloud:
+class Charliecloud(Runtime):
     """Run in containers of Charliecloud."""
 
     name = "charliecloud"
-    needs_image = True
-    needs_daemon = False
-    makes_containers = True
+    programs = MappingProxyType({"charliecloud": "ch-run"})
     pods_are_hosts = False
-    holds_containers = False
-    runs_sshd = False
 
     def probe(self) -> str | None:
         if find("ch-run") is None:

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tare.containers.boot_id import show_boot_id
 from tare.containers.request import PodRequest
+from tare.containers.runtime import Runtime
 from tare.containers.together import started_together
 from tare.errors import InfrastructureError
 from tare.host.devices import client_options, host_config
@@ -20,16 +22,15 @@ from tare.services import docker_api as api
 from tare.wiring.plug import Wiring
 
 
-class Docker:
+class Docker(Runtime):
     """Run in Docker containers."""
 
     name = "docker"
-    needs_image = True
     needs_daemon = True
-    makes_containers = True
-    pods_are_hosts = True
     holds_containers = True
     runs_sshd = True
+    isolates_devices = True
+    programs = MappingProxyType({"dockerd": "dockerd", "containerd": "containerd", "runc": "runc"})
 
     def probe(self) -> str | None:
         return daemon.probe()

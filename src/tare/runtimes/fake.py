@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tare.containers.request import PodRequest
-from tare.node import Container, Pod
+from tare.containers.runtime import Runtime
+from tare.node import Pod
 
 
-class Fake:
+class Fake(Runtime):
     """Start nothing: the fake MPI (`tare.mpi.fake`) says what the kernels would have said."""
 
     name = "fake"
     needs_image = False
-    needs_daemon = False
     makes_containers = False
     pods_are_hosts = False
-    holds_containers = False
-    runs_sshd = False
-
-    def probe(self) -> str | None:
-        return None
+    is_fake = True
+    start_s = 0.0
+    pod_s = 0.0
 
     @contextmanager
     def pod(self, request: PodRequest) -> Iterator[Pod]:
@@ -34,9 +32,3 @@ class Fake:
             group=request.node.group,
             join_groups=False,
         )
-
-    @contextmanager
-    def containers(
-        self, pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
-    ) -> Iterator[tuple[Container, ...]]:
-        yield ()

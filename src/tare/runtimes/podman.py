@@ -12,11 +12,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from tare.containers.boot_id import show_boot_id
 from tare.containers.held import enter, held
 from tare.containers.request import PodRequest
+from tare.containers.runtime import Runtime
 from tare.containers.together import started_together
 from tare.errors import InfrastructureError, RefusedError
 from tare.host import devices
@@ -35,16 +37,14 @@ CAP_SYS_RESOURCE: Final = 24
 INIT: Final = Path("/usr/libexec/podman/catatonit")
 
 
-class Podman:
+class Podman(Runtime):
     """Run in containers of rootful Podman."""
 
     name = "podman"
-    needs_image = True
-    needs_daemon = False
-    makes_containers = True
-    pods_are_hosts = True
     holds_containers = True
     runs_sshd = True
+    isolates_devices = True
+    programs = MappingProxyType({"podman": "podman", "crun": "crun"})
 
     def probe(self) -> str | None:
         if not is_real_root():

@@ -22,6 +22,7 @@ from typing import Final
 from tare.containers.boot_id import show_boot_id
 from tare.containers.held import enter, held, on_cores, pod_group
 from tare.containers.request import PodRequest
+from tare.containers.runtime import Runtime
 from tare.containers.together import started_together
 from tare.errors import InfrastructureError, RefusedError
 from tare.host import devices
@@ -60,16 +61,13 @@ PREPARE: Final = (
 namespace may mount a /proc of its own only where it sees one that nothing covers, and the node's has its boot_id."""
 
 
-class PodmanRootless:
+class PodmanRootless(Runtime):
     """Run in containers of an ordinary user's Podman."""
 
     name = "podman-rootless"
-    needs_image = True
-    needs_daemon = False
-    makes_containers = True
-    pods_are_hosts = True
     holds_containers = True
-    runs_sshd = False
+    isolates_devices = True
+    limits_each_container = False
 
     def probe(self) -> str | None:
         if not is_real_root():

@@ -24,13 +24,12 @@ from tare.study.checks import check
 from tare.study.convert import network_of, to_model
 from tare.study.editor_schema import json_schema, json_schema_text
 from tare.study.messages import explain, kind_of, study_error
-from tare.study.names import DEFAULT_IMAGE, KNOWN, Known, is_conflist, is_path, read_name
+from tare.study.names import KNOWN, Known, is_conflist, is_path, read_name
 from tare.study.schema import StudyIn
 from tare.study.shorthand import Expander
 from tare.study.yaml_nodes import MAX_FILE_BYTES, Node, Problem, decode, locate, nodes_of, plain, read_yaml
 
 __all__ = [
-    "DEFAULT_IMAGE",
     "KNOWN",
     "Known",
     "build",

@@ -1,7 +1,4 @@
-"""Hold the names that a study can use, and read the shorthand of an environment.
-
-No plug-in is imported here: the tool fills `Known` from the registries (`tare.plan.registered_names`).
-"""
+"""Hold the names that a study can use, those of the registries, and read the shorthand of an environment."""
 
 from __future__ import annotations
 
@@ -9,56 +6,45 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from tare.cluster import CLUSTERS
+from tare.images import DEFAULT, MPI_OF, RECIPES
+from tare.mpi import MPIS
+from tare.networks import NETWORKS
+from tare.runtimes import RUNTIMES
 from tare.study.messages import unknown
 from tare.wiring import transports
 from tare.wiring.conflist import PREFIX
 from tare.workloads.declared import MINIAPPS, MiniApp
-
-DEFAULT_IMAGE: Final = "debian-openmpi"
+from tare.workloads.programs import PROGRAMS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """The names that a study can use. `tare.plan.registered_names` fills it from the registries.
-
-    The defaults are what is in them.
+    """The names that a study can use: those of the registries of plug-ins, `fake` ones for tests among them.
 
     `imageless` lists the runtimes that can run on the files of the host; every other always has an image, and that
     is `image_for` its MPI where the study names none. `daemons` lists the runtimes that have a daemon. `mpi_of` tells
     the MPI inside each image. The kernels' registry is in C (kernels/kernels/registry.c); what Python needs of it
     stands here: which of them take no message size, a window, a rate, only whole floats or doubles, at least a byte.
-    `programs` are those of others that there is an adapter for; without the registries there are none.
+    `programs` are the third-party programs that there is an adapter for.
     """
 
-    runtimes: tuple[str, ...] = (
-        "bare", "docker", "apptainer", "apptainer-sif", "podman", "podman-rootless", "charliecloud", "fake",
-    )  # fmt: skip
-    networks: tuple[str, ...] = (
-        "host", "bridge", "direct", "macvlan", "ipvlan-l2", "ipvlan-l3", "ovs", "weave", "docker-default", "overlay",
-        "overlay-etcd", "flannel", "flannel-host-gw", "flannel-udp", "canal", "calico", "calico-ipip",
-        "calico-ipip-cross", "pasta", "slirp4netns", "fake", "fake-slow",
-    )  # fmt: skip
+    runtimes: tuple[str, ...] = tuple(RUNTIMES)
+    networks: tuple[str, ...] = tuple(NETWORKS)
     transports: tuple[str, ...] = tuple(transports.NAMES)
-    mpis: tuple[str, ...] = ("openmpi", "openmpi5", "mpich", "mpich5", "intelmpi", "fake")
-    clusters: tuple[str, ...] = ("lab", "fake")
+    mpis: tuple[str, ...] = tuple(MPIS)
+    clusters: tuple[str, ...] = tuple(CLUSTERS)
     kernels: tuple[str, ...] = (
         "latency", "bw", "bibw", "sendrecv", "barrier", "alltoall", "alltoallv", "allgather", "allreduce", "halo",
         "spacing",
     )  # fmt: skip
     miniapps: Mapping[str, MiniApp] = field(default_factory=lambda: MINIAPPS)
-    programs: tuple[str, ...] = ()
-    imageless: tuple[str, ...] = ("bare", "fake")
-    daemons: tuple[str, ...] = ("docker",)
-    images: tuple[str, ...] = (DEFAULT_IMAGE, "debian-mpich", "debian-openmpi5", "debian-mpich5")
-    mpi_of: Mapping[str, str] = field(
-        default_factory=lambda: {
-            DEFAULT_IMAGE: "openmpi",
-            "debian-mpich": "mpich",
-            "debian-openmpi5": "openmpi5",
-            "debian-mpich5": "mpich5",
-        }
-    )
-    default_image: str = DEFAULT_IMAGE
+    programs: tuple[str, ...] = tuple(PROGRAMS)
+    imageless: tuple[str, ...] = tuple(name for name, runtime in RUNTIMES.items() if not runtime.needs_image)
+    daemons: tuple[str, ...] = tuple(name for name, runtime in RUNTIMES.items() if runtime.needs_daemon)
+    images: tuple[str, ...] = tuple(RECIPES)
+    mpi_of: Mapping[str, str] = field(default_factory=lambda: MPI_OF)
+    default_image: str = DEFAULT
     unsized: tuple[str, ...] = ("barrier",)
     windowed: tuple[str, ...] = ("bw", "bibw")
     paced: tuple[str, ...] = ("spacing",)

@@ -12,6 +12,7 @@ from tare.errors import RefusedError
 from tare.host import process
 from tare.images.inside.below import inside
 from tare.model import Cell, Environment, Placement, Study, Workload
+from tare.runtimes import RUNTIMES
 from tare.workloads.program import adapter_of
 from tare.workloads.programs import locate
 
@@ -49,7 +50,7 @@ def _located(workload: Workload, placements: Iterable[Placement]) -> Workload:
 
 def cannot_run(workload: Workload, environment: Environment) -> str | None:
     """Return why a program of others cannot be where an environment's ranks are, or None; no image is looked into."""
-    if not workload.program or environment.image or environment.runtime == "fake":
+    if not workload.program or environment.image or RUNTIMES[environment.runtime].is_fake:
         return None
     return locate.missing(adapter_of(workload), workload.arguments, workload.path)
 

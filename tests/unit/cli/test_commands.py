@@ -51,7 +51,6 @@ def test_a_plan_shows_every_cell_what_runs_and_why_the_others_do_not() -> None:
 
 
 def test_fakes_need_no_files() -> None:
-    from tare.plan.registered_names import registered
     from tare.study import parse
 
     text = """
@@ -59,7 +58,7 @@ def test_fakes_need_no_files() -> None:
     environments: {fake: {runtime: fake, network: fake, mpi: fake}}
     workloads: {micro: {kernels: [barrier]}}
     """
-    plan = session.make_plan(parse(text, known=registered()))
+    plan = session.make_plan(parse(text))
     files = study_files.make_files(plan, pytest.fail)
     assert {files.of(cell.environment) for cell in plan.cells} == {Files(host_prefix=Path("/nowhere"))}
 

@@ -15,7 +15,6 @@ from tare.model import Cell, Placement, Role, Workload
 from tare.networks import NETWORKS
 from tare.plan import composition
 from tare.plan.composition import refuse
-from tare.plan.registered_names import registered
 from tare.runtimes import RUNTIMES
 from tare.study import environment as environment_of
 from tare.workloads import located
@@ -110,11 +109,10 @@ def test_a_wrong_option_is_a_sentence_without_places_in_a_file(
 
 def test_all_means_each_runtime_in_each_network_that_it_can_have() -> None:
     stated = quick_study(replace(ASKED, every=True, nodes=2))
-    known = registered()
     pairs = {(e.runtime, e.network) for e in stated.environments}
     for runtime in RUNTIMES:
         for network in NETWORKS:
-            possible = refuse(environment_of(f"{runtime}+{network}", known=known), stated.placements[0]) is None
+            possible = refuse(environment_of(f"{runtime}+{network}"), stated.placements[0]) is None
             real = not runtime.startswith("fake") and not network.startswith("fake")
             assert ((runtime, network) in pairs) == (possible and real), (runtime, network)
     assert (stated.baseline, stated.environments[1].name) == ("bare", "bare+image")

@@ -50,6 +50,8 @@ def test_a_program_that_is_missing_says_what_to_do(example: Entry, monkeypatch: 
 
 def test_without_any_mpi_ours_are_missing_too(monkeypatch: pytest.MonkeyPatch) -> None:
     class Absent:
+        is_fake = False
+
         @staticmethod
         def probe() -> str:
             return "it is not here: apt-get install it"

@@ -15,7 +15,6 @@ from tare.launch.ways import variables_of
 from tare.model import Binding, Placement
 from tare.mpi import MpiWiring
 from tare.mpi.mpich import WAYS, Mpich
-from tare.plan.registered_names import registered
 from tare.study import KNOWN, parse
 
 UCX = """HYDRA build details:
@@ -155,14 +154,14 @@ def test_an_environment_that_names_no_image_has_the_one_with_its_mpi() -> None:
       network: bridge, mpi: mpich, image: true}}
     workloads: {micro: {kernels: [barrier]}}
     """
-    found = {each.name: each.image for each in parse(text, known=registered()).environments}
+    found = {each.name: each.image for each in parse(text).environments}
     assert found == {"bare": "", "bare+image": "debian-mpich", "docker": "debian-mpich", "own": "debian-mpich"}
 
 
 def test_the_mpi_of_an_image_is_that_of_its_recipe() -> None:
     assert {name: make().mpi for name, make in RECIPES.items()} == dict(MPI_OF)
-    assert registered().images == KNOWN.images
-    assert registered().mpi_of == KNOWN.mpi_of
+    assert KNOWN.images == KNOWN.images
+    assert KNOWN.mpi_of == KNOWN.mpi_of
 
 
 # --- which mpiexec ------------------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from tare.runtimes import RUNTIMES, PodRequest
 from tare.runtimes.docker import run_options
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "argv"
+INDEX = GOLDEN / "index.txt"
 UPDATE = os.environ.get("TARE_UPDATE_GOLDEN") == "1"
 CGROUPS = (Hierarchy(mountpoint=Path("/sys/fs/cgroup/cpuset"), version=1, controllers=("cpuset",)),)
 FILES = Files(
@@ -235,10 +236,6 @@ def scrubbed(text: str) -> str:
     return text.replace(source, "TARE").replace(plain_python(), "PYTHON").replace("  mpirun\n", "  MPIRUN\n")
 
 
-def file_of(case: Case) -> Path:
-    return GOLDEN / f"{case.name.replace(', ', '--').replace(' ', '-')}.txt"
-
-
 @pytest.fixture(autouse=True)
 def root(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let entries be those of root of the machine, whoever runs the tests."""
@@ -248,17 +245,36 @@ def root(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- golden -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_argv_of_an_environment_is_as_it_was(case: Case) -> None:
-    text = written(case)
+def stem(name: str) -> str:
+    return name.replace(", ", "--").replace(" ", "-")
+
+
+def update() -> None:
+    """Write a file for each argv, named after the first environment that has it, and the index of all of them."""
+    shutil.rmtree(GOLDEN, ignore_errors=True)
+    GOLDEN.mkdir(parents=True)
+    by_text: dict[str, list[str]] = {}
+    for case in CASES:
+        by_text.setdefault(written(case), []).append(case.name)
+    for text, names in by_text.items():
+        (GOLDEN / f"{stem(names[0])}.txt").write_text(text, encoding="utf-8")
+    lines = sorted(f"{name} = {stem(names[0])}" for names in by_text.values() for name in names)
+    INDEX.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def index() -> dict[str, str]:
+    """Return which file has the argv of an environment."""
+    return dict(line.split(" = ") for line in INDEX.read_text(encoding="utf-8").splitlines())
+
+
+def test_the_argv_of_every_environment_is_as_it_was() -> None:
     if UPDATE:
-        GOLDEN.mkdir(parents=True, exist_ok=True)
-        file_of(case).write_text(text, encoding="utf-8")
-    assert text == file_of(case).read_text(encoding="utf-8")
-
-
-def test_every_golden_argv_belongs_to_an_environment_that_is_supported() -> None:
-    assert {file.name for file in GOLDEN.iterdir()} == {file_of(case).name for case in CASES}
+        update()
+    files = index()
+    assert list(files) == sorted(case.name for case in CASES), "TARE_UPDATE_GOLDEN=1 writes the index"
+    for case in CASES:
+        assert written(case) == (GOLDEN / f"{files[case.name]}.txt").read_text(encoding="utf-8"), case.name
+    assert {file.stem for file in GOLDEN.iterdir()} == {"index", *files.values()}
 
 
 # --- what must hold of every mpirun line --------------------------------------------------------------------------

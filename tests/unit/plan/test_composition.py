@@ -226,7 +226,6 @@ def test_a_pod_carries_our_mark_the_study_and_the_node_in_its_name(parts: Record
 def test_without_an_image_a_pod_has_the_files_of_the_host_and_its_programs(parts: Recorded) -> None:
     up = put_up(parts, Environment(name="e", runtime="bare", network="bridge"))
     assert parts.journal.requests["n0"].rootfs is None
-    assert parts.journal.requests["n0"].network_options == ()
     assert [side.prefix for side in up.sides] == [FILES.host_prefix] * 2
 
 
@@ -317,6 +316,8 @@ class Probed:
 
     def lacks(self, transport: str) -> str | None:
         return None
+
+    is_fake = False
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from tare import study
 from tare.cli import commands
 from tare.model import Environment, Study, Workload
 from tare.plan.grants import grants, in_words
-from tare.plan.registered_names import registered
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "plan" / "grants.txt"
 OWN = """
@@ -40,7 +39,7 @@ workloads:
 
 
 def parsed(text: str) -> Study:
-    return study.parse(text, file="it.yaml", known=registered())
+    return study.parse(text, file="it.yaml")
 
 
 def given() -> Study:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tare.errors import StudyError
+from tare.images import DEFAULT
 from tare.model import (
     Binding,
     Environment,
@@ -23,8 +24,7 @@ from tare.model import (
     Workload,
 )
 from tare.plan.cells import expand
-from tare.plan.registered_names import registered
-from tare.study import DEFAULT_IMAGE, KNOWN, Known, environment, json_schema, json_schema_text, load, parse
+from tare.study import KNOWN, Known, environment, json_schema, json_schema_text, load, parse
 from tare.workloads.kernels_time import kernel_s
 from unit.study_texts import ENVIRONMENTS, WORK
 
@@ -51,7 +51,7 @@ def test_the_shortest_study_has_the_usual_values() -> None:
         baseline="bare",
         environments=(
             Environment(name="bare", runtime="bare", network="host"),
-            Environment(name="docker+overlay", runtime="docker", network="overlay", image=DEFAULT_IMAGE),
+            Environment(name="docker+overlay", runtime="docker", network="overlay", image=DEFAULT),
         ),
         placements=(Placement(),),
         workloads=study.workloads,
@@ -150,11 +150,11 @@ def test_a_program_of_others_has_arguments_and_a_path(tmp_path: Path) -> None:
     ("name", "runtime", "network", "image"),
     [
         ("bare", "bare", "host", ""),
-        ("bare+image", "bare", "host", DEFAULT_IMAGE),
+        ("bare+image", "bare", "host", DEFAULT),
         ("bare+bridge", "bare", "bridge", ""),
-        ("bare+image+bridge", "bare", "bridge", DEFAULT_IMAGE),
-        ("docker", "docker", "host", DEFAULT_IMAGE),
-        ("docker+docker-default", "docker", "docker-default", DEFAULT_IMAGE),
+        ("bare+image+bridge", "bare", "bridge", DEFAULT),
+        ("docker", "docker", "host", DEFAULT),
+        ("docker+docker-default", "docker", "docker-default", DEFAULT),
         ("fake", "fake", "host", ""),
     ],
 )
@@ -187,7 +187,7 @@ def test_environments_as_list_as_mapping_and_mixed_are_the_same() -> None:
 def test_a_name_of_ones_own_can_stand_for_a_shorthand_or_a_mapping() -> None:
     short, full = environments_of("{a: docker+overlay, b: {runtime: bare, image: true}}")
     assert (short.name, short.runtime, short.network) == ("a", "docker", "overlay")
-    assert (full.runtime, full.image) == ("bare", DEFAULT_IMAGE)
+    assert (full.runtime, full.image) == ("bare", DEFAULT)
 
 
 def test_kernels_are_read_in_every_form_and_lists_of_sizes_are_spread() -> None:
@@ -261,7 +261,7 @@ def test_other_plug_ins_are_known_when_they_are_given() -> None:
     known = Known(runtimes=("bare", "podman"), networks=("host", "routed"))
     study = parse("environments: [bare, podman+routed]" + WORK, known=known)
     assert study.environments[1].network == "routed"
-    assert study.environments[1].image == DEFAULT_IMAGE
+    assert study.environments[1].image == DEFAULT
 
 
 def test_the_file_gives_the_name(tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ def yaml_blocks(path: Path) -> list[str]:
 def test_the_examples_in_the_documentation_are_right() -> None:
     shortest, _all, environments, placements, workloads, published = yaml_blocks(ROOT / "docs" / "study.md")
     assert len(parse(shortest).environments) == 2
-    study = parse(environments + placements + workloads, known=registered())
+    study = parse(environments + placements + workloads)
     assert len(study.environments) == 5
     assert len(study.placements) == 3
     assert study.workloads[0].kernels[-1] == KernelSpec(kernel="latency", message_bytes=1024, warmup=50)
@@ -326,7 +326,7 @@ def test_the_overview_in_the_documentation_names_every_key() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "studies").glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_study_of_ours_is_right_and_named_in_the_documentation_or_readme(path: Path) -> None:
-    stated = load(path, known=registered())
+    stated = load(path)
     assert stated.name == path.stem
     pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]
     assert any(f"studies/{path.name}" in page.read_text() for page in pages)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tare.errors import StudyError
+from tare.images import DEFAULT
 from tare.model import (
     Comparison,
     Completed,
@@ -26,7 +27,7 @@ from tare.plan.cells import expand
 from tare.plan.composition import on_daemon_nodes, probe, refuse
 from tare.run.runner import needs
 from tare.runtimes import RUNTIMES
-from tare.study import DEFAULT_IMAGE, environment, parse
+from tare.study import environment, parse
 from tare.summary import summarise
 from tare.summary.daemon import KIND, daemon_findings
 from unit.study_texts import WORK
@@ -42,7 +43,7 @@ LATENCY = MetricInfo(key="latency:8", label="latency 8 B", kind=MetricKind.COST,
     [
         ("bare+dockerd", "", "host"),
         ("bare+dockerd+bridge", "", "bridge"),
-        ("bare+dockerd+image", DEFAULT_IMAGE, "host"),
+        ("bare+dockerd+image", DEFAULT, "host"),
     ],
 )
 def test_the_name_says_that_the_node_has_a_daemon(name: str, image: str, network: str) -> None:

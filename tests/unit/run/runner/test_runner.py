@@ -20,7 +20,6 @@ from tare.model import (
     Workload,
 )
 from tare.plan.cells import block_order
-from tare.plan.registered_names import registered
 from tare.run import outcome, runner
 from tare.store.writer import read_only
 from tare.workloads.output import Parsed, Payload
@@ -162,7 +161,7 @@ def test_a_study_file_can_state_the_fakes(tmp_path: Path) -> None:
     workloads: {micro: {kernels: [latency: 8B]}}
     repetition: {rounds: 3, max_rounds: 3}
     """
-    stated = study.parse(text, known=registered())
+    stated = study.parse(text)
     assert commands.run_plan(stated, tmp_path / "r") in {0, 3}
     assert len(read_only(tmp_path / "r").trials) == 9
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tare.cluster import CLUSTERS
 from tare.mpi import MPIS
-from tare.plan.registered_names import registered
 from tare.study import KNOWN, parse
 from tare.wiring.transports import NAMES
 from tare.workloads.catalogue import KERNELS as DESCRIBED
 from tare.workloads.catalogue import READINGS
 from tare.workloads.kernels import ALONE, RATES, SIZELESS
-from tare.workloads.programs import PROGRAMS
 
 KERNELS = Path(__file__).parents[3] / "kernels" / "kernels"
 REST = "\nenvironments: [bare, docker]\nworkloads: {w: {kernels: [barrier]}}\n"
@@ -39,12 +36,6 @@ def takes(key: str) -> Callable[[str], bool]:
         return re.search(rf"\b{key}\b", keys) is not None or (key == "KEY_BYTES" and "KEYS_COMMON" in keys)
 
     return check
-
-
-def test_the_names_that_are_there_without_the_registries_are_the_registered_ones() -> None:
-    assert registered() == replace(KNOWN, programs=tuple(PROGRAMS)), (
-        "bring the defaults of tare.study.Known up to date, and docs/study.schema.json"
-    )
 
 
 def test_the_transports_are_those_that_the_mpi_can_be_told() -> None:
@@ -87,7 +78,7 @@ def test_the_catalogue_has_every_kernel_with_its_own_synchronisation() -> None:
 
 @pytest.mark.parametrize("name", CLUSTERS)
 def test_every_registered_cluster_is_named_by_its_name_alone_or_with_settings(name: str) -> None:
-    plain = parse(f"cluster: {name}{REST}", known=registered())
+    plain = parse(f"cluster: {name}{REST}")
     assert (plain.cluster, plain.lab.nodes) == (name, 2)
-    full = parse(f"cluster: {{{name}: {{nodes: 3, cores_per_node: 4}}}}{REST}", known=registered())
+    full = parse(f"cluster: {{{name}: {{nodes: 3, cores_per_node: 4}}}}{REST}")
     assert (full.cluster, full.lab.nodes, full.lab.cores_per_node) == (name, 3, 4)
