@@ -20,7 +20,7 @@ from tare.store.results import COLUMN
 from tare.workloads import plugin_of
 from tare.workloads.output import OutputError
 from tare.workloads.programs import PROGRAMS
-from unit import test_miniapps, test_startup, test_workloads
+from unit.workloads import test_miniapps, test_startup, test_workloads
 from unit.workloads.programs.known import OUTPUTS
 
 SHARED = Path(__file__).parents[3] / "shared" / "samples"

@@ -278,9 +278,22 @@ class Watch:
         theirs = {namespace for its, in_lab in of.values() if in_lab for namespace in its}
         for pid, (its, in_lab) in of.items():
             dead = len(its) == 1  # only its pid namespace is told of a process that waits to be collected by init
-            if not dead and not in_lab and (self.namespaces - theirs) & its:
+            if not dead and not in_lab and (self.namespaces - theirs) & its and not _of_another_worker(pid):
                 found.append(f"namespace of process {pid}: {_words(pid)}")
         return found
+
+
+def _of_another_worker(pid: int) -> bool:
+    """Tell whether a process was started by another of the processes that run tests."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return False
+    while pid > 1:
+        after_name = _text(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
+        parent = int(after_name[1]) if after_name else 0
+        if parent == os.getppid():
+            return pid != os.getpid()
+        pid = parent
+    return False
 
 
 def _words(pid: int) -> str:
