@@ -7,7 +7,7 @@ from typing import Final
 
 from tare.model import Figure, MetricInfo, Placement
 from tare.workloads.output import OutputError
-from tare.workloads.programs.adapter import Reading
+from tare.workloads.programs.adapter import ProgramAdapter, Reading
 from tare.workloads.programs.lines import number, whole
 from tare.workloads.programs.options import Wrong, called, keyed, whole_number
 from tare.workloads.programs.quantities import Quantity
@@ -27,7 +27,7 @@ _FIGURES: Final = {
 }
 
 
-class Graph500:
+class Graph500(ProgramAdapter):
     """The program, with scale and edge factor as arguments."""
 
     name = "graph500"
@@ -42,16 +42,12 @@ class Graph500:
     brought_by = (
         "Graph500 is not packaged: build it for this MPI, then name the folder of graph500_reference_bfs by path:"
     )
-    files = ()
 
     def executable(self, arguments: tuple[str, ...]) -> str:
         return "graph500_reference_bfs"
 
     def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
         return called(self.executable(arguments), self.places, program, tuple(keyed(arguments, USUAL).values()))
-
-    def environment(self, arguments: tuple[str, ...]) -> Mapping[str, str]:
-        return {}
 
     def refuse(self, arguments: tuple[str, ...], placement: Placement) -> str | None:
         try:

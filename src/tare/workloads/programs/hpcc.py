@@ -8,7 +8,7 @@ from typing import Final
 from tare.model import Figure, MetricInfo, Placement
 from tare.workloads.output import OutputError
 from tare.workloads.programs import hpl
-from tare.workloads.programs.adapter import Reading
+from tare.workloads.programs.adapter import ProgramAdapter, Reading
 from tare.workloads.programs.lines import ended, known_version, number, whole
 from tare.workloads.programs.options import called
 from tare.workloads.programs.quantities import Quantity
@@ -50,7 +50,7 @@ FIGURES: Final[Mapping[str, tuple[str, float, str]]] = {
 }
 
 
-class Hpcc:
+class Hpcc(ProgramAdapter):
     """The program of Debian, which runs all of its tests; its input file is written for the ranks that there are."""
 
     name = "hpcc"
@@ -59,22 +59,17 @@ class Hpcc:
     )
     measures = "FLOP/s of HPL (one metric a blocking factor) and DGEMM, B/s of STREAM triad, updates/s of RandomAccess"
     versions = "1.5"
-    ranks = "any"
     timer = "MPI_Wtime"
     synchronisation = "a barrier before each test"
     reduction = "as each test has it; HPL: the slowest rank, STREAM and DGEMM: the average of ranks"
     places = ("/opt/tare/programs/hpcc/bin",)
     brought_by = "apt-get install hpcc"
-    files = ()
 
     def executable(self, arguments: tuple[str, ...]) -> str:
         return "hpcc"
 
     def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
         return called("hpcc", self.places, program, (), *hpl.input_options(INPUT, arguments), "-o", OUTPUT)
-
-    def environment(self, arguments: tuple[str, ...]) -> Mapping[str, str]:
-        return {}
 
     def refuse(self, arguments: tuple[str, ...], placement: Placement) -> str | None:
         return hpl.refused(self.name, arguments)

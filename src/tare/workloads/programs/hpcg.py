@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from tare.model import Figure, MetricInfo, Placement
 from tare.workloads.output import OutputError
-from tare.workloads.programs.adapter import Reading
+from tare.workloads.programs.adapter import ProgramAdapter, Reading
 from tare.workloads.programs.lines import known_version, number, whole
 from tare.workloads.programs.options import Wrong, called, keyed, whole_number
 from tare.workloads.programs.quantities import Quantity
@@ -34,20 +33,18 @@ _FIGURES: Final = {
 }
 
 
-class Hpcg:
+class Hpcg(ProgramAdapter):
     """The program, with the local grid and the time in seconds as arguments."""
 
     name = "hpcg"
     describes = "HPCG: arguments nx= ny= nz= (local grid, multiples of 8) and rt= (seconds, 0: one set)"
     measures = "FLOP/s of preconditioned conjugate gradients, the rating of its final summary"
     versions = "3.1"
-    ranks = "any"
     timer = "MPI_Wtime, summed over all sets"
     synchronisation = "none between sets"
     reduction = "rank 0's time of all sets"
     places = ("/opt/tare/programs/hpcg/bin",)
     brought_by = "HPCG is not packaged: build it for this MPI, then name the folder of xhpcg by path:"
-    files = ()
 
     def executable(self, arguments: tuple[str, ...]) -> str:
         return "xhpcg"
@@ -56,9 +53,6 @@ class Hpcg:
         values = keyed(arguments, USUAL)
         given = tuple(f"--{key}={value}" for key, value in values.items())
         return called("xhpcg", self.places, program, given, "-f", "-o", RESULTS[0])
-
-    def environment(self, arguments: tuple[str, ...]) -> Mapping[str, str]:
-        return {}
 
     def refuse(self, arguments: tuple[str, ...], placement: Placement) -> str | None:
         try:

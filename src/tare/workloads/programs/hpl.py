@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from tare.model import Figure, MetricInfo, Placement
 from tare.node.limits import machine_memory
 from tare.workloads.output import OutputError
-from tare.workloads.programs.adapter import Reading
+from tare.workloads.programs.adapter import ProgramAdapter, Reading
 from tare.workloads.programs.lines import NUMBER, count, ended, known_version, number, whole
 from tare.workloads.programs.options import Wrong, called, fraction, keyed, numbers, whole_number
 from tare.workloads.programs.quantities import Quantity
@@ -48,29 +48,24 @@ class Solution:
     passed: bool
 
 
-class Hpl:
+class Hpl(ProgramAdapter):
     """`xhpl`; its HPL.dat is written for the ranks that there are."""
 
     name = "hpl"
     describes = "HPL (xhpl): arguments n= (order) or memory= (share of one node's memory) and nb= (list)"
     measures = "FLOP/s of solving a dense system, one metric a blocking factor"
     versions = "2.x"
-    ranks = "any"
     timer = "MPI_Wtime around factorisation and solution"
     synchronisation = "a barrier before each solution"
     reduction = STATISTIC
     places = ("/opt/tare/programs/hpl/bin",)
     brought_by = "HPL is not packaged alone: use hpcc (apt-get install hpcc), or build it and name the folder by path:"
-    files = ()
 
     def executable(self, arguments: tuple[str, ...]) -> str:
         return "xhpl"
 
     def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
         return called("xhpl", self.places, program, (), *input_options("HPL.dat", arguments))
-
-    def environment(self, arguments: tuple[str, ...]) -> Mapping[str, str]:
-        return {}
 
     def refuse(self, arguments: tuple[str, ...], placement: Placement) -> str | None:
         return refused(self.name, arguments)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 from tare.model import Figure, Metric, MetricInfo, Placement
 from tare.workloads.output import OutputError
-from tare.workloads.programs.adapter import Reading
+from tare.workloads.programs.adapter import ProgramAdapter, Reading
 from tare.workloads.programs.lines import count, ended, known_version, number, whole
 from tare.workloads.programs.options import called
 from tare.workloads.programs.quantities import Quantity, sized
@@ -50,7 +50,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Imb:
+class Imb(ProgramAdapter):
     """One program of the suite; its arguments name the benchmarks that are run."""
 
     name: str
@@ -63,22 +63,15 @@ class Imb:
     reduction = "mean over repetitions, maximum over ranks"
     places = (f"{PLACE}/bin",)
     brought_by = "tools/programs imb"
-    files = ()
 
     @property
     def describes(self) -> str:
         """Return what it is in one line."""
         return f"{self.name} of the Intel MPI Benchmarks"
 
-    def executable(self, arguments: tuple[str, ...]) -> str:
-        return self.name
-
     def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
         given = arguments if "-npmin" in arguments else ("-npmin", ALL_RANKS, *arguments)
         return called(self.name, self.places, program, given)
-
-    def environment(self, arguments: tuple[str, ...]) -> Mapping[str, str]:
-        return {}
 
     def refuse(self, arguments: tuple[str, ...], placement: Placement) -> str | None:
         if not benchmarks(arguments):

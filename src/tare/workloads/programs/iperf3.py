@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tare.model import Figure, MetricInfo, Placement
 from tare.workloads.output import OutputError
-from tare.workloads.programs.adapter import Reading
+from tare.workloads.programs.adapter import ProgramAdapter, Reading
 from tare.workloads.programs.quantities import Quantity
 
 PAIR: Final = "tare-pair"
@@ -43,7 +43,7 @@ QUANTITIES: Final = {
 }
 
 
-class Iperf3:
+class Iperf3(ProgramAdapter):
     """The program; arguments are the client's (`-u -b 0` for UDP as fast as it goes, `-t` seconds, `-P` streams)."""
 
     name = "iperf3"
@@ -54,9 +54,7 @@ class Iperf3:
     timer = "iperf3's own clock on each side"
     synchronisation = "iperf3's own control connection"
     reduction = STATISTIC
-    places = ()
     brought_by = "apt-get install iperf3"
-    files = ()
 
     def executable(self, arguments: tuple[str, ...]) -> str:
         return "iperf3"
@@ -68,9 +66,6 @@ class Iperf3:
         server = (binary, "-s", "-1", "-p", "{port}")
         client = (binary, "-c", "{address}", "-p", "{port}", "-J", *arguments)
         return (PAIR, "+server", *server, "+client", *client)
-
-    def environment(self, arguments: tuple[str, ...]) -> Mapping[str, str]:
-        return {}
 
     def refuse(self, arguments: tuple[str, ...], placement: Placement) -> str | None:
         if placement.ranks < 2:

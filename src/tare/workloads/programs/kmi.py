@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Final
 
 from tare.model import Figure, MetricInfo, Placement
 from tare.workloads.output import OutputError
-from tare.workloads.programs.adapter import Reading
+from tare.workloads.programs.adapter import ProgramAdapter, Reading
 from tare.workloads.programs.lines import NUMBER, number, whole
 from tare.workloads.programs.options import Wrong, called, keyed, whole_number
 from tare.workloads.programs.quantities import Quantity
@@ -22,7 +21,7 @@ QUANTITY: Final = Quantity(
 )
 
 
-class Kmi:
+class Kmi(ProgramAdapter):
     """The program, with its four options as arguments."""
 
     name = "kmi"
@@ -35,7 +34,6 @@ class Kmi:
     reduction = "rank 0's time of all queries"
     places = ("/opt/tare/programs/kmi/bin",)
     brought_by = "KMI_HASH is not packaged: build it for this MPI, then name the folder of BENCH_QUERY by path:"
-    files = ()
 
     def executable(self, arguments: tuple[str, ...]) -> str:
         return "BENCH_QUERY"
@@ -43,9 +41,6 @@ class Kmi:
     def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
         given = tuple(token for key, value in keyed(arguments, USUAL).items() for token in (f"-{key}", value))
         return called("BENCH_QUERY", self.places, program, given)
-
-    def environment(self, arguments: tuple[str, ...]) -> Mapping[str, str]:
-        return {}
 
     def refuse(self, arguments: tuple[str, ...], placement: Placement) -> str | None:
         try:

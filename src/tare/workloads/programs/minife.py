@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Final
 
 from tare.model import Figure, MetricInfo, Placement
 from tare.workloads.output import OutputError
-from tare.workloads.programs.adapter import Reading
+from tare.workloads.programs.adapter import ProgramAdapter, Reading
 from tare.workloads.programs.lines import after, ended, known_version, number, whole
 from tare.workloads.programs.options import Wrong, called, keyed, whole_number
 from tare.workloads.programs.quantities import Quantity
@@ -25,7 +24,7 @@ QUANTITY: Final = Quantity(
 )
 
 
-class MiniFe:
+class MiniFe(ProgramAdapter):
     """The program, with the size of the global grid as arguments."""
 
     name = "minife"
@@ -38,7 +37,6 @@ class MiniFe:
     reduction = "rank 0's time of one solution"
     places = ("/opt/tare/programs/minife/bin",)
     brought_by = "miniFE is not packaged: build it for this MPI, then name the folder of miniFE.x by path:"
-    files = ()
 
     def executable(self, arguments: tuple[str, ...]) -> str:
         return "miniFE.x"
@@ -46,9 +44,6 @@ class MiniFe:
     def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
         given = tuple(f"{key}={value}" for key, value in keyed(arguments, USUAL).items())
         return called("miniFE.x", self.places, program, given, "-f", "-o", RESULTS)
-
-    def environment(self, arguments: tuple[str, ...]) -> Mapping[str, str]:
-        return {}
 
     def refuse(self, arguments: tuple[str, ...], placement: Placement) -> str | None:
         try:

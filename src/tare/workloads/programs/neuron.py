@@ -9,7 +9,7 @@ from typing import Final
 
 from tare.model import Figure, MetricInfo, Placement
 from tare.workloads.output import OutputError
-from tare.workloads.programs.adapter import Reading
+from tare.workloads.programs.adapter import ProgramAdapter, Reading
 from tare.workloads.programs.lines import NUMBER, known_version, number, whole
 from tare.workloads.programs.options import Wrong, keyed, whole_number
 from tare.workloads.programs.quantities import Quantity
@@ -42,20 +42,18 @@ LINE: Final = re.compile(
 )
 
 
-class Neuron:
+class Neuron(ProgramAdapter):
     """The model, with the simulated time and the mesh as arguments."""
 
     name = "hnn"
     describes = "Jones 2009 model (hnn-core on NEURON): arguments tstop= (ms) and mesh=; 170/10, 170/3 or 20/10"
     measures = "wall time of the simulation; NEURON exchanges spikes with an allgather each minimum delay"
     versions = "hnn-core 0.6.1"
-    ranks = "any"
     timer = "CLOCK_MONOTONIC around building and simulating"
     synchronisation = "a barrier before it"
     reduction = "maximum over ranks of one run"
     places = (f"{PLACE}/bin",)
     brought_by = "tools/programs hnn"
-    files = ()
 
     def executable(self, arguments: tuple[str, ...]) -> str:
         return "hnn-python"

@@ -9,7 +9,7 @@ from typing import Final
 
 from tare.model import Figure, MetricInfo, Placement
 from tare.workloads.output import OutputError
-from tare.workloads.programs.adapter import Reading
+from tare.workloads.programs.adapter import ProgramAdapter, Reading
 from tare.workloads.programs.lines import after, known_version, number, whole
 from tare.workloads.programs.options import called
 from tare.workloads.programs.quantities import Quantity
@@ -66,7 +66,7 @@ def operations(kernel: str, letter: str) -> float:
     return _OPERATIONS[kernel](_CLASSES.index(letter))
 
 
-class Npb:
+class Npb(ProgramAdapter):
     """A binary of the suite; the first argument is its name, which tells benchmark, class and ranks."""
 
     name = "npb"
@@ -81,16 +81,12 @@ class Npb:
     reduction = "maximum over ranks of one run"
     places = ("/opt/tare/programs/npb/bin",)
     brought_by = "the NPB are not packaged: build them for this MPI, then name the folder by path:"
-    files = ()
 
     def executable(self, arguments: tuple[str, ...]) -> str:
         return arguments[0] if arguments else "bt.A.x"
 
     def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
         return called(self.executable(arguments), self.places, program, arguments[1:])
-
-    def environment(self, arguments: tuple[str, ...]) -> Mapping[str, str]:
-        return {}
 
     def refuse(self, arguments: tuple[str, ...], placement: Placement) -> str | None:
         binary = BINARY.fullmatch(arguments[0]) if arguments else None

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 from tare.model import Figure, MetricInfo, Placement
 from tare.workloads.output import OutputError
-from tare.workloads.programs.adapter import Reading
+from tare.workloads.programs.adapter import ProgramAdapter, Reading
 from tare.workloads.programs.lines import NUMBER, count, known_version, number, whole
-from tare.workloads.programs.options import called
 from tare.workloads.programs.quantities import Quantity, sized
 
 MIB: Final = 1 << 20
@@ -26,7 +25,7 @@ SMALLEST_FLOAT: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Osu:
+class Osu(ProgramAdapter):
     """One test; `title` is how its header names it, `window` how many messages a sample of a bandwidth is."""
 
     name: str
@@ -45,7 +44,6 @@ class Osu:
         "/usr/libexec/osu-micro-benchmarks/mpi/*",
     )
     brought_by = "the OSU micro-benchmarks are not packaged: build them for this MPI, then name the folder by path:"
-    files = ()
 
     @property
     def describes(self) -> str:
@@ -66,15 +64,6 @@ class Osu:
     def reduction(self) -> str:
         """Return how one figure is made."""
         return "mean over iterations" if self.pair else "mean over iterations, average over ranks"
-
-    def executable(self, arguments: tuple[str, ...]) -> str:
-        return self.name
-
-    def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
-        return called(self.name, self.places, program, arguments)
-
-    def environment(self, arguments: tuple[str, ...]) -> Mapping[str, str]:
-        return {}
 
     def refuse(self, arguments: tuple[str, ...], placement: Placement) -> str | None:
         if self.pair and placement.ranks != 2:
