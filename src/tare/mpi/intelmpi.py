@@ -48,6 +48,7 @@ class IntelMpi(Mpi):
     """Launch with `mpiexec.hydra`, whose options have other names than MPICH's."""
 
     name = "intelmpi"
+    family = "mpich"
     inside = str(wheels.program("intelmpi", "mpiexec.hydra"))
     title = TITLE
     ways = WAYS

@@ -42,6 +42,7 @@ class Mpich5(Mpi):
     """Launch with Hydra: `mpiexec` and the proxy that it starts on each host."""
 
     name = "mpich5"
+    family = "mpich"
     inside = str(wheels.program("mpich5", "mpiexec"))
     title = TITLE
     ways = WAYS

