@@ -81,6 +81,7 @@ types: ## mypy --strict
 docs: ## links in the documentation, and that every command is documented
 	$(BIN)/python tools/check_docs.py
 	$(BIN)/python tools/environments_table.py --check
+	$(BIN)/python tools/errors_page.py --check
 	$(BIN)/python tools/architecture.py --check
 
 wheel: ## build dist/tare_hpc-*.whl, with the C sources in it

@@ -4,17 +4,17 @@
     +-- UsageError            2  a bad file, option or combination: change the input
     |   +-- StudyError        2  the study file, with the place in it
     |   +-- RefusedError      2  a combination that cannot work, with the reason
-    |   +-- ImageError        2  an image that is damaged, too large or hostile
-    |   +-- ResultsError      2  a results folder that belongs to something else
-    +-- CellsFailed           4  cells are invalid or failed: see the report
-    +-- OverLimit             1  an overhead beyond the stated limit
-    +-- Inconclusive          3  more rounds are needed for a verdict
-    +-- InfrastructureError   5  what the study stands on did not come up or broke
-        +-- MissingTool       5  a program, feature or right is missing, with what installs it
+    |   +-- ImageError        2  an image that is damaged, too large or unsafe
+    |   +-- ResultsError      2  a results folder that is damaged or belongs to another study
+    +-- CellsFailed           4  the program does not run in the baseline
+    +-- InfrastructureError   5  the cluster, a network, a daemon or the disk failed
+        +-- MissingTool       5  a program, a kernel feature or a permission is missing
         +-- CommandFailed     5  a command that tare started failed; carries argv and the end of stderr
-        +-- CommandTimeout    5  a command that tare started did not end in its time
+        +-- CommandTimeout    5  a command that tare started exceeded its time limit
 
-Where several apply, `EXIT_PRECEDENCE` says which code the command ends with.
+A docstring gives the meaning, the commands that can end with the error, and the remedy: tools/errors_page.py writes
+docs/errors.md from them. The results of a study have exit codes as well (1, 3, 4); they are no errors. Where several
+apply, `EXIT_PRECEDENCE` says which code the command ends with.
 """
 
 from __future__ import annotations
@@ -40,7 +40,11 @@ EXIT_PRECEDENCE: Final = (
 
 
 class TareError(Exception):
-    """Carry one sentence on what failed and where, and what to do next."""
+    """The base of all errors: one sentence on what failed and where, and what to do next.
+
+    Commands: all. It is never raised itself; an internal error has its exit code.
+    Remedy: run the command again with TARE_DEBUG=1 and report the traceback.
+    """
 
     exit_code: ClassVar[int] = EXIT_INFRASTRUCTURE
 
@@ -54,57 +58,82 @@ class TareError(Exception):
 
 
 class UsageError(TareError):
-    """The input is wrong; nothing was started."""
+    """An option, an argument or a file name is wrong; nothing was started.
+
+    Commands: all.
+    Remedy: correct the command; `--help` after it lists its options.
+    """
 
     exit_code = EXIT_USAGE
 
 
 class StudyError(UsageError):
-    """The study file is wrong, at a place that the message names."""
+    """The study file is wrong; all its problems are listed as FILE:LINE:COLUMN: key: problem. Nothing was started.
+
+    Commands: `tare plan`, `tare run`; `tare quick`, `tare launch` and `tare network up` for the name of an environment.
+    Remedy: correct the file; docs/study.md describes every key.
+    """
 
 
 class RefusedError(UsageError):
-    """The combination cannot work; the message says why."""
+    """The parts are valid, but this combination of them cannot work; the message gives the reason.
+
+    Commands: `tare run`, `tare quick`, `tare launch`, `tare lab up`, `tare network up`.
+    Remedy: change one part of the combination; docs/environments.md lists those that work.
+    """
 
 
 class ImageError(UsageError):
-    """An image cannot be used: it is damaged, too large, or leads outside of itself."""
+    """An image cannot be used: it is damaged, too large, for another CPU, or has links that lead outside of it.
+
+    Commands: `tare plan`, `tare run`, `tare quick`, `tare launch`, `tare network up`, `tare image convert`.
+    Remedy: copy or build the image again, or name another one; docs/images.md lists the formats.
+    """
 
 
 class ResultsError(UsageError):
-    """The results folder belongs to another study or to something else."""
+    """The results folder is damaged, cannot be written, or belongs to another study.
+
+    Commands: `tare run`, `tare quick`, `tare report`.
+    Remedy: name another folder with `--results`, or archive the earlier results with `--fresh`.
+    """
 
 
 class CellsFailed(TareError):
-    """Cells failed or are invalid; the study itself went on."""
+    """The program does not run in the baseline, so nothing was compared.
+
+    Commands: `tare run`, `tare quick`.
+    Remedy: make the program run with `tare launch` first, or raise its time limit.
+    """
 
     exit_code = EXIT_CELLS_FAILED
 
 
-class OverLimit(TareError):
-    """An environment costs more than the limit that the study states."""
-
-    exit_code = EXIT_OVER_LIMIT
-
-
-class Inconclusive(TareError):
-    """The rounds that were run do not decide."""
-
-    exit_code = EXIT_INCONCLUSIVE
-
-
 class InfrastructureError(TareError):
-    """What the study stands on did not come up or broke."""
+    """The cluster, a network, a daemon or the disk failed; the input is not the cause.
+
+    Commands: `tare plan`, `tare run`, `tare quick`, `tare launch`, `tare lab`, `tare network`, `tare image` and
+    `tare clean`.
+    Remedy: follow the message, then run the same command again: a study resumes. `tare clean` removes what is left.
+    """
 
     exit_code = EXIT_INFRASTRUCTURE
 
 
 class MissingTool(InfrastructureError):
-    """A program, kernel feature or right is missing."""
+    """A program, a kernel feature or a permission is missing.
+
+    Commands: those of InfrastructureError, and `tare doctor --locality`.
+    Remedy: install what the message names, or run as root; `tare doctor` lists what is missing.
+    """
 
 
 class CommandFailed(InfrastructureError):
-    """A command that we started ended with a non-zero status."""
+    """A command that tare started ended with a non-zero status.
+
+    Commands: those of InfrastructureError, and `tare doctor --locality`.
+    Remedy: read the end of its stderr, which the message quotes; docs/troubleshooting.md explains the common ones.
+    """
 
     def __init__(
         self,
@@ -122,4 +151,8 @@ class CommandFailed(InfrastructureError):
 
 
 class CommandTimeout(InfrastructureError):
-    """A command that we started did not end within its time limit."""
+    """A command that tare started did not end within its time limit.
+
+    Commands: those of InfrastructureError, and `tare doctor --locality`.
+    Remedy: check with `tare doctor` whether the machine is busy, then run the same command again.
+    """

@@ -11,10 +11,8 @@ from tare.errors import (
     CommandFailed,
     CommandTimeout,
     ImageError,
-    Inconclusive,
     InfrastructureError,
     MissingTool,
-    OverLimit,
     RefusedError,
     ResultsError,
     StudyError,
@@ -25,8 +23,8 @@ from tare.summary import exit_code
 
 CODES = {name: value for name, value in vars(errors).items() if name.startswith("EXIT_") and isinstance(value, int)}
 DOCUMENTED = {
-    UsageError: 2, StudyError: 2, RefusedError: 2, ImageError: 2, ResultsError: 2, CellsFailed: 4, OverLimit: 1,
-    Inconclusive: 3, InfrastructureError: 5, MissingTool: 5, CommandFailed: 5, CommandTimeout: 5, TareError: 5,
+    UsageError: 2, StudyError: 2, RefusedError: 2, ImageError: 2, ResultsError: 2, CellsFailed: 4,
+    InfrastructureError: 5, MissingTool: 5, CommandFailed: 5, CommandTimeout: 5, TareError: 5,
 }  # fmt: skip
 
 

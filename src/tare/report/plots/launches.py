@@ -26,10 +26,6 @@ def _shown(column: Column, runs: Sequence[Launch], scale: float) -> list[float]:
     return rounded([column.shown(run.metrics[column.info.key].typical_s) for run in runs], scale)
 
 
-def _marker(look: Style, size: int) -> Spec:
-    return {"color": look.colour, "size": size, "symbol": look.symbol, "opacity": 0.8}
-
-
 def _value_axis(column: Column, every: Sequence[float], suffix: str) -> Spec:
     positive = [value for value in every if value > 0]
     spread = max(positive) / min(positive) if positive else 1.0

@@ -16,7 +16,6 @@ from tare.workloads.programs.quantities import Quantity, sized
 
 MIB: Final = 1 << 20
 SIZE: Final = "Size"
-BANDWIDTH: Final = "Bandwidth (MB/s)"
 VALIDATION: Final = "Validation"
 VERSIONS: Final = ("5", "6", "7")
 HEADER: Final = re.compile(r"^#\s*OSU (?P<title>.*?)\s+v(?P<version>\d\S*)\s*$")

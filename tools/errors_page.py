@@ -1,0 +1,247 @@
+"""Write the exit codes, the error classes and their messages in docs/errors.md, as the code has them.
+
+Without an argument it writes them between the page's markers; with --check it ends with 1 where the page differs.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import textwrap
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tare import errors
+from tare.cli.app import EXIT_INTERRUPTED
+from tare.cli.launch_command import FAILED, NOT_EXECUTABLE, NOT_FOUND
+from tare.errors import (
+    EXIT_CELLS_FAILED,
+    EXIT_DONE,
+    EXIT_INCONCLUSIVE,
+    EXIT_INFRASTRUCTURE,
+    EXIT_OVER_LIMIT,
+    EXIT_PRECEDENCE,
+    EXIT_USAGE,
+    TareError,
+)
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+SOURCE: Final = ROOT / "src" / "tare"
+PAGE: Final = ROOT / "docs" / "errors.md"
+BEGIN: Final = "<!-- tools/errors_page.py writes from here -->\n"
+WIDTH: Final = 120
+END: Final = "<!-- to here -->\n"
+EXAMPLES, SENTENCE = 2, 5
+"""So many examples a class; with fewer words than a sentence has, a message says little out of its place."""
+STUDY: Final = "`tare run`, `tare quick`, `tare report`"
+CODES: Final = (
+    (EXIT_DONE, "all", "done", "-"),
+    (EXIT_OVER_LIMIT, STUDY, "the mean cost of an environment is above the study's `limit`", "read the report"),
+    (
+        EXIT_OVER_LIMIT,
+        "`tare doctor --locality`",
+        "the two ranks do not share memory as fast as they could",
+        "apply the remedies that it prints",
+    ),
+    (
+        EXIT_USAGE,
+        "all",
+        "wrong usage, a bad file, or a combination that cannot work; nothing was measured",
+        "correct the input",
+    ),
+    (
+        EXIT_INCONCLUSIVE,
+        STUDY,
+        "at least one comparison is inconclusive",
+        "raise `rounds` and run the same command again",
+    ),
+    (
+        EXIT_CELLS_FAILED,
+        STUDY,
+        "a cell is invalid, its launches fail more often than the baseline's, or the program does not run at all",
+        "the report gives each reason",
+    ),
+    (
+        EXIT_INFRASTRUCTURE,
+        "all",
+        "something is missing or broke; `tare doctor`: the baseline cannot run here",
+        "follow the message; `tare doctor` lists what is missing",
+    ),
+    (FAILED, "`tare launch`", "tare failed; the message is one of those below", "as that message says"),
+    (NOT_EXECUTABLE, "`tare launch`", "the program is not executable", "`chmod +x`"),
+    (NOT_FOUND, "`tare launch`", "there is no such program, here or in the image", "check the path and the image"),
+    (EXIT_INTERRUPTED, "all", "interrupted by Ctrl-C, SIGTERM or SIGHUP; cleaned up", "the same command resumes"),
+)
+"""Exit code, the commands that end with it, its meaning, and what to do."""
+
+
+class Message(NamedTuple):
+    """One message as the code has it: values that are only known when it is printed are `{name}` or `...`."""
+
+    module: str
+    text: str
+    remedy: str
+
+
+def classes(base: type[TareError] = TareError) -> Iterator[type[TareError]]:
+    """Yield the errors of tare.errors in the order of their tree."""
+    yield base
+    for child in base.__subclasses__():
+        if child.__module__ == errors.__name__:
+            yield from classes(child)
+
+
+def described(error: type[TareError]) -> tuple[str, str, str]:
+    """Return meaning, commands and remedy from a docstring; exits where one of them is missing."""
+    text = " ".join((error.__doc__ or "").split())
+    parts = re.fullmatch(r"(.+?) Commands: (.+?) Remedy: (.+)", text)
+    if parts is None:
+        sys.exit(f"the docstring of {error.__name__} needs a sentence, `Commands: ...` and `Remedy: ...`")
+    meaning, commands, remedy = parts.groups()
+    return meaning, commands, remedy
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """Return a parsed module."""
+    return ast.parse(path.read_text())
+
+
+@cache
+def constants(path: Path) -> Mapping[str, str]:
+    """Return the module's own constants and those that it imports from tare, as far as they are literals."""
+    found: dict[str, str] = {}
+    for node in tree_of(path).body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tare."):
+            base = SOURCE.joinpath(*(node.module or "").split(".")[1:])
+            origin = base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
+            imported = {alias.name for alias in node.names if alias.name.isupper()}
+            found |= {name: text for name, text in constants(origin).items() if name in imported} if imported else {}
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if isinstance(target, ast.Name) and isinstance(node.value.value, str | int | float):
+                value = node.value.value
+                found[target.id] = value if isinstance(value, str) else f"{value:g}"
+    return found
+
+
+def text_of(node: ast.expr | None, known: Mapping[str, str]) -> str | None:
+    """Return what a literal, an f-string or a constant says, None for any other expression."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(text_of(part, known) or "" for part in node.values)
+    if isinstance(node, ast.FormattedValue):
+        return placeholder(node.value, known)
+    if isinstance(node, ast.IfExp):  # a remedy that is given only where one is known
+        return text_of(node.body, known) or text_of(node.orelse, known)
+    return known.get(node.id) if isinstance(node, ast.Name) else None
+
+
+def placeholder(node: ast.expr, known: Mapping[str, str]) -> str:
+    """Return a constant's value, `{name}` for a variable or an attribute, `...` for what is calculated."""
+    if isinstance(node, ast.Name):
+        return known.get(node.id) or ("..." if node.id.strip("_").isupper() else f"{{{node.id.strip('_')}}}")
+    if isinstance(node, ast.Attribute):
+        owner = placeholder(node.value, known)
+        return owner if node.attr == "name" and owner not in {"{self}", "..."} else f"{{{node.attr.strip('_')}}}"
+    return "..."
+
+
+def messages() -> dict[str, list[Message]]:
+    """Return the messages of every class, sorted by module; one that several modules have is with the first."""
+    names = {error.__name__ for error in classes()}
+    found: dict[str, dict[tuple[str, str], Message]] = defaultdict(dict)
+    for path in sorted(SOURCE.rglob("*.py")):
+        relative = path.relative_to(SOURCE)
+        if relative.parts[0] == "sources":  # links to C sources
+            continue
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names and node.args:
+                text = text_of(node.args[0], constants(path))
+                given = next((each.value for each in node.keywords if each.arg == "remedy"), None)
+                remedy = text_of(given, constants(path)) or ""
+                if text and isinstance(node.args[0], ast.Constant | ast.JoinedStr):
+                    found[node.func.id].setdefault((text, remedy), Message(str(relative), text, remedy))
+    return {name: sorted(each.values()) for name, each in found.items()}
+
+
+def examples(known: list[Message]) -> list[Message]:
+    """Return the messages that explain themselves best: a sentence, with a remedy, few placeholders, and short."""
+
+    def rank(message: Message) -> tuple[bool, bool, int, int, Message]:
+        placeholders = re.findall(r"\{\w+\}|\.\.\.", message.text)
+        words = len(message.text.split()) - len(placeholders)
+        return words < SENTENCE, not message.remedy, len(placeholders), len(message.text), message
+
+    return sorted(known, key=rank)[:EXAMPLES]
+
+
+def code(text: str) -> str:
+    """Return a text as code in a cell of a table, on one line."""
+    text = " ".join(text.split()).replace("|", "\\|")
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
+
+
+def section(error: type[TareError], known: list[Message]) -> Iterator[str]:
+    """Yield the lines on one class."""
+    meaning, commands, remedy = described(error)
+    yield from (f"### {error.__name__}: exit code {error.exit_code}", "", *textwrap.wrap(linked(meaning), WIDTH), "")
+    for item in (f"- Commands: {commands}", f"- What to do: {linked(remedy)}"):
+        yield from textwrap.wrap(item, WIDTH, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
+    for message in examples(known):
+        yield f"- Example: {code(message.text)}" + (f"; then {code(message.remedy)}" if message.remedy else "")
+    yield ""
+
+
+def linked(text: str) -> str:
+    """Return a text in which pages of docs/ are links."""
+    return re.sub(r"\bdocs/(\w+\.md)", r"[\1](\1)", text)
+
+
+def listing(error: type[TareError], known: list[Message]) -> Iterator[str]:
+    """Yield the table of a class's messages."""
+    yield from (f"### Messages of {error.__name__}", "", "| message | what to do | module |", "|---|---|---|")
+    for message in known:
+        yield f"| {code(message.text)} | {code(message.remedy) if message.remedy else ''} | {message.module} |"
+    yield ""
+
+
+def written() -> str:
+    """Return what stands between the markers."""
+    known = messages()
+    order = ", ".join(map(str, EXIT_PRECEDENCE[:-1]))
+    lines = ["## Exit codes", "", "| code | command | meaning | what to do |", "|---|---|---|---|"]
+    lines += [f"| {number} | {command} | {meaning} | {do} |" for number, command, meaning, do in CODES]
+    lines += ["", f"If several apply to a study, the first of {order} wins.", "", "## Classes", ""]
+    for error in classes():
+        lines += section(error, known.get(error.__name__, []))
+    lines += ["## All messages", ""]
+    for error in classes():
+        lines += listing(error, known[error.__name__]) if error.__name__ in known else []
+    return "\n".join(lines)
+
+
+def main(arguments: list[str]) -> int:
+    """Write or check the page and return the exit code."""
+    text = PAGE.read_text()
+    head, begin, rest = text.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        print(f"{PAGE.name} has no place for the messages: {BEGIN.strip()} ... {END.strip()}", file=sys.stderr)
+        return 1
+    new = f"{head}{begin}\n{written()}\n{end}{tail}"
+    if arguments == ["--check"]:
+        if new != text:
+            print(f"{PAGE.name} differs from the code: run tools/errors_page.py", file=sys.stderr)
+        return int(new != text)
+    PAGE.write_text(new)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
