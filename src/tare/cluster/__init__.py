@@ -1,4 +1,4 @@
-"""Clusters: where nodes come from. One file a member, one entry in `CLUSTERS`."""
+"""Provide the nodes of a study: one file a cluster, one entry in `CLUSTERS`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["CLUSTERS", "Cluster", "Needs", "Site"]
 
 
 class Site(Protocol):
-    """A cluster that is up, with the head (where launchers start) and the control network that stays up."""
+    """A cluster that is up, with its head (where launchers start) and a control network that stays up."""
 
     @property
     def name(self) -> str: ...
@@ -27,12 +27,15 @@ class Site(Protocol):
     def nodes(self) -> tuple[Node, ...]: ...
     @property
     def daemon_nodes(self) -> tuple[Node, ...]:
-        """Return the hosts that run daemons, in the order of `nodes`; others where a daemon changes a host's cost."""
+        """Return the hosts that run daemons, in the order of `nodes`.
+
+        They are separate hosts if a daemon changes a host's cost.
+        """
         ...
 
     @property
     def head(self) -> tuple[str, ...]:
-        """Return the argv prefix that brings a launcher to the head."""
+        """Return the argv prefix that starts a launcher on the head."""
         ...
 
     @property
@@ -43,32 +46,32 @@ class Site(Protocol):
         ...
 
     def connect(self, pod: Pod, slot: int) -> AbstractContextManager[str]:
-        """Put a pod with a network of its own into the control network, and tell its address there.
+        """Connect a pod that has its own network to the control network, and yield its address there.
 
-        `slot` tells its environment. A pod on its node's network is there already.
+        `slot` identifies its environment. A pod on its node's network is connected already.
         """
 
     def listen(self) -> socket.socket | None:
-        """Return a socket bound to an address of the head that all pods reach, None where there is none."""
+        """Return a socket bound to an address of the head that all pods can reach, or None if there is none."""
 
     def adopt(self, pid: int) -> None:
-        """Count a launcher, and what it starts from now on, among what the cluster runs for the study."""
+        """Account a launcher, and all processes that it starts from now on, to the study."""
 
     def pids(self) -> set[int]:
-        """Return all that the cluster runs for the study, its own processes among it; empty if it is not known."""
+        """Return all processes of the study, including the cluster's own; empty if unknown."""
 
     def usage_s(self) -> float:
-        """Return the CPU time of all that the cluster runs for the study, daemons included; 0 if it is not known."""
+        """Return the CPU time of all processes of the study, including daemons; 0 if unknown."""
 
     def carries(self, nic: int, mtu: int) -> AbstractContextManager[None]:
-        """Let the network between the nodes' NICs of this number carry frames of an MTU."""
+        """Make the network between the nodes' NICs of this number carry frames of an MTU."""
 
     def settle(self) -> None:
-        """Bring the nodes into the state that trials expect, after pods were made and before the first trial."""
+        """Put the nodes into the state that trials expect, after pods were made and before the first trial."""
 
 
 class Cluster(Protocol):
-    """What every cluster offers. `probe` is read-only; `open` undoes everything when it is left."""
+    """The interface of every cluster. `probe` is read-only; `open` undoes everything on exit."""
 
     @property
     def name(self) -> str: ...
@@ -81,10 +84,10 @@ class Cluster(Protocol):
         """Return why the cluster cannot be used here, or None."""
 
     def topology(self, spec: LabSpec) -> Topology:
-        """Return the cores of each node, without making any."""
+        """Return the cores of each node, without making any nodes."""
 
     def open(self, study: str, spec: LabSpec, needs: Needs) -> AbstractContextManager[Site]:
-        """Bring the cluster up for a study."""
+        """Bring up the cluster for a study."""
 
 
 CLUSTERS: Final[Mapping[str, Cluster]] = {

@@ -1,8 +1,8 @@
-"""Find and remove what carries our mark: holders, daemons, cgroups, state folders.
+"""Find and remove everything with tare's mark: holders, daemons, cgroups, state folders.
 
-Namespaces, links and mounts live in holders' namespaces and go with them. Nothing is found by a name alone: a process
-is ours if it is in a cgroup that we have marked, or is a holder with our mark in its command line, and it is ended only
-if it is still the same one (number and start time).
+Namespaces, links and mounts live in holders' namespaces and disappear with them. A name alone never identifies anything
+as tare's. A process is tare's if it is in a cgroup with tare's mark, or is a holder with the mark in its command line.
+It is killed only if it is still the same process (number and start time).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from tare.services.docker import STAYS
 
 HOLDER_NAME: Final = HOLDER.name
 AGAIN_S: Final = 0.3
-"""How long processes are waited for that an earlier command could not end."""
+"""How long to wait for processes that an earlier command could not kill."""
 DEADLINE_S: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """One thing that tare made, in words; `lab` is its lab, `stays` why it could not be removed, or ""."""
+    """A remnant of a lab, in words; `lab` is the lab's name, `stays` why the remnant could not be removed, or ""."""
 
     lab: str
     what: str
@@ -42,7 +42,7 @@ class Leftover:
 
 
 def find(*, dead_only: bool = False) -> tuple[Leftover, ...]:
-    """Return all that carries our mark; with `dead_only` only what belongs to runs that are over."""
+    """Return everything with tare's mark; with `dead_only` only what belongs to runs that have ended."""
     found = [
         Leftover(lab=lab, what=f"process {pid} of {lab}")
         for lab, pids in sorted(processes().items())
@@ -50,20 +50,24 @@ def find(*, dead_only: bool = False) -> tuple[Leftover, ...]:
     ]
     found += [Leftover(lab=lab, what=f"cgroup /{MARK}/{lab}") for lab in sorted(groups())]
     found += [Leftover(lab=lab, what=f"folder {folder}") for lab, folder in sorted(folders())]
-    # Asked last: a lab tells its owner before it is made, so that one that came up meanwhile is not taken for dead.
+    # Check living labs last: a lab records its owner before it is made, so a lab that came up meanwhile is not taken
+    # for dead.
     alive = living_labs() if dead_only else set()
     return tuple(item for item in found if item.lab not in alive)
 
 
 def remove(*, dead_only: bool = False) -> tuple[Leftover, ...]:
-    """Remove all that carries our mark and return what it was; what does not end is left, and told with the reason."""
+    """Remove everything with tare's mark and return the list; a process that does not end is listed with the reason."""
     found = find(dead_only=dead_only)
     stays = {lab: remove_lab(lab) for lab in sorted({item.lab for item in found})}
     return tuple(item if item.what.startswith("folder ") else replace(item, stays=stays[item.lab]) for item in found)
 
 
 def remove_lab(lab: str) -> str:
-    """Remove all of one lab: processes, cgroups, state folders. Return why processes of it stay, with their cgroup."""
+    """Remove a lab's processes, cgroups and state folders.
+
+    Return why some processes, and so their cgroup, remain, or "".
+    """
     if not is_lab_name(lab):
         raise InfrastructureError(f"{lab!r} cannot name a lab: nothing of it is removed")
     marked = {pid: start_time(pid) for pid in processes().get(lab, set())}
@@ -87,7 +91,7 @@ def remove_lab(lab: str) -> str:
 
 
 def leftovers_of_the_dead(say: Callable[[str], None] = lambda _: None) -> tuple[Leftover, ...]:
-    """Remove what killed runs left behind; `say` is told what does not end, which no later run waits for."""
+    """Remove the leftovers of killed runs; `say` reports processes that do not end, for which no later run waits."""
     found = remove(dead_only=True)
     for stays in dict.fromkeys(item.stays for item in found if item.stays):
         say(f"tare: something of an earlier run is left: {stays}")
@@ -95,13 +99,13 @@ def leftovers_of_the_dead(say: Callable[[str], None] = lambda _: None) -> tuple[
 
 
 def free_name(wanted: str) -> str:
-    """Return a name for a lab that none has, nor what is left of one that could not be removed."""
+    """Return a name for a lab that no lab uses, nor the remains of one that could not be removed."""
     taken = {folder.name for hierarchy in hierarchies() for folder in hierarchy.top.glob("*")}
     return next(name for number in count() if (name := f"{wanted}x{number}" if number else wanted) not in taken)
 
 
 def unmarked() -> tuple[Path, ...]:
-    """Return the cgroups beside those of labs that we have not made, each in one hierarchy: none of them is touched."""
+    """Return the foreign cgroups next to those of labs, each in one hierarchy: none of them is touched."""
     found = (folder for hierarchy in _everywhere() for folder in sorted(hierarchy.top.glob("*")) if folder.is_dir())
     return tuple({folder.name: folder for folder in found if not is_marked(folder)}.values())
 
@@ -120,7 +124,7 @@ def processes() -> dict[str, set[int]]:
 
 
 def groups() -> dict[str, tuple[Group, ...]]:
-    """Return the labs that have a cgroup with tare's mark, with it in each hierarchy."""
+    """Return the labs that have a cgroup with tare's mark, with the cgroup in each hierarchy."""
     found: dict[str, tuple[Group, ...]] = {}
     for hierarchy in _everywhere():
         for folder in hierarchy.top.glob("*"):
@@ -131,7 +135,7 @@ def groups() -> dict[str, tuple[Group, ...]]:
 
 
 def _everywhere() -> tuple[Hierarchy, ...]:
-    """Return the hierarchies, each with every base in which one of our cgroups may be: a run has made it in its own."""
+    """Return the hierarchies with every base that may contain a tare cgroup: each run uses its own cgroup."""
     own = hierarchies()
     noted = [note.get("cgroups") for _, note in _notes()]
     bases: list[dict[str, str]] = [{}, {str(each.mountpoint): "" for each in own}, *filter(_is_bases, noted)]
@@ -157,7 +161,7 @@ def _lab_of(folder: Path, note: Mapping[str, Any]) -> str:
 
 
 def _notes() -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield every state folder with the note on its owner; one that is damaged is empty."""
+    """Yield every state folder with its owner note; a damaged note is empty."""
     for file in run_folder().glob("*/owner.json"):
         note: object = {}
         with suppress(OSError, ValueError):
@@ -166,7 +170,7 @@ def _notes() -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def living_labs() -> set[str]:
-    """Return the labs whose owner still runs, and those that were made to stay (`tare lab up`) in this boot."""
+    """Return the labs whose owner still runs, and those made to persist (`tare lab up`) since this boot."""
     return {
         _lab_of(folder, note)
         for folder, note in _notes()
@@ -175,7 +179,7 @@ def living_labs() -> set[str]:
 
 
 def running_beside() -> tuple[int, ...]:
-    """Return the processes of tare that keep other labs up; they share the machine's cores with it."""
+    """Return the tare processes that keep other labs up, which share the machine's cores with this one."""
     found = {int(note["pid"]) for _, note in _notes() if _lives(note)}
     return tuple(sorted(found - {os.getpid()}))
 
@@ -188,25 +192,28 @@ def _lives(note: Mapping[str, Any]) -> bool:
 
 
 def _holder_of(entry: Path) -> str | None:
-    """Return the lab that a process holds namespaces of, or None; any process may choose its command line."""
+    """Return the lab whose namespaces a process holds, or None.
+
+    It is validated, because any process can choose its command line.
+    """
     try:
         owner = entry.stat().st_uid
         argv = (entry / "cmdline").read_bytes().split(b"\0")
     except OSError:
         return None
-    if owner != os.geteuid():  # the labs of other users are theirs, alive or not
+    if owner != os.geteuid():  # labs of other users belong to them, whether alive or not
         return None
     if len(argv) <= 3 or not argv[2].endswith(HOLDER_NAME.encode()) or not argv[3].startswith(b"tare:"):
         return None
     told_in = os.fsdecode(argv[4]) if len(argv) > 4 else ""
-    if told_in in ("", str(run_folder())):  # a user may have more than one folder of states; who lives is told in one
+    if told_in in ("", str(run_folder())):  # a user may have several state folders; each names its own living labs
         lab = os.fsdecode(argv[3]).split(":")[1].split("-", 1)[0]
         return lab if is_lab_name(lab) else None
     return None
 
 
 def _kill(pid: int, started: int) -> None:
-    """Kill a process, if its number is still that of the process that was found."""
+    """Kill a process if its number still belongs to the process that was found."""
     try:
         opened = os.pidfd_open(pid)
     except ProcessLookupError:

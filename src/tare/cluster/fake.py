@@ -1,4 +1,4 @@
-"""`fake`: nodes that do not exist, for the `fake` runtime."""
+"""Provide `fake`: nodes that do not exist, for the `fake` runtime."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FakeSite:
-    """Nodes by name only."""
+    """Nodes that are only names."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -54,7 +54,7 @@ class FakeSite:
 
 
 class FakeCluster:
-    """Make a `FakeSite`."""
+    """Create a `FakeSite`."""
 
     name = "fake"
     emulated = True

@@ -1,9 +1,9 @@
-"""A small cluster inside this machine, made of namespaces.
+"""Create a small cluster inside this machine from namespaces.
 
 Each node has net, mnt, uts, ipc, pid and cgroup namespaces, its own cores, hostname, boot_id, /tmp, /run and /dev/shm.
-Two more network namespaces hold the control network (its bridge is also the head's interface) and the data switch;
-the host's own network is not touched. The data switch has one segment for each NIC index, so that environments that
-own a NIC do not hear each other. With two subnets each segment is two, and a router joins them.
+Two more network namespaces hold the control network (its bridge is also the head's interface) and the data switch; the
+host's own network is not touched. The data switch has one segment for each NIC index, so that environments that own a
+NIC do not receive each other's frames. With two subnets each segment has two bridges, joined by a router.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ CONTROL: Final = "10.213"
 DATA: Final = "10.214"
 HEAD_ADDRESS: Final = f"{CONTROL}.255.254"
 HALF: Final = 128
-"""Addresses of a data subnet where there are two: halves of one, so that an MPI can be told both as one."""
+"""Number of addresses in each of two data subnets: they are halves of one subnet, so that an MPI's options can name
+both as one."""
 ROUTER: Final = 126
-"""The router's address in a half, counted from the half's beginning: its last."""
+"""Offset of the router's address in a half: the last usable one."""
 NODE_NAMESPACES: Final = ("net", "mnt", "uts", "ipc", "pid", "cgroup")
 OWN_FOLDERS: Final = ("/tmp", "/run", "/dev/shm")
-"""Folders of which every node has an empty one of its own."""
+"""Folders that every node has to itself, empty."""
 
 SEGMENT_BURST_S: Final = 0.001
 END_S: Final = 3.0
@@ -50,8 +51,8 @@ END_S: Final = 3.0
 class Lab:
     """A lab that is up. `head_pid` holds the control network, `switch_pid` the data switch, `router_pid` a router.
 
-    `twins` are the same hosts once more (same cores, own namespaces and addresses), for what changes a host by being
-    installed on it, as Docker does (docs/adr/0004-docker-on-twins.md).
+    `twins` duplicate the hosts (same cores, own namespaces and addresses), for software that changes a host by being
+    installed on it, such as Docker (docs/adr/0004-docker-on-twins.md).
     """
 
     name: str
@@ -72,7 +73,7 @@ class Lab:
 
     @property
     def launchers(self) -> Group:
-        """Return the group of what is started on the head, for a cluster to make."""
+        """Return the cgroup of processes started on the head, which the cluster creates."""
         return self.group.below("head")
 
     @property
@@ -82,10 +83,10 @@ class Lab:
 
 
 def up(name: str, spec: LabSpec, *, nics: int = 1, keep: Sequence[str] = (), twins: bool = False) -> Lab:
-    """Make a lab with `nics` data NICs a node, each with a twin on request; folders in `keep` stay visible everywhere.
+    """Create a lab with `nics` data NICs a node; folders in `keep` stay visible on all nodes.
 
-    Raises `RefusedError` for an impossible size and `InfrastructureError` when the kernel refuses; then nothing is
-    left behind.
+    With `twins` each node has a twin. Raises `RefusedError` for an impossible size and `InfrastructureError` if the
+    kernel refuses; nothing is left behind then.
     """
     most = MAX_NODES // 2 if twins else MAX_NODES
     if not 1 <= spec.nodes <= most:
@@ -124,7 +125,7 @@ def up(name: str, spec: LabSpec, *, nics: int = 1, keep: Sequence[str] = (), twi
 
 
 def down(lab: Lab) -> None:
-    """End every process of the lab; its namespaces and links go with them, its cgroups after them."""
+    """Kill every process of the lab; namespaces and links disappear with them. Then remove the cgroups."""
     with uninterrupted():
         _end(lab.name, lab.holders, lab.group)
 
@@ -144,9 +145,9 @@ def topology(spec: LabSpec) -> tuple[Topology, bool]:
 def divide_cores(available: Sequence[int], spec: LabSpec) -> tuple[tuple[tuple[int, ...], ...], bool]:
     """Return the cores of each node, and whether nodes have to share some.
 
-    `available` is in the order of the machine's cores, so that a node has whole ones as far as possible.
-    Without `cores_per_node` they are dealt evenly; nodes share cores only when there are too few. Then each begins
-    at another core, so that placements with few ranks on a node still have cores of their own.
+    `available` is ordered by the machine's physical cores, so that a node gets whole ones if possible. Without
+    `cores_per_node` cores are distributed evenly, and nodes share cores only if there are too few. Each node then
+    begins at another core, so that placements with few ranks on a node still have cores of their own.
     """
     each = spec.cores_per_node or max(1, len(available) // spec.nodes)
     if each > len(available):
@@ -160,7 +161,7 @@ def divide_cores(available: Sequence[int], spec: LabSpec) -> tuple[tuple[tuple[i
 
 
 def mark(lab: str, part: str) -> str:
-    """Return the mark of a holder; it stands in its command line."""
+    """Return the mark of a holder, which is part of its command line."""
     return f"tare:{lab}:{part}"
 
 
@@ -174,7 +175,7 @@ def _make_nodes(
     *,
     spec: LabSpec,
 ) -> tuple[Node, ...]:
-    """Make a node for each entry of `places`; those after the first `spec.nodes` are twins, in the same order."""
+    """Create a node for each entry of `places`; those after the first `spec.nodes` are twins, in the same order."""
     hosts = spec.nodes
     beside = ("head", "switch", *(["router"] if spec.subnets > 1 else []))
     names = [f"n{i}" if i < hosts else f"d{i - hosts}" for i in range(len(places))]
@@ -211,7 +212,7 @@ def _make_nodes(
 
 
 def data_nic(segment: int, place: int, spec: LabSpec) -> Nic:
-    """Return a data NIC of the node at a place: nodes first, their twins after them."""
+    """Return a data NIC of the node with this index; twins are numbered after the nodes."""
     name = f"data{segment}"
     if spec.subnets == 1:
         return Nic(name=name, address=f"{DATA}.{segment}.{place + 1}", prefix=24)
@@ -258,7 +259,7 @@ def _end(name: str, holders: Sequence[int], top: Group) -> None:
         return
     left = {pid for pid in holders if is_holder(pid, f"{name}:")}
     until = time.monotonic() + END_S
-    for pid in left:  # with the first process of a pid namespace all of its processes end
+    for pid in left:  # when the first process of a pid namespace ends, the kernel kills all others in it
         os.kill(pid, 9)
     while any(is_holder(pid, f"{name}:") for pid in left) and time.monotonic() < until:
         time.sleep(0.002)
@@ -298,7 +299,7 @@ def segment_name(segment: int, subnet: int) -> str:
 
 
 def _wire_router(nodes: Sequence[Node], switch: int, router: int, spec: LabSpec) -> None:
-    """Join the two subnets of every segment, and tell the nodes the way to the other."""
+    """Connect the two subnets of every segment, and add each node's route to the other subnet."""
     ports = [(k, subnet) for k in range(len(nodes[0].nics)) for subnet in range(spec.subnets)]
     with netlink(switch) as route:
         for k, subnet in ports:
@@ -319,13 +320,13 @@ def _wire_router(nodes: Sequence[Node], switch: int, router: int, spec: LabSpec)
 
 
 def plain_bridges(pids: Sequence[int]) -> None:
-    """Keep netfilter out of bridges: whether br_netfilter is loaded would else decide what a bridge costs."""
+    """Exclude bridges from netfilter: else a bridge's cost would depend on whether br_netfilter is loaded."""
     for pid in pids:
         bridges_pass_netfilter(pid, False)
 
 
 def segment_mtu(lab: Lab, nic: int, mtu: int) -> dict[int, int]:
-    """Give the switch's ports to the NICs of a number, and their bridges, an MTU; return what each had, by index."""
+    """Set the MTU of the switch's ports and bridges for the NICs of a number; return the previous MTUs by index."""
     with netlink(lab.switch_pid) as route:
         links = route.get_links()
         ports = [link for link in links if re.fullmatch(rf"\D+\d+data{nic}", link.get_attr("IFLA_IFNAME"))]
@@ -337,7 +338,7 @@ def segment_mtu(lab: Lab, nic: int, mtu: int) -> dict[int, int]:
 
 
 def restore_mtu(lab: Lab, before: Mapping[int, int]) -> None:
-    """Give the switch's links the MTU again that they had."""
+    """Restore the MTUs of the switch's links."""
     if not before or not os.path.exists(f"/proc/{lab.switch_pid}"):
         return
     with netlink(lab.switch_pid) as route:
@@ -347,12 +348,12 @@ def restore_mtu(lab: Lab, before: Mapping[int, int]) -> None:
 
 
 def attach_control(lab: Lab, pid: int, *, name: str, address: str) -> None:
-    """Give a network namespace (of process `pid`) an interface `ctl0` on the control network."""
+    """Add an interface `ctl0` on the control network to the network namespace of process `pid`."""
     with netlink(lab.head_pid) as route:
         bridge = index_of(route, "ctl0")
         _add_peer(route, bridge, pid, port=name, peer="ctl0")
     with netlink(pid) as route:
-        _up(route, index_of(route, "lo"))  # PMIx talks to its daemon over it
+        _up(route, index_of(route, "lo"))  # PMIx uses it to reach its daemon
         index = index_of(route, "ctl0")
         route.addr("add", index=index, address=address, prefixlen=CONTROL_PREFIX)
         _up(route, index)
@@ -370,8 +371,8 @@ def detach_control(lab: Lab, name: str) -> None:
 def _add_bridge(route: IPRoute, name: str) -> int:
     route.link("add", ifname=name, kind="bridge", br_mcast_snooping=0, br_stp_state=0, br_forward_delay=0)
     index = index_of(route, name)
-    # Without an address of its own a bridge takes the lowest of its ports', and with every pod that comes and goes the
-    # head would change its address under the nodes' feet.
+    # Without a fixed address a bridge takes the lowest of its ports' addresses. The head's address would then change
+    # whenever a pod is added or removed.
     octets = uuid.uuid4().bytes
     route.link("set", index=index, address=":".join(["02", *(f"{octet:02x}" for octet in octets[:5])]))
     _up(route, index)

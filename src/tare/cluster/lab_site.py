@@ -1,4 +1,4 @@
-"""`lab`: bring a lab up for a study, with daemons where it needs them, and take everything down again."""
+"""Bring up a `lab` for a study, with daemons if it needs them, and remove everything afterwards."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tare.services import docker
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabSite:
-    """A lab that is up; `daemon_nodes` are the nodes' twins, on which Docker runs."""
+    """A lab that is up; `daemon_nodes` are the nodes' twins, which run Docker."""
 
     name: str
     lab: lab.Lab
@@ -62,8 +62,8 @@ class LabSite:
         return self.lab.group.usage_s()
 
     def settle(self) -> None:
-        # Docker loads br_netfilter, which then holds for every network namespace of the machine, and switches it on
-        # in its own when it makes a network.
+        # Docker loads br_netfilter, which then applies to every network namespace of the machine, and enables it in its
+        # own namespace when it makes a network.
         nodes = (*self.nodes, *self.daemon_nodes)
         lab.plain_bridges([self.lab.head_pid, self.lab.switch_pid, *(node.pid for node in nodes)])
 
@@ -90,7 +90,7 @@ class LabSite:
 
 
 class LabCluster:
-    """Make a lab and remove it."""
+    """Create a lab and remove it."""
 
     name = "lab"
     emulated = True
@@ -134,14 +134,14 @@ def _current_folder() -> tuple[str, ...]:
     """Return the current folder if nodes would hide it: launchers change to it on every node."""
     try:
         here = Path.cwd()
-    except OSError:  # it was removed, or may not be read
+    except OSError:  # it was removed, or is not readable
         return ()
     return (str(here),) if any(Path(own) in here.parents for own in lab.OWN_FOLDERS) else ()
 
 
 @contextmanager
 def _state_folder(study: str) -> Iterator[Path]:
-    """Make the folder of a run, with its owner in it, so that what a killed run left is known as such."""
+    """Create the folder of a run with a note on its owner, so that leftovers of a killed run can be recognised."""
     folder = Path(tempfile.mkdtemp(prefix=f"{study}-", dir=made_run_folder()))
     (folder / "owner.json").write_text(json.dumps({"lab": study, **owner(), "cgroups": bases()}))
     try:

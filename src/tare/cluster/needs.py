@@ -1,4 +1,4 @@
-"""What a study needs of a cluster."""
+"""Define what a study requires of a cluster."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """Data NICs a node, daemons of Docker, and folders of the host that must be visible on the nodes.
+    """Number of data NICs a node, Docker daemons, and folders of the host that must be visible on the nodes.
 
-    The daemons agree in a Swarm (`swarm`) or through an etcd (`store`), and not in both.
+    The daemons coordinate through a Swarm (`swarm`) or an etcd (`store`), but not both.
     """
 
     nics: int = 1

@@ -1,5 +1,5 @@
-"""Make an environment on the nodes of a site: images, pods, their network, their containers, the hosts that MPI sees.
+"""Deploy an environment on a site's nodes: images, pods, their network, their containers, the MPI's hosts.
 
-In: a site, an environment, a placement. Out: `Deployed`, a context that takes everything down again.
+In: a site, an environment, a placement. Out: `Deployed`, a context manager that removes everything again.
 Imported by feasibility, the run and the command line; imports every family of plug-ins.
 """

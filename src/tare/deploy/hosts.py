@@ -1,4 +1,4 @@
-"""An environment that is up: its pods as hosts of the MPI, and the cgroups in which a job of theirs can be."""
+"""Describe an environment that is up: its pods as hosts of the MPI, and the cgroups of its jobs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tare.runtimes import RUNTIMES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One host of a deployed environment: its pod, its endpoint, and where tare's programs are inside.
+    """One host of a deployed environment: its pod, its endpoint, and the path of tare's programs inside.
 
     `containers` are those that the host's ranks enter; if there are none, the MPI's daemon runs in the pod's own
     container. `session` is the folder that they share with the daemon. `control` is the pod's address on the control
@@ -53,7 +53,7 @@ class Deployed:
 
     @property
     def facts(self) -> dict[str, str]:
-        """Return what is recorded of its network: the MTU and the endpoints' facts, by host if they differ."""
+        """Return the facts to record about its network: the MTU and the endpoints' facts, per host if they differ."""
         told = {
             side.pod.host or side.pod.node.name: {"mtu": str(side.endpoint.mtu), **side.endpoint.facts}
             for side in self.sides

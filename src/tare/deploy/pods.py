@@ -39,12 +39,12 @@ IMAGE_PREFIX: Final = Path("/opt/tare")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Files:
-    """What pods are made of: tare's programs on the host, the image (None if no environment needs one), shown folders.
+    """The files for pods: tare's programs on the host, the image (None if no environment needs one), visible folders.
 
-    `cwd` is the working folder of the ranks, which they may write to; "" if it does not matter. `host_mpi` is this
-    machine's MPI, for containers that use it instead of their own. For a user's own image, `variables` is its
-    environment, `foreign` means that nothing may be written to it, and `shows_kernels` that it has no kernels, so that
-    this machine's are shown in it. `seen` lists further folders that nodes must see.
+    `shown` lists folders visible in pods. `cwd` is the working folder of the ranks, which they may write to; "" if it
+    does not matter. `host_mpi` is this machine's MPI, for containers that use it instead of their own. For a user's own
+    image, `variables` is its environment, `foreign` means that nothing may be written to it, and `shows_kernels` that
+    it has no kernels, so that this machine's are mounted in it. `seen` lists further folders that nodes must see.
     """
 
     host_prefix: Path
@@ -76,7 +76,7 @@ class Files:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Order:
-    """What is to be deployed, the same for every pod."""
+    """The parts of a deployment that are the same for every pod."""
 
     site: Site
     environment: Environment
@@ -142,7 +142,7 @@ def deployed(
 
 @contextmanager
 def closed_together(count: int) -> Iterator[tuple[ExitStack, ...]]:
-    """Yield stacks that are closed in parallel, so that one node does not wait for another to be taken down."""
+    """Yield stacks that are closed in parallel, so that no node's removal waits for another's."""
     stacks = tuple(ExitStack() for _ in range(count))
     try:
         yield stacks
@@ -154,7 +154,7 @@ def closed_together(count: int) -> Iterator[tuple[ExitStack, ...]]:
 
 
 def _with_host_mpi(files: Files) -> Files:
-    """Return the files of pods that are shown this machine's MPI; the caller has checked that the image can run it."""
+    """Return the files with this machine's MPI made visible; the caller has checked that the image can run it."""
     if files.host_mpi is None or files.rootfs is None:
         raise RefusedError("launch: host-mpi needs an image and this machine's MPI")
     return replace(files, shown=(*files.shown, *files.host_mpi.shown))
@@ -200,7 +200,7 @@ def _side(stack: ExitStack, order: _Order, node: Node, nic: Nic, number: int) ->
     endpoint = stack.enter_context(link_set(node, own, pod, endpoint, environment.link))
     containers: tuple[Container, ...] = ()
     if placement.share is Share.NONE and pods_per_node(environment, placement) > 1:
-        # A node's NIC carries only traffic to other nodes; the rest is proved by each pod's own interface.
+        # A node's NIC carries only traffic to other nodes; each pod's own interface proves the rest.
         endpoint = replace(endpoint, watches=tuple(watch for watch in endpoint.watches if watch.pid == pod.pid))
     elif enters_containers(environment, placement):
         several = as_launched(environment, placement)
@@ -222,7 +222,7 @@ def _side(stack: ExitStack, order: _Order, node: Node, nic: Nic, number: int) ->
 
 
 def _over_fabric(endpoint: Endpoint, environment: Environment, pod: Pod) -> Endpoint:
-    """Return the endpoint that the environment's transport uses: the data network's, or that of InfiniBand."""
+    """Return the endpoint that the environment's transport uses: the data network's, or InfiniBand's."""
     if environment.transport == "ipoib":
         return infiniband.over_ipoib(endpoint, pod)
     if transports.needs_port(environment.transport, environment.devices):
@@ -278,7 +278,7 @@ def _pod_has(
 def nic_of_pod(nic: Nic, number: int, *, hosts: int) -> Nic:
     """Return the NIC with the address of a node's pod of this number.
 
-    The first pod has the NIC's own address; those of the others lie beyond the addresses of all `hosts` of the cluster.
+    The first pod has the NIC's own address; other pods have addresses beyond those of all `hosts` of the cluster.
     """
     if number == 0:
         return nic

@@ -1,7 +1,7 @@
-"""The session folder of an MPI's daemon whose ranks enter containers: the one folder of a run that these share with it.
+"""Create the session folder of an MPI daemon whose ranks enter containers, the only run folder shared with them.
 
-All else of a run's folder (the agent, launch maps, keys, its owner) is executed or read by root of the host, so no
-container is shown it. A session folder is fresh, empty and one pod's own.
+Root of the host executes or reads the rest of a run's folder (the agent, launch maps, keys, its owner), so no container
+can see it. A session folder is new, empty and belongs to one pod.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tare.node import Node
 
 PREFIX: Final = "session-"
 GUARD: Final = 'mount --bind "$0" "$0" && mount -o remount,bind,nosuid,nodev,nosymfollow "$0"'
-"""What keeps the daemon, which is root of the host, from following a link that a rank has made (mount(8))."""
+"""The command that prevents the daemon, which is root of the host, from following a link made by a rank (mount(8))."""
 
 
 @contextmanager
 def session_folder(run_folder: Path, slot: int, node: Node, host: str) -> Iterator[str]:
-    """Keep the session folder of a pod, made before the pod so that its namespaces have the guarded mount."""
+    """Keep a pod's session folder; it is made before the pod so that the pod's namespaces have the guarded mount."""
     folder = run_folder / f"{PREFIX}{slot}-{host}"
     folder.mkdir(mode=0o700)
     try:

@@ -1,4 +1,4 @@
-"""What the pods of a study are made of: kernels and images, built once for each MPI and image that its cells have."""
+"""Build the kernels and images of a study's pods, once for each MPI and image of its cells."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from tare.workloads.own_programs import missing_libraries
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyFiles:
-    """The files of every environment of a study, by its MPI and its image."""
+    """The files of every environment of a study, by MPI and image."""
 
     made: Mapping[tuple[str, str], Files]
 
     def of(self, environment: Environment) -> Files:
-        """Return the files of an environment, which one of the study's cells has."""
+        """Return the files of an environment, which must belong to one of the study's cells."""
         return self.made[_parts(environment)]
 
     @property
@@ -50,9 +50,9 @@ class StudyFiles:
 
 
 def make_files(plan: Plan, say: Progress = silent, shown: tuple[str, ...] = (), *, measured: bool = True) -> StudyFiles:
-    """Return what the pods are made of, building first what is not in the cache.
+    """Return the files for the pods; build those that are not in the cache.
 
-    Where nothing is `measured` the kernels need not run in a user's own image.
+    If nothing is `measured`, a user's own image need not be able to run the kernels.
     """
     parts: dict[tuple[str, str], list[Cell]] = {}
     for cell in available(plan):
@@ -64,14 +64,14 @@ def make_files(plan: Plan, say: Progress = silent, shown: tuple[str, ...] = (), 
 
 
 def import_images(nodes: Sequence[Node], every: Collection[Files]) -> None:
-    """Have the Docker of every node know the images that are for it; nodes without Docker need none."""
+    """Import the images for Docker into the daemon of every node; nodes without Docker need none."""
     for tag, tar in {files.image_tag: files.tar for files in every if files.tar}.items():
         if nodes:
             docker.import_image(nodes, tar, tag)
 
 
 def check_program(path: str, images: Collection[Path]) -> None:
-    """Raise `RefusedError` when a program of the user's cannot run here, or inside one of the images."""
+    """Raise `RefusedError` if a user's program cannot run here or inside one of the images."""
     places = [(None, "on this machine"), *((rootfs, "inside the image") for rootfs in images)]
     for root, where in places:
         missing = missing_libraries(Path(path), root)
@@ -83,7 +83,7 @@ def check_program(path: str, images: Collection[Path]) -> None:
 
 
 def images_of(plan: Plan, files: StudyFiles, program: str) -> Iterator[Path]:
-    """Yield the root file system of each image that a plan starts a program of the user's in."""
+    """Yield the root file system of each image in which a plan starts a user's program."""
     environments = {cell.environment for cell in available(plan) if cell.workload.command[:1] == (program,)}
     found = {files.of(each).rootfs for each in environments}
     yield from sorted(rootfs for rootfs in found if rootfs is not None)
@@ -94,7 +94,7 @@ def _parts(environment: Environment) -> tuple[str, str]:
 
 
 def _files(cells: Sequence[Cell], say: Progress, shown: tuple[str, ...], *, measured: bool) -> Files:
-    """Return the files of cells that have one MPI and one image, or none."""
+    """Return the files of cells that share one MPI, and one image or none."""
     mpi, name = _parts(cells[0].environment)
     if MPIS[mpi].is_fake:
         return Files(host_prefix=Path("/nowhere"))
@@ -124,7 +124,7 @@ def _files(cells: Sequence[Cell], say: Progress, shown: tuple[str, ...], *, meas
 
 
 def _sif(cells: Sequence[Cell], image: Image, say: Progress) -> Path | None:
-    """Return the image as a SIF where a runtime starts from one, packing it first where it is not in the cache."""
+    """Return the image as a SIF if a runtime starts from one; convert it first if it is not in the cache."""
     program = apptainer.find_program()
     if program is None or not any(RUNTIMES[cell.environment.runtime].starts_from_sif for cell in cells):
         return None

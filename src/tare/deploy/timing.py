@@ -1,4 +1,4 @@
-"""Make the pods of an environment and take the time of it, with the caches that a study asks for."""
+"""Time how long it takes to make an environment's pods, with the cache states that a study requires."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made(Generic[T]):
-    """What is up, and how long bringing it up took, for each state of the caches; None: as they came."""
+    """The deployed object, and its start-up time by cache state; None: caches as they were."""
 
     up: T
     took_s: Mapping[Caches | None, float]
 
 
 def made(make: Callable[[], AbstractContextManager[T]], stack: ExitStack, wanted: Collection[Caches | None]) -> Made[T]:
-    """Return what `make` brings up, kept by `stack`, timed with all the caches that are wanted.
+    """Return the result of `make`, kept up by `stack`, and its times in all required cache states.
 
-    Cold is the first time after all caches were dropped. Warm is a second time, after the first has been taken down
-    again: what it read is in memory. What stays up is always the last.
+    Cold is the first start-up after all caches were dropped. Warm is a second one, after the first has been removed
+    again: the files that it read are in memory. The last one stays up.
     """
     took_s: dict[Caches | None, float] = {}
     if Caches.COLD in wanted:

@@ -1,8 +1,8 @@
-"""The launch: one frozen value from which everything that starts a job is generated.
+"""Describe a job's launch as one frozen value, from which its command line and launch map are generated.
 
-`head` says where the launcher runs, `launcher` what it is, a host's `agent` how the launcher starts its daemon there,
-and `enter(local_rank)` what is put before a rank's argv. It is written to one map file, which `tare-agent` reads.
-srun has no agent: it leaves it empty. This module is pure, but for `write_map`.
+`head` is where the launcher runs and `launcher` its command. A host's `agent` is how the launcher starts its daemon
+there, and `enter(local_rank)` is the prefix of a rank's argv. The launch is written to one map file, which `tare-agent`
+reads. srun has no agent, so it leaves it empty. This module is pure, except for `write_map` and `write_agent`.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from pathlib import Path
 from typing import Any, Final
 
 PADDING: Final = "TARE_PADDING"
-"""The variable whose length is varied from trial to trial: the environment's size moves stacks, and with them figures
-(Mytkowicz et al., ASPLOS'09)."""
+"""The variable whose length varies from trial to trial: the size of the environment shifts stacks, and timings with
+them (Mytkowicz et al., ASPLOS'09)."""
 
 BIND_SCRIPT: Final = (
     "rank=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-${PMI_LOCAL_RANK:-$SLURM_LOCALID}}}; "
     ": ${rank:?no MPI told the local rank}; "
     'all=$1; shift; cores=$(echo "$all" | cut -d" " -f$((rank + 1))); exec taskset -c "$cores" "$@"'
 )
-"""What binds a rank: its first argument lists the cores of all local ranks, separated by blanks."""
+"""The script that binds a rank: its first argument lists the cores of all local ranks, separated by blanks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """How to start a process at a place: cgroups to join, cores to run on, argv to put before its own.
+    """How to start a process in a place: cgroups to join, cores to run on, argv prefix.
 
-    `shell` says that a daemon's command line is one string for the place's shell, as rsh has it; ssh has a shell of its
-    own, so there it is false. `carry` says that the place forgets the environment of who enters it (docker exec,
-    kubectl exec, ssh), so that the launch's and the MPI's variables have to be put before the command.
+    `shell` means that a daemon's command line is one string for the place's shell, as with rsh; it is false for ssh,
+    which has a shell of its own. `carry` means that the place drops the caller's environment (docker exec, kubectl
+    exec, ssh), so the variables of the launch and the MPI must be put before the command.
     """
 
     argv: tuple[str, ...] = ()
@@ -42,11 +42,11 @@ class Entry:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether nothing has to be done to start a process here."""
+        """Return whether a process can be started here without any preparation."""
         return not (self.argv or self.cgroups or self.cpus)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the entry as the launch map holds it."""
+        """Return the entry in the format of the launch map."""
         return {
             "argv": list(self.argv),
             "cgroups": list(self.cgroups),
@@ -58,7 +58,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """A host as the MPI sees it. `agent` None: the scheduler starts its ranks; `enter[i]` belongs to local rank i."""
+    """A host as the MPI sees it. If `agent` is None, the scheduler starts its ranks; `enter[i]` is for local rank i."""
 
     name: str
     ranks: int
@@ -69,10 +69,10 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """A part of a job that runs one program: hosts, argv of each rank, and the variables carried into it.
+    """A part of a job that runs one program: hosts, argv of each rank, and the variables passed to it.
 
-    A job has one, unless its sides differ (the environment on one side only, with its own files). `options` is how
-    the launcher is told hosts, ranks and variables; its MPI's plug-in makes it.
+    A job has one context, unless its sides differ (the environment on one side only, with its own files). `options` are
+    the launcher's options for hosts, ranks and variables; the MPI's plug-in generates them.
     """
 
     hosts: tuple[Host, ...]
@@ -90,9 +90,9 @@ class Context:
 class Launch:
     """A job, ready to start.
 
-    `head` is the argv prefix that brings the launcher to its place, `launcher` its argv without the programs,
-    `contexts` what the ranks run, in order of ranks. `master` is the host that the launcher is entered through, where
-    it does not start at the head.
+    `head` is the argv prefix that starts the launcher in its place, `launcher` its argv without the programs,
+    `contexts` what the ranks run, in order of ranks. `master` is how to enter the launcher's host if the launcher does
+    not start on the head.
     """
 
     head: tuple[str, ...]
@@ -106,7 +106,7 @@ class Launch:
         return self._host(host).agent
 
     def enter(self, host: str, local_rank: int) -> Entry:
-        """Return what is put before the argv of a rank; empty where the daemon is already at the right place."""
+        """Return the prefix of a rank's argv; empty if the daemon is already in the right place."""
         entries = self._host(host).enter
         return entries[local_rank] if entries else Entry()
 
@@ -117,7 +117,7 @@ class Launch:
 
     @property
     def wraps_ranks(self) -> bool:
-        """Tell whether ranks are started through `tare-agent --rank`."""
+        """Return whether ranks are started through `tare-agent --rank`."""
         return any(not entry.is_empty for host in self.hosts for entry in host.enter)
 
     def argv(self, agent_program: str) -> tuple[str, ...]:
@@ -133,7 +133,7 @@ class Launch:
         return (*head, *self.launcher, *parts)
 
     def as_map(self) -> dict[str, Any]:
-        """Return the launch map: JSON-ready, and all that `tare-agent` needs."""
+        """Return the launch map: JSON-ready, with everything that `tare-agent` needs."""
         return {
             "hosts": {
                 host.name: {
@@ -151,7 +151,7 @@ class Launch:
 def contexts(
     hosts: tuple[Host, ...], programs: tuple[tuple[str, ...], ...], environments: tuple[Mapping[str, str], ...]
 ) -> tuple[Context, ...]:
-    """Return the contexts of a job: neighbouring hosts with the same program and variables share one."""
+    """Return the contexts of a job: adjacent hosts with the same program and variables share one."""
     made: list[Context] = []
     for host, program, environment in zip(hosts, programs, environments, strict=True):
         if made and (made[-1].program, dict(made[-1].environment)) == (program, dict(environment)):
@@ -163,9 +163,10 @@ def contexts(
 
 
 def bound(program: tuple[str, ...], cores: Sequence[tuple[int, ...]]) -> tuple[str, ...]:
-    """Return a program that each rank of a host starts on cores of its own; `cores` is in order of local ranks.
+    """Return a program that binds each rank of a host to its own cores; `cores` is in order of local ranks.
 
-    The shell and taskset are there in every container; MPIs' own binding sees the whole machine from inside one.
+    Every container has a shell and taskset. An MPI's own binding is not used, because it sees the whole machine even
+    from inside a container.
     """
     lists = " ".join(",".join(map(str, own)) for own in cores)
     return ("/bin/sh", "-c", BIND_SCRIPT, "tare-bind", lists, *program)
@@ -177,10 +178,10 @@ def write_map(launch: Launch, path: Path) -> None:
 
 
 def write_agent(folder: Path, interpreter: str) -> Path:
-    """Write `tare-agent` into a folder as a program that starts at once, and return its path.
+    """Write `tare-agent` into a folder as a program that starts quickly, and return its path.
 
-    The MPI splits its agent's name at blanks and the virtual environment's start-up costs tens of milliseconds, so
-    the one-file agent is copied behind the plainest interpreter.
+    The MPI splits its agent's name at blanks, and starting a virtual environment's Python takes tens of milliseconds.
+    So the one-file agent is copied behind the plainest interpreter.
     """
     source = (Path(__file__).parent / "agent.py").read_text()
     program = folder / "tare-agent"

@@ -1,23 +1,24 @@
-"""Start a process where a launch map says: the helper `tare-agent`.
+"""Start a process in the place that a launch map gives: the helper program `tare-agent`.
 
-It is read by the MPI's daemons launcher (as `plm_rsh_agent`, or Hydra's launcher program) and put before ranks
-(as wrapper); it imports nothing of ours and nothing heavy, because it stands in the start-up of every job.
+The MPI's launcher runs it to start daemons (as `plm_rsh_agent`, or as Hydra's launcher program), and ranks are started
+through it (as a wrapper). It imports no other tare module and nothing slow, because it is part of every job's start-up
+time.
 
     tare-agent HOST COMMAND...     start COMMAND on a host of the map, as rsh does (one string for the host's shell)
-    tare-agent --rank COMMAND...   start COMMAND as the rank that the MPI says we are on this host
+    tare-agent --rank COMMAND...   start COMMAND as this process's rank on this host, as the MPI reports it
     tare-agent --entry JSON -- COMMAND...   start COMMAND through one entry given here
 
-The map is the file that $TARE_LAUNCH_MAP names: {"hosts": {NAME: {"agent": ENTRY, "ranks": [ENTRY, ...]}}};
+$TARE_LAUNCH_MAP names the map file: {"hosts": {NAME: {"agent": ENTRY, "ranks": [ENTRY, ...]}}};
 an ENTRY is {"cgroups": [folder, ...], "cpus": [core, ...], "argv": [token, ...], "shell": true or false,
-"carry": true or false}. With "carry" the place forgets the environment of who enters it (docker exec, kubectl exec,
-ssh), so the launch's and the MPI's own variables are put before the command, through env(1).
+"carry": true or false}. With "carry" the place drops the caller's environment (docker exec, kubectl exec, ssh), so the
+variables of the launch and the MPI are put before the command, through env(1).
 """
 
 import os
 import sys
 
 MYPY = False
-if MYPY:  # typing, json and socket take longer to import than the rest of a start
+if MYPY:  # importing typing, json and socket takes longer than the rest of the start-up
     from typing import Any
 
 LOCAL_RANK = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID")
@@ -30,13 +31,13 @@ CARRIED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TARE_LAUNCH_MA
 
 
 def fail(message: str) -> int:
-    """Say what is wrong as one sentence on stderr and return the exit status of a bad launch."""
+    """Print an error as one sentence on stderr and return the exit status of a bad launch."""
     print(f"tare-agent: {message}", file=sys.stderr)
     return 125
 
 
 def start(entry: "dict[str, Any]", command: list[str], environment: dict[str, str] | None = None) -> int:
-    """Become the command, in the entry's cgroups, on its cores, behind its argv; returns only on failure."""
+    """Replace this process by the command: join cgroups, bind cores, prepend argv. Returns only on failure."""
     if not command:
         return fail("no command given")
     place = ""
@@ -59,12 +60,12 @@ def start(entry: "dict[str, Any]", command: list[str], environment: dict[str, st
 
 
 def carried(environment: dict[str, str]) -> list[str]:
-    """Return what puts the launch's and the MPI's own variables before a command."""
+    """Return the env(1) prefix that passes the variables of the launch and the MPI to a command."""
     return ["env", *(f"{name}={value}" for name, value in sorted(environment.items()) if name.startswith(INTO_RANKS))]
 
 
 def parsed(text: str) -> "Any":
-    """Return what JSON text says, by the scanner that the package json is built on; raise ValueError as that does."""
+    """Parse JSON with the scanner that the package json is built on; raise ValueError as json does."""
     try:
         from _json import make_scanner
 
@@ -76,14 +77,14 @@ def parsed(text: str) -> "Any":
 
 
 class Plain:
-    """How the package json reads by default."""
+    """Default settings of the package json."""
 
     strict, parse_float, parse_int = True, float, int
     object_hook = object_pairs_hook = parse_constant = None
 
 
 def read_map() -> "dict[str, Any]":
-    """Return the hosts of the launch map that the environment names."""
+    """Return the hosts of the launch map that the environment variable names."""
     with open(os.environ["TARE_LAUNCH_MAP"]) as file:
         return dict(parsed(file.read())["hosts"])
 
@@ -91,8 +92,8 @@ def read_map() -> "dict[str, Any]":
 def as_rsh(arguments: list[str]) -> int:
     """Start a command on a host: `[options] HOST COMMAND...`.
 
-    Like rsh, it does not carry the launcher's environment: what is meant for the launcher alone (its own agent's
-    name above all) breaks a daemon, and a launch says itself what its ranks are given.
+    Like rsh, it does not pass on the launcher's environment. Variables that are meant for the launcher alone (above all
+    the name of its own agent) break a daemon, and a launch sets its ranks' variables itself.
     """
     rest = list(arguments)
     while rest and rest[0].startswith("-"):
@@ -114,7 +115,7 @@ def as_rsh(arguments: list[str]) -> int:
 
 
 def as_rank(command: list[str]) -> int:
-    """Start a command as this rank: the entry of its local rank on this host."""
+    """Start a command as this rank, through the entry of its local rank on this host."""
     hosts = read_map()
     name = os.environ.get("TARE_HOST") or os.uname().nodename
     local = next((int(os.environ[k]) for k in LOCAL_RANK if k in os.environ), None)

@@ -1,4 +1,4 @@
-"""What an MPI is told about the networks of a job."""
+"""Describe a job's networks for an MPI."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MpiWiring:
-    """The subnets of control and data network (CIDR) and the transport that messages between hosts must take.
+    """The subnets of control and data network (CIDR) and the transport for messages between hosts.
 
-    For MPIs that know no subnets: the launcher's interface on the control network, and each host's on the data network.
-    `ports` are each host's port of an InfiniBand adapter (`mlx5_0:1`), where the transport takes one, and `roce` tells
-    that their link is Ethernet. With `asks` the library is to tell what it took. `launcher` is the launcher's program
-    where it is not this machine's own, because it starts inside an image.
+    MPIs that cannot select by subnet use interface names: `control_interface` is the launcher's on the control network,
+    `interfaces` are each host's on the data network. `ports` are each host's InfiniBand adapter port (`mlx5_0:1`), if
+    the transport uses one; `roce` means that their link is Ethernet. With `asks`, the library reports the transport
+    that it selected. `launcher` is the launcher program if it is not this machine's own, because it starts inside an
+    image.
     """
 
     control_subnet: str

@@ -1,4 +1,4 @@
-"""What an MPI is: the base class of every member of `tare.mpi`, with what most of them have in common."""
+"""Define the base class of every MPI plug-in in `tare.mpi`, with defaults that suit most of them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["Mpi"]
 
 
 class Mpi(ABC):
-    """An MPI: a member sets the names below and turns hosts and networks into the launcher's argv in `launch`.
+    """An MPI: a plug-in sets the names below and turns hosts and networks into the launcher's argv in `launch`.
 
-    `inside` is the launcher's program as it is found in an image with this MPI, `title` what a sentence calls it.
+    `inside` is the launcher program in an image with this MPI, `title` its name in sentences.
     """
 
     name: str
@@ -30,12 +30,12 @@ class Mpi(ABC):
 
     @property
     def ways(self) -> Mapping[str, Way]:
-        """Return its table of transports; empty for an MPI that moves nothing."""
+        """Return its table of transports; empty for an MPI that sends no messages."""
         return {}
 
     @property
     def is_fake(self) -> bool:
-        """Return whether no MPI is started: a fake goes with other fakes only, in tests."""
+        """Return whether no MPI is started; a fake can be combined with other fakes only, in tests."""
         return False
 
     def probe(self) -> str | None:
@@ -43,7 +43,7 @@ class Mpi(ABC):
         return None
 
     def lacks(self, transport: str) -> str | None:
-        """Return why the build of the MPI here does not support a transport of its table, or None."""
+        """Return why this machine's build of the MPI does not support a transport of its table, or None."""
         return None
 
     @abstractmethod
@@ -61,12 +61,12 @@ class Mpi(ABC):
         programs: tuple[tuple[str, ...], ...],
         environments: tuple[Mapping[str, str], ...],
     ) -> Launch:
-        """Return the launch of a job; `programs` and `environments` belong to the hosts, in order. Pure."""
+        """Return the launch of a job; `programs` and `environments` are one per host, in order. Pure."""
 
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
-        """Return the launcher's options for a job whose user looks on: where ranks work, whose output a line is."""
+        """Return the launcher's options for an interactive job: the working folder, and the prefix of output lines."""
         return ()
 
     def head_environment(self, agent_program: str) -> Mapping[str, str]:
-        """Return the variables that the launcher alone needs."""
+        """Return the variables that only the launcher needs."""
         return {}

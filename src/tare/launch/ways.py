@@ -1,8 +1,8 @@
-"""How an MPI is made to take a transport, as data: each family has a table of ways. Pure.
+"""Define as data how each MPI is made to use a transport: each MPI family has a table of ways. Pure.
 
-Every family leaves as little to choose as it can, so that a library that cannot take what is claimed says so and ends,
-where it would else take TCP without a word. `needs` are the parts of a build without which a way is none:
-that is looked at before a launch.
+Every family leaves the library as little choice as possible. A library that cannot use the claimed transport then fails
+with an error instead of falling back to TCP silently. `needs` are the parts of a build that a way requires; they are
+checked before a launch.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ UCX_DEVICES: Final = "UCX_NET_DEVICES"
 OWN_WITHIN: Final = {"shm": "within a host it moves messages itself: use transport: shm"}
 LIBFABRIC_DEVICES: Final = {"FI_TCP_IFACE": "{interface}", "FI_SOCKETS_IFACE": "{interface}"}
 EAGER: Final = {"UCX_RNDV_THRESH": "inf"}
-"""Without CMA, UCX takes rendezvous messages between neighbours for the business of TCP, through `lo`."""
+"""Without CMA, UCX sends rendezvous messages between neighbours over TCP, through `lo`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How an MPI is made to take a transport.
+    """How an MPI is made to use a transport.
 
-    `parameters` are the launcher's options for the MPI itself (MCA), `variables` those of the ranks' environment. In
-    their texts {subnet} is that of the data network, {port} the port of the adapter (`mlx5_0:1`), {adapter} the adapter
-    and {detail} what the study has behind the colon. `alone` are variables on one host, `crowded` those where several
-    hosts have several ranks each; `roce` are parameters where the port's link is Ethernet. `devices` are variables that
-    each host is told for itself, with {device}, its interface or its port. `needs` are parts of a build (`btl openib`).
-    `asks` are variables, `asks_parameters` parameters, with which the library tells what it took; `tells` is who does.
-    `by_network` ways take neighbours' messages too. `cannot` are details that it has not, each with the reason.
+    `parameters` are the launcher's options for the MPI itself (MCA), `variables` those of the ranks' environment. Their
+    texts may contain {subnet} (of the data network), {port} (the adapter's port, `mlx5_0:1`), {adapter} and {detail}
+    (the study's text after the colon). `alone` are variables for a job on one host, `crowded` those for several hosts
+    with several ranks each; `roce` are parameters for ports whose link is Ethernet. `devices` are variables set for
+    each host separately; {device} in them is the host's interface or port. `needs` are required parts of a build (`btl
+    openib`). `asks` are variables, `asks_parameters` parameters, that make the library report the selected transport;
+    `tells` is the library that reports it. `by_network` ways send messages between neighbours over the network too.
+    `cannot` are unsupported details, each with the reason.
     """
 
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -53,9 +54,9 @@ class Way:
 
 
 def way_of(ways: Mapping[str, Way], transport: str, title: str) -> Way:
-    """Return the way of a transport: that of its whole text, of `NAME:` with any detail, or of the name alone.
+    """Return the way for a transport: an exact match, else that of `NAME:` with any detail, or of the name alone.
 
-    Raises `RefusedError` where the family has none.
+    Raises `RefusedError` if the family has none.
     """
     wanted = read(transport)
     keys = (transport, f"{wanted.name}:") if wanted.detail else (transport,)
@@ -71,7 +72,7 @@ def listed(ways: Mapping[str, Way]) -> tuple[str, ...]:
 
 
 def filled(texts: Mapping[str, str], wiring: MpiWiring) -> dict[str, str]:
-    """Return settings with what they say of a job's networks filled in."""
+    """Return settings with the placeholders replaced by values of a job's networks."""
     port = wiring.ports[0] if wiring.ports else ""
     detail = read(wiring.transport).detail
     told = {"subnet": wiring.data_subnet, "port": port, "adapter": port.partition(":")[0], "detail": detail}
@@ -79,7 +80,7 @@ def filled(texts: Mapping[str, str], wiring: MpiWiring) -> dict[str, str]:
 
 
 def parameters_of(way: Way, wiring: MpiWiring) -> dict[str, str]:
-    """Return the parameters of a way in a job, those of the question among them where it is asked."""
+    """Return the parameters of a way in a job, including those that make the library report if it is asked."""
     more = {**(way.roce if wiring.roce else {}), **(way.asks_parameters if wiring.asks else {})}
     return filled({**way.parameters, **more}, wiring)
 
@@ -94,9 +95,10 @@ def variables_of(way: Way, wiring: MpiWiring, hosts: Sequence[Host]) -> dict[str
 def with_devices(
     way: Way, wiring: MpiWiring, environments: tuple[Mapping[str, str], ...]
 ) -> tuple[Mapping[str, str], ...]:
-    """Return the hosts' variables with the device that the library may use there.
+    """Return each host's variables, with the device that the library may use there.
 
-    Libraries take names and no subnets, and pods name theirs differently. Given all names they would pick one.
+    Libraries select by interface name, not by subnet, and the names differ between pods. Given all names, a library
+    would pick one.
     """
     if not wiring.interfaces or not way.devices:
         return environments
@@ -110,9 +112,9 @@ def with_devices(
 
 
 def ucx(way: Way, within: str) -> dict[str, Way]:
-    """Return the ways of a family that has UCX; `within` are its transports within a host, `way` is what they share.
+    """Return the ways of a family that has UCX; `within` are its transports within a host, `way` holds shared settings.
 
-    Where UCX may choose it is given all that reach other hosts: it names those that it misses, and takes TCP.
+    If UCX may choose, it gets all transports that reach other hosts: it names those that are missing, and uses TCP.
     """
 
     def made(between: str, device: str) -> Way:
@@ -129,10 +131,10 @@ def ucx(way: Way, within: str) -> dict[str, Way]:
 
 
 def libfabric(way: Way, provider: str, choosing: Mapping[str, str]) -> dict[str, Way]:
-    """Return the ways of a family that has libfabric; `provider` is the parameter or variable that names one.
+    """Return the ways of a family that has libfabric; `provider` is the parameter or variable that selects a provider.
 
-    A variable is written in capitals. `choosing` are the parameters or variables that leave it the choice among
-    all that reach other hosts. Each provider of TCP has a variable of its own for the interface.
+    A variable is written in capitals. `choosing` are the parameters or variables that let libfabric choose among all
+    providers that reach other hosts. Each TCP provider has its own variable for the interface.
     """
     named = {provider: "{detail}"}
     chosen = replace(way, devices=LIBFABRIC_DEVICES, asks=WITH_LIBFABRIC, tells="libfabric")

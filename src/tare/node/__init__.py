@@ -1,6 +1,7 @@
-"""Nodes, their NICs and the pods on them: what clusters make and networks and runtimes work on.
+"""Define nodes, their NICs and the pods on them, which clusters create and networks and runtimes work on.
 
-A pod is the set of namespaces that the containers of one node share. It is made first and wired after, as in CNI.
+A pod is the set of namespaces that the containers of one node share. It is created first and connected to its network
+afterwards, as in CNI.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ SILENT_ROLE: Final = "must stay silent"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nic:
-    """A data NIC of a node with the address that it has when nobody owns it. `prefix` is the subnet's length.
+    """A data NIC of a node, with the address that it has while no environment owns it. `prefix` is the subnet's length.
 
-    `gateway` is the router to other data subnets, all of which are in the network `beyond`; "" where there is none.
+    `gateway` is the router to other data subnets, all of which are in the network `beyond`; "" if there is none.
     """
 
     name: str
@@ -32,17 +33,17 @@ class Nic:
 
     @property
     def cidr(self) -> str:
-        """Return address and prefix, as `10.214.1.1/24`."""
+        """Return address and prefix, as in `10.214.1.1/24`."""
         return f"{self.address}/{self.prefix}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A host, or the namespaces that stand for one in the lab.
+    """A host, or the namespaces that emulate one in the lab.
 
     `pid` is a process in the node's namespaces (0: this machine itself); `docker_socket` is "" without a daemon.
-    `layout` says where its cores are, `machine` on which machine they are counted: nodes of one can share a core ("":
-    this machine).
+    `layout` is the topology of its cores, `machine` the machine whose numbering they use ("": this machine). Nodes of
+    one machine can share a core.
     """
 
     name: str
@@ -60,16 +61,17 @@ class Node:
 
     @property
     def places(self) -> NodeCores:
-        """Return the node's cores as ranks are placed on them."""
+        """Return the node's cores in the form that rank placement uses."""
         return NodeCores(cores=self.cores, layout=self.layout, name=self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """An interface whose counters prove the treatment; its role is what it carries, or `SILENT_ROLE`.
+    """An interface whose counters prove the treatment; its role describes its traffic, or is `SILENT_ROLE`.
 
-    `read` tells bytes and packets received, and sent, where the counters are not those of an interface.
-    With a colon it is the port of an adapter (`mlx5_0:1`), whose counters are this machine's and `pid` is of no matter.
+    `read` returns bytes and packets received, and sent, if the counters are not those of an interface. An interface
+    name with a colon is the port of an adapter (`mlx5_0:1`), whose counters belong to this machine; `pid` is then
+    irrelevant.
     """
 
     pid: int
@@ -80,11 +82,10 @@ class Watch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """What a network gave a pod: the address that MPI is told, its interface and MTU, and the proof.
+    """A pod's connection to a network: the address for the MPI, interface, MTU, and the proof.
 
-    `daemons` are the processes, by name, without which the network is not what it claims to be.
-    `port` is the port of an adapter that messages take instead (`mlx5_0:1`), `roce` tells that its link is Ethernet.
-    `facts` are what a report shows of it.
+    `daemons` are the processes, by name, that the network depends on. `port` is the adapter port that messages use
+    instead (`mlx5_0:1`), and `roce` means that its link is Ethernet. `facts` are shown in reports.
     """
 
     address: str
@@ -102,10 +103,10 @@ class Endpoint:
 class Pod:
     """Namespaces held on a node, and how the head starts a process in them.
 
-    `pid` is a process in the pod as this machine numbers it, `enter` the argv prefix, `group` the cgroup whose
-    processes are the pod's, `keepers` those of them that hold it. `outside` is the argv prefix to the node with the
+    `pid` is a process in the pod, in this machine's numbering; `enter` is the argv prefix. `group` is the cgroup of the
+    pod's processes, `keepers` those of them that keep the pod up. `outside` is the argv prefix to the node with the
     pod's network, from which the runtime enters the pod's containers. `number` counts the pods of a node, `host` is the
-    pod's name as a host of the MPI. `setuid` says which program with the rights of root helps an ordinary user in.
+    pod's name as a host of the MPI. `setuid` is the setuid-root program through which an ordinary user enters.
     """
 
     name: str
@@ -127,7 +128,7 @@ class Pod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wired:
-    """A pod that has its network: the NIC of its node that it is over, and what it was given."""
+    """A pod that is connected to its network: the node's NIC that it uses, and its endpoint."""
 
     pod: Pod
     nic: Nic
@@ -138,10 +139,10 @@ class Wired:
 class Container:
     """One of several containers in a pod, which ranks enter one by one.
 
-    `enter` is the argv prefix from the pod's `outside` into the container, `carry` tells that it forgets the
-    environment of who enters; `group` and `keepers` are as a pod's, and there is no group where the runtime makes none.
-    `pid` is the first process, 0 where there is none before a rank enters. `joins` are the folders of the group as the
-    node sees them, where who enters has to join it.
+    `enter` is the argv prefix from the pod's `outside` into the container; `carry` means that the container drops the
+    caller's environment. `group` and `keepers` are as in a pod; `group` is None if the runtime makes none. `pid` is the
+    first process, 0 if there is none before a rank enters. `joins` are the folders of the group as the node sees them,
+    if the entering process has to join it itself.
     """
 
     name: str

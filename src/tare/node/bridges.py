@@ -1,7 +1,7 @@
-"""Keep what the host's own bridges do with the packet filter as it was (docs/adr/0002).
+"""Keep the packet filter settings of the host's own bridges unchanged (docs/adr/0002).
 
-Docker's daemon loads the module `br_netfilter`. Once it is loaded, the setting is there and on in every network
-namespace, the host's among them: all bridges of the host would pass iptables from then on. Kernels before 5.3 have one
+Docker's daemon loads the module `br_netfilter`. Once it is loaded, the setting exists and is on in every network
+namespace, including the host's: all bridges of the host would pass iptables from then on. Kernels before 5.3 have one
 setting for all namespaces.
 """
 
@@ -21,9 +21,9 @@ LOOK_S: Final = 0.05
 
 @contextmanager
 def as_they_were(settings: Path = SETTINGS) -> Iterator[Callable[[], None]]:
-    """Yield what gives the settings of this network namespace back; it is done again at the end.
+    """Yield a function that restores the settings of this network namespace; they are also restored at the end.
 
-    While the module is not loaded its coming is watched for, so that the host's bridges pass nothing meanwhile.
+    If the module is not loaded yet, a thread waits for it to appear, so that the host's bridges pass nothing meanwhile.
     """
     before = read(settings)
 
@@ -38,12 +38,12 @@ def as_they_were(settings: Path = SETTINGS) -> Iterator[Callable[[], None]]:
 
 
 def read(settings: Path = SETTINGS) -> dict[str, str]:
-    """Return the settings; without the module bridged frames do not pass the packet filter."""
+    """Return the settings; without the module, bridged frames do not pass the packet filter."""
     return {name: _text(settings / name) or OFF for name in NAMES}
 
 
 def write(settings: Path, wanted: Mapping[str, str]) -> None:
-    """Set what differs."""
+    """Write the settings that differ."""
     for name, value in wanted.items():
         if (found := _text(settings / name)) and found != value:
             with suppress(OSError):
@@ -52,7 +52,7 @@ def write(settings: Path, wanted: Mapping[str, str]) -> None:
 
 @contextmanager
 def _watched(settings: Path, give_back: Callable[[], None]) -> Iterator[None]:
-    """Give the settings back as soon as the module is loaded, where it is not loaded yet."""
+    """Restore the settings as soon as the module is loaded, if it is not loaded yet."""
     end = Event()
 
     def watch() -> None:

@@ -1,7 +1,7 @@
-"""Mark cgroups as ours, so that none of another's is ever taken for one: by an extended attribute.
+"""Mark cgroups as made by tare with an extended attribute, so that no foreign cgroup is ever taken for one.
 
-Where the kernel gives cgroups none (user attributes since 5.7 on v2; trusted ones need root), a file in the folder of
-this boot's state stands for it, named after the cgroup's inode.
+If the kernel does not support such attributes on cgroups (user attributes since 5.7 on v2; trusted ones need root), a
+file in this boot's state folder is used instead, named after the cgroup's inode.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ FILES: Final = "cgroups"
 
 
 def mark(folder: Path) -> None:
-    """Mark a cgroup that we have just made."""
+    """Mark a cgroup that tare has just made."""
     note(folder, "lab")
 
 
 def note(folder: Path, text: str) -> None:
-    """Keep a text with a cgroup that we have just made."""
+    """Attach a text to a cgroup that tare has just made."""
     for name in ATTRIBUTES:
         try:
             os.setxattr(folder, name, text.encode())
@@ -36,12 +36,12 @@ def note(folder: Path, text: str) -> None:
 
 
 def is_marked(folder: Path) -> bool:
-    """Tell whether a cgroup is one that we have made."""
+    """Return whether tare has made a cgroup."""
     return noted(folder) != ""
 
 
 def noted(folder: Path) -> str:
-    """Return the text that we keep with a cgroup, "" where there is none."""
+    """Return the text attached to a cgroup, or ""."""
     for name in ATTRIBUTES:
         try:
             return os.getxattr(folder, name).decode(errors="replace")
@@ -55,7 +55,7 @@ def noted(folder: Path) -> str:
 
 
 def forget(folder: Path) -> None:
-    """Remove the file that stands for a cgroup's mark, where there is one: the cgroup is about to be removed."""
+    """Remove the file that replaces a cgroup's mark, if there is one; call it before removing the cgroup."""
     try:
         _file(run_folder(), folder).unlink()
     except OSError:

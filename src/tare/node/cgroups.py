@@ -1,8 +1,9 @@
-"""Groups of processes with cores of their own, on cgroup v1 and v2.
+"""Create and remove cgroups with their own cores, on cgroup v1 and v2.
 
-All groups lie below one of ours (`tare`), which is made in our own cgroup, so that what a batch system or an
-administrator allows us holds for all that we start. In v1 a group is a folder in every hierarchy; in v2 it is one
-folder. The group of a lab is marked (`tare.node.cgroup_marks`): nothing in an unmarked one is ever ended or removed.
+All of them are below one cgroup of tare's (`tare`), which is made in the caller's own cgroup, so that the limits set by
+a batch system or an administrator apply to everything that tare starts. In v1 a group is a folder in every hierarchy;
+in v2 it is one folder. A lab's group is marked (`tare.node.cgroup_marks`): nothing in an unmarked one is ever killed or
+removed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ MARK: Final = "tare"
 MOUNTINFO: Final = Path("/proc/self/mountinfo")
 OWN: Final = Path("/proc/self/cgroup")
 REMOVED_MEANWHILE: Final = 5
-"""How often our cgroup is made again before that is an error."""
+"""How often to recreate tare's cgroup before its removal by others is an error."""
 HANDED_ON: Final = ("cpuset", "cpu", "memory", "pids", "io")
 
 
@@ -32,7 +33,7 @@ HANDED_ON: Final = ("cpuset", "cpu", "memory", "pids", "io")
 class Hierarchy:
     """One mounted cgroup file system. `controllers` is empty for v2 and for named v1 hierarchies.
 
-    `base` is the cgroup in which ours is made, as a path below the mountpoint; "": the top.
+    `base` is the cgroup in which tare's is made, as a path below the mountpoint; "": the top.
     """
 
     mountpoint: Path
@@ -43,13 +44,13 @@ class Hierarchy:
 
     @property
     def top(self) -> Path:
-        """Return the folder of our cgroup, in which labs have theirs."""
+        """Return the folder of tare's cgroup, which contains those of the labs."""
         return self.mountpoint / self.base / MARK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A cgroup, by its path below the mark, over all hierarchies that we may write to."""
+    """A cgroup, by its path below tare's, in all hierarchies that we may write to."""
 
     path: str
     hierarchies: tuple[Hierarchy, ...]
@@ -61,7 +62,7 @@ class Group:
 
     @property
     def version(self) -> int:
-        """Return 2 on a unified hierarchy, 1 on the older ones, 0 where there is no cgroup for us."""
+        """Return 2 on a unified hierarchy, 1 on the older ones, 0 if we have no cgroup."""
         return self.hierarchies[0].version if self.hierarchies else 0
 
     def below(self, name: str) -> Group:
@@ -69,7 +70,7 @@ class Group:
         return Group(path=f"{self.path}/{name}", hierarchies=self.hierarchies)
 
     def create(self, cpus: Sequence[int] = ()) -> Group:
-        """Make the folders, with the cores `cpus` (empty: those of the parent)."""
+        """Create the folders, with the cores `cpus` (empty: the parent's)."""
         self._check_path()
         for hierarchy in self.hierarchies:
             _make(hierarchy, self.path, cpus)
@@ -84,11 +85,11 @@ class Group:
 
     @property
     def leaf(self) -> Group:
-        """Return where processes of the group itself go: in v2 a group that hands controllers on may hold none."""
+        """Return the group for the group's own processes: in v2 one that delegates controllers may have none."""
         return self.below("host") if self.version == 2 else self
 
     def create_leaf(self) -> Group:
-        """Make the leaf, without handing controllers on to it: a process may still have to pass through the group."""
+        """Create the leaf without delegating controllers to it: a process may still have to pass through the group."""
         leaf = self.leaf
         if leaf is not self:
             for folder in leaf.folders:
@@ -104,15 +105,16 @@ class Group:
 
     @property
     def _counted(self) -> Path:
-        """Return the folder of one hierarchy: every process of ours is in the same group of all of them."""
+        """Return the folder of one hierarchy: each of tare's processes is in the same group of all of them."""
         chosen = next((h for h in self.hierarchies if "pids" in h.controllers), None)
         first = chosen or next(iter(self.hierarchies), None)
         return first.top / self.path if first else Path("/nonexistent")
 
     def kill(self, *, spare: Iterable[int] = (), deadline_s: float = 3.0) -> None:
-        """Kill every process in the group, but those to spare, and wait until they are gone.
+        """Kill every process in the group, except those in `spare`, and wait until they have ended.
 
-        Raises `InfrastructureError` where the group is not of a lab of ours, or where processes do not end in time.
+        Raises `InfrastructureError` if the group does not belong to one of tare's labs, or if processes do not end in
+        time.
         """
         self._check_path()
         spared = set(spare)
@@ -133,7 +135,7 @@ class Group:
             pause = min(pause * 2, 0.05)
 
     def remove(self) -> None:
-        """Remove the group and all groups below it, where they are ours; they must be empty of processes."""
+        """Remove the group and all groups below it if they are tare's; they must not contain processes."""
         self._check_path()
         for hierarchy in self.hierarchies:
             folder = hierarchy.top / self.path
@@ -142,13 +144,13 @@ class Group:
             is_lab = "/" not in self.path
             if is_lab:
                 forget(folder)
-            for inner, _, _ in os.walk(folder, topdown=False):  # what another run removes meanwhile is no error
+            for inner, _, _ in os.walk(folder, topdown=False):  # another run may remove some meanwhile
                 _rmdir(Path(inner))
             if is_lab:
                 _remove_top(hierarchy.top)
 
     def usage_s(self) -> float:
-        """Return the CPU time that the group has used, in seconds; 0 where no hierarchy counts it."""
+        """Return the CPU time that the group has used, in seconds; 0 if no hierarchy counts it."""
         for folder in self.folders:
             nanoseconds, table = folder / "cpuacct.usage", folder / "cpu.stat"
             if nanoseconds.exists():
@@ -159,7 +161,7 @@ class Group:
 
 
 def hierarchies(mountinfo: Path = MOUNTINFO, own: Path = OWN) -> tuple[Hierarchy, ...]:
-    """Return the hierarchies in which we can make groups: v1's controllers, or v2 where it has the controllers."""
+    """Return the hierarchies in which we can create groups: v1's controllers, or v2 if it has the controllers."""
     v1: list[Hierarchy] = []
     v2: list[Hierarchy] = []
     places = _own_places(own.read_text())
@@ -185,7 +187,7 @@ def _own_places(text: str) -> dict[frozenset[str], str]:
 
 
 def _below(root: str, path: str) -> str:
-    """Return a cgroup's path below what is mounted; "" where it is not below it, as another namespace's."""
+    """Return a cgroup's path below the mounted root; "" if it is not below it, such as another namespace's."""
     inside = PurePosixPath(path)
     if ".." in inside.parts or not inside.is_relative_to(root):
         return ""
@@ -194,7 +196,7 @@ def _below(root: str, path: str) -> str:
 
 
 def _usable(found: Hierarchy) -> Hierarchy | None:
-    """Return a hierarchy with the base that we can use, or None: our own cgroup, or the nearest above it."""
+    """Return a hierarchy with a base that we can use, our own cgroup or the nearest above it; None if there is none."""
     if _read_only(found.mountpoint):
         return None
     wanted = set(_controllers(found.mountpoint)) & set(HANDED_ON)
@@ -204,7 +206,8 @@ def _usable(found: Hierarchy) -> Hierarchy | None:
             continue
         if found.version == 1 or folder == found.mountpoint:
             return replace(found, base="" if base == "." else base)
-        # In v2 a group with processes hands no controllers on, and what one is not given it cannot hand on either.
+        # In v2 a group with processes cannot delegate controllers, nor can a group delegate those that it has not
+        # received.
         holds_processes = bool(_read_pids(folder / "cgroup.procs"))
         if os.access(folder / "cgroup.procs", os.W_OK) and not holds_processes and wanted <= set(_controllers(folder)):
             return replace(found, base=base)
@@ -212,22 +215,22 @@ def _usable(found: Hierarchy) -> Hierarchy | None:
 
 
 def bases() -> dict[str, str]:
-    """Return where our cgroup is in each hierarchy, for those who look for it from another cgroup."""
+    """Return the path of tare's cgroup in each hierarchy, so that a process in another cgroup can find it."""
     return {str(each.mountpoint): each.base for each in hierarchies()}
 
 
 def at(found: Sequence[Hierarchy], bases: Mapping[str, str]) -> tuple[Hierarchy, ...]:
-    """Return hierarchies with the bases that somebody noted."""
+    """Return hierarchies with recorded bases."""
     return tuple(replace(each, base=bases.get(str(each.mountpoint), each.base)) for each in found)
 
 
 def group(path: str, noted: Mapping[str, str] | None = None) -> Group:
-    """Return the group at a path below our cgroup, which may be `noted` to be elsewhere; nothing is made."""
+    """Return the group at a path below tare's cgroup, whose location may be `noted`; nothing is created."""
     return Group(path=path, hierarchies=at(hierarchies(), noted or {}))
 
 
 def file_systems(groups: Sequence[Hierarchy]) -> list[tuple[str, str, str]]:
-    """Return what to mount below /sys/fs/cgroup in a new cgroup namespace: type, options, target."""
+    """Return the file systems to mount below /sys/fs/cgroup in a new cgroup namespace: type, options, target."""
     return [
         ("cgroup2" if h.version == 2 else "cgroup", "" if h.version == 2 else h.options, str(h.mountpoint))
         for h in groups
@@ -272,14 +275,14 @@ def _make(hierarchy: Hierarchy, path: str, cpus: Sequence[int]) -> None:
 
 
 def _make_top(hierarchy: Hierarchy, top: Path) -> None:
-    """Make our cgroup, and note with it what it had to be handed, for the one who removes it."""
+    """Create tare's cgroup, and record on it the controllers delegated for it, so that its removal can undo that."""
     handed_on = _hand_on_controllers(top.parent) if hierarchy.version == 2 else ()
     if _made(top) and handed_on:
         note(top, " ".join(handed_on))
 
 
 def _make_lab(hierarchy: Hierarchy, folder: Path) -> None:
-    """Make the group of a lab; another run's last lab may take our cgroup away meanwhile, and then it is made again."""
+    """Create a lab's group; recreate tare's cgroup if another run removes it meanwhile with its own last lab."""
     for again in range(REMOVED_MEANWHILE):
         try:
             if hierarchy.version == 2:
@@ -296,7 +299,7 @@ def _make_lab(hierarchy: Hierarchy, folder: Path) -> None:
 
 
 def _inherit_cores(hierarchy: Hierarchy, parent: Path, folder: Path) -> None:
-    """In v1 give a new group the cores and the memory of its parent: it has none of its own."""
+    """In v1, copy the parent's cores and memory nodes to a new group, which starts without any."""
     if "cpuset" in hierarchy.controllers:
         for name in ("cpuset.cpus", "cpuset.mems"):
             if not (folder / name).read_text().strip():
@@ -304,7 +307,7 @@ def _inherit_cores(hierarchy: Hierarchy, parent: Path, folder: Path) -> None:
 
 
 def _made(folder: Path) -> bool:
-    """Make a folder; tell whether it is new."""
+    """Create a folder; return whether it is new."""
     try:
         folder.mkdir()
     except FileExistsError:
@@ -313,7 +316,7 @@ def _made(folder: Path) -> bool:
 
 
 def _hand_on_controllers(folder: Path) -> tuple[str, ...]:
-    """Hand on the controllers that we use and that are not handed on yet; return them."""
+    """Delegate the controllers that tare uses and that are not delegated yet; return them."""
     available = _controllers(folder)
     before = _words(folder / "cgroup.subtree_control")
     wanted = tuple(name for name in HANDED_ON if name in available and name not in before)
@@ -323,9 +326,9 @@ def _hand_on_controllers(folder: Path) -> tuple[str, ...]:
 
 
 def _remove_top(top: Path) -> None:
-    """Remove our cgroup with the last lab, and take back the controllers that it was handed."""
+    """Remove tare's cgroup after the last lab, and revoke the controllers delegated for it."""
     handed_on = noted(top)
-    with suppress(OSError):  # other labs are still below it
+    with suppress(OSError):  # it still contains other labs
         top.rmdir()
         for name in handed_on.split():
             (top.parent / "cgroup.subtree_control").write_text(f"-{name}")
@@ -346,7 +349,7 @@ def _exists(hierarchy: Hierarchy, path: str) -> bool:
 def _read_pids(procs: Path) -> set[int]:
     try:
         return {int(line) for line in procs.read_text().split() if line != "0"}
-    except OSError:  # the group went away while we looked
+    except OSError:  # the group was removed meanwhile
         return set()
 
 

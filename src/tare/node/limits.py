@@ -1,6 +1,6 @@
-"""Limit what a container may use, and tell from the kernel's own counters what it was held to and whether it hit it.
+"""Limit a container's resources, and read from the kernel's counters its limits and whether it exceeded them.
 
-A runtime that makes a cgroup for a container is told the limits in its own words; for the others the cgroup is ours.
+A runtime that makes a cgroup for a container gets the limits as options; for other runtimes tare makes the cgroup.
 cgroup v1: https://docs.kernel.org/admin-guide/cgroup-v1/ (memory.txt, cpuset), v2: .../cgroup-v2.html.
 """
 
@@ -21,35 +21,35 @@ from tare.model.text import bytes_label
 from tare.node.cgroups import Group, Hierarchy, hierarchies
 
 PERIOD_US: Final = 100_000
-"""The kernel's and Docker's default: in each such period a group gets its share of CPU time, and then waits."""
+"""The kernel's and Docker's default: in each such period a group runs until its quota is used up, and then waits."""
 UNLIMITED_BYTES: Final = 2**60
-"""In v1 a group without a limit has the largest whole number of pages."""
+"""In v1 a group without a limit shows the largest whole number of pages."""
 SWAP: Final = ("memory.memsw.limit_in_bytes", "memory.swap.max")
 OWN_LIMITS: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-"""The limits of the cgroup that we see as the top: that of the container in which we may be."""
+"""The limit files of the cgroup that we see as the root: that of the container in which we may run."""
 CONTROLLERS: Final = ("memory", "cpu", "cpuset")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What the processes of a container may use together: memory in bytes, CPUs in seconds a second; 0: no limit."""
+    """Resource limits of all processes of a container: memory in bytes, CPUs in seconds per second; 0: no limit."""
 
     memory_bytes: int = 0
     cpus: float = 0.0
 
     def as_options(self) -> tuple[str, ...]:
-        """Return the options of docker and podman. Swap is none: a rank that swaps is no rank that is measured."""
+        """Return the options for docker and podman. Swap is disabled: a rank that swaps must not be measured."""
         memory = ("--memory", str(self.memory_bytes), "--memory-swap", str(self.memory_bytes))
         return (*(memory if self.memory_bytes else ()), *(("--cpus", f"{self.cpus:g}") if self.cpus else ()))
 
     def as_config(self) -> dict[str, Any]:
-        """Return the same as Docker's daemon takes it."""
+        """Return the limits in the format of Docker's API."""
         memory = {"Memory": self.memory_bytes, "MemorySwap": self.memory_bytes} if self.memory_bytes else {}
         return {**memory, **({"NanoCpus": round(self.cpus * 1e9)} if self.cpus else {})}
 
 
 def limits_of(placement: Placement, *, containers: int = 1) -> Limits | None:
-    """Return what so many containers of a placement may use together, None where it limits nothing."""
+    """Return the limits of so many containers of a placement together, or None if it sets none."""
     if not limited(placement):
         return None
     quota = round(cpu_quota(placement) * containers, 6)
@@ -57,12 +57,12 @@ def limits_of(placement: Placement, *, containers: int = 1) -> Limits | None:
 
 
 def limited(placement: Placement) -> bool:
-    """Tell whether a placement limits what a container may use."""
+    """Return whether a placement limits a container's resources."""
     return bool(placement.memory_per_container or placement.cpus_per_container)
 
 
 def missing(available: Iterable[Hierarchy] | None = None) -> str | None:
-    """Return why nothing can be limited on this machine, or None."""
+    """Return why limits are not supported on this machine, or None."""
     found = set()
     for hierarchy in hierarchies() if available is None else available:
         listed = _text(hierarchy.top.parent / "cgroup.controllers") if hierarchy.version == 2 else ""
@@ -74,7 +74,7 @@ def missing(available: Iterable[Hierarchy] | None = None) -> str | None:
 
 
 def hold(group: Group, limits: Limits) -> None:
-    """Limit a cgroup of tare before there is a process in it. Raises `InfrastructureError`."""
+    """Limit a cgroup of tare's before it contains processes. Raises `InfrastructureError`."""
     wanted: list[tuple[str, str, str]] = []
     version = group.version
     if limits.memory_bytes:
@@ -91,7 +91,7 @@ def hold(group: Group, limits: Limits) -> None:
         folder = _folder(group, controller)
         file = None if folder is None else folder / name
         if file is not None and name in SWAP and not file.exists():
-            continue  # a kernel that does not count swap
+            continue  # the kernel does not count swap
         try:
             if file is None:
                 raise FileNotFoundError(2, "there is no such controller")
@@ -104,7 +104,7 @@ def hold(group: Group, limits: Limits) -> None:
 
 
 def memory_kills(group: Group) -> int:
-    """Return how many processes of a group the kernel has killed because they hit its memory limit."""
+    """Return how many processes of a group the kernel has killed for exceeding its memory limit."""
     folder = _folder(group, "memory")
     if folder is None:
         return 0
@@ -113,7 +113,7 @@ def memory_kills(group: Group) -> int:
 
 
 def memory_hit(what: str, group: Group) -> str:
-    """Return the sentence on a memory limit that was hit; `what` is whose it is and where."""
+    """Return the sentence about an exceeded memory limit; `what` names the container and its node."""
     told = bytes_label(memory_limit(group))
     return (
         f"the memory limit of {what} ({told}) was hit: a rank's process was killed by the kernel; "
@@ -122,7 +122,7 @@ def memory_hit(what: str, group: Group) -> str:
 
 
 def memory_limit(group: Group) -> int:
-    """Return how many bytes the processes of a group may use, 0 where nothing limits them."""
+    """Return a group's memory limit in bytes, 0 if there is none."""
     folder = _folder(group, "memory")
     if folder is None:
         return 0
@@ -131,14 +131,14 @@ def memory_limit(group: Group) -> int:
 
 
 def machine_memory() -> int:
-    """Return how many bytes the processes of this machine may use together: its memory, or less where we are held."""
+    """Return the memory of this machine in bytes, or the limit of our own cgroup if that is lower."""
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     told = [_text(Path(name)) for name in OWN_LIMITS]
     return min([whole, *(int(text) for text in told if text.isdigit())])
 
 
 def cpu_limit(group: Group) -> float:
-    """Return how many CPUs' time the processes of a group may use, 0 where nothing limits them."""
+    """Return a group's CPU limit in CPUs, 0 if there is none."""
     folder = _folder(group, "cpu")
     if folder is None:
         return 0.0
@@ -150,7 +150,7 @@ def cpu_limit(group: Group) -> float:
 
 
 def in_words(group: Group) -> str:
-    """Return what a group is held to: memory, CPU time, cores, number of processes; read from outside."""
+    """Return a group's limits in words, read from outside: memory, CPU time, cores, number of processes."""
     if not group.hierarchies:
         return "none: no cgroup"
     memory, cpus = memory_limit(group), cpu_limit(group)
@@ -170,7 +170,7 @@ def _value(group: Group, controller: str, name: str) -> str:
 
 
 def _folder(group: Group, controller: str) -> Path | None:
-    """Return the folder in which a group has a controller's files."""
+    """Return the folder with a controller's files for a group."""
     for hierarchy in group.hierarchies:
         if hierarchy.version == 2 or controller in hierarchy.controllers:
             return hierarchy.top / group.path
@@ -183,6 +183,6 @@ def _table(path: Path) -> dict[str, int]:
 
 
 def _text(path: Path) -> str:
-    with suppress(OSError):  # the group went away with its container, or the kernel has no such file
+    with suppress(OSError):  # the group was removed with its container, or the kernel has no such file
         return path.read_text().strip()
     return ""

@@ -1,4 +1,4 @@
-"""Read counters before and after a launch: interfaces, TCP, CPU. Cumulative ones, so that no burst is missed."""
+"""Read counters of interfaces, TCP and CPU before and after a launch; cumulative ones, so that no burst is missed."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ TCP_COUNTERS: Final = (
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 PORT_COUNTERS: Final = ("port_rcv_data", "port_rcv_packets", "port_xmit_data", "port_xmit_packets")
 THROTTLED_PER_S: Final = {"throttled_time": 1e9, "throttled_usec": 1e6}
-"""Units a second of what `cpu.stat` tells in cgroup v1 and v2."""
+"""Units per second of the throttled time in `cpu.stat`, in cgroup v1 and v2."""
 READ_BYTES: Final = 65536
 PORT_UNIT: Final = 4
-"""Bytes that a port counts its data in (InfiniBand specification, PortCounters)."""
+"""Bytes per unit of a port's data counters (InfiniBand specification, PortCounters)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """The watches of one host (a node, or a pod on it) and the process in whose network its TCP counters are read."""
+    """The watches of one host (a node, or a pod on it), and a process in the network namespace of its TCP counters."""
 
     node: Node
     pid: int
@@ -45,7 +45,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Counters at one moment."""
+    """Counter values at one moment."""
 
     interfaces: Mapping[tuple[int, str], tuple[int, int, int, int]] = field(default_factory=dict)
     tcp: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
@@ -58,9 +58,9 @@ class Reading:
 
 
 def read(places: Sequence[Place], site_s: float = 0.0) -> Reading:
-    """Return all counters now; costs well below a millisecond for two nodes.
+    """Return the current values of all counters; takes well below a millisecond for two nodes.
 
-    `site_s` is the CPU time of all that the cluster runs for the study, the job and its launcher among it.
+    `site_s` is the CPU time of all processes of the study, including the job and its launcher.
     """
     interfaces: dict[tuple[int, str], tuple[int, int, int, int]] = {}
     tcp: dict[int, Mapping[str, int]] = {}
@@ -92,7 +92,7 @@ def read(places: Sequence[Place], site_s: float = 0.0) -> Reading:
 
 
 def joined(sections: Sequence[tuple[Reading, Reading]]) -> tuple[Reading, Reading]:
-    """Return two readings between which counters grew as in all sections together, without what was between these."""
+    """Return two readings whose difference is the growth during all sections, without the time between the sections."""
     first, last = sections[0][0], sections[0][1]
     for before, after in sections[1:]:
         last = Reading(
@@ -126,9 +126,9 @@ def _grown(values: Iterable[int], before: Iterable[int], after: Iterable[int]) -
 
 
 def traffic(places: Iterable[Place], before: Reading, after: Reading) -> tuple[InterfaceTraffic, ...]:
-    """Return what each watched interface carried between two readings.
+    """Return the traffic of each watched interface between two readings.
 
-    Hosts on one machine may share an adapter's port: what it carried is then shared out among them.
+    Hosts on one machine may share an adapter's port; its traffic is then divided equally among them.
     """
     places = tuple(places)
     sharing = Counter((watch.pid, watch.interface) for place in places for watch in place.watches)
@@ -155,7 +155,7 @@ def traffic(places: Iterable[Place], before: Reading, after: Reading) -> tuple[I
 
 
 def counters(before: Reading, after: Reading) -> dict[str, float]:
-    """Return the TCP counters' growth, summed over nodes; only those that grew."""
+    """Return the growth of TCP counters, summed over nodes; only those that grew."""
     grown: dict[str, float] = {}
     for pid, values in after.tcp.items():
         for name, value in values.items():
@@ -166,11 +166,11 @@ def counters(before: Reading, after: Reading) -> dict[str, float]:
 
 
 def noise(before: Reading, after: Reading) -> dict[str, float]:
-    """Return the machine's cores and the CPU seconds used between two readings: by others, the job, steal, softirq.
+    """Return the number of cores and the CPU seconds between two readings: background load, job, steal, softirq.
 
-    Others are all but what the cluster runs for the study and this program itself. Softirq is not counted as theirs:
-    where the kernel accounts interrupts by time no process has it, and the job's own messages cause most of it (an
-    overlay more than others). `throttled_s` is there where the kernel tells how long it held containers back.
+    Background load excludes the study's processes and tare itself. It also excludes softirq: a kernel that accounts
+    interrupt time separately attributes it to no process, and most of it is caused by the job's own messages (with an
+    overlay more than without). `throttled_s` is present if the kernel reports how long it throttled containers.
     """
     job_s, ours_s = after.job_s - before.job_s, after.ours_s - before.ours_s
     softirq_s = after.softirq_s - before.softirq_s
@@ -197,7 +197,7 @@ def interface_counters(pid: int) -> dict[str, tuple[int, int, int, int]]:
 
 
 def port_counters(watch: Watch, classes: Path = CLASSES) -> dict[tuple[int, str], tuple[int, int, int, int]]:
-    """Return the same of an adapter's port, nothing where it cannot be read."""
+    """Return the same counters for an adapter's port; empty if they cannot be read."""
     adapter, _, number = watch.interface.partition(":")
     folder = classes / "infiniband" / adapter / "ports" / number / "counters"
     texts = [_text(str(folder / name)).strip() for name in PORT_COUNTERS]
@@ -209,7 +209,7 @@ def port_counters(watch: Watch, classes: Path = CLASSES) -> dict[tuple[int, str]
 
 
 def tcp_counters(pid: int) -> dict[str, int]:
-    """Return the TCP counters that tell drops from reordering, by their nstat names."""
+    """Return the TCP counters that distinguish drops from reordering, by their nstat names."""
     found: dict[str, int] = {}
     for file in ("snmp", "netstat"):
         lines = _text(f"/proc/{pid}/net/{file}").splitlines()
@@ -224,7 +224,7 @@ def tcp_counters(pid: int) -> dict[str, int]:
 
 
 def throttled_s(groups: Iterable[Group]) -> float | None:
-    """Return how long CPU quotas have held back the processes of groups and those below; None if nothing tells."""
+    """Return how long CPU quotas throttled processes of groups and those below; None if it is not reported."""
     total_s, known = 0.0, False
     for group in groups:
         tops = zip(group.hierarchies, group.folders, strict=True)
@@ -237,7 +237,7 @@ def throttled_s(groups: Iterable[Group]) -> float | None:
 
 
 def throttled_in(stat: str) -> float | None:
-    """Return the throttled time of a `cpu.stat`: nanoseconds in cgroup v1, microseconds in v2."""
+    """Return the throttled time of a `cpu.stat` in seconds: nanoseconds in cgroup v1, microseconds in v2."""
     for line in stat.splitlines():
         name, _, value = line.partition(" ")
         if name in THROTTLED_PER_S and value.isdigit():
@@ -253,7 +253,7 @@ def machine_times() -> tuple[float, float, float]:
 
 
 def _text(path: str) -> str:
-    """Return what a file of the kernel tells, nothing where it cannot be read. Thousands are read in a round."""
+    """Return the text of a kernel file, "" if it cannot be read. Must be fast: a round reads thousands."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -1,7 +1,7 @@
-"""Who keeps a lab up: a note in its state folder, by which others tell whether that process still lives.
+"""Record which process keeps a lab up: a note in its state folder, by which others check whether the process lives.
 
-A process number alone may be another process's by now, and after a reboot a start time can be, too: state may outlive
-the boot that it is about. So a note holds number, start time and boot.
+A process number may have been reused, and after a reboot a start time can match by chance too, because state may
+outlive its boot. So a note holds the number, the start time and the boot.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Any, Final
 
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 LAB_NAME: Final = re.compile(r"[A-Za-z0-9]{1,32}")
-"""Labs are named so by us and by users; folders, cgroups and holders' marks are named after them."""
+"""Valid lab names, chosen by tare and by users; folders, cgroups and holders' marks are named after labs."""
 
 
 def is_lab_name(text: str) -> bool:
-    """Tell whether a lab can have this name: what is found under any other is not ours."""
+    """Return whether a lab can have this name; anything found under another name is not tare's."""
     return LAB_NAME.fullmatch(text) is not None
 
 
 @cache
 def boot_id() -> str:
-    """Return the name of this boot, "" where the kernel shows none."""
+    """Return the ID of this boot, "" if the kernel shows none."""
     try:
         return BOOT_ID.read_text().strip()
     except OSError:
@@ -33,7 +33,7 @@ def boot_id() -> str:
 
 
 def start_time(pid: int) -> int:
-    """Return when a process started, in clock ticks after boot; 0 when there is none, or it has ended (a zombie)."""
+    """Return when a process started, in clock ticks after boot; 0 if it does not exist or has ended (a zombie)."""
     try:
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
         return 0 if state in "ZX" else int(fields[18])
@@ -42,15 +42,15 @@ def start_time(pid: int) -> int:
 
 
 def owner() -> dict[str, Any]:
-    """Return the note on ourselves."""
+    """Return the note for this process."""
     return {"pid": os.getpid(), "start": start_time(os.getpid()), "boot_id": boot_id()}
 
 
 def lives(note: Mapping[str, Any]) -> bool:
-    """Tell whether the process of a note runs; raise `TypeError` or `ValueError` for a damaged note."""
+    """Return whether a note's process runs; raise `TypeError` or `ValueError` for a damaged note."""
     return bool(note.get("start")) and this_boot(note) and start_time(int(note.get("pid", 0))) == note["start"]
 
 
 def this_boot(note: Mapping[str, Any]) -> bool:
-    """Tell whether a note was made since the machine was started."""
+    """Return whether a note was written since the machine booted."""
     return bool(note.get("boot_id", boot_id()) == boot_id())

@@ -1,4 +1,4 @@
-"""Tell what of a launch still ran when its time was up: whether its ranks had begun, and what all waited for."""
+"""Describe a launch's processes at its time limit: whether ranks had started, and what they waited for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COMMAND_CHARACTERS: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Still:
-    """A process as /proc tells of it: `state` is its letter (R, S, D, Z), `waits_in` the kernel's function or empty."""
+    """A process as shown in /proc: `state` is its letter (R, S, D, Z), `waits_in` the kernel function or empty."""
 
     pid: int
     name: str
@@ -29,13 +29,13 @@ def look(pids: Iterable[int]) -> tuple[Still, ...]:
 
 
 def told(pids: Iterable[int]) -> str:
-    """Return what is told of processes: how many there are of each name, then a line for each; empty for none."""
+    """Return a description of processes: their number by name, then a line for each; empty for none."""
     found = look(pids)
     return f"{summary(found)}\n{listing(found)}" if found else ""
 
 
 def summary(found: Sequence[Still]) -> str:
-    """Return how many there are of each name, as `1 mpirun, 2 orted`; those that have ended are told as such."""
+    """Return the number of processes by name, as in `1 mpirun, 2 orted`; zombies are counted as ended."""
     counted = Counter(f"ended {each.name}" if each.state == "Z" else each.name for each in found)
     return ", ".join(f"{number} {name}" for name, number in counted.items())
 

@@ -1,5 +1,5 @@
-"""From a study to the cells that are compared: combinations, their order, and why some cannot be.
+"""Expand a study to the cells that are compared: combinations, their order, and why some cannot run.
 
-In: a study of the model. Out: a plan, its estimated time, what it is granted of this machine.
+In: a study of the model. Out: a plan, its estimated time, and the access to this machine that it grants.
 Imported by deployment, the run, the report and the command line; imports the plug-ins' descriptions.
 """

@@ -1,8 +1,8 @@
 """Expand a study to cells, order each block at random, and estimate the time. Pure.
 
 A block is one pass over all cells that can run. Within a block the cells of one group (same workload, same placement)
-stay together, because they are compared with each other and the machine drifts; groups, and cells in a group, are in
-random order (METHOD.md section 1, rule 1). Blocks and rounds count from 0, blocks from 0 again in every round.
+stay together, because they are compared with each other and the machine drifts. Groups, and cells in a group, are in
+random order (METHOD.md section 1, rule 1). Rounds are numbered from 0, and blocks from 0 in each round.
 """
 
 from __future__ import annotations
@@ -44,14 +44,15 @@ STOPPING_AND_JUDGING: Final = (
     "reruns",
 )
 STARTUPS: Final = 2
-"""A warm start-up, of pods or of a launch, has one before it; a cold one takes about twice as long."""
+"""Number of start-ups: a warm one, of pods or of a launch, needs one before it; a cold one takes about twice as
+long."""
 
 
 def expand(study: Study, availability: Availability, cannot: Ability = lambda *_: None) -> Plan:
-    """Return the plan of a study: every cell, also those that cannot run, with the reason.
+    """Return the plan of a study: all cells, with the reason for each that cannot run.
 
-    `availability` returns the reason why an environment cannot run in a placement here, or None; it is asked once
-    for each pair. `cannot` returns the reason why a workload cannot be run here in an environment and a placement.
+    `availability` returns why an environment cannot run in a placement here, or None; it is called once for each pair.
+    `cannot` returns why a workload cannot run here in an environment and a placement.
     """
     baseline = next(e for e in study.environments if e.name == study.baseline)
     roles = [(baseline, Role.BASELINE)]
@@ -93,7 +94,7 @@ def self_name(baseline: str) -> str:
 
 
 def placement_name(placement: Placement) -> str:
-    """Return the placement's label with everything that is not as usual, so that no two of a study are alike."""
+    """Return the placement's label with every setting that is not the default, so that it is unique in a study."""
     usual = Placement()
     parts = [placement.label]
     if placement.threads_per_rank != usual.threads_per_rank:
@@ -114,12 +115,12 @@ def placement_name(placement: Placement) -> str:
 
 
 def digest(study: Study) -> str:
-    """Return the sha256 of what decides whether results may be continued.
+    """Return the sha256 of the settings that decide whether results may be continued.
 
-    That is all that changes what a trial measures or which block it belongs to. Left out are the name, what others
-    have published, and what only stops or judges (rounds, max_rounds, budget, confidence, target half-width, reruns,
-    margin, limit): a study may be given more rounds or another margin and continued. The store keeps the earlier
-    statement beside the new one.
+    These are all settings that change what a trial measures or which block it belongs to. Left out are the name,
+    published figures of others, and settings that only stop or judge (rounds, max_rounds, budget, confidence, target
+    half-width, reruns, margin, limit): a study may be given more rounds or another margin and continued. The store
+    keeps the earlier version of the study together with the new one.
     """
     stated: dict[str, Any] = asdict(study)
     for key in ("name", "margin", "limit", "published"):
@@ -141,8 +142,8 @@ def available(plan: Plan) -> tuple[Cell, ...]:
 def block_order(plan: Plan, round: int, block: int, attempt: int = 0) -> tuple[str, ...]:  # noqa: A002
     """Return the keys of all cells that can run, in the random order of one block.
 
-    The order is that of a keyed hash: a uniform permutation that depends on (seed, round, block, attempt) only and
-    is the same on every Python.
+    The order is that of a keyed hash: a uniform permutation that depends on (seed, round, block, attempt) only and is
+    the same on every Python.
     """
     drawn = f"{plan.study.seed}/{round}/{block}/{attempt}"
 
@@ -163,11 +164,11 @@ def _pair_reason(availability: Availability, environment: Environment, placement
 
 
 # --- how long it takes ------------------------------------------------------------------------------------------
-# All figures here are estimates for the user's eyes ("about 4 minutes"); no result depends on them.
+# All figures here are estimates shown to the user ("about 4 minutes"); no result depends on them.
 
 
 def estimate_s(plan: Plan, *, rounds: int | None = None) -> float:
-    """Return about how many seconds the study takes; a budget bounds it."""
+    """Estimate how many seconds the study takes; a budget bounds the result."""
     repeat = plan.study.repetition
     cells = available(plan)
     pods = sum({(c.environment, c.placement): estimate_pods_s(c) for c in cells}.values())
@@ -179,7 +180,7 @@ def estimate_s(plan: Plan, *, rounds: int | None = None) -> float:
 
 
 def estimate_pods_s(cell: Cell) -> float:
-    """Return about how long making and removing the pods of a cell takes, once in a round."""
+    """Estimate how many seconds it takes to make and remove a cell's pods, once in a round."""
     pods = cell.placement.nodes * (cell.placement.containers_per_node if cell.placement.share is Share.NONE else 1)
     runtime = RUNTIMES[cell.environment.runtime]
     if not runtime.makes_containers and find(cell.environment.network).wiring is Wiring.NODE:
@@ -188,7 +189,7 @@ def estimate_pods_s(cell: Cell) -> float:
 
 
 def estimate_trial_s(cell: Cell) -> float:
-    """Return about how long one launch takes."""
+    """Estimate how many seconds one launch takes."""
     start = RUNTIMES[cell.environment.runtime].start_s
     if cell.workload.startup is not None:
         return STARTUPS * start

@@ -1,6 +1,7 @@
 """Compose environments: runtime x network x image.
 
-Plug-ins know nothing of each other; what makes sense together is decided here, with the reason where it does not.
+Plug-ins do not depend on each other. This module decides which combinations are supported, with a reason for each that
+is not.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tare.wiring import infiniband, link, transports
 
 
 def refuse(environment: Environment, placement: Placement) -> str | None:
-    """Return why an environment cannot run in a placement, by what its parts are; nothing is looked at on disk."""
+    """Return why an environment's parts cannot run in a placement; nothing is read from disk."""
     network = find(environment.network)
     runtime, mpi = RUNTIMES[environment.runtime], MPIS[environment.mpi]
     if len({runtime.is_fake, network.is_fake, mpi.is_fake}) > 1:
@@ -58,7 +59,7 @@ def _refuse_daemon(environment: Environment) -> str | None:
 
 
 def _refuse_transport(environment: Environment, placement: Placement) -> str | None:
-    """Return why messages cannot take the transport that an environment names, or None."""
+    """Return why messages cannot use an environment's transport, or None."""
     mpi, transport = MPIS[environment.mpi], environment.transport
     if transports.is_local(transport) and placement.nodes > 1:
         return "shared memory does not reach from one node to another: use transport: tcp"
@@ -86,7 +87,7 @@ def _refuse_transport(environment: Environment, placement: Placement) -> str | N
 
 
 def _refuse_link(environment: Environment) -> str | None:
-    """Return why an environment cannot have its link set, or None."""
+    """Return why an environment's link settings cannot be applied, or None."""
     wanted, network = environment.link, find(environment.network)
     if not wanted:
         return None
@@ -104,7 +105,7 @@ def _refuse_link(environment: Environment) -> str | None:
 
 
 def refuse_subnets(environment: Environment, placement: Placement, lab: LabSpec) -> str | None:
-    """Return why an environment cannot have nodes in several subnets, where a placement has, or None."""
+    """Return why an environment cannot span subnets, if the placement's nodes are in several, or None."""
     if lab.subnet_of(min(placement.nodes, lab.nodes) - 1) == 0 or find(environment.network).crosses_subnets:
         return None
     others = ", ".join(sorted(name for name, network in NETWORKS.items() if network.crosses_subnets))
@@ -112,7 +113,7 @@ def refuse_subnets(environment: Environment, placement: Placement, lab: LabSpec)
 
 
 def _refuse_launch(environment: Environment, placement: Placement) -> str | None:
-    """Return why an environment cannot be launched the way it says, or None."""
+    """Return why an environment's launch method is not supported, or None."""
     runtime, way = RUNTIMES[environment.runtime], environment.launch
     own_pods = pods_per_node(environment, placement) > 1
     if way is not Launching.SSH:
@@ -135,7 +136,7 @@ def _refuse_launch(environment: Environment, placement: Placement) -> str | None
 
 
 def _refuse_container_launch(environment: Environment, *, own_pods: bool, several: bool) -> str | None:
-    """Return why a way of launching that is about a pod's containers cannot be, or None."""
+    """Return why a launch method that concerns a pod's containers is not supported, or None."""
     runtime, way = RUNTIMES[environment.runtime], environment.launch
     if not runtime.makes_containers:
         return f"{environment.runtime} has no containers that launch: {way} could be about: use launch: exec"
@@ -149,9 +150,9 @@ def _refuse_container_launch(environment: Environment, *, own_pods: bool, severa
 
 
 def apart(environments: Iterable[Environment]) -> dict[str, str]:
-    """Return which environments cannot be in one study with the others, by name, each with the reason.
+    """Return by name the environments that cannot be in one study with the others, each with the reason.
 
-    The daemons of a study's Docker are started once: in a Swarm, or with a key-value store.
+    A study's Docker daemons are started once: either in a Swarm or with a key-value store.
     """
     listed = tuple(environments)
     if not any(find(each.network).needs_swarm for each in listed):
@@ -161,7 +162,7 @@ def apart(environments: Iterable[Environment]) -> dict[str, str]:
 
 
 def probe(environment: Environment) -> str | None:
-    """Return what of an environment is missing on this machine, or None."""
+    """Return what an environment requires and this machine lacks, or None."""
     daemon = (RUNTIMES[environment.daemon],) if environment.daemon else ()
     parts = (RUNTIMES[environment.runtime], *daemon, find(environment.network))
     reasons = (part.probe() for part in parts)
@@ -191,7 +192,7 @@ def _no_fabric(environment: Environment) -> str | None:
 
 
 def nic_slots(pairs: Iterable[tuple[Environment, Placement]]) -> dict[tuple[Environment, Placement], int]:
-    """Return which data NIC each environment uses in each placement: the first is shared, those that own one follow."""
+    """Return the index of each environment's data NIC by placement: 0 is shared, those that own one get the next."""
     slots: dict[tuple[Environment, Placement], int] = {}
     following = 1
     for environment, placement in pairs:
@@ -206,7 +207,7 @@ def nic_slots(pairs: Iterable[tuple[Environment, Placement]]) -> dict[tuple[Envi
 
 
 def under(environment: Environment, mpi: str) -> Environment:
-    """Return the environment with another MPI ("" for its own), and tare's image of that MPI in place of another's."""
+    """Return the environment with another MPI ("": unchanged); an image of tare's is replaced by that MPI's."""
     if mpi in ("", environment.mpi):
         return environment
     image = environment.image
@@ -216,17 +217,17 @@ def under(environment: Environment, mpi: str) -> Environment:
 
 
 def on_daemon_nodes(environment: Environment) -> bool:
-    """Tell whether an environment runs on the nodes that have a daemon (docs/adr/0004-docker-on-twins.md)."""
+    """Return whether an environment runs on the nodes that have a daemon (docs/adr/0004-docker-on-twins.md)."""
     return bool(environment.daemon) or RUNTIMES[environment.runtime].needs_daemon
 
 
 def is_inside(sides: Sides, node: int, nodes: int) -> bool:
-    """Tell whether a node's ranks are put into the environment; the sender is the first node, the receiver the last."""
+    """Return whether a node's ranks run in the environment; the sender is the first node, the receiver the last."""
     return sides is Sides.BOTH or node == (0 if sides is Sides.SENDER else nodes - 1)
 
 
 def bare_side(environment: Environment) -> Environment:
-    """Return what runs on the other side of an environment that is on one side only."""
+    """Return the bare environment for the other side of an environment that is on one side only."""
     return Environment(
         name=environment.name,
         runtime="bare",
@@ -239,23 +240,23 @@ def bare_side(environment: Environment) -> Environment:
 
 
 def as_launched(environment: Environment, placement: Placement) -> Placement:
-    """Return the placement with as many containers as it comes to: launched in hybrid fashion each rank starts one."""
+    """Return the placement with the actual number of containers: with `launch: hybrid` each rank starts one."""
     if environment.launch is Launching.HYBRID:
         return replace(placement, containers_per_node=placement.ranks_per_node)
     return placement
 
 
 def enters_containers(environment: Environment, placement: Placement) -> bool:
-    """Tell whether a host's daemon is beside its containers, and ranks enter them."""
+    """Return whether a host's daemon runs outside of its containers, so that ranks enter them."""
     if pods_per_node(environment, placement) > 1:
         return False
     return placement.containers_per_node > 1 or environment.launch in (Launching.DAEMON, Launching.HYBRID)
 
 
 def pods_per_node(environment: Environment, placement: Placement) -> int:
-    """Return how many pods a node has: one, or one a container where the placement gives each its own.
+    """Return the number of pods on a node: one, or one a container if the placement shares nothing between them.
 
-    A runtime that makes no containers has nothing to give: its ranks stay together, as the baseline of the others.
+    A runtime that makes no containers has one pod: its ranks stay together, as the baseline of the others.
     """
     several = placement.share is Share.NONE and RUNTIMES[environment.runtime].makes_containers
     return placement.containers_per_node if several else 1

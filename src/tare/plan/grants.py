@@ -1,6 +1,6 @@
-"""Tell what a study is given of this machine: what it runs as root, what its containers see, and what holds them.
+"""List the access to this machine that a study is granted: programs run as root, and its containers' mounts and limits.
 
-A study file is code that root runs (SECURITY.md): `tare plan` prints this, so that it can be read before. Pure.
+A study file is code that root runs (SECURITY.md): `tare plan` prints this list, so that it can be reviewed first. Pure.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tare.wiring.conflist import PREFIX
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """One thing that a study is given: its kind, itself in words, and by what part of the study."""
+    """One grant to a study: its kind, its description, and the part of the study that it is for."""
 
     kind: str
     what: str
@@ -27,7 +27,7 @@ class Grant:
 
 
 def grants(study: Study) -> tuple[Grant, ...]:
-    """Return what a study is given beside tare's own programs and images, each once, in the order of its file."""
+    """Return what a study is granted besides tare's own programs and images, without duplicates, in its order."""
     found = [grant for workload in study.workloads for grant in _of_workload(workload, study)]
     found += [grant for environment in study.environments for grant in _of_environment(environment)]
     found += [grant for placement in study.placements for grant in _of_placement(placement)]
@@ -35,7 +35,7 @@ def grants(study: Study) -> tuple[Grant, ...]:
 
 
 def in_words(found: tuple[Grant, ...]) -> str:
-    """Return grants as a table, a line for each."""
+    """Return grants as a table with one line for each."""
     if not found:
         return "This study runs tare's own programs and images only; it is given nothing else of this machine."
     rows = [(grant.kind, f"{_printable(grant.what)}  ({_printable(grant.to)})") for grant in found]
@@ -87,5 +87,5 @@ def _of_placement(placement: Placement) -> Iterator[Grant]:
 
 
 def _printable(text: str) -> str:
-    """Return a text without what a terminal would take for a command."""
+    """Return a text with its terminal control characters escaped."""
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)

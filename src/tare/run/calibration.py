@@ -1,8 +1,8 @@
-"""Launch a user's program once in the baseline before anything is compared (docs/adr/0016). Pure.
+"""Launch each third-party program once in the baseline before the comparison starts (docs/adr/0016). Pure.
 
-A program that does not run there fails everywhere, and a program that hangs costs its time limit in every launch. So
-one launch comes first. It is not a trial: it is not stored and counts for nothing but the estimate of the remaining
-time. Programs of tare's own need none: they are known to run.
+A program that does not run there fails everywhere, and a program that hangs costs its time limit in every launch. This
+first launch is not a trial: it is not stored, and only the estimate of the remaining time uses it. tare's own programs
+are known to run and are not calibrated.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tare.plan.cells import available
 
 
 def due(plan: Plan, trials: Iterable[Trial]) -> tuple[Cell, ...]:
-    """Return a baseline cell of each workload with a program that has no completed trial in the baseline yet."""
+    """Return one baseline cell for each workload with a program that has no completed trial in the baseline yet."""
     cells = [cell for cell in available(plan) if cell.role is Role.BASELINE]
     ran = {trial.key.cell for trial in trials if isinstance(trial.outcome, Completed)}
     done = {cell.workload.name for cell in cells if cell.key in ran}
@@ -27,7 +27,7 @@ def due(plan: Plan, trials: Iterable[Trial]) -> tuple[Cell, ...]:
 
 
 def check(cell: Cell, outcome: Outcome) -> None:
-    """Raise `CellsFailed` if the launch failed. An invalid one did run: its trials tell what is not as claimed."""
+    """Raise `CellsFailed` if the launch failed. An invalid launch did run; its trials report what is not as claimed."""
     if isinstance(outcome, Failed):
         raise CellsFailed(
             f"{cell.workload.name} does not run in the baseline ({cell.environment.name}), "

@@ -1,4 +1,4 @@
-"""Measure the distance between the machine's cores, and their speed, while launches run on a virtual machine.
+"""Detect vCPU migration and slowed cores: measure the distance between cores and their speed during launches.
 
 Cores of a virtual machine are threads of its host, which may migrate them. If two of them shared a cache and are now on
 two chips, messages between ranks on them take three times as long. No counter of the virtual machine shows it, neither
@@ -22,15 +22,15 @@ from tare.host import process
 from tare.summary.disturbance import FARTHER
 
 INTERVAL_MS: Final = 10
-"""Short enough for a sample during each kernel, which takes 15 to 200 ms. A sample takes ten to thirty microseconds of
-every core, .1 to .3 % of its time, the same in every environment."""
+"""Sampling interval, short enough for a sample during each kernel, which takes 15 to 200 ms. A sample takes ten to
+thirty microseconds of every core, .1 to .3 % of its time, the same in every environment."""
 USUAL_S: Final = 60.0
 """The usual distance of the cores is their median distance over this time before the end of a launch."""
 
 
 @dataclass(slots=True, kw_only=True)
 class CoreWatch:
-    """The output of `tare-cores` so far; each query reads what is new. Without a file there is no data."""
+    """The output of `tare-cores` so far; each query reads the new lines. Without a file there is no data."""
 
     file: Path | None = None
     moments_s: list[float] = field(default_factory=list)
@@ -65,7 +65,7 @@ class CoreWatch:
 
 
 def place(within: Sequence[float], latest: Sequence[float]) -> dict[str, float]:
-    """Return the median hand-over within a launch, and the share of samples that differ from the usual of `latest`."""
+    """Return the median hand-over within a launch, and the share of samples that differ from the median of `latest`."""
     if not within:
         return {}
     usual_s = median(latest)
@@ -92,7 +92,7 @@ def watching(site: Site, program: Path) -> Iterator[CoreWatch]:
 
 
 def is_virtual(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    """Tell whether this is a virtual machine, whose cores its host may migrate."""
+    """Return whether this is a virtual machine, whose host may migrate its cores."""
     try:
         flags = next((line for line in cpuinfo.read_text().splitlines() if line.startswith("flags")), "")
     except OSError:

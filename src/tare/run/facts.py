@@ -1,8 +1,8 @@
-"""Gather what is recorded of this machine and its software for a study. Read-only; what is missing is "unknown".
+"""Collect the facts about this machine and its software that a study records. Read-only; missing values are "unknown".
 
-`identity` must not change between runs of one study: the store refuses to go on where it does. All else is there to
-tell later why two machines, or two days, gave different figures. Programs are asked at the same time, so that all of it
-takes some tenths of a second.
+`identity` must not change between runs of one study: if it does, the store refuses to resume. All other facts help to
+explain later why two machines, or two days, gave different figures. Programs are queried in parallel, so that
+collection takes some tenths of a second.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CPUS: Final = Path("/sys/devices/system/cpu")
 
 
 def facts(plan: Plan, files: StudyFiles) -> dict[str, Any]:
-    """Return what is known before the cluster of a study is up."""
+    """Return the facts that are known before a study's cluster is up."""
     stated = _conflists(plan)
     with ThreadPoolExecutor(max_workers=8) as pool:
         versions = {name: pool.submit(version_of, program) for name, program in programs().items()}
@@ -91,10 +91,11 @@ def _identity(plan: Plan, files: StudyFiles, stated: Mapping[str, conflist.Confl
 
 
 def images(files: StudyFiles) -> dict[str, dict[str, Any]]:
-    """Return by tag what is in each image: its packages, and digests of their list and of its archive.
+    """Return each image's contents by tag: its packages, and the digests of the package list and of the archive.
 
-    A recipe's digest says what was asked for; a mirror may give other packages the next time. `contents` tells that.
-    Where packages are listed it is the digest of the list: that of the archive changes with the dates of files.
+    The recipe's digest identifies only what was requested; the same recipe may install other packages from a mirror the
+    next time. `contents` detects that. It is the digest of the package list if there is one, because the archive's
+    digest changes with file dates.
     """
     found = {}
     for each in files.every:
@@ -112,7 +113,7 @@ def images(files: StudyFiles) -> dict[str, dict[str, Any]]:
 
 
 def archive_digest(record: Path) -> str:
-    """Return the digest of an image's archive, as its record has it from when it was built."""
+    """Return the digest of an image's archive, as recorded when it was built."""
     try:
         return str(json.loads(record.read_text()).get("tar_digest") or UNKNOWN)
     except (OSError, ValueError, AttributeError):
@@ -120,7 +121,7 @@ def archive_digest(record: Path) -> str:
 
 
 def digest_of(data: Any) -> str:
-    """Return the digest of data, however it is ordered."""
+    """Return the digest of data, independent of the order of keys."""
     return f"sha256:{hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()}"
 
 
@@ -128,13 +129,13 @@ def digest_of(data: Any) -> str:
 
 
 def programs() -> dict[str, str]:
-    """Return the programs whose versions are recorded, by the name that they have there."""
+    """Return the programs whose versions are recorded, by the name used in the record."""
     of_runtimes = {name: program for runtime in RUNTIMES.values() for name, program in runtime.programs.items()}
     return {**of_runtimes, "compiler": COMPILER}
 
 
 def version_of(program: str) -> str:
-    """Return a program's version as it tells it itself; "not installed", or "unknown" where it does not tell."""
+    """Return the version that a program reports; "not installed", or "unknown" if it reports none."""
     path = find(program)
     if path is None:
         return ABSENT
@@ -147,7 +148,7 @@ def version_of(program: str) -> str:
 
 
 def commit(folder: Path | None = None) -> str:
-    """Return the commit of the checkout that tare runs from, with `+` where files differ; "unknown" elsewhere."""
+    """Return the commit of the checkout that tare runs from, with `+` if tracked files are modified; else "unknown"."""
     top = folder or Path(__file__).parents[3]
     git = find("git")
     if git is None or not (top / ".git").exists():
@@ -165,7 +166,7 @@ def commit(folder: Path | None = None) -> str:
 
 
 def processor(cpuinfo: Path = Path("/proc/cpuinfo"), cpus: Path = CPUS) -> dict[str, Any]:
-    """Return model, microcode, clock and what is done against its vulnerabilities."""
+    """Return the processor's model, microcode, clock and the mitigations of its vulnerabilities."""
     first = dict(_pairs((_read(str(cpuinfo)) or "").split("\n\n", 1)[0]))
     parts = ("vendor_id", "cpu family", "model", "stepping")
     return {
@@ -181,7 +182,7 @@ def processor(cpuinfo: Path = Path("/proc/cpuinfo"), cpus: Path = CPUS) -> dict[
 
 
 def system() -> dict[str, Any]:
-    """Return how the kernel was started and what it is set to, as far as it changes timings."""
+    """Return the kernel's command line and those of its settings that affect timings."""
     huge = _read("/sys/kernel/mm/transparent_hugepage/enabled") or ""
     chosen = re.search(r"\[(\w+)\]", huge)
     versions = sorted({each.version for each in hierarchies()})
@@ -194,9 +195,9 @@ def system() -> dict[str, Any]:
 
 
 def of_nodes(nodes: Sequence[Node]) -> dict[str, dict[str, Any]]:
-    """Return how many rules filter packets, and the offloads of the data NIC, on a node with and one without a daemon.
+    """Return the number of packet filter rules and the data NIC's offloads, of one node with and one without a daemon.
 
-    Rules of a daemon cost bare programs of its node too, so they must not be taken for the container's.
+    A daemon's rules also slow down bare programs on its node, so that cost must not be attributed to the container.
     """
     kinds = {
         "with a daemon" if node.docker_socket else "without a daemon": node for node in reversed(nodes) if node.pid
@@ -242,12 +243,12 @@ def os_name() -> str:
 
 
 def _networks(plan: Plan) -> dict[str, str]:
-    """Return what of each network is the product itself and what is its data path rebuilt."""
+    """Return for each network which parts are the product itself and which are a rebuilt data path."""
     return {name: find_network(name).product for name in sorted({cell.environment.network for cell in available(plan)})}
 
 
 def _conflists(plan: Plan) -> dict[str, conflist.Conflist]:
-    """Return the CNI configurations of the user's, by their paths."""
+    """Return the user's CNI configurations by path."""
     names = {cell.environment.network for cell in available(plan)}
     paths = sorted(name.removeprefix(conflist.PREFIX) for name in names if is_conflist(name))
     return {path: conflist_file.read(path) for path in paths}

@@ -1,8 +1,8 @@
-"""Run the launches of a block at the same time, in turns: each is measured in shares, next to the others' shares.
+"""Run the launches of a block at the same time, in turns, so that shares of their measurements alternate.
 
-A launch is started, gets ready and sleeps, then the next is started; then they take turns in an order that is random in
-every pass, and end one after the other. Only one is ever at work, so that counters between the beginning and the end of
-its sections are its own (docs/adr/0017-turns.md).
+A launch is started, gets ready and sleeps; then the next is started. The launches then take turns, in a new random
+order in every pass, and end one after the other. Only one is active at any time, so the counters between the beginning
+and the end of its sections are its own (docs/adr/0017-turns.md).
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from tare.run.turns import Seat, Table, Waited
 from tare.workloads.kernel_order import PROGRAM, in_flight_bytes
 
 MOST_RANKS: Final = 256
-"""Ranks that wait at the same time, of all launches together."""
+"""Largest number of ranks that wait at the same time, over all launches."""
 MOST_OF_MEMORY: Final = 0.25
-"""Share of this machine's memory that all of them may take."""
+"""Largest share of this machine's memory that all of them together may use."""
 RANK_BYTES: Final = 40 << 20
-"""Memory of a rank that waits, besides its messages: the MPI library's, mostly."""
+"""Memory of a waiting rank without its messages, most of it the MPI library's."""
 LEFT_LIMIT_S: Final = 2.0
-"""How long to wait for what a broken launch left, once it is killed."""
+"""How long to wait for the remaining processes of a failed launch after they are killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """A launch that has ended, with counters that leave out what happened while it slept.
+    """A launch that has ended, with counters that exclude the time while it slept.
 
-    `active_s` is how long it was at work, `kills` how many processes its containers' memory limits had killed before.
+    `active_s` is the time it was active, `kills` how many processes its containers' memory limits had killed before it.
     """
 
     result: Result
@@ -61,9 +61,9 @@ def memory_bytes() -> int:
 
 
 def may(cells: Sequence[Cell], memory: int) -> bool:
-    """Tell whether launches of these cells, of one group, can take turns: kernels over a control network, and small.
+    """Return whether the launches of one group's cells can take turns.
 
-    `memory` is that of the machine, in bytes.
+    They must be small launches of kernels over a control network. `memory` is the machine's memory in bytes.
     """
     if len(cells) < 2 or any(not _fits(cell) for cell in cells):
         return False
@@ -72,20 +72,23 @@ def may(cells: Sequence[Cell], memory: int) -> bool:
 
 
 def _fits(cell: Cell) -> bool:
-    """Messages of all kernels are in memory together, so what limits memory has each launch on its own."""
+    """Return whether a cell's launch can take turns.
+
+    The messages of all kernels are in memory together, so a launch with a memory limit runs on its own.
+    """
     kernels, over_control = bool(cell.workload.kernels), cell.environment.control is not Control.DATA
     return kernels and over_control and not cell.placement.memory_per_container
 
 
 def _bytes(cell: Cell) -> int:
-    """Return how many bytes a launch needs at most: its ranks, and their messages, all to all, sent and received."""
+    """Return an upper bound of a launch's memory in bytes: its ranks and all-to-all messages, sent and received."""
     ranks = cell.placement.ranks
     messages = 2 * ranks * ranks * sum(in_flight_bytes(kernel.token) for kernel in cell.workload.kernels)
     return ranks * RANK_BYTES + messages
 
 
 def with_turns(argv: Sequence[str], option: str) -> tuple[str, ...]:
-    """Return the command line of a launch whose kernels are told to take turns."""
+    """Return a launch's command line with the option that makes its kernels take turns."""
     made: list[str] = []
     for token in argv:
         made += [token, option] if token.rpartition("/")[2] == PROGRAM else [token]
@@ -94,7 +97,7 @@ def with_turns(argv: Sequence[str], option: str) -> tuple[str, ...]:
 
 @dataclass(slots=True, kw_only=True)
 class _Launch:
-    """A launch at a table: it runs in a thread, which writes its result and then to `ended`."""
+    """A launch at a table. It runs in a thread that writes the result and then signals `ended`."""
 
     ready: Ready
     padding: int
@@ -111,7 +114,7 @@ class _Launch:
 
     @property
     def waits(self) -> bool:
-        """Tell whether it waits for a turn."""
+        """Return whether it waits for a turn."""
         return self.thread is not None and self.thread.is_alive()
 
     def start(self) -> None:
@@ -125,13 +128,13 @@ class _Launch:
             self.result = run_launch(
                 self.ready, self.padding, self.site, stop=self.stop[1], its_own=partial(own, self.site, self.seat.key)
             )
-        except BaseException as error:  # noqa: BLE001  # it is raised where the launch is collected
+        except BaseException as error:  # noqa: BLE001  # it is raised when the launch is collected
             self.error = error
         finally:
             self.ended.send(b"e")
 
     def stop_it(self) -> None:
-        """Let it be ended if it still runs."""
+        """Request its end if it still runs."""
         self.stop[0].send(b"s")
 
     def end(self) -> None:
@@ -148,10 +151,10 @@ class _Launch:
 def run(
     site: Site, listener: socket.socket, launches: Sequence[tuple[Ready, int]], *, turns: int, drawn: str
 ) -> list[Watched]:
-    """Run launches, each with its padding, in so many turns; `drawn` is what the orders of turns are drawn from.
+    """Run launches, each with its padding, in `turns` turns; `drawn` is the seed for the orders of turns.
 
-    A launch that fails or takes longer than its time limit, its waiting left out, is ended; the others go on. Raises
-    what starting a launch raises.
+    A launch is ended if it fails or exceeds its time limit, not counting the time it waits; the others continue. Raises
+    the errors of starting a launch.
     """
     table = Table(listener)
     made: list[_Launch] = []
@@ -180,7 +183,7 @@ def run(
 
 
 def own(site: Site, key: str) -> list[int]:
-    """Return the ranks of one launch, and what started them: those whose command line has the key of its seat."""
+    """Return the processes of one launch, ranks and their starters: their command lines contain the seat's key."""
     return [pid for pid in site.pids() if key.encode() in _command(pid)]
 
 
@@ -192,7 +195,7 @@ def _command(pid: int) -> bytes:
 
 
 def end_rest(table: Table, site: Site, seat: Seat) -> None:
-    """End what a broken launch has left, before others have their turns; ranks in containers outlive their launcher."""
+    """Kill what remains of a failed launch before others take turns; ranks in containers outlive the launcher."""
     table.dismiss(seat)
     until = time.monotonic() + LEFT_LIMIT_S
     while (left := own(site, seat.key)) and time.monotonic() < until:
@@ -217,7 +220,7 @@ def _seated(table: Table, site: Site, ready: Ready, padding: int, *, turns: int)
 
 
 def _section(table: Table, launch: _Launch, begin: Callable[[], None], *, to_end: bool = False) -> None:
-    """Let a launch begin to work and wait until it sleeps again, or ends; end it where its time is up."""
+    """Let a launch work until it sleeps again or ends; end it if its time is up."""
     before, began = monitor.read(launch.ready.places, launch.site.usage_s()), time.monotonic()
     left_s = launch.ready.cell.workload.time_limit_s - launch.active_s
     begin()

@@ -1,4 +1,4 @@
-"""A job in an environment that is up: its launch, the cores of its ranks, and the end of what it leaves."""
+"""Build a job's launch in a deployed environment, bind its ranks to cores, and end its remaining processes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tare.workloads import plugin_of
 IN_FOLDER: Final = 'cd "$0" && exec "$@"'
 CONTROL_INTERFACE: Final = "ctl0"
 BECOMES: Final = "prterun"
-"""What Open MPI 5's mpirun is as a process."""
+"""The process name of Open MPI 5's mpirun."""
 
 
 def wait_for_carriers(environments: Iterable[Deployed]) -> None:
@@ -46,7 +46,8 @@ def wait_for_carriers(environments: Iterable[Deployed]) -> None:
 def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True, asks: bool = False) -> Launch:
     """Return the launch of a cell in its deployed environment.
 
-    Without `preload` a command runs without our library; with `asks` the MPI's library tells which transport it took.
+    Without `preload`, a command runs without tare's library. With `asks`, the MPI's library reports the transport that
+    it selected.
     """
     plugin = plugin_of(cell.workload)
     launch = MPIS[cell.environment.mpi].launch(
@@ -72,7 +73,7 @@ def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True, a
 
 
 def wiring_of(site: Site, environment: Environment, up: Deployed) -> MpiWiring:
-    """Return what the MPI is told about its networks, and about the place of its launcher."""
+    """Return the description of the networks for the MPI, and the location of its launcher."""
     over_data = environment.control is Control.DATA
     return MpiWiring(
         control_subnet=up.subnet if over_data else site.control_subnet,
@@ -87,16 +88,16 @@ def wiring_of(site: Site, environment: Environment, up: Deployed) -> MpiWiring:
 
 
 def master_entry(side: Side) -> Entry:
-    """Return the way of a launcher into the first pod, for ssh: it is there that it finds its hosts and its keys."""
+    """Return how a launcher for ssh enters the first pod, where it finds its hosts and keys."""
     pod = side.pod
     groups = tuple(str(folder) for folder in pod.group.folders) if pod.join_groups else ()
     return Entry(argv=pod.enter, cgroups=groups, cpus=pod.node.cores if pod.join_groups else (), carry=True)
 
 
 def head_environment(site: Site, environment: Environment, up: Deployed, agent: Path) -> dict[str, str]:
-    """Return the variables of the launcher: how it starts its daemons, and where it puts what it leaves.
+    """Return the launcher's variables: how it starts its daemons, and its folder for temporary files.
 
-    A launcher in an image, with a folder for that of its own, is told no other.
+    A launcher inside an image uses the image's own /tmp.
     """
     reach = agent if up.ssh is None else up.ssh / ssh.AGENT_NAME
     told = dict(MPIS[environment.mpi].head_environment(str(reach)))
@@ -106,7 +107,7 @@ def head_environment(site: Site, environment: Environment, up: Deployed, agent: 
 
 
 def bind(program: tuple[str, ...], cell: Cell, pod: Pod, *, ranks: int) -> tuple[str, ...]:
-    """Return the program with the `ranks` of a pod bound to cores of their own, where it has more than a rank's."""
+    """Return the program with a pod's `ranks` bound to their own cores, unless each has exactly the node's cores."""
     placement, node = cell.placement, pod.node
     if placement.binding is Binding.MPI_DEFAULT or RUNTIMES[cell.environment.runtime].is_fake:
         return program
@@ -117,14 +118,14 @@ def bind(program: tuple[str, ...], cell: Cell, pod: Pod, *, ranks: int) -> tuple
 
 
 def in_folder(folder: str, program: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a program that is started in a folder, "" for any: no MPI can be told one for its first context alone."""
+    """Return a program that starts in `folder` ("": any); no MPI has such an option for its first context alone."""
     return ("/bin/sh", "-c", IN_FOLDER, folder, *program) if folder else program
 
 
 def signal_launcher(up: Deployed, launch: Launch, number: int) -> bool:
-    """Send a signal to a launcher that runs in the first pod, where what entered it (docker exec) passes none on.
+    """Send a signal to a launcher in the first pod, because the command that entered it (docker exec) forwards none.
 
-    Return whether it was there to be sent to.
+    Return whether the launcher was running.
     """
     if launch.master is None:
         return False
@@ -143,9 +144,10 @@ def _argv0(pid: int) -> str:
 
 
 def gone(up: Deployed) -> str | None:
-    """Return which container or daemon of an environment has ended, where none should have, or None.
+    """Return which container or daemon of an environment has ended although it should be running, or None.
 
-    Runtimes whose containers live as long as a rank hold namespaces instead, and the node itself where they need none.
+    Runtimes whose containers live only as long as a rank hold namespaces instead, or use the node itself if they need
+    none.
     """
     for side in up.sides:
         pod = side.pod
@@ -159,14 +161,14 @@ def gone(up: Deployed) -> str | None:
 
 
 def keepers_of(up: Deployed) -> frozenset[int]:
-    """Return the processes that hold an environment, its sshd among them."""
+    """Return the processes that keep an environment up, including its sshd."""
     return frozenset(pid for side in up.sides for _, keepers in groups_of(side) for pid in keepers)
 
 
 def end_strays(up: Deployed, spare: Collection[int] = ()) -> None:
-    """End what a broken launch left in the pods: killing docker exec, for one, leaves the process running.
+    """Kill what remains of a failed launch in the pods: killing docker exec, for one, leaves its process running.
 
-    `spare` are the processes that hold other environments: on a node several of them share a cgroup.
+    `spare` are the processes that keep other environments up: several environments on a node share a cgroup.
     """
     for side in up.sides:
         if not side.pod.group.hierarchies:
@@ -180,7 +182,7 @@ def end_strays(up: Deployed, spare: Collection[int] = ()) -> None:
 
 
 def with_node_namespaces(ranks: Sequence[RankPlace], up: Deployed) -> tuple[RankPlace, ...]:
-    """Return the ranks with the names of those namespaces that are their node's own."""
+    """Return the ranks with the names of those namespaces that they share with their node."""
     hosts = [_namespaces_of(side.pod.node.pid) for side in up.sides]
     told = []
     for rank in ranks:
@@ -191,7 +193,7 @@ def with_node_namespaces(ranks: Sequence[RankPlace], up: Deployed) -> tuple[Rank
 
 
 def with_core_sharers(ranks: Sequence[RankPlace], up: Deployed) -> tuple[RankPlace, ...]:
-    """Return the ranks with those that are on other hardware threads of their cores."""
+    """Return the ranks with the ranks that are on other hardware threads of their cores."""
     nodes = [side.pod.node for side in up.sides]
     placed = [(rank, nodes[min(rank.rank * len(nodes) // max(1, len(ranks)), len(nodes) - 1)]) for rank in ranks]
     sharers = proof.core_sharers(placed)
@@ -201,9 +203,9 @@ def with_core_sharers(ranks: Sequence[RankPlace], up: Deployed) -> tuple[RankPla
 def with_surroundings(
     ranks: Sequence[RankPlace], up: Deployed, known: dict[int, surroundings.NodeHas]
 ) -> tuple[RankPlace, ...]:
-    """Return the ranks with what they reach of their nodes in words, and with how they were put into their pods.
+    """Return the ranks with a description of what they can access on their nodes, and of how they entered their pods.
 
-    `known` is what nodes have, by their processes; nodes that are not in it yet are looked at and added.
+    `known` holds the devices and file systems of nodes by process; nodes that are missing are inspected and added.
     """
     for pid in {side.pod.node.pid for side in up.sides} - known.keys():
         known[pid] = node_has(pid)
@@ -216,7 +218,7 @@ def with_surroundings(
 
 
 def with_limits(ranks: Sequence[RankPlace], up: Deployed) -> tuple[RankPlace, ...]:
-    """Return the ranks with what their containers are held to, as the kernel tells it outside of them."""
+    """Return the ranks with their containers' limits, as the kernel reports them outside of the containers."""
     hosts = [[limits.in_words(group) for _, group in held_to(side)] for side in up.sides]
     each = max(1, len(ranks) // len(hosts))
     told = []
@@ -228,12 +230,12 @@ def with_limits(ranks: Sequence[RankPlace], up: Deployed) -> tuple[RankPlace, ..
 
 
 def memory_kills(up: Deployed) -> dict[str, int]:
-    """Return how many processes the kernel has killed in each container because they hit its memory limit."""
+    """Return for each container how many processes the kernel has killed for exceeding its memory limit."""
     return {what: limits.memory_kills(group) for side in up.sides for what, group in held_to(side)}
 
 
 def memory_hit(up: Deployed, before: Mapping[str, int]) -> str | None:
-    """Return which container has hit its memory limit since `before`, in a sentence, or None."""
+    """Return a sentence that names the container that has hit its memory limit since `before`, or None."""
     for side in up.sides:
         for what, group in held_to(side):
             if limits.memory_kills(group) > before.get(what, 0):
@@ -242,7 +244,7 @@ def memory_hit(up: Deployed, before: Mapping[str, int]) -> str | None:
 
 
 def node_has(pid: int) -> surroundings.NodeHas:
-    """Return the devices and file systems of a node; nothing where it is not of this machine. It takes milliseconds."""
+    """Return a node's devices and file systems; empty if the node is not on this machine. Takes milliseconds."""
     top = f"/proc/{pid}/root/dev"
     devices = set()
     for folder, below, names in os.walk(top):

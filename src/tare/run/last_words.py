@@ -1,4 +1,4 @@
-"""Find in what a failed job said the one sentence that tells why. Pure."""
+"""Find the one sentence in a failed job's output that explains the failure. Pure."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ SAID_OF_ANY_FAILURE: Final = (
     "Primary job  terminated normally",
     "processes exited with non-zero status",
 )
-"""Messages of mpirun that say only that some rank is gone."""
+"""Messages of mpirun that report only that some rank has ended."""
 
 
 def last_words(stderr: str) -> str:
-    """Return why a job went wrong, by its own last line, else by mpirun's most telling message; "" if nothing tells.
+    """Return why a job failed: its own last line, else mpirun's most specific message; "" if nothing explains it.
 
-    mpirun's messages stand between two rules, so that they alternate with what the program says. What would steer a
-    terminal is written as its escape.
+    mpirun's messages are enclosed in two rules each, so they alternate with the program's output. Characters that would
+    control a terminal are escaped.
     """
     parts = RULE.split(stderr)
     own = [line.strip() for part in parts[::2] for line in part.splitlines() if line.strip()]
     own = [
         line for line in own if not line.startswith(("[", "INFO: "))
-    ]  # Open MPI's trace of a crash, Apptainer's news
+    ]  # Open MPI's trace of a crash, Apptainer's notices
     if own:
         return printable(own[-1][:LONGEST])
     messages = [" ".join(part.strip().split("\n\n", 1)[0].split()) for part in parts[1::2]]

@@ -1,4 +1,4 @@
-"""One launch and its outcome: run it to its end, judge its output, and check the proof of its treatment."""
+"""Run one launch to its end, judge its output, and check the proof of its treatment."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NO_MPI: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """A cell's launch, prepared once a round: what is started, where it is watched, how long its pods took.
+    """A cell's launch, prepared once a round: its command, where it is monitored, the start-up time of its pods.
 
     `chosen` is the transport that the MPI library reported, if it was asked.
     """
@@ -55,13 +55,13 @@ def run_launch(
     stop: socket.socket | None = None,
     its_own: Callable[[], Collection[int]] | None = None,
 ) -> Result:
-    """Run a launch to its end or its time limit, or until `stop` ends it, where its limit is somebody else's to watch.
+    """Run a launch to its end or its time limit. With `stop`, the caller enforces the limit and ends it through `stop`.
 
-    `its_own` returns its processes where those of other launches are started while it runs.
+    `its_own` returns the launch's processes, for when other launches are started while it runs.
     """
     before = site.pids()
     environment = {**os.environ, **ready.environment, PADDING: "x" * padding}
-    # MPI starts ranks in its own working folder, if their node has it; tare's programs need none.
+    # MPI starts ranks in its own working folder if the node has it; tare's programs need none.
     cwd = None if ready.cell.workload.command else Path("/")
     return run(
         ready.argv,
@@ -105,7 +105,7 @@ def judge(ready: Ready, result: Result, traffic: tuple[InterfaceTraffic, ...]) -
 
 
 def unread(workload: Workload, result: Result) -> str:
-    """Return why a third-party program that ended well wrote no record of tare, or "" if it wrote one."""
+    """Return why a third-party program that succeeded wrote no tare record, or "" if it wrote one."""
     return NO_MPI if (workload.command or workload.program) and PREFIX not in result.stdout else ""
 
 
@@ -124,7 +124,7 @@ def untreated(ready: Ready, parsed: Parsed, traffic: tuple[InterfaceTraffic, ...
 
 
 def startup(pods_s: float, active_s: float, parsed: Parsed | None) -> dict[str, float]:
-    """Return the start-up times of a launch that was at work for `active_s`; `pods_s` is that of the round's pods."""
+    """Return the start-up times of a launch that was active for `active_s`; `pods_s` is that of its pods."""
     if parsed is None:
         return {"pods_s": pods_s}
     launch_s = max(0.0, active_s - parsed.measured_s)

@@ -1,4 +1,4 @@
-"""Say what the ranks of one host should talk over, and prove it with a ping-pong where the job is going to run."""
+"""Predict what the ranks of one host should communicate over, and verify it with a ping-pong in place."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tare.workloads import plugin_of
 from tare.workloads.output import OutputError
 
 SHARED_MEMORY_S: Final = 3e-6
-"""Half round trip of one byte up to which ranks share memory: seen .1 to 1.5 us with it, from 4 us over any network."""
+"""Largest half round trip of one byte over shared memory: measured .1 to 1.5 us with it, from 4 us over any network."""
 
 PING_PONG: Final = Workload(
     name="ping-pong",
@@ -38,14 +38,14 @@ PING_PONG: Final = Workload(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PingPong:
-    """What two ranks of one host measured: half round trips in seconds by bytes, and where the host's ranks were."""
+    """Measurements of two ranks on a host: half round trips in seconds by bytes, and where the host's ranks ran."""
 
     half_round_trips_s: Mapping[int, float]
     ranks: tuple[RankPlace, ...]
 
 
 def expected(environment: Environment, placement: Placement) -> str:
-    """Return what ranks of one host should talk over; pure."""
+    """Return what ranks of one host should communicate over. Pure."""
     pods = pods_per_node(environment, placement)
     if placement.ranks_per_node == 1:
         return "one rank a host: there are no neighbours"
@@ -58,9 +58,9 @@ def expected(environment: Environment, placement: Placement) -> str:
 
 
 def ping_pong(site: Site, cell: Cell, up: Deployed, agent: Path) -> PingPong:
-    """Let the first and the last rank of the first host answer each other, in an environment that is up.
+    """Run a ping-pong between the first and the last rank of the first host, in an environment that is up.
 
-    Raises `CommandFailed` with what the MPI said where they do not come up.
+    Raises `CommandFailed` with the MPI's message if the ranks do not start.
     """
     first = tuple(side for side in up.sides if side.pod.node == up.sides[0].pod.node)
     placement = replace(cell.placement, nodes=1)
@@ -92,7 +92,7 @@ def ping_pong(site: Site, cell: Cell, up: Deployed, agent: Path) -> PingPong:
 
 
 def described(measured: PingPong) -> tuple[str, ...]:
-    """Return what was measured and what keeps neighbours apart, a sentence each; pure."""
+    """Return the measurements and whatever slows messages between neighbours, one sentence each. Pure."""
     first, last = measured.ranks[0], measured.ranks[-1]
     times = ", ".join(f"{bytes_label(size)} {s * 1e6:.2f} us" for size, s in measured.half_round_trips_s.items())
     sentences = [f"half round trip between ranks {first.rank} and {last.rank} of {first.hostname}: {times}"]

@@ -1,6 +1,6 @@
-"""Show on stderr how far a run is: what runs now, how many launches are done, how much time is left.
+"""Show a run's progress on stderr: the running launch, the number of finished launches, the remaining time.
 
-A terminal gets a progress bar. Elsewhere it is a line a launch, at most one every five seconds.
+A terminal gets a progress bar. Otherwise one line is written per launch, at most one every five seconds.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ INTERVAL_S: Final = 5.0
 
 
 class Watcher(Protocol):
-    """Follow a run (a progress bar, or nothing). Repeats are in neither `done` nor `total`."""
+    """Follow a run, as a progress bar does. Neither `done` nor `total` counts repeats."""
 
     def round_started(self, number: int, attempt: int) -> None:
         """Note that a round begins, counted from 0."""
 
     def calibrated(self, cell: Cell, elapsed_s: float) -> None:
-        """Note how long the launch took that comes before all trials of a workload."""
+        """Record how long a workload's calibration launch took, which precedes all of its trials."""
 
     def launch_started(self, key: TrialKey, done: int, total: int) -> None:
         """Note that a trial begins."""
@@ -44,10 +44,10 @@ class Watcher(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Pace:
-    """Estimate the remaining time: from the median time of each cell so far, and of making the pods of a round.
+    """Estimate the remaining time from the median times so far, of each cell and of making a round's pods.
 
-    What has not run yet is expected to take as long as the other cells of its group; before any has, as long as the
-    plan or the calibration says.
+    A cell that has not run yet is expected to take as long as the other cells of its group. If none of them has run,
+    the calibration's or the plan's estimate is used.
     """
 
     plan: Plan
@@ -58,7 +58,7 @@ class Pace:
     _in_block: set[str] = field(default_factory=set)
 
     def ended(self, key: TrialKey, took_s: float, done: int) -> None:
-        """Note that a launch took so long, and that so many are done."""
+        """Record the duration of a launch, and the number of launches done."""
         self.took_s[key.cell].append(took_s)
         self.repeats += key.repeat > 0
         if done % len(available(self.plan)) == 0:
@@ -67,7 +67,7 @@ class Pace:
             self._in_block.add(key.cell)
 
     def left_s(self, done: int, total: int, rounds_to_begin: int) -> float:
-        """Return about how many seconds the rest takes."""
+        """Return the estimated remaining time in seconds."""
         cells = available(self.plan)
         blocks = total // len(cells) - done // len(cells)
         launches_s = sum(self._cell_s(cell) * (blocks - (cell.key in self._in_block)) for cell in cells)
@@ -121,18 +121,18 @@ class Progress:
             self._say(f"{self._done} of {self._total} launches done")
 
     def round_started(self, number: int, attempt: int) -> None:
-        """Note a new round."""
+        """Show that a new round starts."""
         self._round, self._making_pods, self._began_s = number, True, self._clock()
         self._show(f"round {number + 1}{f', attempt {attempt + 1}' if attempt else ''}: making pods")
 
     def calibrated(self, cell: Cell, elapsed_s: float) -> None:
-        """Say how long a launch in the baseline takes, and expect the same of the others."""
+        """Print how long a launch in the baseline takes, and expect the same of the other environments."""
         self._pace.calibrated_s[cell.workload.name] = elapsed_s
         self._say(f"{cell.workload.name}: one launch in {cell.environment.name} takes {duration(elapsed_s)}")
         self._began_s += elapsed_s
 
     def launch_started(self, key: TrialKey, done: int, total: int) -> None:
-        """Show what runs now."""
+        """Show the launch that runs now."""
         now_s = self._clock()
         if self._making_pods:
             self._pace.pods_s.append(max(0.0, now_s - self._began_s))
@@ -146,7 +146,7 @@ class Progress:
         )
 
     def trial_ended(self, trial: Trial, done: int, total: int) -> None:
-        """Note how long it took, and say at once what went wrong."""
+        """Record the duration, and print a failure at once."""
         self._pace.ended(trial.key, self._clock() - self._began_s, done)
         self._done, self._total = done, total
         if not isinstance(trial.outcome, Completed):
@@ -173,7 +173,7 @@ class Progress:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in the unit that is read easily."""
+    """Return a duration in an easily readable unit."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,6 +1,6 @@
-"""Prove the treatment: the ranks were where the placement says, and the traffic took the network that is claimed.
+"""Prove the treatment: ranks ran where the placement puts them, and traffic took the claimed network.
 
-A cell whose treatment cannot be proven is Invalid, not slow. Pure.
+A trial whose treatment cannot be proved is Invalid, not slow. Pure.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from tare.node import SILENT_ROLE, Node
 from tare.workloads.output import Payload
 
 HEADER_BYTES: Final = 400
-"""Bytes that one small message may cost on the wire beside its payload: headers of MPI, TCP, IP, Ethernet and VXLAN,
-its acknowledgement and theirs."""
+"""Bytes on the wire that one small message may need in addition to its payload: headers of MPI, TCP, IP, Ethernet and
+VXLAN, its acknowledgement and the acknowledgement's headers."""
 CHATTER_BYTES: Final = 262_144
-"""Bytes that set-up of connections, neighbour discovery and the like may take in one launch."""
+"""Bytes allowed in one launch for connection set-up, neighbour discovery and the like."""
 RANK_CHATTER_BYTES: Final = 32_768
-"""Bytes more for each rank: daemons tell ranks of their job over `lo`, 20 kB each with Open MPI 5 (seen), and ranks
-make connections with each other."""
+"""Additional bytes for each rank: daemons send job data to ranks over `lo`, 20 kB each with Open MPI 5 (measured), and
+ranks connect to each other."""
 UPPER: Final = 1.5
 SILENT: Final = 0.01
 
 
 def check_places(ranks: Sequence[RankPlace], placement: Placement, *, nodes: Sequence[Node]) -> str | None:
-    """Return why the ranks were not placed as the study says, or None.
+    """Return why the ranks' placement does not match the study, or None.
 
-    `nodes` are those of the hosts, in order; each host has as many ranks. Cores are not looked at where the
-    study asked for them to be shared, or left them to the MPI: what it makes of them is then what is measured.
+    `nodes` are those of the hosts, in order; all hosts have the same number of ranks. Cores are not checked if the
+    study allows sharing them or leaves binding to the MPI: the MPI's choice is then part of what is measured.
     """
     if len(ranks) != placement.ranks:
         return f"{len(ranks)} ranks ran where the placement has {placement.ranks}"
@@ -47,7 +47,7 @@ def check_places(ranks: Sequence[RankPlace], placement: Placement, *, nodes: Seq
 
 
 def foreign_cores(placed: Sequence[tuple[RankPlace, Node]]) -> str | None:
-    """Return which rank may run on a core that its node does not have, or None."""
+    """Return which rank may run on a core that does not belong to its node, or None."""
     for rank, node in placed:
         if foreign := sorted(set(rank.cpus) - set(node.cores)):
             return f"rank {rank.rank} may run on core {foreign[0]}, which is none of those of its node {node.name}"
@@ -57,8 +57,8 @@ def foreign_cores(placed: Sequence[tuple[RankPlace, Node]]) -> str | None:
 def shared_cores(placed: Sequence[tuple[RankPlace, Node]]) -> str | None:
     """Return which ranks may run on the same core, or None.
 
-    A node with one rank may lend it all of its cores; ranks of one machine need disjoint masks, each of them. Nodes of
-    a lab are on one machine; of others two nodes may each have a core of the same number.
+    The mask of a single rank may have all cores of its node; the masks of ranks on one machine must be disjoint. A
+    lab's nodes are on one machine. Nodes on different machines may each have a core of the same number.
     """
     used: dict[tuple[str, int], int] = {}
     for rank, node in placed:
@@ -70,9 +70,10 @@ def shared_cores(placed: Sequence[tuple[RankPlace, Node]]) -> str | None:
 
 
 def core_sharers(placed: Sequence[tuple[RankPlace, Node]]) -> dict[int, tuple[int, ...]]:
-    """Return for each rank the ranks that may run on other hardware threads of its cores, and on none of its own.
+    """Return for each rank the ranks on other hardware threads of its cores that share no thread with it.
 
-    That is no fault: a node may have no more cores, or the placement ask for it. But each has a part of a core only.
+    This is not an error: a node may have no more cores, or the placement may ask for it. But each rank then has only a
+    part of a core.
     """
     on_core: defaultdict[tuple[str, int], set[tuple[int, int]]] = defaultdict(set)
     for rank, node in placed:
@@ -93,10 +94,10 @@ def check_traffic(
 ) -> str | None:
     """Return why the traffic did not take the claimed network, or None.
 
-    `ranks` are those of the job; `said_bytes` is what it wrote to its output, which the control network carries.
-    A byte is sent by one node and received by another, so the interfaces of a role that k of N nodes have carry
-    payload x 2k/N in both directions together (k < N only with two nodes: one side is bare); they must have carried
-    [that, 1.5 x that + overhead], or at least that where the job sent more than was counted.
+    `ranks` is the number of ranks of the job; `said_bytes` is the size of its output, which the control network
+    carries. One node sends a byte and another receives it. So if k of N nodes have an interface of a role, these
+    interfaces carry payload x 2k/N in both directions together (k < N only with two nodes: one side is bare). Their
+    volume must be in [that, 1.5 x that + overhead], or at least that if the job sent more than was counted.
     """
     nodes = len({item.node for item in traffic})
     chatter = CHATTER_BYTES + RANK_CHATTER_BYTES * ranks
@@ -134,7 +135,7 @@ def check_traffic(
 
 
 def check_transport(ranks: Sequence[RankPlace]) -> str | None:
-    """Return why ranks of different hosts seem to share memory, or None."""
+    """Return why ranks of different hosts appear to share memory, or None."""
     together: defaultdict[str, set[int]] = defaultdict(set)
     for rank in ranks:
         together[rank.host].add(rank.rank)

@@ -1,4 +1,4 @@
-"""Run a study: rounds of pods, blocks of trials in random order, each trial proven before it counts.
+"""Run a study: rounds of pods, blocks of trials in random order; a trial counts only once its treatment is proved.
 
 round: pods up; then per cell: counters -> launch -> counters -> parse -> verify -> proof of treatment -> store.
 """
@@ -62,7 +62,7 @@ PADDING_LIMIT: Final = 4096
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """A study on a site that is up. `rounds` are wanted by what is known so far, `done` counts the trials of them."""
+    """A study on a site that is up. `rounds` is the number of rounds wanted so far, `done` counts their trials."""
 
     plan: Plan
     store: Store
@@ -79,7 +79,7 @@ class Run:
     done: int = 0
 
     def blocks(self) -> None:
-        """Run what is still to run, until the study is precise enough, its rounds or its budget are used up."""
+        """Run the remaining blocks until the study is precise enough, or its rounds or budget are used up."""
         started = time.monotonic()
         repeat = self.plan.study.repetition
         while True:
@@ -96,11 +96,11 @@ class Run:
 
     @property
     def total(self) -> int:
-        """Return how many trials are planned, without repeats."""
+        """Return the number of planned trials, without repeats."""
         return len(available(self.plan)) * self.rounds * self.plan.study.repetition.blocks_per_round
 
     def _rounds_wanted(self) -> int:
-        """Return how many rounds are wanted by what is known now; looks only where a look is due."""
+        """Return the number of rounds wanted so far; examine results only when a look is due."""
         repeat = self.plan.study.repetition
         rounds = repeat.rounds
         while rounds < repeat.max_rounds and not next(
@@ -135,22 +135,22 @@ class Run:
                 ])  # fmt: skip
 
     def _calibrate(self, ready: Ready | None) -> None:
-        """Launch a program once in the baseline; raise `CellsFailed` where it does not run there."""
+        """Launch a program once in the baseline; raise `CellsFailed` if it does not run there."""
         if ready is None or job.gone(ready.deployed):
-            return  # the trials of this cell tell why
+            return  # the trials of this cell report why
         launched = self._launched(ready, 0)
         calibration.check(ready.cell, launched.outcome)
         self.watcher.calibrated(ready.cell, launched.result.elapsed_s)
 
     def _block(self, ready: Mapping[str, Ready], keys: Sequence[TrialKey]) -> None:
-        """Run the trials of a block in their order; at its end repeat those that the machine's state calls for."""
+        """Run the trials of a block in order; at its end repeat those that the machine disturbed."""
         due = []
         if self.plan.study.repetition.turns > 1:
             keys = self._in_turns(ready, keys)
         for position, key in enumerate(keys):
             one = ready.get(key.cell)
             trial = self.trial(key, position, one)
-            # A start-up that is repeated would not find the caches that it is to find.
+            # Repeating a start-up would not find the cache state that it requires.
             if one is not None and one.cell.workload.startup is None and wants_repeat(trial):
                 due.append((key, one))
         if not self.plan.study.repetition.reruns:
@@ -161,7 +161,7 @@ class Run:
             self.trial(replace(key, repeat=1), position, one)
 
     def _in_turns(self, ready: Mapping[str, Ready], keys: Sequence[TrialKey]) -> list[TrialKey]:
-        """Run the trials of a block that can take turns, group by group; return the keys of those that are left."""
+        """Run the trials of a block that can take turns, group by group; return the keys of the remaining trials."""
         left = []
         for _, group in groupby(keys, key=lambda key: self._group_of(key.cell)):
             of_group = list(group)
@@ -199,7 +199,7 @@ class Run:
             self._stored(trial, launched)
 
     def pods(self, stack: ExitStack) -> dict[str, Ready]:
-        """Make new pods for every environment and placement; what fails is remembered with its reason."""
+        """Make new pods for every environment and placement; record failures with their reasons."""
         self.broken.clear()
         self.nodes.clear()
         cells = available(self.plan)
@@ -257,7 +257,7 @@ class Run:
         )
 
     def trial(self, key: TrialKey, position: int, ready: Ready | None) -> Trial:
-        """Run one trial and store it. If its pods could not be made, or have ended since, that is its outcome."""
+        """Run one trial and store it. If its pods could not be made, or have ended since, it is stored as failed."""
         self.watcher.launch_started(key, self.done, self.total)
         started = time.time()
         launched = None
@@ -288,7 +288,7 @@ class Run:
         return stored
 
     def _launched(self, ready: Ready, padding: int) -> Launched:
-        """Run a launch between two readings of all counters and judge it."""
+        """Run a launch between two readings of all counters, and judge it."""
         kills = job.memory_kills(ready.deployed)
         before = monitor.read(ready.places, self.site.usage_s())
         result = run_launch(ready, padding, self.site)
@@ -299,7 +299,7 @@ class Run:
         )
 
     def _judged(self, ready: Ready, watched: in_turns.Watched) -> Launched:
-        """Judge a launch that has ended, and end what it left."""
+        """Judge a launch that has ended, and kill its remaining processes."""
         result, before, after = watched.result, watched.before, watched.after
         if result.status != 0:
             job.end_strays(ready.deployed, self.keepers)
@@ -325,7 +325,7 @@ class Run:
     def _with_noise(
         self, metrics: tuple[Metric, ...], spans_s: Mapping[str, tuple[float, float]], result: Result
     ) -> tuple[Metric, ...]:
-        """Return metrics with the state of the cores while each was measured; a span outside of the launch is none."""
+        """Return metrics with the state of the cores during each; spans outside of the launch are ignored."""
         ended_s = result.began_s + result.elapsed_s
         told = {key: span for key, span in spans_s.items() if result.began_s <= span[0] <= span[1] <= ended_s}
         return tuple(
@@ -334,10 +334,10 @@ class Run:
         )
 
     def _set_caches(self, ready: Ready, padding: int) -> dict[str, float]:
-        """Bring the machine's caches into the state that a start-up wants; return what is recorded of it.
+        """Put the machine's caches into the state that a start-up workload requires; return counters that record it.
 
-        Warm is what a launch leaves that goes before and counts for nothing: a cold one of another cell may have been
-        the last. What that launch has to say it would say again.
+        Warm is the state after an uncounted launch, because the launch before may have been a cold one of another cell.
+        That launch's messages are dropped: the measured launch would repeat them.
         """
         wanted = ready.cell.workload.startup
         if wanted is Caches.COLD:
@@ -350,7 +350,7 @@ class Run:
 
 @contextmanager
 def running(plan: Plan, store: Store, files: StudyFiles, watcher: Watcher, *, name: str) -> Iterator[Run]:
-    """Bring the cluster of a study up and yield its run."""
+    """Bring up a study's cluster and yield its run."""
     cluster = CLUSTERS[plan.study.cluster]
     with cluster.open(name, plan.study.lab, needs(plan, files.seen_by_nodes)) as site:
         agent = write_agent(site.folder, plain_python())
@@ -360,7 +360,7 @@ def running(plan: Plan, store: Store, files: StudyFiles, watcher: Watcher, *, na
 
 
 def needs(plan: Plan, shown: tuple[str, ...] = ()) -> Needs:
-    """Return what a plan's cells need of their cluster."""
+    """Return what a plan's cells require of their cluster."""
     cells = available(plan)
     slots = nic_slots((cell.environment, cell.placement) for cell in plan.cells)
     return Needs(

@@ -1,6 +1,6 @@
-"""Recognise in what a failed job said the ways in which containers break an MPI, and say what helps. Pure.
+"""Recognise in a failed job's output the known ways in which containers break an MPI, and return the remedy. Pure.
 
-Each was made to happen and the message noted down: Open MPI 4.1.4 and MPICH 4.0.2 over UCX (METHOD.md section 2).
+Each failure was reproduced and its message recorded: Open MPI 4.1.4 and MPICH 4.0.2 over UCX (METHOD.md section 2).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Symptom:
-    """A message that tells a cause: `pattern` is looked for in all that was said, `cause` is told with its remedy."""
+    """A message that identifies a cause: `pattern` is searched in the job's output, `cause` includes the remedy."""
 
     name: str
     pattern: re.Pattern[str]
@@ -24,7 +24,8 @@ def _symptom(name: str, pattern: str, cause: str) -> Symptom:
 
 
 LOOKED_AT: Final = 32 << 10
-"""Characters at the end of what was said: a pattern with `.*` takes the square of them where it is not found."""
+"""Number of characters searched at the end of the output: a pattern with `.*` that does not match takes quadratic
+time."""
 
 EQUAL_NUMBERS: Final = (
     "Open MPI crashes in its shared memory where ranks have equal process numbers, as in containers with a pid "
@@ -79,6 +80,6 @@ SYMPTOMS: Final = (
 
 
 def recognised(words: str) -> str:
-    """Return the cause and remedy of the first symptom in what a job said, "" where there is none."""
+    """Return the cause and remedy of the first symptom found in a job's output, or ""."""
     end = words[-LOOKED_AT:]
     return next((symptom.cause for symptom in SYMPTOMS if symptom.pattern.search(end)), "")

@@ -1,7 +1,7 @@
-"""Read what an MPI's library says that it took, and hold it against what the cell claims. Pure.
+"""Parse the transport that an MPI's library selected, and compare it with the cell's claim. Pure.
 
-Libraries fall back to TCP without a word: UCX where an adapter cannot be opened, libfabric where a provider is missing.
-Counters show that too, but do not name it. So each library is asked, in a launch that is not timed
+Libraries fall back to TCP silently: UCX if it cannot open an adapter, libfabric if a provider is missing. Counters show
+that too, but do not name the transport. So each library is asked in a launch that is not timed
 (`tare.run.transport_probe`).
 """
 
@@ -18,7 +18,7 @@ WITHIN_A_HOST: Final = frozenset(
     {"self", "sysv", "posix", "cma", "knem", "xpmem", "memory", "vader", "sm", "shm", "sm2"}
 )
 UTILITIES: Final = frozenset({"core", "ofi_rxm", "ofi_rxd", "off_coll", "ofi_mrail", "lnx", "util"})
-"""Layers of libfabric around a provider: they move nothing themselves."""
+"""Layers of libfabric around a provider, which move no data themselves."""
 
 UCX_LINE: Final = re.compile(r"\b(?:ep_)?cfg(?:#\d+|\[\d+\]):?\s+(.*)")
 UCX_LANE: Final = re.compile(r"([a-z][a-z0-9_]*)/([A-Za-z0-9_.:-]+)")
@@ -26,15 +26,15 @@ BTL_LINE: Final = re.compile(r"Using (\w+) btl for send to \S+ on node \S+")
 LIBFABRIC_LINE: Final = re.compile(
     r"libfabric:\d+:\d*:[^:\n]*:(\w+):(?:av|cq|domain|ep_ctrl|ep_data|eq|fabric|mr):(\w+)\("
 )
-"""The provider that moves something, and in which function: asked what it has (`..._info`) it moves nothing."""
+"""Matches the provider and the function that logged; functions that only query a provider (`..._info`) move no data."""
 PROVIDER_LINE: Final = re.compile(r"libfabric provider: (\S+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """What reaches other hosts by what a library said (`tcp/data0`), and why that is not what the cell claims, or None.
+    """The transports to other hosts that a library reported (`tcp/data0`).
 
-    `library` is who said it.
+    `reason` is why they contradict the cell's claim, or None. `library` is the library that reported them.
     """
 
     library: str
@@ -43,12 +43,12 @@ class Chosen:
 
     @property
     def words(self) -> str:
-        """Return it in words for a report."""
+        """Return the transports in words for a report."""
         return f"{self.library}: {', '.join(self.taken)}" if self.taken else f"{self.library} did not tell"
 
 
 def judged(transport: str, library: str, said: str, *, port: bool) -> Chosen:
-    """Return what a library took by what it said in a launch between hosts; `port`: an adapter's port is claimed."""
+    """Return the transports that a library reported in a launch between hosts; `port`: an adapter's port is claimed."""
     taken = READERS[library](said)
     if not taken:
         reason = f"{library} did not tell what it took: nothing proves that messages took {transport}"
@@ -63,24 +63,24 @@ def judged(transport: str, library: str, said: str, *, port: bool) -> Chosen:
 
 
 def by_ucx(said: str) -> tuple[str, ...]:
-    """Return the lanes that UCX says it has, without those within a host."""
+    """Return the lanes that UCX reports, without those within a host."""
     lanes = [lane for line in UCX_LINE.findall(said) for lane in UCX_LANE.findall(line)]
     return _each_once(f"{kind}/{device}" for kind, device in lanes if kind not in WITHIN_A_HOST)
 
 
 def by_open_mpi(said: str) -> tuple[str, ...]:
-    """Return the components that Open MPI says it sends by, without those within a host."""
+    """Return the components that Open MPI reports for sending, without those within a host."""
     return _each_once(f"btl {name}" for name in BTL_LINE.findall(said) if name not in WITHIN_A_HOST)
 
 
 def by_libfabric(said: str) -> tuple[str, ...]:
-    """Return the providers that libfabric says have done something, without its layers above them."""
+    """Return the active providers in libfabric's log, without the layers above them."""
     doing = (name for name, function in LIBFABRIC_LINE.findall(said) if not function.endswith("_info"))
     return _each_once(name for name in doing if name not in UTILITIES | WITHIN_A_HOST)
 
 
 def by_intel_mpi(said: str) -> tuple[str, ...]:
-    """Return the provider that Intel MPI says it uses, without libfabric's layers above it."""
+    """Return the provider that Intel MPI reports, without libfabric's layers above it."""
     return _each_once(name.partition(";")[0] for name in PROVIDER_LINE.findall(said))
 
 

@@ -1,6 +1,6 @@
-"""Ask an MPI's library what it took, in a launch of its own before the timed ones.
+"""Ask an MPI's library which transport it selected, in a separate launch before the timed ones.
 
-What it says of itself costs it time, so the timed launches do not ask.
+Reporting costs the library time, so the timed launches do not ask.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ QUESTION: Final = Workload(
     ),
     time_limit_s=60.0,
 )
-"""Every rank has a message, short and long, for every other."""
+"""Every rank sends a short and a long message to every other."""
 
 
 Pair = tuple[Environment, Placement]
 
 
 def pair_of(cell: Cell) -> Pair:
-    """Return what cells have in common that are launched in the same pods."""
+    """Return the environment and placement, which cells launched in the same pods have in common."""
     return cell.environment, cell.placement
 
 
 def answers(
     site: Site, launches: Iterable[tuple[Cell, Deployed]], agent: Path, keepers: frozenset[int]
 ) -> dict[Pair, Chosen]:
-    """Return what the libraries took, each asked once for an environment and placement."""
+    """Return the transports that the libraries selected, asking once per environment and placement."""
     found: dict[Pair, Chosen] = {}
     for cell, up in launches:
         if pair_of(cell) not in found and asks(cell, up):
@@ -55,7 +55,10 @@ def answers(
 
 
 def asks(cell: Cell, up: Deployed) -> bool:
-    """Tell whether there is something to ask: where all is named and counters see it, or there is one host, not."""
+    """Return whether the library has to be asked.
+
+    It is not asked on a single host, nor if the settings name everything and counters verify it.
+    """
     mpi = MPIS.get(cell.environment.mpi)
     if mpi is None or len(up.sides) < 2 or is_local(cell.environment.transport):
         return False
@@ -63,7 +66,7 @@ def asks(cell: Cell, up: Deployed) -> bool:
 
 
 def ask(site: Site, cell: Cell, up: Deployed, agent: Path) -> Chosen:
-    """Return what the library took in an environment that is up; where it was not heard, that is the reason."""
+    """Return the transport that the library selected in an environment that is up, or why it is not known."""
     environment = cell.environment
     asking = replace(cell, workload=QUESTION)
     launch = job.make_launch(site, asking, up, asks=True)

@@ -1,4 +1,4 @@
-"""A launch that has ended, and the line of the store that is made of it."""
+"""Turn a launch that has ended into a trial for the store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tare.workloads import Parsed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launched:
-    """A launch that has ended: how, what it said, what its interfaces carried, and how the machine was meanwhile."""
+    """A launch that has ended: result, outcome, parsed output, interface traffic, and the machine's state meanwhile."""
 
     result: Result
     outcome: Outcome
@@ -36,7 +36,7 @@ class Launched:
 def trial_of(
     key: TrialKey, position: int, started_unix_s: float, ready: Ready, launched: Launched, nodes: dict[int, NodeHas]
 ) -> Trial:
-    """Return the line of a launch that has ended; `nodes` keeps what they have, as far as it is known."""
+    """Return the trial of a launch that has ended; `nodes` caches the devices and file systems of nodes."""
     parsed = launched.parsed
     return Trial(
         key=key,
@@ -56,6 +56,6 @@ def trial_of(
 
 
 def _told(parsed: Parsed, up: Deployed, nodes: dict[int, NodeHas]) -> tuple[RankPlace, ...]:
-    """Return what ranks told of themselves, held against their nodes."""
+    """Return the ranks' reports about themselves, compared with their nodes."""
     ranks = job.with_core_sharers(job.with_node_namespaces(parsed.ranks, up), up)
     return job.with_limits(job.with_surroundings(ranks, up, nodes), up)

@@ -1,7 +1,7 @@
-"""Give launches that wait on the same cores their turns (docs/adr/0017-turns.md).
+"""Let launches on the same cores wait and take turns (docs/adr/0017-turns.md).
 
-Every rank connects to a socket on the head, says its launch's key and its rank, and sleeps in `recv` until it reads a
-byte: its turn. Rank 0 writes a byte when the launch has got ready, and one when its turn is over
+Every rank connects to a socket on the head, sends its launch's key and its rank, and sleeps in `recv` until it reads a
+byte: its turn. Rank 0 writes a byte when the launch is ready, and another when its turn is over
 (kernels/common/turns.h).
 """
 
@@ -27,7 +27,7 @@ GO: Final = b"t"
 
 
 class Waited(Enum):
-    """What came first: the launch waits for its turn, it has ended, or its time is up."""
+    """Which came first: the launch waits for its turn, it has ended, or its time is up."""
 
     READY = "ready"
     ENDED = "ended"
@@ -36,7 +36,7 @@ class Waited(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class Seat:
-    """A launch at the table. `ended` becomes readable when it has ended."""
+    """A launch at the table. `ended` becomes readable when the launch has ended."""
 
     ranks: int
     ended: socket.socket
@@ -45,7 +45,7 @@ class Seat:
 
 
 class Table:
-    """Where launches wait for their turns; `listener` is bound to an IPv4 address that their ranks reach."""
+    """Where launches wait for their turns; `listener` is bound to an IPv4 address that their ranks can reach."""
 
     def __init__(self, listener: socket.socket) -> None:
         listener.listen(BACKLOG)
@@ -54,13 +54,13 @@ class Table:
         self._seats: dict[str, Seat] = {}
 
     def seat(self, ranks: int, ended: socket.socket) -> Seat:
-        """Return a new seat for a launch of so many ranks; `ended` is the table's from now on."""
+        """Return a new seat for a launch of `ranks` ranks; the table takes ownership of `ended`."""
         seat = Seat(ranks=ranks, ended=ended)
         self._seats[seat.key] = seat
         return seat
 
     def option(self, seat: Seat, turns: int) -> str:
-        """Return what `tare-kernels` is told to come to a seat."""
+        """Return the option that makes `tare-kernels` use a seat."""
         address, port = self._listener.getsockname()
         return f"--turns={turns}@{address}:{port}/{seat.key}"
 
@@ -82,34 +82,34 @@ class Table:
                 if not _said(first):
                     return self._gone(seat, until)
                 told = True
-            if told and len(seat.connections) == seat.ranks:  # the others may still stand in the listener's queue
+            if told and len(seat.connections) == seat.ranks:  # the others may still be in the listener's queue
                 return Waited.READY
             if time.monotonic() >= until:
                 return Waited.TIME_LIMIT
 
     def give(self, seat: Seat) -> None:
-        """Let a launch have its turn."""
+        """Give a launch its turn."""
         for connection in seat.connections.values():
-            with suppress(OSError):  # a rank that has gone: its launch ends
+            with suppress(OSError):  # the rank has exited, so its launch ends
                 connection.send(GO)
 
     def dismiss(self, seat: Seat) -> None:
-        """Close the connections of a launch: those of its ranks that wait for a turn end, and none is seated again."""
+        """Close a launch's connections: its ranks that wait for a turn exit, and no further rank is accepted."""
         self._seats.pop(seat.key, None)
         for each in (seat.ended, *seat.connections.values()):
             each.close()
 
     def close(self) -> None:
-        """Close all connections: who still waits for a turn ends."""
+        """Close all connections: ranks that still wait for a turn exit."""
         for seat in list(self._seats.values()):
             self.dismiss(seat)
         self._listener.close()
 
     def _accept(self) -> None:
-        """Seat a rank; who says something else is sent away."""
+        """Accept a rank; close the connection if its first message is not valid."""
         try:
             connection, _ = self._listener.accept()
-        except BlockingIOError:  # it has gone again
+        except BlockingIOError:  # it has already disconnected
             return
         except OSError as error:
             raise InfrastructureError(f"launches cannot take turns: no rank is accepted: {error.strerror}") from error
@@ -126,7 +126,7 @@ class Table:
         seat.connections[rank] = connection
 
     def _gone(self, seat: Seat, until: float) -> Waited:
-        """Wait for the end of a launch whose first rank has closed its connection."""
+        """Wait for the end of a launch whose rank 0 has closed its connection."""
         with selectors.DefaultSelector() as selector:
             selector.register(seat.ended, selectors.EVENT_READ)
             ended = selector.select(max(0.0, until - time.monotonic()))
@@ -145,7 +145,7 @@ def _hello(connection: socket.socket) -> tuple[str, int]:
 
 
 def _said(connection: socket.socket) -> bool:
-    """Read the byte of a rank; false where it has gone."""
+    """Read a rank's byte; return false if the rank has disconnected."""
     try:
         return bool(connection.recv(1))
     except OSError:

@@ -1,4 +1,4 @@
-"""Turn values of the model into JSON data and back, by their annotations. Pure."""
+"""Encode values of the model as JSON data and decode them by their type annotations. Pure."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ T = TypeVar("T")
 def encode(value: Any) -> Any:
     """Return JSON data for a value of the model.
 
-    A dataclass becomes an object with its class's name as `type`; floats are exact (those that JSON has no word for
-    become text).
+    A dataclass becomes an object with its class name as `type`. Floats are exact; those that JSON cannot represent
+    (nan, inf) become text.
     """
     if isinstance(value, Enum):
         return value.value
@@ -39,10 +39,10 @@ def encode(value: Any) -> Any:
 
 
 def decode(cls: type[T], data: Any) -> T:
-    """Return the value of type `cls` that `encode` made `data` from.
+    """Return the value of type `cls` that `encode` turned into `data`.
 
-    Keys that the class does not have are ignored and keys that are missing take their defaults, so that a field can
-    be added without a new format. Raises `ValueError` where the data does not fit.
+    Unknown keys are ignored and missing keys take their defaults, so that a field can be added without a new format.
+    Raises `ValueError` if the data does not fit.
     """
     return _decode(cls, data)  # type: ignore[no-any-return]
 

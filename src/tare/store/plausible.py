@@ -1,7 +1,6 @@
-"""Say why a figure cannot be one: the statistics take logarithms of costs, and the plots their powers. Pure.
+"""Explain why a figure is implausible: the statistics take logarithms of costs, and the plots powers of them. Pure.
 
-Launches are held to it when they end (`tare.workloads.gate`), and stored ones when they are read
-(`tare.store.results`).
+Launches are checked when they end (`tare.workloads.gate`), and stored ones when they are read (`tare.store.results`).
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ LEAST_S: Final = 1e-15
 MOST_S: Final = 1e10
 """Bounds of a cost: no clock resolves less than a femtosecond, and no launch takes 300 years.
 
-Between them no ratio, square or sum of a study comes near the limits of a double.
+Within them no ratio, square or sum in a study comes near the limits of a double.
 """
 
 MOST_DONE: Final = 1e30
-"""Bound of what one sample does, and of a figure: the largest class of an application does 1e17 operations."""
+"""Bound of the work in one sample, and of a figure: the largest class of an application does 1e17 operations."""
 
 
 def why_no_figures(metrics: tuple[Metric, ...], figures: tuple[Figure, ...]) -> str:
-    """Return why what a launch says cannot be, or ""."""
+    """Return why the values that a launch reported are impossible, or ""."""
     return next((why for each in (_of_metrics(metrics), _of_figures(figures)) for why in each), "")
 
 
 def is_time(seconds: float) -> bool:
-    """Say whether something can have taken so long; it may have taken no time at all."""
+    """Return whether a duration is plausible; zero is."""
     return 0 <= seconds <= MOST_S
 
 

@@ -1,4 +1,4 @@
-"""Read a results folder; nothing in it is changed. `tare.store.writer` says what is in one and writes it."""
+"""Read a results folder without changing it. `tare.store.writer` describes its contents and writes it."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ TRIALS: Final = "trials.jsonl"
 TRUNCATED: Final = "trials.jsonl.truncated"
 SAMPLES: Final = "samples"
 MOST_BYTES: Final = 1 << 30
-"""Size of one file; a study of a week writes some ten MB of trials and a launch at most some hundred MB of samples."""
+"""Largest file size: a study of a week writes some ten MB of trials and a launch at most some hundred MB of samples."""
 
 COLUMN: Final = re.compile(r"(?!.*\.\.)[A-Za-z0-9_.:=,+@/-]{1,200}")
-"""What can name a column of samples."""
+"""Valid names of sample columns."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Results:
-    """What a results folder holds. `truncated` is the number of torn last lines that were found in it, ever.
+    """The contents of a results folder.
 
-    `facts` is what the runner wrote about host, versions and images; `revisions` are earlier statements of the
-    study, when rounds, margin or the like were changed between runs. `looks` are the numbers of rounds, ascending,
-    after which a run has ended and shown verdicts.
+    `truncated` is the number of torn last lines found in it since it was created. `facts` are the runner's facts about
+    host, versions and images. `revisions` are earlier versions of the study, from when rounds, margin or the like were
+    changed between runs. `looks` are the numbers of rounds, ascending, after which a run ended and showed verdicts.
     """
 
     path: Path
@@ -52,9 +52,9 @@ class Results:
     looks: tuple[int, ...] = ()
 
     def columns(self, trial: model.Trial) -> Columns:
-        """Return the samples of a trial by column, read now; nothing for a trial that left none.
+        """Read and return the samples of a trial by column; empty if the trial has none.
 
-        Raises `ResultsError` when the file is missing or damaged.
+        Raises `ResultsError` if the file is missing or damaged.
         """
         if not trial.samples_file:
             return {}
@@ -71,10 +71,10 @@ class Results:
 
 
 def read_only(path: Path) -> Results:
-    """Return what a results folder holds, to be shown, also while a run writes to it; locks and repairs nothing.
+    """Return the contents of a results folder for display, even while a run writes to it; lock and repair nothing.
 
-    A torn last line is left out and counted, and texts are made printable: the folder may be another's. Raises
-    `ResultsError` when the folder is no results folder.
+    A torn last line is skipped and counted. Texts are made printable, because the folder may come from someone else.
+    Raises `ResultsError` if the folder is not a results folder.
     """
     if not path.is_dir():
         raise ResultsError(f"{path}: there is no such results folder", remedy="`tare run STUDY.yaml` makes one")
@@ -93,7 +93,7 @@ def read_only(path: Path) -> Results:
 
 
 def read_plan(path: Path) -> dict[str, Any]:
-    """Return what plan.json holds, undecoded: the plan, the facts and earlier statements."""
+    """Return the contents of plan.json undecoded: the plan, the facts and earlier versions of the study."""
     file = path / PLAN
     try:
         header = read_json(read_regular(file, MOST_BYTES))
@@ -114,7 +114,10 @@ def read_plan(path: Path) -> dict[str, Any]:
 
 
 def looks_of(header: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return after how many rounds verdicts were shown; 0.1.0 kept only the rounds that were asked for before."""
+    """Return the numbers of rounds after which verdicts were shown.
+
+    0.1.0 stored only the previously requested numbers of rounds, in the revisions; those are used then.
+    """
     noted = header.get("looks")
     if noted is None:
         noted = [_rounds_of(revision) for revision in header.get("revisions", ())]
@@ -142,7 +145,7 @@ def _check_header(header: dict[str, Any]) -> None:
 
 
 def plan_of(path: Path, header: Mapping[str, Any]) -> model.Plan:
-    """Return the plan of a header that `read_plan` gave."""
+    """Return the plan from a header that `read_plan` returned."""
     try:
         plan = decode(model.Plan, header["plan"])
         check_plan(plan)
@@ -152,9 +155,9 @@ def plan_of(path: Path, header: Mapping[str, Any]) -> model.Plan:
 
 
 def read_trials(file: Path, plan: model.Plan, *, to_show: bool = False) -> tuple[list[model.Trial], int | None, bytes]:
-    """Return the trials, the offset where a torn last line begins (None: all lines are whole), and its bytes.
+    """Return the trials, the offset of a torn last line (None: all lines are complete), and its bytes.
 
-    With `to_show` texts are made printable.
+    With `to_show`, texts are made printable.
     """
     try:
         data = read_regular(file, MOST_BYTES)
@@ -198,13 +201,13 @@ def _is_json(line: bytes) -> bool:
 
 
 def key_text(key: model.TrialKey) -> str:
-    """Return which trial it is, for a message."""
+    """Return a trial's key as text for a message."""
     repeat = f", repeat {key.repeat}" if key.repeat else ""
     return f"{key.cell}, round {key.round}, block {key.block}, attempt {key.attempt}{repeat}"
 
 
 def count_notes(path: Path) -> int:
-    """Return how many torn last lines were put aside so far."""
+    """Return the number of torn last lines that were put aside so far."""
     try:
         return read_regular(path / TRUNCATED, MOST_BYTES).count(b"\n")
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
-"""Say what in a plan or a trial of others cannot be, although its types are right. Pure.
+"""Find impossible values in an untrusted plan or trial, even if their types are right. Pure.
 
-tare never writes such; a report could not be made of it. A figure that no launch can have is another matter: tare 0.1.0
-took any, so that it makes its trial invalid and the others are read.
+tare never writes such values, and no report could be made of them. Implausible figures of a launch are an exception:
+tare 0.1.0 stored any, so they only make their trial invalid, and the other trials are read.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from tare import model
 from tare.store.plausible import MOST_DONE, is_time, why_no_figures
 
 MOST: Final = 1_000_000
-"""Rounds, blocks, ranks and the like of a study (`tare.study.schema`)."""
+"""Largest number of rounds, blocks, ranks and the like in a study (`tare.study.schema`)."""
 
 LATEST_S: Final = 1e11
-"""Moments after the year 5000 are none."""
+"""Latest valid time stamp: the year 5000."""
 
 LONGEST_NAME: Final = 400
 SAMPLES_FILE: Final = re.compile(r"(samples/)?[A-Za-z0-9._-]{1,200}")
 
 
 def check_plan(plan: model.Plan) -> None:
-    """Raise `ValueError` with the first thing in a plan that cannot be."""
+    """Raise `ValueError` with the first impossible value in a plan."""
     for complaint in (*_of_study(plan.study), *_of_cells(plan)):
         raise ValueError(complaint)
 
@@ -73,7 +73,7 @@ def _of_cells(plan: model.Plan) -> Iterator[str]:
 
 
 def checked_trial(trial: model.Trial) -> model.Trial:
-    """Return a trial, as invalid where a figure of it cannot be; raise `ValueError` where something else cannot."""
+    """Return the trial, marked invalid if a figure is implausible; raise `ValueError` for other impossible values."""
     for complaint in _of_trial(trial):
         raise ValueError(complaint)
     if isinstance(trial.outcome, model.Completed):

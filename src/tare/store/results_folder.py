@@ -1,8 +1,8 @@
-"""Do to a results folder, one at a time, what `tare.store.writer` does in order: make, lock, write whole, repair.
+"""Provide the file operations that `tare.store.writer` calls in order: create, lock, write atomically, repair.
 
 The lock is a POSIX one (`lockf`), because a forked child does not inherit it: a pod holder that outlives a killed run
-must not keep the folder shut, as it would with `flock`. The folder may be an ordinary user's while we are root:
-everything is opened by `tare.host.safe_files`, which follows no link of that user's.
+must not keep the folder locked, as it would with `flock`. The folder may be an ordinary user's while we are root, so
+everything is opened by `tare.host.safe_files`, which does not follow that user's links.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SAMPLES_NAME: Final = re.compile(r"r\d+-b\d+-a\d+-c\d+(-n\d+)?\.npz(\.partial)?
 
 
 def make_folder(path: Path) -> None:
-    """Make the folder, or check that what is there is ours or empty."""
+    """Create the folder, or check that an existing one is a results folder or empty."""
     try:
         with folder_at(path, make=True) as folder:
             _check_ours(path, folder)
@@ -54,13 +54,13 @@ def _check_ours(path: Path, folder: int) -> None:
 
 
 def make_samples(path: Path) -> None:
-    """Make the folder of the samples."""
+    """Create the folder for samples."""
     with folder_at(path / SAMPLES, make=True):
         pass
 
 
 def take_lock(path: Path) -> int:
-    """Return the open and locked lock file, or raise `ResultsError` naming the process that holds it."""
+    """Return the open and locked lock file, or raise `ResultsError` naming the process that holds the lock."""
     with folder_at(path) as folder:
         number = open_file(folder, LOCK, os.O_RDWR | os.O_CREAT, place=path)
     try:
@@ -78,7 +78,7 @@ def take_lock(path: Path) -> int:
 
 
 def close_file(number: int) -> None:
-    """Close a file by its number; -1 stands for none."""
+    """Close a file descriptor; -1 means none."""
     if number >= 0:
         os.close(number)
 
@@ -94,13 +94,13 @@ def move_aside(path: Path) -> None:
 
 
 def open_trials(path: Path) -> int:
-    """Open the list of trials for appending."""
+    """Open the trials file for appending."""
     with folder_at(path) as folder:
         return open_file(folder, TRIALS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, place=path)
 
 
 def write_plan(path: Path, plan: model.Plan, header: Mapping[str, Any]) -> None:
-    """Write plan.json whole or not at all."""
+    """Write plan.json atomically."""
     stated = dict(header) | {"format": FORMAT, "tool": f"tare {__version__}", "plan": encode(plan)}
     with folder_at(path) as folder:
         with os.fdopen(new_file(folder, PLAN + PARTIAL), "w") as file:
@@ -112,7 +112,7 @@ def write_plan(path: Path, plan: model.Plan, header: Mapping[str, Any]) -> None:
 
 
 def cut_off(path: Path, offset: int, torn: bytes) -> None:
-    """Keep a torn last line aside, then cut it off."""
+    """Save a torn last line to a separate file, then truncate the trials file."""
     note = {"unix_s": time.time(), "offset": offset, "text": torn.decode(errors="backslashreplace")}
     with folder_at(path) as folder:
         aside = open_file(folder, TRUNCATED, os.O_WRONLY | os.O_APPEND | os.O_CREAT, place=path)
@@ -126,7 +126,7 @@ def cut_off(path: Path, offset: int, torn: bytes) -> None:
 
 
 def remove_orphans(path: Path, trials: Sequence[model.Trial]) -> None:
-    """Remove sample files without a trial: the tool was ended between writing them and the trial's line."""
+    """Remove sample files without a trial: tare was killed between writing the samples and the trial's line."""
     kept = {Path(trial.samples_file).name for trial in trials if trial.samples_file}
     with folder_at(path / SAMPLES) as folder:
         for name in os.listdir(folder):
@@ -135,7 +135,7 @@ def remove_orphans(path: Path, trials: Sequence[model.Trial]) -> None:
 
 
 def write_samples(path: Path, columns: Columns) -> None:
-    """Write an .npz file whole or not at all; `np.savez` is not used because it takes no column named `file`."""
+    """Write an .npz file atomically; `np.savez` is not used because it does not accept a column named `file`."""
     import numpy as np
 
     partial = path.name + PARTIAL

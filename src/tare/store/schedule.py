@@ -1,4 +1,4 @@
-"""Say which blocks are complete and which are still to run; which launches count is `tare.summary.select`'s. Pure."""
+"""Determine which blocks are complete and which remain; `tare.summary.select` decides which launches count. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BlockKey = tuple[int, int, int]
 
 
 def attempts(trials: Iterable[model.Trial]) -> dict[BlockKey, dict[str, model.Trial]]:
-    """Return the trials by (round, block, attempt) and then by cell."""
+    """Return the trials by (round, block, attempt), then by cell."""
     found: defaultdict[BlockKey, dict[str, model.Trial]] = defaultdict(dict)
     for trial in trials:
         found[trial.key.round, trial.key.block, trial.key.attempt][trial.key.cell] = trial
@@ -19,7 +19,7 @@ def attempts(trials: Iterable[model.Trial]) -> dict[BlockKey, dict[str, model.Tr
 
 
 def is_complete(plan: model.Plan, block: dict[str, model.Trial]) -> bool:
-    """Say whether one attempt at a block has a trial of every cell that can run, and was not interrupted."""
+    """Return whether an attempt at a block has a trial of every cell that can run and was not interrupted."""
     return not is_interrupted(block) and all(cell in block for cell in can_run(plan))
 
 
@@ -28,8 +28,8 @@ def remaining_blocks(
 ) -> Iterator[BlockKey]:
     """Yield (round, block, attempt) of every block without a complete attempt, in order.
 
-    An interrupted block is run again whole, as its next attempt, so that pairs stay pairs; where no cell can run there
-    is nothing. `rounds` looks further than the study's own number of rounds (the runner may go up to `max_rounds`).
+    An interrupted block is run again as a whole, as its next attempt, so that pairs stay pairs. If no cell can run,
+    nothing is yielded. `rounds` overrides the study's number of rounds (the runner may go up to `max_rounds`).
     """
     if not can_run(plan):
         return
@@ -47,7 +47,7 @@ def remaining_blocks(
 
 
 def is_interrupted(block: Mapping[str, model.Trial]) -> bool:
-    """Say whether an attempt at a block was broken off and has been marked so."""
+    """Return whether an attempt at a block was interrupted and is marked so."""
     return any(isinstance(trial.outcome, model.Interrupted) for trial in block.values())
 
 

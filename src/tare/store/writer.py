@@ -1,15 +1,15 @@
-"""Keep a study's results so that killing the tool at any instant loses at most the trial that was running.
+"""Store a study's results so that killing tare at any moment loses at most the running trial.
 
     results/NAME/
       plan.json                 the expanded study, facts about the host, versions; written last, by renaming
       trials.jsonl              one line a trial, appended and synced as it ends: the commit record
       samples/                  one .npz a trial (uncompressed), renamed into place before the trial's line is written
-      trials.jsonl.truncated    what a torn last line held, kept aside
+      trials.jsonl.truncated    the contents of torn last lines
       lock                      held while a `tare run` writes here
 
-Lines are never changed or deleted. A block that was broken off gets a line with the outcome `Interrupted` for each cell
-that has none, and `remaining_blocks` then hands it out again as its next attempt (`tare.store.schedule`). Which
-launches count is decided by `tare.summary.select` alone. Reading alone is `tare.store.results`.
+Lines are never changed or deleted. When a block was interrupted, each cell without a trial gets a line with the outcome
+`Interrupted`, and `remaining_blocks` then returns the block as its next attempt (`tare.store.schedule`). Only
+`tare.summary.select` decides which launches count. `tare.store.results` reads a folder without writing.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ __all__ = [
 class Store(Results):
     """A results folder that is open for writing and locked; close it, or use it as a context manager.
 
-    `interrupted` is the number of blocks that were found broken off when the folder was opened.
+    `interrupted` is the number of interrupted blocks found when the folder was opened.
     """
 
     interrupted: int = 0
@@ -83,11 +83,11 @@ class Store(Results):
     def create_or_open(
         cls, path: Path, plan: model.Plan, facts: Mapping[str, Any] | None = None, *, fresh: bool = False
     ) -> Store:
-        """Return the store at `path`: a new one, or the one to go on with when the plan's digest is the same.
+        """Return the store at `path`: a new one, or the existing one to resume if it holds results of the same study.
 
-        `facts["identity"]` holds what must not change between runs of one study (kernel, CPU, MPI version, image
-        digests): runs from unlike hosts are not merged. With `fresh` earlier results are moved to
-        `NAME.previous-N`. Raises `ResultsError` when the folder belongs to something else, is damaged or is in use.
+        `facts["identity"]` holds the facts that must not change between runs of one study (kernel, CPU, MPI version,
+        image digests): runs from unlike hosts are not merged. With `fresh`, earlier results are moved to
+        `NAME.previous-N`. Raises `ResultsError` if the folder belongs to something else, is damaged or is in use.
         """
         lock = -1
         try:
@@ -111,8 +111,8 @@ class Store(Results):
     def append(self, trial: model.Trial, columns: Columns | None = None) -> model.Trial:
         """Store a trial and its samples and return it as stored (`samples_file` set).
 
-        When this returns, the trial is on the disk. Raises `InfrastructureError` when it cannot be written; the folder
-        is then as it was before.
+        When this returns, the trial is on disk. Raises `InfrastructureError` if it cannot be written; the folder is
+        then unchanged.
         """
         if self._file < 0:
             raise ResultsError(f"{self.path} is closed")
@@ -130,13 +130,13 @@ class Store(Results):
         return trial
 
     def note_look(self, rounds_done: int) -> None:
-        """Note that a run has ended by itself after so many rounds: its verdicts are shown, and that spends error."""
+        """Record that a run ended by itself after so many rounds: showing its verdicts spends error probability."""
         if rounds_done > 0 and rounds_done not in self.looks:
             self.looks = tuple(sorted({*self.looks, rounds_done}))
             self._write_header(looks=list(self.looks))
 
     def note_facts(self, **facts: Any) -> None:
-        """Note facts that are known only once the cluster is up."""
+        """Record facts that are known only once the cluster is up."""
         if any(self.facts.get(name) != value for name, value in encode(facts).items()):
             self.facts = {**self.facts, **encode(facts)}
             self._write_header(facts=encode(self.facts))
@@ -150,7 +150,7 @@ class Store(Results):
             ) from error
 
     def close(self) -> None:
-        """Close the files and let go of the lock; can be called again."""
+        """Close the files and release the lock; may be called more than once."""
         close_file(self._file)
         close_file(self._lock)
         self._file = self._lock = -1
@@ -201,10 +201,10 @@ class Store(Results):
         return store
 
     def _mark_interrupted(self, planned: model.Plan) -> int:
-        """Write a line for each cell that a broken attempt lacks; return how many attempts were found broken.
+        """Write a line for each cell that an interrupted attempt lacks; return the number of interrupted attempts.
 
-        `planned` is the plan under which they ran. Blocks run one after the other, so only the attempt of the last
-        line can be broken, and one whose marking was itself broken off.
+        `planned` is the plan under which they ran. Blocks run one after the other, so only two attempts can be
+        incomplete: the attempt of the last line, and one whose marking was itself interrupted.
         """
         found = attempts(self.trials)
         marked = {key for key, block in found.items() if is_interrupted(block)}
@@ -238,7 +238,7 @@ class Store(Results):
         return f"r{key.round:04d}-b{key.block:02d}-a{key.attempt:02d}-c{index:04d}{repeat}.npz"
 
     def _write_lines(self, trials: Sequence[model.Trial]) -> None:
-        """Append lines in one write and sync; a write that fails half-way is taken back."""
+        """Append lines in one write and sync; roll back a write that fails half-way."""
         data = b"".join(json.dumps(encode(trial), separators=(",", ":")).encode() + b"\n" for trial in trials)
         try:
             rest = memoryview(data)
@@ -254,7 +254,7 @@ class Store(Results):
 
 def _refuse_other_study(path: Path, stored: model.Plan, plan: model.Plan) -> None:
     if stored.digest == plan.digest or _what_is_measured(stored.study) == _what_is_measured(plan.study):
-        return  # the digest alone changes whenever a study gets a new key, which older results have by its default
+        return  # a new key in the study format changes the digest alone; older results have its default
     names = [f.name for f in fields(model.Study)]
     differ = ", ".join(name for name in names if getattr(stored.study, name) != getattr(plan.study, name)) or "form"
     raise ResultsError(
@@ -264,7 +264,7 @@ def _refuse_other_study(path: Path, stored: model.Plan, plan: model.Plan) -> Non
 
 
 def _what_is_measured(study: model.Study) -> model.Study:
-    """Return a study without its name and what only stops or judges it, as `tare.plan.cells.digest` does."""
+    """Return a study without its name and its stopping and judging rules, as `tare.plan.cells.digest` does."""
     blocks = model.Repetition(blocks_per_round=study.repetition.blocks_per_round, turns=study.repetition.turns)
     return replace(study, name="", margin=0.0, limit=None, published=(), repetition=blocks)
 
