@@ -1,4 +1,4 @@
-"""Provide the images that containers start from: a recipe -> a root file system -> the format of each runtime.
+"""Provide the images that containers start from: recipe -> root file system -> each runtime's format.
 
 A new image is one entry in `RECIPES`.
 """

@@ -12,7 +12,7 @@ MOST_MEMBERS: Final = 1_000_000
 MOST_BYTES: Final = 500_000_000_000
 RATIO: Final = 100
 ALWAYS_BYTES: Final = 1_000_000_000
-"""The size that compressed files may reach: a hundred times their own, or a gigabyte. File systems grow by 2 to 10."""
+"""The size that compressed files may reach: a hundred times their own, or a gigabyte. File systems grow 2 to 10x."""
 
 KEPT_FREE_BYTES: Final = 500_000_000
 """The disk space that stays free, whatever an image holds."""
@@ -31,7 +31,7 @@ class Budget:
         return min(MOST_BYTES, max(ALWAYS_BYTES, RATIO * size_bytes))
 
     def spend(self, members: int, size_bytes: int) -> None:
-        """Subtract the size of a layer."""
+        """Subtract the members and bytes of a layer."""
         self.left_members = max(0, self.left_members - members)
         self.left_bytes = max(0, self.left_bytes - size_bytes)
 
