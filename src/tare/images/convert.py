@@ -198,7 +198,7 @@ def _sif(program: str, image: Image, source: Path, target: Path) -> None:
 def _copy(image: Image, target: Path, *, for_charliecloud: bool) -> None:
     """Copy an image's files, without privileges on this machine.
 
-    Ch-run reads the image's variables from ch/environment. The copy is where a user wants it, so others may reach it.
+    `ch-run` reads the image's variables from ch/environment. The copy is where a user wants it, so others may reach it.
     Setuid bits, device nodes and file capabilities (an extended attribute) are left out.
     """
     argv = ("cp", "--archive", "--no-preserve=xattr", "--reflink=auto", "--one-file-system", "--no-target-directory")
