@@ -1,4 +1,4 @@
-"""Show a node's boot_id in a container that has a /proc of its own, where it would see this machine's."""
+"""Show a node's boot_id in a container with its own /proc, which would otherwise show this machine's."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ SHOW: Final = f'echo "$0" > /dev/.tare-boot-id && mount --bind /dev/.tare-boot-i
 
 
 def show_boot_id(node: Node, pid: int, *, user: bool = False) -> None:
-    """Bind the node's boot_id over the file that a container sees, by a process in it.
+    """Bind the node's boot_id over the file that a container sees, through one of the container's processes.
 
-    Only the mount namespace is entered, by us and from outside; the container gets no right that it did not have. The
-    file systems of a container that a `user` has started know no root but the one of its user namespace.
+    tare enters only the mount namespace, from outside; the container gains no privilege. The file systems of a
+    container that a `user` has started accept no root but that of its user namespace.
     """
     space = ("--user", "--mount") if user else ("--mount",)
     program = ("nsenter", "-t", str(pid), *space, "--", "/bin/sh", "-c", SHOW, node.boot_id)

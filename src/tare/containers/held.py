@@ -1,4 +1,4 @@
-"""Namespaces that we hold ourselves for pods of runtimes that have no daemon, and how to enter them."""
+"""Hold namespaces for pods of runtimes without a daemon, and enter them."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ ENTERED: Final = ("mount", "uts", "ipc", "net", "pid", "cgroup")
 def held(request: PodRequest, *, root: Path | None = None, own_mounts: bool = False) -> Iterator[int]:
     """Hold a pod's namespaces and yield a process in them; `root` becomes the root directory inside.
 
-    All namespaces are the node's, but network and mounts where the pod is to have a network of its own, and the mounts
-    where it has a root directory of its own or the runtime asks for `own_mounts`. Where nothing differs from the node
-    the process is the node's own.
+    All namespaces are the node's, with two exceptions. Network and mounts are new if the pod has its own network;
+    mounts are new if the pod has its own root directory or the runtime asks for `own_mounts`. If nothing differs from
+    the node, the process is the node's own.
     """
     if request.wiring is Wiring.NODE and root is None and not own_mounts:
         yield request.node.pid
@@ -48,16 +48,16 @@ def held(request: PodRequest, *, root: Path | None = None, own_mounts: bool = Fa
 
 
 def places_of(request: PodRequest) -> tuple[str, ...]:
-    """Return the paths inside at which a pod's image is mounted on, made first where the image lacks them."""
+    """Return the paths inside that a pod's image is mounted over; create them first if the image lacks them."""
     named = (*request.shown, request.cwd, request.session, *(bind_of(text).target for text in request.binds))
     return (*KERNELS_PLACES, *(path for path in named if path))
 
 
 def enter(pid: int) -> tuple[str, ...]:
-    """Return the argv prefix that starts a process in all namespaces of another.
+    """Return the argv prefix that starts a process in all namespaces of another process.
 
-    Only root of the machine may enter a time namespace, even the one that a process is in already. An ordinary user
-    comes from outside of the user namespace, and keeps the credentials on the way in.
+    Only root of the machine may enter a time namespace, even the one that a process is already in. An ordinary user
+    comes from outside the user namespace, and keeps the credentials on entry.
     """
     if is_real_root():
         return ("nsenter", "-t", str(pid), "--all", "--")
@@ -66,13 +66,13 @@ def enter(pid: int) -> tuple[str, ...]:
 
 
 def job_group(node: Node) -> Group:
-    """Return the cgroup of the jobs that run on a node and whose runtime makes none."""
+    """Return the cgroup of the jobs on a node whose runtime makes none."""
     return node.group.below("job")
 
 
 @contextmanager
 def pod_group(request: PodRequest) -> Iterator[Group]:
-    """Yield the cgroup of the jobs in a pod: its node's, or one of its own where it has limits."""
+    """Yield the cgroup of the jobs in a pod: its node's, or its own if it has limits."""
     if request.limits is None:
         yield job_group(request.node).create()
         return
@@ -82,13 +82,13 @@ def pod_group(request: PodRequest) -> Iterator[Group]:
 
 @contextmanager
 def limited_group(request: PodRequest, name: str, cores: Sequence[int]) -> Iterator[Group]:
-    """Keep a cgroup that has the cores and limits of a container, for a runtime that makes none."""
+    """Keep a cgroup with a container's cores and limits, for a runtime that makes none."""
     group = request.node.group.below(name).create(cores)
     try:
         hold_to(group, request.limits or Limits())
         yield group
     finally:
-        with suppress(InfrastructureError):  # what does not end is told, and ended, with the node
+        with suppress(InfrastructureError):  # a process that does not end is reported, and killed, with the node
             group.kill()
         group.remove()
 
@@ -97,9 +97,9 @@ def limited_group(request: PodRequest, name: str, cores: Sequence[int]) -> Itera
 def limited_containers(
     pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]], command: tuple[str, ...]
 ) -> Iterator[tuple[Container, ...]]:
-    """Yield a container for each entry of `cores`, for a runtime in which each command is a container of its own.
+    """Yield a container for each entry of `cores`, for a runtime in which each command is a separate container.
 
-    It is put on its cores by affinity, and into a cgroup where it has limits.
+    It is bound to its cores by affinity, and put into a cgroup if it has limits.
     """
     with ExitStack() as stack:
         made = []
@@ -114,18 +114,18 @@ def limited_containers(
 
 
 def on_cores(cores: Sequence[int]) -> tuple[str, ...]:
-    """Return the argv prefix that puts a container on cores of its own by affinity."""
+    """Return the argv prefix that binds a container to its own cores by affinity."""
     return ("taskset", "--cpu-list", ",".join(map(str, cores)))
 
 
 def as_node_sees(node: Node, group: Group) -> tuple[str, ...]:
-    """Return the folders of a group below its node's, as they are in the node's cgroup namespace."""
+    """Return a group's folders below its node's, as seen in the node's cgroup namespace."""
     below = PurePath(group.path).relative_to(node.group.path)
     return tuple(str(hierarchy.mountpoint / below) for hierarchy in group.hierarchies)
 
 
 def _spec(request: PodRequest, root: Path | None, own_mounts: bool) -> dict[str, Any]:
-    own_net = request.wiring is Wiring.OWN  # with mounts of its own, because /sys shows the network devices
+    own_net = request.wiring is Wiring.OWN  # with new mounts, because /sys shows the network devices
     new = (["net"] if own_net else []) + (["mnt"] if own_net or root is not None or own_mounts else [])
     return {
         "new": new,

@@ -22,7 +22,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def call(number: int, what: str, *arguments: object) -> int:
-    """Make a system call; raise OSError that says what it was for."""
+    """Make a system call; raise OSError naming its purpose."""
     result = int(libc.syscall(number, *arguments))
     if result < 0:
         error = ctypes.get_errno()
@@ -31,7 +31,7 @@ def call(number: int, what: str, *arguments: object) -> int:
 
 
 def user_namespace(mapping: str) -> int:
-    """Return an open user namespace with a mapping; the process that makes it ends."""
+    """Return an open user namespace with a mapping; the process that creates it ends."""
     made, written = os.pipe(), os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -52,7 +52,7 @@ def user_namespace(mapping: str) -> int:
 
 
 def mapped(namespace: int, mode: str, source: str) -> int:
-    """Return a mount of a folder that is at no place yet, mapped as a user namespace is."""
+    """Return a mount of a folder that is not attached yet, mapped as a user namespace is."""
     flags = MOUNT_ATTR_IDMAP | (MOUNT_ATTR_RDONLY if mode == "ro" else 0)
     tree = call(OPEN_TREE, f"opening {source}", AT_FDCWD, source.encode(), OPEN_TREE_CLONE | os.O_CLOEXEC)
     wanted = struct.pack("QQQQ", flags, 0, 0, namespace)
@@ -61,7 +61,7 @@ def mapped(namespace: int, mode: str, source: str) -> int:
 
 
 def show(tree: int, target: str) -> None:
-    """Put a mount at a place."""
+    """Attach a mount at a place."""
     os.makedirs(target, exist_ok=True)
     call(MOVE_MOUNT, f"mounting {target}", tree, b"", AT_FDCWD, target.encode(), MOVE_MOUNT_F_EMPTY_PATH)
     os.close(tree)
@@ -71,7 +71,7 @@ def main(arguments: list[str]) -> int:
     """Show every folder; return the exit status."""
     try:
         wanted = [arguments[at : at + 4] for at in range(0, len(arguments), 4)]
-        # All are opened before the first is shown: a folder below another one could not be mapped once more.
+        # Open all before the first is shown: a folder below another one could not be mapped a second time.
         trees = [mapped(user_namespace(mapping), mode, source) for mapping, mode, source, _ in wanted]
         for tree, (*_, target) in zip(trees, wanted, strict=True):
             show(tree, target)

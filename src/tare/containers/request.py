@@ -1,4 +1,4 @@
-"""What a runtime is asked for."""
+"""The request that a runtime receives for a pod."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tare.wiring.plug import Wiring
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRequest:
-    """A pod on a node. `rootfs` and `image_tag` are empty without an image, `sif` where it is not packed as one.
+    """A pod on a node. `rootfs` and `image_tag` are empty without an image, `sif` unless it is packed as a SIF.
 
-    `shown` are folders of the host that are visible inside at the same path (a user's program), `cwd` is one that is
-    writable as well, in which ranks work. `network_options` is how Docker is told about its network. `session` is the
-    session folder of the MPI's daemon, in the run's folder, where ranks enter containers: the only folder of a run that
-    containers are shown (`tare.deploy.session_folder`; "": none).
-    `host` is the pod's hostname, `cores` are its own ("" and (): the node's). `devices` are the device nodes that
-    containers are given, `binds` what else they see of the host (`tare.host.binds`), `variables` their environment as
-    `NAME=value`. A `foreign` root file system is a user's own folder, in which no place to mount on may be made.
-    `limits` hold for each container that is asked for, the pod's own or those in it (None: it has what its node has).
+    `shown` are folders of the host that are visible inside at the same path (a user's program); `cwd` is one that is
+    also writable, in which ranks work. `network_options` are Docker's options for its network. `session` is the session
+    folder of the MPI's daemon, in the run's folder, if ranks enter containers: the only folder of a run that containers
+    are shown (`tare.deploy.session_folder`; "": none). `host` is the pod's hostname, `cores` are its own cores ("" and
+    (): the node's). `devices` are the device nodes that containers are given, `binds` what else they see of the host
+    (`tare.host.binds`), `variables` their environment as `NAME=value`. A `foreign` root file system is a user's own
+    folder, in which no mount point may be created. `limits` apply to each container that is requested, the pod's own or
+    those in it (None: those of its node).
     """
 
     name: str

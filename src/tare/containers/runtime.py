@@ -1,4 +1,4 @@
-"""What a runtime is: the base class of every member of `tare.runtimes`, with what most of them have in common."""
+"""The base class of all runtimes in `tare.runtimes`, with the defaults that most of them share."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ __all__ = ["Runtime"]
 class Runtime(ABC):
     """A runtime: a member sets `name` and what differs from the defaults below, and holds pods in `pod`.
 
-    Its `__init__` does no work, `probe` is read-only, and every context undoes what it made when it is left.
+    Its `__init__` does no work, `probe` is read-only, and every context manager undoes its changes on exit.
     """
 
     name: str
 
     @property
     def needs_image(self) -> bool:
-        """Return whether it cannot run on the files of the host."""
+        """Return whether it cannot run on the host's files."""
         return True
 
     @property
     def needs_daemon(self) -> bool:
-        """Return whether a daemon on the node holds its containers."""
+        """Return whether its containers are held by a daemon on the node."""
         return False
 
     @property
@@ -37,52 +37,52 @@ class Runtime(ABC):
 
     @property
     def pods_are_hosts(self) -> bool:
-        """Return whether several pods of a node have hostnames of their own, and so are hosts to an MPI."""
+        """Return whether several pods of a node have their own hostnames, and are therefore hosts to an MPI."""
         return True
 
     @property
     def holds_containers(self) -> bool:
-        """Return whether a container is held and entered; otherwise each command is a container of its own."""
+        """Return whether a container is held and entered; otherwise each command is a separate container."""
         return False
 
     @property
     def runs_sshd(self) -> bool:
-        """Return whether an sshd can work in a pod: it gives up rights, so it must have them."""
+        """Return whether an sshd can work in a pod: it drops privileges, so it must have them."""
         return False
 
     @property
     def isolates_devices(self) -> bool:
-        """Return whether its containers see no device of their node but those that they are given."""
+        """Return whether its containers see only those devices of their node that they are given."""
         return False
 
     @property
     def limits_each_container(self) -> bool:
-        """Return whether each of several containers of a pod can have limits of its own."""
+        """Return whether each of several containers of a pod can have its own limits."""
         return True
 
     @property
     def starts_from_sif(self) -> bool:
-        """Return whether it starts from the image as a SIF; otherwise from its root file system or its archive."""
+        """Return whether it starts from the image as a SIF; otherwise from the image's root file system or archive."""
         return False
 
     @property
     def programs(self) -> Mapping[str, str]:
-        """Return the programs whose versions are recorded with a study, by the name that they have there."""
+        """Return the programs whose versions are recorded with a study, by their name in the record."""
         return {}
 
     @property
     def start_s(self) -> float:
-        """Return about how long the start of a launch takes: for estimates that users see, no result depends on it."""
+        """Return about how long a launch takes to start, for estimates shown to users; no result depends on it."""
         return 1.0
 
     @property
     def pod_s(self) -> float:
-        """Return about how long making and removing a pod takes: for estimates that users see."""
+        """Return about how long creating and removing a pod takes, for estimates shown to users."""
         return 0.8
 
     @property
     def is_fake(self) -> bool:
-        """Return whether nothing is started: a fake goes with other fakes only, in tests."""
+        """Return whether nothing is started: a fake is combined with other fakes only, in tests."""
         return False
 
     def probe(self) -> str | None:
@@ -90,7 +90,7 @@ class Runtime(ABC):
         return None
 
     def version(self) -> str:
-        """Return the version that `tare doctor` shows, "" where it shows none."""
+        """Return the version for `tare doctor`, "" if there is none to show."""
         return ""
 
     @abstractmethod
@@ -100,7 +100,7 @@ class Runtime(ABC):
     def containers(
         self, pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
     ) -> AbstractContextManager[tuple[Container, ...]]:
-        """Hold a container in the pod for each entry of `cores`, which are its own.
+        """Hold a container in the pod for each entry of `cores`, which are that container's own.
 
         They share the pod's network, processes and shared memory. A runtime that makes no containers holds none.
         """

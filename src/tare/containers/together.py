@@ -1,4 +1,4 @@
-"""Start the containers of a pod at the same time, for runtimes that hold each by a name."""
+"""Start a pod's containers concurrently, for runtimes that hold each by a name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def started_together(
     start: Callable[[str, tuple[int, ...]], Container],
     remove: Callable[[str], None],
 ) -> Iterator[tuple[Container, ...]]:
-    """Hold a container for each entry of `cores`; all are removed in the end, also those that did not start."""
+    """Hold a container for each entry of `cores`; at the end, remove all of them, even those that did not start."""
     names = [f"{pod.container}-{number}" for number in range(len(cores))]
     with ThreadPoolExecutor(max_workers=STARTED_AT_ONCE) as pool:
         try:

@@ -1,4 +1,4 @@
-"""Whether a user's own image fits what is to be started in it; the reason where it does not, before anything starts."""
+"""Check whether a user's own image fits what is to be started in it, and give the reason before anything starts."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from tare.mpi import MPIS
 
 TITLES: Final = {"openmpi": "Open MPI", "mpich": "MPICH"}
 DAEMON_INSIDE: Final = (Launching.EXEC, Launching.SSH)
-"""Ways of launching in which the MPI's daemon is the image's own."""
+"""Ways of launching in which the MPI's daemon comes from the image."""
 
 BROUGHT: Final = ("/tmp", "/dev", "/proc", "/sys", "/run")
-"""What runtimes bring, whatever is in the image."""
+"""Provided by runtimes, whatever is in the image."""
 
 PROGRAMS: Final = ("/opt/tare/bin/tare-kernels", "/opt/tare/bin/tare-miniapps")
 
 
 @cache
 def mpi_inside(rootfs: Path) -> MpiInside | None:
-    """Return the MPI of an image, looked for once."""
+    """Return the MPI of an image; the search is done once."""
     return mpi_of(rootfs)
 
 
 def unfit_for_launch(image: Image, environment: Environment) -> str | None:
-    """Return why an image cannot be started in as an environment says, or None; versions are `tare.feasibility`'s."""
+    """Return why an environment cannot start in an image, or None; versions are checked in `tare.feasibility`."""
     way, family = environment.launch, MPIS[environment.mpi].family
     if way is Launching.HOST_MPI:
         return None
@@ -50,7 +50,7 @@ def unfit_for_launch(image: Image, environment: Environment) -> str | None:
 
 
 def no_such_workdir(image: Image, environment: Environment) -> str | None:
-    """Return that the folder to work in is neither in an image nor bound into it, or None."""
+    """Return that the working folder is neither in an image nor bound into it, or None."""
     folder = environment.workdir
     bound = any(f"{folder}/".startswith(f"{bind_of(text).target}/") for text in environment.binds)
     if not folder or bound or folder.startswith(BROUGHT) or inside(image.rootfs, folder) is not None:
@@ -59,7 +59,7 @@ def no_such_workdir(image: Image, environment: Environment) -> str | None:
 
 
 def has_kernels(image: Image) -> bool:
-    """Tell whether our programs are in an image, all of them."""
+    """Return whether all of tare's programs are in an image."""
     return all(inside(image.rootfs, program) is not None for program in PROGRAMS)
 
 

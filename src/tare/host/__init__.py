@@ -1,4 +1,4 @@
-"""What this machine can do for us, whoever asks: processes, namespaces, files of others, folders, CPUs, devices.
+"""Access the host for all other packages: processes, namespaces, third-party files, folders, CPUs, devices.
 
 In: argv, paths, process numbers. Out: results of commands, facts of the machine, errors that name what is missing.
 Imported by everything above the model; imports only the model and the errors.

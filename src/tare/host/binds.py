@@ -1,6 +1,6 @@
-"""What a user adds to an environment: files of the host that containers see, variables, a folder to work in.
+"""Parse a user's additions to an environment: files of the host that containers see, variables, a working folder.
 
-A bind is written as Docker, Podman and Apptainer take it: `SOURCE:TARGET`, or `SOURCE:TARGET:ro`.
+A bind is written as for Docker, Podman and Apptainer: `SOURCE:TARGET`, or `SOURCE:TARGET:ro`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FORM: Final = "write it as SOURCE:TARGET or SOURCE:TARGET:ro"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bind:
-    """A folder or file of the host that is seen inside at `target`; `read_only`, or as it is."""
+    """A folder or file of the host that is visible inside at `target`; `read_only`, or with its own permissions."""
 
     source: str
     target: str
@@ -27,7 +27,7 @@ class Bind:
 
 
 def bind_of(text: str, base: Path | None = None) -> Bind:
-    """Return what a bind says, its source absolute; one that is relative begins at `base`, the current folder if None.
+    """Parse a bind and make its source absolute; a relative source is below `base`, the current folder if None.
 
     Raises `ValueError` with a sentence on what is wrong.
     """
@@ -42,12 +42,12 @@ def bind_of(text: str, base: Path | None = None) -> Bind:
 
 
 def written(bind: Bind) -> str:
-    """Return a bind as it is written."""
+    """Return a bind in its written form."""
     return f"{bind.source}:{bind.target}{':ro' if bind.read_only else ''}"
 
 
 def check_variable(text: str) -> str:
-    """Return a variable `NAME=value`; raise `ValueError` where it is none, or one of tare's own."""
+    """Return a variable `NAME=value`; raise `ValueError` if it is malformed, or one of tare's own."""
     name, sign, value = text.partition("=")
     if not sign or not VARIABLE.fullmatch(name):
         raise ValueError(f"{text!r} is no variable: write it as NAME=value")
@@ -59,14 +59,14 @@ def check_variable(text: str) -> str:
 
 
 def check_workdir(text: str) -> str:
-    """Return a folder to work in; raise `ValueError` where it is not absolute."""
+    """Return a working folder; raise `ValueError` if it is not absolute."""
     if text and not text.startswith("/"):
         raise ValueError(f"{text!r} cannot be worked in: name an absolute path inside")
     return text
 
 
 def missing(binds: Iterable[str]) -> str | None:
-    """Return why one of the binds cannot be made on this machine, or None."""
+    """Return why one of the binds is not possible on this machine, or None."""
     sources = (bind_of(text).source for text in binds)
     lacking = next((source for source in sources if not os.path.exists(source)), None)
     return None if lacking is None else f"there is no {lacking} on this machine that binds could show"

@@ -1,6 +1,6 @@
-"""Read what a process writes, within a budget: a program that writes without end must not fill our memory.
+"""Read a process's output within a budget: a program that writes without end must not fill the memory.
 
-Of stdout no more than a budget is kept, and a process that exceeds it is to be ended; of stderr the end is kept.
+At most a budget of stdout is kept, and a process that exceeds it is to be ended; of stderr the end is kept.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CHUNK_BYTES: Final = 1 << 16
 
 
 class Reached(Enum):
-    """How far reading came: to the end of both outputs, to its time limit, or to the budget of stdout."""
+    """Where reading stopped: at the end of both outputs, at the time limit, or at the budget of stdout."""
 
     END = "end"
     TIME_LIMIT = "time limit"
@@ -30,7 +30,7 @@ class Reached(Enum):
 class Capture:
     """The outputs of a process, and its input; its pipes must be binary.
 
-    Reading reaches its time limit, too, when `stop` becomes readable.
+    Reading also reaches its time limit when `stop` becomes readable.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Capture:
             self._pipes.register(stop, selectors.EVENT_READ, None)
 
     def read(self, limit_s: float | None, *, discard: bool = False) -> Reached:
-        """Read until the process closes its outputs; with `discard` what comes over the budget is dropped."""
+        """Read until the process closes its outputs; with `discard`, discard output over the budget."""
         until = None if limit_s is None else time.monotonic() + limit_s
         while self._open():
             left = None if until is None else until - time.monotonic()
@@ -88,12 +88,12 @@ class Capture:
 
     @property
     def stdout(self) -> str:
-        """Return what was written to stdout, as text."""
+        """Return the captured stdout as text."""
         return _text(self._out)
 
     @property
     def stderr(self) -> str:
-        """Return the end of what was written to stderr, as text."""
+        """Return the end of stderr as text."""
         return _text(self._err)
 
     def _open(self) -> bool:
@@ -112,7 +112,7 @@ class Capture:
         if not data:
             self._close(pipe)
         kept += data
-        if kept is self._err and len(kept) > 2 * STDERR_BYTES:  # seldom, as it moves what is kept
+        if kept is self._err and len(kept) > 2 * STDERR_BYTES:  # rarely, because it copies what is kept
             del kept[:-STDERR_BYTES]
 
     def _write(self, pipe: IO[bytes]) -> None:

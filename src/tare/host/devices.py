@@ -1,4 +1,4 @@
-"""Which devices of a node a container is given, one by one, and what they need beside. Never all of them.
+"""Select the devices of a node for a container, one by one and never all of them, and set the limits that they need.
 
 PEARC'18 gave containers their InfiniBand adapter with `--privileged`: every device of the machine, every capability and
 no seccomp filter. What verbs need of it is two or three device nodes and a limit:
@@ -34,7 +34,7 @@ UNLIMITED: Final = "memlock=-1:-1"
 def given(wanted: Sequence[str], dev: Path = DEV, classes: Path = CLASSES) -> tuple[str, ...]:
     """Return the device nodes that an environment's `devices` mean on this machine.
 
-    Raises `RefusedError` where one of them is not here.
+    Raises `RefusedError` if one of them does not exist.
     """
     paths: list[str] = []
     for word in wanted:
@@ -43,7 +43,7 @@ def given(wanted: Sequence[str], dev: Path = DEV, classes: Path = CLASSES) -> tu
 
 
 def missing(wanted: Sequence[str]) -> str | None:
-    """Return why an environment cannot have its devices on this machine, or None."""
+    """Return why an environment's devices are not available on this machine, or None."""
     try:
         paths = given(wanted)
     except RefusedError as refused:
@@ -55,7 +55,7 @@ def missing(wanted: Sequence[str]) -> str | None:
 def infiniband(dev: Path = DEV, classes: Path = CLASSES) -> tuple[str, ...]:
     """Return the device nodes that verbs need: one of every adapter with an active port, and the connection manager's.
 
-    Raises `RefusedError` where there is no adapter, or no port of one is active.
+    Raises `RefusedError` if there is no adapter, or none with an active port.
     """
     folder = dev / "infiniband"
     names = sorted(
@@ -79,7 +79,7 @@ def infiniband(dev: Path = DEV, classes: Path = CLASSES) -> tuple[str, ...]:
 
 
 def pins_memory(paths: Sequence[str]) -> bool:
-    """Tell whether one of these devices pins the memory that it is to read or write."""
+    """Return whether one of these devices pins the memory that it reads or writes."""
     return any(path.startswith(f"{FOLDER}/") for path in paths)
 
 
@@ -90,7 +90,7 @@ def client_options(paths: Sequence[str]) -> tuple[str, ...]:
 
 
 def without_limits(options: Sequence[str]) -> tuple[str, ...]:
-    """Return options of a client without the limit of locked memory that `client_options` sets."""
+    """Return a client's options without the limit of locked memory that `client_options` sets."""
     at = options.index(UNLIMITED) if UNLIMITED in options else 0
     return (*options[: at - 1], *options[at + 1 :]) if at else tuple(options)
 
@@ -103,7 +103,7 @@ def host_config(paths: Sequence[str]) -> dict[str, Any]:
 
 
 def inherited(paths: Sequence[str]) -> tuple[str, ...]:
-    """Return the argv prefix that lifts the limit of locked memory, for containers that inherit their starter's."""
+    """Return the argv prefix that lifts the limit of locked memory, for containers that inherit it."""
     return ("prlimit", "--memlock=unlimited:unlimited") if pins_memory(paths) else ()
 
 
@@ -133,7 +133,7 @@ def _present(path: str) -> str:
 
 
 def _ports(classes: Path, verbs: str) -> dict[str, str]:
-    """Return the state of each port of the adapter behind a device, as `mlx5_0 port 1` and `4: ACTIVE`."""
+    """Return the state of each port of the adapter behind a device: `mlx5_0 port 1` -> `4: ACTIVE`."""
     try:
         adapter = (classes / "infiniband_verbs" / verbs / "ibdev").read_text().strip()
         ports = sorted((classes / "infiniband" / adapter / "ports").iterdir())

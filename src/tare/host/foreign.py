@@ -1,7 +1,7 @@
-"""Read files that others may have written: regular files of a bounded size, JSON without surprises, plain arrays.
+"""Read files that others may have written: regular files of bounded size, JSON without surprises, plain arrays.
 
-Each function raises `ValueError` with what is wrong, and `OSError` where a file cannot be read; the caller says which
-file it was. None takes more memory than a small multiple of the file's size.
+Each function raises `ValueError` with what is wrong, and `OSError` if a file cannot be read; the caller names the file.
+None uses more memory than a small multiple of the file's size.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DEEPEST: Final = 32
-"""Levels of a JSON value; what tare writes has ten."""
+"""Nesting levels of a JSON value; tare's own files have ten."""
 
 MOST_INTEGER: Final = 1 << 64
 LARGEST_FLOAT: Final = 1e100
-"""Beyond it squares and sums overflow; a figure of a launch is bounded far closer (`tare.store.plausible`)."""
+"""Beyond it squares and sums overflow; the figures of a launch have far tighter bounds (`tare.store.plausible`)."""
 
 MOST_ARRAYS: Final = 10_000
 
 SEVERAL_LINES: Final = frozenset({"stderr_tail", "mounts"})
-"""Texts that have several lines: what a program said last, and the mounts that a rank saw."""
+"""Texts with several lines: a program's last output, and the mounts that a rank saw."""
 
 _MAGIC: Final = b"\x93NUMPY\x01\x00"
 _MAGIC_BYTES: Final = len(_MAGIC) + 2
@@ -41,12 +41,12 @@ _HEADER: Final = re.compile(
     rb"\{'descr': '(?P<dtype>[<|][fiu][1248])', 'fortran_order': (?:True|False), "
     rb"'shape': \((?P<count>\d{1,15}),\), \} *\n"
 )
-"""What NumPy writes before one row of numbers; its own reader takes a Python expression."""
+"""The header that NumPy writes for a one-dimensional array; NumPy's own reader evaluates a Python expression."""
 
 
 @contextmanager
 def open_regular(path: Path, most_bytes: int) -> Iterator[IO[bytes]]:
-    """Open a regular file, also through a symbolic link; a device, or a pipe that nobody writes to, is refused."""
+    """Open a regular file, also through a symbolic link; refuse a device, or a pipe without a writer."""
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(number, "rb") as file:
         status = os.fstat(number)
@@ -58,13 +58,13 @@ def open_regular(path: Path, most_bytes: int) -> Iterator[IO[bytes]]:
 
 
 def read_regular(path: Path, most_bytes: int) -> bytes:
-    """Return the content of a regular file, as much as it had when it was opened."""
+    """Return the content of a regular file, up to its size when it was opened."""
     with open_regular(path, most_bytes) as file:
-        return file.read(os.fstat(file.fileno()).st_size)  # a larger number would be memory at once
+        return file.read(os.fstat(file.fileno()).st_size)  # a larger number would be allocated at once
 
 
 def read_json(data: bytes) -> Any:
-    """Return the value of a JSON text whose numbers are finite and of usual size, and which is not nested deeply."""
+    """Parse a JSON text whose numbers are finite and of usual size, and which is not nested deeply."""
     try:
         value = json.loads(data, parse_constant=_refuse_constant)
         _check(value, DEEPEST)
@@ -94,7 +94,7 @@ def _check(value: Any, levels: int) -> None:
 
 
 def shown(value: Any, *, lines: bool = False) -> Any:
-    """Return a JSON value with printable texts, to be shown; what a program said on stderr keeps its lines."""
+    """Return a JSON value with printable texts, for display; a program's stderr keeps its lines."""
     if isinstance(value, str):
         return printable(value, lines=lines)
     if isinstance(value, list):
@@ -105,7 +105,7 @@ def shown(value: Any, *, lines: bool = False) -> Any:
 
 
 def read_arrays(path: Path, most_bytes: int) -> dict[str, NDArray[np.float64]]:
-    """Return the arrays of an .npz file as tare writes it: stored members, each one row of numbers.
+    """Return the arrays of an .npz file in tare's format: stored members, each a one-dimensional array.
 
     A member that is compressed, encrypted or claims to be larger than the file is not read.
     """

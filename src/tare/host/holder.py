@@ -1,6 +1,6 @@
 """Hold namespaces: one small process that joins or makes them, prepares their mounts and waits.
 
-Run as a script of its own (`python -IS holder.py MARK`) so that it starts in milliseconds: it imports nothing of ours
+Run as a standalone script (`python -IS holder.py MARK`) so that it starts in milliseconds: it imports no module of tare
 and nothing outside the standard library. It reads one JSON object from stdin, answers with one JSON line
 (`{"pid": N}`, the holder's process number as its starter sees it, or `{"error": "..."}`) and stays until it is killed;
 with the last process of a namespace the kernel removes the namespace and all that is in it.
@@ -20,7 +20,7 @@ The object's keys, all optional:
     root        a folder that becomes the root directory (with /proc, /sys, /dev of its own and `keep` inside)
     overlay     true: what is mounted on in `root` is made in an overlay, and not in the folder itself
     shown       [[source, target, read only], ...] bound below `root`
-    cgroupfs    [[type, options, target], ...] file systems mounted below /sys/fs/cgroup anew
+    cgroupfs    [[type, options, target], ...] file systems mounted again below /sys/fs/cgroup
 """
 
 import ctypes
@@ -63,7 +63,7 @@ def mount(source: str | None, target: str, kind: str | None, flags: int = 0, opt
 
 
 def bind(source: str, target: str) -> None:
-    """Bind a file or folder to a place, making the place."""
+    """Bind a file or folder to a place, and create the place."""
     if os.path.isdir(source):
         os.makedirs(target, exist_ok=True)
     else:
@@ -74,7 +74,7 @@ def bind(source: str, target: str) -> None:
 
 
 def join(pid: int, kinds: list[str]) -> None:
-    """Enter namespaces of another process; the pid namespace holds for children only."""
+    """Enter the namespaces of another process; the pid namespace applies to children only."""
     descriptors = [(kind, os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)) for kind in kinds]
     for kind, descriptor in sorted(descriptors, key=lambda pair: pair[0] == "mnt"):
         call("setns", descriptor, CLONE[kind])
@@ -89,12 +89,12 @@ def write_pid(folders: list[str]) -> None:
 
 
 def held(paths: list[str]) -> list[tuple[str, int]]:
-    """Open folders before something is mounted over them."""
+    """Open folders before they are covered by a mount."""
     return [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in paths if os.path.exists(path)]
 
 
 def show_again(folders: list[tuple[str, int]], root: str = "") -> None:
-    """Bind folders that were opened before to where they were."""
+    """Bind folders that were opened before back to their original places."""
     for path, descriptor in folders:
         there = os.path.exists(root + path) and os.path.samestat(os.fstat(descriptor), os.stat(root + path))
         if not there:
@@ -114,7 +114,7 @@ def fresh_file_systems(spec: dict[str, Any]) -> None:
     if "pid" in new:
         mount("tare", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
         read_only(("/proc/sys",), but="/proc/sys/net")
-    if "net" in new:  # what asks /sys for the network devices (UCX does) is else told those of another namespace
+    if "net" in new:  # else programs that read network devices from /sys (UCX does) see another namespace's
         cgroups = [] if "pid" in new else held(["/sys/fs/cgroup"])
         mount("tare", "/sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC)
         read_only(MACHINE_S)
@@ -128,7 +128,7 @@ def fresh_file_systems(spec: dict[str, Any]) -> None:
 
 
 def read_only(paths: tuple[str, ...], but: str = "") -> None:
-    """Let settings of the whole machine be read only: in some runtimes a container is user 0 and sees its node's."""
+    """Make the machine's settings read-only: in some runtimes a container is user 0 and sees its node's."""
     spared = held([but])
     for path in paths:
         if os.path.isdir(path):
@@ -140,7 +140,7 @@ def read_only(paths: tuple[str, ...], but: str = "") -> None:
 
 
 def cgroup_file_systems(entries: list[list[str]]) -> None:
-    """Mount cgroups anew, as the cgroup namespace shows them."""
+    """Mount the cgroup file systems again, as the cgroup namespace shows them."""
     if entries and entries[0][0] != "cgroup2":
         mount("tare", "/sys/fs/cgroup", "tmpfs", 0, "mode=755")
     for kind, options, target in entries:
@@ -149,7 +149,7 @@ def cgroup_file_systems(entries: list[list[str]]) -> None:
 
 
 def overlaid(root: str) -> str:
-    """Return an overlay on a folder, which itself is not written to; it ends with the mount namespace."""
+    """Return an overlay on a folder, so that the folder itself is not written to; it ends with the mount namespace."""
     place = "/run/.tare-overlay"
     os.makedirs(place, exist_ok=True)
     mount("tare", place, "tmpfs", 0, "mode=755")
@@ -162,18 +162,18 @@ def overlaid(root: str) -> str:
 
 
 def make_place(source: str, target: str) -> None:
-    """Make what a folder or file can be bound to."""
+    """Create the mount point for a folder or file."""
     os.makedirs(target if os.path.isdir(source) else os.path.dirname(target), exist_ok=True)
     if not os.path.exists(target):
         open(target, "w").close()
 
 
 def show(opened: list[tuple[str, bool, int]], root: str) -> None:
-    """Bind what was opened before to its places below a root directory."""
+    """Bind folders and files that were opened before to their places below a root directory."""
     for target, read_only, descriptor in opened:
         bind(f"/proc/self/fd/{descriptor}", root + target)
         if read_only:
-            flags = os.statvfs(root + target).f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)  # they may not be dropped
+            flags = os.statvfs(root + target).f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)  # these flags must be kept
             mount(None, root + target, None, MS_BIND | MS_REMOUNT | MS_RDONLY | flags)
         os.close(descriptor)
 
@@ -188,7 +188,7 @@ def change_root(spec: dict[str, Any]) -> None:
     for source, target, _ in spec.get("shown", []):
         make_place(source, root + target)
     sources = [(target, os.open(source, os.O_PATH | os.O_CLOEXEC)) for source, target in binds]
-    for path in keep:  # an empty folder to mount on, where the image has none; below these there will be a new one
+    for path in keep:  # an empty mount point if the image has none; below the fresh file systems it is made later
         if os.path.isdir(path) and not path.startswith(tuple(f"{place}/" for place in FRESH)):
             os.makedirs(root + path, exist_ok=True)
     mount(root, root, None, MS_BIND)
@@ -210,7 +210,7 @@ def change_root(spec: dict[str, Any]) -> None:
 
 
 def prepare(spec: dict[str, Any]) -> None:
-    """Make the namespaces that do not need a new process, and what belongs into them."""
+    """Create the namespaces that need no new process, and set them up."""
     new = spec.get("new", [])
     flags = sum(CLONE[kind] for kind in new if kind != "pid")
     if flags:
@@ -230,7 +230,7 @@ def prepare(spec: dict[str, Any]) -> None:
 
 
 def wait_for_ever() -> None:
-    """Be init: collect orphans until the end comes."""
+    """Be init: reap orphans until killed."""
     watched = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     while True:
@@ -244,7 +244,7 @@ def wait_for_ever() -> None:
 
 
 def detach() -> None:
-    """Let go of the starter's terminal, pipes and folder."""
+    """Detach from the starter's terminal, pipes and folder."""
     os.setsid()
     os.chdir("/")
     nothing = os.open("/dev/null", os.O_RDWR)
@@ -253,7 +253,7 @@ def detach() -> None:
 
 
 def child(spec: dict[str, Any], channel: int) -> None:
-    """Be the holder; say over the channel that all is ready, or what went wrong."""
+    """Be the holder; report over the channel that all is ready, or what failed."""
     try:
         prepare(spec)
         detach()
@@ -266,7 +266,7 @@ def child(spec: dict[str, Any], channel: int) -> None:
 
 
 def main() -> int:
-    """Make a holder as stdin says and return the exit status."""
+    """Create a holder as stdin says and return the exit status."""
     spec = json.load(sys.stdin)
     call("prctl", PR_SET_NAME, "tare-holder", 0, 0, 0)
     try:

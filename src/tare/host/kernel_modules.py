@@ -1,6 +1,6 @@
-"""Ask the kernel whether it can make a kind of link: it is tried where nobody sees it, or looked up among its modules.
+"""Find out whether the kernel supports a kind of link: try it in a scratch namespace, or look it up among the modules.
 
-Never is it taken for granted, and nothing of the machine's own network is touched.
+Support is never assumed, and the machine's own network is not touched.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ PACKED: Final = ("", ".xz", ".zst", ".gz")
 
 
 def lacks_link(kind: str) -> str | None:
-    """Return that the kernel can make no link of a kind (as `ipvlan`) above another, or None.
+    """Return that the kernel does not support a kind of link (such as `ipvlan`) on top of another, or None.
 
-    Where no link may be made, what the list of its modules says must do.
+    If no link may be created here, the list of the kernel's modules decides.
     """
     found = _tried(kind)
     if found is None:
@@ -33,17 +33,17 @@ def lacks_link(kind: str) -> str | None:
 
 
 def lacks_module(name: str) -> str | None:
-    """Return that the kernel has no module of a name, or None."""
+    """Return that the kernel has no module of this name, or None."""
     return None if has_module(name) else lacking(name)
 
 
 def lacking(what: str) -> str:
-    """Return the sentence on what this kernel has not."""
+    """Return the sentence on the feature that this kernel does not support."""
     return f"this kernel ({platform.release()}) has no {what}: run a kernel that has it, as Debian's linux-image-amd64"
 
 
 def has_module(name: str, loaded: Path = LOADED, modules: Path = MODULES) -> bool:
-    """Tell whether a module is loaded, built into the kernel, or installed for it."""
+    """Return whether a module is loaded, built into the kernel, or installed for it."""
     if (loaded / name).exists():
         return True
     wanted = {f"{name}.ko{packed}" for packed in PACKED}
@@ -59,7 +59,7 @@ def has_module(name: str, loaded: Path = LOADED, modules: Path = MODULES) -> boo
 
 @cache
 def _tried(kind: str) -> bool | None:
-    """Tell whether a link can be made, in a network namespace that ends with a thread; None: it cannot be tried."""
+    """Return whether a link can be made, in a network namespace that ends with a thread; None: that cannot be tried."""
     found: list[bool | None] = []
     thread = Thread(target=lambda: found.append(_make(kind)), daemon=True)
     thread.start()

@@ -1,6 +1,6 @@
-"""Start holders of namespaces, and talk netlink inside a network namespace.
+"""Start holders of namespaces, and use netlink inside a network namespace.
 
-Nothing of the host's own network is touched: every socket here is opened inside a namespace that we made.
+The host's own network is not touched: every socket here is opened inside a namespace that tare made.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HOLDER: Final = Path(__file__).with_name("holder.py")
 
 @cache
 def plain_python() -> str:
-    """Return an interpreter that starts at once: the system's, else the one behind this virtual environment."""
+    """Return an interpreter that starts quickly: the system's, else the one behind this virtual environment."""
     system = shutil.which("python3", path="/usr/bin:/bin")
     return system or os.path.realpath(sys.executable)
 
@@ -37,8 +37,8 @@ def plain_python() -> str:
 def hold(mark: str, spec: Mapping[str, Any]) -> int:
     """Start a holder with `spec` (see `tare.host.holder`) and return its process number.
 
-    `mark` stands in its command line, so that `tare clean` finds it, and after it the folder in which is told whether
-    its owner lives. Raises `InfrastructureError`.
+    `mark` is in its command line, where `tare clean` finds it, followed by the folder that records whether its owner is
+    alive. Raises `InfrastructureError`.
     """
     argv = (plain_python(), "-IS", str(HOLDER), mark, str(run_folder()))
     result = run(argv, stdin=json.dumps(spec), timeout_s=20, check=False, what=f"making {mark}")
@@ -55,7 +55,7 @@ def hold(mark: str, spec: Mapping[str, Any]) -> int:
 
 
 def processes_beside(pid: int) -> set[int]:
-    """Return the processes in the pid namespace of a process, but for holders: what ends them has no cgroup."""
+    """Return the processes in a process's pid namespace, except holders, for a caller that cannot kill a cgroup."""
     try:
         wanted = os.readlink(f"/proc/{pid}/ns/pid")
     except OSError:
@@ -71,11 +71,12 @@ def processes_beside(pid: int) -> set[int]:
 
 
 PF_EXITING: Final = 0x4
-"""linux/sched.h: of a process on its way out, as a namespace's first one that waits for all others in it."""
+"""From linux/sched.h: set on an exiting process, such as a namespace's init that waits for all others in it.
+"""
 
 
 def runs(pid: int) -> bool:
-    """Tell whether a process is there and has not ended, which one that nobody has collected yet has."""
+    """Return whether a process exists and has not ended; a zombie exists but has ended."""
     try:
         return has_not_ended(Path(f"/proc/{pid}/stat").read_text())
     except OSError:
@@ -83,13 +84,13 @@ def runs(pid: int) -> bool:
 
 
 def has_not_ended(stat: str) -> bool:
-    """Tell whether a process runs, from its /proc/PID/stat (proc(5))."""
+    """Return whether a process runs, from its /proc/PID/stat (proc(5))."""
     fields = stat.rsplit(")", 1)[1].split()
     return fields[0] not in "ZX" and not int(fields[6]) & PF_EXITING
 
 
 def is_holder(pid: int, lab: str = "") -> bool:
-    """Tell whether a process is a holder of tare (for this lab): a number alone may by now be someone else's."""
+    """Return whether a process is a holder of tare (for this lab): its number alone may have been reused."""
     try:
         argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
@@ -99,7 +100,7 @@ def is_holder(pid: int, lab: str = "") -> bool:
 
 @contextmanager
 def inside_network(pid: int) -> Iterator[None]:
-    """Put this thread into the network namespace of a process while the block runs."""
+    """Move this thread into a process's network namespace while the block runs."""
     libc = ctypes.CDLL(None, use_errno=True)
     before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -118,7 +119,7 @@ def inside_network(pid: int) -> Iterator[None]:
 
 @contextmanager
 def netlink(pid: int) -> Iterator[IPRoute]:
-    """Open a netlink socket inside the network namespace of a process."""
+    """Open a netlink socket inside a process's network namespace."""
     from pyroute2 import IPRoute
 
     with inside_network(pid):
@@ -139,7 +140,7 @@ def bridges_pass_netfilter(pid: int, wanted: bool) -> None:
 
 
 def set_network(pid: int, name: str, value: str) -> str:
-    """Set one of the kernel's settings (`ipv4/ip_forward`) in a network namespace of tare; return what it was."""
+    """Write a kernel setting (`ipv4/ip_forward`) in a network namespace of tare; return the previous value."""
     path = Path("/proc/sys/net") / name
     with inside_network(pid):
         try:

@@ -1,7 +1,7 @@
-"""The kernel's caches of files: drop them, so that a start-up reads from disk.
+"""Drop the kernel's caches of files, so that a start-up reads from disk.
 
-That is a thing of the whole machine: it slows every program that reads files for some seconds, and is done only where
-a study asks for it (`startup: cold`). What is mapped by a running program stays in memory: the C library, for one.
+This affects the whole machine: it slows every program that reads files for some seconds. It is done only if a study
+asks for it (`startup: cold`). Files mapped by a running program stay in memory: the C library, for one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tare.errors import InfrastructureError
 
 DROP: Final = Path("/proc/sys/vm/drop_caches")
 ALL: Final = "3\n"
-"""Pages of files, and the entries of folders and files that are kept beside them."""
+"""Page cache, dentries and inodes."""
 
 
 def missing() -> str | None:
@@ -27,9 +27,9 @@ def missing() -> str | None:
 
 
 def drop() -> None:
-    """Write what is still to be written to disk, and forget all that can be read again.
+    """Write dirty pages to disk, and drop everything that can be read again.
 
-    Raises `InfrastructureError` where the kernel refuses.
+    Raises `InfrastructureError` if the kernel refuses.
     """
     os.sync()
     try:

@@ -1,4 +1,4 @@
-"""Where things are kept: the cache (kernels, images, Docker's layers) and this boot's state."""
+"""Locate tare's folders: the cache (kernels, images, Docker's layers) and this boot's state."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tare.errors import InfrastructureError
 
 OTHER: Final = "remove it, or name a folder of yours with XDG_RUNTIME_DIR"
 RUN_FOLDER: Final = "TARE_RUN_FOLDER"
-"""The variable that tells a command inside a user namespace where its user's state is: there, everybody is root."""
+"""Names the user's state folder for a command inside a user namespace, where everybody is root."""
 
 
 def cache_folder() -> Path:
-    """Return the cache folder; it is the one thing that stays after a study."""
+    """Return the cache folder; it is the only thing that remains after a study."""
     base = os.environ.get("TARE_CACHE") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "tare"
     )
@@ -25,14 +25,14 @@ def cache_folder() -> Path:
 def run_folder() -> Path:
     """Return the folder of this boot's state: labs that are up, launch maps.
 
-    Raises `InfrastructureError` where another user could have made what is in it: we enter processes and start programs
-    by what it says.
+    Raises `InfrastructureError` if another user could have made its contents: tare enters processes and starts programs
+    that these files name.
     """
     folder = _run_folder()
     try:
         found = folder.lstat()
     except OSError:
-        return folder  # it is not there yet
+        return folder  # it does not exist yet
     if not stat.S_ISDIR(found.st_mode):
         raise InfrastructureError(f"{folder} is not a folder", remedy=OTHER)
     if found.st_uid != os.geteuid():
@@ -43,8 +43,8 @@ def run_folder() -> Path:
 
 
 def made_run_folder() -> Path:
-    """Return the folder of this boot's state, made where it is not; raise as `run_folder` does."""
-    # The made-up user of podman-rootless passes through root's to the folder of its run.
+    """Return the folder of this boot's state, and create it if missing; raise as `run_folder` does."""
+    # The temporary user of podman-rootless reaches the folder of its run through root's.
     _run_folder().mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
     return run_folder()
 
@@ -53,7 +53,7 @@ def _run_folder() -> Path:
     if given := os.environ.get(RUN_FOLDER):
         return Path(given)
     if os.geteuid() == 0:
-        # The helper that launchers start is in it, and many systems start no program from /run.
+        # It holds the helper that launchers start, and many systems mount /run noexec.
         return Path("/var/lib/tare" if os.statvfs("/run").f_flag & os.ST_NOEXEC else "/run/tare")
     base = os.environ.get("XDG_RUNTIME_DIR")
     return Path(base) / "tare" if base else Path(f"/tmp/tare-{os.getuid()}")

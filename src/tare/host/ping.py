@@ -1,4 +1,4 @@
-"""Ask an address for echoes (ICMP, RFC 792) from inside a network namespace; no program is needed for it."""
+"""Ping an address (ICMP echo, RFC 792) from inside a network namespace, without an external program."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tare.host.namespaces import inside_network
 REQUEST: Final = 8
 REPLY: Final = 0
 IP_HEADERS_BYTES: Final = 28
-"""What the headers of IP and ICMP take of a packet."""
+"""The size of the IP and ICMP headers of a packet."""
 IP_MTU_DISCOVER: Final = 10
 IP_PMTUDISC_DO: Final = 2
-"""Packets are not taken apart on their way (ip(7)): one that is too large is lost, or refused at once."""
+"""Packets are not fragmented (ip(7)): one that is too large is lost, or refused at once."""
 
 
 def ping(
     pid: int, address: str, *, count: int = 3, packet_bytes: int = 84, timeout_s: float = 1.0, source: str = ""
 ) -> tuple[float, ...]:
-    """Return the round trips, in seconds, that came back; packets are sent whole or not at all.
+    """Return the round-trip times, in seconds, of the replies; packets are sent whole or not at all.
 
-    They are sent from the network namespace of process `pid`; `packet_bytes` counts the headers of IP and ICMP.
+    They are sent from the network namespace of process `pid`; `packet_bytes` includes the headers of IP and ICMP.
     """
     with inside_network(pid):
         made = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
@@ -49,20 +49,20 @@ def _trip(
             answer, sender = raw.recvfrom(65536)
             if sender[0] == address and answers(answer, mark, number):
                 return time.monotonic() - began_s
-    except OSError:  # too large, no route, or no answer in time
+    except OSError:  # too large, no route, or no reply in time
         return None
     return None
 
 
 def echo(mark: int, number: int, payload: bytes, packet_bytes: int) -> bytes:
-    """Return the ICMP part of a request that makes an IP packet of so many bytes."""
+    """Return the ICMP part of a request that makes an IP packet of this many bytes."""
     body = payload[: max(0, packet_bytes - IP_HEADERS_BYTES)]
     head = struct.pack("!BBHHH", REQUEST, 0, 0, mark, number)
     return struct.pack("!BBHHH", REQUEST, 0, checksum(head + body), mark, number) + body
 
 
 def answers(packet: bytes, mark: int, number: int) -> bool:
-    """Tell whether an IP packet is the answer to a request."""
+    """Return whether an IP packet is the reply to a request."""
     start = (packet[0] & 0xF) * 4 if packet else 0
     if len(packet) < start + 8:
         return False

@@ -29,17 +29,17 @@ Popen = subprocess.Popen
 GRACE_S: Final = 2.0
 TAIL_CHARACTERS: Final = 4000
 STOP_SLICE_S: Final = 0.1
-"""How often a process that has closed its outputs is asked whether it is to be stopped."""
+"""How often to poll whether to stop a process that has closed its outputs."""
 FLOODED: Final = f"wrote more than {STDOUT_BYTES >> 20} MiB to stdout, which is more than tare keeps, and was ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """How a command ended.
+    """The outcome of a command.
 
     `timed_out` is set if tare ended it at its time limit, `flooded` if it wrote more to stdout than tare keeps. In both
-    cases `status` is negative.
-    `began_s` is CLOCK_MONOTONIC just before the start, `at_limit` the text that was recorded at the time limit.
+    cases `status` is negative. `began_s` is CLOCK_MONOTONIC just before the start; `at_limit` is the text that was
+    recorded at the time limit.
     """
 
     argv: tuple[str, ...]

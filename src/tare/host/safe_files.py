@@ -1,4 +1,4 @@
-"""Open folders and files without being led elsewhere by a link that another user has put there.
+"""Open folders and files without following links that another user has planted.
 
 `tare` runs as root in folders of ordinary users. A folder is opened component by component, and a symbolic link among
 them is followed only if root or the caller owns it. A file in it is never opened through a link.
@@ -18,17 +18,17 @@ from tare.errors import ResultsError
 from tare.host.user_namespace import is_real_root
 
 MOST_LINKS: Final = 40
-"""As many as the kernel follows in a path (path_resolution(7))."""
+"""The kernel's own limit for a path (path_resolution(7))."""
 NOBODY: Final = 65534
-"""In a user namespace, the owner of all that belongs to users outside of it."""
+"""In a user namespace, the owner of everything that belongs to users outside it."""
 _PLACE: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @contextmanager
 def folder_at(path: Path, *, make: bool = False) -> Iterator[int]:
-    """Open a folder and yield its descriptor; with `make` folders that are missing are made.
+    """Open a folder and yield its descriptor; with `make`, create missing folders.
 
-    Raises `ResultsError` where a component is a link of another user's, and `OSError` where there is no such folder.
+    Raises `ResultsError` if a component is another user's link, and `OSError` if there is no such folder.
     """
     opened = _walk(path, make=make)
     try:
@@ -44,7 +44,7 @@ def folder_at(path: Path, *, make: bool = False) -> Iterator[int]:
 def open_file(folder: int, name: str, flags: int, *, place: Path) -> int:
     """Open a regular file in an open folder and return its descriptor; `place` is the folder's path, for messages.
 
-    Raises `ResultsError` where it is a link, no regular file, or a hard link in a folder of another user's.
+    Raises `ResultsError` if it is a link, not a regular file, or a hard link in another user's folder.
     """
     shown = place / name
     try:
@@ -64,14 +64,14 @@ def open_file(folder: int, name: str, flags: int, *, place: Path) -> int:
 
 
 def new_file(folder: int, name: str) -> int:
-    """Make a file in an open folder, in place of what has its name, and return its descriptor."""
+    """Create a file in an open folder, replacing any entry of its name, and return its descriptor."""
     with suppress(FileNotFoundError):
         os.unlink(name, dir_fd=folder)
     return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=folder)
 
 
 def exists(folder: int, name: str) -> bool:
-    """Tell whether an open folder has an entry of a name, a link that leads nowhere among them."""
+    """Return whether an open folder has an entry of this name, dangling links included."""
     try:
         os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -80,7 +80,7 @@ def exists(folder: int, name: str) -> bool:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file whole or not at all; a link at its place is replaced, and not followed."""
+    """Write a file atomically; a link in its place is replaced, not followed."""
     partial = f"{path.name}.partial"
     with folder_at(path.parent) as folder:
         with os.fdopen(new_file(folder, partial), "w", encoding="utf-8", errors="backslashreplace") as file:
@@ -122,7 +122,7 @@ def _walk(path: Path, *, make: bool) -> int:
 
 
 def _entry(folder: int, name: str, *, make: bool) -> int:
-    """Return an O_PATH descriptor of an entry, the link itself where it is one."""
+    """Return an O_PATH descriptor of an entry, of the link itself if it is one."""
     try:
         return os.open(name, _PLACE, dir_fd=folder)
     except FileNotFoundError:
@@ -134,7 +134,7 @@ def _entry(folder: int, name: str, *, make: bool) -> int:
 
 
 def _target(link: int, shown: Path, kind: os.stat_result, links: int) -> Path:
-    """Return where an open link leads, if it may be followed."""
+    """Return the target of an open link, if it may be followed."""
     if links > MOST_LINKS:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(shown))
     trusted = {0, os.geteuid()} | (set() if is_real_root() or os.geteuid() else {NOBODY})

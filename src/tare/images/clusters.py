@@ -1,7 +1,7 @@
-"""Write recipes for images of real clusters: one source, as a Dockerfile or as a Singularity definition, through hpccm.
+"""Write recipes for images of real clusters with hpccm: one source, as a Dockerfile or as a Singularity definition.
 
-hpccm's building blocks compile rdma-core, UCX and the MPI from their sources, each of a version that is named here. The
-text is printed and nothing is built: that is for a machine with a network and the right of building images.
+hpccm's building blocks compile rdma-core, UCX and the MPI from their sources, at versions that are named here. The text
+is printed and nothing is built: building needs a machine with a network and the privilege to build images.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Any, Final
 from tare.errors import MissingTool, UsageError
 
 VERSIONS: Final = {"openmpi": "4.1.6", "mpich": "4.1.2", "ucx": "1.15.0", "rdma-core": "49.0"}
-"""The versions that are compiled: Open MPI and MPICH as near to Debian 12's as they go with this UCX."""
+"""The versions that are compiled: Open MPI and MPICH as close to Debian 12's as this UCX allows."""
 
 BASE: Final = "debian:12"
 FORMATS: Final = ("docker", "singularity")
 MPIS: Final = ("openmpi", "mpich")
 LIKE: Final = {"debian": "ubuntu22"}
-"""What hpccm takes a distribution for that it does not know: Debian's packages are named as Ubuntu's."""
+"""The distribution that hpccm assumes for one that it does not know: Debian's packages have Ubuntu's names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRecipe:
-    """What goes into the image of a cluster, on top of `base`."""
+    """The contents of a cluster's image, on top of `base`."""
 
     base: str = BASE
     mpi: str = "openmpi"
@@ -32,13 +32,13 @@ class ClusterRecipe:
 
 
 def recipe_text(wanted: ClusterRecipe, form: str) -> str:
-    """Return a recipe as a text; raise `UsageError` for what it cannot be, `MissingTool` without hpccm."""
+    """Return a recipe as a text; raise `UsageError` for an unsupported one, `MissingTool` without hpccm."""
     if form not in FORMATS:
         raise UsageError(f"there is no form {form!r} of a recipe", remedy=f"known: {', '.join(FORMATS)}")
     if wanted.mpi not in MPIS:
         raise UsageError(f"no recipe has the MPI {wanted.mpi!r}", remedy=f"known: {', '.join(MPIS)}")
     hpccm = _hpccm()
-    hpccm.config.set_container_format(form)  # before any block is made: each reads it then
+    hpccm.config.set_container_format(form)  # before any block is created: each reads the format then
     distribution = LIKE.get(wanted.base.rpartition("/")[2].partition(":")[0], "")
     stage = hpccm.Stage()
     stage += hpccm.primitives.comment(

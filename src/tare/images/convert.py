@@ -1,9 +1,9 @@
-"""Convert an image to what a runtime starts from. A file is made once: later calls find it in the cache.
+"""Convert an image to the format that a runtime starts from. A file is made once: later calls find it in the cache.
 
     <cache>/FORMAT/<digest of the image>/   the file, and format.json with its own digest
 
-A SIF is built from the Docker archive, as in the papers. Folders are the image's root file system itself; only where
-a folder of one's own is asked for it is copied.
+A SIF is built from the Docker archive, as in the papers. Folders are the image's root file system itself, which is
+copied only if the caller asks for a separate folder.
 """
 
 from __future__ import annotations
@@ -33,35 +33,35 @@ FILES: Final[Mapping[str, str]] = {
     "sif": "image.sif",
     "squashfs": "image.squashfs",
 }
-"""Formats that are one file, and what it is called in the cache."""
+"""Formats that are one file, with the file's name in the cache."""
 
 FORMATS: Final = (*FILES, "directory", "sandbox", "charliecloud", "podman")
 _RECORD: Final = "format.json"
 _LIMIT_S: Final = 900.0
 _FOLDERS: Final = ("TMPDIR", "APPTAINER_TMPDIR", "APPTAINER_CACHEDIR", "APPTAINER_CONFIGDIR", "SINGULARITY_CACHEDIR")
-"""Variables that keep what packing leaves behind out of the user's home and of /tmp."""
+"""Variables that keep temporary files of the packing programs out of the user's home and of /tmp."""
 
 _EPOCH: Final = "1700000000"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Converted:
-    """An image in one format: where it is, and the digest of the file (of the image, where it is a folder)."""
+    """An image in one format: its path, and the digest of the file (of the image, if it is a folder)."""
 
     path: Path
     digest: str
 
 
 def tag_of(image: Image) -> str:
-    """Return the name that an image has in Docker and Podman."""
+    """Return the tag of an image in Docker and Podman."""
     name = re.sub(r"[^a-z0-9]+", "-", image.name.lower()).strip("-") or "image"
     return f"tare/{name}:{image.digest[:16]}"
 
 
 def ensure_file(image: Image, wanted: str, program: str = "", progress: Progress = silent) -> Converted:
-    """Return an image as a file of the cache in one of `FILES`, making it first where it is not there.
+    """Return an image as a file of the cache in one of `FILES`; create the file first if it is missing.
 
-    `program` is Apptainer's, for a SIF. Raises `CommandFailed` with the end of what the packing program said.
+    `program` is Apptainer's, for a SIF. Raises `CommandFailed` with the end of the packing program's output.
     """
     place = image.cache / wanted / image.digest
     keep(place)
@@ -90,7 +90,7 @@ def convert(
 ) -> Converted:
     """Return an image in one of `FORMATS`: at `out`, or in the cache, or (`podman`) in the user's own storage.
 
-    Raises `UsageError` where `out` is there already.
+    Raises `UsageError` if `out` exists already.
     """
     if wanted not in FORMATS:
         raise UsageError(f"there is no format {wanted!r}", remedy=f"known formats: {', '.join(FORMATS)}")
@@ -114,18 +114,18 @@ def convert(
 
 
 def formats_of(image: Image) -> tuple[str, ...]:
-    """Return the formats in which an image is in the cache now."""
+    """Return the formats in which the cache has an image now."""
     there = (wanted for wanted in FILES if _read(image.cache / wanted / image.digest, wanted) is not None)
     return ("directory", *there)
 
 
 def sif_argv(program: str, source: Path, target: Path) -> tuple[str, ...]:
-    """Return the command of Apptainer (or Singularity) that makes a SIF of a Docker archive."""
+    """Return the command of Apptainer (or Singularity) that makes a SIF from a Docker archive."""
     return (program, "build", str(target), f"docker-archive:{source}")
 
 
 def squashfs_argv(program: str, rootfs: Path, target: Path) -> tuple[str, ...]:
-    """Return the command that packs a root file system; as an ordinary user's all files become root's."""
+    """Return the command that packs a root file system; for an ordinary user all files become root's."""
     owner = () if os.geteuid() == 0 else ("-all-root",)
     return (program, str(rootfs), str(target), "-noappend", "-no-progress", "-quiet", *owner)
 
@@ -133,7 +133,7 @@ def squashfs_argv(program: str, rootfs: Path, target: Path) -> tuple[str, ...]:
 def podman_argv(program: str, source: Path, storage: Path | None, state: Path) -> tuple[str, ...]:
     """Return the command that loads a Docker archive into Podman's storage: the user's own, or a folder.
 
-    With a folder what Podman keeps while it runs is in `state`, whose name must be short: Podman allows 50 characters.
+    With a folder, Podman's runtime files are in `state`, whose name must be short: Podman allows 50 characters.
     """
     folders = (("--root", storage), ("--runroot", state / "run"), ("--tmpdir", state / "tmp"))
     own = [] if storage is None else [token for option, folder in folders for token in (option, str(folder))]
@@ -196,10 +196,10 @@ def _sif(program: str, image: Image, source: Path, target: Path) -> None:
 
 
 def _copy(image: Image, target: Path, *, for_charliecloud: bool) -> None:
-    """Copy an image's files, without rights on this machine; ch-run finds the image's variables in ch/environment.
+    """Copy an image's files, without privileges on this machine.
 
-    The copy is where a user wants it, so others may reach it: setuid bits, device nodes and file capabilities (an
-    extended attribute) stay behind.
+    `ch-run` reads the image's variables from ch/environment. The copy is where a user wants it, so others may reach it.
+    Setuid bits, device nodes and file capabilities (an extended attribute) are left out.
     """
     argv = ("cp", "--archive", "--no-preserve=xattr", "--reflink=auto", "--one-file-system", "--no-target-directory")
     private = target.with_name(f"{target.name}-files")
@@ -224,12 +224,12 @@ def _into_podman(image: Image, storage: Path | None, progress: Progress) -> Conv
         argv = podman_argv(program, source, storage, Path(state))
         process.run(argv, timeout_s=_LIMIT_S, what=f"loading {image.name} into {where}")
     if storage is not None and (storage / "libpod").is_dir():
-        remove_tree(storage / "libpod")  # Podman's notes on the state it had just now, which it would insist on
+        remove_tree(storage / "libpod")  # Podman's record of its state a moment ago, which it would insist on
     return Converted(path=storage or Path(tag_of(image)), digest=image.digest)
 
 
 def _whole(out: Path, make: Callable[[Path], object]) -> None:
-    """Make a file or folder beside its place and move it there when it is whole."""
+    """Write a file or folder under a temporary name and move it to its place when it is complete."""
     part = out.with_name(f".{out.name}.tare-{os.getpid()}")
     try:
         make(part)

@@ -1,8 +1,8 @@
-"""Tell whether an image can have the programs that this machine has built for itself, and copy them.
+"""Check whether an image can use the programs that this machine has built for itself, and copy them.
 
-They are the same where this machine and the image are of one Debian, with the same C library and the same MPI: then the
-same compiler would compile the same sources against the same headers once more. That takes half a minute, and the
-compilers in the image's builder as long again. Elsewhere an image's programs are compiled inside it.
+The programs are identical if this machine and the image are of the same Debian, with the same C library and the same
+MPI: the same compiler would compile the same sources against the same headers again. That takes half a minute, and
+installing the compilers in the image's builder as long again. Otherwise an image's programs are compiled inside it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OS_RELEASE: Final = Path("/etc/os-release")
 def wanted(recipe: Recipe) -> Mapping[str, str]:
     """Return the versions of the image's packages with which this machine's programs fit it; none if they cannot.
 
-    `recipe.same` says which package of this machine stands for which of the image.
+    `recipe.same` maps packages of the image to those of this machine.
     """
     if (recipe.kernels, recipe.miniapps) != (kernels_source(), miniapps_source()):
         return {}
@@ -37,7 +37,7 @@ def wanted(recipe: Recipe) -> Mapping[str, str]:
 
 
 def copied(build: KernelBuild, result: Path) -> None:
-    """Put this machine's programs into `result` as they are to lie in the image, without what debuggers need."""
+    """Copy this machine's programs into `result` in the image's layout, without debug information."""
     target = result / PREFIX.lstrip("/")
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copytree(build.prefix, target, symlinks=True)

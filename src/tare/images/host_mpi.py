@@ -1,8 +1,8 @@
-"""The MPI of this machine, made ready to be shown inside a container in place of the image's own (papers/003, by hand).
+"""Prepare this machine's MPI to be shown inside a container in place of the image's own (by hand in papers/003).
 
-What the MPI's daemon, its library and its plug-ins load is followed with the dynamic loader and copied into one folder
-of the cache; the C library is not, because it must be the image's. Plug-ins and settings are shown where they are, for
-their place is compiled in. What was collected runs in an image whose C library is new enough
+The libraries that the MPI's daemon, its library and its plug-ins load are resolved with the dynamic loader and copied
+into one folder of the cache. The C library is not copied, because it must be the image's. Plug-ins and settings are
+shown at their own paths, which are compiled in. The result runs in an image whose C library is new enough
 (`tare.feasibility.preflight`).
 """
 
@@ -29,7 +29,7 @@ from tare.images.usage import keep
 LIBC: Final = re.compile(
     r"(?:ld-linux.*|lib(?:c|m|pthread|dl|rt|resolv|util|anl|nsl|mvec|thread_db|BrokenLocale))\.so\.\d+"
 )
-"""The C library's own files: two of them in one process do not work, so the image's are taken."""
+"""The C library's own files: two of them in one process do not work, so the image's are used."""
 
 GLIBC: Final = re.compile(rb"GLIBC_(\d{1,4})\.(\d{1,4})(?:\.\d{1,4})?\0")
 LOADED: Final = re.compile(r"^\s*(\S+) => (/\S+)", re.MULTILINE)
@@ -38,7 +38,7 @@ PROGRAMS: Final = {
     "mpich": ("mpich", ("mpiexec.hydra",), "hydra_pmi_proxy"),
 }
 """Package, names of the launcher, and daemon of each MPI. A launcher expects its daemon in the folder it is started
-from, so it is started from the folder that containers see as well."""
+from, so it is started from the folder that containers also see."""
 
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -49,7 +49,7 @@ Version = tuple[int, int]
 class HostMpi:
     """The collected MPI: `folder` has bin/ and lib/, `shown` are all folders that a container must see.
 
-    `launcher` is in bin/; `glibc` is the C library's version that its files need at least.
+    `launcher` is in bin/; `glibc` is the minimum version of the C library that its files need.
     """
 
     folder: Path
@@ -59,14 +59,14 @@ class HostMpi:
 
     @property
     def environment(self) -> tuple[str, ...]:
-        """Return the variables, as `NAME=value`, with which a daemon and its ranks find what is shown."""
+        """Return the variables, as `NAME=value`, with which a daemon and its ranks find the shown files."""
         return (f"PATH={self.folder}/bin:{PATH}", f"LD_LIBRARY_PATH={self.folder}/lib")
 
 
 def ensure_host_mpi(mpi: str, program: Path, progress: Progress = silent) -> HostMpi:
-    """Collect the MPI of this machine, unless it is in the cache; `program` is one that is linked with it.
+    """Collect this machine's MPI, unless it is in the cache; `program` is one that is linked with it.
 
-    Raises `MissingTool` where it is not installed.
+    Raises `MissingTool` if it is not installed.
     """
     if mpi in wheels.PACKAGES:
         return _wheel(mpi)
@@ -96,7 +96,7 @@ def ensure_host_mpi(mpi: str, program: Path, progress: Progress = silent) -> Hos
 
 
 def _wheel(mpi: str) -> HostMpi:
-    """Return an MPI of `tools/mpis`: it is whole in its own folder, and finds what it needs from there."""
+    """Return an MPI of `tools/mpis`: its own folder is complete and self-contained."""
     folder = wheels.folder(mpi)
     files = [file for file in folder.rglob("*") if file.is_file() and (file.parent.name == "bin" or ".so" in file.name)]
     return HostMpi(
@@ -108,7 +108,7 @@ def _wheel(mpi: str) -> HostMpi:
 
 
 def plug_ins(mpi: str, program: Path) -> tuple[Path, ...]:
-    """Return the folders of plug-ins and settings that the MPI looks for in places that are compiled in."""
+    """Return the folders of plug-ins and settings whose paths are compiled into the MPI."""
     found: list[Path] = []
     if mpi == "openmpi":
         for what in ("pkglibdir", "sysconfdir", "pkgdatadir"):
@@ -122,7 +122,7 @@ def plug_ins(mpi: str, program: Path) -> tuple[Path, ...]:
 
 
 def loaded(files: Sequence[Path]) -> tuple[Path, ...]:
-    """Return the libraries that the dynamic loader finds for files, without those of the C library."""
+    """Return the libraries that the dynamic loader finds for files, except those of the C library."""
     if find("ldd") is None or not files:
         raise InfrastructureError(
             "ldd is missing, so the libraries of the MPI cannot be found: apt-get install libc-bin"
@@ -132,7 +132,7 @@ def loaded(files: Sequence[Path]) -> tuple[Path, ...]:
 
 
 def glibc_needed(file: Path) -> Version:
-    """Return the newest version of the C library whose symbols a file asks for; (0, 0) where it asks for none."""
+    """Return the newest version of the C library whose symbols a file needs; (0, 0) if it needs none."""
     try:
         with open_regular(file) as content:
             return _newest(content)
@@ -141,7 +141,7 @@ def glibc_needed(file: Path) -> Version:
 
 
 def glibc_of(rootfs: Path) -> Version | None:
-    """Return the version of the C library in an image, None where there is none to be found."""
+    """Return the version of the C library in an image, None if it is not found."""
     places = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64", "usr/lib64", "usr/lib", "lib")
     for place in places:
         with suppress(OSError), open_file(rootfs, f"{place}/libc.so.6") as library:

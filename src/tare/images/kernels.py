@@ -1,4 +1,4 @@
-"""Build our programs (the kernels and the mini-applications) for the machine itself, once for each MPI."""
+"""Build tare's programs (the kernels and the mini-applications) for the machine itself, once for each MPI."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LIMIT_S: Final = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelBuild:
-    """Our programs, built and installed under `prefix`."""
+    """tare's programs, built and installed under `prefix`."""
 
     prefix: Path
     digest: str
@@ -53,11 +53,11 @@ def ensure_kernels(
     *,
     compiler: Path | None = None,
 ) -> KernelBuild:
-    """Return our programs built for this machine's MPI, building them first where they are not in the cache.
+    """Return tare's programs built for this machine's MPI; build them first if they are not in the cache.
 
-    `compiler` names another wrapper than the MPI's usual one (then `mpi` is only part of the folder's name).
-    Raises `UsageError` for an MPI that it does not know, `MissingTool` naming the package that brings a compiler,
-    and `InfrastructureError` with the end of the compiler's output.
+    `compiler` names another wrapper than the MPI's usual one (then `mpi` is only part of the folder's name). Raises
+    `UsageError` for an unknown MPI, `MissingTool` naming the package with the compiler, and `InfrastructureError` with
+    the end of the compiler's output.
     """
     wrapper = compiler or _compiler(mpi)
     sources = (kernels_source(), miniapps_source())

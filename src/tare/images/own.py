@@ -1,8 +1,8 @@
-"""A user's own image: a SIF, a squashfs, a tar of Docker or OCI, or a folder, brought into the cache once.
+"""Import a user's own image into the cache once: a SIF, a squashfs, a tar of Docker or OCI, or a folder.
 
-Files are unpacked to where images of recipes are, named by the digest of their content. A folder is used where it is
-and never written to; its digest is that of names, sizes and dates. An entry point is not looked at: what runs is said
-by the study or the command. The image's variables are kept.
+Files are unpacked beside the images of recipes, named by the digest of their content. A folder is used in place and
+never written to; its digest covers names, sizes and dates. The entry point is ignored: the study or the command says
+what runs. The image's variables are kept.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _LIST_BYTES: Final = 1 << 30
 
 
 def ensure_own(path: Path, cache_dir: Path | None = None, progress: Progress = silent) -> Image:
-    """Return a user's own image, unpacking it first where it is not in the cache.
+    """Return a user's own image; unpack it first if it is not in the cache.
 
-    Raises `UsageError` saying what is wrong with the file, `MissingTool` naming what unpacks it.
+    Raises `UsageError` saying what is wrong with the file, `MissingTool` naming the unpacking program.
     """
     path = Path(os.path.abspath(path))
     kind = kind_of(path)
@@ -62,7 +62,7 @@ def ensure_own(path: Path, cache_dir: Path | None = None, progress: Progress = s
 
 
 def _at(image: Image, path: Path) -> Image:
-    """Return an image with the path that was given now: the same content may have been at another one before."""
+    """Return an image with the path that was given now: the same content may have been at another path before."""
     return replace(image, name=path.name, source=str(path), sif=path if image.sif is not None else None)
 
 
@@ -72,7 +72,7 @@ def kind_of(path: Path) -> str:
         raise UsageError(f"there is no image at {path}", remedy=f"name {KINDS}")
     if path.is_dir():
         return "layout" if (path / "oci-layout").is_file() else "directory"
-    if not path.is_file():  # a pipe or device may have no end
+    if not path.is_file():  # a pipe or device may be endless
         raise UsageError(f"{path} is neither a file nor a folder", remedy=f"name {KINDS}")
     try:
         with path.open("rb") as file:
@@ -92,7 +92,7 @@ def kind_of(path: Path) -> str:
 
 
 def _digest(path: Path, kind: str) -> str:
-    """Return the digest by which the cache knows an image: of a file's content, of a folder's metadata."""
+    """Return the digest by which the cache identifies an image: of a file's content, of a folder's metadata."""
     try:
         told = _metadata(path) if path.is_dir() else sha256_of(path)
     except OSError as error:
@@ -114,7 +114,7 @@ def _metadata(folder: Path) -> str:
 
 
 def _made(path: Path, kind: str, work: Path, progress: Progress) -> dict[str, Any]:
-    """Make what of an image is in the cache, in `work`, and return what its record says beside its name."""
+    """Create an image's cache entry in `work`; return its record's fields other than the name."""
     if kind == "directory":
         lacking = [name for name in KERNELS_FOLDERS if not (path / name).is_dir()]
         if lacking:
@@ -145,7 +145,7 @@ def _unsquash(path: Path, where: sif.Partition, rootfs: Path) -> None:
     _check_size(path, (program, *at, "-lln", str(path)), rootfs)
     argv = (program, "-no-progress", "-quiet", "-no-xattrs", "-force", *at, "-dest", str(rootfs), str(path))
     done = process.run(argv, timeout_s=_LIMIT_S, check=False)
-    # 2: something could not be made as it was, as device nodes by an ordinary user
+    # 2: a file could not be created as it was, such as a device node by an ordinary user
     if done.status not in ((0,) if os.geteuid() == 0 else (0, 2)) or not any(rootfs.iterdir()):
         said = (done.stderr_tail or done.stdout.strip()).splitlines()[-1:] or ["it said nothing"]
         raise ImageError(f"{path} cannot be unpacked: {plain(said[0])}", remedy="copy it again, or rebuild it")
@@ -153,9 +153,9 @@ def _unsquash(path: Path, where: sif.Partition, rootfs: Path) -> None:
 
 
 def _check_size(path: Path, listing: tuple[str, ...], rootfs: Path) -> None:
-    """Raise `ImageError` where a squashfs lists more files or bytes than may come out of it.
+    """Raise `ImageError` if a squashfs lists more files or bytes than may be unpacked.
 
-    The list goes to a file, whose size is bounded: an image chooses its names.
+    The list goes to a file of bounded size: an image chooses its names.
     """
     bound = (process.need("prlimit", package="util-linux"), f"--fsize={_LIST_BYTES}", "--")
     budget = Budget(rootfs)
@@ -178,7 +178,7 @@ def _check_size(path: Path, listing: tuple[str, ...], rootfs: Path) -> None:
 
 
 def _make_mountable(rootfs: Path) -> None:
-    """Make what runtimes mount over, where an image that was unpacked into the cache lacks it."""
+    """Create the mount points for runtimes in an image that was unpacked into the cache, if it lacks them."""
     for name in MOUNT_POINTS:
         if not os.path.lexists(rootfs / name):
             make_folder(rootfs, name)

@@ -1,7 +1,7 @@
-"""What of the cache is in use, how large it is, and what goes when it is larger than it may be.
+"""Track which cache entries are in use and how large they are, and remove entries over the cache's limit.
 
-A process that uses an entry holds a shared lock on a file that stands for it, to its end however that comes; the
-date of that file is when the entry was used last. Only what nobody holds is removed, least recently used first.
+A process that uses an entry holds a shared lock on a file that stands for it until the process ends, however it ends.
+The date of that file is the entry's last use. Only entries that nobody holds are removed, least recently used first.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from tare.model.quantities import parse_bytes
 FAMILIES: Final = (
     "images", "roots", "kernels", "host-mpi", "sif", "docker-archive", "oci", "squashfs", "docker",
 )  # fmt: skip
-"""The folders of the cache; what is in one is an entry. `docker` holds what the lab's daemons keep between studies."""
+"""The folders of the cache; each child is an entry. `docker` holds what the lab's daemons keep between studies."""
 
 LIMIT: Final = "TARE_CACHE_LIMIT"
 DEFAULT_LIMIT_BYTES: Final = 20_000_000_000
 UNUSED_S: Final = 60 * 86400.0
-"""What was not used for so long is removed although there is room: it belongs to a version or an MPI that is gone."""
+"""Entries unused for this long are removed even if there is room: they belong to a version or an MPI that is gone."""
 
 _LISTS: Final = Path("image/overlay2/repositories.json")
-"""What Docker writes in its data folder when an image came or went: only then does the folder grow or shrink."""
+"""Docker writes these in its data folder when an image is added or removed: the folder's size changes only then."""
 
 _SIZE: Final = ".size"
 _USES: Final = ".uses"
 _STAYS: Final = "stays-"
 _GONE: Final = ".unfinished-gone-"
-"""The name begins as that of what was not finished, so that what an interrupted removal leaves goes later."""
+"""The prefix is that of unfinished entries, so that the leftovers of an interrupted removal are removed later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One entry of the cache: its size on the disk and when it was used last."""
+    """One entry of the cache: its size on disk and its last use."""
 
     place: Path
     size_bytes: int
@@ -51,15 +51,15 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """Return family and name, as `images/0123...`."""
+        """Return family and name, as in `images/0123...`."""
         return f"{self.place.parent.name}/{self.place.name}"
 
 
 def keep(entry: Path) -> None:
-    """Keep an entry from being removed while this process lives, and note that it is used now.
+    """Protect an entry from removal while this process lives, and record its use.
 
-    It need not be there yet: who asks before looking finds it whole or not at all. In a cache that may only be read
-    nothing is noted; whoever may write to it is not this user.
+    It need not exist yet: a caller that does this before looking finds the entry complete or not at all. In a read-only
+    cache nothing is recorded; only another user may write to it.
     """
     file = _use_file(entry)
     with suppress(OSError):
@@ -70,7 +70,7 @@ def keep(entry: Path) -> None:
 
 
 def limit_bytes(environment: str | None = None) -> int:
-    """Return the size that the cache may have: $TARE_CACHE_LIMIT, or 20 GB. Raises `UsageError`."""
+    """Return the size limit of the cache: $TARE_CACHE_LIMIT, or 20 GB. Raises `UsageError`."""
     text = os.environ.get(LIMIT) if environment is None else environment
     try:
         return parse_bytes(text) if text else DEFAULT_LIMIT_BYTES
@@ -84,14 +84,14 @@ def entries(cache_dir: Path | None = None) -> tuple[Entry, ...]:
     places = (place for family in FAMILIES for place in (cache / family).glob("*"))
     found = []
     for place in places:
-        with suppress(FileNotFoundError):  # it went away meanwhile
+        with suppress(FileNotFoundError):  # it was removed meanwhile
             if not place.name.startswith((".", _STAYS)) and stat.S_ISDIR(place.stat().st_mode):
                 found.append(Entry(place=place, size_bytes=_known_size(place), used_unix_s=used_unix_s(place)))
     return tuple(sorted(found, key=lambda entry: (entry.used_unix_s, entry.name)))
 
 
 def used_unix_s(place: Path) -> float:
-    """Return when an entry was used last; when it was made, where nobody noted a use."""
+    """Return an entry's last use; its creation if no use was recorded."""
     try:
         return _use_file(place).stat().st_mtime
     except OSError:
@@ -99,17 +99,18 @@ def used_unix_s(place: Path) -> float:
 
 
 def _known_size(place: Path) -> int:
-    """Return an entry's size as it was measured last: there are a hundred thousand files, and every run asks.
+    """Return an entry's last measured size: there are a hundred thousand files, and every run needs the sizes.
 
-    It is measured again when a daemon's images changed, and when a file came to another entry, as a user's own image
-    gets its tar. To look at each file of 20 GB takes a second, a minute where the machine has not for a while.
+    It is measured again when a daemon's images changed, and when a file was added to another entry, as when a user's
+    own image gets its tar. To check each file of 20 GB takes a second, or a minute if the machine has not done so for a
+    while.
     """
     note = _size_file(place)
     with suppress(OSError, ValueError):
         if note.stat().st_mtime_ns >= _changed_unix_ns(place):
             return int(note.read_text())
     size_bytes = size_of(place)
-    with suppress(OSError):  # a cache that may only be read is measured each time
+    with suppress(OSError):  # a read-only cache is measured each time
         note.parent.mkdir(parents=True, exist_ok=True)
         note.write_text(str(size_bytes))
     return size_bytes
@@ -123,12 +124,12 @@ def _changed_unix_ns(place: Path) -> int:
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes that a folder takes on the disk; a link takes none of what it leads to."""
+    """Return a folder's size on disk in bytes; a link's target does not count."""
     try:
         total = folder.lstat().st_blocks * 512
     except FileNotFoundError:
         return 0
-    linked: set[int] = set()  # hard links count once
+    linked: set[int] = set()  # count hard links once
     left = [str(folder)]
     while left:
         with suppress(OSError), os.scandir(left.pop()) as inside:
@@ -152,9 +153,9 @@ def prune(
     unused_s: float = UNUSED_S,
     now_unix_s: float | None = None,
 ) -> tuple[Entry, ...]:
-    """Remove what was not used for `unused_s`, then the least recently used until the cache is within its limit.
+    """Remove entries unused for `unused_s`, then the least recently used until the cache is within its limit.
 
-    Return what was removed. What a process uses stays, also above the limit.
+    Return the removed entries. An entry in use stays, even above the limit.
     """
     allowed = limit_bytes() if limit is None else limit
     now = time.time() if now_unix_s is None else now_unix_s
@@ -172,14 +173,17 @@ def prune(
 
 
 def _remove(place: Path) -> bool:
-    """Remove an entry unless it is in use; tell whether it is gone. It is moved away first: none is half there."""
+    """Remove an entry unless it is in use; return whether it is gone.
+
+    It is moved away first, so none is partly removed.
+    """
     with _alone(_use_file(place)) as free, _alone(place.with_name(f"{place.name}.lock"), make=False) as unlent:
         if not free or not unlent:
             return False
         gone = place.with_name(f"{_GONE}{os.getpid()}-{place.name}")
         try:
             place.rename(gone)
-        except OSError:  # somebody else removed it, or it is another user's
+        except OSError:  # already removed, or another user's
             return False
         with suppress(OSError):
             _size_file(place).unlink()
@@ -189,7 +193,10 @@ def _remove(place: Path) -> bool:
 
 @contextmanager
 def _alone(file: Path, *, make: bool = True) -> Iterator[bool]:
-    """Lock a file and tell whether nobody else has it; a file that is not there and not to be made is nobody's."""
+    """Lock a file and return whether nobody else holds it.
+
+    A file that does not exist and is not to be created is free.
+    """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(file, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0), 0o644)

@@ -1,4 +1,4 @@
-"""`fake`: an MPI that runs one small program, which says at once what kernels with known times would have said."""
+"""`fake`: an MPI that runs one small program, which prints at once what kernels of known times would print."""
 
 from __future__ import annotations
 

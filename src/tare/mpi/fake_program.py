@@ -1,10 +1,10 @@
-"""Say what `tare-kernels` would say, with known times; a script of its own that imports nothing of ours.
+"""Print what `tare-kernels` would print, with known times; a standalone script that imports no module of tare.
 
     fake_program.py --factor F --hosts n0,n1 --ranks-per-node R PROGRAM KERNEL[:key=value,...]...
 
 Every time is (2 us + size / 1 GB/s) x F with a spread of one per cent that the length of $TARE_PADDING seeds, so that a
-trial can be repeated. A program of the user's takes 10 ms x F. $TARE_FAKE_FAULT (exit, hang, garbage, cut, mute, wrong)
-breaks a launch for tests of the harness; `exit@1.5` only where F is 1.5.
+trial can be repeated. A user's program takes 10 ms x F. $TARE_FAKE_FAULT (exit, hang, garbage, cut, mute, wrong)
+breaks a launch for tests of the harness; `exit@1.5` does so only if F is 1.5.
 """
 
 import argparse
@@ -27,12 +27,12 @@ def say(record: dict[str, Any]) -> None:
 
 
 def encoded(values: list[float]) -> str:
-    """Return a column as the protocol has it."""
+    """Return a column in the protocol's encoding."""
     return base64.b64encode(array.array("d", values).tobytes()).decode()
 
 
 def rank_record(rank: int, host: str, node: int) -> dict[str, Any]:
-    """Return where a fake rank was."""
+    """Return the record of a fake rank's location."""
     return {
         "type": "rank", "rank": rank, "hostname": host, "processor_name": host, "boot_id": f"fake-{node}",
         "pid": 1000 + rank, "cpus": str(rank), "last_cpu": rank, "namespaces": {}, "shm_device": None,
@@ -41,7 +41,7 @@ def rank_record(rank: int, host: str, node: int) -> dict[str, Any]:
 
 
 def kernel_record(index: int, spec: str, factor: float, ranks: int, dice: random.Random) -> dict[str, Any]:
-    """Return what a kernel with known times would have said."""
+    """Return the record that a kernel with known times would print."""
     name, _, rest = spec.partition(":")
     given = dict(part.split("=", 1) for part in rest.split(",") if part)
     size = int(given.get("bytes", 8))
@@ -64,7 +64,7 @@ def kernel_record(index: int, spec: str, factor: float, ranks: int, dice: random
 
 
 def miniapp_record(spec: str, factor: float, ranks: int, dice: random.Random) -> dict[str, Any]:
-    """Return what a mini-application of 10 Mop would have said after 5 ms."""
+    """Return the record that a mini-application of 10 Mop would print after 5 ms."""
     name, _, rest = spec.partition(":")
     given = dict(part.split("=", 1) for part in rest.split(",") if part)
     right = os.environ.get("TARE_FAKE_FAULT") != "wrong"
@@ -81,7 +81,7 @@ def miniapp_record(spec: str, factor: float, ranks: int, dice: random.Random) ->
 
 
 def startup_record(factor: float, ranks: int) -> dict[str, Any]:
-    """Return what a start-up of known steps would have said; its moments are real ones, as the tool checks them."""
+    """Return the record of a start-up with known steps; its timestamps are real, because the tool checks them."""
     main_s = time.monotonic()
     time.sleep(0.002 * factor)
     return {
@@ -93,12 +93,12 @@ def startup_record(factor: float, ranks: int) -> dict[str, Any]:
 
 
 def wall_record(factor: float, ranks: int, dice: random.Random) -> dict[str, Any]:
-    """Return what the preload library would have said of a program that took 10 ms."""
+    """Return the record that the preload library would print for a program that took 10 ms."""
     return {"type": "wall", "wall_s": 0.01 * factor * dice.lognormvariate(0, SPREAD), "ranks": ranks}
 
 
 def fault_at(factor: float) -> str:
-    """Return the fault that a launch of such cost is to have, or ""."""
+    """Return the fault that a launch of this cost is to have, or ""."""
     fault, _, where = os.environ.get("TARE_FAKE_FAULT", "").partition("@")
     return fault if not where or float(where) == factor else ""
 
@@ -112,7 +112,7 @@ def main() -> int:
     parser.add_argument("program")
     parser.add_argument("specs", nargs=argparse.REMAINDER)
     options = parser.parse_args()
-    options.specs = [spec for spec in options.specs if not spec.startswith("--order=")]  # for the kernels alone
+    options.specs = [spec for spec in options.specs if not spec.startswith("--order=")]  # for the kernels only
     fault = fault_at(options.factor)
     if fault == "mute":
         return 0

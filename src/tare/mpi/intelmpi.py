@@ -1,4 +1,7 @@
-"""`intelmpi`: Intel MPI of the Python package index (tools/mpis), over libfabric; within a host by its own means."""
+"""`intelmpi`: Intel MPI of the Python package index (tools/mpis), over libfabric.
+
+Its own shared memory within a host.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ BY_TCP: Final = replace(OVER_LIBFABRIC, variables={**OVER_LIBFABRIC.variables, P
 
 
 def _asked_itself(ways: Mapping[str, Way]) -> dict[str, Way]:
-    """Return ways of libfabric whose provider Intel MPI itself tells."""
+    """Return libfabric's ways, with Intel MPI's own report of the provider."""
     return {key: replace(way, asks=OVER_LIBFABRIC.asks, tells=OVER_LIBFABRIC.tells) for key, way in ways.items()}
 
 
@@ -41,11 +44,11 @@ WAYS: Final[Mapping[str, Way]] = {
     "verbs": replace(OVER_LIBFABRIC, variables={**OVER_LIBFABRIC.variables, PROVIDER: "verbs"}),
     **_asked_itself(libfabric(OVER_LIBFABRIC, PROVIDER, {})),
 }
-"""Its way to UCX is a provider of libfabric, `mlx`, which needs an adapter of Mellanox's."""
+"""Intel MPI reaches UCX through a libfabric provider, `mlx`, which needs a Mellanox adapter."""
 
 
 class IntelMpi(Mpi):
-    """Launch with `mpiexec.hydra`, whose options have other names than MPICH's."""
+    """Launch with `mpiexec.hydra`, whose option names differ from MPICH's."""
 
     name = "intelmpi"
     family = "mpich"
@@ -58,7 +61,7 @@ class IntelMpi(Mpi):
 
     def lacks(self, transport: str) -> str | None:
         way_of(WAYS, transport, TITLE)
-        return infiniband.missing(transport) if transport == "ucx" else None  # mlx takes no other way
+        return infiniband.missing(transport) if transport == "ucx" else None  # mlx supports no other transport
 
     def version(self) -> str:
         found = wheels.version(self.name)
@@ -102,7 +105,7 @@ class IntelMpi(Mpi):
 def contexts_by_host(
     hosts: tuple[Host, ...], programs: tuple[tuple[str, ...], ...], environments: tuple[Mapping[str, str], ...]
 ) -> tuple[Context, ...]:
-    """Return a context for each host: Intel MPI is told the ranks of a host by naming it before them."""
+    """Return a context for each host: Intel MPI takes the ranks of a host only after the host's name."""
     each = zip(hosts, programs, environments, strict=True)
     return tuple(context for host, program, given in each for context in contexts((host,), (program,), (given,)))
 

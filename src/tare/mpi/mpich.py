@@ -1,4 +1,4 @@
-"""`mpich`: MPICH 4.0 over UCX, as Debian 12 has it. Transports and devices are named: none is chosen silently."""
+"""`mpich`: MPICH 4.0 over UCX, as in Debian 12. Transports and devices are named: none is selected silently."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ TITLE: Final = "MPICH"
 LAYER: Final = re.compile(r"ch4:(\w+)")
 
 SHARED: Final = {"UCX_TLS": "self,sysv"}
-"""CMA is left out because it is forbidden in some containers and allowed in others. TCP is named only where there are
-several hosts: else UCX would take it for long messages between neighbours, through `lo`."""
+"""CMA is excluded because some containers forbid it and others allow it. TCP is named only if there are several hosts:
+otherwise UCX would use it for long messages between neighbours, through `lo`."""
 OVER_UCX: Final = Way(alone=SHARED, crowded=EAGER, devices={UCX_DEVICES: "{interface}"}, needs=("ucx",))
 BY_TCP: Final = replace(OVER_UCX, variables={"UCX_TLS": "self,sysv,tcp"})
 WAYS: Final[Mapping[str, Way]] = {
@@ -96,7 +96,7 @@ class Mpich(Mpi):
         return ("-wdir", cwd, *(("-prepend-rank",) if by_rank else ()))
 
     def head_environment(self, agent_program: str) -> Mapping[str, str]:
-        # Beside the agent is the run's own folder: what a killed mpiexec leaves goes with it.
+        # The agent's folder is the run's own: leftovers of a killed mpiexec are removed with it.
         return {"HYDRA_LAUNCHER_EXEC": agent_program, "TMPDIR": str(Path(agent_program).parent)}
 
     def _program(self) -> str | None:
@@ -114,7 +114,7 @@ def hydra(
     programs: tuple[tuple[str, ...], ...],
     environments: tuple[Mapping[str, str], ...],
 ) -> Launch:
-    """Return a launch by MPICH's launcher, Hydra; `way` is how the MPI is kept from choosing."""
+    """Return a launch by MPICH's launcher, Hydra; `way` has the settings that leave the MPI no choice."""
     pinned = variables_of(way, wiring, hosts)
     parts = contexts(hosts, programs, with_devices(way, wiring, environments))
     launcher = (
@@ -134,7 +134,7 @@ def hydra(
 
 
 def _build(program: str) -> str:
-    """Return what Hydra says of how it and its MPI were built."""
+    """Return Hydra's report on how it and its MPI were built."""
     return run((program, "-info"), check=False, timeout_s=20).stdout
 
 
@@ -144,8 +144,8 @@ def _options(part: Context) -> tuple[str, ...]:
 
 
 def _pmi(hosts: tuple[Host, ...]) -> tuple[str, ...]:
-    # A rank talks to its proxy over an open file, which a place that forgets environments (docker exec) closes: there
-    # it is told a port of the proxy.
+    # A rank talks to its proxy over an inherited file descriptor, which entering by docker exec closes. There the rank
+    # gets a port of the proxy.
     return ("-pmi-port",) if any(entry.carry for host in hosts for entry in host.enter) else ()
 
 

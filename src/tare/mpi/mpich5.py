@@ -1,4 +1,7 @@
-"""`mpich5`: MPICH 5.0 of the Python package index (tools/mpis), over UCX or libfabric; its own means within a host."""
+"""`mpich5`: MPICH 5.0 of the Python package index (tools/mpis), over UCX or libfabric.
+
+Its own shared memory in a host.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,7 @@ from tare.mpi.mpich import hydra
 
 TITLE: Final = "MPICH 5"
 SAME: Final = {"MPIR_CVAR_CH4_CMA_ENABLE": "0", "MPIR_CVAR_CH4_XPMEM_ENABLE": "0"}
-"""Neighbours use its own shared memory, without single copy: that is forbidden in some containers and allowed in
-others."""
+"""Neighbours use its own shared memory without single copy, which some containers forbid and others allow."""
 SHARED: Final = {"UCX_TLS": "self,sysv"}
 OVER_UCX: Final = Way(
     variables={"MPIR_CVAR_CH4_NETMOD": "ucx", **SAME},
@@ -26,8 +28,8 @@ OVER_UCX: Final = Way(
     crowded=EAGER,
     devices={UCX_DEVICES: "{interface}"},
 )
-"""UCX carries what goes between hosts, and nothing else. Where hosts have several ranks all its messages are eager, as
-with MPICH 4: with rendezvous, ranks that share cores stood still for seconds (seen)."""
+"""UCX carries the traffic between hosts, and nothing else. If hosts have several ranks, all its messages are eager, as
+with MPICH 4: with rendezvous, ranks that share cores stalled for seconds (observed)."""
 BY_TCP: Final = replace(OVER_UCX, variables={**OVER_UCX.variables, "UCX_TLS": "self,tcp"})
 WAYS: Final[Mapping[str, Way]] = {
     "tcp": BY_TCP,

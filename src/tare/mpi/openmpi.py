@@ -1,4 +1,4 @@
-"""`openmpi`: Open MPI 4.1. Every component that a cell could differ by is named, so that none is chosen silently."""
+"""`openmpi`: Open MPI 4.1. Every component by which cells could differ is named, so that none is selected silently."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from tare.model import Binding, Placement
 
 PROGRAMS: Final = ("mpirun.openmpi", "mpirun")
 NEWEST: Final = 4
-"""The last major version that has its own launcher; from 5 on it is PRRTE's."""
+"""The last major version with its own launcher; from 5 on the launcher is PRRTE's."""
 TITLE: Final = "Open MPI 4.1"
 COMPONENT: Final = re.compile(r"^mca:(\w+):(\w+):", re.MULTILINE)
 
 SAME: Final = {"btl_vader_single_copy_mechanism": "none"}
-"""Copy-in/copy-out, because CMA is forbidden in some containers and allowed in others: left to itself it would differ
-between cells."""
+"""Copy-in/copy-out, because some containers forbid CMA and others allow it: the default would differ between cells."""
 BY_TCP: Final = {"pml": "ob1", "btl": "self,vader,tcp", "btl_tcp_if_include": "{subnet}", **SAME}
 ASKS_BTL: Final = {"btl_base_verbose": "100", "bml_base_verbose": "100"}
 WITH_PML_UCX: Final = Way(
@@ -40,7 +39,7 @@ OVER_LIBFABRIC: Final = Way(
     cannot={"shm": "mtl ofi wants a provider that reaches other hosts too: use transport: shm"},
 )
 WITHIN: Final = "shm,sm2,udp,rstream"
-"""Providers of libfabric that Open MPI is to leave out: of one host, or of datagrams that get lost."""
+"""Providers of libfabric that Open MPI must not use: those of one host, or of datagrams that get lost."""
 
 UCT_TRANSPORTS: Final = "{detail}_verbs,{detail}_mlx5"
 BY_UCT: Final = Way(
@@ -97,7 +96,7 @@ class OpenMpi(Mpi):
     def lacks(self, transport: str) -> str | None:
         way = way_of(WAYS, transport, TITLE)
         program = find("ompi_info.openmpi") or find("ompi_info")
-        if program is None or not way.needs:  # to ask it takes a quarter of a second
+        if program is None or not way.needs:  # the query takes a quarter of a second
             return None
         return missing_part(way, components(program), self.version(), transport)
 
@@ -139,8 +138,8 @@ class OpenMpi(Mpi):
         return ("--wdir", cwd, *(("--tag-output",) if by_rank else ()))
 
     def head_environment(self, agent_program: str) -> Mapping[str, str]:
-        # As an argument it would reach the daemons, which stop when they cannot find their launcher's agent.
-        # Beside the agent is the run's own folder: what a killed mpirun leaves goes with it.
+        # As an argument it would reach the daemons, which exit if they cannot find their launcher's agent.
+        # The agent's folder is the run's own: leftovers of a killed mpirun are removed with it.
         return {"OMPI_MCA_plm_rsh_agent": agent_program, "TMPDIR": str(Path(agent_program).parent)}
 
     def _program(self) -> str | None:
@@ -148,7 +147,7 @@ class OpenMpi(Mpi):
 
 
 def told(part: Context) -> tuple[str, ...]:
-    """Return how `mpirun` is told the hosts, ranks and variables of one part of a job."""
+    """Return the arguments of `mpirun` for the hosts, ranks and variables of one part of a job."""
     carried = [f"{name}={value}" for name, value in sorted(part.environment.items())]
     return (
         "--host", ",".join(f"{host.name}:{host.ranks}" for host in part.hosts),
@@ -158,7 +157,7 @@ def told(part: Context) -> tuple[str, ...]:
 
 
 def point_to_point(wiring: MpiWiring, ways: Mapping[str, Way] = WAYS, title: str = TITLE) -> tuple[str, ...]:
-    """Return the options that pin the transport; naming the layer also takes 0.3 s off every start."""
+    """Return the options that pin the transport; naming the layer also saves 0.3 s at every start."""
     parameters = parameters_of(way_of(ways, wiring.transport, title), wiring)
     named = {**parameters, "coll": "self,basic,libnbc,tuned,inter"}
     return tuple(token for name, value in named.items() for token in mca(name, value))
@@ -174,13 +173,16 @@ def with_variables(
 
 @lru_cache
 def components(program: str) -> frozenset[str]:
-    """Return the components that an Open MPI was built with, as `btl openib`; empty where its program does not tell."""
+    """Return the components that an Open MPI was built with, as in `btl openib`.
+
+    Empty if its program does not list them.
+    """
     said = run((program, "--parsable"), check=False, timeout_s=20).stdout
     return frozenset(f"{framework} {name}" for framework, name in COMPONENT.findall(said))
 
 
 def missing_part(way: Way, built: frozenset[str], version: str, transport: str) -> str | None:
-    """Return which component a transport misses in a build, in a sentence, or None."""
+    """Return a sentence on the component that a build lacks for a transport, or None."""
     lacking = [part for part in way.needs if part not in built] if built else []
     if not lacking:
         return None
@@ -190,12 +192,12 @@ def missing_part(way: Way, built: frozenset[str], version: str, transport: str) 
 def binding(placement: Placement) -> tuple[str, ...]:
     """Return the options for binding.
 
-    Ranks run where their node, container or wrapper put them: Open MPI itself would bind the first rank of every node
-    to core 0 of the machine.
+    Ranks run where their node, container or wrapper put them: Open MPI's own binding would put the first rank of every
+    node on core 0 of the machine.
     """
     return () if placement.binding is Binding.MPI_DEFAULT else ("--bind-to", "none")
 
 
 def mca(name: str, value: str) -> tuple[str, str, str]:
-    """Return the tokens of a parameter of Open MPI's."""
+    """Return the arguments that set an MCA parameter."""
     return ("--mca", name, value)

@@ -1,4 +1,4 @@
-"""`openmpi5`: Open MPI 5.0 of the Python package index (tools/mpis), launched by PRRTE, whose options are its own."""
+"""`openmpi5`: Open MPI 5.0 of the Python package index (tools/mpis), launched by PRRTE, which has its own options."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tare.mpi.openmpi import (
 
 TITLE: Final = "Open MPI 5"
 SAME: Final = {"smsc": "^cma"}
-"""Without single copy, for the reason that Open MPI 4.1 has it so."""
+"""Without single copy, for the same reason as in Open MPI 4.1."""
 BY_TCP: Final = {"pml": "ob1", "btl": "self,sm,tcp", "btl_tcp_if_include": "{subnet}", **SAME}
 BY_UCT: Final = Way(
     parameters={"pml": "ob1", "btl": "self,sm,uct", "btl_uct_memory_domains": "{adapter}", **SAME},
@@ -46,7 +46,7 @@ WAYS: Final[Mapping[str, Way]] = {
     "uct:": replace(BY_UCT, parameters={**BY_UCT.parameters, "btl_uct_transports": UCT_TRANSPORTS}),
     **libfabric(OVER_LIBFABRIC, "opal_common_ofi_provider_include", {"opal_common_ofi_provider_exclude": WITHIN}),
 }
-"""`openib` is not among them: Open MPI has given it up."""
+"""`openib` is not among them: Open MPI has dropped it."""
 
 
 class OpenMpi5(Mpi):
@@ -82,7 +82,7 @@ class OpenMpi5(Mpi):
         programs: tuple[tuple[str, ...], ...],
         environments: tuple[Mapping[str, str], ...],
     ) -> Launch:
-        # gds hash: else each rank is told of its job in 190 kB over lo, which then is not silent; so it is in 20.
+        # gds hash: otherwise each rank gets 190 kB of job data over lo, which is then not silent; with it 20 kB.
         launcher = (
             wiring.launcher or self.inside,
             "--allow-run-as-root",
@@ -104,7 +104,7 @@ class OpenMpi5(Mpi):
         return ("--wdir", cwd, *(("--output", "tag") if by_rank else ()))
 
     def head_environment(self, agent_program: str) -> Mapping[str, str]:
-        # As an argument it would reach the daemons, as with Open MPI 4.1.
+        # As an argument it would reach the daemons, as in Open MPI 4.1.
         return {"PRTE_MCA_plm_ssh_agent": agent_program, "TMPDIR": str(Path(agent_program).parent)}
 
 

@@ -1,4 +1,4 @@
-"""Networks: each wires a pod and takes the wiring down again. One file a member, one entry in `NETWORKS`."""
+"""Networks: each wires a pod and undoes the wiring. One file a member, one entry in `NETWORKS`."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ NETWORKS: Final[Mapping[str, Network]] = {
 
 
 def find(name: str) -> Network:
-    """Return the network that an environment names, as an object of that environment's own.
+    """Return the network that an environment names, as that environment's own object.
 
-    A name is that of a member of `NETWORKS`, or `cni:PATH` for a CNI configuration of the user's.
+    A name is a member of `NETWORKS`, or `cni:PATH` for a user's CNI configuration.
     """
     if name.startswith(PREFIX):
         return Cni(name.removeprefix(PREFIX))

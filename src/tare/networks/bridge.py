@@ -1,6 +1,6 @@
 """`bridge`: a veth into a Linux bridge that holds the data NIC, as in papers/001.
 
-CNI's bridge plug-in makes the veths; the bridge is made first, by us, because no CNI plug-in puts a NIC into one.
+CNI's bridge plug-in makes the veths. tare makes the bridge first, because no CNI plug-in adds a NIC to one.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def bridge_name(nic: Nic) -> str:
 
 @contextmanager
 def _bridge(node: Node, nic: Nic) -> Iterator[None]:
-    """Keep a bridge up with the NIC as a port; its MAC address is the NIC's: pods that come and go change none."""
+    """Keep a bridge up with the NIC as a port and with its MAC address, which pods coming and going do not change."""
     name = bridge_name(nic)
     with netlink(node.pid) as route:
         port = index_of(route, nic.name)

@@ -1,12 +1,12 @@
-"""`calico`: Calico's data path, rebuilt: pods are routed to, without a bridge, and BGP spreads the routes.
+"""`calico`: Calico's data path, rebuilt: the node routes to pods without a bridge, and BGP distributes the routes.
 
-It is not the product. A pod has a veth with a /32 address and a default route through 169.254.1.1, for which the node
-answers (proxy ARP); the node has a /32 route to the pod and forwards; BIRD 2 tells the other nodes. Wiring, addresses
-and BGP are those of Calico (its Felix, and its confd templates); there is no Kubernetes, no store and no policy. All of
-a node's part is in a stack of its own (host_stack.py), with one of the node's data NICs.
+It is not the product. A pod has a veth with a /32 address and a default route via 169.254.1.1, for which the node
+answers (proxy ARP). The node has a /32 route to the pod and forwards; BIRD 2 advertises it to the other nodes. Wiring,
+addresses and BGP are those of Calico (its Felix, and its confd templates); there is no Kubernetes, no store and no
+policy. A node's part is entirely in its own stack (host_stack.py), with one of the node's data NICs.
 
-`calico-ipip` wraps packets between nodes in IP-in-IP, as its IPIPMode "Always"; `calico-ipip-cross` only those between
-subnets ("CrossSubnet").
+`calico-ipip` encapsulates packets between nodes in IP-in-IP, as IPIPMode "Always"; `calico-ipip-cross` only those
+between subnets ("CrossSubnet").
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from tare.wiring.plug import POD_INTERFACE, carriers, mtu_of, silent
 POOLS: Final = "10.216"
 GATEWAY: Final = "169.254.1.1"
 NODE_SIDE_ADDRESS: Final = "ee:ee:ee:ee:ee:ee"
-"""What Calico gives the node's side of every pod's veth, so that a pod's neighbour never changes."""
+"""Calico's MAC address for the node's side of every pod's veth, so that a pod's neighbour entry never changes."""
 
 
 class Wrapping(StrEnum):
-    """When packets between nodes are wrapped in IP-in-IP."""
+    """When packets between nodes are encapsulated in IP-in-IP."""
 
     NEVER = "never"
     ALWAYS = "always"
@@ -56,7 +56,7 @@ WRAPPED: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Member:
-    """A node that is in the network: its tunnels, and its BIRD where there are other nodes."""
+    """A node that has joined the network: its tunnels, and its BIRD if there are other nodes."""
 
     nic: Nic
     tunnels: ipip.Tunnels
@@ -65,7 +65,7 @@ class _Member:
 
 @dataclass(slots=True, kw_only=True)
 class _Net:
-    """One environment's nodes, the stack of each by the node's name, and those that are in."""
+    """One environment's nodes, each node's stack by the node's name, and the nodes that have joined."""
 
     nodes: tuple[Node, ...]
     places: dict[str, Place]
@@ -144,10 +144,10 @@ class Calico(Network):
             )
 
     def joined(self, pods: Sequence[Wired]) -> tuple[Endpoint, ...]:
-        """Wait until the nodes have the routes to all pods; add the proof that packets are wrapped where they are.
+        """Wait until the nodes have the routes to all pods; add the proof of encapsulation where there is any.
 
-        The proof needs every byte of a node's NIC: where nodes have several pods, or only some of the other nodes are
-        wrapped for, it is left out.
+        The proof accounts for every byte of a node's NIC. It is left out if nodes have several pods, or if packets to
+        only some of the other nodes are encapsulated.
         """
         net = self._prepared()
         for member in net.members.values():
@@ -183,12 +183,12 @@ class Calico(Network):
 
 
 def like(nic: Nic, node: Node) -> Nic:
-    """Return the NIC of another node on the same segment."""
+    """Return another node's NIC on the same segment."""
     return next(each for each in node.nics if each.name == nic.name)
 
 
 def sessions_of(nic: Nic, others: Sequence[Node], tunnels: ipip.Tunnels) -> tuple[bird.Session, ...]:
-    """Return the sessions of the node of a NIC with all others."""
+    """Return the BGP sessions of a NIC's node with all other nodes."""
     return tuple(
         bird.Session(
             name=other.name,
@@ -201,7 +201,7 @@ def sessions_of(nic: Nic, others: Sequence[Node], tunnels: ipip.Tunnels) -> tupl
 
 
 def ways(node: str, nic: Nic, pods: Sequence[Wired], tunnels: ipip.Tunnels) -> dict[str, str]:
-    """Return the interface of the route to every pod of other nodes."""
+    """Return the interface of the route to every pod on other nodes."""
     return {
         each.endpoint.address: tunnels.interfaces.get(each.pod.node.index, nic.name)
         for each in pods
@@ -210,12 +210,12 @@ def ways(node: str, nic: Nic, pods: Sequence[Wired], tunnels: ipip.Tunnels) -> d
 
 
 def pool_of(nic: Nic) -> str:
-    """Return the subnet of the pods over a NIC; pods over different NICs are those of different environments."""
+    """Return the subnet of the pods over a NIC; pods over different NICs belong to different environments."""
     return f"{POOLS}.{nic.address.split('.')[2]}.0/24"
 
 
 def pod_address(nic: Nic) -> str:
-    """Return the address of the pod that has this address of a NIC, or would have it on another network."""
+    """Return the address of the pod that would have this NIC address on another network."""
     return ".".join([POOLS, *nic.address.split(".")[2:]])
 
 
@@ -231,7 +231,7 @@ def _proven(endpoint: Endpoint, tunnels: ipip.Tunnels, *, proof: bool) -> Endpoi
 
 @contextmanager
 def _cable(pod: Pod, place: Place, port: str, address: str, mtu: int) -> Iterator[None]:
-    """Keep a pod wired as Calico does: a veth, routes on both sides, and a node that answers for the gateway."""
+    """Keep a pod wired as Calico does: a veth, routes on both sides, and proxy ARP for the gateway on the node."""
     try:
         with netlink(place.pid) as route:
             peer = {"ifname": POD_INTERFACE, "net_ns_pid": pod.pid}
@@ -256,9 +256,9 @@ def _cable(pod: Pod, place: Place, port: str, address: str, mtu: int) -> Iterato
 
 
 def _lead_to_gateway(place: Place, nic: Nic) -> None:
-    """Give a stack a route to the pods' gateway: the kernel answers ARP for what it would itself send elsewhere.
+    """Give a stack a route to the pods' gateway: the kernel answers ARP only for what it would forward.
 
-    A site's nodes have a default route, which does.
+    On a real site, the nodes' default route has this effect.
     """
     with netlink(place.pid) as route:
         route.route("add", dst=f"{GATEWAY}/32", oif=index_of(route, nic.name), scope="link", proto="static")

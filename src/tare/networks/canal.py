@@ -1,9 +1,10 @@
-"""`canal`: flannel's VXLAN with Calico's policy on the way of every pod.
+"""`canal`: flannel's VXLAN with Calico's policy in the path of every pod.
 
-flanneld and its data path are the product; Calico's part is rebuilt. What Calico's Felix programs for workloads that
-may talk to everybody stands here as nftables rules of the same structure: the veth of each pod routed by the node and
-not bridged, its own pair of chains behind a dispatch by interface, connections looked up in conntrack, then the
-profile's chain that marks as accepted, in the order of Felix's iptables chains (filter, mangle, raw).
+flanneld and its data path are the product; Calico's part is rebuilt. The rules that Calico's Felix programs for
+workloads that may talk to everybody are nftables rules of the same structure here: each pod's veth is routed by the
+node and not bridged, a dispatch by interface leads to the pod's own pair of chains, connections are looked up in
+conntrack, then the profile's chain marks packets as accepted, in the order of Felix's iptables chains (filter, mangle,
+raw).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ IP_IN_IP: Final = 4
 
 
 class Canal(Flannel):
-    """Wire a pod through flannel's VXLAN and chains as Calico's."""
+    """Wire a pod through flannel's VXLAN and chains like Calico's."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -41,7 +42,7 @@ class Canal(Flannel):
         return cni_missing("ptp", "static") or missing(self.backend)
 
     def plug_in(self, lease: Lease, address: ipaddress.IPv4Interface) -> dict[str, Any]:
-        """Return the CNI configuration of a pod: a veth that the node routes to, as Calico's."""
+        """Return the CNI configuration of a pod: a veth that the node routes to, like Calico's."""
         return {
             "cniVersion": CNI_VERSION,
             "name": f"tare-{self.name}",
@@ -52,7 +53,7 @@ class Canal(Flannel):
         }
 
     def guard(self, place: Place, pod: Pod) -> None:
-        """Put a pod's chains on its way; those of the node's other pods stay."""
+        """Install a pod's chains in its path; those of the node's other pods are kept."""
         known = place.path("workloads")
         workloads = [*(known.read_text().split() if known.exists() else ()), peer_of(pod.pid, POD_INTERFACE, place)]
         known.write_text("\n".join(workloads))
@@ -64,7 +65,7 @@ class Canal(Flannel):
 
 
 def rules(workloads: Sequence[str]) -> str:
-    """Return the whole table for the pods behind these interfaces, instead of what was there before."""
+    """Return the whole table for the pods behind these interfaces; it replaces the previous one."""
     own = "".join(_workload(name) for name in workloads)
     leaving = "".join(f'    iifname "{name}" goto cali-fw-{name}\n' for name in workloads)
     coming = "".join(f'    oifname "{name}" goto cali-tw-{name}\n' for name in workloads)
@@ -117,7 +118,7 @@ table ip calico {{
 
 
 def _workload(name: str) -> str:
-    """Return the two chains of one pod: what leaves it and what comes to it."""
+    """Return the two chains of one pod: for its egress and its ingress."""
     either = f"""    ct state established,related accept
     ct state invalid drop
     meta mark set meta mark & {CLEARED}

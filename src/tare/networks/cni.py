@@ -1,9 +1,9 @@
-"""`cni:PATH`: any CNI configuration of the user's, a chain of plug-ins or one alone.
+"""`cni:PATH`: any CNI configuration of the user's, a chain of plug-ins or a single one.
 
-The plug-ins are called as a container engine of the node would call them, each with the result of the one before it,
-and in reverse to undo it all. They find the network stack of a node that is theirs alone (host_stack.py): bridges,
-routes and rules that they make, and leave, end with it. What they leave out, because on a cluster others do it, is done
-here as plain Linux: where each node has a subnet of its own, nodes get routes to the others' over the data NIC.
+The plug-ins are called as the node's container engine would call them: each with the result of the previous one, and in
+reverse order to undo everything. They run in a network stack that is theirs alone (host_stack.py), so bridges, routes
+and rules that they leave behind end with it. What they omit, because on a cluster other components do it, is done here
+with plain Linux: if each node has its own subnet, nodes get routes to the others' over the data NIC.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from tare.wiring.plug import (
 from tare.wiring.routing import Route, routed
 
 LEASES: Final = "leases"
-"""Where host-local notes the addresses of a node's pods: in the folder of the stack, with which they end."""
+"""Where host-local records the addresses of a node's pods: in the stack's folder, so the records end with it."""
 DEBIAN: Final = frozenset(
     ("bandwidth", "bridge", "dhcp", "firewall", "host-device", "host-local", "ipvlan", "loopback", "macvlan",
      "portmap", "ptp", "sbr", "static", "tuning", "vlan", "vrf")
 )  # fmt: skip
-"""The plug-ins that Debian's package has."""
+"""The plug-ins in Debian's package."""
 ROUTES: Final = Path("/proc/net/route")
 
 
 class Cni(Network):
-    """Wire a pod with a user's own CNI configuration."""
+    """Wire a pod with a user's CNI configuration."""
 
     def __init__(self, path: str) -> None:
         self.name = f"{PREFIX}{path}"
@@ -66,7 +66,7 @@ class Cni(Network):
             raise RefusedError(str(error)) from None
 
     @property
-    def product(self) -> str:  # type: ignore[override] # what the file says when it is asked for
+    def product(self) -> str:  # type: ignore[override] # read from the file when it is needed
         try:
             stated = read(self._path)
         except ValueError:
@@ -146,7 +146,7 @@ class Cni(Network):
             raise RefusedError(str(error)) from None
 
     def _address(self, pod: Pod) -> IPv4Interface:
-        """Return the address that a pod was given; raise `InfrastructureError` where it has none, or another's."""
+        """Return the address that a pod was given; raise `InfrastructureError` if it has none, or another pod's."""
         found = addresses(pod.pid, POD_INTERFACE)
         if not found:
             raise InfrastructureError(
@@ -168,13 +168,13 @@ class Cni(Network):
         return own_subnets(self._conflist, len(self._nodes))
 
     def _prefix(self, own: IPv4Interface) -> int:
-        """Return the length of one network that holds the addresses on all nodes: MPI is told it."""
+        """Return the prefix length of one network with the addresses of all nodes, which MPI needs."""
         stated = list(chain.from_iterable(self._subnets()))
         whole = cover([*stated, own.network]) if stated else None
         return own.network.prefixlen if whole is None else whole.prefixlen
 
     def _routes(self, node: Node, nic: Nic) -> list[Route]:
-        """Return the ways to the pods of the other nodes where each node has a subnet of its own."""
+        """Return the routes to the pods of the other nodes if each node has its own subnet."""
         each = self._subnets()
         number = node.nics.index(nic)
         return [
@@ -190,7 +190,7 @@ class Cni(Network):
 
 @contextmanager
 def chained(plugins: Plugins, pod: Pod, path: str) -> Iterator[None]:
-    """Keep a pod wired by a chain of plug-ins; where one of them fails, it and those before it are undone."""
+    """Keep a pod wired by a chain of plug-ins; if one of them fails, it and the previous ones are undone."""
     called: list[tuple[str, Mapping[str, Any]]] = []
     result: dict[str, Any] = {}
     try:
@@ -198,7 +198,7 @@ def chained(plugins: Plugins, pod: Pod, path: str) -> Iterator[None]:
             called.append((f" ({number} of {len(plugins)} in {path})", plugin))
             result = cni("ADD", with_result(plugin, result), pod, called[-1][0])
     except BaseException:
-        with suppress(InfrastructureError):  # what went wrong first is what is told
+        with suppress(InfrastructureError):  # report the first error
             _undo(called, result, pod)
         raise
     try:
@@ -208,7 +208,7 @@ def chained(plugins: Plugins, pod: Pod, path: str) -> Iterator[None]:
 
 
 def _undo(added: Sequence[tuple[str, Mapping[str, Any]]], result: Mapping[str, Any], pod: Pod) -> None:
-    """Call the plug-ins in reverse, all of them, and tell the first failure; what is on a gone node is gone with it."""
+    """Call all plug-ins in reverse and report the first failure; what is on a removed node was removed with it."""
     if not Path(f"/proc/{pod.node.pid}").exists():
         return
     failure: InfrastructureError | None = None
@@ -222,18 +222,18 @@ def _undo(added: Sequence[tuple[str, Mapping[str, Any]]], result: Mapping[str, A
 
 
 def with_result(plugin: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a plug-in of a chain is given: its configuration with the result of those before it."""
+    """Return a chained plug-in's input: its configuration with the result of the previous plug-ins."""
     return {**plugin, **({"prevResult": dict(result)} if result else {})}
 
 
 def keeps_result(plugin: Mapping[str, Any]) -> bool:
-    """Tell whether a plug-in is told the result when it is undone, as CNI says from 0.4.0 on."""
+    """Return whether a plug-in gets the result when it is undone, as CNI requires from 0.4.0 on."""
     numbers = [int(part) for part in str(plugin.get("cniVersion", "0")).split(".") if part.isdecimal()]
     return tuple(numbers) >= (0, 4)
 
 
 def addresses(pid: int, interface: str) -> list[IPv4Interface]:
-    """Return the IPv4 addresses of an interface in the network namespace of a process, none where it is not there."""
+    """Return the IPv4 addresses of an interface in a process's network namespace, none if there is no interface."""
     with netlink(pid) as route:
         index = next(iter(route.link_lookup(ifname=interface)), None)
         return [
@@ -243,11 +243,11 @@ def addresses(pid: int, interface: str) -> list[IPv4Interface]:
         ]
 
 
-# --- what is missing, what is taken -------------------------------------------------------------------------------
+# --- missing plug-ins, used networks ------------------------------------------------------------------------------
 
 
 def missing(conflist: Conflist) -> str | None:
-    """Return which plug-ins of a configuration are not there, and where they were looked for, or None."""
+    """Return which plug-ins of a configuration are missing, and where they were searched for, or None."""
     lacking = [name for name in conflist.programs if cni_plugin(name) is None]
     if not lacking:
         return None
@@ -259,9 +259,9 @@ def missing(conflist: Conflist) -> str | None:
 
 
 def routes_of_machine(table: Path) -> tuple[tuple[IPv4Network, str], ...]:
-    """Return the networks that this machine has routes to, but for the default, each with the words for it.
+    """Return the networks that this machine has routes to, except the default route, each with a description.
 
-    `table` is /proc/net/route: addresses as hexadecimal numbers in the order of this machine's bytes (little-endian).
+    `table` is /proc/net/route: addresses as hexadecimal numbers in this machine's byte order (little-endian).
     """
     try:
         lines = table.read_text().splitlines()[1:]

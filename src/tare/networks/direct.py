@@ -1,4 +1,4 @@
-"""`direct`: the data NIC itself is moved into the pod (CNI host-device) and given back whole, as in papers/001."""
+"""`direct`: the data NIC itself is moved into the pod (CNI host-device) and fully restored, as in papers/001."""
 
 from __future__ import annotations
 

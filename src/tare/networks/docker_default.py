@@ -1,4 +1,4 @@
-"""`docker-default`: Docker's own NAT bridge `docker0`. It is private to a node, so it serves one node only."""
+"""`docker-default`: Docker's own NAT bridge `docker0`. It is private to a node, so it supports one node only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tare.wiring.plug import POD_INTERFACE, Wiring, carriers, mtu_of
 
 
 class DockerDefault(Network):
-    """Take what Docker gives a container that asks for nothing."""
+    """Use the network that Docker gives a container by default."""
 
     name = "docker-default"
     product = "Docker itself: the bridge docker0 and its address translation"

@@ -1,4 +1,4 @@
-"""`fake` and `fake-slow`: networks whose cost is known, for the `fake` runtime; nothing is made."""
+"""`fake` and `fake-slow`: networks of known cost, for the `fake` runtime; nothing is created."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tare.wiring.network import Network
 from tare.wiring.plug import Wiring
 
 FACTORS: Final[Mapping[str, float]] = {"198.51.100.0/24": 1.0, "203.0.113.0/24": 1.5}
-"""What every time is multiplied by, by the subnet that tells the fake MPI which network it is on."""
+"""The factor by which every time is multiplied, by the subnet from which the fake MPI recognises its network."""
 
 
 class FakeNetwork(Network):

@@ -1,8 +1,8 @@
-"""`flannel`, `flannel-host-gw`, `flannel-udp`: the real flanneld with a real etcd, one for each of its backends.
+"""`flannel`, `flannel-host-gw`, `flannel-udp`: the real flanneld with a real etcd, one network for each backend.
 
-Each node has a flanneld in a network stack of its own (host_stack.py), with one of the node's data NICs. It gets a /24
-of one /16 from the store, and pods are wired as the CNI plug-in of flannel has it done: by CNI's bridge plug-in, with
-subnet and MTU of the file that flanneld writes.
+Each node has a flanneld in its own network stack (host_stack.py), with one of the node's data NICs. flanneld leases a
+/24 of a common /16 from the store. Pods are wired as flannel's CNI plug-in does it: by CNI's bridge plug-in, with the
+subnet and MTU from the file that flanneld writes.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ from tare.wiring.plug import CNI_VERSION, POD_INTERFACE, carriers, cni_missing, 
 
 OWN: Final = Path("/opt/tare/flannel/flanneld")
 NETWORK: Final = ipaddress.IPv4Network("10.217.0.0/16")
-"""Of every environment: each is in stacks of its own, and they do not see each other."""
+"""Shared by every environment: each has its own stacks, and they do not see each other."""
 PREFIX: Final = "/tare/flannel"
 BRIDGE: Final = "cni0"
 SUBNET_FILE: Final = "subnet.env"
 BRIDGE_NETFILTER: Final = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
 TUN: Final = Path("/dev/net/tun")
 RESYNC_S: Final = 86_400
-"""How often flanneld looks at its rules again: nobody else writes rules there, and neighbours would hear it."""
+"""How often flanneld checks its rules: nothing else writes rules there, and the checks would disturb other runs."""
 LIMIT_S: Final = 20.0
 DEVICES: Final[Mapping[str, tuple[str, str]]] = {
     "vxlan": ("flannel.1", "VXLAN of flannel"),
     "udp": ("flannel0", "tun of flannel"),
 }
-"""The device of each backend that has one, as flanneld names it, and what it carries."""
+"""The device of each backend that has one, by flanneld's name, and what it carries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """What flanneld got for its node: a subnet whose first address is the bridge's, and the MTU that is left."""
+    """A node's lease from flanneld: a subnet whose first address is the bridge's, and the remaining MTU."""
 
     gateway: ipaddress.IPv4Interface
     mtu: int
 
     def address(self, number: int) -> ipaddress.IPv4Interface:
-        """Return the address of a node's pod of this number."""
+        """Return the address of the node's pod with this number."""
         wanted = self.gateway.ip + 1 + number
         if wanted not in self.gateway.network or wanted == self.gateway.network.broadcast_address:
             raise InfrastructureError(f"flannel's subnet {self.gateway.network} has no address for pod {number + 1}")
@@ -65,7 +65,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A node that is in the network: its flanneld and what that got."""
+    """A node that has joined the network: its flanneld and the lease."""
 
     daemon: Daemon
     lease: Lease
@@ -73,7 +73,7 @@ class Member:
 
 @dataclass(slots=True, kw_only=True)
 class _Net:
-    """One environment's network: its store, and by the node's name its stack, its flanneld, and what that got."""
+    """One environment's network: its store, and by node name the stack, the flanneld and the lease."""
 
     store: etcd.Store
     places: Mapping[str, Place]
@@ -83,7 +83,7 @@ class _Net:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def configure(self, backend: str) -> None:
-        """Wait for the store and tell it what flanneld is to do, once."""
+        """Wait for the store and write flanneld's configuration to it, once."""
         with self.lock:
             if not self.configured:
                 self.store.wait()
@@ -91,14 +91,14 @@ class _Net:
                 self.configured = True
 
     def join(self, name: str, member: Member) -> bool:
-        """Note a node that is in, and tell whether it was the last."""
+        """Record that a node has joined, and return whether it was the last."""
         with self.lock:
             self.members[name] = member
             return len(self.members) == len(self.places)
 
 
 class Flannel(Network):
-    """Let flanneld connect the nodes, and wire pods into what it got for theirs."""
+    """Let flanneld connect the nodes, and wire pods into their nodes' leases."""
 
     reaches_outside = False
 
@@ -117,7 +117,7 @@ class Flannel(Network):
 
     @contextmanager
     def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
-        # etcd takes its time: what else there is to do is done meanwhile, here and in on_node.
+        # etcd takes time to start; other work is done meanwhile, here and in on_node.
         with ExitStack() as stack:
             stacks = [stack.enter_context(ExitStack()) for _ in nodes]
 
@@ -164,7 +164,7 @@ class Flannel(Network):
             )
 
     def plug_in(self, lease: Lease, address: ipaddress.IPv4Interface) -> dict[str, Any]:
-        """Return the CNI configuration of a pod, as flannel's CNI plug-in hands it on."""
+        """Return the CNI configuration of a pod, as flannel's CNI plug-in delegates it."""
         return {
             "cniVersion": CNI_VERSION,
             "name": f"tare-{self.name}",
@@ -177,7 +177,7 @@ class Flannel(Network):
         }
 
     def guard(self, place: Place, pod: Pod) -> None:
-        """Put rules on the way of a pod that was wired; flannel has none of its own."""
+        """Install rules in the path of a wired pod; flannel has none of its own."""
 
     def _watches(self, pod: Pod, place: Place, nic: Nic) -> tuple[Watch, ...]:
         device = DEVICES.get(self.backend)
@@ -194,7 +194,7 @@ class Flannel(Network):
         return self._net
 
     def _member(self, net: _Net, node: Node) -> Member:
-        """Return what a node's flanneld got, waiting for it before the node's first pod."""
+        """Return a node's flanneld and lease; wait for the lease before the node's first pod."""
         if node.name not in net.members:
             daemon = net.daemons[node.name]
             lease = daemon.wait_for(lambda: _lease(daemon.place), "a subnet", limit_s=LIMIT_S)
@@ -203,7 +203,7 @@ class Flannel(Network):
         return net.members[node.name]
 
     def _wait_for_each_other(self, members: Sequence[Member]) -> None:
-        """Wait until each node has found the others; the last that comes does it, when nobody else has to come."""
+        """Wait until each node has learned of the others; the last node to join waits for all of them."""
         for one in members:
             others = [other.lease for other in members if other is not one]
             found = self._found(one.daemon, others)
@@ -226,7 +226,7 @@ def flanneld() -> str | None:
 
 
 def missing(backend: str) -> str | None:
-    """Return what flannel with a backend lacks here, or None."""
+    """Return what flannel with this backend needs and lacks here, or None."""
     if not is_real_root():
         return "flanneld changes routes and makes devices: that needs root"
     if flanneld() is None:
@@ -239,12 +239,12 @@ def missing(backend: str) -> str | None:
 
 
 def network_config(backend: str) -> dict[str, Any]:
-    """Return what the store tells every flanneld; ports and numbers are flannel's own."""
+    """Return the configuration in the store for every flanneld; ports and numbers are flannel's defaults."""
     return {"Network": str(NETWORK), "SubnetLen": 24, "Backend": {"Type": backend}}
 
 
 def command(path: str, url: str, interface: str, subnet_file: str) -> tuple[str, ...]:
-    """Return the argv of flanneld; addresses of pods are seen by the other nodes as they are (no masquerade)."""
+    """Return the argv of flanneld; other nodes see the pods' own addresses (no masquerade)."""
     return (
         path, f"-etcd-endpoints={url}", f"-etcd-prefix={PREFIX}", f"-iface={interface}",
         f"-subnet-file={subnet_file}", "-ip-masq=false", f"-iptables-resync={RESYNC_S}",
@@ -252,7 +252,7 @@ def command(path: str, url: str, interface: str, subnet_file: str) -> tuple[str,
 
 
 def ipam(lease: Lease, address: ipaddress.IPv4Interface) -> dict[str, Any]:
-    """Return the address management of a pod: its address, and the way to the pods of other nodes."""
+    """Return the IPAM configuration of a pod: its address, and the route to the pods of other nodes."""
     return {
         "type": "static",
         "addresses": [{"address": str(address), "gateway": str(lease.gateway.ip)}],
@@ -261,7 +261,7 @@ def ipam(lease: Lease, address: ipaddress.IPv4Interface) -> dict[str, Any]:
 
 
 def read_lease(text: str) -> Lease | None:
-    """Return what flanneld's subnet file says, or None where it is not what one says."""
+    """Parse flanneld's subnet file; return None if it is not a valid one."""
     values = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     try:
         return Lease(gateway=ipaddress.IPv4Interface(values["FLANNEL_SUBNET"]), mtu=int(values["FLANNEL_MTU"]))
@@ -270,13 +270,13 @@ def read_lease(text: str) -> Lease | None:
 
 
 def subnets_told(log: str) -> set[str]:
-    """Return the subnets of other nodes that a flanneld with the backend udp says it has learned."""
+    """Return the subnets of other nodes that a flanneld with the udp backend reports to have learned."""
     said = (line.partition("Subnet added: ")[2].split() for line in log.splitlines())
     return {words[0] for words in said if words}
 
 
 def daemons_of(store: etcd.Store, member: Member) -> dict[str, int]:
-    """Return the processes that a node's part of the network stands on, by name."""
+    """Return the processes that a node's part of the network depends on, by name."""
     found = {"flanneld": member.daemon.process.pid}
     if store.daemon.place.node.name == member.daemon.place.node.name:
         found["etcd"] = store.daemon.process.pid
@@ -296,7 +296,7 @@ def _routes(pid: int) -> set[str]:
 
 
 def peer_of(pid: int, interface: str, place: Place) -> str:
-    """Return the name that the other end of a pod's veth has in a stack."""
+    """Return the name of the other end of a pod's veth in a stack."""
     with netlink(pid) as route:
         number = route.get_links(index_of(route, interface))[0].get_attr("IFLA_LINK")
     with netlink(place.pid) as route:

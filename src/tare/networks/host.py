@@ -1,4 +1,4 @@
-"""`host`: the node's own network; nothing is made."""
+"""`host`: the node's own network; nothing is created."""
 
 from __future__ import annotations
 

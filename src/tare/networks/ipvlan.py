@@ -1,7 +1,7 @@
 """`ipvlan-l2` and `ipvlan-l3`: an interface on the data NIC with the NIC's own MAC address (CNI ipvlan).
 
 In mode l2 the pod is in the NIC's subnet, and the NIC tells packets apart by their addresses. In mode l3 the node
-routes for its pods: they have a subnet beside the NIC's, and every node knows by whom each of them is reached.
+routes for its pods: they have a separate subnet, and every node has a route to each of them via its node.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ class Ipvlan(Network):
             )
 
     def _tell(self, stack: ExitStack, pod: Pod, nic: Nic, own: Nic) -> None:
-        """Tell the other nodes by whom the pod is reached: in mode l3 it answers no ARP.
+        """Add a route to the pod on the other nodes: in mode l3 it does not answer ARP.
 
-        The gateway is the address that the node's NIC keeps, which may not be the one that counts for this pod.
+        The gateway is the address that the node's NIC keeps, which may differ from the NIC's address for this pod.
         """
         number = next(number for number, each in enumerate(pod.node.nics) if each.name == nic.name)
         gateway = pod.node.nics[number].address

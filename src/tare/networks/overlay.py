@@ -52,7 +52,7 @@ class Overlay(Network):
             removed(nodes, name)
 
     def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
-        # Docker gives addresses from the subnet's beginning to those that ask for none.
+        # Docker assigns addresses from the subnet's beginning to containers that request none.
         own = ("--ip", overlay_address(node, study)) if number == 0 else ()
         return ("--network", network_name(study), *own)
 
@@ -73,7 +73,7 @@ class Overlay(Network):
 
 
 def removed(nodes: Sequence[Node], name: str) -> None:
-    """Remove the overlay and wait until every daemon has let go of it: a Swarm does it some time after it said yes."""
+    """Remove the overlay and wait until every daemon has released it: a Swarm does so some time after it confirms."""
     until = time.monotonic() + REMOVED_S
     left = list(nodes)
     while left and time.monotonic() < until:
@@ -86,21 +86,21 @@ def removed(nodes: Sequence[Node], name: str) -> None:
 
 
 def network_name(study: str) -> str:
-    """Return the overlay's name in the Swarm."""
+    """Return the name of the overlay in the Swarm."""
     return f"tare-{study}"
 
 
 def study_of(pod: Pod) -> str:
-    """Return the study and slot that a pod's name holds (`tare-STUDY-SLOT-HOST`)."""
+    """Return the study and slot in a pod's name (`tare-STUDY-SLOT-HOST`)."""
     return pod.name.removeprefix("tare-").rsplit("-", 1)[0]
 
 
 def overlay_subnet(study: str) -> str:
-    """Return the first three octets of the subnet: one for each slot, for environments of a study are up together."""
+    """Return the first three octets of the subnet: one for each slot, because a study's environments coexist."""
     slot = study.rpartition("-")[2]
     return f"{OVERLAY_SUBNETS}.{int(slot) % 256 if slot.isdecimal() else 0}"
 
 
 def overlay_address(node: Node, study: str) -> str:
-    """Return the address of a node's container; the load balancers of Docker take low ones by themselves."""
+    """Return the address of a node's container; Docker's load balancers take low addresses by default."""
     return f"{overlay_subnet(study)}.{node.index + FIRST_ADDRESS}"

@@ -1,7 +1,7 @@
-"""`overlay-etcd`: Docker's overlay before Swarm, as in papers/004: its daemons agree through a key-value store.
+"""`overlay-etcd`: Docker's overlay before Swarm, as in papers/004: its daemons coordinate through a key-value store.
 
-`--cluster-store` and `--cluster-advertise` went with Docker 23. The daemons of a study are started with them, and with
-them they cannot be in a Swarm, so `overlay` and `overlay-etcd` need studies of their own (tare.plan.composition.apart).
+`--cluster-store` and `--cluster-advertise` were removed in Docker 23. With these options the daemons of a study cannot
+be in a Swarm, so `overlay` and `overlay-etcd` need separate studies (tare.plan.composition.apart).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tare.services.docker_api import request
 LAST_WITH_STORE: Final = 20
 SEEN_S: Final = 10.0
 GATEWAY: Final = "docker_gwbridge"
-"""The bridge over which containers of an overlay reach what is outside of it."""
+"""The bridge over which an overlay's containers reach outside networks."""
 
 
 class OverlayEtcd(Overlay):
@@ -64,7 +64,7 @@ class OverlayEtcd(Overlay):
 
 
 def gone(version: str) -> str | None:
-    """Return that a Docker of this version has no `--cluster-store` any more, or None."""
+    """Return that Docker of this version has no `--cluster-store` any more, or None."""
     numbers = re.search(r"version (\d+)\.(\S+?),?(?:\s|$)", version)
     if numbers is None or int(numbers[1]) <= LAST_WITH_STORE:
         return None
@@ -82,7 +82,7 @@ def _said(path: str) -> str:
 
 
 def _wait_until_seen(nodes: Sequence[Node], name: str) -> None:
-    """Wait until every daemon has read of the overlay in the store."""
+    """Wait until every daemon has read the overlay from the store."""
     until = time.monotonic() + SEEN_S
     for node in nodes:
         while docker(node, "network", "inspect", name, check=False).status != 0:

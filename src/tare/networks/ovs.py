@@ -64,5 +64,5 @@ class Ovs(Network):
 
 
 def bridge(name: str, datapath: str) -> tuple[str, ...]:
-    """Return how a switch is told to make a bridge that learns addresses as any switch does."""
+    """Return the switch commands that create a bridge that learns addresses like any switch."""
     return ("add-br", name, "--", "set", "bridge", name, f"datapath_type={datapath}", "fail_mode=standalone")

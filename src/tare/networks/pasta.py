@@ -1,8 +1,8 @@
-"""`pasta`: a user-mode network that gives a pod the address of its node; Podman's for ordinary users from version 5 on.
+"""`pasta`: a user-mode network that gives a pod its node's address; the default of rootless Podman from version 5 on.
 
-It could serve several nodes by forwarding the ports at which ranks listen. With the pasta of Debian 12 (2023-03-09) and
-Open MPI kept to such a range, ranks of two nodes met and short messages went through, and messages of 64 KiB stalled
-for ever, with the node's MTU as with pasta's own (seen). So it serves one node.
+It could support several nodes by forwarding the ports at which ranks listen. With the pasta of Debian 12 (2023-03-09)
+and Open MPI restricted to such a port range, ranks of two nodes connected and short messages passed, but messages of 64
+KiB stalled for ever, with the node's MTU as with pasta's own (observed). It therefore supports one node.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Pasta(Network):
 def command(program: str, nic: Nic) -> tuple[str, ...]:
     """Return the argv of pasta for a pod that gets a NIC's address.
 
-    It insists on a gateway, so the subnet's last address is named, which no node has. It stays root, without most
-    capabilities: as another user it could not enter the namespace of a pod that root has made.
+    pasta requires a gateway, so it gets the subnet's last address, which no node has. It stays root, without most
+    capabilities: as another user it could not enter a pod namespace that root has made.
     """
     return (
         program, "--foreground", "--quiet", "--config-net", "--ipv4-only", "--runas", "0", "--netns", NETNS,

@@ -1,7 +1,7 @@
-"""`slirp4netns`: the user-mode network that Podman gave an ordinary user's containers before pasta.
+"""`slirp4netns`: the user-mode network of rootless Podman before pasta.
 
-Every pod has the same address behind it, so it serves one node only. It shows what such a container costs that has
-nobody to talk to, as `docker-default` does.
+Every pod has the same address behind it, so it supports one node only. It shows the cost of such a container that talks
+to nobody, as `docker-default` does.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Slirp4netns(Network):
 
 
 def command(program: str) -> tuple[str, ...]:
-    """Return the argv of slirp4netns, as Podman's, for the namespace at `NETNS`."""
+    """Return the argv of slirp4netns, as Podman calls it, for the namespace at `NETNS`."""
     return (
         program, "--configure", f"--mtu={MTU}", "--disable-host-loopback", "--enable-seccomp", "--netns-type=path",
         NETNS, POD_INTERFACE,

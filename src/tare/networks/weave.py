@@ -1,7 +1,7 @@
 """`weave`: the data path of Weave Net's fast datapath, rebuilt: a bridge for the pods, Open vSwitch and VXLAN.
 
 Weave Net itself is archived and no longer built. Its router programs the kernel's Open vSwitch itself; here
-ovs-vswitchd does, and packets take the same way: pod - veth - bridge - veth - data path of Open vSwitch - VXLAN - NIC.
+ovs-vswitchd does, and packets take the same path: pod - veth - bridge - veth - Open vSwitch data path - VXLAN - NIC.
 Names, UDP port and MTU are Weave's. Its encryption and its multicast are not rebuilt.
 """
 
@@ -28,9 +28,9 @@ OUTER: Final = "vethwe-bridge"
 INNER: Final = "vethwe-datapath"
 PORT: Final = 6784
 TUNNEL: Final = f"vxlan_sys_{PORT}"
-"""The kernel's interface under all tunnels of a port, as Open vSwitch names it."""
+"""The kernel's interface below all tunnels of a port, by Open vSwitch's name."""
 OVERHEAD_BYTES: Final = 124
-"""What Weave keeps free of the NIC's MTU: its default is 1376 where that is 1500."""
+"""The headroom that Weave keeps below the NIC's MTU: its default is 1376 for an MTU of 1500."""
 
 
 class Weave(Network):
@@ -92,9 +92,10 @@ class Weave(Network):
 
 
 def tunnels(name: str, peers: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return how a switch is told of the tunnels to all other nodes.
+    """Return the switch commands that create the tunnels to all other nodes.
 
-    What came by one tunnel is not sent on by another (`protected`): all nodes have tunnels to all, and it would circle.
+    A packet from one tunnel is not sent on through another (`protected`): all nodes have tunnels to all others, so it
+    would loop.
     """
     told: list[tuple[str, ...]] = []
     for index, peer in enumerate(peers):
@@ -107,7 +108,7 @@ def tunnels(name: str, peers: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def make_bridge(place: Place, mtu: int) -> None:
-    """Make the bridge of the pods, and the pair that leads from it to the switch; both end with their stack."""
+    """Create the pods' bridge, and the veth pair from it to the switch; both end with their stack."""
     with netlink(place.pid) as route:
         route.link("add", ifname=BRIDGE, kind="bridge", mtu=mtu)
         master = index_of(route, BRIDGE)

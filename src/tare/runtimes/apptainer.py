@@ -1,7 +1,7 @@
-"""`apptainer`: a container of Apptainer (or Singularity) on the node, from the image's root file system as it is.
+"""`apptainer`: a container of Apptainer (or Singularity) on the node, from the image's root file system.
 
 There is no daemon and nothing to hold: a container lives as long as the command that `apptainer exec` starts in it, and
-shares with its node all namespaces but the mounts. What is held is the pod's network, where it has one of its own.
+shares all namespaces except mounts with its node. Only the pod's network is held, if the pod has its own.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tare.node import Container, Pod
 from tare.wiring.plug import Wiring
 
 PROGRAMS: Final = ("apptainer", "/opt/tare/apptainer/bin/apptainer", "singularity")
-"""The machine's own, the one that tools/apptainer unpacks, and the older name, which in Debian is a game's."""
+"""The system's, the one that tools/apptainer unpacks, and the older name, which in Debian is a game's."""
 
 SETTINGS: Final = "APPTAINER_CONFIGDIR=/tmp/tare-apptainer"
-"""Where Apptainer looks for settings of the user's. It makes the folder in each start, and a home is no node's own."""
+"""Where Apptainer looks for user settings. It creates the folder at each start, and a node has no home of its own."""
 
 VERSION: Final = re.compile(r"(?:apptainer|singularity(?:-\w+)?) version \S+")
 MISSING: Final = (
@@ -52,7 +52,7 @@ class Apptainer(Runtime):
         return None
 
     def version(self) -> str:
-        """Return name and version, as `apptainer 1.4.5`, or "" where there is none that starts."""
+        """Return name and version, as in `apptainer 1.4.5`, or "" if there is none that starts."""
         program = find_program()
         if program is None:
             return ""
@@ -96,7 +96,7 @@ class Apptainer(Runtime):
         return (*devices.inherited(request.devices), "env", SETTINGS, *variables, program, *options)
 
     def image(self, request: PodRequest) -> Path:
-        """Return what a container starts from."""
+        """Return the image that a container starts from."""
         if request.rootfs is None:
             raise RefusedError("a container of apptainer needs an image")
         return request.rootfs
@@ -105,14 +105,14 @@ class Apptainer(Runtime):
 def exec_options(request: PodRequest, image: Path, *, alone: bool = False) -> tuple[str, ...]:
     """Return the arguments of `apptainer` that start a command in a container; `alone`, one rank of several containers.
 
-    It sees /proc, /sys, /dev, /tmp and /dev/shm of its node, as Apptainer has it: all containers of a node share memory
-    and MPI's session folders. Of home and working folder, which it would show as well, only the latter is shown, and
-    only where the request has one. It gets no capability: else Apptainer gives root all of them, and stops where the
-    machine's root lacks one.
-    The node's devices are among what it sees, so none is bound: what Apptainer binds is mounted `nodev`.
-    A rank alone is shown the session folder of the MPI's daemon, which is outside.
+    The container sees its node's /proc, /sys, /dev, /tmp and /dev/shm, as is Apptainer's default: all containers of a
+    node share memory and MPI's session folders. Apptainer would also show the home and the working folder; only the
+    latter is shown, and only if the request has one. The container gets no capability: otherwise Apptainer gives root
+    all of them, and fails if the machine's root lacks one. The node's devices are already visible, so none is bound:
+    Apptainer mounts its binds `nodev`. A rank alone is shown the session folder of the MPI's daemon, which runs
+    outside.
 
-    Who is root of a user namespace only is no root to Apptainer, unless it makes one more namespace.
+    Root of a user namespace is not root to Apptainer, unless Apptainer creates one more namespace.
     """
     rights = ("--no-privs",) if is_real_root() else ("--no-privs", "--userns")
     work = (f"{request.cwd}:{request.cwd}",) if request.cwd else ()
@@ -123,15 +123,15 @@ def exec_options(request: PodRequest, image: Path, *, alone: bool = False) -> tu
 
 
 def variables_for(program: str, variables: Sequence[str]) -> tuple[str, ...]:
-    """Return the variables by which Apptainer is told those of its container: `--env` would split them at commas."""
+    """Return the variables that set a container's environment through Apptainer: `--env` would split at commas."""
     prefix = "SINGULARITYENV" if Path(program).name == "singularity" else "APPTAINERENV"
     return tuple(f"{prefix}_{variable}" for variable in variables)
 
 
 def setuid(program: str) -> str:
-    """Say which program with the rights of root helps into a container, by how Apptainer was built.
+    """Return the setuid program that helps to start a container, by how Apptainer was built.
 
-    Without one it makes a user namespace; it does so with `--userns` too, however it was built.
+    Without one it creates a user namespace; with `--userns` it does so however it was built.
     """
     name, _, value = SETTINGS.partition("=")
     told = run((program, "buildcfg"), env={**os.environ, name: value}, check=False, timeout_s=20).stdout

@@ -1,6 +1,6 @@
-"""`apptainer-sif`: Apptainer from a SIF, the one compressed file as which images are handed on where it is at home.
+"""`apptainer-sif`: Apptainer from a SIF, the single compressed file in which its users distribute images.
 
-The container is that of `apptainer`. Its root directory is a squashfs, which is mounted in each start.
+The container is that of `apptainer`. Its root directory is a squashfs, which is mounted at each start.
 """
 
 from __future__ import annotations

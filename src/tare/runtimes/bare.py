@@ -1,4 +1,4 @@
-"""`bare`: processes on the node itself; with an image, the image is their root directory and nothing else changes."""
+"""`bare`: processes on the node itself; an image, if there is one, is their root directory and nothing else changes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`charliecloud`: `ch-run` on the image's root file system: a user namespace and mounts, all else is the node's.
+"""`charliecloud`: `ch-run` on the image's root file system: a user namespace and mounts; all else is the node's.
 
-There is no daemon and nothing runs in a pod between launches: what is held is the network, where the pod has one of its
-own, and the mounts from which ch-run starts.
+There is no daemon, and nothing runs in a pod between launches. tare holds the network, if the pod has its own, and the
+mounts from which ch-run starts.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ PREPARE: Final = (
     'for path; do mkdir -p "root$path"; mount --bind "$path" "root$path"; mount -o remount,bind,ro "root$path"; '
     'case $path in /tmp/*) mount --bind "$path" "$path"; mount -o remount,bind,ro "$path" ;; esac; done'
 )
-"""What makes the root directory that ch-run is given: $0 is where, the first argument the image, the others are folders
-to show. ch-run cannot bind a folder to a place that a read-only image does not have, and the image in the cache is not
-to be written to; so the places are made in an overlay, which only this pod's mount namespace has. A container has its
-node's /tmp, so a folder below it is made read-only there as well, for this pod."""
+"""Creates the root directory for ch-run: $0 is its path, the first argument the image, the others are folders to show.
+ch-run cannot bind a folder to a path that a read-only image lacks, and the image in the cache must not be written to;
+so the paths are created in an overlay, which only this pod's mount namespace has. A container has its node's /tmp, so a
+folder below it is also made read-only there, for this pod."""
 BIND: Final = (
     "set -e; while [ $# -gt 0 ]; do source=$1 place=$0$2 how=$3; shift 3; "
     'if [ -d "$source" ]; then mkdir -p "$place"; else mkdir -p "${place%/*}"; : >> "$place"; fi; '
     'mount --rbind "$source" "$place"; if [ "$how" = ro ]; then mount -o remount,bind,ro "$place"; fi; done'
 )
-"""What makes the binds: $0 is the root directory, then source, target and `ro` or `rw` of each."""
+"""Makes the binds: $0 is the root directory, followed by source, target and `ro` or `rw` of each."""
 SHOW: Final = (
     'set -e; for path; do case $path in /tmp/*) if [ ! -w "$path" ]; then '
     'mount --bind "$path" "$path"; mount -o remount,bind,rw "$path"; fi ;; esac; '
     'mkdir -p "$0$path"; mount --rbind "$path" "$0$path"; done'
 )
-"""What shows folders as they are, writable: $0 is the root directory."""
+"""Shows folders unchanged, writable: $0 is the root directory."""
 
 
 class Charliecloud(Runtime):
@@ -99,7 +99,7 @@ class Charliecloud(Runtime):
     ) -> Iterator[tuple[Container, ...]]:
         program = need("ch-run", package="charliecloud-runtime")
         _show(pod.outside, request.session)
-        # ch-run would show the folder of $TMPDIR as /tmp, and that is the session of the daemon outside
+        # ch-run would bind $TMPDIR as /tmp, and that is the session of the daemon outside
         unlimited = devices.inherited(request.devices)
         entered = ch_run(program, cwd=request.cwd or "/", variables=request.variables)
         with limited_containers(pod, request, cores, (*unlimited, "env", "--unset=TMPDIR", *entered)) as containers:
@@ -122,8 +122,8 @@ def _bind(outside: tuple[str, ...], request: PodRequest) -> None:
 def ch_run(program: str, *, cwd: str = "/", variables: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the argv prefix that starts a command in the container, as root of its user namespace.
 
-    /proc, /sys, /dev with /dev/shm, and /tmp are the node's, as Charliecloud has it; the image is read-only. ch-run
-    stops without $USER, and hands on the environment of the caller, whose PATH is that of the host.
+    /proc, /sys, /dev with /dev/shm, and /tmp are the node's, as is Charliecloud's default; the image is read-only.
+    ch-run fails without $USER, and passes on the caller's environment, whose PATH is the host's.
     """
     told = ("env", *variables) if variables else ()
     return ("env", "USER=root", program, f"--cd={cwd}", f"--set-env={INSIDE_PATH}", f"{PLACE}/root", "--", *told)

@@ -69,7 +69,7 @@ class Docker(Runtime):
 
 
 def _join(pod: Pod, request: PodRequest, name: str, cores: tuple[int, ...]) -> Container:
-    """Start one more container in a pod."""
+    """Start another container in a pod."""
     node = pod.node
     inside = api.start_container(node, name, join_config(pod, request, cores))
     if inside == 0:
@@ -94,17 +94,17 @@ def _remove(node: Node, name: str) -> None:
 
 
 def on_node(node: Node, pod_pid: int) -> tuple[str, ...]:
-    """Return the argv prefix to the node, where Docker's client works, but in the network of a pod."""
+    """Return the argv prefix to the node, where Docker's client works, but in a pod's network."""
     spaces = {"mount": "mnt", "uts": "uts", "ipc": "ipc", "pid": "pid", "cgroup": "cgroup"}
     kinds = tuple(f"--{option}=/proc/{node.pid}/ns/{name}" for option, name in spaces.items())
     return ("nsenter", *kinds, f"--net=/proc/{pod_pid}/ns/net", "--")
 
 
 def join_config(pod: Pod, request: PodRequest, cores: Sequence[int]) -> dict[str, Any]:
-    """Return what the daemon is asked for a container in the namespaces of a pod's own; never privileged.
+    """Return the request to the daemon for a container in the namespaces of a pod's own; never privileged.
 
-    The pod's container lends network, shared memory and process numbers: without the last two an MPI that takes the
-    ranks for neighbours would fail (METHOD.md section 2).
+    The pod's container shares its network, shared memory and process numbers: without the last two, an MPI that
+    considers the ranks neighbours would fail (METHOD.md section 2).
     """
     pod_of = f"container:{pod.container}"
     folders = binds(request)
@@ -126,7 +126,7 @@ def join_config(pod: Pod, request: PodRequest, cores: Sequence[int]) -> dict[str
 
 
 def binds(request: PodRequest) -> tuple[str, ...]:
-    """Return how folders of the host are shown: a program's read-only, the one in which ranks work as it is."""
+    """Return the binds of host folders: a program's are read-only, the ranks' working folder is unchanged."""
     work = (f"{request.cwd}:{request.cwd}",) if request.cwd else ()
     return (*(f"{path}:{path}:ro" for path in request.shown if path != request.cwd), *work, *request.binds)
 
@@ -140,7 +140,7 @@ def volumes(request: PodRequest) -> tuple[str, ...]:
 
 
 def run_options(request: PodRequest) -> tuple[str, ...]:
-    """Return the arguments of `docker` that make the pod's container; never `--privileged`."""
+    """Return the arguments of `docker` that create the pod's container; never `--privileged`."""
     node = request.node
     shown = volumes(request)
     return (

@@ -11,7 +11,7 @@ from tare.node import Pod
 
 
 class Fake(Runtime):
-    """Start nothing: the fake MPI (`tare.mpi.fake`) says what the kernels would have said."""
+    """Start nothing: the fake MPI (`tare.mpi.fake`) prints what the kernels would print."""
 
     name = "fake"
     needs_image = False

@@ -1,8 +1,8 @@
 """`podman`: containers of rootful Podman; a pod is a container that sleeps and is entered with podman exec.
 
-There is no daemon, and no image is imported: a container's root directory is an overlay on the image's files.
-All that Podman keeps is in the node's own /run and ends with the node; its monitors and containers are in the node's
-cgroup and pid namespace. So nothing of it is left on this machine, however a run ends.
+There is no daemon, and no image is imported: a container's root directory is an overlay on the image's files. All of
+Podman's state is in the node's own /run and ends with the node; its monitors and containers are in the node's cgroup
+and pid namespace. So nothing is left on this machine, however a run ends.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Podman(Runtime):
 def client(*arguments: str) -> tuple[str, ...]:
     """Return the argv of podman, with its state in folders of the node; to be run on the node.
 
-    The OCI runtime is named, so that it is not another one from machine to machine.
+    The OCI runtime is named, so that it does not differ between machines.
     """
     return (
         need("podman", package="podman"), "--root", f"{STATE}/storage", "--runroot", f"{STATE}/run",
@@ -102,7 +102,7 @@ def client(*arguments: str) -> tuple[str, ...]:
 
 
 def run_options(request: PodRequest, *, network: str) -> tuple[str, ...]:
-    """Return the arguments of podman that make the pod's container, as Docker's are made; never `--privileged`."""
+    """Return the arguments of podman that create the pod's container, like Docker's; never `--privileged`."""
     node = request.node
     return (
         "run", "--detach", "--init", "--name", request.name, "--hostname", request.host or node.name,
@@ -116,8 +116,8 @@ def run_options(request: PodRequest, *, network: str) -> tuple[str, ...]:
 def join_options(pod: Pod, request: PodRequest, name: str, cores: Sequence[int]) -> tuple[str, ...]:
     """Return the arguments of podman that start a container in the namespaces of a pod's own; never `--privileged`.
 
-    The pod's container lends network, shared memory and process numbers, as with Docker, but not its hostname, by which
-    an MPI tells hosts apart.
+    As with Docker, the pod's container shares its network, shared memory and process numbers, but not its hostname, by
+    which an MPI tells hosts apart.
     """
     pod_of = f"container:{pod.container}"
     return (
@@ -131,7 +131,7 @@ def join_options(pod: Pod, request: PodRequest, name: str, cores: Sequence[int])
 
 
 def _join(pod: Pod, request: PodRequest, name: str, cores: tuple[int, ...]) -> Container:
-    """Start one more container in a pod."""
+    """Start another container in a pod."""
     pid, group = _started(request, name, join_options(pod, request, name, cores))
     work = ("--workdir", request.cwd) if request.cwd else ()
     return Container(
@@ -145,13 +145,13 @@ def _join(pod: Pod, request: PodRequest, name: str, cores: tuple[int, ...]) -> C
 
 
 def _started(request: PodRequest, name: str, options: tuple[str, ...]) -> tuple[int, Group]:
-    """Start a container that sleeps; return the number of its first process on this machine, and its cgroup."""
+    """Start a container that sleeps; return its first process's number on this machine, and its cgroup."""
     node = request.node
     verb, *rest = options
     limits: tuple[str, ...] = ()
     if _is_limited(node.pid):
-        # Where limits may not be raised Podman tries to raise that of open files all the same, and stops; told to leave
-        # them alone, it takes no other.
+        # If limits may not be raised, Podman still tries to raise that of open files, and fails. With `--ulimit host`
+        # it leaves them alone, but accepts no other limit.
         limits, rest = ("--ulimit", "host"), list(devices.without_limits(rest))
     _podman(node, verb, *limits, *rest, before=devices.inherited(request.devices))
     pid = _container_pid(node, name)
@@ -165,24 +165,24 @@ def _remove(node: Node, name: str) -> None:
 
 
 def _podman(node: Node, *arguments: str, check: bool = True, before: tuple[str, ...] = ()) -> Result:
-    """Run podman on a node, in the node's cgroup, which its monitors inherit; `before` stands before its argv."""
+    """Run podman on a node, in the node's cgroup, which its monitors inherit; `before` precedes its argv."""
     entry = {"cgroups": [str(folder) for folder in node.group.leaf.folders], "argv": [*enter(node.pid), *before]}
     argv = (plain_python(), "-IS", str(AGENT), "--entry", json.dumps(entry), "--", *client(*arguments))
     return run(argv, check=check, timeout_s=60, what=f"podman {arguments[0]} on {node.name}")
 
 
 def _network(request: PodRequest, holder: int) -> str:
-    """Return the network of a pod, in Podman's words: the node's own, or the one that we hold for it."""
+    """Return a pod's network in Podman's terms: the node's own, or the one that tare holds for it."""
     return "host" if request.wiring is Wiring.NODE else f"ns:/proc/{_inner_pid(holder)}/ns/net"
 
 
 def _inner_pid(pid: int) -> int:
-    """Return the number that a process has on its node."""
+    """Return a process's number on its node."""
     return int(_status(pid, "NSpid").split()[-1])
 
 
 def _is_limited(pid: int) -> bool:
-    """Tell whether root of a node may not raise its limits."""
+    """Return whether root of a node may not raise its limits."""
     return not int(_status(pid, "CapBnd"), 16) >> CAP_SYS_RESOURCE & 1
 
 
@@ -191,7 +191,7 @@ def _status(pid: int, key: str) -> str:
 
 
 def _container_pid(node: Node, container: str) -> int:
-    """Return the number, on this machine, of a container's first process."""
+    """Return the number of a container's first process on this machine."""
     inside = int(_podman(node, "inspect", "--format", "{{.State.Pid}}", container).stdout)
     if inside == 0:
         raise InfrastructureError(f"the container {container} on {node.name} is not running")

@@ -1,12 +1,12 @@
-"""`podman-rootless`: containers that an ordinary user starts with Podman, and in which ranks are that user too.
+"""`podman-rootless`: containers that an ordinary user starts with Podman, and in which ranks run as that user.
 
-The user is made up for each pod: passwd, subuid and subgid with that user are bound over the node's own in a mount
-namespace of the pod, so that nobody is added to this machine. `newuidmap` gives that user its range of numbers, as on
-any machine where an administrator has set it up. All of Podman's state is there too, and ends with it.
+The user is created for each pod: passwd, subuid and subgid with that user are bound over the node's own in a mount
+namespace of the pod, so nobody is added to this machine. `newuidmap` gives that user its range of IDs, as on any
+machine where an administrator has set it up. All of Podman's state is there too, and ends with it.
 
-Root of the container is one of the user's subordinate numbers outside, and the user keeps its own number inside
-(`--userns keep-id`): the MPI's daemon beside several containers takes no rank of another user for its own (PMIx). The
-image's files are shown as the container's, the folders in which ranks work as the user's (`tare.containers.idmapped`).
+Root of the container is one of the user's subordinate IDs outside, and the user keeps its own ID inside (`--userns
+keep-id`): the MPI's daemon, which runs outside the containers, rejects ranks of another user (PMIx). The image's files
+are shown as the container's, the ranks' working folders as the user's (`tare.containers.idmapped`).
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from tare.wiring.plug import Wiring
 PLACE: Final = "/run/tare-podman-rootless"
 USER: Final = 59123
 RANGE: Final = 1_900_000_000
-"""First of the numbers that the user's containers have outside: beyond those that useradd deals out (login.defs)."""
+"""First of the IDs that the user's containers have outside: beyond those that useradd allocates (login.defs)."""
 RANGE_SIZE: Final = 65536
 IMAGE_OWNERS: Final = f"0 {RANGE} {USER},{USER} {USER} 1,{USER + 1} {RANGE + USER} {RANGE_SIZE - USER}"
-"""How the container's users are numbered outside: its root is the first subordinate one, the user itself stays."""
+"""Mapping of the container's users to IDs outside: root is the first subordinate ID, the user keeps its own."""
 FOLDER_OWNERS: Final = f"0 {USER} 1"
 IDMAPPED: Final = Path(__file__).parents[1] / "containers" / "idmapped.py"
 KERNEL: Final = (5, 19)
@@ -57,8 +57,9 @@ PREPARE: Final = (
     "printf '[engine]\\nlock_type = \"file\"\\n' > containers.conf; "
     "mount -t proc proc proc; mount --make-rshared /"
 )
-"""What gives a pod its user: $0 is where, then the user's number, and first and count of its subordinate ones. A user
-namespace may mount a /proc of its own only where it sees one that nothing covers, and the node's has its boot_id."""
+"""Gives a pod its user: $0 is where, followed by the user's ID, and first and count of its subordinate IDs. A user
+namespace may mount its own /proc only if it sees one that nothing covers, and the node's has its boot_id bound over it.
+"""
 
 
 class PodmanRootless(Runtime):
@@ -90,7 +91,7 @@ class PodmanRootless(Runtime):
         if request.wiring is Wiring.DOCKER:
             raise RefusedError("containers of podman-rootless cannot be put into a network that Docker makes")
         node = request.node
-        # Podman makes the container's own network namespace itself: the user must own what it is to work in.
+        # Podman creates the container's network namespace itself: the user must own the one it works in.
         with held(replace(request, wiring=Wiring.NODE), own_mounts=True) as holder, pod_group(request) as group:
             _prepare(request, holder)
             try:
@@ -127,7 +128,7 @@ class PodmanRootless(Runtime):
 
 
 def client(*arguments: str) -> tuple[str, ...]:
-    """Return the argv of podman, with its state where the user may keep it; to be run as the user."""
+    """Return the argv of podman, with its state where the user may write it; to be run as the user."""
     return (
         need("podman", package="podman"), "--root", f"{PLACE}/home/storage", "--runroot", f"{PLACE}/run/containers",
         "--tmpdir", f"{PLACE}/run/tmp", "--storage-driver", "overlay", "--runtime", "crun",
@@ -136,7 +137,7 @@ def client(*arguments: str) -> tuple[str, ...]:
 
 
 def as_user(passed: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the argv prefix by which root becomes the user; no right is left, but limits that devices need."""
+    """Return the argv prefix by which root becomes the user, dropping all privileges but limits for devices."""
     number = str(USER)
     variables = (f"HOME={PLACE}/home", f"XDG_RUNTIME_DIR={PLACE}/run", f"CONTAINERS_CONF={PLACE}/containers.conf")
     unlimited = devices.inherited(passed)
@@ -155,9 +156,9 @@ def as_user(passed: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def run_options(request: PodRequest) -> tuple[str, ...]:
-    """Return the arguments of podman that make the pod's container, as rootful Podman's; never `--privileged`.
+    """Return the arguments of podman that create the pod's container, like rootful Podman's; never `--privileged`.
 
-    An ordinary user has no cpuset under cgroup v1; what is started inside is put on its cores by affinity.
+    An ordinary user has no cpuset under cgroup v1; processes inside are bound to their cores by affinity.
     """
     network = "host" if request.wiring is Wiring.NODE else "none"
     return (
@@ -189,16 +190,16 @@ def kernel(release: str) -> tuple[int, ...]:
 
 
 def folders(request: PodRequest) -> dict[str, tuple[str, str]]:
-    """Return the folders that the user's containers are shown: place among the pod's mounts -> (ro or rw, path)."""
+    """Return the folders shown to the user's containers: place among the pod's mounts -> (ro or rw, path)."""
     shown = [path for path in request.shown if path != request.cwd]
     places = {f"{PLACE}/shown/{number}": ("ro", path) for number, path in enumerate(shown)}
     return places | ({f"{PLACE}/shown/cwd": ("rw", request.cwd)} if request.cwd else {})
 
 
 def _shown(request: PodRequest) -> tuple[str, ...]:
-    """Return the options that show folders and binds, and give variables.
+    """Return the options that show folders and binds, and set variables.
 
-    An image's home of root lets no other user pass to what is below.
+    An image's home folder of root does not let other users pass to its contents.
     """
     passed = any(Path(path).is_relative_to(PRIVATE) for _, path in folders(request).values())
     return (
@@ -214,14 +215,14 @@ def _own_cores(request: PodRequest) -> tuple[str, ...]:
 
 
 def _prepare(request: PodRequest, holder: int) -> None:
-    """Make the user, and show it the image and folders as its own."""
+    """Create the user, and show it the image and folders as its own."""
     prepared = ("/bin/sh", "-c", PREPARE, PLACE, str(USER), str(RANGE), str(RANGE_SIZE))
     run((*enter(holder), *prepared), what=f"making the user of {request.name}", timeout_s=20)
     mounts = [(IMAGE_OWNERS, "ro", str(request.rootfs), f"{PLACE}/image")]
     mounts += [(FOLDER_OWNERS, mode, path, place) for place, (mode, path) in folders(request).items()]
     if request.session:
         # The MPI's daemon is the user's as well: it reads the run's folder and writes to its session folder. Containers
-        # are shown the latter alone.
+        # are shown only the latter.
         folder = str(Path(request.session).parent)
         mounts += [(FOLDER_OWNERS, "ro", folder, folder), (FOLDER_OWNERS, "rw", request.session, request.session)]
     words = [word for mount in mounts for word in mount]
@@ -236,7 +237,7 @@ def _join(pod: Pod, request: PodRequest, holder: int, name: str, cores: tuple[in
 
 
 def _started(request: PodRequest, holder: int, name: str, options: tuple[str, ...]) -> int:
-    """Start a container that sleeps; return the number of its first process on this machine."""
+    """Start a container that sleeps; return its first process's number on this machine."""
     node = request.node
     _podman(node, holder, *options, passed=request.devices)
     inside = int(_podman(node, holder, "inspect", "--format", "{{.State.Pid}}", name).stdout)

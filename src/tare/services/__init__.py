@@ -1,5 +1,5 @@
-"""Daemons that networks and runtimes need on a node: dockerd, etcd, sshd, in its namespaces and cgroup.
+"""Run the daemons that networks and runtimes need in a node's namespaces and cgroup: dockerd, etcd, sshd.
 
-In: nodes. Out: context managers that end what they started, and clients that speak to it.
-Imported by networks, runtimes, clusters and deployment; imports nodes and the machine.
+In: nodes. Out: context managers that stop the daemons that they started, and clients for them. Imported by networks,
+runtimes, clusters and deployment; imports nodes and the host.
 """

@@ -1,6 +1,6 @@
-"""Daemons that networks need (etcd, flanneld): in namespaces of a node, each in its own cgroup below the node's.
+"""Run daemons that networks need (etcd, flanneld): in a node's namespaces, each in its own cgroup below the node's.
 
-Through that cgroup a daemon is ended with all its children, and is found if a killed run left it behind.
+Through that cgroup a daemon is stopped with all its children, and is found if a killed run left it behind.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Daemon:
-    """A daemon that was started; `process` ends when it does."""
+    """A running daemon; `process` ends when it does."""
 
     name: str
     place: Place
@@ -60,7 +60,7 @@ class Daemon:
             return ""
 
     def wait_for(self, look: Callable[[], T | None], what: str, *, limit_s: float) -> T:
-        """Call `look` until it returns something and return that; `what` names it in messages, as in "an answer".
+        """Call `look` until it returns a value and return that; `what` names it in messages, for instance "an answer".
 
         Raises `InfrastructureError` with the end of the daemon's log if the daemon ended or the time is up.
         """
@@ -88,8 +88,8 @@ def kept(place: Place, name: str, argv: Sequence[str]) -> Iterator[Daemon]:
             try:
                 yield Daemon(name=name, place=place, process=process)
             finally:
-                # What it created is removed with the namespaces of its place, so it need not clean up itself.
-                with suppress(InfrastructureError):  # reported, and ended, with the node
+                # Its interfaces and files are removed with the namespaces of its place, so it need not clean up itself.
+                with suppress(InfrastructureError):  # reported, and killed, with the node
                     group.kill()
     finally:
         group.remove()

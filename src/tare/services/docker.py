@@ -1,7 +1,7 @@
-"""Docker daemons of the lab's nodes: one dockerd a node, in the node's namespaces and cgroup, joined in a Swarm.
+"""Run Docker daemons on the lab's nodes: one dockerd a node, in the node's namespaces and cgroup, joined in a Swarm.
 
-A daemon's images are kept between studies in a cache folder (importing a root file system takes seconds); containers,
-networks and the Swarm's state are not.
+A daemon's images are kept between studies in a cache folder, because importing a root file system takes seconds.
+Containers, networks and the Swarm's state are not kept.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ DOCKER_BRIDGE: Final = "10.216.0.1/24"
 TRANSIENT: Final = ("containers", "network", "swarm", "volumes", "plugins", "runtimes", "tmp", "trust")
 STAYS: Final = "stays-"
 ADVERTISED_PORT: Final = 2376
-"""Of the address that a daemon tells the others through a store; nothing listens there."""
+"""Port of the address that a daemon advertises to the others through a store; nothing listens there."""
 
 
 def probe() -> str | None:
-    """Return why Docker cannot be used here, or None."""
+    """Return why Docker is not available here, or None."""
     if not is_real_root():
         return "a Docker daemon of our own needs root"
     if find("dockerd") is None:
@@ -55,13 +55,13 @@ def docker(
 
 
 def client(node: Node, *arguments: str) -> tuple[str, ...]:
-    """Return the argv that speaks to a node's daemon."""
+    """Return the argv of a client of a node's daemon."""
     return (need("docker", package="docker.io"), "-H", f"unix://{node.docker_socket}", *arguments)
 
 
 @contextmanager
 def daemons(nodes: Sequence[Node], *, log_folder: Path, swarm: bool, store: bool = False) -> Iterator[tuple[Node, ...]]:
-    """Keep a daemon running on every node, in a Swarm or with a store; yields the nodes with their sockets."""
+    """Keep a daemon running on every node, in a Swarm or with a store; yield the nodes with their sockets."""
     if swarm and store:
         raise RefusedError("daemons of Docker that agree through a store cannot be in a Swarm")
     if reason := probe():
@@ -80,7 +80,7 @@ def daemons(nodes: Sequence[Node], *, log_folder: Path, swarm: bool, store: bool
 
 
 def start_staying(lab: str, nodes: Sequence[Node], *, log_folder: Path) -> tuple[Node, ...]:
-    """Start daemons that outlive this command, joined in a Swarm; the end of their cgroup ends them."""
+    """Start daemons that outlive this command, joined in a Swarm; killing their cgroup stops them."""
     if reason := probe():
         raise MissingTool(f"Docker cannot be used: {reason}")
     started = []
@@ -94,19 +94,19 @@ def start_staying(lab: str, nodes: Sequence[Node], *, log_folder: Path) -> tuple
 
 
 def data_folder() -> Path:
-    """Return the folder of all data folders, made where it is not; nodes that have a daemon must see it."""
+    """Return the folder of all data folders, and create it if missing; nodes with a daemon must see it."""
     folder = cache_folder() / "docker"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def staying_folders(lab: str, nodes: Sequence[Node]) -> tuple[Path, ...]:
-    """Return the data folders of daemons that stay: of this lab alone, removed with it."""
+    """Return the data folders of daemons that stay: they belong to this lab alone and are removed with it."""
     return tuple(cache_folder() / "docker" / f"{STAYS}{lab}-{node.name}" for node in nodes)
 
 
 def import_image(nodes: Sequence[Node], tar: Path, tag: str) -> None:
-    """Bring a root file system into every node's daemon that does not have it."""
+    """Import a root file system into every node's daemon that does not have it."""
 
     def one(node: Node) -> None:
         if not docker_api.image_present(node, tag):
@@ -118,7 +118,7 @@ def import_image(nodes: Sequence[Node], tar: Path, tag: str) -> None:
 
 
 def container_pid(node: Node, container: str) -> int:
-    """Return the number, on this machine, of a container's first process."""
+    """Return the number of a container's first process on this machine."""
     inside = int(docker(node, "inspect", "--format", "{{.State.Pid}}", container).stdout)
     if inside == 0:
         raise InfrastructureError(f"the container {container} on {node.name} is not running")
@@ -169,7 +169,7 @@ def _root_folder(index: int) -> Iterator[Path]:
 
 
 def _forget(root: Path) -> None:
-    """Remove what a former daemon left in its folder, but for the images."""
+    """Remove everything but the images that a former daemon left in its folder."""
     for name in TRANSIENT:
         shutil.rmtree(root / name, ignore_errors=True)
 
@@ -188,7 +188,7 @@ def _log(folder: Path, node: Node) -> Path:
 
 
 def _command(node: Node, root: Path, options: tuple[str, ...] = ()) -> tuple[str, ...]:
-    # No cgroup parent is named: the node's cgroup namespace makes the node's group the root of all that Docker makes.
+    # No cgroup parent is named: the node's cgroup namespace makes the node's group the root of Docker's groups.
     folders = [str(folder) for folder in node.group.leaf.folders]
     entry = {"cgroups": folders, "argv": ["nsenter", "-t", str(node.pid), "--all", "--"]}
     config = root / "daemon.json"
@@ -204,7 +204,7 @@ def _command(node: Node, root: Path, options: tuple[str, ...] = ()) -> tuple[str
 
 @contextmanager
 def _store(first: Node) -> Iterator[str]:
-    """Keep an etcd on the first node for all daemons; yields where it is."""
+    """Keep an etcd on the first node for all daemons; yield its location."""
     place = Place(node=first, pid=first.pid, folder="/run/tare-etcd")
     with etcd.running(place, first.control_address, version_2=True) as store:
         store.wait()
@@ -212,7 +212,10 @@ def _store(first: Node) -> Iterator[str]:
 
 
 def cluster_options(url: str, node: Node) -> tuple[str, ...]:
-    """Return the options with which a daemon keeps overlays in a store; "": none. It is reached over the data NIC."""
+    """Return the options for a daemon that keeps overlays in a store; "": none.
+
+    The daemon is reached over the data NIC.
+    """
     if not url:
         return ()
     return (
@@ -222,7 +225,7 @@ def cluster_options(url: str, node: Node) -> tuple[str, ...]:
 
 
 def _stop_everything(node: Node) -> None:
-    """Kill the daemon, its containers and helpers, but leave the node standing."""
+    """Kill the daemon, its containers and helpers, but keep the node."""
     if Path(f"/proc/{node.pid}").exists():
         node.group.kill(spare={node.pid})
 

@@ -1,4 +1,4 @@
-"""Speak to a Docker daemon over its socket: starting a client for each request takes longer than the request.
+"""Send requests to a Docker daemon over its socket: starting a client for each request takes longer than the request.
 
 Docker Engine API 1.41: https://docs.docker.com/engine/api/v1.41/
 """
@@ -40,9 +40,9 @@ def request(
     what: str,
     timeout_s: float = TIMEOUT_S,
 ) -> Mapping[str, Any]:
-    """Send one request to a node's daemon and return its answer; `what` names the action in messages.
+    """Send one request to a node's daemon and return its response; `what` names the action in messages.
 
-    Raises `CommandFailed` with what the daemon said, and `InfrastructureError` where it does not answer.
+    Raises `CommandFailed` with the daemon's error message, and `InfrastructureError` if it does not respond.
     """
     connection = _Connection(node.docker_socket, timeout_s)
     try:
@@ -61,7 +61,7 @@ def request(
 
 
 def answers(node: Node) -> bool:
-    """Tell whether a node's daemon answers."""
+    """Return whether a node's daemon responds."""
     try:
         request(node, "GET", "/version", what="asking its version", timeout_s=5)
     except InfrastructureError:
@@ -70,7 +70,7 @@ def answers(node: Node) -> bool:
 
 
 def image_present(node: Node, tag: str) -> bool:
-    """Tell whether a node's daemon has an image."""
+    """Return whether a node's daemon has an image."""
     try:
         request(node, "GET", f"/images/{tag}/json", what=f"looking for the image {tag}")
     except CommandFailed as error:
@@ -81,7 +81,7 @@ def image_present(node: Node, tag: str) -> bool:
 
 
 def start_container(node: Node, name: str, config: Mapping[str, Any]) -> int:
-    """Create and start a container; return its first process as the daemon numbers it."""
+    """Create and start a container; return the number of its first process in the daemon's pid namespace."""
     what = f"starting the container {name}"
     request(node, "POST", f"/containers/create?name={name}", config, what=what)
     request(node, "POST", f"/containers/{name}/start", what=what)
@@ -89,7 +89,7 @@ def start_container(node: Node, name: str, config: Mapping[str, Any]) -> int:
 
 
 def remove_container(node: Node, name: str) -> None:
-    """Remove a container, running or not; one that is not there is no error."""
+    """Remove a container, running or not; it is no error if it does not exist."""
     try:
         request(node, "DELETE", f"/containers/{name}?force=true", what=f"removing the container {name}")
     except CommandFailed as error:

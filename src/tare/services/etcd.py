@@ -1,7 +1,7 @@
-"""etcd, the key-value store in which flannel and Docker's classic overlay keep what their hosts must agree on.
+"""Run etcd, the key-value store through which hosts coordinate in flannel and Docker's classic overlay.
 
-It is Debian's, unpacked by `tools/networks` because its package would start one on this machine. One is kept for each
-environment that needs one; its data are in the node's /run and end with the node.
+It is Debian's, unpacked by `tools/networks` because installing the package would start one on this machine. Each
+environment that needs one gets its own; its data are in the node's /run and end with the node.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ REQUEST_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    """An etcd at an address on the control network; it answers when `wait` has come back."""
+    """An etcd at an address on the control network; it responds once `wait` has returned."""
 
     address: str
     daemon: Daemon
 
     @property
     def url(self) -> str:
-        """Return where its clients find it."""
+        """Return its URL for clients."""
         return f"http://{self.address}:{PORT}"
 
     def wait(self) -> None:
-        """Wait until it answers; raise `InfrastructureError` with the end of its log where it does not."""
+        """Wait until it responds; raise `InfrastructureError` with the end of its log if it does not."""
         pid, address = self.daemon.place.pid, self.address
         self.daemon.wait_for(lambda: _healthy(pid, address), "an answer", limit_s=LIMIT_S)
 
     def put(self, key: str, value: str) -> None:
-        """Store a value under a key, for clients of etcd's API 3."""
+        """Store a value under a key through etcd's API 3."""
         body = {name: base64.b64encode(text.encode()).decode() for name, text in (("key", key), ("value", value))}
         try:
             status, said = _request(self.daemon.place.pid, self.address, "POST", "/v3/kv/put", body)
@@ -57,18 +57,18 @@ class Store:
 
 
 def program() -> str | None:
-    """Return the path of etcd, or None: the system's, which gets its updates, else the unpacked one."""
+    """Return the path of etcd, or None: the system's, which gets security updates, else the unpacked one."""
     return find("etcd") or (str(OWN) if OWN.exists() else None)
 
 
 def missing() -> str | None:
-    """Return that etcd is not there and what brings it, or None."""
+    """Return that etcd is missing and how to install it, or None."""
     return None if program() else "etcd is not installed: run tools/networks etcd"
 
 
 @contextmanager
 def running(place: Place, address: str, *, version_2: bool = False) -> Iterator[Store]:
-    """Keep an etcd running in a place, which has the address; it may be waited for at once or later."""
+    """Keep an etcd running in a place that has the address; its caller may wait for it at once or later."""
     found = program()
     if found is None:
         raise InfrastructureError(missing() or "no etcd")
@@ -77,7 +77,7 @@ def running(place: Place, address: str, *, version_2: bool = False) -> Iterator[
 
 
 def command(path: str, address: str, folder: str, *, version_2: bool) -> tuple[str, ...]:
-    """Return the argv of an etcd that is alone; with `version_2` it also speaks the API that Docker has."""
+    """Return the argv of a single etcd; with `version_2` it also supports the API that Docker uses."""
     client, peer = f"http://{address}:{PORT}", f"http://{address}:{PEER_PORT}"
     return (
         path, "--name", "tare", "--data-dir", f"{folder}/etcd",
@@ -96,9 +96,9 @@ def _healthy(pid: int, address: str) -> bool | None:
 
 
 def _request(pid: int, address: str, method: str, path: str, body: Mapping[str, Any] | None = None) -> tuple[int, str]:
-    """Send one request from the network namespace of a process; return status and text of the answer."""
+    """Send one request from a process's network namespace; return status and text of the response."""
     connection = http.client.HTTPConnection(address, PORT, timeout=REQUEST_S)
-    with inside_network(pid):  # a socket stays in the namespace that it was made in
+    with inside_network(pid):  # a socket stays in the namespace in which it was created
         connection.sock = socket.create_connection((address, PORT), timeout=REQUEST_S)
     try:
         connection.request(method, path, body=None if body is None else json.dumps(body))

@@ -1,8 +1,8 @@
 """Launch over ssh: an sshd in each pod, and the launcher in the first, the "master container" (PEARC'18, 3.2 to 3.4).
 
-Keys are made for one environment of one run and end with its folder; the hosts' key is pinned. An sshd listens on its
-pod's own address only, takes nobody but this key, and passes on the environment of its pod's first process, which is
-the image's. On the network of a node it has a port of its own (from the paper's 9100 on), elsewhere 22.
+Keys are created for one environment of one run and removed with its folder; the hosts' key is pinned. An sshd listens
+only on its pod's own address, accepts only this key, and passes on the environment of its pod's first process, which is
+the image's. On a node's network it has its own port (from the paper's 9100 on), elsewhere 22.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ START: Final = (
     '{{ said=$($sshd -t -f "$0" 2>&1) || {{ echo "$said" >&2; exit 1; }}; exec $sshd -f "$0"; }}; done; '
     "echo 'there is no sshd here' >&2; exit 127"
 ).format(programs=" ".join(SSHD))
-"""What starts an sshd: its configuration is the argument. It goes into the background once it listens."""
+"""Starts an sshd: its configuration is the argument. It daemonizes once it listens."""
 
 LISTENS_S: Final = 10.0
 NOT_PASSED_ON: Final = frozenset({"HOME", "HOSTNAME", "PWD", "SHLVL", "TERM", "USER", "LOGNAME", "SHELL", "_"})
@@ -44,7 +44,7 @@ VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshHost:
-    """A host that is reached by ssh: its name in the host file, where its sshd listens, and its pod."""
+    """A host that is reached by ssh: its name in the host file, its sshd's address and port, and its pod."""
 
     name: str
     address: str
@@ -53,10 +53,10 @@ class SshHost:
 
 
 def port_of(pod: Pod, address: str, folder: Path, wanted: int = 0) -> int:
-    """Return the port of a pod's sshd: `wanted`, or 9100 on the network of a node and 22 on one of its own.
+    """Return the port of a pod's sshd: `wanted`, or 9100 on a node's network and 22 on the pod's own.
 
     Pods of several environments, or placements, can share a node's address: each takes the port after those before it.
-    `folder` is the one of this launch's keys, beside those of the others.
+    `folder` holds this launch's keys; its siblings hold those of other launches.
     """
     port = wanted or (PORT if pod.own_network else PORT_ON_NODE)
     taken = {line for file in folder.parent.glob("ssh-*/sshd-*") for line in file.read_text().splitlines()[:1]}
@@ -71,7 +71,7 @@ def listen_line(address: str, port: int) -> str:
 
 
 def client_config(hosts: Sequence[SshHost], folder: Path) -> str:
-    """Return the configuration of the client: an alias for each host, and nothing of the user's own."""
+    """Return the client's configuration: an alias for each host, and none of the user's settings."""
     aliases = "".join(
         f"Host {host.name}\n  HostName {host.address}\n  Port {host.port}\n  HostKeyAlias {host.name}\n"
         for host in hosts
@@ -86,7 +86,7 @@ def client_config(hosts: Sequence[SshHost], folder: Path) -> str:
 
 
 def known_hosts(hosts: Sequence[SshHost], public_key: str) -> str:
-    """Return the pinned keys: every host has the one of this launch."""
+    """Return the pinned keys: every host has this launch's key."""
     kind, key = public_key.split()[:2]
     return "".join(f"{host.name} {kind} {key}\n" for host in hosts)
 
@@ -111,7 +111,7 @@ def daemon_config(host: SshHost, folder: Path, environment: Mapping[str, str]) -
 
 @contextmanager
 def prepared(folder: Path) -> Iterator[None]:
-    """Keep the folder with the keys, from before the pods that are shown it to after them."""
+    """Keep the folder with the keys; create it before the pods that are shown it, and remove it after them."""
     keygen = need("ssh-keygen", package="openssh-client")
     folder.mkdir(mode=0o755)
     for name in ("user", "host"):
@@ -127,7 +127,7 @@ def prepared(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def listening(hosts: Sequence[SshHost], folder: Path) -> Iterator[tuple[frozenset[int], ...]]:
-    """Keep an sshd in the pod of each host; yield their process numbers, host by host."""
+    """Keep an sshd in the pod of each host; yield their process numbers by host."""
     (folder / "config").write_text(client_config(hosts, folder))
     (folder / "known_hosts").write_text(known_hosts(hosts, (folder / "host.pub").read_text()))
     started: list[frozenset[int]] = []
@@ -142,7 +142,10 @@ def listening(hosts: Sequence[SshHost], folder: Path) -> Iterator[tuple[frozense
 
 
 def _start(host: SshHost, folder: Path) -> frozenset[int]:
-    """Start the sshd of a host and return its number; in a cgroup of its own it is told from what it starts."""
+    """Start the sshd of a host and return its number.
+
+    Its own cgroup sets it apart from the processes that it starts.
+    """
     pod = host.pod
     config = folder / f"sshd-{host.name}"
     config.write_text(daemon_config(host, folder, _environment_of(pod) if pod.container else {}))
@@ -167,7 +170,7 @@ def _start(host: SshHost, folder: Path) -> frozenset[int]:
 
 
 def listens(pid: int, port: int) -> bool:
-    """Tell whether something listens on a TCP port in the network of a process (proc(5), /proc/net/tcp)."""
+    """Return whether a process listens on a TCP port in a process's network namespace (proc(5), /proc/net/tcp)."""
     for name in ("tcp", "tcp6"):
         for line in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:]:
             _, local, _, state = line.split()[:4]
@@ -177,7 +180,7 @@ def listens(pid: int, port: int) -> bool:
 
 
 def _environment_of(pod: Pod) -> dict[str, str]:
-    """Return the variables of a pod's first process: those of its image and of who started it."""
+    """Return the variables of a pod's first process: those of its image and those of the process that started it."""
     text = Path(f"/proc/{pod.pid}/environ").read_bytes().decode(errors="replace")
     return dict(line.split("=", 1) for line in text.split("\0") if "=" in line)
 

@@ -1,7 +1,7 @@
-"""BIRD 2 spreads the routes to pods between nodes over BGP, as in Calico: one on each node, in the stack of its host.
+"""Distribute the routes to pods between nodes with BIRD 2 over BGP, as Calico does: one BIRD in each node's host stack.
 
-Each has a namespace of its own also for another reason: the kernel marks a route with the program that made it and not
-with the process, so each of two BIRDs in one namespace would take the other's routes for its own leftovers.
+Each BIRD also needs its own network namespace for another reason: the kernel marks a route with the program that made
+it, not with the process, so two BIRDs in one namespace would each take the other's routes for their own leftovers.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ CONFIG: Final = "bird.conf"
 AS: Final = 64512
 """The autonomous system of all nodes: Calico's default."""
 ROUTES_S: Final = 15.0
-"""BIRD waits for up to a second before it connects, and for a second more where the other was not there yet."""
+"""BIRD waits up to a second before it connects, and another second if the peer was not up yet."""
 REJECTED: Final = 0x200
 HOST_MASK: Final = "FFFFFFFF"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """A conversation with the BIRD of another node; `interface` is the tunnel to it, "" where there is none."""
+    """A BGP session with another node's BIRD; `interface` is the tunnel to it, "" if there is none."""
 
     name: str
     own: str
@@ -37,15 +37,15 @@ class Session:
 
 
 def program() -> str | None:
-    """Return BIRD's path, or None: the system's, which gets its updates, else the one that the bootstrap unpacks.
+    """Return BIRD's path, or None: the system's, which gets security updates, else the one that the bootstrap unpacks.
 
-    Its package would start one on this machine.
+    Installing the Debian package would start a BIRD on this machine.
     """
     return find("bird") or (str(UNPACKED) if UNPACKED.exists() else None)
 
 
 def missing() -> str | None:
-    """Return why there is no BIRD 2 here, or None."""
+    """Return why BIRD 2 is not available, or None."""
     path = program()
     if path is None:
         return "BIRD 2 is not installed: tools/bootstrap unpacks it, or apt-get install bird2"
@@ -62,16 +62,16 @@ def _unfit(path: str) -> str | None:
 
 
 def command(path: str, folder: str) -> tuple[str, ...]:
-    """Return the argv of a BIRD in the foreground, with its files in a folder."""
+    """Return the argv that runs BIRD in the foreground, with its files in a folder."""
     return (path, "-f", "-c", f"{folder}/{CONFIG}", "-s", f"{folder}/bird.control", "-P", f"{folder}/bird.pid")
 
 
 def config(router_id: str, pool: str, sessions: Sequence[Session]) -> str:
-    """Return the configuration of a node's BIRD: host routes of a pool of addresses are told, and heard.
+    """Return the configuration of a node's BIRD: it exports and imports the host routes of an address pool.
 
-    Routes to pods are learned from the kernel, which tells changes by itself, and what BGP tells goes into it. A full
-    mesh within one autonomous system, as Calico's node-to-node mesh. The way to a pod is the way to its node, wherever
-    that is, or the tunnel to it.
+    BIRD learns the routes to pods from the kernel, which reports changes by itself, and writes the routes that it
+    learns over BGP into the kernel. All nodes form a full mesh within one autonomous system, like Calico's node-to-node
+    mesh. The next hop to a pod is the next hop to its node, or the tunnel to it.
     """
     pods = f"net ~ [ {pool}{{32,32}} ]"
     return (
@@ -119,9 +119,9 @@ def host_routes(table: str) -> dict[str, str]:
 
 
 def routes_came(pid: int, wanted: Mapping[str, str]) -> bool | None:
-    """Return true once the network namespace of a process has routes to all hosts, each into its interface; else None.
+    """Return true once a process's network namespace has routes to all hosts, each via its interface; else None.
 
-    `wanted` tells the interface for each host's address.
+    `wanted` maps each host's address to the interface.
     """
     there = host_routes(Path(f"/proc/{pid}/net/route").read_text())
     return all(there.get(address) == interface for address, interface in wanted.items()) or None

@@ -1,8 +1,8 @@
-"""Small programs in the kernel's packet path: what assembles them, bpf(2), and the place where tc runs them.
+"""Run small BPF programs in the kernel's packet path: an assembler, bpf(2), and the tc hooks.
 
-They are assembled here, because two programs of forty instructions are no reason to bring a compiler and a loader to
-every machine that runs a study. What is loaded is held by open files and by the interface that it was put on, so
-nothing of it is left where both are gone.
+The programs are assembled here: two programs of forty instructions do not justify a compiler and a loader on every
+machine that runs a study. Loaded objects are held by open file descriptors and by the interface that they are attached
+to, so nothing is left once both are gone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tare.errors import InfrastructureError
 from tare.host.namespaces import index_of, netlink
 
 CALL_NUMBER: Final = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361}
-"""bpf(2) by machine; all of them have the least significant byte first, as the programs take it."""
+"""The number of bpf(2) by machine; all of these are little-endian, as the programs assume."""
 MAP_CREATE, MAP_LOOKUP, MAP_UPDATE, PROGRAM_LOAD, PROGRAM_TEST = 0, 1, 2, 5, 10
 HASH_MAP, ARRAY_MAP = 1, 2
 FOR_TC: Final = 3
@@ -32,14 +32,14 @@ LOG_BYTES: Final = 1 << 16
 EGRESS, INGRESS = "ffff:fff3", "ffff:fff2"
 
 R0, R1, R2, R3, R4, R5, R6, R7, R8, FRAME = 0, 1, 2, 3, 4, 5, 6, 7, 8, 10
-"""Registers: arguments of calls are 1 to 5, their result is 0, calls keep 6 to 8; below `FRAME` is the stack."""
+"""Registers: 1 to 5 are call arguments, 0 is the result, calls preserve 6 to 8; the stack is below `FRAME`."""
 SIZES: Final = {1: 0x10, 2: 0x08, 4: 0x00, 8: 0x18}
 MAP_FILE: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One instruction; a jump has the label that it leads to."""
+    """One instruction; a jump has the label of its target."""
 
     code: int
     to: int = 0
@@ -105,42 +105,42 @@ def store_value(to: int, offset: int, value: int, size: int) -> Step:
 
 
 def count_up(to: int, offset: int, source: int) -> Step:
-    """Return `*(to + offset) += source`, eight bytes, at once for all cores."""
+    """Return `*(to + offset) += source`, eight bytes, atomic across cores."""
     return Step(code=0xDB, to=to, source=source, offset=offset)
 
 
 def unless_equal(register: int, value: int, label: str) -> Step:
-    """Return a jump where the low four bytes of a register are not a value."""
+    """Return a jump taken if the low four bytes of a register differ from a value."""
     return Step(code=0x56, to=register, value=value, label=label)
 
 
 def if_zero(register: int, label: str) -> Step:
-    """Return a jump where a register is zero, as a search that found nothing."""
+    """Return a jump taken if a register is zero, as after a lookup that found nothing."""
     return Step(code=0x15, to=register, label=label)
 
 
 def if_not_zero(register: int, label: str) -> Step:
-    """Return a jump where a register is not zero, as a call that failed."""
+    """Return a jump taken if a register is not zero, as after a call that failed."""
     return Step(code=0x55, to=register, label=label)
 
 
 def call(helper: int) -> Step:
-    """Return a call of one of the kernel's helpers, by its number in linux/bpf.h."""
+    """Return a call of a kernel helper, by its number in linux/bpf.h."""
     return Step(code=0x85, value=helper)
 
 
 def leave() -> Step:
-    """Return the end, with what register 0 says."""
+    """Return the exit instruction; register 0 is the program's result."""
     return Step(code=0x95)
 
 
 def put_map(to: int, file: int) -> tuple[Step, Step]:
-    """Return what puts a map into a register."""
+    """Return the instructions that load a map into a register."""
     return Step(code=0x18, to=to, source=MAP_FILE, value=file), Step(code=0)
 
 
 def assemble(program: Sequence[Step | str]) -> bytes:
-    """Return the code of a program; a text in it is a label for the step after it."""
+    """Return the code of a program; a string in it is a label for the next step."""
     places: dict[str, int] = {}
     steps: list[Step] = []
     for item in program:
@@ -157,7 +157,7 @@ def assemble(program: Sequence[Step | str]) -> bytes:
 
 
 def word(packed: bytes) -> int:
-    """Return four bytes of a packet as a register has them."""
+    """Return four bytes of a packet as a register holds them."""
     return int.from_bytes(packed, "little")
 
 
@@ -165,12 +165,12 @@ def word(packed: bytes) -> int:
 
 
 def make_map(kind: int, *, key_bytes: int, value_bytes: int, entries: int) -> int:
-    """Make a map and return its open file."""
+    """Create a map and return its file descriptor."""
     return _call(MAP_CREATE, struct.pack("<IIII", kind, key_bytes, value_bytes, entries), "making a BPF map")
 
 
 def update(file: int, key: bytes, value: bytes) -> None:
-    """Put an entry into a map."""
+    """Insert an entry into a map."""
     with _pointers(key, value) as (at_key, at_value):
         _call(MAP_UPDATE, struct.pack("<IIQQQ", file, 0, at_key, at_value, 0), "filling a BPF map")
 
@@ -184,12 +184,12 @@ def look_up(file: int, key: bytes, value_bytes: int) -> bytes:
 
 
 def load_program(code: bytes, name: str) -> int:
-    """Load a program for tc and return its open file; its licence lets it call what is not for the GPL alone."""
+    """Load a program for tc and return its file descriptor; its licence permits helpers that are not GPL-only."""
     try:
         return _load(code, name, None)
     except InfrastructureError as error:
         log = ctypes.create_string_buffer(LOG_BYTES)
-        with suppress(InfrastructureError):  # once more, to be told why: the log of a program that is taken may be long
+        with suppress(InfrastructureError):  # retry with a log for the reason: a program that loads may have a long one
             return _load(code, name, log)
         said = log.value.decode(errors="replace").strip().splitlines()[-6:]
         raise InfrastructureError(": ".join([error.message, *(["; ".join(said)] if said else [])])) from error
@@ -205,7 +205,7 @@ def _load(code: bytes, name: str, log: ctypes.Array[ctypes.c_char] | None) -> in
 
 
 def try_on(program: int, packet: bytes) -> tuple[int, bytes]:
-    """Return what a program answers to a packet, and the packet as it leaves it."""
+    """Return a program's verdict on a packet, and the packet after it."""
     out = ctypes.create_string_buffer(len(packet) + 256)
     attributes = ctypes.create_string_buffer(80)
     with _pointers(packet) as (at_packet,):
@@ -218,7 +218,7 @@ def try_on(program: int, packet: bytes) -> tuple[int, bytes]:
 
 
 def missing() -> str | None:
-    """Return why no program can be loaded here, or None; what is made to find out is gone at once."""
+    """Return why no program can be loaded here, or None; whatever is created for the test is removed at once."""
     try:
         with opened() as files:
             files.append(make_map(ARRAY_MAP, key_bytes=4, value_bytes=8, entries=1))
@@ -230,7 +230,7 @@ def missing() -> str | None:
 
 @contextmanager
 def opened() -> Iterator[list[int]]:
-    """Yield a list for open files, which are closed at the end."""
+    """Yield a list for open file descriptors, which are closed at the end."""
     files: list[int] = []
     try:
         yield files
@@ -242,7 +242,7 @@ def opened() -> Iterator[list[int]]:
 
 @contextmanager
 def on_interface(pid: int, interface: str, *, ingress: int, egress: int) -> Iterator[None]:
-    """Keep programs on an interface of the network namespace of a process, for what comes in and for what goes out."""
+    """Keep programs attached to an interface in a process's network namespace, on ingress and on egress."""
     from pyroute2.netlink.exceptions import NetlinkError
 
     try:
@@ -264,7 +264,7 @@ def on_interface(pid: int, interface: str, *, ingress: int, egress: int) -> Iter
 
 @contextmanager
 def _pointers(*values: bytes) -> Iterator[tuple[int, ...]]:
-    """Yield the addresses of values, which stay there for as long as the block runs."""
+    """Yield the addresses of values, which stay valid while the block runs."""
     buffers = [ctypes.create_string_buffer(value, len(value)) for value in values]
     yield tuple(ctypes.addressof(buffer) for buffer in buffers)
 

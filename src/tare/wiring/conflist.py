@@ -1,7 +1,8 @@
-"""CNI network configurations of a user's: filled in for a pod, and looked through before anything is made.
+"""Fill in a user's CNI network configuration for a pod, and check it before anything is created.
 
-Nodes that are given one file would all hand out the same addresses. So a file may hold variables (`VARIABLES`), as
-`10.244.${node}.0/24`, and a range of host-local that says nothing of nodes is divided among them.
+Nodes that are given the same file would all hand out the same addresses. A file may therefore contain variables
+(`VARIABLES`), as in `10.244.${node}.0/24`, and a host-local range without node-specific parts is divided among the
+nodes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from itertools import chain, islice, product
 from typing import Any, Final
 
 PREFIX: Final = "cni:"
-"""What stands before the path where a network's name is that of a file."""
+"""Prefix of the path if a network's name is that of a file."""
 VARIABLES: Final[Mapping[str, str]] = {
     "node": "the number of the node, from 0",
     "nodes": "how many nodes the environment has",
@@ -28,9 +29,9 @@ VARIABLES: Final[Mapping[str, str]] = {
     "subnet": "that subnet, as 10.214.1.0/24",
 }
 HIDDEN: Final = IPv4Interface("192.0.2.1/24")
-"""Stands for what variables say of the NIC where only the file's own addresses are of interest (RFC 5737)."""
+"""A placeholder for the NIC's values where only the file's own addresses matter (RFC 5737)."""
 MAX_SHOWN: Final = 80
-"""As much of a wrong value is shown in a message."""
+"""How much of a wrong value a message shows."""
 
 
 _VARIABLE: Final = re.compile(r"\$\{([^}]*)\}")
@@ -42,7 +43,7 @@ Plugins = tuple[dict[str, Json], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflist:
-    """A configuration as it is in its file: a chain of plug-ins, or the one plug-in of a plain .conf."""
+    """A configuration as its file states it: a chain of plug-ins, or the single plug-in of a plain .conf."""
 
     path: str
     name: str
@@ -52,34 +53,34 @@ class Conflist:
 
     @property
     def digest(self) -> str:
-        """Return a short sum of the file's text: another text is another network."""
+        """Return a short hash of the file's text: a different text is a different network."""
         return hashlib.sha256(self.text.encode()).hexdigest()[:16]
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """Return the plug-ins that are called, those for addresses behind those that call them."""
+        """Return the plug-ins that are called; IPAM plug-ins follow the plug-ins that call them."""
         named = ((plugin["type"], _ipam(plugin).get("type")) for plugin in self.plugins)
         return tuple(dict.fromkeys(name for name in chain.from_iterable(named) if name))
 
     @property
     def takes_subnet(self) -> bool:
-        """Tell whether pods have addresses in the subnet of their NICs, which then have none themselves."""
+        """Return whether pods get addresses in the subnet of their NICs, which then have none themselves."""
         return not {"address", "cidr", "subnet"}.isdisjoint(variables(list(self.plugins)))
 
     @property
     def takes_address(self) -> bool:
-        """Tell whether a pod has the very address that its node would have."""
+        """Return whether a pod gets exactly the address that its node would have."""
         return not {"address", "cidr"}.isdisjoint(variables(list(self.plugins)))
 
     @property
     def moves_nic(self) -> bool:
-        """Tell whether the NIC itself is moved into the pod, so that there can be one pod only."""
+        """Return whether the NIC itself is moved into the pod, so that there can be only one pod."""
         return any(plugin["type"] == "host-device" for plugin in self.plugins)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Values:
-    """What the variables of a configuration say for one pod; `nic` is the address and subnet that it has there."""
+    """The values of a configuration's variables for one pod; `nic` is its address and subnet there."""
 
     node: int
     nodes: int
@@ -109,7 +110,7 @@ def _ipam(plugin: Mapping[str, Json]) -> Mapping[str, Json]:
 
 
 def variables(value: Json) -> Iterator[str]:
-    """Yield the variables in a value and all that it holds."""
+    """Yield the variables in a value and in everything nested in it."""
     if isinstance(value, str):
         yield from _VARIABLE.findall(value)
     elif isinstance(value, Mapping):
@@ -121,7 +122,7 @@ def variables(value: Json) -> Iterator[str]:
 
 
 def shown(text: object) -> str:
-    """Return the beginning of a text of the file, as it can be printed."""
+    """Return the beginning of a text of the file, in printable form."""
     printable = str(text)
     printable = printable if printable.isprintable() else ascii(printable)[1:-1]
     return printable if len(printable) <= MAX_SHOWN else f"{printable[:MAX_SHOWN]}..."
@@ -133,7 +134,7 @@ def shown(text: object) -> str:
 def filled(conflist: Conflist, place: Values) -> Plugins:
     """Return the plug-ins' configurations with the values of a place, each with the name and version of the list.
 
-    Raises `ValueError` where an address in them is none.
+    Raises `ValueError` if an address in them is invalid.
     """
     head = {"name": conflist.name, **({"cniVersion": conflist.version} if conflist.version else {})}
     plugins = tuple({**_with_values(plugin, place.by_name), **head} for plugin in conflist.plugins)
@@ -145,7 +146,7 @@ def filled(conflist: Conflist, place: Values) -> Plugins:
 
 
 def _with_values(value: Json, values: Mapping[str, str | int]) -> Json:
-    """Return a value with its variables replaced; text that is a number's variable alone becomes that number."""
+    """Return a value with its variables replaced; a text that is only a numeric variable becomes a number."""
     if isinstance(value, str):
         alone = _VARIABLE.fullmatch(value)
         if alone:
@@ -161,8 +162,8 @@ def _with_values(value: Json, values: Mapping[str, str | int]) -> Json:
 def for_node(conflist: Conflist, place: Values, folder: str) -> Plugins:
     """Return the configurations for a pod: filled in, ranges divided among the nodes, leases kept in `folder`.
 
-    host-local has no notion of nodes. A range that is the same on several of them is dealt to these in equal parts,
-    so that no two hand out the same address.
+    host-local does not know about nodes. A range that is the same on several nodes is split into equal parts, so that
+    no two nodes hand out the same address.
     """
     own = filled(conflist, place)
     all_nodes = [filled(conflist, replace(place, node=node)) for node in range(place.nodes)]
@@ -179,13 +180,13 @@ def for_node(conflist: Conflist, place: Values, folder: str) -> Plugins:
 
 
 def _bounds(plugins: Plugins, number: int, index: int) -> tuple[Json, ...] | None:
-    """Return what a range of a plug-in says of its addresses, None where the plug-in has no such range."""
+    """Return the address bounds that a plug-in's range states, or None if the plug-in has no such range."""
     found = next(islice(_ranges(plugins[number]), index, None), None)
     return None if found is None else tuple(found.get(key) for key in ("subnet", "rangeStart", "rangeEnd"))
 
 
 def _ranges(plugin: Mapping[str, Json]) -> Iterator[dict[str, Json]]:
-    """Yield the ranges of host-local in IPv4: of the short form, and of the sets of ranges."""
+    """Yield the IPv4 ranges of host-local: of the short form, and of the sets of ranges."""
     ipam = plugin.get("ipam", {})
     sets = ipam.get("ranges", [])
     listed = chain.from_iterable(one for one in sets if isinstance(one, list)) if isinstance(sets, list) else ()
@@ -202,10 +203,10 @@ def _part(path: str, range_: Mapping[str, Json], index: int, parts: int) -> dict
 
 
 def part_of(range_: Mapping[str, Json], index: int, parts: int) -> dict[str, str]:
-    """Return the first and the last address of one of so many equal parts of a range.
+    """Return the first and the last address of one of `parts` equal parts of a range.
 
-    Raises `ValueError` where it has not an address for each part. The network's and the broadcast address, and the
-    first one, which host-local takes for the gateway, belong to no part.
+    Raises `ValueError` if the range has fewer addresses than parts. The network address, the broadcast address and the
+    first address, which host-local uses for the gateway, belong to no part.
     """
     network = _network(range_["subnet"])
     first = int(IPv4Address(range_["rangeStart"])) if "rangeStart" in range_ else int(network.network_address) + 2
@@ -217,18 +218,18 @@ def part_of(range_: Mapping[str, Json], index: int, parts: int) -> dict[str, str
     return {"rangeStart": str(IPv4Address(start)), "rangeEnd": str(IPv4Address(start + each - 1))}
 
 
-# --- looking through ----------------------------------------------------------------------------------------------
+# --- checking -----------------------------------------------------------------------------------------------------
 
 
 def subnets(plugins: Iterable[Mapping[str, Json]]) -> Iterator[IPv4Network]:
-    """Yield the IPv4 subnets that plug-ins give addresses from, as far as host-local and static state them."""
+    """Yield the IPv4 subnets from which plug-ins assign addresses, as far as host-local and static state them."""
     for plugin in plugins:
         yield from (_network(each["subnet"]) for each in _ranges(plugin))
         yield from (_interface(address).network for address in fixed_addresses([plugin]))
 
 
 def fixed_addresses(plugins: Iterable[Mapping[str, Json]]) -> Iterator[str]:
-    """Yield the IPv4 addresses that `static` gives to every pod."""
+    """Yield the IPv4 addresses that `static` assigns to every pod."""
     for plugin in plugins:
         listed = _ipam(plugin).get("addresses", []) if _ipam(plugin).get("type") == "static" else []
         for each in listed if isinstance(listed, list) else ():
@@ -237,7 +238,7 @@ def fixed_addresses(plugins: Iterable[Mapping[str, Json]]) -> Iterator[str]:
 
 
 def places(nodes: int) -> tuple[Values, ...]:
-    """Return places on so many nodes in which the NIC's subnet is hidden, and each node's address its own."""
+    """Return places on `nodes` nodes with the NIC's subnet masked; each node keeps its own address."""
     return tuple(Values(node=node, nodes=nodes, nic=_hidden(node)) for node in range(nodes))
 
 
@@ -246,13 +247,13 @@ def _hidden(node: int) -> IPv4Interface:
 
 
 def own_subnets(conflist: Conflist, nodes: int) -> tuple[tuple[IPv4Network, ...], ...]:
-    """Return, for each node, the subnets that the file itself names: not those that variables take from the NIC."""
+    """Return, for each node, the subnets that the file itself names, without those that variables take from the NIC."""
     found = ([*subnets(filled(conflist, place))] for place in places(nodes))
     return tuple(tuple(each for each in its if not each.overlaps(HIDDEN.network)) for its in found)
 
 
 def cover(networks: Iterable[IPv4Network]) -> IPv4Network | None:
-    """Return the smallest network that holds all of some networks, None where there is none of them."""
+    """Return the smallest network that contains all the networks, or None if there are none."""
     listed = list(networks)
     if not listed:
         return None
@@ -269,9 +270,9 @@ def refusal(
     lab: Sequence[tuple[IPv4Network, str]],
     host: Sequence[tuple[IPv4Network, str]] = (),
 ) -> str | None:
-    """Return why a configuration cannot serve pods on so many nodes, or None.
+    """Return why a configuration cannot serve pods on this many nodes, or None.
 
-    `lab` and `host` are the networks of the lab and the routes of this machine, each with what it is in words.
+    `lab` and `host` are the lab's networks and this machine's routes, each with a description.
     """
     try:
         each = [filled(conflist, place) for place in places(nodes)]

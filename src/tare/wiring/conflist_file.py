@@ -1,4 +1,4 @@
-"""Read the file of a CNI network configuration: bounded, and each mistake with its place."""
+"""Read the file of a CNI network configuration: bounded in size, with the location of each error."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ MAX_BYTES: Final = 1 << 16
 MAX_DEPTH: Final = 32
 MAX_PLUGINS: Final = 32
 MAX_NAME: Final = 100
-"""A configuration of the CNI project's own has some hundred bytes, and four plug-ins."""
+"""The CNI project's own configurations have some hundred bytes and four plug-ins."""
 
 _VERSION: Final = re.compile(r"([0-9][0-9A-Za-z.+-]{0,63})?")
 _NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.-]{{0,{MAX_NAME - 1}}}")
 
 
 def read(path: str) -> Conflist:
-    """Return the configuration in a file; raise `ValueError` with a sentence on what is wrong with it, and where."""
+    """Return the configuration in a file; raise `ValueError` with a sentence on what is wrong and where."""
     try:
         data = _bytes_of(path)
     except FileNotFoundError:
@@ -42,7 +42,7 @@ def read(path: str) -> Conflist:
 
 
 def _bytes_of(path: str) -> bytes:
-    """Return the beginning of a file, one byte more than it may have; a device or a pipe may have no end."""
+    """Return the beginning of a file, one byte more than the limit; a device or a pipe may be endless."""
     if not stat.S_ISREG(mode := os.stat(path).st_mode) and not stat.S_ISDIR(mode):
         raise ValueError("it is not a regular file")
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
@@ -50,14 +50,14 @@ def _bytes_of(path: str) -> bytes:
 
 
 def parse(text: str, path: str) -> Conflist:
-    """Return the configuration that a text states; raise `ValueError` as `read`."""
+    """Parse a configuration's text; raise `ValueError` as `read` does."""
     try:
         stated = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}:{error.lineno}:{error.colno}: this is not valid JSON: {error.msg}") from None
     except RecursionError:
         raise ValueError(f"{path}: it is nested too deeply for a CNI configuration") from None
-    except ValueError as error:  # a number that is none in JSON, or has thousands of digits
+    except ValueError as error:  # a number that is invalid in JSON, or has thousands of digits
         raise ValueError(f"{path}: this is not valid JSON: {error}") from None
     if _is_deep(stated):
         raise ValueError(f"{path}: it is nested too deeply for a CNI configuration")
@@ -75,7 +75,7 @@ def parse(text: str, path: str) -> Conflist:
         if variable not in VARIABLES:
             allowed = ", ".join(f"${{{each}}}" for each in VARIABLES)
             raise ValueError(f"{path}: unknown variable ${{{shown(variable)}}} (allowed: {allowed})")
-    filled(conflist, Values(node=0, nodes=1))  # what its addresses say is read once here
+    filled(conflist, Values(node=0, nodes=1))  # parses its addresses once
     return conflist
 
 
@@ -110,7 +110,7 @@ def _finite(text: str) -> float:
 
 
 def _is_deep(value: Json, depth: int = 0) -> bool:
-    """Tell whether a value is nested more deeply than a configuration is."""
+    """Return whether a value is nested more deeply than a configuration can be."""
     if not isinstance(value, dict | list):
         return False
     inner = value.values() if isinstance(value, dict) else value

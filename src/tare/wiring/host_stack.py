@@ -1,8 +1,8 @@
-"""A network stack of its own for an environment on a node: a namespace beside the node's, with one of its data NICs.
+"""Give an environment its own network stack on a node: a separate namespace with one of the node's data NICs.
 
-What routes, encapsulates and filters changes the host that it is installed on: forwarding, routes, netfilter's hooks,
-connection tracking. In a stack of its own a product has its usual names and ports, whatever else is up, and a bare job
-on the same node does not pay for it (docs/adr/0007-host-stacks.md).
+Routing, encapsulation and filtering change the host that they are installed on: forwarding, routes, netfilter hooks,
+connection tracking. In its own stack a product has its usual names and ports, whatever other networks are up, and a
+bare job on the same node does not pay for it (docs/adr/0007-host-stacks.md).
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ from tare.wiring.plug import restore
 NODE_KINDS: Final = ("net", "mnt", "uts", "ipc", "pid", "cgroup")
 CONTROL: Final = "ctl0"
 INTERFACE: Final = "store0"
-"""Another name than the node's: kernels before 6.15 look a new name up where it is asked for, not where it goes."""
+"""Must differ from the node's name: kernels before 6.15 check a new name in the requesting namespace, not in the
+target."""
 CONTROL_PREFIX: Final = 16
 FIRST_OCTET: Final = 128
-"""Pods have lower third octets on the control network, the head has 255."""
+"""Pods have lower third octets on the control network; the head node has 255."""
 MOST_SLOTS: Final = 120
 FORWARD: Final = Path("/proc/sys/net/ipv4/ip_forward")
 
 
 @contextmanager
 def host_stack(node: Node, study: str, what: str) -> Iterator[Place]:
-    """Keep a namespace on a node that forwards, and reaches the control network, but has no data NIC yet."""
+    """Keep a namespace on a node that forwards and reaches the control network; it has no data NIC yet."""
     spec = {
-        "new": ["net", "mnt"],  # mounts as well, because /sys shows the network devices
+        "new": ["net", "mnt"],  # mounts too, because /sys shows the network devices
         "join": node.pid,
         "join_kinds": list(NODE_KINDS),
         "cgroups": [str(folder) for folder in node.group.below("pods").create().folders],
@@ -63,7 +64,7 @@ def host_stack(node: Node, study: str, what: str) -> Iterator[Place]:
 
 @contextmanager
 def host_stacks(nodes: Sequence[Node], study: str, what: str) -> Iterator[dict[str, Place]]:
-    """Keep a stack on every node, by the nodes' names."""
+    """Keep a stack on every node, keyed by node name."""
     with ExitStack() as stack:
         stacks = [stack.enter_context(ExitStack()) for _ in nodes]
         with uninterrupted(), ThreadPoolExecutor(max_workers=min(4, len(nodes))) as pool:
@@ -75,7 +76,7 @@ def host_stacks(nodes: Sequence[Node], study: str, what: str) -> Iterator[dict[s
 
 
 def control_address(node: Node, study: str) -> str:
-    """Return the address on the control network that a node's stack of an environment has."""
+    """Return a node's address on the control network for the stack of an environment."""
     slot = study.rpartition("-")[2]
     number = int(slot) if slot.isdecimal() else 0
     if number >= MOST_SLOTS:
@@ -86,7 +87,7 @@ def control_address(node: Node, study: str) -> str:
 
 @contextmanager
 def lent(place: Place, nic: Nic) -> Iterator[None]:
-    """Move a NIC into a stack, with its address, and give it back whole."""
+    """Move a NIC into a stack with its address, and restore it completely."""
     node = place.node
     _move(nic, node.pid, place.pid)
     try:
@@ -101,12 +102,12 @@ def lent(place: Place, nic: Nic) -> Iterator[None]:
 
 
 def in_stack(pod: Pod, place: Place) -> Pod:
-    """Return a pod whose node is the stack: what is done to its node's network is done there."""
+    """Return a pod whose node is the stack, so that changes to the node's network are made in the stack."""
     return replace(pod, node=replace(pod.node, pid=place.pid))
 
 
 def without_address(place: Place, nic: Nic) -> None:
-    """Take the address off a NIC that is lent to a stack: `lent` gives it back with it."""
+    """Remove the address from a NIC that is lent to a stack; `lent` restores it together with the NIC."""
     with netlink(place.pid) as route:
         route.flush_addr(index=index_of(route, nic.name), family=2)
 
@@ -117,7 +118,7 @@ def _move(nic: Nic, source: int, target: int) -> None:
 
 
 def _reach_control(place: Place, address: str) -> None:
-    """Give a stack an interface beside the node's own on the control network: a macvlan on it."""
+    """Connect a stack to the control network through a macvlan on the node's own interface."""
     with netlink(place.node.pid) as route:
         route.link(
             "add",

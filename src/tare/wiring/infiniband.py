@@ -1,7 +1,7 @@
-"""InfiniBand and RoCE adapters of this machine: their ports, the one a transport takes, and what an image needs for it.
+"""Find this machine's InfiniBand and RoCE adapters: their ports, the port for a transport, and what an image needs.
 
-All is read from /sys. A port's counters prove that messages took it, for the kernel's network sees nothing of them; a
-software adapter (soft-RoCE) counts no bytes, but its packets pass the interface below it.
+Everything is read from /sys. A port's counters prove that messages took it, because the kernel's network stack does not
+see them; a software adapter (soft-RoCE) counts no bytes, but its packets pass through the interface below it.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from tare.wiring.transports import read
 
 ETHERNET: Final = "Ethernet"
 IPOIB_TYPE: Final = "32"
-"""What the kernel calls an interface of IP over InfiniBand (ARPHRD_INFINIBAND)."""
+"""The kernel's link type for IP over InfiniBand (ARPHRD_INFINIBAND)."""
 
 ADAPTERS: Final = {"psm2": "hfi1", "opx": "hfi1", "efa": "efa", "dc": "mlx5"}
-"""Transports that are made for adapters of one kind, by how their names begin."""
+"""Transports for one kind of adapter, by name prefix."""
 
 DRIVERS: Final = {"mlx5_core": "mlx5", "mlx4_core": "mlx4", "bnxt_en": "bnxt_re", "ice": "irdma", "i40e": "irdma"}
-"""User-space drivers that are not named as the kernel's."""
+"""User-space drivers whose name differs from the kernel driver's."""
 
 LIBRARY_FOLDERS: Final = ("usr/lib/*", "usr/lib64", "usr/lib", "lib64")
 OLDEST_ABI: Final = 3
 NEWEST_ABI: Final = 6
-"""The versions of the kernel's interface for verbs that libibverbs of rdma-core speaks."""
+"""The kernel's verbs ABI versions that rdma-core's libibverbs supports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Port:
-    """A port of an adapter. `interface` is that of the kernel's network on it, "" where there is none.
+    """A port of an adapter. `interface` is its network interface, "" if there is none.
 
-    `counted` tells that the port counts what it carries, `driver` is the kernel's ("" for a software adapter).
+    `counted` is set if the port counts its traffic; `driver` is the kernel's ("" for a software adapter).
     """
 
     adapter: str
@@ -59,12 +59,12 @@ class Port:
 
     @property
     def roce(self) -> bool:
-        """Tell whether its link is Ethernet."""
+        """Return whether its link layer is Ethernet."""
         return self.layer == ETHERNET
 
     @property
     def role(self) -> str:
-        """Return what the port is called in the proof."""
+        """Return the port's role in the proof."""
         return "RoCE port" if self.roce else "InfiniBand port"
 
     @property
@@ -74,7 +74,7 @@ class Port:
 
 
 def ports(classes: Path = CLASSES) -> tuple[Port, ...]:
-    """Return all ports of all adapters, in order of their names."""
+    """Return all ports of all adapters, sorted by name."""
     folder = classes / "infiniband"
     found = []
     for place in sorted(folder.glob("*/ports/*"), key=lambda path: (path.parts[-3], path.name)):
@@ -100,7 +100,7 @@ def ports(classes: Path = CLASSES) -> tuple[Port, ...]:
 def port_for(transport: str, found: Sequence[Port]) -> Port:
     """Return the port that a transport takes: the first active one, InfiniBand before Ethernet.
 
-    Raises `RefusedError` where there is none.
+    Raises `RefusedError` if there is none.
     """
     begins = ADAPTERS.get(read(transport).detail, "")
     fitting = [port for port in found if port.adapter.startswith(begins)]
@@ -138,7 +138,7 @@ def ipoib_interfaces(classes: Path = CLASSES) -> tuple[str, ...]:
 
 
 def over_port(endpoint: Endpoint, transport: str, pod: Pod, classes: Path = CLASSES) -> Endpoint:
-    """Return an endpoint whose messages take a port: that must carry them, and the data network be silent."""
+    """Return an endpoint whose messages take a port: the port must carry them; the data network must stay silent."""
     port = port_for(transport, ports(classes))
     quiet = tuple(
         replace(watch, role=SILENT_ROLE)
@@ -155,7 +155,7 @@ def over_port(endpoint: Endpoint, transport: str, pod: Pod, classes: Path = CLAS
 
 
 def watch_of(port: Port, pod: Pod) -> Watch:
-    """Return the watch on a port, or on the interface below it where it counts nothing itself."""
+    """Return the watch on a port, or on the interface below it if the port has no counters."""
     if port.counted:
         return Watch(pid=0, interface=port.name, role=port.role)
     if not port.interface:
@@ -165,9 +165,9 @@ def watch_of(port: Port, pod: Pod) -> Watch:
 
 
 def over_ipoib(endpoint: Endpoint, pod: Pod, classes: Path = CLASSES) -> Endpoint:
-    """Return the endpoint of a pod on its IP over InfiniBand: the address that it has there.
+    """Return the endpoint of a pod on its IP over InfiniBand, with its address there.
 
-    Raises `InfrastructureError` where the pod sees no such interface with an address.
+    Raises `InfrastructureError` if the pod sees no such interface with an address.
     """
     here = interfaces_in(pod.pid)
     name = next((each for each in ipoib_interfaces(classes) if each in here), None)
@@ -188,15 +188,15 @@ def over_ipoib(endpoint: Endpoint, pod: Pod, classes: Path = CLASSES) -> Endpoin
 
 
 def unfit(rootfs: Path, transport: str, classes: Path = CLASSES) -> str | None:
-    """Return why an image's user-space drivers do not fit this machine's adapter, or None.
+    """Return why an image's user-space drivers do not match this machine's adapter, or None.
 
-    Looked at are libibverbs, its driver for the adapter, whether both speak the same private interface, and whether
-    the kernel's is one that rdma-core speaks.
+    Checked are libibverbs, its driver for the adapter, whether both use the same private ABI, and whether rdma-core
+    supports the kernel's ABI.
     """
     try:
         port = port_for(transport, ports(classes))
     except RefusedError:
-        return None  # the machine's fault, told as such
+        return None  # a fault of the machine, reported as such
     library = _first(rootfs, "libibverbs.so.1")
     if library is None:
         return "the image has no libibverbs: apt-get install libibverbs1 ibverbs-providers in it"
@@ -218,7 +218,7 @@ def unfit(rootfs: Path, transport: str, classes: Path = CLASSES) -> str | None:
 
 
 def versions(rootfs: Path) -> dict[str, str]:
-    """Return the versions of an image's libibverbs and libmlx5, as their files have them."""
+    """Return the versions of an image's libibverbs and libmlx5, from their file names."""
     found = {}
     for name in ("libibverbs.so.1", "libmlx5.so.1"):
         path = _first(rootfs, name)
@@ -228,14 +228,14 @@ def versions(rootfs: Path) -> dict[str, str]:
 
 
 def user_driver(port: Port) -> str:
-    """Return the name of the user-space driver of an adapter."""
+    """Return the name of an adapter's user-space driver."""
     if not port.driver:
         return re.sub(r"[_\d]+$", "", port.adapter)  # rxe0, siw0: software adapters
     return DRIVERS.get(port.driver, port.driver)
 
 
 def _first(rootfs: Path, name: str) -> Path | None:
-    """Return the file behind a library's name in an image, or None."""
+    """Return the file that a library's name resolves to in an image, or None."""
     for folder in LIBRARY_FOLDERS:
         for path in sorted(rootfs.glob(f"{folder}/{name}")):
             found = inside(rootfs, "/" + str(path.relative_to(rootfs)))

@@ -1,8 +1,8 @@
-"""IP-in-IP between nodes (RFC 2003): the kernel's own tunnels where it has them, else two BPF programs on the NIC.
+"""Tunnel IP in IP between nodes (RFC 2003): the kernel's own tunnels if supported, else two BPF programs on the NIC.
 
-The programs do what the kernel's ipip does, in the same place of the path: behind the route, before the wire. What
-leaves for a pod of another node gets an outer header to that node, what comes in for us with protocol 4 loses it. A
-packet that is to be cut by the NIC stays whole, as with the kernel's tunnels: the programs say how it is wrapped.
+The programs do what the kernel's ipip does, at the same point of the path: after routing, before the wire. A packet for
+a pod of another node gets an outer header to that node; an incoming packet for this node with protocol 4 loses it. A
+packet that the NIC is to segment stays whole, as with the kernel's tunnels: the programs set how it is encapsulated.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DO_NOT_FRAGMENT: Final = socket.htons(0x4000)
 TTL: Final = 64
 MOST_PODS: Final = 256
 PACKET_LENGTH, PACKET_PROTOCOL = 0, 16
-"""Where struct __sk_buff has them (linux/bpf.h), as the helpers and flags below."""
+"""Field offsets in struct __sk_buff (linux/bpf.h); the helpers and flags below are from the same header."""
 LOOK_UP, STORE_BYTES, LOAD_BYTES, CHECKSUM, ADJUST_ROOM = 1, 9, 26, 28, 50
 BEHIND_ETHERNET: Final = 1
 KEEP_SEGMENT_SIZE, WRAPPED_IN_IPV4, KEEP_CHECKSUM = 1 << 0, 1 << 1, 1 << 5
@@ -43,7 +43,7 @@ SENT, RECEIVED = 0, 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Far:
-    """Another node: its number, and the address of its NIC."""
+    """A remote node: its number, and the address of its NIC."""
 
     index: int
     address: str
@@ -51,10 +51,10 @@ class Far:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tunnels:
-    """Tunnels of a node that are up: by which means, what proves them, and their interfaces by the far node.
+    """A node's tunnels that are up: how they are implemented, what proves them, and their interfaces by remote node.
 
-    There are interfaces only where the kernel has tunnels: routes lead into them. Where it has none, the map `ways`
-    tells which node a pod is on, of the nodes in `far`.
+    There are interfaces only if the kernel has tunnels: routes point to them. Otherwise the map `ways` says which node
+    a pod is on, of the nodes in `far`.
     """
 
     means: str
@@ -69,7 +69,7 @@ NO_TUNNELS: Final = Tunnels(means="none")
 
 @cache
 def kernel_has_tunnels() -> bool:
-    """Tell whether the kernel has ipip, or a module that brings it."""
+    """Return whether the kernel has ipip, or a module for it."""
     if Path("/sys/module/ipip").exists():
         return True
     modprobe = find("modprobe")
@@ -77,7 +77,7 @@ def kernel_has_tunnels() -> bool:
 
 
 def missing() -> str | None:
-    """Return why there can be no IP-in-IP here, or None."""
+    """Return why IP-in-IP is not supported here, or None."""
     if kernel_has_tunnels():
         return None
     reason = bpf.missing()
@@ -86,14 +86,14 @@ def missing() -> str | None:
 
 @contextmanager
 def tunnels(place: Place, nic: Nic, far: Sequence[Far]) -> Iterator[Tunnels]:
-    """Keep tunnels from a NIC, in the stack of its node, to other nodes."""
+    """Keep tunnels from a NIC, in its node's stack, to other nodes."""
     make = _by_kernel if kernel_has_tunnels() else _by_programs
     with make(place, nic, far) as made:
         yield made
 
 
 def lead(tunnels: Tunnels, pod: str, node: str) -> None:
-    """Let packets to a pod go through the tunnel to its node, where there is one: both are told by their addresses."""
+    """Route packets for a pod through the tunnel to its node, if there is one; addresses identify both."""
     if tunnels.ways >= 0 and node in tunnels.far:
         bpf.update(tunnels.ways, socket.inet_aton(pod), socket.inet_aton(node))
 
@@ -107,7 +107,7 @@ def tunnel_name(nic: Nic, far: Far) -> str:
 
 
 def tunnel_command(nic: Nic, far: Far) -> tuple[str, ...]:
-    """Return the argv, after `ip`, that makes a tunnel to another node."""
+    """Return the argv, after `ip`, that creates a tunnel to another node."""
     return (
         "link", "add", tunnel_name(nic, far), "mtu", str(nic.mtu - HEADER_BYTES), "type", "ipip",
         "local", nic.address, "remote", far.address, "ttl", str(TTL), "pmtudisc",
@@ -152,16 +152,17 @@ def _by_programs(place: Place, nic: Nic, far: Sequence[Far]) -> Iterator[Tunnels
 
 
 def counted(file: int) -> tuple[int, int, int, int]:
-    """Return bytes and packets that were unwrapped, and that were wrapped; outer headers are counted."""
+    """Return bytes and packets decapsulated, and encapsulated, outer headers included."""
     both = (COUNTERS.unpack(bpf.look_up(file, struct.pack("<I", way), COUNTERS.size)) for way in (RECEIVED, SENT))
     (received, received_bytes), (sent, sent_bytes) = both
     return received_bytes, received, sent_bytes, sent
 
 
 def wrapping(own: bytes, ways: int, counters: int) -> bytes:
-    """Return the program for what leaves: a packet for a pod in the map `ways` gets an outer header to its node.
+    """Return the egress program: a packet for a pod in the map `ways` gets an outer header to its node.
 
-    `own` is our address as on the wire. The segment size stays: a pod's MTU has room for the outer header.
+    `own` is this node's address in network byte order. The segment size stays: a pod's MTU leaves room for the outer
+    header.
     """
     header = FRAME, -24
     return bpf.assemble([
@@ -198,7 +199,7 @@ def wrapping(own: bytes, ways: int, counters: int) -> bytes:
 
 
 def unwrapping(own: bytes, counters: int) -> bytes:
-    """Return the program for what comes in: a packet to us with protocol 4 loses its outer header."""
+    """Return the ingress program: a packet to this node with protocol 4 loses its outer header."""
     return bpf.assemble([
         bpf.copy(R6, R1),
         bpf.load(R0, R6, PACKET_PROTOCOL, 4),
@@ -219,28 +220,28 @@ def unwrapping(own: bytes, counters: int) -> bytes:
 
 
 def _read(*, offset: int, to: int, length: int) -> Iterator[Step]:
-    """Yield what copies bytes of the packet to the stack."""
+    """Yield the steps that copy bytes of the packet to the stack."""
     yield from (bpf.copy(R1, R6), bpf.put(R2, offset), bpf.copy(R3, FRAME), bpf.add(R3, to), bpf.put(R4, length))
     yield from (bpf.call(LOAD_BYTES), bpf.if_not_zero(R0, "pass"))
 
 
 def _adjust(length: int, flags: int) -> Iterator[Step]:
-    """Yield what makes room behind the Ethernet header, or takes it away; a packet without it would go astray."""
+    """Yield the steps that make or remove room after the Ethernet header, and drop a packet for which that fails."""
     yield from (bpf.copy(R1, R6), bpf.put(R2, length), bpf.put(R3, BEHIND_ETHERNET), bpf.put(R4, flags))
     yield from (bpf.call(ADJUST_ROOM), bpf.if_not_zero(R0, "drop"))
 
 
 def _checksum_of(header: tuple[int, int]) -> Iterator[Step]:
-    """Yield what puts the Internet checksum (RFC 1071) of a header into register 0."""
+    """Yield the steps that compute the Internet checksum (RFC 1071) of a header into register 0."""
     yield from (bpf.put(R1, 0), bpf.put(R2, 0), bpf.copy(R3, header[0]), bpf.add(R3, header[1]))
     yield from (bpf.put(R4, HEADER_BYTES), bpf.put(R5, 0), bpf.call(CHECKSUM))
-    for _ in range(2):  # the sum of two carries may carry once more
+    for _ in range(2):  # the sum of two carries may carry again
         yield from (bpf.copy(R1, R0), bpf.shift_right(R1, 16), bpf.keep_bits(R0, 0xFFFF), bpf.add_register(R0, R1))
     yield bpf.flip_bits(R0, 0xFFFF)
 
 
 def _count(counters: int, way: int) -> Iterator[Step]:
-    """Yield what counts a packet and its bytes, which are in register 8."""
+    """Yield the steps that count a packet and its bytes, which are in register 8."""
     yield from (bpf.store_value(FRAME, -4, way, 4), *bpf.put_map(R1, counters), bpf.copy(R2, FRAME), bpf.add(R2, -4))
     yield from (bpf.call(LOOK_UP), bpf.if_zero(R0, "pass"), bpf.put(R1, 1), bpf.count_up(R0, 0, R1))
     yield bpf.count_up(R0, 8, R8)

@@ -1,9 +1,9 @@
-"""Set an environment's own NIC and its pods' interfaces as its study says, and take all of it back.
+"""Configure an environment's NIC and its pods' interfaces as its study says, and restore everything.
 
-What is asked for is applied where the packets pass: MTU, offloads and RPS on the NIC and on the pod's interface, rate
-and delay on the NIC (on the pod's interface where that is the NIC), tracking of connections in the pod's network
-namespace, and br_netfilter on the one bridge that the pod is a port of, so that environments beside it keep theirs.
-What came of it is read back and recorded. Argvs and rules are made by pure functions.
+Settings are applied where the packets pass: MTU, offloads and RPS on the NIC and on the pod's interface; rate and delay
+on the NIC (on the pod's interface if that is the NIC); connection tracking in the pod's network namespace; and
+br_netfilter on the one bridge that the pod is a port of, so that other environments keep their settings. The result is
+read back and recorded. Argvs and rules are made by pure functions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FEATURES: Final = {
     "tx": "tx-checksumming",
     "rx": "rx-checksumming",
 }
-"""Offloads by the words that `ethtool -K` takes, with the names under which `ethtool -k` tells them."""
+"""Offloads by their `ethtool -K` keywords, with their names in the output of `ethtool -k`."""
 
 TABLE: Final = "tare"
 BURST_S: Final = 0.001
@@ -40,32 +40,32 @@ SET_RPS: Final = (
     'mount -t sysfs tare /sys && for queue in /sys/class/net/"$0"/queues/rx-*; do '
     'cat "$queue/rps_cpus" && echo "$1" >"$queue/rps_cpus"; done'
 )
-"""Which interfaces /sys shows depends on who mounted it. Says the mask of each queue before it sets it."""
+"""Which interfaces /sys shows depends on who mounted it. Prints the mask of each queue before setting it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """An interface, in the network namespace of a process."""
+    """An interface in a process's network namespace."""
 
     pid: int
     interface: str
 
     @property
     def enter(self) -> tuple[str, ...]:
-        """Return the argv prefix into the network namespace."""
+        """Return the argv prefix that enters the network namespace."""
         return ("nsenter", f"--net=/proc/{self.pid}/ns/net", "--")
 
 
-# --- what is said to the programs: pure ---------------------------------------------------------------------------
+# --- arguments of the programs: pure --------------------------------------------------------------------------------
 
 
 def ethtool_words(offloads: Sequence[str]) -> tuple[str, ...]:
-    """Return the words of `ethtool -K` for offloads as `tso=off`."""
+    """Return the `ethtool -K` arguments for offloads such as `tso=off`."""
     return tuple(word for each in offloads for word in each.split("="))
 
 
 def qdiscs(link: Link, interface: str) -> tuple[tuple[str, ...], ...]:
-    """Return the commands of tc that give an interface a link's delay and rate: the delay first, as on a wire."""
+    """Return the tc commands for a link's delay and rate on an interface: the delay first, as on a wire."""
     begin = ("tc", "qdisc", "add", "dev", interface)
     made: list[tuple[str, ...]] = []
     if link.delay_s:
@@ -78,9 +78,9 @@ def qdiscs(link: Link, interface: str) -> tuple[tuple[str, ...], ...]:
 
 
 def rules(tracking: Tracking, interface: str) -> str:
-    """Return the rules of nft that have a pod's connections tracked, or leave those over its interface out.
+    """Return the nft rules that track a pod's connections, or exempt those over its interface from tracking.
 
-    The same rule looks at the state of each packet in both cases, so that they differ in the tracking alone.
+    In both cases the same rule matches each packet's state, so that only the tracking differs.
     """
     every = "ct state established,related,new,invalid,untracked counter accept"
     chains = [
@@ -96,7 +96,7 @@ def rules(tracking: Tracking, interface: str) -> str:
 
 
 def mask_of(cores: Sequence[int]) -> str:
-    """Return the mask of cores as /sys has it: groups of 32 in hexadecimal, the last cores first."""
+    """Return the mask of cores as /sys writes it: groups of 32 in hexadecimal, the last cores first."""
     value = sum(1 << core for core in set(cores))
     groups = [f"{value & 0xFFFFFFFF:x}"]
     while value := value >> 32:
@@ -105,16 +105,16 @@ def mask_of(cores: Sequence[int]) -> str:
 
 
 def features(text: str) -> dict[str, str]:
-    """Return the offloads that `ethtool -k` tells, by short words: `on`, `off`, with `[fixed]` where it says so."""
+    """Return the offloads in the output of `ethtool -k`, by short name: `on` or `off`, with `[fixed]` if it says so."""
     told = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
     return {word: told[name] for word, name in FEATURES.items() if name in told}
 
 
-# --- whether it can be had ----------------------------------------------------------------------------------------
+# --- is it supported? ------------------------------------------------------------------------------------------------
 
 
 def missing(link: Link) -> str | None:
-    """Return why this machine cannot set a link so, or None; kernels are asked in a namespace that ends at once."""
+    """Return why this machine does not support a link's settings, or None; tested in a namespace that ends at once."""
     programs = (
         (link.offloads, "ethtool", "ethtool"),
         (link.rate_bps or link.delay_s, "tc", "iproute2"),
@@ -152,7 +152,7 @@ _TAKEN: Final[dict[tuple[tuple[str, ...], str | None], bool]] = {}
 
 @contextmanager
 def nic_set(node: Node, nic: Nic, link: Link) -> Iterator[Nic]:
-    """Keep a NIC at a link's MTU, before a network is made on it, and yield it as networks are to see it."""
+    """Keep a NIC at a link's MTU before a network is made on it, and yield the NIC with that MTU."""
     if not link.mtu:
         yield nic
         return
@@ -167,7 +167,7 @@ def nic_set(node: Node, nic: Nic, link: Link) -> Iterator[Nic]:
 
 @contextmanager
 def link_set(node: Node, nic: Nic, pod: Pod, endpoint: Endpoint, link: Link) -> Iterator[Endpoint]:
-    """Keep the interfaces of a wired pod as a link says; yields its endpoint with what came of it among its facts."""
+    """Keep a wired pod's interfaces configured as a link says; yield its endpoint with the settings in effect."""
     if not link:
         yield endpoint
         return
@@ -190,14 +190,14 @@ def link_set(node: Node, nic: Nic, pod: Pod, endpoint: Endpoint, link: Link) -> 
 
 
 def where(node: Node, nic: Nic, endpoint: Endpoint) -> Node:
-    """Return the node as it is where its NIC is: in the stack of its own to which a network may have moved it."""
+    """Return the node as seen from its NIC: its own stack, if the network moved the NIC there."""
     found = (watch.pid for watch in endpoint.watches if watch.interface == nic.name)
     return replace(node, pid=next(found, node.pid))
 
 
 @contextmanager
 def _offloads(place: Place, wanted: Sequence[str]) -> Iterator[list[str]]:
-    """Keep offloads on or off; yields what they really are. Raises `InfrastructureError` where one cannot be."""
+    """Keep offloads on or off; yield their actual states. Raises `InfrastructureError` if one cannot be set."""
     if not wanted:
         yield []
         return
@@ -220,7 +220,7 @@ def _offloads(place: Place, wanted: Sequence[str]) -> Iterator[list[str]]:
 
 @contextmanager
 def _rps(place: Place, wanted: str, cores: Sequence[int]) -> Iterator[list[str]]:
-    """Keep what arrives spread over a node's cores, or over none."""
+    """Keep received packets spread over a node's cores (RPS), or over none."""
     if not wanted:
         yield []
         return
@@ -236,7 +236,7 @@ def _rps(place: Place, wanted: str, cores: Sequence[int]) -> Iterator[list[str]]
 
 @contextmanager
 def _shaped(place: Place, link: Link) -> Iterator[list[str]]:
-    """Keep an interface to a rate and a delay, in what it sends."""
+    """Keep an interface's egress limited to a rate and delayed."""
     commands = qdiscs(link, place.interface)
     if not commands:
         yield []
@@ -253,7 +253,7 @@ def _shaped(place: Place, link: Link) -> Iterator[list[str]]:
 
 @contextmanager
 def _tracked(place: Place, tracking: Tracking) -> Iterator[dict[str, str]]:
-    """Keep connections of a pod tracked, or not."""
+    """Keep connection tracking of a pod on or off."""
     if tracking is Tracking.AS_IT_IS:
         yield {}
         return
@@ -268,7 +268,7 @@ def _tracked(place: Place, tracking: Tracking) -> Iterator[dict[str, str]]:
 
 @contextmanager
 def _filtered(node: Node, place: Place, link: Link) -> Iterator[dict[str, str]]:
-    """Let the frames of the bridge that a pod is a port of pass through the node's packet filter, or not."""
+    """Let the frames of the pod's bridge pass through the node's packet filter, or not."""
     bridge, before = bridge_of(node, place)
     try:
         _pass_netfilter(node, bridge, link.br_netfilter is True)
@@ -279,7 +279,7 @@ def _filtered(node: Node, place: Place, link: Link) -> Iterator[dict[str, str]]:
 
 
 def bridge_of(node: Node, place: Place) -> tuple[str, bool]:
-    """Return the bridge of the node that a pod's interface leads to, and whether its frames pass the packet filter."""
+    """Return the node's bridge that a pod's interface is connected to, and whether its frames pass packet filters."""
     with netlink(place.pid) as route:
         peer = route.get_links(index_of(route, place.interface))[0].get_attr("IFLA_LINK")
     with netlink(node.pid) as route:

@@ -1,4 +1,4 @@
-"""What a network is: the base class of every member of `tare.networks`, with what most of them have in common."""
+"""The base class of all networks in `tare.networks`, with the defaults that most of them share."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ __all__ = ["Joining", "Network"]
 class Network(ABC):
     """A network: a member sets `name`, `product` and what differs from the defaults below, and wires pods in `attach`.
 
-    Its `__init__` does no work, `probe` is read-only, and every context undoes what it made when it is left. One object
-    serves one environment from `prepare` to its end, so it may keep what `prepare` was told.
+    Its `__init__` does no work, `probe` is read-only, and every context manager undoes its changes on exit. One object
+    serves one environment from `prepare` to its end, so it may keep the arguments of `prepare`.
     """
 
     name: str
     product: str
-    """One sentence for reports: what of it is the product itself, and what is its data path rebuilt."""
+    """One sentence for reports: which part is the product itself, and which part of its data path is rebuilt."""
 
     @property
     def wiring(self) -> Wiring:
-        """Return whose network namespace the pod has."""
+        """Return who makes the pod's network namespace."""
         return Wiring.OWN
 
     @property
@@ -41,17 +41,17 @@ class Network(ABC):
 
     @property
     def pods_share_nic(self) -> bool:
-        """Return whether a node's NIC serves several pods, each with an address of its own."""
+        """Return whether a node's NIC serves several pods, each with its own address."""
         return True
 
     @property
     def has_bridge(self) -> bool:
-        """Return whether frames pass a bridge on the node, which the packet filter can look at."""
+        """Return whether frames pass a bridge on the node, where the packet filter can see them."""
         return True
 
     @property
     def crosses_subnets(self) -> bool:
-        """Return whether pods meet across a router between the nodes' subnets, which knows nodes and no pods."""
+        """Return whether pods meet across a router between the nodes' subnets, which knows nodes but no pods."""
         return False
 
     @property
@@ -66,7 +66,7 @@ class Network(ABC):
 
     @property
     def is_fake(self) -> bool:
-        """Return whether nothing is wired: a fake goes with other fakes only, in tests."""
+        """Return whether nothing is wired: a fake is combined with other fakes only, in tests."""
         return False
 
     def probe(self) -> str | None:
@@ -74,19 +74,19 @@ class Network(ABC):
         return None
 
     def refuse(self, runtime: str, nodes: int) -> str | None:
-        """Return why this network cannot serve a runtime on so many nodes, or None."""
+        """Return why this network cannot serve a runtime on this many nodes, or None."""
         return None
 
     def prepare(self, nodes: Sequence[Node], study: str) -> AbstractContextManager[None]:
-        """Make what all pods of the network share, before there are pods."""
+        """Create what all pods of the network share, before there are pods."""
         return nullcontext()
 
     def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
-        """Return the options with which Docker puts a node's container of this number into this network."""
+        """Return the Docker options that connect a node's container of this number to this network."""
         return ("--network", "none")
 
     def on_node(self, node: Node, nic: Nic) -> AbstractContextManager[None]:
-        """Make what the network's pods on one node share, before the first of them is wired."""
+        """Create what the network's pods on one node share, before the first of them is wired."""
         return nullcontext()
 
     @abstractmethod
@@ -96,7 +96,7 @@ class Network(ABC):
 
 @runtime_checkable
 class Joining(Protocol):
-    """Hook that runs after all pods are wired, for a network whose pods reach each other only then."""
+    """Hook that runs after all pods are wired, for networks in which pods reach each other only then."""
 
     def joined(self, pods: Sequence[Wired]) -> tuple[Endpoint, ...]:
-        """Wait until wired pods reach each other; return their endpoints, in order, with all that proves the way."""
+        """Wait until wired pods reach each other; return their endpoints, in order, with all proofs of the path."""

@@ -1,4 +1,4 @@
-"""What networks share: kinds of wiring, calling CNI plug-ins, giving a moved NIC back whole."""
+"""Share code among networks: kinds of wiring, calls of CNI plug-ins, restoring a moved NIC."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ SUBNETS: Final = tuple(
         (POD_SUBNETS, "for pods that have a subnet beside the NIC's"),
     )
 )
-"""The networks that tare uses itself, each with what it is for."""
+"""The networks that tare uses itself, each with its purpose."""
 
 
 class Wiring(StrEnum):
-    """Whose network namespace a pod has: the node's, its own that we wire, or one that Docker makes and wires."""
+    """Who provides a pod's network namespace: the node (its own), tare (makes and wires it), or Docker (does both)."""
 
     NODE = "node"
     OWN = "own"
@@ -50,7 +50,7 @@ class Wiring(StrEnum):
 
 
 def cni_folders() -> tuple[Path, ...]:
-    """Return the folders that can have CNI's plug-ins and are there; those of CNI_PATH come first."""
+    """Return the existing folders that may hold CNI plug-ins; those in CNI_PATH come first."""
     named = [folder for folder in os.environ.get("CNI_PATH", "").split(":") if folder]
     return tuple(path for path in map(Path, (*named, *CNI_FOLDERS)) if path.is_dir())
 
@@ -61,7 +61,7 @@ def cni_plugin(name: str) -> Path | None:
 
 
 def cni_missing(*plugins: str) -> str | None:
-    """Return a sentence on the CNI plug-ins that are missing, or None."""
+    """Return a sentence on the missing CNI plug-ins, or None."""
     missing = [name for name in plugins if cni_plugin(name) is None]
     if missing:
         return f"CNI plug-in {', '.join(missing)} is missing: apt-get install containernetworking-plugins"
@@ -71,8 +71,8 @@ def cni_missing(*plugins: str) -> str | None:
 def cni(command: str, config: Mapping[str, Any], pod: Pod, where: str = "") -> dict[str, Any]:
     """Call a CNI plug-in (ADD or DEL) for a pod, in its node's network namespace; return its result.
 
-    `where` says, in what is told of a failure, which plug-in of a chain it is. A pod that is gone has no network
-    namespace: DEL then undoes what is left on the node.
+    `where` says in error messages which plug-in of a chain failed. A pod that is gone has no network namespace: DEL
+    then undoes what is left on the node.
     """
     plugin = str(config["type"])
     program = cni_plugin(plugin)
@@ -98,7 +98,7 @@ def cni(command: str, config: Mapping[str, Any], pod: Pod, where: str = "") -> d
 
 
 def cni_message(stdout: str) -> str:
-    """Return what a plug-in says of its failure: its message, what it adds to it, and its code."""
+    """Return a plug-in's error: its message, its details, and its code."""
     try:
         answer = json.loads(stdout)
     except ValueError:
@@ -110,7 +110,7 @@ def cni_message(stdout: str) -> str:
 
 
 def config(plugin: str, nic: Nic, **more: object) -> dict[str, Any]:
-    """Return a CNI network configuration with the study's own static address."""
+    """Return a CNI network configuration with the study's static address."""
     ipam = {"type": "static", "addresses": [{"address": nic.cidr}]}
     return {"cniVersion": CNI_VERSION, "name": f"tare-{nic.name}", "type": plugin, "ipam": ipam, **more}
 
@@ -128,7 +128,7 @@ def plugged(pod: Pod, configuration: Mapping[str, Any]) -> Iterator[None]:
 
 @contextmanager
 def given_away(node: Node, nic: Nic) -> Iterator[None]:
-    """Take the address off a NIC that a network owns for a while, and give both back whole."""
+    """Remove the address from a NIC that a network owns for a while, and restore both completely."""
     with netlink(node.pid) as route:
         route.flush_addr(index=index_of(route, nic.name), family=2)
     try:
@@ -140,7 +140,7 @@ def given_away(node: Node, nic: Nic) -> Iterator[None]:
 
 
 def restore(route: IPRoute, nic: Nic) -> None:
-    """Give a NIC its name's address, MTU, state and way to other subnets again."""
+    """Restore the address, MTU, state and route to other subnets of a NIC, found by its name."""
     index = index_of(route, nic.name)
     route.link("set", index=index, mtu=nic.mtu, state="up")
     route.addr("replace", index=index, address=nic.address, prefixlen=nic.prefix)
@@ -149,14 +149,14 @@ def restore(route: IPRoute, nic: Nic) -> None:
 
 
 def mtu_of(pid: int, interface: str) -> int:
-    """Return the MTU of an interface in the network namespace of a process."""
+    """Return the MTU of an interface in a process's network namespace."""
     with netlink(pid) as route:
         link = route.get_links(index_of(route, interface))[0]
         return int(link.get_attr("IFLA_MTU"))
 
 
 def interface_in(pid: int, subnet: str) -> tuple[str, str]:
-    """Return the interface with an address in a subnet, in the network namespace of a process, and the address."""
+    """Return the interface in a process's network namespace whose address is in a subnet, and the address."""
     wanted = ipaddress.ip_network(subnet)
     with netlink(pid) as route:
         for entry in route.get_addr(family=2):
@@ -167,7 +167,7 @@ def interface_in(pid: int, subnet: str) -> tuple[str, str]:
 
 
 def interfaces_in(pid: int) -> dict[str, tuple[str, int]]:
-    """Return the interfaces with an IPv4 address in the network of a process, each with address and prefix."""
+    """Return the interfaces with an IPv4 address in a process's network namespace, each with address and prefix."""
     found: dict[str, tuple[str, int]] = {}
     with netlink(pid) as route:
         for entry in route.get_addr(family=2):
@@ -178,9 +178,10 @@ def interfaces_in(pid: int) -> dict[str, tuple[str, int]]:
 
 
 def wait_until_running(pid: int, interface: str, limit_s: float = 5.0) -> None:
-    """Wait until the kernel has noted the carrier of a new interface, which takes up to a second.
+    """Wait until the kernel has registered the carrier of a new interface, which takes up to a second.
 
-    UCX passes over interfaces that are not running, and what is not running at the limit is left to fail there.
+    UCX ignores interfaces that are not running. An interface that is not running at the time limit is left to fail
+    there.
     """
     until = time.monotonic() + limit_s
     with netlink(pid) as route:
@@ -200,5 +201,5 @@ def silent(pid: int, names: Sequence[str] = ("lo", "ctl0")) -> tuple[Watch, ...]
 
 
 def in_pod_subnet(nic: Nic) -> Nic:
-    """Return a NIC with an address of a subnet of its own beside the NIC's: for pods that the node routes to."""
+    """Return a NIC with an address in a separate pod subnet, for pods that the node routes to."""
     return replace(nic, address=f"{POD_SUBNETS}.{nic.address.split('.', 2)[2]}", prefix=24)

@@ -1,4 +1,4 @@
-"""Routes in nodes, and in the stacks of their networks, to the pods of other nodes."""
+"""Set routes in nodes, and in the stacks of their networks, to the pods of other nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tare.host.namespaces import index_of, netlink
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """The way to a network: by the address of another node, over an interface."""
+    """A route to a network: via another node's address, over an interface."""
 
     network: IPv4Network
     gateway: str
@@ -23,9 +23,9 @@ class Route:
 
 @contextmanager
 def routed(pid: int, where: str, routes: Sequence[Route]) -> Iterator[None]:
-    """Keep routes in the network namespace of a process, `where` in words.
+    """Keep routes in a process's network namespace; `where` describes it in messages.
 
-    Raises `InfrastructureError` where the kernel refuses one of them, as one that is there already.
+    Raises `InfrastructureError` if the kernel rejects one of them, for instance one that exists already.
     """
     from pyroute2.netlink.exceptions import NetlinkError
 
@@ -46,5 +46,5 @@ def routed(pid: int, where: str, routes: Sequence[Route]) -> Iterator[None]:
         if Path(f"/proc/{pid}").exists():
             with netlink(pid) as route:
                 for entry in reversed(added):
-                    with suppress(NetlinkError):  # the kernel takes a route with its interface
+                    with suppress(NetlinkError):  # the kernel removes a route with its interface
                         route.route("del", **entry)

@@ -1,9 +1,8 @@
-"""What the transports of a study mean, apart from any MPI: what messages between hosts go over. Pure.
+"""Define a study's transports independently of any MPI: what messages between hosts go over. Pure.
 
-A transport is a name, and with some a detail behind a colon: `ucx:rc`, `ofi:tcp`. A detail leaves the library no
-choice. Without one `ucx` and `ofi` choose by themselves, and what they chose is recorded. `tare.mpi` has, for each
-family of MPIs, the settings that make it take a transport; `tare.run.transport_log` reads what its library
-says that it took.
+A transport is a name, for some with a detail after a colon: `ucx:rc`, `ofi:tcp`. A detail leaves the library no choice.
+Without one, `ucx` and `ofi` choose themselves, and their choice is recorded. `tare.mpi` has, for each family of MPIs,
+the settings that select a transport; `tare.run.transport_log` reads which transport the library reports.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "verbs": ("rc", "ud"),
     "ofi": ("tcp", "shm", "verbs", "psm2", "psm3", "opx", "efa", "sockets", "udp"),
 }
-"""The transports, with the details that can be named: transports of UCX, providers of libfabric."""
+"""The transports, with their possible details: transports of UCX, providers of libfabric."""
 
 DETAIL: Final = re.compile(r"[a-z0-9_]+")
 PORTED: Final = {
     "ucx": frozenset({"rc", "ud", "dc"}),
     "ofi": frozenset({"verbs", "psm2", "psm3", "opx", "efa"}),
 }
-"""Details whose bytes a port of an adapter in /sys/class/infiniband carries and counts."""
+"""Details whose bytes are carried and counted by an adapter port in /sys/class/infiniband."""
 
 BY_TCP: Final = frozenset({"tcp", "sockets", "udp", "net"})
-"""Names under which libraries speak of TCP, or of another way through the kernel's network."""
+"""Names that libraries use for TCP, or for another path through the kernel's network stack."""
 
 TYPES: Final[Mapping[str, frozenset[str]]] = {
     "rc": frozenset({"rc_verbs", "rc_mlx5"}),
@@ -45,23 +44,23 @@ TYPES: Final[Mapping[str, frozenset[str]]] = {
 """Transports of UCX behind its short names."""
 
 USUAL: Final = {"tcp": "tcp", "ipoib": "tcp", "verbs": "rc"}
-"""What a transport without a detail means, where the library has no choice."""
+"""The meaning of a transport without a detail, if the library has no choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transport:
-    """A transport as a study names it: `name` is one of `NAMES`, `detail` "" where the library chooses."""
+    """A transport as a study names it: `name` is one of `NAMES`; `detail` is "" if the library chooses."""
 
     name: str
     detail: str = ""
 
     def __str__(self) -> str:
-        """Return it as it is written in a study."""
+        """Return it as written in a study."""
         return f"{self.name}:{self.detail}" if self.detail else self.name
 
 
 def read(text: str) -> Transport:
-    """Return the transport that a study names; raises `ValueError` with a sentence where there is none."""
+    """Return the transport that a study names; raise `ValueError` with a sentence if it is unknown."""
     name, colon, detail = text.partition(":")
     if name not in NAMES:
         raise ValueError(f"unknown transport {name!r} (allowed: {', '.join(NAMES)})")
@@ -73,9 +72,9 @@ def read(text: str) -> Transport:
 
 
 def needs_port(text: str, devices: Sequence[str]) -> bool:
-    """Tell whether a transport's bytes are claimed to take a port of an InfiniBand or RoCE adapter.
+    """Return whether a transport claims to use a port of an InfiniBand or RoCE adapter.
 
-    Where the library chooses, that is claimed by an environment that gives the adapter's devices.
+    If the library chooses, an environment that is given the adapter's devices makes that claim.
     """
     wanted = read(text)
     if wanted.name in ("openib", "uct", "verbs"):
@@ -86,12 +85,12 @@ def needs_port(text: str, devices: Sequence[str]) -> bool:
 
 
 def is_local(text: str) -> bool:
-    """Tell whether a transport reaches no further than its host."""
+    """Return whether a transport reaches no further than its host."""
     return str(read(text)) in ("shm", "ofi:shm")
 
 
 def accepts(text: str, taken: str, *, port: bool) -> bool:
-    """Tell whether what a library took (`tcp/data0`, `rc_mlx5/mlx5_0:1`, `btl openib`) is what a cell claims."""
+    """Return whether the library's choice (`tcp/data0`, `rc_mlx5/mlx5_0:1`, `btl openib`) matches the cell's claim."""
     wanted = read(text)
     kind = taken.partition("/")[0]
     if wanted.name in ("uct", "openib"):

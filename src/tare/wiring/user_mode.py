@@ -1,7 +1,7 @@
-"""User-mode networks: a process beside the pod copies between its interface and ordinary sockets of the node.
+"""Run user-mode networks: a process outside the pod copies between its interface and ordinary sockets of the node.
 
-It is how an ordinary user's containers get a network: no right over the node's is needed. The node's kernel sees the
-sockets of that process, and nothing of the pod.
+An ordinary user's containers get a network this way, because it needs no privileges over the node's network. The node's
+kernel sees the sockets of that process, and nothing of the pod.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from tare.wiring.plug import interface_in
 
 TUN: Final = Path("/dev/net/tun")
 NETNS: Final = "/run/netns"
-"""Where the process finds the pod's network namespace, in mounts of its own: it gives rights up before it looks."""
+"""Path of the pod's network namespace in the process's own mounts: it drops privileges before opening it."""
 BESIDE: Final = (
     f'set -e; mount -t tmpfs -o mode=755 tare /run; : > {NETNS}; mount --bind "/proc/$0/ns/net" {NETNS}; '
     'exec env --default-signal=PIPE "$@"'
 )
-"""Python has broken pipes ignored, and pasta of Debian 12 stops where they are already."""
+"""Python ignores SIGPIPE, and pasta of Debian 12 exits if it starts with the signal ignored."""
 MTU: Final = 65520
 START_LIMIT_S: Final = 10.0
 
 
 def missing(program: str, package: str) -> str | None:
-    """Return why a user-mode network cannot be had here, or None."""
+    """Return why a user-mode network is not available here, or None."""
     if not is_real_root():
         return f"{program} is started beside a pod in the cgroup of its node, by which it is ended: that needs root"
     if find(program) is None:
@@ -67,7 +67,7 @@ def beside(pod: Pod, argv: Sequence[str], subnet: str) -> Iterator[None]:
 
 
 def _wait(pod: Pod, helper: Popen[str], subnet: str, log: Path) -> None:
-    """Wait until the pod has an address; raise `InfrastructureError` with what the process said if it gets none."""
+    """Wait until the pod has an address; raise `InfrastructureError` with the process's output if it gets none."""
     until = time.monotonic() + START_LIMIT_S
     while True:
         try:

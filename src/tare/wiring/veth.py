@@ -1,4 +1,4 @@
-"""A pair of interfaces, one end in a pod and one in its node, for networks that no CNI plug-in makes."""
+"""Create a veth pair, one end in a pod and one in its node, for networks that no CNI plug-in makes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from tare.wiring.plug import POD_INTERFACE
 
 @contextmanager
 def paired(pod: Pod, outer: str, own: Nic) -> Iterator[None]:
-    """Keep a pair: `outer` in the node, the pod's interface with the address and MTU of `own`; one end takes both."""
+    """Keep a pair: `outer` in the node, and the pod's interface with the address and MTU of `own`.
+
+    Removing one end removes both.
+    """
     with netlink(pod.node.pid) as route:
         inner = {"ifname": POD_INTERFACE, "net_ns_pid": pod.pid, "mtu": own.mtu}
         route.link("add", ifname=outer, kind="veth", mtu=own.mtu, peer=inner)

@@ -1,6 +1,7 @@
-"""Open vSwitch on a node: its two daemons in a network stack of their own, and how they are told what to do.
+"""Run Open vSwitch on a node: its two daemons in their own network stack, and the commands to configure them.
 
-Packets take the data path in the kernel, where the module `openvswitch` is; the daemons see only the first of a flow.
+Packets take the data path in the kernel if the module `openvswitch` is there; the daemons see only the first packet of
+a flow.
 """
 
 from __future__ import annotations
@@ -18,35 +19,35 @@ from tare.host.user_namespace import is_real_root
 from tare.services.daemons import Daemon, Place, kept
 
 UNPACKED: Final = Path("/opt/tare/openvswitch")
-"""Where the bootstrap unpacks Debian's packages, which would start daemons on this machine."""
+"""Where the bootstrap unpacks Debian's packages; installing them would start daemons on this machine."""
 FOLDERS: Final = ("usr/bin", "usr/sbin", "usr/lib/openvswitch-switch")
 SCHEMA: Final = "usr/share/openvswitch/vswitch.ovsschema"
 PROGRAMS: Final = ("ovs-vsctl", "ovsdb-tool", "ovsdb-server", "ovs-vswitchd")
 START_LIMIT_S: Final = 10.0
 KERNEL: Final = "system"
-"""The kernel's data path, as Open vSwitch calls it; `netdev` is the one of the daemon itself, which tests can use."""
+"""Open vSwitch's name for the kernel's data path; `netdev` is the daemon's own, which tests can use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vswitch:
-    """The Open vSwitch of a place; in the place's folder are its sockets, logs and database."""
+    """The Open vSwitch of a place; the place's folder holds its sockets, logs and database."""
 
     place: Place
 
     def tell(self, *arguments: str) -> str:
-        """Run `ovs-vsctl` and return what it said; it waits until the switch has done what it is told."""
+        """Run `ovs-vsctl` and return its output; it waits until the switch has applied the change."""
         what = f"ovs-vsctl {' '.join(arguments[:2])} on {self.place.node.name}"
         return run(vsctl(needed("ovs-vsctl"), self.place.path(), arguments), timeout_s=20, what=what).stdout
 
     def undo(self, *arguments: str) -> None:
-        """Tell the switch to undo something, if its place is still there; it may be undone already."""
+        """Undo a change of the switch if its place still exists; it may have been undone already."""
         if Path(f"/proc/{self.place.pid}").exists():
             argv = vsctl(needed("ovs-vsctl"), self.place.path(), ("--if-exists", *arguments))
             run(argv, timeout_s=20, check=False)
 
 
 def missing(datapath: str = KERNEL) -> str | None:
-    """Return why Open vSwitch cannot be used here, or None."""
+    """Return why Open vSwitch is not available here, or None."""
     if not is_real_root():
         return "Open vSwitch in a node needs root"
     if any(program(name) is None for name in PROGRAMS):
@@ -59,7 +60,7 @@ def missing(datapath: str = KERNEL) -> str | None:
 def program(name: str) -> str | None:
     """Return the path of one of Open vSwitch's programs, or None.
 
-    It is the system's, which gets its updates, where that has all of them, else the unpacked one.
+    The system's is used, which gets security updates, if it has all the programs; else the unpacked one.
     """
     unpacked = (UNPACKED / folder / name for folder in FOLDERS)
     own = next((str(path) for path in unpacked if path.is_file()), None)
@@ -79,18 +80,18 @@ def needed(name: str) -> str:
 
 
 def schema() -> Path:
-    """Return the file that says what the database holds."""
+    """Return the file with the database schema."""
     unpacked = UNPACKED / SCHEMA
     return unpacked if unpacked.is_file() and not _system_has_all() else Path("/") / SCHEMA
 
 
 def vsctl(path: str, folder: Path, arguments: Sequence[str]) -> tuple[str, ...]:
-    """Return the argv that tells a switch something."""
+    """Return the argv that sends a command to a switch."""
     return (path, f"--db=unix:{folder}/db.sock", "--timeout=15", *arguments)
 
 
 def server(path: str, folder: str) -> tuple[str, ...]:
-    """Return the argv of the database, in the foreground."""
+    """Return the argv that runs the database in the foreground."""
     return (
         path,
         f"{folder}/conf.db",
@@ -101,7 +102,7 @@ def server(path: str, folder: str) -> tuple[str, ...]:
 
 
 def switch(path: str, folder: str) -> tuple[str, ...]:
-    """Return the argv of the switch, in the foreground; its folder is that of the sockets of its bridges, too."""
+    """Return the argv that runs the switch in the foreground; its folder also holds the sockets of its bridges."""
     return (
         "env", f"OVS_RUNDIR={folder}", path, f"unix:{folder}/db.sock", f"--unixctl={folder}/switch.ctl",
         "-vconsole:warn",
@@ -120,6 +121,6 @@ def running(place: Place) -> Iterator[Vswitch]:
 
 
 def wait_for_socket(daemon: Daemon, name: str) -> None:
-    """Wait until a daemon listens, or raise `InfrastructureError` with the end of its log."""
+    """Wait until a daemon listens; raise `InfrastructureError` with the end of its log if it does not."""
     path = daemon.place.path(name)
     daemon.wait_for(lambda: True if path.exists() else None, "a socket to talk to", limit_s=START_LIMIT_S)

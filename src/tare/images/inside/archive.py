@@ -1,7 +1,7 @@
 """Write an image as a Docker archive (`docker load`) or as an OCI image layout in a tar (OCI Image Format 1.0).
 
-Both have one layer, the packed root file system as it is, and a configuration with the image's variables. Nothing in
-them depends on when they were written, so the same image gives the same file.
+Both have one layer, the packed root file system unchanged, and a configuration with the image's variables. Nothing in
+them depends on the time of writing, so the same image gives the same file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 CREATED: Final = "2023-11-14T22:13:20Z"
-"""The newest date of a file in an image that tare builds (`build`), in place of when it was packed."""
+"""The latest timestamp of a file in an image that tare builds (`build`), in place of the time of packing."""
 
 ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64le", "s390x": "s390x"}
 _BLOCK: Final = 1 << 20
@@ -35,12 +35,12 @@ def sha256_of(file: Path) -> str:
 
 
 def architecture() -> str:
-    """Return this machine's architecture, as images name it."""
+    """Return this machine's architecture by its name in images."""
     return ARCHITECTURES.get(platform.machine(), platform.machine())
 
 
 def config(layer_sha256: str, variables: Sequence[str], labels: Mapping[str, str]) -> dict[str, Any]:
-    """Return the configuration of an image of one layer; it starts a shell and nothing else."""
+    """Return the configuration of a single-layer image; it starts a shell and nothing else."""
     return {
         "architecture": architecture(),
         "os": "linux",
@@ -52,7 +52,7 @@ def config(layer_sha256: str, variables: Sequence[str], labels: Mapping[str, str
 
 
 def write_docker_archive(target: Path, layer: Path, configuration: Mapping[str, Any], tag: str) -> None:
-    """Write what `docker load`, `podman load` and `apptainer build docker-archive:` read."""
+    """Write an archive for `docker load`, `podman load` and `apptainer build docker-archive:`."""
     digest = configuration["rootfs"]["diff_ids"][0].removeprefix("sha256:")
     told = _json(configuration)
     name = f"{hashlib.sha256(told).hexdigest()}.json"
@@ -64,7 +64,7 @@ def write_docker_archive(target: Path, layer: Path, configuration: Mapping[str, 
 
 
 def write_oci_layout(target: Path, layer: Path, configuration: Mapping[str, Any], tag: str) -> None:
-    """Write an OCI image layout as a tar; `tag` is the name of its one image."""
+    """Write an OCI image layout as a tar; `tag` is the name of its only image."""
     digest = configuration["rootfs"]["diff_ids"][0].removeprefix("sha256:")
     told = _json(configuration)
     manifest = _json(

@@ -1,12 +1,12 @@
-"""Open, read and write files of an image so that no link in it leads outside of its folder.
+"""Open, read and write files of an image so that no link in it leads outside its folder.
 
-Whoever made an image also made its links, and an absolute one leads to a file of the host when it is followed from the
-host. For reading, links are followed as they would be inside the image: an absolute one begins at the image's root, and
-`..` ends there. For writing, no link is followed at all.
+The author of an image also made its links, and an absolute link points to a file of the host if it is followed on the
+host. For reading, links are followed as inside the image: an absolute link begins at the image's root, and `..` stops
+there. For writing, no link is followed at all.
 
 A path is walked one component at a time below an open descriptor. `openat2` with RESOLVE_IN_ROOT would do the same in
-one call, but Python has no function for it, and old kernels would need a second way. Because each step opens what it
-has checked, a link that is exchanged meanwhile leads nowhere else either.
+one call, but Python has no function for it, and old kernels would need a second implementation. Each step opens the
+file that it has checked, so a link that is swapped meanwhile cannot redirect it either.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PRIVILEGED: Final = stat.S_ISUID | stat.S_ISGID
 
 
 def inside(rootfs: Path, path: str) -> Path | None:
-    """Return the file that a path of an image leads to, or None; it is in the image, whatever its links say."""
+    """Return the file that an image's path leads to, or None; it is in the image, whatever its links point to."""
     try:
         with _walked(rootfs, path) as (_, names):
             return rootfs.joinpath(*names)
@@ -38,9 +38,9 @@ def inside(rootfs: Path, path: str) -> Path | None:
 
 
 def open_file(rootfs: Path, path: str) -> BinaryIO:
-    """Open a regular file of an image for reading; raise `OSError` where there is none.
+    """Open a regular file of an image for reading; raise `OSError` if there is none.
 
-    Devices and named pipes, which may have no end or let the reader wait, count as missing.
+    Devices and named pipes, which may be endless or block the reader, count as missing.
     """
     try:
         with _walked(rootfs, path) as (descriptor, _):
@@ -50,14 +50,14 @@ def open_file(rootfs: Path, path: str) -> BinaryIO:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a file of this machine for reading if it is a regular one; raise `OSError` otherwise."""
-    if not stat.S_ISREG(os.stat(path).st_mode):  # before it is opened: to open a device can do something
+    """Open a file of this machine for reading if it is a regular file; raise `OSError` otherwise."""
+    if not stat.S_ISREG(os.stat(path).st_mode):  # checked first, because opening a device can have side effects
         raise OSError(errno.EINVAL, "it is not a regular file")
     return os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
 
 
 def read_file(rootfs: Path, path: str, most_bytes: int) -> bytes:
-    """Return the content of a regular file of an image; raise `OSError` where there is none or it is too large."""
+    """Return the content of an image's regular file; raise `OSError` if there is none or it is too large."""
     with open_file(rootfs, path) as file:
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
@@ -66,12 +66,12 @@ def read_file(rootfs: Path, path: str, most_bytes: int) -> bytes:
 
 
 def make_folder(rootfs: Path, path: str) -> None:
-    """Make a folder of an image and those above it, where they are missing; raise `ImageError` where one is a link."""
+    """Create a folder of an image and its missing parents; raise `ImageError` if one of them is a link."""
     os.close(_made_folder(rootfs, path))
 
 
 def write_file(rootfs: Path, path: str, text: str, mode: int = 0o644) -> None:
-    """Write a file of an image in place of what is there, also of a link; raise `ImageError` where a folder is one."""
+    """Write a file of an image, replacing a file or link; raise `ImageError` if a folder on the path is a link."""
     place = PurePosixPath(path)
     folder = _made_folder(rootfs, str(place.parent))
     try:
@@ -88,9 +88,10 @@ def write_file(rootfs: Path, path: str, text: str, mode: int = 0o644) -> None:
 
 
 def check_places(rootfs: Path, targets: Iterable[str]) -> None:
-    """Raise `ImageError` where what is to be shown in an image would be shown, or made, outside of it.
+    """Raise `ImageError` if something to be shown in an image would be shown, or created, outside it.
 
-    For who makes places in an image with the kernel's own functions, which follow links from the host's root directory.
+    For callers that create mount points with the kernel's own functions, which follow links from the host's root
+    directory.
     """
     top = os.path.realpath(rootfs)
     for target in targets:
@@ -103,9 +104,9 @@ def check_places(rootfs: Path, targets: Iterable[str]) -> None:
 
 
 def strip_privileges(folder: Path) -> None:
-    """Take away what would give an image's files rights on this machine: setuid and setgid bits, and device nodes.
+    """Remove what would give an image's files privileges on this machine: setuid and setgid bits, and device nodes.
 
-    No runtime needs them: each brings its own /dev, and ranks are started as the user that they run as.
+    No runtime needs them: each provides its own /dev, and ranks are started as the user that they run as.
     """
     try:
         _strip_privileges(folder)
@@ -126,7 +127,7 @@ def _strip_privileges(folder: Path) -> None:
 
 @contextmanager
 def _walked(rootfs: Path, path: str) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield a descriptor (O_PATH) of what a path leads to in an image, and its place; raise `OSError`."""
+    """Yield a descriptor (O_PATH) of the file that an image's path leads to, and its real path; raise `OSError`."""
     opened = [os.open(rootfs, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)]
     names: list[str] = []
     left = list(reversed(PurePosixPath(path).parts))
@@ -160,7 +161,7 @@ def _walked(rootfs: Path, path: str) -> Iterator[tuple[int, tuple[str, ...]]]:
 
 
 def _made_folder(rootfs: Path, path: str) -> int:
-    """Return a descriptor of a folder of an image, made where it is missing; no link is followed on the way."""
+    """Return a descriptor of a folder of an image; create it if missing; no link is followed on the way."""
     at = os.open(rootfs, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     for part in PurePosixPath(path).parts:
         if part == "/":
@@ -183,7 +184,7 @@ def _made_folder(rootfs: Path, path: str) -> int:
 
 
 def _hindrance(folder: int, name: str) -> str:
-    """Return what stands in the way where a folder should be."""
+    """Return what is in the way of a folder."""
     try:
         mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""How much may come out of an image: a small file can state that it holds exabytes."""
+"""Limit the unpacked size of an image: a small file can claim to hold exabytes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ MOST_MEMBERS: Final = 1_000_000
 MOST_BYTES: Final = 500_000_000_000
 RATIO: Final = 100
 ALWAYS_BYTES: Final = 1_000_000_000
-"""What compressed files may grow to: a hundred times their size, or to a gigabyte. File systems grow by 2 to 10."""
+"""The size that compressed files may reach: a hundred times their own, or a gigabyte. File systems grow 2 to 10x."""
 
 KEPT_FREE_BYTES: Final = 500_000_000
-"""What stays free on the disk, whatever an image holds."""
+"""The disk space that stays free, whatever an image holds."""
 
 
 class Budget:
-    """What is left for the layers of an image that is unpacked into a folder."""
+    """The remaining budget for the layers of an image that is unpacked into a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.left_members = MOST_MEMBERS
@@ -27,17 +27,17 @@ class Budget:
 
     @staticmethod
     def most_of(size_bytes: int) -> int:
-        """Return what a file of this size may grow to when it is unpacked."""
+        """Return the maximum size of a file of this size when it is unpacked."""
         return min(MOST_BYTES, max(ALWAYS_BYTES, RATIO * size_bytes))
 
     def spend(self, members: int, size_bytes: int) -> None:
-        """Note what a layer took."""
+        """Subtract the members and bytes of a layer."""
         self.left_members = max(0, self.left_members - members)
         self.left_bytes = max(0, self.left_bytes - size_bytes)
 
 
 def refused(path: Path, most_bytes: int) -> ImageError:
-    """Return the error for an image that holds more than it may."""
+    """Return the error for an image that exceeds the limit."""
     return ImageError(
         f"{path} is not unpacked: it would take more than {most_bytes / 1e9:.1f} GB",
         remedy="make room in the cache folder if the image is yours and as large as that; else do not use it",

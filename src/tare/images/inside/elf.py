@@ -1,6 +1,6 @@
-"""What a program or library says of itself in its ELF file: the x86-64 level and the libraries that it needs.
+"""Read the ELF file of a program or library: its x86-64 level and the libraries that it needs.
 
-Files are those of anybody, so every count and size in them is bounded and every place is looked at before it is read.
+Files are untrusted, so every count and size in them is bounded and every offset is checked before it is read.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import BinaryIO, Final
 from tare.images.inside.below import open_regular
 
 NOTES: Final = (4, 0x6474E553)
-"""The types of segments with notes: PT_NOTE and PT_GNU_PROPERTY."""
+"""The types of note segments: PT_NOTE and PT_GNU_PROPERTY."""
 GNU_PROPERTIES: Final = 5
 ISA_NEEDED: Final = 0xC0008002
 LARGEST: Final = 1 << 16
 MOST_SEGMENTS: Final = 256
-"""Programs have some ten segments; what states more is damaged or hostile."""
+"""Programs have some ten segments; a file with more is damaged or hostile."""
 
 LOAD, DYNAMIC, INTERPRETER = 1, 2, 3
 NEEDED, STRINGS, STRINGS_SIZE, SONAME, RPATH, RUNPATH = 1, 5, 10, 14, 15, 29
@@ -32,11 +32,11 @@ FLAGS: Final = {
     3: "abm avx avx2 bmi1 bmi2 f16c fma movbe xsave",
     4: "avx512bw avx512cd avx512dq avx512f avx512vl",
 }
-"""The flags of /proc/cpuinfo that each x86-64 level has beyond the one before (x86-64 psABI, table 3.1)."""
+"""The flags of /proc/cpuinfo that each x86-64 level adds to the previous one (x86-64 psABI, table 3.1)."""
 
 
 def level_of_machine(cpuinfo: str) -> int:
-    """Return the x86-64 level of the CPU that /proc/cpuinfo describes, 0 where it is not x86-64."""
+    """Return the x86-64 level of the CPU in /proc/cpuinfo, 0 if it is not x86-64."""
     line = next((line for line in cpuinfo.splitlines() if line.startswith("flags")), "")
     flags = set(line.partition(":")[2].split())
     if "lm" not in flags:
@@ -52,13 +52,13 @@ def level_of_machine(cpuinfo: str) -> int:
 
 
 def level_needed(files: Iterable[Path]) -> int:
-    """Return the highest x86-64 level that one of the files says it needs; 0 where none says."""
+    """Return the highest x86-64 level that one of the files requires; 0 if none states one."""
     return max((_level(file) for file in files), default=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dynamic:
-    """What a program or library asks of the dynamic loader; texts that it does not state are empty."""
+    """A program's or library's requests to the dynamic loader; missing texts are empty."""
 
     machine: int
     interpreter: str = ""
@@ -69,7 +69,7 @@ class Dynamic:
 
 
 class DamagedError(ValueError):
-    """A file begins as an ELF file and cannot be read as one."""
+    """A file begins as an ELF file but cannot be parsed as one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class _Segment:
 
 
 def dynamic_of(file: BinaryIO) -> Dynamic | None:
-    """Return what an ELF file of 64 bits asks of the dynamic loader; None for any other file, as a script.
+    """Return the dynamic section of a 64-bit ELF file; None for any other file, such as a script.
 
     Raises `DamagedError`.
     """
@@ -141,7 +141,7 @@ def _entries(table: bytes, order: str) -> Mapping[int, list[int]]:
 
 
 def _place_of(address: int, segments: Iterable[_Segment]) -> int:
-    """Return where in the file an address of memory is loaded from."""
+    """Return the file offset from which a memory address is loaded."""
     for each in segments:
         if each.kind == LOAD and each.address <= address < each.address + each.length:
             return each.offset + address - each.address
@@ -181,7 +181,7 @@ def _level(file: Path) -> int:
 
 
 def _in_notes(notes: bytes) -> Iterator[int]:
-    """Yield the levels that the notes of a segment name: the highest bit of what they need."""
+    """Yield the levels in a segment's notes: the highest bit of the levels that they need."""
     at = 0
     while at + 12 <= len(notes):
         name_size, size, kind = struct.unpack_from("<III", notes, at)

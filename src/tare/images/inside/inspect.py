@@ -1,6 +1,6 @@
-"""Look into an image, without starting anything of it: which MPI it has, and where its C library is.
+"""Inspect an image without starting anything in it: which MPI it has, and where its C library is.
 
-Links in an image are followed as they would be inside it: an absolute one begins at the image's root directory.
+Links in an image are followed as inside it: an absolute link begins at the image's root directory.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tare.images.inside.below import inside, open_regular
 LIBRARY_PLACES: Final = ("lib", "lib64", "usr/lib", "usr/lib64", "usr/local", "opt")
 PROGRAM_PLACES: Final = ("usr/local/bin", "usr/bin", "bin", "usr/local/sbin", "usr/sbin", "sbin")
 DEEPEST: Final = 6
-"""How many folders below one of the places are looked at: /opt/NAME/VERSION/lib, /usr/lib/TRIPLET/openmpi/lib."""
+"""The depth of the search below one of the places: /opt/NAME/VERSION/lib, /usr/lib/TRIPLET/openmpi/lib."""
 
 LARGEST_BYTES: Final = 1 << 30
 PIECE_BYTES: Final = 1 << 20
 OVERLAP_BYTES: Final = 256
-"""How much of a file is looked through, in pieces of what size: an image may have a file of any length."""
+"""How much of a file is searched, and the size of the pieces: an image may have a file of any length."""
 
 LIBRARIES: Final = {
     "libmpi.so.40": "openmpi",
@@ -30,8 +30,8 @@ LIBRARIES: Final = {
     "libmpi.so.12": "mpich",
     "libmpich.so.12": "mpich",
 }
-"""The file names by which programs ask for their MPI, those that are looked for first: what MPICH's ABI has in common
-(MPICH, Intel MPI, MVAPICH) counts as mpich."""
+"""The file names by which programs request their MPI, in search order: the name in MPICH's common ABI (MPICH, Intel
+MPI, MVAPICH) counts as mpich."""
 
 LAUNCHERS: Final = {"openmpi": ("mpirun.openmpi", "mpirun", "prterun"), "mpich": ("mpiexec.hydra", "mpirun.mpich")}
 DAEMONS: Final = {"openmpi": ("orted", "prted"), "mpich": ("hydra_pmi_proxy",)}
@@ -44,9 +44,9 @@ PMIX: Final = re.compile(rb"PMIx (\d+\.\d+(?:\.\d+)?)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MpiInside:
-    """The MPI of an image. Paths are those inside it; "" is what was not found.
+    """The MPI of an image. Paths are those inside it; "" means not found.
 
-    `soname` is the name by which programs ask for the library, `pmix` the version of its PMIx library.
+    `soname` is the name by which programs request the library, `pmix` the version of its PMIx library.
     """
 
     family: str
@@ -59,7 +59,7 @@ class MpiInside:
 
 
 def mpi_of(rootfs: Path) -> MpiInside | None:
-    """Return the MPI that is in a root file system, or None; of several, the first of `LIBRARIES`."""
+    """Return the MPI in a root file system, or None; if there are several, the first of `LIBRARIES`."""
     wanted = {*LIBRARIES, "libpmix.so.2"}
     found: dict[str, str] = {}
     for path in _libraries(rootfs):
@@ -94,10 +94,10 @@ def pmix_of(library: Path) -> str:
 
 
 def _libraries(rootfs: Path) -> Iterator[PurePosixPath]:
-    """Yield the files, and links to files, below the places where libraries are, as paths inside the image."""
+    """Yield the files, and links to files, below the library folders, as paths inside the image."""
     for place in LIBRARY_PLACES:
         top = rootfs / place
-        if inside(rootfs, place) != top or not top.is_dir():  # /lib is often /usr/lib, which is looked at by itself
+        if inside(rootfs, place) != top or not top.is_dir():  # /lib is often /usr/lib, which is searched separately
             continue
         for folder, folders, files in os.walk(top):
             relative = PurePosixPath("/", Path(folder).relative_to(rootfs).as_posix())
@@ -108,7 +108,7 @@ def _libraries(rootfs: Path) -> Iterator[PurePosixPath]:
 
 
 def _prefix_of(library: str) -> str:
-    """Return the folder above the `lib` in which a library is: where its programs are, if not with all others."""
+    """Return the parent of a library's `lib` folder: its programs are there, if not with all others."""
     parts = PurePosixPath(library).parts
     below = next((number for number in range(len(parts) - 1, 0, -1) if parts[number] in ("lib", "lib64")), 1)
     return str(PurePosixPath(*parts[:below]))
@@ -126,12 +126,12 @@ def _program(rootfs: Path, names: tuple[str, ...], prefix: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Return a text of an image as it can be printed: it may hold what a terminal obeys."""
+    """Return a text of an image in printable form: it may contain terminal escapes."""
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def holds(file: Path, text: bytes) -> bool:
-    """Tell whether a file has a short text in it."""
+    """Return whether a file contains a short text."""
     try:
         with open_regular(file) as content:
             return any(text in piece for piece in windows(content))
@@ -140,7 +140,7 @@ def holds(file: Path, text: bytes) -> bool:
 
 
 def windows(file: BinaryIO) -> Iterator[bytes]:
-    """Yield a file piece by piece, each with the end of the one before it, to look for something short."""
+    """Yield a file in pieces, each preceded by the end of the previous one, to search for short texts."""
     end, left = b"", LARGEST_BYTES
     while left > 0 and (piece := file.read(min(left, PIECE_BYTES))):
         yield end + piece
@@ -148,7 +148,7 @@ def windows(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _first(pattern: re.Pattern[bytes], file: Path | None) -> str:
-    """Return what a pattern finds first in a file, or ""."""
+    """Return the first match of a pattern in a file, or ""."""
     if file is None:
         return ""
     try:

@@ -1,7 +1,7 @@
-"""Unpack the layers of a tar of `docker save` or of an OCI image layout, or of a layout that is a folder.
+"""Unpack the layers of a `docker save` tar, of an OCI image layout in a tar, or of a layout in a folder.
 
-Whoever made an image wrote its manifests as well. What they name must be a regular file of the image; how many there
-are, how deep they lead to one another, and how much comes out of them is bounded. Anything else is an `ImageError`.
+The author of an image also wrote its manifests. Everything that they name must be a regular file of the image; their
+number, their nesting, and the unpacked size are bounded. Anything else is an `ImageError`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ KINDS: Final = "a SIF, a squashfs, a tar of `docker save` or of an OCI layout, o
 MOST_LAYERS: Final = 512
 DEEPEST_INDEX: Final = 8
 MOST_TEXT_BYTES: Final = 8 << 20
-"""The largest manifest, index or configuration; theirs have some kilobytes."""
+"""The largest manifest, index or configuration; real ones have some kilobytes."""
 
 MOST_LINKS: Final = 8
 LONGEST_READ: Final = 64 << 20
@@ -49,18 +49,18 @@ _PACKED: Final[Mapping[bytes, Callable[[Path], Any]]] = {
     b"BZh": bz2.open,
     b"\xfd7zXZ\0": lzma.open,
 }
-"""What opens a tar that is compressed, by its first bytes."""
+"""Decompressors for a tar, by its first bytes."""
 
 DAMAGES: Final = (
     tarfile.TarError, EOFError, OSError, ValueError, OverflowError, RecursionError, zlib.error, lzma.LZMAError
 )  # fmt: skip
-"""What the libraries that read an image raise where it is damaged."""
+"""Exceptions of the libraries that read an image, if it is damaged."""
 
 Opener = Callable[[str], BinaryIO]
 
 
 def is_tar(path: Path) -> bool:
-    """Tell whether a file is a tar, also one that is compressed."""
+    """Return whether a file is a tar, compressed or not."""
     try:
         with ExitStack() as stack:
             _archive(path, stack)
@@ -99,9 +99,9 @@ def unpack_layers(path: Path, rootfs: Path, work: Path) -> tuple[str, ...]:
 
 
 class _Bounded(io.RawIOBase):
-    """A tar of anybody's, read with no step and no way in it larger than it may be.
+    """An untrusted tar, read with bounded read sizes and offsets.
 
-    A header can state that its own text has exabytes, and some that it has less than none.
+    A header can claim that its own text has exabytes, or a negative size.
     """
 
     def __init__(self, file: BinaryIO, most_bytes: int, path: Path) -> None:
@@ -127,7 +127,7 @@ class _Bounded(io.RawIOBase):
 
 
 def _archive(path: Path, stack: ExitStack) -> tarfile.TarFile:
-    """Open a tar; nothing is read through that is larger than the file may be when it is unpacked."""
+    """Open a tar; reading never exceeds the size that the file may have when it is unpacked."""
     with path.open("rb") as file:
         head = file.read(8)
     opened = next((each for magic, each in _PACKED.items() if head.startswith(magic)), None)
@@ -139,7 +139,7 @@ def _archive(path: Path, stack: ExitStack) -> tarfile.TarFile:
 
 
 def _files_of(path: Path, stack: ExitStack) -> Opener:
-    """Return what opens a file of an archive, or of a layout that is a folder, by its name."""
+    """Return a function that opens a file of an archive, or of a layout in a folder, by its name."""
     if path.is_dir():
         return lambda name: _opened_below(path, name)
     archive = _archive(path, stack)
@@ -159,7 +159,7 @@ def _opened_below(folder: Path, name: str) -> BinaryIO:
 
 
 def _opened_member(archive: tarfile.TarFile, members: Mapping[str, tarfile.TarInfo], name: str) -> BinaryIO:
-    """Open a member, or the one that it is a link to: older versions of `docker save` link layers that are the same."""
+    """Open a member, or the target of a link: older versions of `docker save` link identical layers."""
     at = name
     for _ in range(MOST_LINKS):
         member = members[at]
@@ -176,7 +176,7 @@ def _opened_member(archive: tarfile.TarFile, members: Mapping[str, tarfile.TarIn
 
 
 def _docker_manifest(opener: Opener) -> tuple[dict[str, Any], list[str]] | None:
-    """Return configuration and layers of a Docker archive, None where it is none."""
+    """Return configuration and layers of a Docker archive, None if it is not one."""
     try:
         manifest = _json(opener, "manifest.json")
     except KeyError:
@@ -238,7 +238,7 @@ def _list(value: object, what: str) -> list[Any]:
 
 
 def _name(value: object) -> str:
-    """Return the name of a member that a manifest states; it must stay inside the image."""
+    """Return a member's name from a manifest; it must stay inside the image."""
     if not isinstance(value, str) or not value or value.startswith("/") or ".." in value.split("/") or "\0" in value:
         raise ValueError(f"its manifest names no file of its own: {str(value)[:100]!r}")
     return value.removeprefix("./")

@@ -23,10 +23,10 @@ from tare.images.inside import elf
 from tare.images.inside.below import inside, open_file, open_regular, read_file
 
 TRIPLETS: Final = {21: "powerpc64le-linux-gnu", 22: "s390x-linux-gnu", 62: "x86_64-linux-gnu", 183: "aarch64-linux-gnu"}
-"""Debian's name of the folder for each machine that an ELF header names."""
+"""Debian's folder name for each machine in an ELF header."""
 
 SUBFOLDERS: Final = ("", "glibc-hwcaps/x86-64-v4", "glibc-hwcaps/x86-64-v3", "glibc-hwcaps/x86-64-v2")
-"""Where a library can be in a folder; a machine takes the best that it can run, and the plain one is always right."""
+"""Subfolders of a library folder; a machine uses the best that it can run, and the plain one is always valid."""
 
 CACHE: Final = "/etc/ld.so.cache"
 CACHE_BYTES: Final = 1 << 24
@@ -42,9 +42,9 @@ _PLATFORMS: Final = {21: "power8", 22: "z900", 62: "x86_64", 183: "aarch64"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linked:
-    """The libraries of a program: `found` by the names that it asks for, as files of this machine.
+    """The libraries of a program: `found` maps the requested names to files of this machine.
 
-    `damaged` are those that are there and cannot be read as a library, with the reason.
+    `damaged` are those that exist but cannot be parsed as a library, with the reason.
     """
 
     found: Mapping[str, Path] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Linked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Object:
-    """A file that the loader has loaded, by its path inside; `parents` are the DT_RPATH of those that need it."""
+    """A file that the loader has loaded, by its path inside; `parents` are the DT_RPATH of the files that need it."""
 
     place: str
     stated: elf.Dynamic
@@ -62,26 +62,26 @@ class _Object:
 
     @property
     def rpaths(self) -> tuple[str, ...]:
-        """Return what is searched first for what this file and those that it needs ask for."""
+        """Return the first search paths for the requests of this file and of those that it needs."""
         own = _folders(self.stated.rpath, self) if not self.stated.runpath else ()
         return (*own, *self.parents)[:MOST_FOLDERS]
 
     @property
     def runpaths(self) -> tuple[str, ...]:
-        """Return what is searched for what this file itself asks for."""
+        """Return the search paths for this file's own requests."""
         return _folders(self.stated.runpath, self)
 
 
 def linked(program: Path, rootfs: Path, shown: Path | None = None) -> Linked:
-    """Return the libraries of a program of an image, or of this machine's that is shown in it, in its folder `shown`.
+    """Return the libraries of a program in an image, or of this machine's program in the folder `shown`.
 
-    A script, or a program that is not linked dynamically, has none.
+    A script, or a statically linked program, has none.
     """
     return _Search(rootfs, shown or program.parent).of(program)
 
 
 class _Search:
-    """One search in one image."""
+    """A search in one image."""
 
     def __init__(self, rootfs: Path, shown: Path) -> None:
         self._rootfs = rootfs
@@ -92,7 +92,7 @@ class _Search:
         self._loaded: set[str] = set()
 
     def of(self, program: Path) -> Linked:
-        """Follow what a program needs, and what that needs."""
+        """Follow a program's needed libraries recursively."""
         first = self._program(program)
         if first is not None:
             self._interpreter(first)
@@ -123,7 +123,7 @@ class _Search:
         return None if stated is None else _Object(place=place, stated=stated)
 
     def _interpreter(self, program: _Object) -> None:
-        """Note the loader, which is loaded before all others, under its names."""
+        """Record the loader under its names: it is loaded before all others."""
         path = program.stated.interpreter
         if not path:
             return
@@ -141,7 +141,7 @@ class _Search:
         self._found.update(dict.fromkeys(names, self._rootfs / path.lstrip("/")))
 
     def _needed(self, name: str, by: _Object) -> _Object | None:
-        """Find a library and return it, None where it is loaded already or not found."""
+        """Find a library and return it, None if it is loaded already or not found."""
         if name in self._loaded or name in self._missing:
             return None
         damage = ""
@@ -154,7 +154,7 @@ class _Search:
             except elf.DamagedError as error:
                 damage = damage or str(error)
                 continue
-            if stated is None or stated.machine != by.stated.machine:  # the loader passes over other machines' as well
+            if stated is None or stated.machine != by.stated.machine:  # the loader skips other machines' too
                 damage = damage or ("it is no library" if stated is None else "it is for another CPU")
                 continue
             self._loaded |= {name, stated.soname or name}
@@ -186,22 +186,25 @@ class _Search:
             return {}
 
     def _open(self, place: str) -> BinaryIO:
-        """Open a file at its path inside; what is shown is this machine's."""
+        """Open a file at its path inside; a shown file is this machine's."""
         return open_regular(Path(place)) if self._is_shown(place) else open_file(self._rootfs, place)
 
     def _file(self, place: str) -> Path:
         return Path(place) if self._is_shown(place) else self._rootfs / place.lstrip("/")
 
     def _is_shown(self, place: str) -> bool:
-        """Tell whether a path inside is one of what is shown; one with `..`, as a cache may have it, is the image's."""
+        """Return whether a path inside belongs to the shown folder.
+
+        One with `..`, as in some caches, is the image's.
+        """
         shown = Path(place).is_relative_to(self._shown) and posixpath.normpath(place) == place
         return shown and not self._shown.is_relative_to(self._rootfs)
 
 
 def cache_of(content: bytes) -> Mapping[str, tuple[str, ...]]:
-    """Return the paths of each name in an ld.so.cache, plain ones before those for some CPUs; {} if it is none.
+    """Return the paths of each name in an ld.so.cache, plain ones before those for some CPUs; {} if it is invalid.
 
-    glibc's elf/cache.c writes the new format either alone or behind the old one.
+    glibc's elf/cache.c writes the new format either alone or after the old one.
     """
     start = 0
     if content.startswith(OLD_MAGIC) and len(content) >= 16:
@@ -232,7 +235,7 @@ def _in_folders(folders: Sequence[str], name: str) -> Iterator[str]:
 
 
 def _folders(path: str, of: _Object) -> tuple[str, ...]:
-    """Return the folders of a search path of a file; relative ones depend on where a program is started."""
+    """Return the folders of a file's search path; relative ones depend on where a program is started."""
     parts = (_expanded(part, of) for part in path.split(":", MOST_FOLDERS)[:MOST_FOLDERS])
     return tuple(part for part in parts if part.startswith("/"))
 

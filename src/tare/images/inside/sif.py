@@ -32,19 +32,22 @@ SQUASHFS_BYTES_AT: Final = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """Where a squashfs lies in a file."""
+    """The location of a squashfs in a file."""
 
     offset: int
     size_bytes: int
 
 
 def is_sif(head: bytes) -> bool:
-    """Tell whether a file that begins so is a SIF."""
+    """Return whether a file with this beginning is a SIF."""
     return head[LAUNCH_BYTES : LAUNCH_BYTES + len(MAGIC)] == MAGIC
 
 
 def root_partition(path: Path) -> Partition:
-    """Return where the root file system is; raise `ImageError` for a SIF that cannot be read or is for another CPU."""
+    """Return the location of the root file system.
+
+    Raise `ImageError` for a SIF that is unreadable or for another CPU.
+    """
     size = path.stat().st_size
     with path.open("rb") as file:
         header = file.read(HEADER.size)
@@ -71,7 +74,10 @@ def root_partition(path: Path) -> Partition:
 
 
 def squashfs_partition(path: Path) -> Partition:
-    """Return where a file that is a squashfs as a whole has it; raise `ImageError` where its end is missing."""
+    """Return the location of the squashfs in a file that is a squashfs as a whole.
+
+    Raise `ImageError` if it is truncated.
+    """
     size = path.stat().st_size
     with path.open("rb") as file:
         head = file.read(SQUASHFS_BYTES_AT + 8)
@@ -82,7 +88,7 @@ def squashfs_partition(path: Path) -> Partition:
 
 
 def truncated(path: Path, size: int) -> ImageError:
-    """Return the error that tells of a file whose end is missing."""
+    """Return the error for a truncated file."""
     return ImageError(
         f"{path} is truncated: its end is missing after {size} bytes", remedy=f"copy it again to {os.fspath(path)}"
     )

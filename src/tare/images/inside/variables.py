@@ -1,7 +1,7 @@
-"""Read the environment that an image states, in the three ways in which images do.
+"""Read the environment of an image, from the three places where images store it.
 
 A Docker or OCI image has it in its configuration, a folder of Charliecloud in `ch/environment`, a SIF in small shell
-scripts, of which only `export NAME=value` is read: nothing of an image is started to look into it.
+scripts. Of these only `export NAME=value` is parsed: nothing in an image is started to inspect it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VALUE: Final = re.compile(r"\$\{(\w{1,256})(?::?-([^${}]{0,1024}))?\}|\$(\w{1,25
 USUAL_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 UNUSUAL: Final = re.compile(r"[\0\n]")
 LONGEST: Final = 100_000
-"""The kernel takes no longer variable than 128 KiB."""
+"""The kernel accepts no variable longer than 128 KiB."""
 
 MOST_BYTES: Final = 1 << 20
 MOST_SCRIPTS: Final = 200
@@ -36,9 +36,9 @@ OF_THE_RUNTIME: Final = (
 
 
 def variables_of(rootfs: Path) -> tuple[str, ...]:
-    """Return the variables that the files of an image state, as `NAME=value`.
+    """Return the variables in an image's files, as `NAME=value`.
 
-    A file that is missing, too large, or no regular file inside the image states none.
+    A file that is missing, too large, or not a regular file inside the image has none.
     """
     with suppress(OSError):
         return checked(_text(rootfs, CHARLIECLOUD).splitlines())
@@ -59,18 +59,18 @@ def _text(rootfs: Path, path: str) -> str:
 
 
 def checked(variables: Iterable[str]) -> tuple[str, ...]:
-    """Return those that are `NAME=value` and can be set; of several with one name the last."""
+    """Return the entries that are `NAME=value` and can be set; of several with one name, the last."""
     named = {name: value for name, sign, value in (each.partition("=") for each in variables) if sign}
     return tuple(f"{name}={value}" for name, value in named.items() if NAME.fullmatch(name) and _can_be_set(value))
 
 
 def _can_be_set(value: str) -> bool:
-    """Tell whether a program can be started with a value: it has an end, and can be written as UTF-8."""
+    """Return whether a program can be started with a value: it is not too long, and can be encoded as UTF-8."""
     return len(value) <= LONGEST and UNUSUAL.search(value) is None and value == value.encode(errors="replace").decode()
 
 
 def exported(script: str) -> tuple[str, ...]:
-    """Return what a script's plain `export` lines leave, following `$NAME` and `${NAME:-default}`."""
+    """Return the variables from a script's plain `export` lines, expanding `$NAME` and `${NAME:-default}`."""
     known: dict[str, str] = {"PATH": USUAL_PATH}
     stated: dict[str, str] = {}
     for name, rest in EXPORT.findall(script):
@@ -86,12 +86,12 @@ def exported(script: str) -> tuple[str, ...]:
 
 
 def merged(*parts: Iterable[str]) -> tuple[str, ...]:
-    """Return variables of several parts; what comes later holds."""
+    """Merge lists of variables; later values override earlier ones."""
     return checked(each for part in parts for each in part)
 
 
 def _expanded(text: str, known: dict[str, str]) -> str | None:
-    """Return a text with its variables replaced, None where it grows too long: it may double with each line."""
+    """Return a text with its variables expanded, None if it grows too long: it may double with each line."""
     left = LONGEST
 
     def value_of(match: re.Match[str]) -> str:
