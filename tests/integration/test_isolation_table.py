@@ -17,7 +17,7 @@ from tare.model import Isolation
 from tare.runtimes import RUNTIMES
 from tare.store.writer import read_only
 
-pytestmark = live("docker", "podman", "apptainer", "charliecloud", "mmdebstrap")
+pytestmark = [*live("docker", "podman", "apptainer", "charliecloud", "mmdebstrap"), pytest.mark.long]
 
 PAGE = Path(__file__).parents[2] / "docs" / "environments.md"
 BEGIN = "<!-- exposed: written by tests/integration/test_isolation_table.py -->\n"

@@ -27,7 +27,9 @@ def launched(app: Path, *arguments: str) -> Ended:
     ("options", "hosts"),
     [
         (("-n", "2"), ["n0", "n0"]),
-        (("--runtime", "docker", "--containers-per-node", "2", "-n", "2"), ["d0", "d0"]),
+        pytest.param(  # test_placements.py runs studies so
+            ("--runtime", "docker", "--containers-per-node", "2", "-n", "2"), ["d0", "d0"], marks=pytest.mark.long
+        ),
         (
             ("--runtime", "docker", "--network", "bridge", "--containers-per-node", "2", "--share", "none", "-n", "2"),
             ["d0c0", "d0c1"],

@@ -97,6 +97,7 @@ def test_nothing_is_left_behind(two_nodes: tuple[Found, list[str]]) -> None:
     assert two_nodes[1] == []
 
 
+@pytest.mark.long  # with MPICH 4 in test_mpich.py, with Open MPI 4 in test_placements.py
 def test_ranks_of_a_node_share_memory_also_in_two_containers_of_a_pod(tmp_path: Path) -> None:
     study = write_study(
         tmp_path,

@@ -179,6 +179,7 @@ def test_a_study_that_only_root_can_run_is_refused_with_the_reason(user: User) -
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.long  # it waits for a time limit
 def test_a_rank_that_hangs_is_ended_without_cgroups_too(user: User) -> None:
     program = compiled("misbehave", user.folder)
     workloads = f"{{app: {{command: [{program}, hang, /tmp/once, /tmp/twice], time_limit: 3s}}}}"

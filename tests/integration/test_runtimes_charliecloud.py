@@ -56,6 +56,7 @@ def test_two_ranks_of_a_node_share_memory_but_no_core_in_one_container_and_in_on
     check_one_node("charliecloud", tmp_path)
 
 
+@pytest.mark.long  # as with Podman, whose containers are entered in the same way
 def test_a_program_of_the_user_s_is_seen_where_it_is(tmp_path: Path) -> None:
     check_command("charliecloud", tmp_path, tmp_path)
 

@@ -50,6 +50,7 @@ def test_ranks_are_an_ordinary_user_s_and_a_study_leaves_nothing_behind(everywhe
     assert watch.left(result.lab) == []
 
 
+@pytest.mark.long  # as with rootful Podman
 def test_each_rank_of_a_node_can_have_a_container_of_its_own_in_one_pod(tmp_path: Path) -> None:
     check_several("podman-rootless", tmp_path)
 

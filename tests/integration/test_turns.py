@@ -51,8 +51,10 @@ def test_one_turn_is_a_launch_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("number", "says"),
-    [(signal.SIGKILL, "ended with status"), (signal.SIGSTOP, "did not end within its time limit of 8 s")],
-    ids=["killed", "stopped"],
+    [
+        pytest.param(signal.SIGKILL, "ended with status", id="killed"),
+        pytest.param(signal.SIGSTOP, "did not end within its time limit of 8 s", id="stopped", marks=pytest.mark.long),
+    ],
 )
 def test_a_launch_that_goes_wrong_in_its_turns_leaves_the_others_alone(
     tmp_path: Path, number: signal.Signals, says: str
