@@ -168,9 +168,9 @@ def test_columns_hold_the_maximum_and_the_mean_over_ranks(launch, samples):
 
 @pytest.mark.parametrize("kernel", ["barrier", "allreduce", "alltoallv:sync=none", "sendrecv:sync=none"])
 def test_a_collective_without_synchronisation_has_a_loop_and_a_window_reading(launch, samples, kernel):
-    for _ in range(3):  # on a busy machine a rank may lose its core for longer than the loop takes
+    for _ in range(10):  # on a busy machine a rank may lose its core for longer than the loop takes
         line = launch(f"{kernel}{',' if ':' in kernel else ':'}iterations=300", ranks=2).kernel
-        if max(line["rank_loop_s"]) < 1e-3:
+        if max(line["rank_loop_s"]) < min(1e-3, 1.2 * min(line["rank_loop_s"])):
             break
     assert line["sync"] == "window"
     assert line["sync_window_s"] > 0
