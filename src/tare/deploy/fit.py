@@ -1,4 +1,4 @@
-"""Check whether a user's own image fits what is to be started in it, and give the reason before anything starts."""
+"""Check a user's own image before anything starts: its MPI, its C library, the working folder."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ PF_EXITING: Final = 0x4
 
 
 def runs(pid: int) -> bool:
-    """Return whether a process exists and has not ended; a zombie exists but has ended."""
+    """Return whether a process is still running; a zombie is not."""
     try:
         return has_not_ended(Path(f"/proc/{pid}/stat").read_text())
     except OSError:

@@ -87,7 +87,7 @@ def _wait_until_seen(nodes: Sequence[Node], name: str) -> None:
     for node in nodes:
         while docker(node, "network", "inspect", name, check=False).status != 0:
             if time.monotonic() > until:
-                raise InfrastructureError(f"dockerd on {node.name} has not found {name} in etcd after {SEEN_S:g} s")
+                raise InfrastructureError(f"dockerd on {node.name} did not find {name} in etcd within {SEEN_S:g} s")
             if not Path(f"/proc/{node.pid}").exists():
                 raise InfrastructureError(f"the node {node.name} has ended")
             time.sleep(0.02)

@@ -267,7 +267,7 @@ def _make(hierarchy: Hierarchy, path: str, cpus: Sequence[int]) -> None:
             ) from error
         if depth == 1 and not is_marked(folder):
             raise InfrastructureError(
-                f"there is a cgroup {folder} that tare has not made", remedy="remove it, or choose another name"
+                f"the cgroup {folder} exists and was not created by tare", remedy="remove it, or choose another name"
             )
         _inherit_cores(hierarchy, parent, folder)
         if cpus and depth == len(parts) - 1 and (folder / "cpuset.cpus").exists():

@@ -125,7 +125,7 @@ class Store(Results):
         except OSError as error:
             raise InfrastructureError(
                 f"the trial {key_text(trial.key)} cannot be written to {self.path}: {error.strerror}",
-                remedy="make room, then give the same command again: it goes on where it stopped",
+                remedy="free some disk space, then run the same command again to resume",
             ) from error
         return trial
 

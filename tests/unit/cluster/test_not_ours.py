@@ -114,7 +114,7 @@ def test_a_cgroup_below_ours_without_a_mark_is_left_alone_and_told(tree: Hierarc
     with pytest.raises(InfrastructureError, match=r"tare/s1 has no mark of tare's: nothing in it is ended"):
         own.kill()
     own.remove()
-    with pytest.raises(InfrastructureError, match=r"there is a cgroup .*tare/s1 that tare has not made"):
+    with pytest.raises(InfrastructureError, match=r"the cgroup .*tare/s1 exists and was not created by tare"):
         own.create()
     assert signals == []
     assert (tree.top / "s1" / "cgroup.procs").exists()
