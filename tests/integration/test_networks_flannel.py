@@ -178,7 +178,7 @@ def test_a_flanneld_that_does_not_come_up_is_told_with_the_end_of_its_log(
 
 def test_a_flanneld_that_hangs_is_told_with_the_end_of_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flannel, "LIMIT_S", 2.0)
-    monkeypatch.setattr(etcd.Store, "put", lambda *_: None)
+    monkeypatch.setattr(etcd.EtcdStore, "put", lambda *_: None)
     with (
         pytest.raises(InfrastructureError, match=r"(?s)is without a subnet after 2 s: .*onfig"),
         up("flannel", tmp_path),

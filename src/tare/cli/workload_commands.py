@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Final
 
 from tare.mpi import MPIS
-from tare.workloads.catalogue import Entry, entries
+from tare.workloads.catalogue import CatalogueEntry, entries
 from tare.workloads.programs import PROGRAMS
 from tare.workloads.programs.locate import missing
 
@@ -27,7 +27,7 @@ def show_workloads(*, as_json: bool) -> None:
     print(as_data(found) if as_json else as_text(found))
 
 
-def missing_of(entry: Entry) -> str:
+def missing_of(entry: CatalogueEntry) -> str:
     """Return what is missing on this machine for a workload to run, "" for nothing.
 
     What is ours is compiled when it is first needed, with any of the MPIs.
@@ -38,13 +38,13 @@ def missing_of(entry: Entry) -> str:
     return "" if None in reasons else next(filter(None, reasons), "")
 
 
-def as_data(found: list[tuple[Entry, str]]) -> str:
+def as_data(found: list[tuple[CatalogueEntry, str]]) -> str:
     """Return the workloads as JSON: a list of objects, `missing` null where one can run."""
     listed = [{**asdict(entry), "available": not reason, "missing": reason or None} for entry, reason in found]
     return json.dumps(listed, indent=2, ensure_ascii=False)
 
 
-def as_text(found: list[tuple[Entry, str]]) -> str:
+def as_text(found: list[tuple[CatalogueEntry, str]]) -> str:
     """Return the workloads as text, by family."""
     lines: list[str] = []
     for family, members in groupby(found, key=lambda item: item[0].family):
@@ -54,7 +54,7 @@ def as_text(found: list[tuple[Entry, str]]) -> str:
     return "\n".join(lines)
 
 
-def _lines(entry: Entry, reason: str) -> list[str]:
+def _lines(entry: CatalogueEntry, reason: str) -> list[str]:
     mark = "missing" if reason else "ok     "
     facts = {
         "measures": entry.measures,

@@ -30,7 +30,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mpi:
+class MpiFacts:
     """An MPI: `family` is openmpi or mpich; an empty version is not known, and not judged."""
 
     family: str
@@ -47,7 +47,7 @@ class Application:
     """What ranks run: its MPI (None: not known), and the C library and CPU that its files need."""
 
     name: str = "the application"
-    mpi: Mpi | None = None
+    mpi: MpiFacts | None = None
     glibc: Version = ()
     cpu: int = 0
 
@@ -56,12 +56,12 @@ class Application:
 class Launcher:
     """What starts ranks: the launcher's MPI, and that of its daemons (None: there is none where they are started)."""
 
-    mpi: Mpi
-    daemon: Mpi | None
+    mpi: MpiFacts
+    daemon: MpiFacts | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class RankHost:
     """Where ranks run: the C library there (empty: none was found) and the CPU that the place's own files need."""
 
     name: str = "the image"
@@ -76,7 +76,7 @@ class Machine:
     cpu: int = 0
 
 
-def fits(application: Application, launcher: Launcher, image: Place, machine: Machine) -> str | None:
+def fits(application: Application, launcher: Launcher, image: RankHost, machine: Machine) -> str | None:
     """Return why a job would not be what it should, in one sentence with what to do, or None."""
     return (
         _cpu(application, image, machine)
@@ -87,7 +87,7 @@ def fits(application: Application, launcher: Launcher, image: Place, machine: Ma
     )
 
 
-def starts(application: Mpi, launcher: Mpi, name: str = "the application") -> tuple[Outcome, str]:
+def starts(application: MpiFacts, launcher: MpiFacts, name: str = "the application") -> tuple[Outcome, str]:
     """Return what becomes of an application under a launcher, and why it is not two ranks of one job."""
     if application.family == launcher.family:
         old = [each for each in (application, launcher) if each.pmix and each.pmix < OLDEST_PMIX]
@@ -105,7 +105,7 @@ def starts(application: Mpi, launcher: Mpi, name: str = "the application") -> tu
     )
 
 
-def controls(launcher: Mpi, daemon: Mpi | None, where: str = "the image") -> str | None:
+def controls(launcher: MpiFacts, daemon: MpiFacts | None, where: str = "the image") -> str | None:
     """Return why a launcher cannot lead a daemon, or None."""
     way_out = "use launch: ssh (with the launcher of the image), daemon, hybrid or host-mpi"
     if daemon is None:
@@ -117,7 +117,7 @@ def controls(launcher: Mpi, daemon: Mpi | None, where: str = "the image") -> str
     return f"the launcher is {launcher}, and the daemon in {where} {daemon}, which it cannot lead: {way_out}"
 
 
-def _cpu(application: Application, image: Place, machine: Machine) -> str | None:
+def _cpu(application: Application, image: RankHost, machine: Machine) -> str | None:
     needed, what = max((image.cpu, image.name), (application.cpu, application.name))
     if not machine.cpu or needed <= machine.cpu:
         return None
@@ -127,7 +127,7 @@ def _cpu(application: Application, image: Place, machine: Machine) -> str | None
     )
 
 
-def _glibc(application: Application, image: Place) -> str | None:
+def _glibc(application: Application, image: RankHost) -> str | None:
     if not application.glibc or application.glibc <= (0, 0):
         return None
     if not image.glibc:

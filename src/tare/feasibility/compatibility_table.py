@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tare.feasibility.compatibility import Mpi, Outcome, controls, starts
+from tare.feasibility.compatibility import MpiFacts, Outcome, controls, starts
 
 FILE: Final = "docs/compatibility.md"
-MPIS_SHOWN: Final[Mapping[str, Mpi]] = {
-    "openmpi": Mpi(family="openmpi", version=(4, 1), pmix=(4, 2)),
-    "openmpi5": Mpi(family="openmpi", version=(5, 0), pmix=(5, 0)),
-    "mpich": Mpi(family="mpich", version=(4, 0)),
-    "mpich5": Mpi(family="mpich", version=(5, 0)),
+MPIS_SHOWN: Final[Mapping[str, MpiFacts]] = {
+    "openmpi": MpiFacts(family="openmpi", version=(4, 1), pmix=(4, 2)),
+    "openmpi5": MpiFacts(family="openmpi", version=(5, 0), pmix=(5, 0)),
+    "mpich": MpiFacts(family="mpich", version=(4, 0)),
+    "mpich5": MpiFacts(family="mpich", version=(5, 0)),
 }
 """Debian 12's and those of tools/mpis, with the versions by which they are judged."""
 

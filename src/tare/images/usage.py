@@ -42,7 +42,7 @@ _GONE: Final = ".unfinished-gone-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class CacheEntry:
     """One entry of the cache: its size on disk and its last use."""
 
     place: Path
@@ -78,7 +78,7 @@ def limit_bytes(environment: str | None = None) -> int:
         raise UsageError(f"{LIMIT} is {error}", remedy=f"write it as {LIMIT}=20GB") from error
 
 
-def entries(cache_dir: Path | None = None) -> tuple[Entry, ...]:
+def entries(cache_dir: Path | None = None) -> tuple[CacheEntry, ...]:
     """Return what is in the cache, the least recently used first."""
     cache = cache_dir or cache_folder()
     places = (place for family in FAMILIES for place in (cache / family).glob("*"))
@@ -86,7 +86,7 @@ def entries(cache_dir: Path | None = None) -> tuple[Entry, ...]:
     for place in places:
         with suppress(FileNotFoundError):  # it was removed meanwhile
             if not place.name.startswith((".", _STAYS)) and stat.S_ISDIR(place.stat().st_mode):
-                found.append(Entry(place=place, size_bytes=_known_size(place), used_unix_s=used_unix_s(place)))
+                found.append(CacheEntry(place=place, size_bytes=_known_size(place), used_unix_s=used_unix_s(place)))
     return tuple(sorted(found, key=lambda entry: (entry.used_unix_s, entry.name)))
 
 
@@ -152,7 +152,7 @@ def prune(
     *,
     unused_s: float = UNUSED_S,
     now_unix_s: float | None = None,
-) -> tuple[Entry, ...]:
+) -> tuple[CacheEntry, ...]:
     """Remove entries unused for `unused_s`, then the least recently used until the cache is within its limit.
 
     Return the removed entries. An entry in use stays, even above the limit.

@@ -75,7 +75,7 @@ class Member:
 class _Net:
     """One environment's network: its store, and by node name the stack, the flanneld and the lease."""
 
-    store: etcd.Store
+    store: etcd.EtcdStore
     places: Mapping[str, Place]
     daemons: dict[str, Daemon] = field(default_factory=dict)
     members: dict[str, Member] = field(default_factory=dict)
@@ -275,7 +275,7 @@ def subnets_told(log: str) -> set[str]:
     return {words[0] for words in said if words}
 
 
-def daemons_of(store: etcd.Store, member: Member) -> dict[str, int]:
+def daemons_of(store: etcd.EtcdStore, member: Member) -> dict[str, int]:
     """Return the processes that a node's part of the network depends on, by name."""
     found = {"flanneld": member.daemon.process.pid}
     if store.daemon.place.node.name == member.daemon.place.node.name:

@@ -34,7 +34,7 @@ PORT_UNIT: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class HostWatch:
     """The watches of one host (a node, or a pod on it), and a process in the network namespace of its TCP counters."""
 
     node: Node
@@ -44,7 +44,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class CounterValues:
     """Counter values at one moment."""
 
     interfaces: Mapping[tuple[int, str], tuple[int, int, int, int]] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Reading:
     throttled_s: float | None = None
 
 
-def read(places: Sequence[Place], site_s: float = 0.0) -> Reading:
+def read(places: Sequence[HostWatch], site_s: float = 0.0) -> CounterValues:
     """Return the current values of all counters; takes well below a millisecond for two nodes.
 
     `site_s` is the CPU time of all processes of the study, including the job and its launcher.
@@ -79,7 +79,7 @@ def read(places: Sequence[Place], site_s: float = 0.0) -> Reading:
     job_s = sum(node.group.usage_s() for node in nodes.values())
     busy_s, steal_s, softirq_s = machine_times()
     ours_s = max(site_s, job_s) + time.process_time()
-    return Reading(
+    return CounterValues(
         interfaces=interfaces,
         tcp=tcp,
         busy_s=busy_s,
@@ -91,11 +91,11 @@ def read(places: Sequence[Place], site_s: float = 0.0) -> Reading:
     )
 
 
-def joined(sections: Sequence[tuple[Reading, Reading]]) -> tuple[Reading, Reading]:
+def joined(sections: Sequence[tuple[CounterValues, CounterValues]]) -> tuple[CounterValues, CounterValues]:
     """Return two readings whose difference is the growth during all sections, without the time between the sections."""
     first, last = sections[0][0], sections[0][1]
     for before, after in sections[1:]:
-        last = Reading(
+        last = CounterValues(
             interfaces={
                 key: tuple(_grown(values, before.interfaces[key], after.interfaces[key]))  # type: ignore[misc]
                 for key, values in last.interfaces.items()
@@ -125,7 +125,7 @@ def _grown(values: Iterable[int], before: Iterable[int], after: Iterable[int]) -
     return [value + a - b for value, b, a in zip(values, before, after, strict=True)]
 
 
-def traffic(places: Iterable[Place], before: Reading, after: Reading) -> tuple[InterfaceTraffic, ...]:
+def traffic(places: Iterable[HostWatch], before: CounterValues, after: CounterValues) -> tuple[InterfaceTraffic, ...]:
     """Return the traffic of each watched interface between two readings.
 
     Hosts on one machine may share an adapter's port; its traffic is then divided equally among them.
@@ -154,7 +154,7 @@ def traffic(places: Iterable[Place], before: Reading, after: Reading) -> tuple[I
     return tuple(found)
 
 
-def counters(before: Reading, after: Reading) -> dict[str, float]:
+def counters(before: CounterValues, after: CounterValues) -> dict[str, float]:
     """Return the growth of TCP counters, summed over nodes; only those that grew."""
     grown: dict[str, float] = {}
     for pid, values in after.tcp.items():
@@ -165,7 +165,7 @@ def counters(before: Reading, after: Reading) -> dict[str, float]:
     return grown
 
 
-def noise(before: Reading, after: Reading) -> dict[str, float]:
+def noise(before: CounterValues, after: CounterValues) -> dict[str, float]:
     """Return the number of cores and the CPU seconds between two readings: background load, job, steal, softirq.
 
     Background load excludes the study's processes and tare itself. It also excludes softirq: a kernel that accounts

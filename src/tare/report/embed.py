@@ -14,7 +14,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from tare.report.plots.figures import Figure
+from tare.report.plots.figures import Drawing
 
 
 @cache
@@ -55,7 +55,7 @@ def drawable(value: Any) -> Any:
     return [drawable(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def figure_data(figures: Sequence[Figure]) -> Markup:
+def figure_data(figures: Sequence[Drawing]) -> Markup:
     """Return all figures as JSON that cannot end the script element that holds it."""
     text = json.dumps(
         {figure.ident: drawable(figure.spec) for figure in figures}, separators=(",", ":"), allow_nan=False

@@ -10,7 +10,7 @@ from tare.model import Comparison, Estimate, Summary
 from tare.report import remarks, units, view
 from tare.report.cells import BLOCKED, CellText, cell_text, disagree
 from tare.report.plots import bars
-from tare.report.view import Column, Group
+from tare.report.view import Column, TableGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Head:
 class Table:
     """The first screen's table of one group, and the sentences below it."""
 
-    group: Group
+    group: TableGroup
     heading: str
     heads: tuple[Head, ...]
     rows: tuple[tuple[str, tuple[Drawn, ...], remarks.Note | None], ...]
@@ -44,7 +44,7 @@ class Table:
     launches: tuple[remarks.LaunchRow, ...]
 
 
-def table(group: Group, heading: str, summary: Summary) -> Table:
+def table(group: TableGroup, heading: str, summary: Summary) -> Table:
     """Return the table of one group under its heading."""
     columns = view.first_screen(group.columns)
     scales = [bars.Scale.of(_drawn_estimates(column), summary.margin) for column in columns]

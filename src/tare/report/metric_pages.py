@@ -10,11 +10,11 @@ from tare.model import Comparison, Estimate, Summary
 from tare.report import remarks, units
 from tare.report.cells import percent_up
 from tare.report.plots import launches, overhead, samples
-from tare.report.plots.figures import Figure, Style
-from tare.report.runs import Launch
+from tare.report.plots.figures import Drawing, Style
+from tare.report.runs import ShownLaunch
 from tare.report.samples import Histograms, columns_of, gap_columns, main_column, row_key
 from tare.report.verdicts import mark
-from tare.report.view import Column, Group
+from tare.report.view import Column, TableGroup
 
 CURVE_POINTS: Final = 240
 FIGURES: Final = (
@@ -25,7 +25,7 @@ FIGURES: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Values:
+class ValuesRow:
     """A row of a metric's table of values: its mark, how many rounds, and the figures by column."""
 
     mark: str
@@ -38,18 +38,18 @@ class MetricPage:
     """The figures and the table of values of one metric."""
 
     column: Column
-    figures: tuple[Figure, ...]
+    figures: tuple[Drawing, ...]
     columns: tuple[str, ...]
-    values: tuple[tuple[str, Comparison, Values], ...]
+    values: tuple[tuple[str, Comparison, ValuesRow], ...]
     states: tuple[str, ...]
     open: bool
 
 
 def metric_page(
     column: Column,
-    group: Group,
+    group: TableGroup,
     summary: Summary,
-    runs: Sequence[Launch],
+    runs: Sequence[ShownLaunch],
     histograms: Histograms,
     look: Mapping[str, Style],
     is_open: bool,
@@ -74,8 +74,8 @@ def metric_page(
 
 
 def _sample_figures(
-    column: Column, group: Group, summary: Summary, histograms: Histograms, look: Mapping[str, Style]
-) -> list[Figure]:
+    column: Column, group: TableGroup, summary: Summary, histograms: Histograms, look: Mapping[str, Style]
+) -> list[Drawing]:
     here = {row_key(group.name, name): name for name in group.rows}
     keys = {(metric, side) for row, metric, side in histograms if row in here}
     stored, own = columns_of(column.info.key, keys)
@@ -99,12 +99,12 @@ def _sample_figures(
     return figures
 
 
-def _values(column: Column, group: Group) -> tuple[tuple[str, Comparison, Values], ...]:
+def _values(column: Column, group: TableGroup) -> tuple[tuple[str, Comparison, ValuesRow], ...]:
     rows = ((name, column.cells.get(name)) for name in group.rows)
     return tuple((name, cell, _value_texts(column, cell)) for name, cell in rows if cell is not None)
 
 
-def _value_texts(column: Column, cell: Comparison) -> Values:
+def _value_texts(column: Column, cell: Comparison) -> ValuesRow:
     """Return the texts of one row; a column that is empty in all rows is left out of the table."""
 
     def absolute(cost: Estimate | None) -> str:
@@ -131,7 +131,7 @@ def _value_texts(column: Column, cell: Comparison) -> Values:
         units.p_value(cell.p_holm) if cell.p_holm is not None else "",
         overhead(cell.repeats.overhead) if cell.repeats and cell.repeats.repeated else "",
     )
-    return Values(
+    return ValuesRow(
         mark=mark(cell.verdict, cell.within),
         n=str(cell.absolute_s.n) if cell.absolute_s else "",
         figures=dict(zip(FIGURES, figures, strict=True)),

@@ -10,7 +10,7 @@ from typing import Final
 
 from tare.model import Comparison, Estimate, MetricKind, Published, Summary
 from tare.report import units
-from tare.report.view import Column, Group
+from tare.report.view import Column, TableGroup
 
 NOT_MEASURED: Final = "not measured here"
 _RATE: Final = re.compile(r"(\d+(?:\.\d+)?) ?([MGT])(?:bit|b/s|bps|\b)")
@@ -19,7 +19,7 @@ _PREFIX: Final = {"M": 1e6, "G": 1e9, "T": 1e12}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class PublishedRow:
     """One published figure as text, with the one of this study that belongs beside it.
 
     Both are fractions of their own baseline, as the metric is read: of rates, less than 100 % is slower.
@@ -35,10 +35,10 @@ class Row:
     conditions: str
 
 
-def rows(summary: Summary, groups: tuple[Group, ...]) -> tuple[Row, ...]:
+def rows(summary: Summary, groups: tuple[TableGroup, ...]) -> tuple[PublishedRow, ...]:
     """Return a row for each published figure and each metric that it is about."""
     workload_of = {cell.group: cell.workload.name for cell in summary.cells}
-    found: list[Row] = []
+    found: list[PublishedRow] = []
     for published in summary.published:
         columns = [
             column
@@ -85,9 +85,9 @@ def _link(environment: str, summary: Summary) -> tuple[int, int | None]:
     return (link.rate_bps if link else 0), int(recorded) if recorded.isascii() and recorded.isdecimal() else stated
 
 
-def _row(published: Published, metric: str, here: str, under: str) -> Row:
+def _row(published: Published, metric: str, here: str, under: str) -> PublishedRow:
     ratio = published.of_baseline
-    return Row(
+    return PublishedRow(
         environment=published.environment,
         workload=published.workload,
         metric=metric,

@@ -9,7 +9,7 @@ from typing import Final
 from tare.model import Comparison, Summary, Verdict
 from tare.report import units
 from tare.report.cells import disagree, failures_text, note, percent_up
-from tare.report.view import LISTED_COLUMNS, Column, Group
+from tare.report.view import LISTED_COLUMNS, Column, TableGroup
 
 MANY_ROUNDS: Final = 200
 OFTENER: Final = 0.05
@@ -32,7 +32,7 @@ class Note:
         return ", ".join(self.columns) if len(self.columns) <= LISTED_COLUMNS else f"{len(self.columns)} metrics"
 
 
-def notes(group: Group) -> tuple[Note, ...]:
+def notes(group: TableGroup) -> tuple[Note, ...]:
     """Return the reasons behind failing, invalid, unavailable and open cells; one line for cells that share one."""
     found: dict[tuple[Verdict, str, str], list[str]] = {}
     for name in group.rows:
@@ -57,7 +57,7 @@ def _rank(verdict: Verdict) -> int:
     return _NOTE_ORDER.index(verdict) if verdict in _NOTE_ORDER else len(_NOTE_ORDER)
 
 
-def _open_note(group: Group, name: str) -> str:
+def _open_note(group: TableGroup, name: str) -> str:
     """Return one text for all open cells of an environment; each cell's own reason is on its metric's page."""
     cells = [column.cells[name] for column in group.columns if name in column.cells]
     opened = [each for each in cells if each.verdict is Verdict.INCONCLUSIVE]
@@ -73,7 +73,7 @@ def _open_note(group: Group, name: str) -> str:
     return f"about {least} to {most if most <= MANY_ROUNDS else f'over {MANY_ROUNDS}'} more rounds needed"
 
 
-def causes(group: Group, summary: Summary) -> tuple[tuple[str, str], ...]:
+def causes(group: TableGroup, summary: Summary) -> tuple[tuple[str, str], ...]:
     """Return why environments of this group cost what they cost, where their launches show it: (who, why)."""
     found: dict[str, list[str]] = {}
     for finding in summary.findings:
@@ -83,7 +83,7 @@ def causes(group: Group, summary: Summary) -> tuple[tuple[str, str], ...]:
     return tuple((", ".join(names), text) for text, names in found.items())
 
 
-def doubts(group: Group, summary: Summary) -> tuple[str, ...]:
+def doubts(group: TableGroup, summary: Summary) -> tuple[str, ...]:
     """Return what must be known before one figure of this group is quoted, each a sentence."""
     return (
         *_state_effects(group, summary),
@@ -93,7 +93,7 @@ def doubts(group: Group, summary: Summary) -> tuple[str, ...]:
     )
 
 
-def _state_effects(group: Group, summary: Summary) -> Iterator[str]:
+def _state_effects(group: TableGroup, summary: Summary) -> Iterator[str]:
     """Yield a sentence for each state of the machine that surely changed a column, and was adjusted for."""
     columns = {(column.info.group, column.info.key): column.info.label for column in group.columns}
     found: dict[tuple[str, str], list[str]] = {}
@@ -115,7 +115,7 @@ def state_texts(column: Column, summary: Summary) -> tuple[str, ...]:
     )
 
 
-def _modes(group: Group, summary: Summary) -> Iterator[str]:
+def _modes(group: TableGroup, summary: Summary) -> Iterator[str]:
     """Yield where the launches of a column fall into several modes, with both centres (METHOD.md rule 8)."""
     columns = {(column.info.group, column.info.key): column.info.label for column in group.columns}
     for modes in summary.modes:
@@ -131,7 +131,7 @@ def _modes(group: Group, summary: Summary) -> Iterator[str]:
             )
 
 
-def _disagreements(group: Group) -> Iterator[str]:
+def _disagreements(group: TableGroup) -> Iterator[str]:
     """Yield the cells in which the geometric and the arithmetic mean differ in sign."""
     cells = [
         f"{name} on {column.info.label}"
@@ -164,7 +164,7 @@ class LaunchRow:
     sentence: str = ""
 
 
-def launch_rows(group: Group, summary: Summary) -> tuple[LaunchRow, ...]:
+def launch_rows(group: TableGroup, summary: Summary) -> tuple[LaunchRow, ...]:
     """Return a row for every environment with failures or repeats; none where no launch failed or was repeated.
 
     Failures and repeats are of launches, not of a metric: those of a group's first column with any stand for all.
@@ -185,7 +185,7 @@ def _repeated(cell: Comparison) -> int:
 
 
 def _launch_row(
-    group: Group, name: str, counted: Comparison | None, repeated: Comparison | None, summary: Summary
+    group: TableGroup, name: str, counted: Comparison | None, repeated: Comparison | None, summary: Summary
 ) -> LaunchRow:
     rate = counted.failures if counted else None
     repeats = repeated.repeats if repeated else None

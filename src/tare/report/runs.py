@@ -30,7 +30,7 @@ STARTUP_WORDS: Final = {"pods_s": "containers up", "mpi_init_s": "MPI_Init", "la
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class ShownLaunch:
     """A trial with the environment and group of its cell; `counts` is False if another launch has its place."""
 
     trial: Trial
@@ -51,16 +51,16 @@ def row_name(cell: Cell, summary: Summary) -> str:
     return summary.self_name if cell.role is Role.SELF else cell.environment.name
 
 
-def launches(summary: Summary, trials: Sequence[Trial]) -> tuple[Launch, ...]:
+def launches(summary: Summary, trials: Sequence[Trial]) -> tuple[ShownLaunch, ...]:
     """Return the trials in the order in which they ran, with what they belong to."""
     cells = {cell.key: cell for cell in summary.cells}
     selection = select(summary, trials)
-    result: list[Launch] = []
+    result: list[ShownLaunch] = []
     for order, trial in enumerate(sorted(trials, key=lambda item: (item.started_unix_s, item.position)), start=1):
         cell = cells.get(trial.key.cell)
         metrics = trial.outcome.metrics if isinstance(trial.outcome, Completed) else ()
         result.append(
-            Launch(
+            ShownLaunch(
                 trial=trial,
                 order=order,
                 environment=row_name(cell, summary) if cell else trial.key.cell,
@@ -104,7 +104,7 @@ class CellRow:
     reasons: tuple[str, ...]
 
 
-def cell_rows(summary: Summary, runs: Sequence[Launch]) -> tuple[CellRow, ...]:
+def cell_rows(summary: Summary, runs: Sequence[ShownLaunch]) -> tuple[CellRow, ...]:
     """List every planned cell with its outcomes and the reasons, those that never ran included."""
     outcomes: dict[str, Counter[str]] = {}
     reasons: dict[str, dict[str, None]] = {}
@@ -132,12 +132,12 @@ def cell_rows(summary: Summary, runs: Sequence[Launch]) -> tuple[CellRow, ...]:
     return tuple(rows)
 
 
-def commands(runs: Sequence[Launch]) -> Mapping[tuple[str, str], str]:
+def commands(runs: Sequence[ShownLaunch]) -> Mapping[tuple[str, str], str]:
     """Return the command of each environment's last launch."""
     return {(run.group, run.environment): shlex.join(run.trial.argv) for run in runs if run.trial.argv}
 
 
-def trial_row(run: Launch, summary: Summary) -> Mapping[str, Any]:
+def trial_row(run: ShownLaunch, summary: Summary) -> Mapping[str, Any]:
     """Return a launch as the page lists it."""
     trial = run.trial
     outcome = trial.outcome

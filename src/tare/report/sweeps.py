@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from tare.model import Summary
 from tare.report import view
 from tare.report.plots import overhead
-from tare.report.plots.figures import Figure, Style
-from tare.report.view import Column, Group
+from tare.report.plots.figures import Drawing, Style
+from tare.report.view import Column, TableGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,10 +17,10 @@ class Sweep:
     """The figures of one benchmark over message sizes."""
 
     name: str
-    figures: tuple[Figure, ...]
+    figures: tuple[Drawing, ...]
 
 
-def sweeps_of(group: Group, summary: Summary, look: Mapping[str, Style]) -> list[Sweep]:
+def sweeps_of(group: TableGroup, summary: Summary, look: Mapping[str, Style]) -> list[Sweep]:
     """Return the figures of each family of metrics that differ in the message size alone."""
     families: dict[str, list[Column]] = {}
     for column in group.columns:

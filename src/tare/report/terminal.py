@@ -21,7 +21,7 @@ from tare.report import published, remarks, units, view
 from tare.report.cells import CellText, brief_text
 from tare.report.tables import together
 from tare.report.verdicts import EXIT_MEANINGS, LOOKS, mark
-from tare.report.view import Column, Group
+from tare.report.view import Column, TableGroup
 
 _NAME_WIDTH: Final = 14
 _GAP: Final = 1
@@ -85,7 +85,7 @@ def render_text(summary: Summary, *, width: int = 80, ascii_only: bool = False, 
     return "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"
 
 
-def _figures_only(every: Sequence[Group], shown: Sequence[Group]) -> list[str]:
+def _figures_only(every: Sequence[TableGroup], shown: Sequence[TableGroup]) -> list[str]:
     """Return the labels of metrics that get no verdict and are in no table."""
     keys = {(column.info.group, column.info.key) for group in shown for column in group.columns}
     infos = (column.info for group in every for column in group.columns)
@@ -108,7 +108,7 @@ def _named(labels: Sequence[str]) -> str:
 # --- tables -----------------------------------------------------------------------------------------------------
 
 
-def _texts(column: Column, group: Group, summary: Summary) -> list[CellText]:
+def _texts(column: Column, group: TableGroup, summary: Summary) -> list[CellText]:
     return [brief_text(column, column.cells.get(name), summary) for name in group.rows]
 
 
@@ -126,7 +126,7 @@ def _head(column: Column) -> tuple[str, str]:
     return column.info.label, f"overhead; {other}"
 
 
-def _width(column: Column, group: Group, summary: Summary, plain: bool) -> int:
+def _width(column: Column, group: TableGroup, summary: Summary, plain: bool) -> int:
     """Return how wide a column is: ASCII writes `<=` where else one character stands."""
     texts = _texts(column, group, summary)
     firsts = [f"{text.mark} {text.lead} {_bounds(text)}" for text in texts]
@@ -136,7 +136,7 @@ def _width(column: Column, group: Group, summary: Summary, plain: bool) -> int:
 
 
 def _parts(
-    columns: Sequence[Column], group: Group, summary: Summary, width: int, plain: bool
+    columns: Sequence[Column], group: TableGroup, summary: Summary, width: int, plain: bool
 ) -> list[Sequence[Column]]:
     """Split the columns into as few tables as the width allows, each with about as many columns as the others."""
     widths = [_width(column, group, summary, plain) + _GAP for column in columns]
@@ -148,7 +148,7 @@ def _parts(
     return [[column] for column in columns]
 
 
-def _table(columns: Sequence[Column], group: Group, summary: Summary, plain: bool) -> Table:
+def _table(columns: Sequence[Column], group: TableGroup, summary: Summary, plain: bool) -> Table:
     say = _writer(plain)
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="")
     table.add_column(
@@ -181,7 +181,7 @@ def _cell(text: CellText, plain: bool) -> Text:
 # --- below the tables -------------------------------------------------------------------------------------------
 
 
-def _below(summary: Summary, groups: Sequence[Group], plain: bool) -> Iterator[RenderableType]:
+def _below(summary: Summary, groups: Sequence[TableGroup], plain: bool) -> Iterator[RenderableType]:
     say = _writer(plain)
     yield Text("")
     yield _legend(summary, plain)
@@ -214,7 +214,7 @@ def _below(summary: Summary, groups: Sequence[Group], plain: bool) -> Iterator[R
     yield Text(say(f"Exit code {summary.exit_code}: {EXIT_MEANINGS.get(summary.exit_code, 'unknown')}."))
 
 
-def _of_group(group: Group, summary: Summary, plain: bool) -> Iterator[RenderableType]:
+def _of_group(group: TableGroup, summary: Summary, plain: bool) -> Iterator[RenderableType]:
     """Yield what is to be known of the cells of one table, a line each."""
     say = _writer(plain)
     for who, why in remarks.causes(group, summary):

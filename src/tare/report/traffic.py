@@ -14,7 +14,7 @@ from typing import Final
 from tare.model import Completed, InterfaceTraffic
 from tare.node import SILENT_ROLE
 from tare.report import units
-from tare.report.runs import Launch
+from tare.report.runs import ShownLaunch
 
 _AS_SIZE: Final = "B"
 _AS_TIME: Final = "s"
@@ -60,14 +60,14 @@ class Beside:
     told: Told
 
 
-def beside(group: str, ident: str, environments: Sequence[str], runs: Sequence[Launch]) -> Beside | None:
+def beside(group: str, ident: str, environments: Sequence[str], runs: Sequence[ShownLaunch]) -> Beside | None:
     """Return the tables of a group, None where its launches have nothing for them."""
     own = [run for run in runs if run.group == group and run.completed]
     tables = Beside(group=group, ident=ident, carried=carried(environments, own), told=told(environments, own))
     return tables if tables.carried or tables.told.columns else None
 
 
-def carried(environments: Sequence[str], runs: Iterable[Launch]) -> tuple[Carried, ...]:
+def carried(environments: Sequence[str], runs: Iterable[ShownLaunch]) -> tuple[Carried, ...]:
     """Return what each kind of interface that must carry the messages carried, by environment."""
     found: dict[tuple[str, str], list[tuple[InterfaceTraffic, float]]] = {}
     for run in runs:
@@ -92,7 +92,7 @@ def _carried(environment: str, role: str, items: Sequence[tuple[InterfaceTraffic
     )
 
 
-def told(environments: Sequence[str], runs: Iterable[Launch]) -> Told:
+def told(environments: Sequence[str], runs: Iterable[ShownLaunch]) -> Told:
     """Return the mean of each figure over the launches that count, by environment."""
     labels: dict[str, str] = {}
     found: dict[str, dict[str, list[tuple[float, str]]]] = {}

@@ -19,7 +19,7 @@ from tare.model import Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class VerdictStyle:
     """The symbol of a verdict (and its ASCII stand-in), its CSS class, its rich style and what it means."""
 
     symbol: str
@@ -29,34 +29,36 @@ class Look:
     meaning: str
 
 
-LOOKS: Final[Mapping[Verdict, Look]] = MappingProxyType(
+LOOKS: Final[Mapping[Verdict, VerdictStyle]] = MappingProxyType(
     {
-        Verdict.NO_COST: Look(
+        Verdict.NO_COST: VerdictStyle(
             symbol="✓", ascii="=", css="no-cost", style="green", meaning="surely within so many per cent"
         ),
-        Verdict.COSTS: Look(
+        Verdict.COSTS: VerdictStyle(
             symbol="▲", ascii="^", css="costs", style="bold red", meaning="slower, the interval is clear of zero"
         ),
-        Verdict.GAINS: Look(
+        Verdict.GAINS: VerdictStyle(
             symbol="▼", ascii="v", css="gains", style="bold blue", meaning="faster, the interval is clear of zero"
         ),
-        Verdict.FAILS: Look(
+        Verdict.FAILS: VerdictStyle(
             symbol="!", ascii="!", css="fails", style="bold magenta", meaning="launches fail more than the baseline's"
         ),
-        Verdict.INCONCLUSIVE: Look(
+        Verdict.INCONCLUSIVE: VerdictStyle(
             symbol="?", ascii="?", css="inconclusive", style="yellow", meaning="not decided; it costs at most so much"
         ),
-        Verdict.INVALID: Look(
+        Verdict.INVALID: VerdictStyle(
             symbol="✗", ascii="x", css="invalid", style="bold magenta", meaning="what ran is not what the cell claims"
         ),
-        Verdict.UNAVAILABLE: Look(symbol="–", ascii="-", css="unavailable", style="dim", meaning="cannot run here"),
-        Verdict.BASELINE: Look(
+        Verdict.UNAVAILABLE: VerdictStyle(
+            symbol="–", ascii="-", css="unavailable", style="dim", meaning="cannot run here"
+        ),
+        Verdict.BASELINE: VerdictStyle(
             symbol="●", ascii="*", css="baseline", style="bold", meaning="what others are compared with"
         ),
-        Verdict.NOISE_FLOOR: Look(
+        Verdict.NOISE_FLOOR: VerdictStyle(
             symbol="≈", ascii="~", css="noise-floor", style="cyan", meaning="the baseline against itself"
         ),
-        Verdict.NOT_JUDGED: Look(symbol="·", ascii=".", css="not-judged", style="dim", meaning="figures only"),
+        Verdict.NOT_JUDGED: VerdictStyle(symbol="·", ascii=".", css="not-judged", style="dim", meaning="figures only"),
     }
 )
 

@@ -79,7 +79,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class TableGroup:
     """Cells that are compared with each other: one table of the report."""
 
     name: str
@@ -87,23 +87,23 @@ class Group:
     columns: tuple[Column, ...]
 
 
-def groups(summary: Summary) -> tuple[Group, ...]:
+def groups(summary: Summary) -> tuple[TableGroup, ...]:
     """Return the tables of the report, in the order of the summary's metrics."""
     found: dict[tuple[str, str], dict[str, Comparison]] = {}
     rows: dict[str, dict[str, None]] = {}
     for comparison in summary.comparisons:
         found.setdefault((comparison.group, comparison.metric), {})[comparison.environment] = comparison
         rows.setdefault(comparison.group, {})[comparison.environment] = None
-    result: list[Group] = []
+    result: list[TableGroup] = []
     for name in dict.fromkeys(info.group for info in summary.metrics):
         columns = tuple(
             _column(info, found.get((name, info.key), {}), summary) for info in summary.metrics if info.group == name
         )
-        result.append(Group(name=name, rows=_ordered(rows.get(name, {}), summary), columns=columns))
+        result.append(TableGroup(name=name, rows=_ordered(rows.get(name, {}), summary), columns=columns))
     return tuple(result)
 
 
-def judged(groups: Sequence[Group]) -> tuple[Group, ...]:
+def judged(groups: Sequence[TableGroup]) -> tuple[TableGroup, ...]:
     """Return the groups with the columns that get verdicts; all of them where a study has no such column."""
     found = [(group, tuple(column for column in group.columns if column.info.judged)) for group in groups]
     return tuple(replace(group, columns=columns) for group, columns in found if columns) or tuple(groups)
@@ -192,7 +192,7 @@ def disturbed_text(summary: Summary) -> str:
     )
 
 
-def heading(group: Group, every: Sequence[Group]) -> str:
+def heading(group: TableGroup, every: Sequence[TableGroup]) -> str:
     """Return what tells a group from all of a report's; "" where there is one."""
     if len(every) == 1:
         return ""

@@ -49,8 +49,8 @@ class Watched:
     """
 
     result: Result
-    before: monitor.Reading
-    after: monitor.Reading
+    before: monitor.CounterValues
+    after: monitor.CounterValues
     active_s: float
     kills: Mapping[str, int]
 
@@ -106,7 +106,7 @@ class _Launch:
     ended: socket.socket
     stop: tuple[socket.socket, socket.socket]
     kills: Mapping[str, int]
-    sections: list[tuple[monitor.Reading, monitor.Reading]] = field(default_factory=list)
+    sections: list[tuple[monitor.CounterValues, monitor.CounterValues]] = field(default_factory=list)
     active_s: float = 0.0
     result: Result | None = None
     error: BaseException | None = None

@@ -42,7 +42,7 @@ class Ready:
     launch: Launch
     argv: tuple[str, ...]
     environment: Mapping[str, str]
-    places: tuple[monitor.Place, ...]
+    places: tuple[monitor.HostWatch, ...]
     pods_s: float
     chosen: Chosen | None = None
 

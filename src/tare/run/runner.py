@@ -250,7 +250,9 @@ class Run:
                 "TARE_LAUNCH_MAP": str(path),
             },
             places=tuple(
-                monitor.Place(node=side.pod.node, pid=side.pod.pid, watches=side.endpoint.watches, host=side.pod.host)
+                monitor.HostWatch(
+                    node=side.pod.node, pid=side.pod.pid, watches=side.endpoint.watches, host=side.pod.host
+                )
                 for side in up.sides
             ),
             pods_s=made.took_s[cell.workload.startup],

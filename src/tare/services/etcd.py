@@ -29,7 +29,7 @@ REQUEST_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Store:
+class EtcdStore:
     """An etcd at an address on the control network; it responds once `wait` has returned."""
 
     address: str
@@ -67,13 +67,13 @@ def missing() -> str | None:
 
 
 @contextmanager
-def running(place: Place, address: str, *, version_2: bool = False) -> Iterator[Store]:
+def running(place: Place, address: str, *, version_2: bool = False) -> Iterator[EtcdStore]:
     """Keep an etcd running in a place that has the address; its caller may wait for it at once or later."""
     found = program()
     if found is None:
         raise InfrastructureError(missing() or "no etcd")
     with kept(place, "etcd", command(found, address, place.folder, version_2=version_2)) as daemon:
-        yield Store(address=address, daemon=daemon)
+        yield EtcdStore(address=address, daemon=daemon)
 
 
 def command(path: str, address: str, folder: str, *, version_2: bool) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from tare.study.messages import explain, kind_of, study_error
 from tare.study.names import KNOWN, Known, is_conflist, is_path, read_name
 from tare.study.schema import StudyIn
 from tare.study.shorthand import Expander
-from tare.study.yaml_nodes import MAX_FILE_BYTES, Node, Problem, decode, locate, nodes_of, plain, read_yaml
+from tare.study.yaml_nodes import MAX_FILE_BYTES, Problem, YamlNode, decode, locate, nodes_of, plain, read_yaml
 
 __all__ = [
     "KNOWN",
@@ -87,7 +87,9 @@ def build(values: Mapping[str, Any], *, file: str, known: Known = KNOWN) -> mode
     return _study_of(nodes_of(values), [], file=file, name="study", known=known, base=Path.cwd())
 
 
-def _study_of(root: Node, problems: list[Problem], *, file: str, name: str, known: Known, base: Path) -> model.Study:
+def _study_of(
+    root: YamlNode, problems: list[Problem], *, file: str, name: str, known: Known, base: Path
+) -> model.Study:
     tree = Expander(known, problems).study(root)
     if not isinstance(tree.value, dict):
         problems.append(Problem(tree, "", f"a study is a mapping of keys to values, not {kind_of(tree.value)}"))

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from tare.errors import StudyError
-from tare.study.yaml_nodes import Node, Problem, locate
+from tare.study.yaml_nodes import Problem, YamlNode, locate
 
 
 def study_error(file: str, problems: Sequence[Problem]) -> StudyError:
@@ -27,7 +27,7 @@ def study_error(file: str, problems: Sequence[Problem]) -> StudyError:
     return StudyError("\n".join([f"{file} has {len(unique)} problems:", *(f"  {line}" for line in unique)]))
 
 
-def _place(file: str, node: Node) -> str:
+def _place(file: str, node: YamlNode) -> str:
     return f"{file}:{node.line}:{node.column}" if node.line else file
 
 
@@ -39,14 +39,14 @@ def unknown(what: str, name: object, allowed: Iterable[str]) -> str:
     return f"unknown {what} {str(name)!r}{hint} (allowed: {', '.join(allowed)})"
 
 
-def explain(form: type[BaseModel], root: Node, detail: Mapping[str, Any]) -> Problem:
+def explain(form: type[BaseModel], root: YamlNode, detail: Mapping[str, Any]) -> Problem:
     """Return one of pydantic's findings on `form` as a problem with its place, in our words."""
     loc: tuple[str | int, ...] = detail["loc"]
     node, path = locate(root, loc)
     return Problem(node, path, _sentence(form, loc, detail, node))
 
 
-def _sentence(form: type[BaseModel], loc: tuple[str | int, ...], detail: Mapping[str, Any], node: Node) -> str:
+def _sentence(form: type[BaseModel], loc: tuple[str | int, ...], detail: Mapping[str, Any], node: YamlNode) -> str:
     kind, value = detail["type"], detail["input"]
     if kind == "extra_forbidden":
         return unknown("key", loc[-1], _fields_at(form, loc[:-1]))

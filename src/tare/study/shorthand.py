@@ -9,7 +9,7 @@ from typing import Final
 
 from tare.study.messages import unknown
 from tare.study.names import Known, is_path, read_name
-from tare.study.yaml_nodes import Node, Problem
+from tare.study.yaml_nodes import Problem, YamlNode
 from tare.wiring.conflist import PREFIX
 from tare.workloads.declared import MiniApp, read
 from tare.workloads.declared.declaration import check, choose, find
@@ -25,11 +25,11 @@ class Expander:
         self._known = known
         self._problems = problems
 
-    def study(self, root: Node) -> Node:
+    def study(self, root: YamlNode) -> YamlNode:
         """Return the study with every shorthand written out."""
         if not isinstance(root.value, dict):
             return root
-        expand: dict[str, Callable[[Node], Node]] = {
+        expand: dict[str, Callable[[YamlNode], YamlNode]] = {
             "cluster": self._cluster,
             "environments": self._environments,
             "placements": self._placements,
@@ -37,10 +37,10 @@ class Expander:
         }
         return replace(root, value={k: expand[k](v) if k in expand else v for k, v in root.value.items()})
 
-    def _complain(self, node: Node, message: str, below: str = "") -> None:
+    def _complain(self, node: YamlNode, message: str, below: str = "") -> None:
         self._problems.append(Problem(node, f"{node.path}{below}", message))
 
-    def _cluster(self, node: Node) -> Node:
+    def _cluster(self, node: YamlNode) -> YamlNode:
         if isinstance(node.value, str):
             if node.value not in self._known.clusters:
                 self._complain(node, unknown("cluster", node.value, self._known.clusters))
@@ -48,7 +48,7 @@ class Expander:
             return replace(node, value={node.value: replace(node, value={}, path=f"{node.path}.{node.value}")})
         if not isinstance(node.value, dict):
             return node
-        named: dict[str, Node] = {}
+        named: dict[str, YamlNode] = {}
         for name, settings in node.value.items():
             if name in self._known.clusters:
                 named[name] = replace(settings, value={} if settings.value is None else settings.value)
@@ -56,11 +56,11 @@ class Expander:
                 self._complain(settings, unknown("cluster", name, self._known.clusters))
         return replace(node, value=named)
 
-    def _environments(self, node: Node) -> Node:
+    def _environments(self, node: YamlNode) -> YamlNode:
         items = node.value if isinstance(node.value, list) else [node] if isinstance(node.value, dict) else None
         if items is None:
             return node
-        entries: dict[str, Node] = {}
+        entries: dict[str, YamlNode] = {}
         for item in items:
             stated = item.value if isinstance(item.value, dict) else {item.text: replace(item, value=None)}
             if isinstance(item.value, list):
@@ -74,12 +74,12 @@ class Expander:
                     entries[name] = self._environment(name, named)
         return replace(node, value=entries)
 
-    def _environment(self, name: str, node: Node) -> Node:
+    def _environment(self, name: str, node: YamlNode) -> YamlNode:
         """Return the full mapping; what the name says and the mapping leaves out is taken from the name."""
         if node.value is not None and not isinstance(node.value, str | dict):
             return node
         short = node.value if isinstance(node.value, str) else name
-        given: dict[str, Node] = dict(node.value) if isinstance(node.value, dict) else {}
+        given: dict[str, YamlNode] = dict(node.value) if isinstance(node.value, dict) else {}
         if "network" in given:
             given["network"] = self._network(given["network"])
         parts, complaint = read_name(short, self._known)
@@ -94,7 +94,7 @@ class Expander:
         written = {key: replace(node, value=value, path=f"{node.path}.{key}") for key, value in parts.items()}
         return replace(node, value=written | given | {"image": image})
 
-    def _network(self, node: Node) -> Node:
+    def _network(self, node: YamlNode) -> YamlNode:
         """Return the node of `network` as text; `{cni: PATH}` is a CNI configuration of the user's."""
         if not isinstance(node.value, dict):
             return node
@@ -104,7 +104,7 @@ class Expander:
         self._complain(node, "write a network by its name, or as {cni: PATH}")
         return replace(node, value="host")
 
-    def _image(self, node: Node, given: Mapping[str, Node], parts: Mapping[str, str]) -> Node:
+    def _image(self, node: YamlNode, given: Mapping[str, YamlNode], parts: Mapping[str, str]) -> YamlNode:
         """Return the node of `image` as text; true is the MPI's default image and false the files of the host."""
         runtime = given["runtime"].value if "runtime" in given else parts.get("runtime", "")
         needed = runtime in self._known.runtimes and runtime not in self._known.imageless
@@ -130,13 +130,13 @@ class Expander:
             self._complain(stated, "the name says +image and this says none: change one of them")
         return replace(stated, value=value)
 
-    def _placements(self, node: Node) -> Node:
+    def _placements(self, node: YamlNode) -> YamlNode:
         items = node.value if isinstance(node.value, list) else [node]
         if node.value is None:
             return node
         return replace(node, value=[self._placement(item) for item in items])
 
-    def _placement(self, node: Node) -> Node:
+    def _placement(self, node: YamlNode) -> YamlNode:
         if not isinstance(node.value, str):
             return node
         match = _PLACEMENT.fullmatch(node.value)
@@ -146,12 +146,12 @@ class Expander:
         numbers = zip(("nodes", "ranks_per_node", "containers_per_node"), match.groups(), strict=True)
         return replace(node, value={key: replace(node, value=int(n)) for key, n in numbers if n is not None})
 
-    def _workloads(self, node: Node) -> Node:
+    def _workloads(self, node: YamlNode) -> YamlNode:
         if not isinstance(node.value, dict):
             return node
         return replace(node, value={name: self._workload(work) for name, work in node.value.items()})
 
-    def _workload(self, node: Node) -> Node:
+    def _workload(self, node: YamlNode) -> YamlNode:
         if not isinstance(node.value, dict):
             return node
         value = dict(node.value)
@@ -166,7 +166,7 @@ class Expander:
                 value[key] = replace(value[key], value=words)
         return replace(node, value=value)
 
-    def _miniapp(self, node: Node) -> Node:
+    def _miniapp(self, node: YamlNode) -> YamlNode:
         """Return the node of `miniapp` as the text that chooses an application, its class and its values."""
         apps = self._known.miniapps
         some = replace(node, value=next(iter(apps)))
@@ -181,7 +181,7 @@ class Expander:
             self._complain(node, str(error))
             return some
 
-    def _miniapp_mapping(self, node: Node, apps: Mapping[str, MiniApp]) -> Node | None:
+    def _miniapp_mapping(self, node: YamlNode, apps: Mapping[str, MiniApp]) -> YamlNode | None:
         """Return the same of `{NAME: {class: A, key: value}}`, None where something in it is wrong."""
         if len(node.value) != 1:
             named = " and ".join(node.value) or "none"
@@ -196,7 +196,7 @@ class Expander:
         if inner.value is not None and not isinstance(inner.value, dict):
             self._complain(inner, f"the class and the values of {name} are a mapping, as {{class: {app.classes[:1]}}}")
             return None
-        given: dict[str, Node] = inner.value or {}
+        given: dict[str, YamlNode] = inner.value or {}
         wrong = False
         for key, stated in given.items():
             try:
@@ -208,7 +208,7 @@ class Expander:
             return None
         return replace(node, value=choose(app, {key: stated.text for key, stated in given.items()}).spec)
 
-    def _kernel(self, node: Node) -> Iterator[Node]:
+    def _kernel(self, node: YamlNode) -> Iterator[YamlNode]:
         """Yield one full mapping per message size."""
         if isinstance(node.value, str):
             yield replace(node, value={"kernel": node})

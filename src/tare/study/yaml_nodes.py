@@ -22,7 +22,7 @@ _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class YamlNode:
     """A value of the file: a scalar, a list of nodes or a dict of nodes; line and column count from 1.
 
     The place is that of the key for a mapping's value, and of the value itself in a list. `text` is a scalar as it
@@ -40,7 +40,7 @@ class Node:
 class Problem:
     """What is wrong at a node; `path` says where in the study, and can go on to a key that is not there."""
 
-    node: Node
+    node: YamlNode
     path: str
     message: str
 
@@ -59,7 +59,7 @@ def decode(data: bytes, file: str) -> str:
         ) from None
 
 
-def read_yaml(text: str, file: str, problems: list[Problem]) -> Node | None:
+def read_yaml(text: str, file: str, problems: list[Problem]) -> YamlNode | None:
     """Return the document as nodes, or raise `StudyError` where it is not YAML."""
     try:
         document = yaml.compose(text, Loader=yaml.BaseLoader)
@@ -100,12 +100,12 @@ class _Reader:
         self._problems = problems
         self._count = 0
 
-    def node(self, source: yaml.Node, path: str, mark: yaml.Mark) -> Node:
+    def node(self, source: yaml.Node, path: str, mark: yaml.Mark) -> YamlNode:
         """Return `source` as a node at `path`; `mark` is where messages about it point."""
         self._count += 1
         if self._count > MAX_VALUES:
             raise OverflowError
-        empty = Node(None, path, mark.line + 1, mark.column + 1)
+        empty = YamlNode(None, path, mark.line + 1, mark.column + 1)
         if source.tag not in _TAGS:
             self._problems.append(Problem(empty, path, f"the tag {source.tag} is not allowed in a study"))
             return empty
@@ -118,13 +118,13 @@ class _Reader:
         plain = isinstance(source, yaml.ScalarNode) and source.style is None
         return replace(empty, value=_scalar(text) if plain else text, text=text)
 
-    def _mapping(self, source: yaml.MappingNode, path: str) -> dict[str, Node]:
-        entries: dict[str, Node] = {}
-        merged: dict[str, Node] = {}
+    def _mapping(self, source: yaml.MappingNode, path: str) -> dict[str, YamlNode]:
+        entries: dict[str, YamlNode] = {}
+        merged: dict[str, YamlNode] = {}
         for key, value in source.value:
             mark = key.start_mark
             if not isinstance(key, yaml.ScalarNode):
-                here = Node(None, path, mark.line + 1, mark.column + 1)
+                here = YamlNode(None, path, mark.line + 1, mark.column + 1)
                 self._problems.append(Problem(here, path, "a key must be one word, not a list or a mapping"))
                 continue
             name = str(key.value)
@@ -151,17 +151,17 @@ def _scalar(text: str) -> Any:
     return float(text) if _FLOAT.fullmatch(text) else text
 
 
-def nodes_of(value: Any, path: str = "") -> Node:
+def nodes_of(value: Any, path: str = "") -> YamlNode:
     """Return Python values (mappings, lists and scalars) as the nodes that a file with the same content would give."""
     if isinstance(value, Mapping):
         inner = {str(key): nodes_of(each, f"{path}.{key}" if path else str(key)) for key, each in value.items()}
-        return Node(inner, path, 0, 0)
+        return YamlNode(inner, path, 0, 0)
     if isinstance(value, list | tuple):
-        return Node([nodes_of(each, f"{path}[{i}]") for i, each in enumerate(value)], path, 0, 0)
-    return Node(value, path, 0, 0, "" if value is None else str(value))
+        return YamlNode([nodes_of(each, f"{path}[{i}]") for i, each in enumerate(value)], path, 0, 0)
+    return YamlNode(value, path, 0, 0, "" if value is None else str(value))
 
 
-def plain(node: Node) -> Any:
+def plain(node: YamlNode) -> Any:
     """Return the values of a tree without their places."""
     if isinstance(node.value, dict):
         return {key: plain(value) for key, value in node.value.items()}
@@ -170,11 +170,11 @@ def plain(node: Node) -> Any:
     return node.value
 
 
-def locate(root: Node, loc: Sequence[str | int]) -> tuple[Node, str]:
+def locate(root: YamlNode, loc: Sequence[str | int]) -> tuple[YamlNode, str]:
     """Return the node at `loc`, or the last one on the way to it, and the whole path to show."""
     node = root
     for depth, step in enumerate(loc):
-        inner: Node | None = None
+        inner: YamlNode | None = None
         if isinstance(node.value, dict):
             inner = node.value.get(str(step))
         elif isinstance(node.value, list) and isinstance(step, int) and step < len(node.value):

@@ -10,12 +10,12 @@ from tare import stats
 from tare.model import Cell, MetricInfo, Plan, Role, Verdict
 from tare.stats import Block, RoundPairs
 from tare.summary.select import Selection
-from tare.summary.series import Reading, Series, series_of
+from tare.summary.series import LaunchFigure, Series, series_of
 from tare.summary.state import NOTHING, Adjustment, adjustment_of
 
 SELF_SUFFIX: Final = " (A/A)"
 
-Cost = Callable[[Reading], float]
+Cost = Callable[[LaunchFigure], float]
 """The typical cost of a launch in seconds, adjusted for the machine's state or as measured."""
 
 

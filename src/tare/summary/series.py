@@ -13,7 +13,7 @@ from tare.summary.select import Selection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class LaunchFigure:
     """One launch with a figure: the trial and its metric."""
 
     trial: Trial
@@ -30,8 +30,8 @@ class Series:
     launches were unavailable.
     """
 
-    counted: Mapping[Block, Reading] = field(default_factory=dict)
-    every: Mapping[Block, tuple[Reading, ...]] = field(default_factory=dict)
+    counted: Mapping[Block, LaunchFigure] = field(default_factory=dict)
+    every: Mapping[Block, tuple[LaunchFigure, ...]] = field(default_factory=dict)
     failed: frozenset[Block] = frozenset()
     launches: int = 0
     bad: int = 0
@@ -53,7 +53,7 @@ class Series:
 
 def series_of(selection: Selection, cell: str, key: str) -> Series:
     """Return the metric `key` over the launches of a cell."""
-    counted: dict[Block, Reading] = {}
+    counted: dict[Block, LaunchFigure] = {}
     reasons: list[tuple[str, str]] = []
     unavailable: list[str] = []
     failed: set[Block] = set()
@@ -61,7 +61,7 @@ def series_of(selection: Selection, cell: str, key: str) -> Series:
     for block, trial in trials.items():
         metric = read(trial, key)
         if isinstance(metric, Metric):
-            counted[block] = Reading(trial=trial, metric=metric)
+            counted[block] = LaunchFigure(trial=trial, metric=metric)
             continue
         reasons.append(metric)
         if isinstance(trial.outcome, Failed):
@@ -86,9 +86,9 @@ def series_of(selection: Selection, cell: str, key: str) -> Series:
     )
 
 
-def _readings(trials: Iterable[Trial], key: str) -> tuple[Reading, ...]:
+def _readings(trials: Iterable[Trial], key: str) -> tuple[LaunchFigure, ...]:
     found = ((trial, read(trial, key)) for trial in trials)
-    return tuple(Reading(trial=trial, metric=metric) for trial, metric in found if isinstance(metric, Metric))
+    return tuple(LaunchFigure(trial=trial, metric=metric) for trial, metric in found if isinstance(metric, Metric))
 
 
 def read(trial: Trial, key: str) -> Metric | tuple[str, str]:

@@ -18,7 +18,7 @@ from tare import stats
 from tare.model import Estimate, StateEffect
 from tare.stats import Block
 from tare.summary import disturbance
-from tare.summary.series import Reading, Series
+from tare.summary.series import LaunchFigure, Series
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,28 +30,28 @@ class State:
     """
 
     name: str
-    read: Callable[[Reading], float | None]
+    read: Callable[[LaunchFigure], float | None]
     per: str
     unit: float
     least: float
 
 
-def _log_of(key: str) -> Callable[[Reading], float | None]:
+def _log_of(key: str) -> Callable[[LaunchFigure], float | None]:
     """Return a reader of the logarithm of a time: during the metric if that is known, else during the whole launch."""
 
-    def read(reading: Reading) -> float | None:
+    def read(reading: LaunchFigure) -> float | None:
         seconds = reading.metric.noise.get(key) or reading.trial.noise.get(key, 0.0)
         return math.log(seconds) if seconds > 0 else None
 
     return read
 
 
-def _taken(reading: Reading) -> float | None:
+def _taken(reading: LaunchFigure) -> float | None:
     """Return the share of the cores' time that other guests and other programs took."""
     return disturbance.share(reading.trial)
 
 
-def _throttled(reading: Reading) -> float | None:
+def _throttled(reading: LaunchFigure) -> float | None:
     trial = reading.trial
     if "throttled_s" not in trial.noise:
         return None
@@ -86,7 +86,7 @@ class Adjustment:
     means: tuple[float, ...] = ()
     effects: tuple[StateEffect, ...] = ()
 
-    def cost_s(self, reading: Reading) -> float:
+    def cost_s(self, reading: LaunchFigure) -> float:
         """Return the typical cost of a launch as it would be in the column's mean state."""
         shift = 0.0
         for state, coefficient, mean in zip(self.states, self.coefficients, self.means, strict=True):
@@ -120,7 +120,7 @@ class _Launches:
     logs: list[float] = field(default_factory=list)
     cells: list[int] = field(default_factory=list)
     blocks: list[int] = field(default_factory=list)
-    readings: list[Reading] = field(default_factory=list)
+    readings: list[LaunchFigure] = field(default_factory=list)
 
 
 def adjustment_of(group: str, metric: str, column: Sequence[Series]) -> Adjustment:

@@ -44,7 +44,7 @@ SET_RPS: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class NetnsInterface:
     """An interface in a process's network namespace."""
 
     pid: int
@@ -156,7 +156,7 @@ def nic_set(node: Node, nic: Nic, link: Link) -> Iterator[Nic]:
     if not link.mtu:
         yield nic
         return
-    place = Place(pid=node.pid, interface=nic.name)
+    place = NetnsInterface(pid=node.pid, interface=nic.name)
     _set_mtu(place, link.mtu)
     try:
         yield replace(nic, mtu=link.mtu)
@@ -171,9 +171,9 @@ def link_set(node: Node, nic: Nic, pod: Pod, endpoint: Endpoint, link: Link) -> 
     if not link:
         yield endpoint
         return
-    here = Place(pid=pod.pid, interface=endpoint.interface)
+    here = NetnsInterface(pid=pod.pid, interface=endpoint.interface)
     home = where(node, nic, endpoint)
-    on_node = Place(pid=home.pid, interface=nic.name)
+    on_node = NetnsInterface(pid=home.pid, interface=nic.name)
     places = (on_node, here) if pod.own_network and _is_there(on_node) else (here,)
     facts: dict[str, str] = {}
     with ExitStack() as stack:
@@ -196,7 +196,7 @@ def where(node: Node, nic: Nic, endpoint: Endpoint) -> Node:
 
 
 @contextmanager
-def _offloads(place: Place, wanted: Sequence[str]) -> Iterator[list[str]]:
+def _offloads(place: NetnsInterface, wanted: Sequence[str]) -> Iterator[list[str]]:
     """Keep offloads on or off; yield their actual states. Raises `InfrastructureError` if one cannot be set."""
     if not wanted:
         yield []
@@ -219,7 +219,7 @@ def _offloads(place: Place, wanted: Sequence[str]) -> Iterator[list[str]]:
 
 
 @contextmanager
-def _rps(place: Place, wanted: str, cores: Sequence[int]) -> Iterator[list[str]]:
+def _rps(place: NetnsInterface, wanted: str, cores: Sequence[int]) -> Iterator[list[str]]:
     """Keep received packets spread over a node's cores (RPS), or over none."""
     if not wanted:
         yield []
@@ -235,7 +235,7 @@ def _rps(place: Place, wanted: str, cores: Sequence[int]) -> Iterator[list[str]]
 
 
 @contextmanager
-def _shaped(place: Place, link: Link) -> Iterator[list[str]]:
+def _shaped(place: NetnsInterface, link: Link) -> Iterator[list[str]]:
     """Keep an interface's egress limited to a rate and delayed."""
     commands = qdiscs(link, place.interface)
     if not commands:
@@ -252,7 +252,7 @@ def _shaped(place: Place, link: Link) -> Iterator[list[str]]:
 
 
 @contextmanager
-def _tracked(place: Place, tracking: Tracking) -> Iterator[dict[str, str]]:
+def _tracked(place: NetnsInterface, tracking: Tracking) -> Iterator[dict[str, str]]:
     """Keep connection tracking of a pod on or off."""
     if tracking is Tracking.AS_IT_IS:
         yield {}
@@ -267,7 +267,7 @@ def _tracked(place: Place, tracking: Tracking) -> Iterator[dict[str, str]]:
 
 
 @contextmanager
-def _filtered(node: Node, place: Place, link: Link) -> Iterator[dict[str, str]]:
+def _filtered(node: Node, place: NetnsInterface, link: Link) -> Iterator[dict[str, str]]:
     """Let the frames of the pod's bridge pass through the node's packet filter, or not."""
     bridge, before = bridge_of(node, place)
     try:
@@ -278,7 +278,7 @@ def _filtered(node: Node, place: Place, link: Link) -> Iterator[dict[str, str]]:
             _pass_netfilter(node, bridge, before)
 
 
-def bridge_of(node: Node, place: Place) -> tuple[str, bool]:
+def bridge_of(node: Node, place: NetnsInterface) -> tuple[str, bool]:
     """Return the node's bridge that a pod's interface is connected to, and whether its frames pass packet filters."""
     with netlink(place.pid) as route:
         peer = route.get_links(index_of(route, place.interface))[0].get_attr("IFLA_LINK")
@@ -297,7 +297,7 @@ def _pass_netfilter(node: Node, bridge: str, wanted: bool) -> None:
         route.link("set", index=index_of(route, bridge), kind="bridge", br_nf_call_iptables=int(wanted))
 
 
-def _set_mtu(place: Place, mtu: int) -> None:
+def _set_mtu(place: NetnsInterface, mtu: int) -> None:
     argv = (*place.enter, "ip", "link", "set", "dev", place.interface, "mtu", str(mtu))
     try:
         run(argv, what=f"setting the MTU of {place.interface} to {mtu}")
@@ -305,12 +305,12 @@ def _set_mtu(place: Place, mtu: int) -> None:
         raise InfrastructureError(f"{place.interface} cannot have an MTU of {mtu}: {error.stderr_tail}") from error
 
 
-def _mtu(place: Place) -> int:
+def _mtu(place: NetnsInterface) -> int:
     with netlink(place.pid) as route:
         return int(route.get_links(index_of(route, place.interface))[0].get_attr("IFLA_MTU"))
 
 
-def _is_there(place: Place) -> bool:
+def _is_there(place: NetnsInterface) -> bool:
     try:
         with netlink(place.pid) as route:
             return bool(route.link_lookup(ifname=place.interface))

@@ -32,7 +32,7 @@ KERNELS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class CatalogueEntry:
     """A workload: how a study states it, what it is and measures, and how its figures are taken.
 
     `brought_by` says what installs it, "" for what is ours.
@@ -51,14 +51,14 @@ class Entry:
     brought_by: str = ""
 
 
-def entries() -> tuple[Entry, ...]:
+def entries() -> tuple[CatalogueEntry, ...]:
     """Return every workload: kernels, mini-applications, programs of others, and what a user brings."""
     return (*_kernels(), *map(_miniapp, MINIAPPS.values()), *map(_program, PROGRAMS.values()), *_others())
 
 
-def _kernels() -> Iterator[Entry]:
+def _kernels() -> Iterator[CatalogueEntry]:
     for name, (measures, synchronisation) in KERNELS.items():
-        yield Entry(
+        yield CatalogueEntry(
             name=name,
             family="kernel",
             stated=f"kernels: [{name}]",
@@ -71,10 +71,10 @@ def _kernels() -> Iterator[Entry]:
         )
 
 
-def _miniapp(app: MiniApp) -> Entry:
+def _miniapp(app: MiniApp) -> CatalogueEntry:
     parameters = [f"{each.name} {each.low} to {each.high} [{each.usual}]" for each in app.parameters]
     classes = [f"class {' '.join(app.classes)}"] if app.classes else []
-    return Entry(
+    return CatalogueEntry(
         name=app.name,
         family="mini-application",
         stated=f"miniapp: {app.name}{f':class={app.classes[0]}' if app.classes else ''}",
@@ -88,8 +88,8 @@ def _miniapp(app: MiniApp) -> Entry:
     )
 
 
-def _program(adapter: ProgramAdapter) -> Entry:
-    return Entry(
+def _program(adapter: ProgramAdapter) -> CatalogueEntry:
+    return CatalogueEntry(
         name=adapter.name,
         family="program",
         stated=f"program: {adapter.name}",
@@ -103,8 +103,8 @@ def _program(adapter: ProgramAdapter) -> Entry:
     )
 
 
-def _others() -> Iterator[Entry]:
-    yield Entry(
+def _others() -> Iterator[CatalogueEntry]:
+    yield CatalogueEntry(
         name="command",
         family="yours",
         stated="command: [./app]",
@@ -115,7 +115,7 @@ def _others() -> Iterator[Entry]:
         synchronisation=Command.synchronisation,
         reduction=Command.reduction,
     )
-    yield Entry(
+    yield CatalogueEntry(
         name="startup",
         family="start-up",
         stated="startup: warm",

@@ -8,14 +8,14 @@ import pytest
 
 from tare.cli.workload_commands import as_data, as_text, missing_of, show_workloads
 from tare.study import KNOWN, parse
-from tare.workloads.catalogue import Entry, entries
+from tare.workloads.catalogue import CatalogueEntry, entries
 from tare.workloads.declared import MINIAPPS
 from unit.adapters import ExampleAdapter
 from unit.study_texts import ENVIRONMENTS
 
 
 @pytest.fixture
-def example(monkeypatch: pytest.MonkeyPatch) -> Entry:
+def example(monkeypatch: pytest.MonkeyPatch) -> CatalogueEntry:
     for module in ("tare.workloads.catalogue", "tare.cli.workload_commands"):
         monkeypatch.setattr(f"{module}.PROGRAMS", {"example": ExampleAdapter()})
     return next(entry for entry in entries() if entry.name == "example")
@@ -38,7 +38,7 @@ def test_what_is_listed_can_be_put_into_a_study_as_it_is() -> None:
             parse(f"{ENVIRONMENTS}workloads: {{w: {{{entry.stated}}}}}")
 
 
-def test_a_program_that_is_missing_says_what_to_do(example: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_is_missing_says_what_to_do(example: CatalogueEntry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     reason = missing_of(example)
     assert reason == "example is not here: apt-get install example"
@@ -63,7 +63,7 @@ def test_without_any_mpi_ours_are_missing_too(monkeypatch: pytest.MonkeyPatch) -
     assert missing_of(entry) == ""
 
 
-def test_json_has_everything(example: Entry, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_everything(example: CatalogueEntry, capsys: pytest.CaptureFixture[str]) -> None:
     listed = json.loads(as_data([(example, ""), (example, "gone")]))
     assert [(each["available"], each["missing"]) for each in listed] == [(True, None), (False, "gone")]
     assert listed[0]["synchronisation"] == "none"

@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tare.feasibility.compatibility import Application, Launcher, Machine, Mpi, Outcome, Place, controls, fits, starts
+from tare.feasibility.compatibility import (
+    Application,
+    Launcher,
+    Machine,
+    MpiFacts,
+    Outcome,
+    RankHost,
+    controls,
+    fits,
+    starts,
+)
 from tare.feasibility.compatibility_table import FILE, MPIS_SHOWN, Seen, predicted, written
 from tare.feasibility.preflight import mpi_here
 from tare.host import wheels
@@ -22,13 +32,13 @@ versions = st.tuples(st.integers(1, 9), st.integers(0, 9))
 def judged(
     application: Application | None = None,
     launcher: Launcher | None = None,
-    image: Place | None = None,
+    image: RankHost | None = None,
     machine: Machine | None = None,
 ) -> str | None:
     return fits(
         application or Application(),
         launcher or Launcher(mpi=OPEN4, daemon=OPEN4),
-        image or Place(glibc=(2, 36)),
+        image or RankHost(glibc=(2, 36)),
         machine or Machine(cpu=3),
     )
 
@@ -37,7 +47,7 @@ def judged(
 
 
 @pytest.mark.parametrize("mpi", MPIS_SHOWN.values(), ids=str)
-def test_what_is_of_one_make_fits(mpi: Mpi) -> None:
+def test_what_is_of_one_make_fits(mpi: MpiFacts) -> None:
     assert judged(Application(mpi=mpi), Launcher(mpi=mpi, daemon=mpi)) is None
 
 
@@ -47,7 +57,10 @@ def test_pmix_lets_open_mpi_4_and_5_start_each_other() -> None:
 
 @pytest.mark.parametrize(("one", "other"), [((1, 2, 5), (4, 2)), ((4, 2), (2, 0, 3))])
 def test_pmix_before_2_1_is_named_and_which_side_is_to_be_renewed(one: tuple[int, ...], other: tuple[int, ...]) -> None:
-    old, new = Mpi(family="openmpi", version=(3, 0), pmix=one), Mpi(family="openmpi", version=(4, 1), pmix=other)
+    old, new = (
+        MpiFacts(family="openmpi", version=(3, 0), pmix=one),
+        MpiFacts(family="openmpi", version=(4, 1), pmix=other),
+    )
     result, reason = starts(old, new, "app")
     assert result is Outcome.FAILS
     assert "from 2.1 on they understand each other" in reason
@@ -57,7 +70,7 @@ def test_pmix_before_2_1_is_named_and_which_side_is_to_be_renewed(one: tuple[int
 
 @given(st.sampled_from(["openmpi", "mpich"]), versions, versions, versions, versions)
 def test_two_of_a_family_never_leave_ranks_alone(family: str, a: object, b: object, c: object, d: object) -> None:
-    one, other = Mpi(family=family, version=a, pmix=b), Mpi(family=family, version=c, pmix=d)  # type: ignore[arg-type]
+    one, other = MpiFacts(family=family, version=a, pmix=b), MpiFacts(family=family, version=c, pmix=d)  # type: ignore[arg-type]
     result, reason = starts(one, other)
     assert result is not Outcome.ALONE
     assert (reason == "") == (result is Outcome.WORKS)
@@ -65,7 +78,7 @@ def test_two_of_a_family_never_leave_ranks_alone(family: str, a: object, b: obje
 
 
 @given(st.sampled_from([OPEN4, OPEN5]), st.sampled_from([MPICH4, MPICH5]), st.booleans())
-def test_two_families_never_work_and_both_are_named(one: Mpi, other: Mpi, turned: bool) -> None:
+def test_two_families_never_work_and_both_are_named(one: MpiFacts, other: MpiFacts, turned: bool) -> None:
     application, launcher = (other, one) if turned else (one, other)
     result, reason = starts(application, launcher, "app")
     assert result is not Outcome.WORKS
@@ -82,7 +95,9 @@ def test_an_application_whose_mpi_is_not_known_is_not_judged() -> None:
 
 
 @pytest.mark.parametrize(("launcher", "daemon"), [(OPEN4, OPEN5), (OPEN5, OPEN4), (MPICH5, MPICH4), (OPEN4, MPICH4)])
-def test_a_daemon_of_another_major_version_or_make_is_refused_with_ways_out(launcher: Mpi, daemon: Mpi) -> None:
+def test_a_daemon_of_another_major_version_or_make_is_refused_with_ways_out(
+    launcher: MpiFacts, daemon: MpiFacts
+) -> None:
     reason = controls(launcher, daemon)
     assert reason is not None
     assert reason.startswith(f"the launcher is {launcher}, and the daemon in the image {daemon}")
@@ -91,8 +106,8 @@ def test_a_daemon_of_another_major_version_or_make_is_refused_with_ways_out(laun
 
 
 def test_minor_versions_of_a_daemon_may_differ_and_unknown_ones_are_let_through() -> None:
-    assert controls(OPEN4, Mpi(family="openmpi", version=(4, 0, 3))) is None
-    assert controls(OPEN4, Mpi(family="openmpi")) is None
+    assert controls(OPEN4, MpiFacts(family="openmpi", version=(4, 0, 3))) is None
+    assert controls(OPEN4, MpiFacts(family="openmpi")) is None
 
 
 def test_an_image_without_a_daemon_is_told() -> None:
@@ -113,16 +128,16 @@ def test_an_image_without_a_daemon_is_told() -> None:
     ],
 )
 def test_an_older_c_library_cannot_serve_and_is_named(there: tuple[int, ...], reason: str | None) -> None:
-    assert judged(Application(name="app", glibc=(2, 34)), image=Place(glibc=there)) == reason
+    assert judged(Application(name="app", glibc=(2, 34)), image=RankHost(glibc=there)) == reason
 
 
 def test_what_asks_for_no_c_library_needs_none() -> None:
-    assert judged(Application(glibc=(0, 0)), image=Place()) is None
+    assert judged(Application(glibc=(0, 0)), image=RankHost()) is None
 
 
 @given(st.integers(0, 4), st.integers(0, 4), st.integers(0, 4))
 def test_the_cpu_must_have_what_program_and_image_need(program: int, image: int, machine: int) -> None:
-    reason = judged(Application(cpu=program), image=Place(glibc=(2, 36), cpu=image), machine=Machine(cpu=machine))
+    reason = judged(Application(cpu=program), image=RankHost(glibc=(2, 36), cpu=image), machine=Machine(cpu=machine))
     assert (reason is None) == (machine == 0 or max(program, image) <= machine)
     if reason is not None:
         assert f"compiled for x86-64-v{max(program, image)}" in reason

@@ -12,17 +12,17 @@ from tare.deploy.pods import Files
 from tare.deploy.study_files import StudyFiles
 from tare.errors import RefusedError
 from tare.feasibility import compatibility, preflight
-from tare.feasibility.compatibility import Application, Launcher, Machine, Mpi, Place
+from tare.feasibility.compatibility import Application, Launcher, Machine, MpiFacts, RankHost
 from tare.images.host_mpi import HostMpi
 from tare.model import Cell, Environment, LabSpec, Launching, Placement, Plan, Role, Study, Workload
 from tare.plan.cells import available, expand
 
-HERE, THERE = Mpi(family="openmpi", version=(5, 0)), Mpi(family="openmpi", version=(4, 1))
+HERE, THERE = MpiFacts(family="openmpi", version=(5, 0)), MpiFacts(family="openmpi", version=(4, 1))
 ROOTFS = Path("/cache/rootfs")
 HOST_MPI = HostMpi(folder=Path("/h"), launcher=Path("/h/bin/mpirun"), shown=("/h",), glibc=(2, 34))
 FILES = Files(host_prefix=Path("/cache/kernels"), rootfs=ROOTFS, host_mpi=HOST_MPI)
 EVERY = StudyFiles(made={("openmpi", image): FILES for image in ("", "debian-openmpi")})
-Asked = tuple[Application, Launcher, Place, Machine]
+Asked = tuple[Application, Launcher, RankHost, Machine]
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def cell(command: str = "", *, containers: int = 1, **environment: object) -> Ce
     ],
 )
 def test_launcher_and_daemon_are_those_of_the_way_of_launching(
-    environment: dict[str, object], launcher: Mpi, daemon: Mpi, asked: list[Asked]
+    environment: dict[str, object], launcher: MpiFacts, daemon: MpiFacts, asked: list[Asked]
 ) -> None:
     preflight.misfit(cell(**environment), FILES)
     ((_, found, _, _),) = asked
@@ -90,7 +90,7 @@ def test_a_program_of_the_users_is_looked_at_where_it_runs(asked: list[Asked], t
     reason = preflight.misfit(cell(str(program), launch=Launching.SSH), FILES)
     application, _, place, machine = asked[0]
     assert application == Application(name="app", mpi=THERE, glibc=(2, 33), cpu=1)
-    assert (place, machine) == (Place(name="the image", glibc=(2, 31), cpu=2), Machine(cpu=3))
+    assert (place, machine) == (RankHost(name="the image", glibc=(2, 31), cpu=2), Machine(cpu=3))
     assert str(reason).startswith("app needs glibc 2.33, and the image has 2.31")
     assert preflight.misfit(cell(str(program), runtime="bare", image=""), FILES) is None
 
@@ -173,6 +173,6 @@ def test_the_mpi_of_a_program_is_that_of_the_library_which_it_would_load(
     (library.parent / "libmpi.so.40").symlink_to("/usr/lib/libmpi.so.40.30.4")
     found = {"libc.so.6": tmp_path / "lib" / "libc.so.6", "libmpi.so.40": library.parent / "libmpi.so.40"}
     monkeypatch.setattr(preflight, "libraries", lambda program, root: found)
-    assert preflight.mpi_of_program(Path("/app"), tmp_path) == Mpi(family="openmpi", version=(4, 1, 4))
+    assert preflight.mpi_of_program(Path("/app"), tmp_path) == MpiFacts(family="openmpi", version=(4, 1, 4))
     monkeypatch.setattr(preflight, "libraries", lambda program, root: {})
     assert preflight.mpi_of_program(Path("/script"), tmp_path) is None

@@ -214,7 +214,7 @@ def test_both_programs_are_short_and_end() -> None:
 def test_counters_that_are_no_interface_s_are_read_where_they_are() -> None:
     told = iter([(10, 1, 20, 2), (110, 3, 70, 7)])
     watch = Watch(pid=1, interface="ipip-data3", role=ipip.ROLE, read=lambda: next(told))
-    place = monitor.Place(node=places()[0][0].pod.node, pid=1, watches=(watch,))
+    place = monitor.HostWatch(node=places()[0][0].pod.node, pid=1, watches=(watch,))
     before, after = monitor.read([place]), monitor.read([place])
     (item,) = monitor.traffic([place], before, after)
     assert (item.rx_bytes, item.rx_packets, item.tx_bytes, item.tx_packets) == (100, 2, 50, 5)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tare.node import SILENT_ROLE, Nic, Node, Watch, monitor
 from tare.node.cgroups import Group, Hierarchy
-from tare.node.monitor import Place, Reading
+from tare.node.monitor import CounterValues, HostWatch
 
 NODE = Node(
     name="n0",
@@ -81,7 +81,7 @@ def test_machine_times_are_seconds_and_leave_out_idle_and_waiting(files: Files) 
 
 def test_real_counters_grow_with_what_is_sent() -> None:
     watch = Watch(pid=os.getpid(), interface="lo", role="data NIC")
-    place = Place(node=NODE, pid=os.getpid(), watches=(watch,))
+    place = HostWatch(node=NODE, pid=os.getpid(), watches=(watch,))
     before = monitor.read([place])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
         receiver.bind(("127.0.0.1", 0))
@@ -94,11 +94,11 @@ def test_real_counters_grow_with_what_is_sent() -> None:
     assert item.tx_packets >= 20
 
 
-def reading(values: tuple[int, int, int, int], **more: object) -> Reading:
-    return Reading(interfaces={(70, "data0"): values}, **more)  # type: ignore[arg-type]
+def reading(values: tuple[int, int, int, int], **more: object) -> CounterValues:
+    return CounterValues(interfaces={(70, "data0"): values}, **more)  # type: ignore[arg-type]
 
 
-PLACE = Place(node=NODE, pid=70, watches=(Watch(pid=70, interface="data0", role="data NIC"),))
+PLACE = HostWatch(node=NODE, pid=70, watches=(Watch(pid=70, interface="data0", role="data NIC"),))
 counts = st.tuples(*[st.integers(0, 2**63)] * 4)
 
 
@@ -116,26 +116,26 @@ def test_the_same_interface_name_in_two_namespaces_is_two_interfaces() -> None:
         Watch(pid=70, interface="eth0", role="veth of the pod"),
         Watch(pid=71, interface="eth0", role=SILENT_ROLE),
     )
-    place = Place(node=NODE, pid=70, watches=watches)
-    before = Reading(interfaces={(70, "eth0"): (0, 0, 0, 0), (71, "eth0"): (5, 5, 5, 5)})
-    after = Reading(interfaces={(70, "eth0"): (9, 1, 8, 1), (71, "eth0"): (5, 5, 5, 5)})
+    place = HostWatch(node=NODE, pid=70, watches=watches)
+    before = CounterValues(interfaces={(70, "eth0"): (0, 0, 0, 0), (71, "eth0"): (5, 5, 5, 5)})
+    after = CounterValues(interfaces={(70, "eth0"): (9, 1, 8, 1), (71, "eth0"): (5, 5, 5, 5)})
     found = {item.role: item.tx_bytes for item in monitor.traffic([place], before, after)}
     assert found == {"veth of the pod": 8, SILENT_ROLE: 0}
 
 
 def test_an_interface_that_is_missing_in_a_reading_is_left_out_instead_of_made_zero() -> None:
-    assert monitor.traffic([PLACE], reading((0, 0, 0, 0)), Reading()) == ()
-    assert monitor.traffic([PLACE], Reading(), reading((0, 0, 0, 0))) == ()
+    assert monitor.traffic([PLACE], reading((0, 0, 0, 0)), CounterValues()) == ()
+    assert monitor.traffic([PLACE], CounterValues(), reading((0, 0, 0, 0))) == ()
 
 
 def test_tcp_counters_are_summed_over_nodes_and_only_what_grew_is_told() -> None:
-    before = Reading(tcp={70: {"TcpRetransSegs": 1, "TcpExtTCPTimeouts": 4}, 71: {"TcpRetransSegs": 10}})
-    after = Reading(tcp={70: {"TcpRetransSegs": 3, "TcpExtTCPTimeouts": 4}, 71: {"TcpRetransSegs": 15}})
+    before = CounterValues(tcp={70: {"TcpRetransSegs": 1, "TcpExtTCPTimeouts": 4}, 71: {"TcpRetransSegs": 10}})
+    after = CounterValues(tcp={70: {"TcpRetransSegs": 3, "TcpExtTCPTimeouts": 4}, 71: {"TcpRetransSegs": 15}})
     assert monitor.counters(before, after) == {"TcpRetransSegs": 7}
 
 
 def test_a_namespace_that_was_not_read_before_adds_nothing() -> None:
-    assert monitor.counters(Reading(), Reading(tcp={70: {"TcpRetransSegs": 3}})) == {}
+    assert monitor.counters(CounterValues(), CounterValues(tcp={70: {"TcpRetransSegs": 3}})) == {}
 
 
 @pytest.mark.parametrize(
@@ -163,20 +163,22 @@ def test_throttled_time_is_that_of_all_containers_below_a_node(version: int, tmp
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "cpu.stat").write_text(f"throttled_time {ns}000000000\n")
     assert monitor.throttled_s([group]) == 7.0
-    assert monitor.noise(Reading(throttled_s=3.0), Reading(throttled_s=7.0))["throttled_s"] == 4.0
-    assert "throttled_s" not in monitor.noise(Reading(), Reading(throttled_s=7.0))
+    assert monitor.noise(CounterValues(throttled_s=3.0), CounterValues(throttled_s=7.0))["throttled_s"] == 4.0
+    assert "throttled_s" not in monitor.noise(CounterValues(), CounterValues(throttled_s=7.0))
 
 
 def test_noise_is_what_was_used_beside_the_job_and_never_negative() -> None:
-    before = Reading(busy_s=10.0, steal_s=1.0, softirq_s=2.0, job_s=4.0, ours_s=5.0)
-    after = Reading(busy_s=16.0, steal_s=1.5, softirq_s=2.25, job_s=9.0, ours_s=10.25)
+    before = CounterValues(busy_s=10.0, steal_s=1.0, softirq_s=2.0, job_s=4.0, ours_s=5.0)
+    after = CounterValues(busy_s=16.0, steal_s=1.5, softirq_s=2.25, job_s=9.0, ours_s=10.25)
     found = monitor.noise(before, after)
     assert found == {"cores": os.cpu_count(), "background_s": 0.5, "job_s": 5.0, "steal_s": 0.5, "softirq_s": 0.25}
-    assert monitor.noise(before, Reading(busy_s=10.0, steal_s=1.0, softirq_s=2.0, ours_s=9.0))["background_s"] == 0.0
+    assert (
+        monitor.noise(before, CounterValues(busy_s=10.0, steal_s=1.0, softirq_s=2.0, ours_s=9.0))["background_s"] == 0.0
+    )
 
 
 def test_reading_two_nodes_is_cheap_beside_a_launch() -> None:
-    place = Place(node=NODE, pid=os.getpid(), watches=(Watch(pid=os.getpid(), interface="lo", role="x"),))
+    place = HostWatch(node=NODE, pid=os.getpid(), watches=(Watch(pid=os.getpid(), interface="lo", role="x"),))
     times = []
     import time
 
@@ -195,5 +197,5 @@ def test_the_cpu_time_of_the_job_is_that_of_its_cgroup(tmp_path: Path) -> None:
     group = Group(path="n0", hierarchies=(Hierarchy(mountpoint=tmp_path, version=2),))
     (tmp_path / MARK / "n0").mkdir(parents=True)
     (tmp_path / MARK / "n0" / "cpu.stat").write_text("usage_usec 1250000\n")
-    place = Place(node=replace(NODE, group=group), pid=70, watches=())
+    place = HostWatch(node=replace(NODE, group=group), pid=70, watches=())
     assert monitor.read([place, replace(place, pid=71)]).job_s == 1.25, "two pods of one node have its group"

@@ -22,7 +22,7 @@ def result() -> factory.Result:
     return factory.make(Options(samples=50))
 
 
-def _drawn(result: factory.Result) -> list[figures.Figure]:
+def _drawn(result: factory.Result) -> list[figures.Drawing]:
     group = view.groups(result.summary)[0]
     runs = launches(result.summary, result.trials)
     style = figures.styles(group.rows, result.summary)
@@ -83,7 +83,7 @@ def test_the_baseline_and_its_repetition_are_grey_and_colours_stay_with_their_en
     assert len({look.symbol for look in others}) == len(others)
 
 
-def _sizes() -> Mapping[str, list[figures.Figure]]:
+def _sizes() -> Mapping[str, list[figures.Drawing]]:
     summary = factory.make(Options(shapes=SWEEP, trouble=False, samples=10)).summary
     group = view.groups(summary)[0]
     style = figures.styles(group.rows, summary)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tare.model import MetricInfo, MetricKind
 from tare.report.tables import MOST_BESIDE, together
-from tare.report.view import Column, Group, heading
+from tare.report.view import Column, TableGroup, heading
 
 
 def column(group: str, label: str) -> Column:
@@ -14,12 +14,14 @@ def column(group: str, label: str) -> Column:
     return Column(info=info, cells={}, baseline=None, noise=None)
 
 
-def group(workload: str, *labels: str, placement: str = "2n x 1r", rows: tuple[str, ...] = ("bare", "docker")) -> Group:
+def group(
+    workload: str, *labels: str, placement: str = "2n x 1r", rows: tuple[str, ...] = ("bare", "docker")
+) -> TableGroup:
     name = f"{workload} / {placement}"
-    return Group(name=name, rows=rows, columns=tuple(column(name, label) for label in labels))
+    return TableGroup(name=name, rows=rows, columns=tuple(column(name, label) for label in labels))
 
 
-def names(groups: tuple[Group, ...]) -> list[tuple[str, list[str]]]:
+def names(groups: tuple[TableGroup, ...]) -> list[tuple[str, list[str]]]:
     return [(each.name, [part.info.label for part in each.columns]) for each in groups]
 
 

@@ -17,7 +17,7 @@ import pytest
 from tare.cluster import Site
 from tare.host.process import run
 from tare.model import Cell, Control, KernelSpec, Role
-from tare.node.monitor import Reading, joined
+from tare.node.monitor import CounterValues, joined
 from tare.plan.cells import expand
 from tare.run import in_turns
 from tare.run.turns import Table
@@ -96,8 +96,8 @@ def test_every_program_of_a_launch_is_told_to_take_turns() -> None:
     assert [told[told.index("--turns=2@a:1/b") - 1], told[-3]] == ["/opt/bin/tare-kernels", "tare-kernels"]
 
 
-def reading(number: int) -> Reading:
-    return Reading(
+def reading(number: int) -> CounterValues:
+    return CounterValues(
         interfaces={(7, "eth0"): (number, 2 * number, 3 * number, 4 * number), (9, "gone"): (number,) * 4},
         tcp={7: {"TcpRetransSegs": number}},
         busy_s=float(number),

@@ -38,16 +38,16 @@ def test_a_trial_that_never_started_has_no_share() -> None:
 
 
 def test_the_monitor_tells_the_cores_that_the_share_is_of() -> None:
-    before = monitor.Reading(busy_s=10.0, job_s=1.0, ours_s=1.5)
-    noise = monitor.noise(before, monitor.Reading(busy_s=14.0, job_s=4.0, ours_s=4.5, steal_s=0.5))
+    before = monitor.CounterValues(busy_s=10.0, job_s=1.0, ours_s=1.5)
+    noise = monitor.noise(before, monitor.CounterValues(busy_s=14.0, job_s=4.0, ours_s=4.5, steal_s=0.5))
     cores = os.cpu_count() or 0
     assert noise == {"cores": cores, "background_s": 1.0, "job_s": 3.0, "steal_s": 0.5, "softirq_s": 0.0}
     assert share(trial(elapsed_s=1.0, **noise)) == pytest.approx(1.5 / cores)
 
 
 def test_softirq_is_not_counted_as_other_programs() -> None:
-    before = monitor.Reading(busy_s=10.0, job_s=1.0, ours_s=1.0)
-    after = monitor.Reading(busy_s=14.0, job_s=2.0, ours_s=2.0, softirq_s=2.5)
+    before = monitor.CounterValues(busy_s=10.0, job_s=1.0, ours_s=1.0)
+    after = monitor.CounterValues(busy_s=14.0, job_s=2.0, ours_s=2.0, softirq_s=2.5)
     noise = monitor.noise(before, after)
     assert (noise["background_s"], noise["softirq_s"]) == (0.5, 2.5)
     assert monitor.noise(before, replace(after, softirq_s=9.0))["background_s"] == 0.0

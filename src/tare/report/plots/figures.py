@@ -27,7 +27,7 @@ BAND: Final = "rgba(128,140,155,0.22)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
+class Drawing:
     """One drawing: its one-sentence takeaway, what is drawn and how many stand behind it, and the data."""
 
     ident: str

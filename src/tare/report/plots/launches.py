@@ -6,23 +6,23 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tare.report.plots import takeaways
-from tare.report.plots.figures import Figure, Spec, Style, category_axis, n_text, rounded, vertical
-from tare.report.runs import Launch
+from tare.report.plots.figures import Drawing, Spec, Style, category_axis, n_text, rounded, vertical
+from tare.report.runs import ShownLaunch
 from tare.report.view import Column
 
 MANY: Final = 30
 """Launches of one environment from which points are drawn smaller."""
 
 
-def _values(column: Column, rows: Sequence[str], runs: Sequence[Launch]) -> dict[str, list[Launch]]:
-    result: dict[str, list[Launch]] = {name: [] for name in rows}
+def _values(column: Column, rows: Sequence[str], runs: Sequence[ShownLaunch]) -> dict[str, list[ShownLaunch]]:
+    result: dict[str, list[ShownLaunch]] = {name: [] for name in rows}
     for run in runs:
         if run.completed and run.group == column.info.group and column.info.key in run.metrics:
             result.setdefault(run.environment, []).append(run)
     return result
 
 
-def _shown(column: Column, runs: Sequence[Launch], scale: float) -> list[float]:
+def _shown(column: Column, runs: Sequence[ShownLaunch], scale: float) -> list[float]:
     return rounded([column.shown(run.metrics[column.info.key].typical_s) for run in runs], scale)
 
 
@@ -33,7 +33,7 @@ def _value_axis(column: Column, every: Sequence[float], suffix: str) -> Spec:
     return {"title": {"text": f"{column.info.label}, {suffix}"}} | ({"type": "log"} if logarithmic else {})
 
 
-def launches(column: Column, rows: Sequence[str], runs: Sequence[Launch], style: Mapping[str, Style]) -> Figure:
+def launches(column: Column, rows: Sequence[str], runs: Sequence[ShownLaunch], style: Mapping[str, Style]) -> Drawing:
     """Draw every launch of every environment as a point over the box of its quartiles."""
     by_row = _values(column, rows, runs)
     every = [run.metrics[column.info.key].typical_s for members in by_row.values() for run in members]
@@ -72,7 +72,7 @@ def launches(column: Column, rows: Sequence[str], runs: Sequence[Launch], style:
         "shapes": _baseline_line(column, scale, upright=True),
     }
     counts = [len(members) for members in by_row.values() if members]
-    return Figure(
+    return Drawing(
         ident=f"launches-{column.ident}",
         title=takeaways.spread(
             column, {name: [r.metrics[column.info.key].typical_s for r in own] for name, own in by_row.items()}
@@ -94,7 +94,7 @@ def _baseline_line(column: Column, scale: float, *, upright: bool) -> list[Spec]
     return [line | {"x0": 0, "x1": 1, "xref": "paper", "y0": at, "y1": at, "yref": "y"}]
 
 
-def order(column: Column, rows: Sequence[str], runs: Sequence[Launch], style: Mapping[str, Style]) -> Figure:
+def order(column: Column, rows: Sequence[str], runs: Sequence[ShownLaunch], style: Mapping[str, Style]) -> Drawing:
     """Draw every launch against its place in the run, so that drifts and steps are seen."""
     by_row = _values(column, rows, runs)
     every = [run.metrics[column.info.key].typical_s for members in by_row.values() for run in members]
@@ -127,7 +127,7 @@ def order(column: Column, rows: Sequence[str], runs: Sequence[Launch], style: Ma
         "yaxis": _value_axis(column, [column.shown(value) for value in every], suffix) | {"automargin": True},
         "shapes": [*starts, *_baseline_line(column, scale, upright=False)],
     }
-    return Figure(
+    return Drawing(
         ident=f"order-{column.ident}",
         title=takeaways.order(by_row),
         caption="A slope or a step that all environments share is the machine, not a container. "
@@ -136,7 +136,7 @@ def order(column: Column, rows: Sequence[str], runs: Sequence[Launch], style: Ma
     )
 
 
-def _round_starts(by_row: Mapping[str, Sequence[Launch]]) -> list[Spec]:
+def _round_starts(by_row: Mapping[str, Sequence[ShownLaunch]]) -> list[Spec]:
     first: dict[int, int] = {}
     for run in (run for members in by_row.values() for run in members):
         first[run.trial.key.round] = min(run.order, first.get(run.trial.key.round, run.order))

@@ -13,7 +13,7 @@ from tare.report.plots.figures import (
     BAND,
     BASE_COLOUR,
     NEUTRAL,
-    Figure,
+    Drawing,
     Spec,
     Style,
     band,
@@ -39,7 +39,7 @@ _LOG_FROM: Final = 3.0
 _RATIO_TICKS: Final = (0.2, 0.5, 0.8, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 
 
-def forest(column: Column, rows: Sequence[str], summary: Summary) -> Figure:
+def forest(column: Column, rows: Sequence[str], summary: Summary) -> Drawing:
     """Draw each environment's overhead with its interval against zero, the noise floor and the margin."""
     drawn = {name: cell for name in rows if (cell := column.cells.get(name)) and cell.overhead}
     scale = _OverheadScale.of(list(drawn.values()), summary.margin)
@@ -58,7 +58,7 @@ def forest(column: Column, rows: Sequence[str], summary: Summary) -> Figure:
     counts = n_text([cell.overhead.n for cell in drawn.values() if cell.overhead], "rounds")
     confidence = f"{summary.confidence * 100:g} %"
     limit = f", dotted: limit {units.percent(summary.limit, sign=False)}" if summary.limit is not None else ""
-    return Figure(
+    return Drawing(
         ident=f"forest-{column.ident}",
         title=takeaways.overhead(column, rows, summary),
         caption=f"Thick: {confidence} interval, thin: the one that decides (Holm, looks). Grey band: noise floor "
@@ -196,7 +196,7 @@ def _bounds(column: Column, summary: Summary, scale: _OverheadScale) -> list[Spe
 # --- against message size ---------------------------------------------------------------------------------------
 
 
-def by_size(columns: Sequence[Column], rows: Sequence[str], style: Mapping[str, Style]) -> Figure:
+def by_size(columns: Sequence[Column], rows: Sequence[str], style: Mapping[str, Style]) -> Drawing:
     """Draw the absolute cost or rate against message size: lines only along this ordered axis."""
     first = columns[0]
     costs = [
@@ -219,7 +219,7 @@ def by_size(columns: Sequence[Column], rows: Sequence[str], style: Mapping[str, 
     what = "bandwidth" if first.is_rate else "time"
     counts = [cost.n for column in columns for cell in column.cells.values() if (cost := cell.absolute_s)]
     n = n_text(counts, "rounds")
-    return Figure(
+    return Drawing(
         ident=f"sizes-{first.ident}",
         title=takeaways.range_of_sizes(columns),
         caption=f"Points are means over rounds with their intervals; both axes logarithmic. {n}.",
@@ -232,7 +232,7 @@ def by_size(columns: Sequence[Column], rows: Sequence[str], style: Mapping[str, 
 
 def overhead_by_size(
     columns: Sequence[Column], rows: Sequence[str], summary: Summary, style: Mapping[str, Style]
-) -> Figure:
+) -> Drawing:
     """Draw the overhead against message size, between margin and noise floor."""
     traces: list[Spec] = []
     counts: list[int] = []
@@ -254,7 +254,7 @@ def overhead_by_size(
         *(_horizontal(m * 100, "dash") for m in (-summary.margin, summary.margin)),
     ]
     noise = _noise_band(columns, summary)
-    return Figure(
+    return Drawing(
         ident=f"sizes-overhead-{columns[0].ident}",
         title=takeaways.sizes(columns, rows),
         caption=f"Grey: noise floor (A/A), dashed: margin ±{units.percent(summary.margin, sign=False)}. "

@@ -9,14 +9,14 @@ import numpy as np
 
 from tare.report import units
 from tare.report.plots import takeaways
-from tare.report.plots.figures import NEUTRAL, Figure, Spec, Style, log_ticks, n_text, rounded
+from tare.report.plots.figures import NEUTRAL, Drawing, Spec, Style, log_ticks, n_text, rounded
 from tare.report.samples import Curve, Floats, LogHistogram
 from tare.report.view import Column
 
 
 def ecdf(
     column: Column, curves: Mapping[str, Curve], style: Mapping[str, Style], baseline: str, *, is_gap: bool
-) -> Figure:
+) -> Drawing:
     """Draw the fraction of samples that do not exceed a time; the page can switch to the tail."""
     unit = units.time_unit(max((curve.at(0.5) for curve in curves.values()), default=1.0))
     traces: list[Spec] = []
@@ -53,7 +53,7 @@ def ecdf(
         },
     }
     counts = [curve.n for curve in curves.values()]
-    return Figure(
+    return Drawing(
         ident=f"ecdf-{column.ident}",
         title=takeaways.tail(column, curves, baseline, "gaps" if is_gap else "iterations"),
         caption="Samples of all launches pooled, for drawing only: no verdict rests on them. Times are within 0.2 % of "
@@ -80,7 +80,7 @@ Gaps = Mapping[str, Mapping[str, LogHistogram]]
 """Histograms by environment and column, the receive side's column first."""
 
 
-def gaps(column: Column, found: Gaps, style: Mapping[str, Style], baseline: str) -> Figure:
+def gaps(column: Column, found: Gaps, style: Mapping[str, Style], baseline: str) -> Drawing:
     """Draw the whole distribution of gaps between messages: a row per environment, one shape per side."""
     names = list(found)
     curves = {name: {side: histogram.curve() for side, histogram in sides.items()} for name, sides in found.items()}
@@ -111,7 +111,7 @@ def gaps(column: Column, found: Gaps, style: Mapping[str, Style], baseline: str)
         },
     }
     receive = {name: next(iter(sides.values())) for name, sides in curves.items()}
-    return Figure(
+    return Drawing(
         ident=f"gaps-{column.ident}",
         title=takeaways.gaps(receive, baseline),
         caption="Filled: gaps at the receiver; dotted: at the sender. Height is the square root of the share, so that "

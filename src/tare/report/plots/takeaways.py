@@ -8,7 +8,7 @@ import numpy as np
 
 from tare.model import Comparison, Summary, Verdict
 from tare.report import units
-from tare.report.runs import Launch
+from tare.report.runs import ShownLaunch
 from tare.report.samples import Curve
 from tare.report.view import Column
 
@@ -63,7 +63,7 @@ def spread(column: Column, values: Mapping[str, Sequence[float]]) -> str:
     )
 
 
-def order(by_row: Mapping[str, Sequence[Launch]]) -> str:
+def order(by_row: Mapping[str, Sequence[ShownLaunch]]) -> str:
     """Say how many launches are seen in which order."""
     runs = [run for members in by_row.values() for run in members]
     rounds = len({run.trial.key.round for run in runs})
