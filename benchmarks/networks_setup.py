@@ -27,10 +27,11 @@ from tare.cli import session
 from tare.cluster import Needs
 from tare.cluster.lab_site import LabCluster
 from tare.deploy import study_files
-from tare.deploy.pods import Files, deployed
+from tare.deploy.pods import deployed
 from tare.images.cache import silent
 from tare.model import Environment, LabSpec, Placement
 from tare.networks import NETWORKS, canal
+from tare.node_service.order import Files
 from tare.services import daemons, docker, docker_api, etcd
 from tare.wiring import plug
 

@@ -16,12 +16,13 @@ from pathlib import Path
 from tare.cluster import Needs, Site
 from tare.cluster.lab_site import LabCluster
 from tare.deploy.hosts import Deployed
-from tare.deploy.pods import Files, deployed
+from tare.deploy.pods import deployed
 from tare.host.namespaces import plain_python
 from tare.host.process import run
 from tare.launch import PADDING, write_agent, write_map
 from tare.model import Cell, Environment, LabSpec, Placement, Role, Workload
 from tare.networks import NETWORKS
+from tare.node_service.order import Files
 from tare.run import job
 
 PLACEMENT = Placement()

@@ -16,7 +16,7 @@ import pytest
 from integration.live import compiled, lab_site, live, tare
 from tare.cluster.lab_site import LabSite
 from tare.deploy.hosts import Deployed
-from tare.deploy.pods import Files, deployed
+from tare.deploy.pods import deployed
 from tare.feasibility import compatibility
 from tare.feasibility.compatibility import Outcome
 from tare.feasibility.compatibility_table import FILE, MPIS_SHOWN, Seen, predicted, written
@@ -28,6 +28,7 @@ from tare.images.inside.inspect import mpi_of
 from tare.launch import write_agent, write_map
 from tare.model import Environment, Placement
 from tare.mpi import MPIS, MpiWiring
+from tare.node_service.order import Files
 from tare.run import job
 
 pytestmark = live("openmpi5", "mpich", "mpich5", "apptainer", "mmdebstrap")

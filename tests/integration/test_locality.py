@@ -15,13 +15,14 @@ from integration.live import compiled, lab_site, live, sent_on, wait_for
 from tare.cluster.lab_site import LabSite
 from tare.containers.held import enter
 from tare.deploy.hosts import Deployed
-from tare.deploy.pods import Files, deployed
+from tare.deploy.pods import deployed
 from tare.host import process
 from tare.host.namespaces import plain_python
 from tare.images.kernels import ensure_kernels
 from tare.launch import write_agent, write_map
 from tare.model import Environment, Placement
 from tare.mpi import MPIS, MpiWiring
+from tare.node_service.order import Files
 
 pytestmark = [*live(), pytest.mark.quiet]
 MIB_8 = 8 << 20

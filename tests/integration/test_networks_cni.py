@@ -25,9 +25,10 @@ from integration.live import (
 from integration.test_networks_contract import are_as_before, reach_each_other, shown, state_of
 from tare.cluster.lab_site import LabSite
 from tare.deploy.hosts import Deployed
-from tare.deploy.pods import Files, deployed
+from tare.deploy.pods import deployed
 from tare.errors import CommandFailed
 from tare.model import Environment, Placement
+from tare.node_service.order import Files
 from tare.run import job
 
 pytestmark = live("docker", "cni", "mmdebstrap", "nftables", "iptables")

@@ -29,12 +29,13 @@ from integration.test_leftovers import interfaces
 from tare.cluster import clean
 from tare.cluster.lab_site import LabSite
 from tare.deploy.hosts import Deployed
-from tare.deploy.pods import Files, deployed
+from tare.deploy.pods import deployed
 from tare.errors import InfrastructureError
 from tare.host.namespaces import netlink
 from tare.host.process import run
 from tare.model import Environment, Link, Placement
 from tare.networks import flannel
+from tare.node_service.order import Files
 from tare.run import job
 from tare.services import etcd
 

@@ -13,10 +13,11 @@ import pytest
 import tare.networks
 from integration.live import Watch, lab_site, live
 from integration.test_networks_contract import are_as_before, shown, state_of
-from tare.deploy.pods import Files, deployed
+from tare.deploy.pods import deployed
 from tare.host.ping import ping
 from tare.model import Environment, Placement
 from tare.networks.ovs import BRIDGE, Ovs
+from tare.node_service.order import Files
 from tare.run import job
 from tare.wiring.vswitch import Vswitch
 

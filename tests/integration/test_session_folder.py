@@ -10,7 +10,7 @@ import pytest
 from integration.live import lab_site, live
 from tare.cluster.lab_site import LabSite
 from tare.deploy.hosts import Deployed
-from tare.deploy.pods import Files, deployed
+from tare.deploy.pods import deployed
 from tare.deploy.study_files import import_images
 from tare.host.namespaces import plain_python
 from tare.host.process import run
@@ -18,6 +18,7 @@ from tare.images import find_recipe
 from tare.images.build import ensure_image, ensure_tar
 from tare.launch import write_agent
 from tare.model import Environment, Placement
+from tare.node_service.order import Files
 
 pytestmark = live("docker", "podman", "charliecloud", "apptainer", "mmdebstrap")
 

@@ -23,7 +23,7 @@ from tare.cli.lab_commands import without_dashes
 from tare.cluster import CLUSTERS, Site, clean
 from tare.deploy import study_files
 from tare.deploy.hosts import Deployed
-from tare.deploy.pods import Files, deployed
+from tare.deploy.pods import deployed
 from tare.errors import InfrastructureError, RefusedError, TareError, UsageError
 from tare.feasibility import preflight
 from tare.host import process
@@ -32,6 +32,7 @@ from tare.host.user_namespace import become_root
 from tare.launch import PADDING, Launch, write_agent, write_map
 from tare.model import Cell, Plan
 from tare.mpi import MPIS
+from tare.node_service.order import Files
 from tare.plan.cells import available
 from tare.run import job, ping_pong, runner
 from tare.services import ssh

@@ -24,8 +24,8 @@ from tare.cluster import CLUSTERS, Site, clean
 from tare.cluster.lab_site import LabSite
 from tare.containers.held import enter
 from tare.deploy import study_files
-from tare.deploy.hosts import Deployed, Side
-from tare.deploy.pods import Files, deployed
+from tare.deploy.hosts import Deployed
+from tare.deploy.pods import deployed
 from tare.errors import InfrastructureError, RefusedError, UsageError
 from tare.host import process
 from tare.host.paths import made_run_folder, run_folder
@@ -36,6 +36,8 @@ from tare.model import Environment, LabSpec, Placement, Plan, Study, Workload
 from tare.networks import NETWORKS, Network, Wiring, find
 from tare.node.cgroups import bases
 from tare.node.owners import lives, owner
+from tare.node_service.order import Files
+from tare.node_service.sides import Side
 from tare.plan import cells, composition
 from tare.run import job, runner
 from tare.runtimes import RUNTIMES

@@ -5,7 +5,6 @@ MPI sees each pod as a host. A node usually has one pod; with `share: none` each
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -15,63 +14,35 @@ from typing import Final
 
 from tare.cluster import Site
 from tare.containers.held import job_group
-from tare.deploy.hosts import Deployed, Side
-from tare.deploy.session_folder import session_folder
+from tare.deploy.hosts import Deployed
 from tare.errors import RefusedError
 from tare.host.devices import given
 from tare.host.signals import uninterrupted
-from tare.images.host_mpi import HostMpi
 from tare.images.inside.variables import merged
 from tare.model import Control, Environment, Launching, Placement, Share
-from tare.model.placement import NodeCores, Topology, cores_of_container, place
 from tare.mpi import MPIS
 from tare.networks import Joining, Network, find
 from tare.node import Container, Endpoint, Nic, Node, Pod, Wired
 from tare.node.limits import Limits, limited, limits_of
-from tare.plan.composition import as_launched, bare_side, enters_containers, is_inside, on_daemon_nodes, pods_per_node
+from tare.node_service.geometry import (
+    as_launched,
+    bare_side,
+    container_cores,
+    enters_containers,
+    is_inside,
+    nic_of_pod,
+    on_daemon_nodes,
+    pods_per_node,
+)
+from tare.node_service.order import Files
+from tare.node_service.session_folder import session_folder
+from tare.node_service.sides import Side
 from tare.runtimes import RUNTIMES, PodRequest
 from tare.services import ssh
 from tare.wiring import infiniband, transports
 from tare.wiring.link import link_set, nic_set
 
 IMAGE_PREFIX: Final = Path("/opt/tare")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Files:
-    """The files for pods: tare's programs on the host, the image (None if no environment needs one), visible folders.
-
-    `shown` lists folders visible in pods. `cwd` is the working folder of the ranks, which they may write to; "" if it
-    does not matter. `host_mpi` is this machine's MPI, for containers that use it instead of their own. For a user's own
-    image, `variables` is its environment, `foreign` means that nothing may be written to it, and `shows_kernels` that
-    it has no kernels, so that this machine's are mounted in it. `seen` lists further folders that nodes must see.
-    """
-
-    host_prefix: Path
-    rootfs: Path | None = None
-    tar: Path | None = None
-    sif: Path | None = None
-    image_tag: str = ""
-    shown: tuple[str, ...] = ()
-    cwd: str = ""
-    host_mpi: HostMpi | None = None
-    variables: tuple[str, ...] = ()
-    foreign: bool = False
-    shows_kernels: bool = False
-    seen: tuple[str, ...] = ()
-
-    @property
-    def seen_by_nodes(self) -> tuple[str, ...]:
-        """Return the folders that must be visible on the nodes, wherever they are."""
-        places = (
-            *self.shown,
-            *self.seen,
-            *(self.host_mpi.shown if self.host_mpi else ()),
-            str(self.rootfs) if self.rootfs else "",
-            str(self.sif.parent) if self.sif else "",
-            self.cwd,
-        )
-        return tuple(dict.fromkeys(place for place in places if place))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,23 +244,3 @@ def _pod_has(
     every = container_cores(placement, node.places)
     together = limits_of(placement, containers=placement.containers_per_node)
     return together, tuple(sorted({core for own in every for core in own}))
-
-
-def nic_of_pod(nic: Nic, number: int, *, hosts: int) -> Nic:
-    """Return the NIC with the address of a node's pod of this number.
-
-    The first pod has the NIC's own address; other pods have addresses beyond those of all `hosts` of the cluster.
-    """
-    if number == 0:
-        return nic
-    interface = ipaddress.ip_interface(nic.cidr)
-    address = interface.ip + number * hosts
-    if address not in interface.network or address + 1 not in interface.network:
-        raise RefusedError(f"the data subnet {interface.network} has no address for pod {number + 1} of a node")
-    return replace(nic, address=str(address))
-
-
-def container_cores(placement: Placement, places: NodeCores) -> tuple[tuple[int, ...], ...]:
-    """Return the cores of each container of a node."""
-    slots = place(replace(placement, nodes=1), Topology(nodes=(places,)))
-    return tuple(cores_of_container(slots, node=0, container=i) for i in range(placement.containers_per_node))

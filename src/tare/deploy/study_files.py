@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tare.deploy.fit import has_kernels, unfit_for_kernels
-from tare.deploy.pods import Files
 from tare.errors import RefusedError
 from tare.host.binds import bind_of
 from tare.images import find_recipe
@@ -21,6 +20,7 @@ from tare.images.usage import prune
 from tare.model import Cell, Environment, Launching, Plan
 from tare.mpi import MPIS
 from tare.node import Node
+from tare.node_service.order import Files
 from tare.plan.cells import available
 from tare.runtimes import RUNTIMES, apptainer
 from tare.services import docker

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.cluster import Site
-from tare.deploy.hosts import Deployed, Side, groups_of, held_to
+from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError
 from tare.host.namespaces import processes_beside, runs
 from tare.launch import Entry, Launch, bound
@@ -21,7 +21,8 @@ from tare.model import Binding, Cell, Control, Environment, RankPlace
 from tare.model.placement import Topology, place
 from tare.mpi import MPIS
 from tare.node import Pod, limits
-from tare.plan.composition import as_launched
+from tare.node_service.geometry import as_launched
+from tare.node_service.sides import Side, groups_of, held_to
 from tare.run import proof
 from tare.runtimes import RUNTIMES
 from tare.services import ssh

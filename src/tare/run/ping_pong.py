@@ -15,7 +15,7 @@ from tare.host.process import run
 from tare.launch import PADDING, write_map
 from tare.model import Cell, Environment, KernelSpec, Placement, RankPlace, Workload
 from tare.model.text import bytes_label
-from tare.plan.composition import pods_per_node
+from tare.node_service.geometry import pods_per_node
 from tare.run import job
 from tare.run.last_words import last_words
 from tare.run.symptoms import recognised

@@ -40,8 +40,9 @@ from tare.model import (
 )
 from tare.networks import find
 from tare.node import monitor
+from tare.node_service.geometry import on_daemon_nodes
 from tare.plan.cells import available, block_order
-from tare.plan.composition import nic_slots, on_daemon_nodes
+from tare.plan.composition import nic_slots
 from tare.run import calibration, facts, in_turns, job, transport_probe
 from tare.run.core_watch import CoreWatch, watching
 from tare.run.outcome import Ready, judge, run_launch

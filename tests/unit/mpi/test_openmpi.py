@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from tare.containers import held
-from tare.deploy.hosts import Deployed, Side
-from tare.deploy.pods import IMAGE_PREFIX, Files
+from tare.deploy.hosts import Deployed
+from tare.deploy.pods import IMAGE_PREFIX
 from tare.host.namespaces import plain_python
 from tare.launch import Launch
 from tare.model import Binding, Cell, Environment, KernelSpec, Placement, Role, Sides, Workload
@@ -27,6 +27,9 @@ from tare.networks import NETWORKS, Wiring
 from tare.networks.calico import Calico, pod_address
 from tare.node import Endpoint, Nic, Node, Pod
 from tare.node.cgroups import Group, Hierarchy
+from tare.node_service import geometry
+from tare.node_service.order import Files
+from tare.node_service.sides import Side
 from tare.plan import composition
 from tare.run import job, runner
 from tare.runtimes import RUNTIMES, PodRequest
@@ -188,8 +191,8 @@ def launched(case: Case, lines: list[str] | None = None) -> Launch:
     pair = (case.environment, case.placement)
     slot = composition.nic_slots([pair])[pair]
     for at in site.nodes:
-        inside = composition.is_inside(case.environment.sides, at.index, len(site.nodes))
-        wanted = case.environment if inside else composition.bare_side(case.environment)
+        inside = geometry.is_inside(case.environment.sides, at.index, len(site.nodes))
+        wanted = case.environment if inside else geometry.bare_side(case.environment)
         sides.append(side(wanted, at, at.nics[slot], [] if lines is None else lines))
     up = Deployed(environment=case.environment, sides=tuple(sides))
     cell = Cell(

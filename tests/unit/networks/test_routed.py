@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 
 from tare.cluster.lab import data_nic, router_address
-from tare.deploy.hosts import Deployed, Side
+from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError
 from tare.model import Environment, LabSpec, Placement
 from tare.networks import NETWORKS, Joining
 from tare.networks.calico import Calico, Wrapping, pod_address, pool_of, port_name, sessions_of, ways
 from tare.node import Endpoint, Nic, Node, Pod, Watch, Wired, monitor
 from tare.node.cgroups import Group
+from tare.node_service.sides import Side
 from tare.plan.composition import refuse_subnets
 from tare.wiring import bird, bpf, ipip, plug
 

@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tare.containers import held
-from tare.deploy.hosts import Deployed, Side
+from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError
 from tare.model import Environment, Placement, RankPlace
 from tare.node import Container, Endpoint, Node, Pod, limits
 from tare.node.cgroups import MARK, Group, Hierarchy
 from tare.node.limits import Limits, limits_of
+from tare.node_service.sides import Side
 from tare.run import job
 from tare.runtimes import PodRequest
 from tare.runtimes.docker import join_config

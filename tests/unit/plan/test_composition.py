@@ -14,16 +14,19 @@ from hypothesis import strategies as st
 
 from tare import networks
 from tare.deploy import pods
-from tare.deploy.hosts import Deployed, Side, host_of, subnet_of
-from tare.deploy.pods import IMAGE_PREFIX, Files, deployed, nic_of_pod
+from tare.deploy.hosts import Deployed, host_of, subnet_of
+from tare.deploy.pods import IMAGE_PREFIX, deployed
 from tare.errors import InfrastructureError, RefusedError
 from tare.model import Environment, Launching, Placement, Share, Sides
 from tare.networks import Wiring
 from tare.node import Container, Endpoint, Nic, Node, Pod
 from tare.node.cgroups import Group, Hierarchy
 from tare.node.limits import Limits
+from tare.node_service import geometry
+from tare.node_service.geometry import is_inside, nic_of_pod
+from tare.node_service.order import Files
+from tare.node_service.sides import Side
 from tare.plan import composition
-from tare.plan.composition import is_inside
 from tare.runtimes import PodRequest
 
 FILES = Files(host_prefix=Path("/cache/kernels"), rootfs=Path("/cache/rootfs"), image_tag="tare:1", shown=("/home/u",))
@@ -408,8 +411,8 @@ def test_a_rank_joins_the_cgroup_of_its_container_as_its_node_sees_it() -> None:
 
 def test_launched_in_hybrid_fashion_every_rank_is_a_container() -> None:
     hybrid = replace(DOCKER, runtime="apptainer", launch=Launching.HYBRID)
-    assert composition.as_launched(hybrid, TIGHT).containers_per_node == 4
-    assert composition.as_launched(DOCKER, TIGHT) == TIGHT
+    assert geometry.as_launched(hybrid, TIGHT).containers_per_node == 4
+    assert geometry.as_launched(DOCKER, TIGHT) == TIGHT
 
 
 def test_the_fake_runtime_cannot_be_limited() -> None:
@@ -420,7 +423,7 @@ def test_the_fake_runtime_cannot_be_limited() -> None:
 
 def test_what_makes_no_containers_keeps_its_ranks_together(parts: Recorded) -> None:
     parts.makes_containers = False
-    assert composition.pods_per_node(DOCKER, replace(FOUR, share=Share.NONE)) == 1
+    assert geometry.pods_per_node(DOCKER, replace(FOUR, share=Share.NONE)) == 1
 
 
 def test_a_subnet_that_is_full_has_no_address_for_one_more_pod() -> None:

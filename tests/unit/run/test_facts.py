@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from tare.cli import session
-from tare.deploy.pods import Files
 from tare.deploy.study_files import StudyFiles, make_files
 from tare.errors import ResultsError
 from tare.host.process import Result
 from tare.node import Nic, Node
 from tare.node.cgroups import Group
+from tare.node_service.order import Files
 from tare.run import facts
 from tare.store.writer import Store
 from unit.runs import known_study

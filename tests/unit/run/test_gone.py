@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tare.deploy.hosts import Deployed, Side
+from tare.deploy.hosts import Deployed
 from tare.host.namespaces import has_not_ended, runs
 from tare.model import Environment
 from tare.node import Container, Endpoint, Node, Pod
 from tare.node.cgroups import Group, Hierarchy
+from tare.node_service.sides import Side
 from tare.run.job import end_strays, gone, keepers_of
 
 GROUP = Group(path="x", hierarchies=())
