@@ -10,6 +10,7 @@ from tare.model import Environment, Link, Placement, Sides, Tracking
 from tare.node import Endpoint, Nic, Node, Watch
 from tare.node.cgroups import Group
 from tare.node_service import geometry
+from tare.plan import composition
 from tare.study import parse
 from tare.wiring import link
 
