@@ -108,7 +108,7 @@ def measured(network: str, runs: int) -> tuple[list[float], list[float]]:
     needs = Needs(nics=2, docker=runtime == "docker", swarm=network == "overlay", store=network == "overlay-etcd")
     totals, own = [], []
     with files_for(network) as files, LabCluster().open(f"b{os.getpid()}", LabSpec(nodes=2), needs) as site:
-        study_files.import_images(site.daemon_nodes, [files])
+        study_files.import_images(site, [files])
         for number in range(runs + 1):
             WAITS.clear()
             began = time.perf_counter()

@@ -29,7 +29,6 @@ from tare.deploy.pods import deployed
 from tare.errors import CommandFailed
 from tare.model import Environment, Placement
 from tare.node_service.order import Files
-from tare.run import job
 
 pytestmark = live("docker", "cni", "mmdebstrap", "nftables", "iptables")
 
@@ -82,7 +81,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def up(site: LabSite, path: Path, slot: int = 0) -> Iterator[Deployed]:
     wanted = Environment(name="mine", runtime="bare", network=f"cni:{path}")
     with deployed(site, wanted, Placement(), slot=slot, nic=1, files=Files(host_prefix=Path("/"))) as made:
-        job.wait_for_carriers([made])
+        made.wait_for_carriers()
         yield made
 
 

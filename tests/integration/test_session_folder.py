@@ -48,7 +48,7 @@ def site(files: Files) -> Iterator[LabSite]:
     assert files.rootfs is not None
     shown = (*map(Path, files.seen_by_nodes), Path(files.tar or "/").parent)
     with lab_site(nodes=1, cores_per_node=2, docker=True, shown=shown) as up:
-        import_images(up.daemon_nodes, [files])
+        import_images(up, [files])
         write_agent(up.folder, plain_python())
         (up.folder / "ssh-9").mkdir()
         (up.folder / "ssh-9" / "user").write_text("the key of another environment\n")

@@ -39,7 +39,7 @@ from tare.node.owners import lives, owner
 from tare.node_service.order import Files
 from tare.node_service.sides import Side
 from tare.plan import cells, composition
-from tare.run import job, runner
+from tare.run import runner
 from tare.runtimes import RUNTIMES
 from tare.wiring.conflist import PREFIX, VARIABLES
 
@@ -179,7 +179,7 @@ def _attended(wanted: Wanted, one: Plan) -> None:
             print(line, flush=True)
         _ready(wanted)
         try:
-            while job.gone(up) is None:
+            while up.ended() is None:
                 time.sleep(0.5)
         except KeyboardInterrupt:
             pass
@@ -199,7 +199,7 @@ def _kept(wanted: Wanted, one: Plan) -> Iterator[Deployed]:
         site = stack.enter_context(_site(wanted, one, files, nics=nic + 1))
         up = stack.enter_context(deployed(site, cell.environment, cell.placement, slot=0, nic=nic, files=files))
         site.settle()
-        job.wait_for_carriers([up])
+        up.wait_for_carriers()
         yield up
 
 
@@ -223,7 +223,7 @@ def _site(wanted: Wanted, one: Plan, files: Files, nics: int) -> Iterator[Site]:
             folder = made_run_folder() / f"{wanted.name}-network"
             folder.mkdir(exist_ok=True)
             site = LabSite(name=made.name, lab=made, nodes=made.nodes, daemon_nodes=made.nodes, folder=folder)
-        study_files.import_images(site.daemon_nodes, [files])
+        study_files.import_images(site, [files])
         yield site
 
 

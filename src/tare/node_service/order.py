@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tare.images.host_mpi import HostMpi
+from tare.model import Environment, Placement
+from tare.node import Node
+from tare.node_service.geometry import is_inside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,3 +46,28 @@ class Files:
             self.cwd,
         )
         return tuple(dict.fromkeys(place for place in places if place))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """A deployment of an environment on `nodes`, the same for all of them.
+
+    `study` names the site and the deployment (`SITE-SLOT`); it is unique on a node. `nic` is the number of the data NIC
+    that the environment uses. `hosts` is the distance between the addresses of a node's pods: beyond those of all nodes
+    of the site.
+    """
+
+    study: str
+    slot: int
+    environment: Environment
+    placement: Placement
+    nodes: tuple[Node, ...]
+    nic: int
+    hosts: int
+    files: Files
+
+    @property
+    def wired_nodes(self) -> tuple[Node, ...]:
+        """Return the nodes on the environment's network: all, or those inside if it is on one side only."""
+        sides = self.environment.sides
+        return tuple(node for number, node in enumerate(self.nodes) if is_inside(sides, number, len(self.nodes)))

@@ -38,7 +38,7 @@ def groups_of(side: Side) -> Iterator[tuple[Group, frozenset[int]]]:
     yield from ((each.group, each.keepers) for each in side.containers if each.group is not None)
 
 
-def held_to(side: Side) -> Iterator[tuple[str, Group]]:
+def limited_groups(side: Side) -> Iterator[tuple[str, Group]]:
     """Yield the cgroup of each container of a host, in order of its ranks, with a name for messages.
 
     Containers without a cgroup of their own are in the group of all jobs of their node, which is then the only one.
