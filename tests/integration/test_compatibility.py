@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from factory_job import job_of
 from integration.live import compiled, lab_site, live, tare
 from tare.cluster.lab_site import LabSite
 from tare.deploy.hosts import Deployed
@@ -70,14 +71,8 @@ def outcome(site: LabSite, up: Deployed, launcher: str, program: Path, *, fails:
         way = hosts[0].agent
         assert way is not None
         hosts = (replace(hosts[0], agent=replace(way, argv=(plain_python(), "-ISc", SWAP, daemon, *way.argv))),)
-    launch = MPIS[launcher].launch(
-        head=site.head,
-        hosts=hosts,
-        placement=TWO,
-        wiring=MpiWiring(control_subnet=site.control_subnet, data_subnet=up.subnet),
-        programs=((str(program),),),
-        environments=({},),
-    )
+    wiring = MpiWiring(control_subnet=site.control_subnet, data_subnet=up.subnet)
+    launch = MPIS[launcher].launch(job_of(hosts, TWO, wiring, head=site.head, programs=((str(program),),)))
     agent, path = write_agent(site.folder, plain_python()), site.folder / "map.json"
     write_map(launch, path)
     variables = {**os.environ, **MPIS[launcher].head_environment(str(agent)), "TARE_LAUNCH_MAP": str(path)}

@@ -13,7 +13,7 @@ from tare.cluster import Site
 from tare.deploy.hosts import Deployed
 from tare.host.process import Result, run
 from tare.launch import PADDING, Entry, Launch, bound, write_map
-from tare.launch.job_networks import MpiWiring
+from tare.launch.job import Job, JobHost, MpiWiring
 from tare.model import Binding, Cell, Control, Environment
 from tare.model.placement import Topology, place
 from tare.mpi import MPIS
@@ -37,26 +37,27 @@ def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True, a
     Without `preload`, a command runs without tare's library. With `asks`, the MPI's library reports the transport that
     it selected.
     """
-    plugin = plugin_of(cell.workload)
-    launch = MPIS[cell.environment.mpi].launch(
-        head=site.head if up.ssh is None else (),
-        hosts=up.hosts(cell.placement),
-        placement=cell.placement,
-        wiring=replace(wiring_of(site, cell.environment, up), asks=asks),
-        programs=tuple(
-            in_folder(
-                cell.environment.workdir,
-                bind(
-                    plugin.argv(cell.workload, side.prefix),
-                    cell,
-                    side.pod,
-                    ranks=cell.placement.ranks // len(up.sides),
-                ),
-            )
-            for side in up.sides
-        ),
-        environments=tuple(plugin.environment(cell.workload, side.prefix) if preload else {} for side in up.sides),
+    plugin, environment = plugin_of(cell.workload), cell.environment
+    members = tuple(
+        JobHost(
+            host=host,
+            program=in_folder(
+                environment.workdir,
+                bind(plugin.argv(cell.workload, side.prefix), cell, side.pod, ranks=host.ranks),
+            ),
+            environment=plugin.environment(cell.workload, side.prefix) if preload else {},
+            interface=side.endpoint.interface,
+            port=side.endpoint.port,
+        )
+        for host, side in zip(up.hosts(cell.placement), up.sides, strict=True)
     )
+    job = Job(
+        head=site.head if up.ssh is None else (),
+        members=members,
+        placement=cell.placement,
+        wiring=replace(wiring_of(site, environment, up), asks=asks),
+    )
+    launch = MPIS[environment.mpi].launch(job)
     return launch if up.ssh is None else replace(launch, master=master_entry(up.sides[0]))
 
 
@@ -68,8 +69,6 @@ def wiring_of(site: Site, environment: Environment, up: Deployed) -> MpiWiring:
         data_subnet=up.subnet,
         transport=environment.transport,
         control_interface=up.sides[0].endpoint.interface if over_data else CONTROL_INTERFACE,
-        interfaces=tuple(side.endpoint.interface for side in up.sides),
-        ports=tuple(side.endpoint.port for side in up.sides) if any(side.endpoint.port for side in up.sides) else (),
         roce=any(side.endpoint.roce for side in up.sides),
         launcher=up.launcher,
     )
