@@ -98,7 +98,7 @@ def test_every_planned_cell_and_every_launch_is_listed_with_its_reason(result: f
     assert "rank 1 ended by signal 11" in cells
     trials = page[page.index('<section id="trials"') :]
     assert trials.count('<th scope="row">') == len(result.trials)
-    assert "another launch counts" in trials
+    assert "superseded by another launch" in trials
 
 
 def test_the_lab_is_named_and_a_cluster_is_not_called_a_lab(page: str) -> None:
@@ -165,7 +165,7 @@ def test_what_the_real_summary_gives_can_be_shown(result: factory.Result) -> Non
     summarise = pytest.importorskip("tare.summary").summarise
     summary = summarise(result.plan, result.trials, {"cpu": "Xeon", "cores": 2, "identity": {"kernel": "6.1"}})
     page = render_html(summary, result.trials, result.samples)
-    assert all(units.together(clause) in page for clause in view.clauses(summary))
+    assert all(units.keep_together(clause) in page for clause in view.clauses(summary))
     assert page.count("<td class=") > 50
 
 

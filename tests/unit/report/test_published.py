@@ -90,7 +90,7 @@ def test_the_terminal_says_it_too(summary: Summary) -> None:
         ("64 ranks", 0, "", "published with 64 ranks"),
         (
             "", 10**9, "",
-            "published under other conditions: which, the study file does not say; here: 1 Gbit/s",
+            "published under other conditions (not stated in the study file); here: 1 Gbit/s",
         ),
     ],
 )  # fmt: skip

@@ -81,14 +81,14 @@ def test_all_metrics_can_be_asked_for() -> None:
     summary = factory.make(Options(shapes=SWEEP, rounds=3, samples=10)).summary
     assert "latency 4 KiB" not in render_text(summary)
     assert "latency 4 KiB" in render_text(summary, all_metrics=True)
-    assert "but in the HTML report: 15 more metrics." in render_text(summary)
+    assert "HTML report only: 15 more metrics." in render_text(summary)
 
 
 def test_launches_that_others_disturbed_are_a_warning_before_the_headline(result: factory.Result) -> None:
-    assert "Other programs" not in render_text(result.summary)
+    assert "Background load" not in render_text(result.summary)
     disturbed = replace(result.summary, counts={**result.summary.counts, "disturbed": 3, "trials that count": 1200})
     lines = render_text(disturbed, width=200).splitlines()
-    assert lines[0].startswith("! Other programs")
+    assert lines[0].startswith("! Background load: other programs")
     assert "during 3 of the 1,200 launches that count" in lines[0]
 
 

@@ -25,7 +25,7 @@ from tare.model import (
     Verdict,
 )
 from tare.report import NoSamples, remarks, render_html, render_text, view
-from tare.report.cells import brief_text, cell_text, disagree, percent_up
+from tare.report.cells import brief_text, cell_text, differ_in_sign, percent_up
 from tare.report.runs import launches
 from tare.report.verdicts import mark
 from tare.summary.select import select
@@ -149,9 +149,9 @@ def test_what_gets_no_verdict_is_not_in_the_first_table_and_on_its_page_with_fig
     assert "spacing 8 B receive" in rest
     table = rest[rest.index('id="micro-2n-x-1r-spacing-8-10000-receive"') :]
     table = table[table.index("<table") : table.index("</table>")]
-    assert "Figures only: this metric gets no verdict." in table
+    assert "This metric gets no verdict." in table
     assert 'scope="col">verdict' not in table
-    assert "Without a verdict, in the HTML report: spacing 8 B send, spacing 8 B receive." in render_text(summary)
+    assert "HTML report only, no verdict: spacing 8 B send, spacing 8 B receive." in render_text(summary)
     assert "spacing 8 B send" in render_text(summary, all_metrics=True)
 
 
@@ -170,10 +170,11 @@ def test_no_heading_of_a_table_stands_alone_below_the_tables() -> None:
             replace(item, repeats=None, over_limit=False, added_s=None) for item in both_groups.comparisons
         ),
     )
-    below = render_text(plain).rpartition("on average")[2]
+    _, legend, below = render_text(plain).rpartition("First line: typical launch")
+    assert legend
     assert "micro @" not in below
     finding = Finding(group=both_groups.metrics[0].group, environment="x", kind="k", text="t", launches=1, of=1)
-    below = render_text(replace(plain, findings=(finding,))).rpartition("on average")[2]
+    below = render_text(replace(plain, findings=(finding,))).rpartition("First line: typical launch")[2]
     assert below.count("micro @") == 1
 
 
@@ -201,9 +202,9 @@ def test_effects_of_the_machines_state_are_said_with_what_they_were_adjusted_for
     )
     unclear = replace(effect, metric="barrier", effect=estimate(0.0, 0.1))
     terminal, html = both(replace(summary, state_effects=(effect, unclear)))
-    told = "vCPU distance: +34 % [30, 38] on latency 8 B per doubling of it, in all environments alike."
-    assert told in terminal
-    assert told in html
+    sentence = "vCPU distance: +34 % [30, 38] on latency 8 B per doubling of it, the same in all environments."
+    assert sentence in terminal
+    assert sentence in html
     assert "adjusted for the machine's state (vCPU distance +34 % [30, 38] per doubling of it)" in html
     assert "adjusted for the machine's state (vCPU distance 0 % [−10, 10] per doubling of it)" in html
 
@@ -222,9 +223,12 @@ def test_modes_are_said_with_both_centres_and_their_shares(summary: Summary) -> 
 
 def test_repeats_stand_with_their_test_and_what_all_launches_say(summary: Summary) -> None:
     terminal, html = both(summary)
-    told = "docker+overlay: 4/14 launches repeated, not as often as the baseline's (p = 0.032); over all launches +60"
-    assert told in terminal
-    assert told in html
+    sentence = (
+        "docker+overlay: 4/14 launches repeated, which differs from the baseline's rate (p = 0.032); "
+        "overhead over all launches +60"
+    )
+    assert sentence in terminal
+    assert sentence in html
     section = html[html.index('<section id="failures"') :]
     assert "<td>4 of 14</td><td>0.032</td><td>+60" in section
     assert "<td>4 of 10</td><td>[12, 74] %</td><td>0.043</td>" in section
@@ -243,7 +247,7 @@ def test_without_a_failure_or_repeat_there_is_no_table_of_them(summary: Summary)
 
 def test_what_so_few_rounds_may_miss_is_said_where_something_costs_nothing(summary: Summary) -> None:
     for text in both(summary):
-        assert "10 rounds may miss a cost that is in up to 26 % of launches" in text
+        assert "10 rounds can miss a cost that occurs in up to 26 % of launches" in text
     nothing_free = tuple(
         replace(item, verdict=Verdict.INCONCLUSIVE) if item.verdict is Verdict.NO_COST else item
         for item in summary.comparisons
@@ -252,33 +256,33 @@ def test_what_so_few_rounds_may_miss_is_said_where_something_costs_nothing(summa
 
 
 @pytest.mark.parametrize(
-    ("done", "looks", "due", "told"),
+    ("done", "looks", "due", "sentence"),
     [
-        (7, (10, 20), 10, "7 of 10 rounds: verdicts at 10"),
+        (7, (10, 20), 10, "7 of 10 rounds: verdicts are given at 10"),
         (10, (10, 20), 20, "the next verdicts are given at 20 rounds"),
         (10, (10,), None, ""),
         (13, (10,), None, "13 rounds: the last verdicts were given at 10"),
     ],
 )
 def test_a_report_says_when_verdicts_are_given(
-    summary: Summary, done: int, looks: tuple[int, ...], due: int | None, told: str
+    summary: Summary, done: int, looks: tuple[int, ...], due: int | None, sentence: str
 ) -> None:
     other = replace(summary, rounds_done=done, looks=looks, next_look=due)
-    assert remarks.looks_text(other) == told
+    assert remarks.looks_text(other) == sentence
     for text in both(other):
-        assert told.lower() in text.lower()
+        assert sentence.lower() in text.lower()
 
 
 def test_where_the_two_means_differ_in_sign_it_is_said_and_both_are_named(summary: Summary) -> None:
     other = changed(summary, "docker+host", "barrier", overhead=estimate(0.004, 0.01), added_s=estimate(-3e-8, 1e-7))
     column = next(c for c in view.groups(other)[0].columns if c.info.key == "barrier")
-    assert disagree(column, column.cells["docker+host"])
+    assert differ_in_sign(column, column.cells["docker+host"])
     as_shown = replace(column.cells["docker+host"], overhead=estimate(0.00001, 0.01))
-    assert not disagree(column, as_shown)
+    assert not differ_in_sign(column, as_shown)
     for text in both(other):
         assert "docker+host on barrier" in text
-        assert "overhead (geometric mean) and added time (arithmetic mean) differ in sign" in text
-    assert "added time (arithmetic mean over 10 rounds), overhead (geometric mean)" in page(summary)
+        assert "overhead (geometric mean) and added time (arithmetic mean) have opposite signs" in text
+    assert "added time (arithmetic mean over 10 rounds) and overhead (geometric mean)" in page(summary)
 
 
 def test_the_daemons_part_of_a_cost_is_a_line_below_the_table(summary: Summary) -> None:
@@ -299,7 +303,7 @@ def test_nothing_is_said_to_be_discarded(summary: Summary) -> None:
     for text in both(replace(summary, counts={**summary.counts, "reruns": 5, "repeated": 3})):
         assert "discard" not in text.lower()
         assert "did not count" not in text
-        assert "2 of them of blocks that were run again, 3 of them repeats because" in text
+        assert "2 in blocks that were run again, 3 repeats because" in text
 
 
 @given(st.floats(-0.5, 8.0))

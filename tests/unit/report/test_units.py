@@ -57,8 +57,8 @@ def test_an_added_time_and_its_interval_share_unit_and_digits(estimate: Estimate
 
 def test_an_added_time_takes_the_unit_of_what_it_stands_beside_where_that_is_readable() -> None:
     small = _estimate(5e-8, -3e-8, 1.4e-7)
-    assert str(units.time_interval(small, sign=True, beside_s=8e-6)) == "+0.05 µs [\u22120.03, 0.14]"
-    assert str(units.time_interval(small, sign=True, beside_s=1.0)) == "+50 ns [\u221230, 140]"
+    assert str(units.time_interval(small, sign=True, reference_s=8e-6)) == "+0.05 µs [\u22120.03, 0.14]"
+    assert str(units.time_interval(small, sign=True, reference_s=1.0)) == "+50 ns [\u221230, 140]"
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_what_cannot_be_said_in_ascii_becomes_a_question_mark() -> None:
 
 
 def test_a_number_and_its_unit_stay_on_one_line() -> None:
-    assert units.together("adds 4.9 µs (59 %) at 64 KiB, n = 10") == (
+    assert units.keep_together("adds 4.9 µs (59 %) at 64 KiB, n = 10") == (
         "adds 4.9\u00a0µs (59\u00a0%) at 64\u00a0KiB, n\u00a0=\u00a010"
     )
 
