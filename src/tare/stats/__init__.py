@@ -1,9 +1,9 @@
-"""Turn costs into overheads, intervals and verdicts: pure functions, no I/O (METHOD.md section 1; docs/method.md).
+"""Compute overheads, intervals and verdicts from costs: pure functions, no I/O (METHOD.md section 1; docs/method.md).
 
-Conventions. A *cost* is in seconds and positive (a rate is inverted before it gets here). `d` is an array of shape
-(n,) with one log ratio per **round**, d_r = ln(cost in the environment / cost in the baseline): the round is what is
-independent, blocks and iterations within it are not. Functions that return `Estimate | None` return None where a
-figure is not computable (fewer than two rounds), never NaN. Arrays that hold NaN or infinity raise ValueError.
+Conventions. A *cost* is in seconds and positive (rates are inverted first). `d` is an array of shape (n,) with one
+log ratio per **round**, d_r = ln(cost in the environment / cost in the baseline): rounds are independent, blocks and
+iterations within them are not. Functions that return `Estimate | None` return None if the value is not computable
+(fewer than two rounds), never NaN. Arrays with NaN or infinity raise ValueError.
 
 Sources: Hunold & Carpen-Amarie, arXiv:1505.07734 (the launch is the unit); Kalibera & Jones, ISMM'13, section 6
 (levels of repetition); Hoefler & Belli, SC'15 (the twelve rules); Holm, Scand. J. Stat. 6 (1979); Schuirmann,

@@ -114,7 +114,7 @@ def test_a_cell_that_fails_more_says_how_often_and_keeps_its_figures(summary: Su
     terminal, html = both(summary)
     assert "! 4/10 failed" in terminal
     assert "<b>4/10 failed</b>" in html
-    assert "docker+bridge: fails more, 4 of 10 launches failed, more than the baseline's (p = 0.04)" in terminal
+    assert "docker+bridge: fails more, 4 of 10 launches failed, more often than the baseline's (p = 0.04)" in terminal
     column = view.groups(summary)[0].columns[0]
     assert cell_text(column, column.cells["docker+bridge"], summary).second.startswith("+2.6")
 
@@ -286,11 +286,11 @@ def test_where_the_two_means_differ_in_sign_it_is_said_and_both_are_named(summar
 
 
 def test_the_daemons_part_of_a_cost_is_a_line_below_the_table(summary: Summary) -> None:
-    text = "latency 8 B +16 %: of it the daemon's packet filter +15 % [+13, +17] (bare+dockerd)"
+    text = "latency 8 B +16 %: the daemon's packet filter causes +15 % [+13, +17] (bare+dockerd)"
     finding = Finding(
         group=summary.metrics[0].group,
         environment="docker+host",
-        kind="the daemon",
+        kind="daemon",
         text=text,
         launches=6,
         of=6,

@@ -106,7 +106,7 @@ def test_verdicts(d: NDArray[np.float64], expected: Verdict) -> None:
 def test_a_clear_cost_within_the_margin_is_no_cost_beyond_it_and_is_told() -> None:
     judged = stats.verdict(ZIGZAG * 0.001 + 0.008, margin=0.02)
     assert judged.verdict is Verdict.NO_COST
-    assert judged.reason == "a cost is clear, but within the margin"
+    assert judged.reason == "a significant cost, but within the margin"
     assert stats.verdict(ZIGZAG * 0.001 + 0.008, margin=0.001).verdict is Verdict.COSTS
 
 

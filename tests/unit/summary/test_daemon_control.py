@@ -105,8 +105,8 @@ def test_the_daemons_part_of_a_cost_is_said_and_what_is_left_for_the_container()
     (found,) = daemon_findings((BARE, CONTROL, HOST), (LATENCY,), cells, 0.95)
     assert (found.environment, found.group, found.kind, found.launches, found.of) == ("docker+host", "g", KIND, 6, 6)
     assert found.text == (
-        "latency 8 B +16 %: of it the daemon's packet filter +15 % [+13, +17] (bare+dockerd), "
-        "and the container adds +0.9 % [+0.9, +0.9]"
+        "latency 8 B +16 %: the daemon's packet filter causes +15 % [+13, +17] (bare+dockerd), "
+        "the container adds +0.9 % [+0.9, +0.9]"
     )
 
 

@@ -68,7 +68,7 @@ def test_ranks_on_hardware_threads_of_one_core_are_told_and_are_no_collapse() ->
     siblings = (replace(rank(0), core_sharers=(1,)), replace(rank(1), core_sharers=(0,)), rank(2))
     text = shared_core(siblings)
     assert text is not None
-    assert "2 of 3 ranks have a hardware thread of a core and not the core: ranks 0 and 1 are on one" in text
+    assert "2 of 3 ranks have a hardware thread and not a whole core: ranks 0 and 1 share a core" in text
     assert binding_collapse(siblings) is None
     assert shared_core(TOGETHER) is None
     assert [each.kind for each in findings("e", "g", [trial(0, siblings)])][-1] == SHARED_CORE

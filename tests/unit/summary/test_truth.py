@@ -61,7 +61,7 @@ def test_launches_that_time_out_leave_no_verdict_of_no_cost() -> None:
         "host",
     )
     assert host.verdict is Verdict.INCONCLUSIVE
-    assert "not with failed ones at their time limit" in host.reason
+    assert "not if failed launches count at their time limit" in host.reason
     assert host.failures is not None
     assert (host.failures.failed, host.failures.launches) == (2, 10)
     assert 0 < host.failures.low < 0.2 < host.failures.high < 1
