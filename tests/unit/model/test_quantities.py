@@ -46,7 +46,7 @@ def test_frequencies_are_read_in_hertz(text: object, rate: float) -> None:
         (parse_bytes, "64K", "KiB"),
         (parse_bytes, "64kib", "did you mean KiB?"),
         (parse_bytes, "0.5", "whole number"),
-        (parse_bytes, "-8", "0 or more"),
+        (parse_bytes, "-8", "non-negative"),
         (parse_bytes, True, "not a size"),
         (parse_bytes, None, "not a size"),
         (parse_bytes, float("nan"), "not a size"),

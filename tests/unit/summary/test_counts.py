@@ -241,7 +241,8 @@ def test_the_headline_gives_rates_as_rates() -> None:
     ]
     headline = summarise(plan, rate, {}).headline
     assert re.search(
-        r"overlay lowers 64 KiB bandwidth from 6\.\d+ GB/s to 4\.\d+ GB/s \(\+\S+ % \[\S+, \S+\] time per byte, n = 10\)",
+        r"overlay lowers 64 KiB bandwidth from 6\.\d+ GB/s to 4\.\d+ GB/s "
+        r"\(\+\S+ % \[\S+, \S+\] time per byte, n = 10\)",
         headline,
     ), headline
 
