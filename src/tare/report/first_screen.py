@@ -39,7 +39,7 @@ class Table:
     heads: tuple[Head, ...]
     rows: tuple[tuple[str, tuple[TableCell, ...], remarks.Note | None], ...]
     notes: tuple[remarks.Note, ...]
-    doubts: tuple[str, ...]
+    caveats: tuple[str, ...]
     causes: tuple[tuple[str, str], ...]
     launches: tuple[remarks.LaunchRow, ...]
 
@@ -69,7 +69,7 @@ def table(group: TableGroup, heading: str, summary: Summary) -> Table:
         heads=heads,
         rows=rows,
         notes=notes,
-        doubts=remarks.doubts(group, summary),
+        caveats=remarks.caveats(group, summary),
         causes=remarks.causes(group, summary),
         launches=remarks.launch_rows(group, summary),
     )

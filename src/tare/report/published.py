@@ -113,13 +113,13 @@ def _measured_share(column: Column, environment: str) -> str:
         return NOT_MEASURED
     if comparison.overhead is None:
         return f"{comparison.verdict.value} here"
-    ratio = of_baseline(comparison, column.info.kind)
+    ratio = fraction_of_baseline(comparison, column.info.kind)
     places = 0 if ratio.high - ratio.low >= 0.02 else 1
     low, high = (units.number(100 * bound, places) for bound in (ratio.low, ratio.high))
     return f"{units.number(100 * ratio.value, places)} % [{low}, {high}]"
 
 
-def of_baseline(comparison: Comparison, kind: MetricKind) -> Estimate:
+def fraction_of_baseline(comparison: Comparison, kind: MetricKind) -> Estimate:
     """Return a comparison as a fraction of the baseline's cost, or of its rate, which is the inverse."""
     cost = comparison.overhead
     if cost is None:

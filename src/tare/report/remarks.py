@@ -83,7 +83,7 @@ def causes(group: TableGroup, summary: Summary) -> tuple[tuple[str, str], ...]:
     return tuple((", ".join(names), text) for text, names in names_of.items())
 
 
-def doubts(group: TableGroup, summary: Summary) -> tuple[str, ...]:
+def caveats(group: TableGroup, summary: Summary) -> tuple[str, ...]:
     """Return the caveats of this group's values, each a sentence."""
     return (
         *_state_effects(group, summary),

@@ -215,8 +215,8 @@ def _group_notes(group: TableGroup, summary: Summary, plain: bool) -> Iterator[R
     say = _writer(plain)
     for environments, cause in remarks.causes(group, summary):
         yield _item("->" if plain else "→", "bold", say(f"{environments}: {cause}"))
-    for doubt in remarks.doubts(group, summary):
-        yield _item("!", "yellow", say(doubt))
+    for caveat in remarks.caveats(group, summary):
+        yield _item("!", "yellow", say(caveat))
     for note in remarks.notes(group):
         look = LOOKS[note.verdict]
         text = f"{_cells_of(note)}: {note.verdict.value}, {note.text}"

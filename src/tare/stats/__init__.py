@@ -59,7 +59,16 @@ from tare.stats.looks import (
     share_of_look,
 )
 from tare.stats.modes import split_modes
-from tare.stats.verdicts import LADDER, MAX_ROUNDS_NEEDED, Judgement, Views, enough, ladder, rounds_needed, verdict
+from tare.stats.verdicts import (
+    LADDER,
+    MAX_ROUNDS_NEEDED,
+    Judgement,
+    Views,
+    ladder,
+    precise_enough,
+    rounds_needed,
+    verdict,
+)
 
 __all__ = [
     "BOOTSTRAP_RESAMPLES",
@@ -86,7 +95,6 @@ __all__ = [
     "at_most",
     "bca_ratio_of_medians",
     "dip_p_value",
-    "enough",
     "equivalent",
     "fit_states",
     "holm",
@@ -108,6 +116,7 @@ __all__ = [
     "paired_difference",
     "paired_p",
     "paired_t",
+    "precise_enough",
     "round_means",
     "rounds_needed",
     "share_interval",

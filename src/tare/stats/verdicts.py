@@ -21,7 +21,7 @@ MAX_ROUNDS_NEEDED: Final = 100_000
 """Upper limit of `rounds_needed`."""
 
 
-def enough(d: ArrayLike, repetition: Repetition, rounds_done: int | None = None) -> bool:
+def precise_enough(d: ArrayLike, repetition: Repetition, rounds_done: int | None = None) -> bool:
     """Tell whether the estimate is precise enough to stop (METHOD.md section 1, rule 4).
 
     True only at a look (`is_look`) and if the half-width of the log interval is <= max(target, |mean d| / 4). p values

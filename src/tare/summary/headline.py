@@ -24,7 +24,7 @@ MANY_ROUNDS: Final = 200
 """Above this many rounds the advice is to check whether the machine is quiet, not to add rounds."""
 
 
-def place(cluster: str) -> str:
+def _location(cluster: str) -> str:
     """Return the sentence's first words: the cluster that it is about."""
     return "In this emulated lab" if cluster == "lab" else f"On this {cluster} cluster"
 
@@ -37,7 +37,7 @@ def headline(plan: Plan, infos: Sequence[MetricInfo], comparisons: Sequence[Comp
     `pending` says why there are no verdicts yet.
     """
     judged = [item for item in comparisons if item.verdict not in NOT_COMPARED]
-    where = place(plan.study.cluster)
+    where = _location(plan.study.cluster)
     writer = _Writer(plan, infos, comparisons)
     if pending or not any(item.verdict in DECIDED or item.verdict is Verdict.FAILS for item in judged):
         return f"{where} {'; '.join([pending or _undecided(judged), *writer.so_far(judged)])}."
@@ -109,7 +109,7 @@ class _Writer:
     def clauses(self, findings: Sequence[_Findings]) -> list[str]:
         """Return the clauses: costs, gains, failures, no cost, undecided, not compared."""
         costly = sorted((one for one in findings if one.of(Verdict.COSTS)), key=lambda one: -one.largest)
-        parts = [self._first(costly[0])] if costly else []
+        parts = [self._lead_clause(costly[0])] if costly else []
         parts += [f"{one.name} {self._range(one.of(Verdict.COSTS))}" for one in costly[1:COSTLIEST]]
         if len(costly) > COSTLIEST:
             parts.append(f"also costly: {_list([one.name for one in costly[COSTLIEST:]])}")
@@ -119,20 +119,22 @@ class _Writer:
             if fails := one.of(Verdict.FAILS):
                 parts.append(f"{one.name} fails: {fails[0].reason}")
         rest = [one for one in findings if not one.of(Verdict.COSTS, Verdict.GAINS, Verdict.FAILS)]
-        parts += self._free([one for one in rest if one.items and not one.of(Verdict.INCONCLUSIVE, *BLOCKED)])
-        parts += self._unclear([one for one in rest if one.of(Verdict.INCONCLUSIVE)])
+        parts += self._no_cost_clauses(
+            [one for one in rest if one.items and not one.of(Verdict.INCONCLUSIVE, *BLOCKED)]
+        )
+        parts += self._undecided_clauses([one for one in rest if one.of(Verdict.INCONCLUSIVE)])
         blocked = [one.name for one in rest if one.of(*BLOCKED) and not one.of(Verdict.INCONCLUSIVE)]
         return [*parts, *([f"{_list(blocked)} could not be compared"] if blocked else [])]
 
     def so_far(self, judged: Sequence[Comparison]) -> Sequence[str]:
         """Return at most one phrase: the largest difference beyond the margin while nothing is decided yet."""
-        clear = [item for item in judged if _least(item) > math.log1p(self._study.margin)]
+        clear = [item for item in judged if _smallest_difference(item) > math.log1p(self._study.margin)]
         if not clear:
             return ()
-        lead = max(clear, key=_least)
+        lead = max(clear, key=_smallest_difference)
         return (f"so far {lead.environment} {self._effect(lead)}",)
 
-    def _first(self, one: _Findings) -> str:
+    def _lead_clause(self, one: _Findings) -> str:
         costs = one.of(Verdict.COSTS)
         tail = f" and {self._range(costs[1:])}" if len(costs) > 1 else ""
         return f"{one.name} {self._effect(costs[0])}{tail}"
@@ -147,7 +149,7 @@ class _Writer:
             ends = dict.fromkeys([_signed(measured[0].simultaneous)])
         return f"{' to '.join(ends)} on {_list([self._label(item) for item in items])}"
 
-    def _free(self, free: Sequence[_Findings]) -> list[str]:
+    def _no_cost_clauses(self, free: Sequence[_Findings]) -> list[str]:
         if not free:
             return []
         within = max(item.within or self._study.margin for one in free for item in one.items)
@@ -155,12 +157,12 @@ class _Writer:
         names = _list([one.name for one in free])
         return [f"no cost beyond {_percent(within)} for {names} on any compared metric (n = {n})"]
 
-    def _unclear(self, open_: Sequence[_Findings]) -> list[str]:
+    def _undecided_clauses(self, open_: Sequence[_Findings]) -> list[str]:
         """Return the undecided environments: first those with a difference that is not significant, then the others."""
-        hinted = [one for one in open_ if any(_shows(item) for item in one.of(Verdict.INCONCLUSIVE))]
+        hinted = [one for one in open_ if any(_excludes_zero(item) for item in one.of(Verdict.INCONCLUSIVE))]
         parts = []
         for one in hinted[:LISTED]:
-            items = [item for item in one.of(Verdict.INCONCLUSIVE) if _shows(item)]
+            items = [item for item in one.of(Verdict.INCONCLUSIVE) if _excludes_zero(item)]
             parts.append(f"undecided for {one.name}: {self._range(items)}")
         rest = [one for one in open_ if one not in hinted]
         if not rest:
@@ -207,12 +209,12 @@ def _signed_size(item: Comparison) -> float:
     return math.log1p(item.overhead.value) if item.overhead and item.overhead.value < math.inf else math.inf
 
 
-def _shows(item: Comparison) -> bool:
+def _excludes_zero(item: Comparison) -> bool:
     """Tell whether the plain interval excludes zero, although nothing is decided."""
     return item.overhead is not None and not item.overhead.low <= 0 <= item.overhead.high
 
 
-def _least(item: Comparison) -> float:
+def _smallest_difference(item: Comparison) -> float:
     """Return the smallest difference in the interval, as a logarithm; 0 if the interval contains zero."""
     bounds = item.simultaneous or item.overhead
     if bounds is None or bounds.low <= 0 <= bounds.high:

@@ -21,8 +21,8 @@ def findings(environment: str, group: str, trials: Iterable[Trial]) -> tuple[Fin
     """Return each mechanism that launches of one cell show, with the number of these launches."""
     launches = [trial.ranks for trial in trials if trial.ranks]
     result = []
-    for kind, look in LOOKS:
-        texts = [text for ranks in launches if (text := look(ranks))]
+    for kind, detect in DETECTORS:
+        texts = [text for ranks in launches if (text := detect(ranks))]
         if texts:
             result.append(
                 Finding(
@@ -78,7 +78,7 @@ def shared_core(ranks: Sequence[RankPlace]) -> str | None:
     return None
 
 
-LOOKS: Final = ((TRANSPORT_LOSS, transport_loss), (BINDING_COLLAPSE, binding_collapse), (SHARED_CORE, shared_core))
+DETECTORS: Final = ((TRANSPORT_LOSS, transport_loss), (BINDING_COLLAPSE, binding_collapse), (SHARED_CORE, shared_core))
 
 
 def _by_node(ranks: Sequence[RankPlace]) -> dict[str, list[RankPlace]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -122,6 +123,17 @@ def test_a_bar_keeps_every_overhead_inside_and_in_order(overhead: float) -> None
     assert 0 < scale.x(estimate.low) <= scale.x(overhead) <= scale.x(estimate.high) < bars.WIDTH
     assert 0.0 in scale.ticks()
     assert len(scale.ticks()) >= 2 or overhead <= 0.02
+
+
+@pytest.mark.parametrize("low", [-0.3, -0.12, -0.04])
+@pytest.mark.parametrize("high", [0.04, 0.15, 0.35, 0.6, 0.77, 0.95, 2.2, 12.0])
+def test_labels_of_neighbouring_ticks_are_apart(low: float, high: float) -> None:
+    scale = bars.Scale.of([Estimate(value=0.0, low=low, high=high, n=10)], 0.02)
+    labels = [scale.label(tick) for tick in scale.ticks()]
+    assert len(labels) >= 2
+    gaps = [after.left - before.right for before, after in pairwise(labels)]
+    assert min(gaps) >= 8.0
+    assert not any(label.text.endswith(".0") for label in labels)
 
 
 def test_many_fold_costs_are_drawn_on_a_logarithmic_axis() -> None:

@@ -12,7 +12,7 @@ from factory_options import Options
 from tare.errors import StudyError
 from tare.model import Comparison, Estimate, Link, MetricKind, Published, Summary, Verdict
 from tare.report import NoSamples, render_html, render_text
-from tare.report.published import NOT_MEASURED, conditions, of_baseline, rows
+from tare.report.published import NOT_MEASURED, conditions, fraction_of_baseline, rows
 from tare.report.view import groups
 from tare.study import load, parse
 from unit.study_texts import ENVIRONMENTS, WORK
@@ -36,12 +36,12 @@ def comparison(overhead: Estimate | None) -> Comparison:
 
 def test_a_rate_is_the_inverse_of_a_cost() -> None:
     cost = comparison(Estimate(value=0.25, low=0.0, high=1.0, n=6))
-    rate = of_baseline(cost, MetricKind.RATE)
+    rate = fraction_of_baseline(cost, MetricKind.RATE)
     assert (rate.value, rate.low, rate.high, rate.n) == (0.8, 0.5, 1.0, 6)
-    time = of_baseline(cost, MetricKind.COST)
+    time = fraction_of_baseline(cost, MetricKind.COST)
     assert (time.value, time.low, time.high) == (1.25, 1.0, 2.0)
     with pytest.raises(ValueError, match="no overhead"):
-        of_baseline(comparison(None), MetricKind.COST)
+        fraction_of_baseline(comparison(None), MetricKind.COST)
 
 
 def test_a_row_is_made_for_each_metric_that_is_meant(summary: Summary) -> None:

@@ -25,21 +25,21 @@ def test_looks_double() -> None:
 
 def test_the_rule_looks_at_ten_twenty_and_forty_rounds_only() -> None:
     still = np.resize([-1e-4, 1e-4], 50)
-    assert [n for n in range(51) if stats.enough(still[:n], Repetition())] == [10, 20, 40]
-    assert [n for n in range(51) if stats.enough(still[:n], Repetition(rounds=15))] == [15, 30]
-    assert [n for n in range(51) if stats.enough(still[:n], Repetition(rounds=6))] == [10, 20, 40]
+    assert [n for n in range(51) if stats.precise_enough(still[:n], Repetition())] == [10, 20, 40]
+    assert [n for n in range(51) if stats.precise_enough(still[:n], Repetition(rounds=15))] == [15, 30]
+    assert [n for n in range(51) if stats.precise_enough(still[:n], Repetition(rounds=6))] == [10, 20, 40]
 
 
 def test_a_round_without_a_valid_pair_does_not_put_off_the_look() -> None:
-    assert stats.enough(np.resize([-1e-4, 1e-4], 9), Repetition(), rounds_done=10)
-    assert not stats.enough(np.resize([-1e-4, 1e-4], 5), Repetition(), rounds_done=10)
+    assert stats.precise_enough(np.resize([-1e-4, 1e-4], 9), Repetition(), rounds_done=10)
+    assert not stats.precise_enough(np.resize([-1e-4, 1e-4], 5), Repetition(), rounds_done=10)
 
 
 def test_precision_is_a_hundredth_or_a_quarter_of_the_effect() -> None:
     d = np.resize([-0.05, 0.05], 10)
-    assert not stats.enough(d, Repetition())
-    assert stats.enough(d + 0.2, Repetition())
-    assert stats.enough(d, Repetition(target_half_width=0.04))
+    assert not stats.precise_enough(d, Repetition())
+    assert stats.precise_enough(d + 0.2, Repetition())
+    assert stats.precise_enough(d, Repetition(target_half_width=0.04))
 
 
 def test_a_spread_of_four_percent_needs_about_nineteen_rounds_for_two() -> None:

@@ -68,7 +68,7 @@ class Scale:
 
     def label(self, tick: float) -> Label:
         """Return the label of a tick; near an edge it is aligned inwards."""
-        text = "0" if tick == 0 else units.percent(tick).replace(".0 ", " ")
+        text = "0" if tick == 0 else units.percent(tick).replace(".0 ", " ").removesuffix(".0")
         x, width = self.x(tick), sum(_ADVANCES.get(character, _DIGIT_ADVANCE) for character in text)
         if x < width / 2:
             return Label(text=text, at=x - 2, anchor="start", left=x - 2, right=x - 2 + width)
