@@ -9,6 +9,7 @@ from typing import Final
 from tare.report import units
 
 LARGE: Final = 3
+ACRONYMS: Final = frozenset({"cpu", "mpi", "mtu", "os"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +50,13 @@ def _facts(prefix: str, tree: Mapping[str, object]) -> Iterator[tuple[str, str]]
 
 
 def _words(key: object) -> str:
+    """Return the label of a key; names with a dot, such as those of sysctls, stay as they are."""
     text = str(key)
+    if "." in text:
+        return text
     for suffix in ("_bytes", "_s"):
         text = text.removesuffix(suffix)
-    return text.replace("_", " ")
+    return " ".join(word.upper() if word in ACRONYMS else word for word in text.split("_"))
 
 
 def _text(key: str, value: object) -> str:

@@ -45,7 +45,7 @@ LOOKS: Final[Mapping[Verdict, VerdictStyle]] = MappingProxyType(
             ascii="!",
             css="fails",
             style="bold magenta",
-            meaning="fails more often than the baseline",
+            meaning="failure rate above the baseline's",
         ),
         Verdict.INCONCLUSIVE: VerdictStyle(
             symbol="?",

@@ -197,7 +197,7 @@ def _manifest(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any]) -> d
         "cluster": study.cluster,
         "seed": study.seed,
         "baseline": study.baseline,
-        "a/a cells": sum(cell.role is Role.SELF for cell in plan.cells),
+        "A/A cells": sum(cell.role is Role.SELF for cell in plan.cells),
         "rounds planned": repetition.rounds,
         "maximum rounds": repetition.max_rounds,
         "blocks per round": repetition.blocks_per_round,

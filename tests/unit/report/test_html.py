@@ -156,6 +156,11 @@ def test_the_manifest_is_read_whatever_its_shape() -> None:
     ]
 
 
+def test_labels_of_the_manifest_keep_names_of_sysctls_and_write_acronyms_in_capitals() -> None:
+    (section,) = sections({"host": {"cpu": "Xeon", "net.core.rmem_max": "4", "boot_id": "x"}})
+    assert [name for name, _ in section.facts] == ["CPU", "net.core.rmem_max", "boot id"]
+
+
 def test_every_format_takes_the_same_arguments(result: factory.Result) -> None:
     for make in FORMATS.values():
         assert make(result.summary, result.trials, result.samples)
