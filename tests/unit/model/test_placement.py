@@ -1,4 +1,4 @@
-"""Every rank has one place, cores are disjoint, and what does not fit is refused in a sentence."""
+"""Every rank has one place, cores are disjoint, and placements that do not fit are refused with a reason."""
 
 from __future__ import annotations
 
@@ -152,8 +152,8 @@ def test_on_every_machine_containers_hold_whole_neighbouring_ranks(case: tuple[P
     for container in range(placement.containers_per_node):
         inside = [slot for slot in slots if slot.container == container]
         assert len(inside) == placement.ranks_per_node // placement.containers_per_node
-        own = cores_of_container(slots, node=0, container=container)
-        assert set(own) == {cpu for slot in inside for cpu in slot.cores}
+        container_cores = cores_of_container(slots, node=0, container=container)
+        assert set(container_cores) == {cpu for slot in inside for cpu in slot.cores}
 
 
 @given(mapped())
@@ -187,13 +187,15 @@ def test_ranks_are_dealt_to_sockets_and_numa_nodes_in_turn(
 
 
 @given(st.integers(1, 4), st.integers(2, 6), st.integers(2, 3))
-def test_the_cores_of_a_rank_are_in_one_socket_as_long_as_one_has_so_many(sockets: int, cores: int, each: int) -> None:
+def test_the_cores_of_a_rank_are_in_one_socket_as_long_as_one_has_so_many(
+    sockets: int, cores: int, threads: int
+) -> None:
     layout = machine(sockets, 1, cores, 2)
     node = NodeCores(cores=tuple(range(len(layout))), layout=layout)
     where = {thread.cpu: thread.socket for thread in layout}
-    fitting_ranks = sockets * (cores // each)
+    fitting_ranks = sockets * (cores // threads)
     if fitting_ranks:
-        placement = Placement(nodes=1, ranks_per_node=fitting_ranks, threads_per_rank=each, map_by=MapBy.SOCKET)
+        placement = Placement(nodes=1, ranks_per_node=fitting_ranks, threads_per_rank=threads, map_by=MapBy.SOCKET)
         assert all(len({where[cpu] for cpu in slot.cores}) == 1 for slot in on(placement, node))
 
 

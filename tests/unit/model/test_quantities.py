@@ -1,4 +1,4 @@
-"""Quantities are read as people write them, and a wrong one says what is allowed."""
+"""Quantities are parsed as users write them; errors state what is allowed."""
 
 from __future__ import annotations
 

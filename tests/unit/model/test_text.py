@@ -1,4 +1,4 @@
-"""Foreign text steers no terminal; figures inside sentences have three digits, and no exponent."""
+"""Foreign text cannot control the terminal; values in sentences have three digits and no exponent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures say what they show and how many stand behind it, and never draw a line across environments."""
+"""Plots state what they show and the number of observations, and never connect environments by a line."""
 
 from __future__ import annotations
 

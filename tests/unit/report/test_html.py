@@ -1,4 +1,4 @@
-"""The HTML report is one file, lists everything, escapes everything, and its first screen does not change unseen."""
+"""The HTML report is one file, lists everything and escapes everything; a golden file holds its first screen."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tare.report.manifest import sections
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "report"
 UPDATE = os.environ.get("TARE_UPDATE_GOLDEN") == "1"
-"""`TARE_UPDATE_GOLDEN=1 pytest tests/unit/report/test_html.py` writes the golden files anew; look at the difference."""
+"""`TARE_UPDATE_GOLDEN=1 pytest tests/unit/report/test_html.py` rewrites the golden files; review the difference."""
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +36,9 @@ def page(result: factory.Result) -> str:
 
 def _first_screen(page: str) -> str:
     """Return the first screen with bars replaced by a mark, a tag a line, so that a difference can be read."""
-    found = re.search(r'<section id="result".*?</section>', page, re.DOTALL)
-    assert found
-    text = re.sub(r"<svg.*?</svg>", "[bar]", found[0], flags=re.DOTALL)
+    match = re.search(r'<section id="result".*?</section>', page, re.DOTALL)
+    assert match
+    text = re.sub(r"<svg.*?</svg>", "[bar]", match[0], flags=re.DOTALL)
     return "\n".join(line.strip() for line in text.splitlines() if line.strip()) + "\n"
 
 
@@ -85,9 +85,9 @@ def test_tags_are_closed_and_identifiers_unique(page: str) -> None:
 
 
 def test_every_figure_in_the_page_has_its_data_and_the_other_way_round(page: str) -> None:
-    found = re.search(r'<script type="application/json" id="figures">(.*?)</script>', page, re.DOTALL)
-    assert found
-    assert set(json.loads(found[1])) == set(re.findall(r'<div class="plot" id="([^"]+)"', page))
+    match = re.search(r'<script type="application/json" id="figures">(.*?)</script>', page, re.DOTALL)
+    assert match
+    assert set(json.loads(match[1])) == set(re.findall(r'<div class="plot" id="([^"]+)"', page))
 
 
 def test_every_planned_cell_and_every_launch_is_listed_with_its_reason(result: factory.Result, page: str) -> None:
@@ -149,8 +149,10 @@ def test_a_long_sweep_shows_every_kind_of_benchmark_on_the_first_screen() -> Non
 
 
 def test_the_manifest_is_read_whatever_its_shape() -> None:
-    found = sections({"seed": 1, "host": {"memory_bytes": 1 << 30, "deep": {"a": {"b": None}}, "list": ["x", 2]}})
-    assert [(section.title, section.facts) for section in found] == [
+    manifest_sections = sections(
+        {"seed": 1, "host": {"memory_bytes": 1 << 30, "deep": {"a": {"b": None}}, "list": ["x", 2]}}
+    )
+    assert [(section.title, section.facts) for section in manifest_sections] == [
         ("study", (("seed", "1"),)),
         ("host", (("memory", "1 GiB"), ("deep: a: b", "none"), ("list", "x, 2"))),
     ]

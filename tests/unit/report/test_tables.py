@@ -1,4 +1,4 @@
-"""Workloads of one figure each stand side by side, and nothing else does."""
+"""Workloads with one metric each share a table; others do not."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def group(
 
 
 def names(groups: tuple[TableGroup, ...]) -> list[tuple[str, list[str]]]:
-    return [(each.name, [part.info.label for part in each.columns]) for each in groups]
+    return [(table.name, [column.info.label for column in table.columns]) for table in groups]
 
 
 def test_single_figures_of_one_placement_become_columns_of_one_table() -> None:
-    found = merge([group("micro", "latency", "bw"), group("ep", "npb-ep W"), group("cg", "npb-cg W")])
-    assert names(found) == [("micro / 2n x 1r", ["latency", "bw"]), ("2n x 1r", ["npb-ep W", "npb-cg W"])]
-    assert [part.info.group for part in found[1].columns] == ["ep / 2n x 1r", "cg / 2n x 1r"]
+    tables = merge([group("micro", "latency", "bw"), group("ep", "npb-ep W"), group("cg", "npb-cg W")])
+    assert names(tables) == [("micro / 2n x 1r", ["latency", "bw"]), ("2n x 1r", ["npb-ep W", "npb-cg W"])]
+    assert [part.info.group for part in tables[1].columns] == ["ep / 2n x 1r", "cg / 2n x 1r"]
 
 
 def test_what_differs_in_placement_or_rows_stays_apart() -> None:
@@ -41,13 +41,13 @@ def test_what_differs_in_placement_or_rows_stays_apart() -> None:
 
 
 def test_equal_labels_are_told_apart_by_their_workloads() -> None:
-    (found,) = merge([group("one", "wall time"), group("two", "wall time"), group("ep", "npb-ep W")])
-    assert names((found,)) == [("2n x 1r", ["one: wall time", "two: wall time", "npb-ep W"])]
+    (table,) = merge([group("one", "wall time"), group("two", "wall time"), group("ep", "npb-ep W")])
+    assert names((table,)) == [("2n x 1r", ["one: wall time", "two: wall time", "npb-ep W"])]
 
 
 def test_a_table_has_no_more_columns_than_are_read_at_a_glance() -> None:
     many = [group(f"w{number}", f"label {number}") for number in range(MOST_COLUMNS + 2)]
-    assert [len(each.columns) for each in merge(many)] == [MOST_COLUMNS, 2]
+    assert [len(table.columns) for table in merge(many)] == [MOST_COLUMNS, 2]
     assert merge([]) == ()
 
 

@@ -1,4 +1,4 @@
-"""The terminal says the first screen in eighty columns, in Unicode or ASCII, and by symbol as well as colour."""
+"""The terminal shows the first screen in eighty columns, in Unicode or ASCII, with symbols and not by colour alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tare.report.verdicts import LOOKS
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "report"
 UPDATE = os.environ.get("TARE_UPDATE_GOLDEN") == "1"
-"""`TARE_UPDATE_GOLDEN=1 pytest tests/unit/report/test_terminal.py` writes the golden files anew."""
+"""`TARE_UPDATE_GOLDEN=1 pytest tests/unit/report/test_terminal.py` rewrites the golden files."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What launches carried and told is averaged by environment, over those that count, and shown without a verdict."""
+"""Traffic and reported values are averaged by environment over the launches that count, and get no verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report says what its verdicts are worth: typical and mean, at most, failures, repeats, states, modes, looks."""
+"""A report states how far its verdicts can be trusted: mean, upper bound, failures, repeats, states, modes, looks."""
 
 from __future__ import annotations
 
@@ -308,8 +308,8 @@ def test_nothing_is_said_to_be_discarded(summary: Summary) -> None:
 
 @given(st.floats(-0.5, 8.0))
 def test_an_upper_bound_is_never_rounded_down(bound: float) -> None:
-    said = float(percent_up(bound).replace("−", "-").replace(" %", "")) / 100
-    assert bound - 1e-9 <= said <= bound + 0.0101
+    bound_shown = float(percent_up(bound).replace("−", "-").replace(" %", "")) / 100
+    assert bound - 1e-9 <= bound_shown <= bound + 0.0101
 
 
 @pytest.mark.parametrize("ascii_only", [False, True])

@@ -1,4 +1,4 @@
-"""Figures are shown with the digits that their intervals support, in one unit, and in ASCII where asked."""
+"""Values have the digits that their intervals support, share one unit, and are ASCII on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the figures promise, on simulated studies whose truth is known (benchmarks/coverage.py prints more of the same).
+"""Coverage and error rates on simulated studies with a known truth (benchmarks/coverage.py prints more of the same).
 
 Every rate is that of a seeded simulation, so the tests do not flicker. `at_least` and `at_most` mean that the exact
 99 % interval of the simulated rate allows it: where the true rate is near the bound, more could not be asked of so few

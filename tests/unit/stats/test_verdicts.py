@@ -1,4 +1,4 @@
-"""When a study stops, and what verdict its figures get."""
+"""The stopping rule, and the verdicts."""
 
 from __future__ import annotations
 

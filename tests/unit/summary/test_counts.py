@@ -1,4 +1,4 @@
-"""Which trials count in a summary, and what one says of those that do not; its headline."""
+"""Which trials count in a summary, its reasons for those that do not, and its headline."""
 
 from __future__ import annotations
 
@@ -269,4 +269,4 @@ def test_the_headline_does_not_say_none_found_where_a_difference_shows() -> None
     few = [trial for trial in trials if trial.key.round < 9]
     headline = summarise(plan, few, {}, looks=[9]).headline
     assert re.search(r"undecided for overlay: \+\S+ % \[\S+, \S+\] on 8-byte latency", headline), headline
-    assert "none found" not in headline
+    assert "no cost found" not in headline

@@ -1,4 +1,4 @@
-"""What the table of a summary says, and the exit code that follows from it."""
+"""The table of a summary, and its exit code."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def test_figures_of_another_mpi_than_the_baselines_are_said_to_be_of_both_change
         for cell in plan.cells
     )
     plan = replace(plan, cells=cells)
-    (found,) = summarise(plan, make_trials(plan), {}).findings
-    assert (found.environment, found.kind, found.launches, found.of) == ("other", "another MPI", 10, 10)
-    assert "it uses mpich and bare uses openmpi, so its figures include both changes" in found.text
+    (finding,) = summarise(plan, make_trials(plan), {}).findings
+    assert (finding.environment, finding.kind, finding.launches, finding.of) == ("other", "another MPI", 10, 10)
+    assert "it uses mpich and bare uses openmpi, so its figures include both changes" in finding.text
 
 
 def test_estimates_carry_the_effect_the_added_time_and_the_number_of_rounds() -> None:

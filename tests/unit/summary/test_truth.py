@@ -1,4 +1,4 @@
-"""What a verdict may not hide: a baseline that differs from itself, failures, repeats, rare costs, further looks."""
+"""Verdicts do not hide these: a baseline that differs from itself, failures, repeats, rare costs, further looks."""
 
 from __future__ import annotations
 
@@ -157,14 +157,14 @@ def far(trial: Trial, index: int) -> bool:
 def moved(trials: list[Trial], plan: Plan, effect: float) -> list[Trial]:
     """Return trials half of which met vCPUs five times as far apart, which cost `effect` more."""
     order = {cell.key: index for index, cell in enumerate(plan.cells)}
-    found = []
+    trials_in_states = []
     for trial in trials:
         assert isinstance(trial.outcome, Completed)
         away = far(trial, order[trial.key.cell])
         value = trial.outcome.metrics[0].value * (1.0 + effect * away)
         noise = {"core_hand_over_s": 200e-9 if away else 40e-9}
-        found.append(replace(trial, outcome=Completed(metrics=(latency(value),)), noise=noise))
-    return found
+        trials_in_states.append(replace(trial, outcome=Completed(metrics=(latency(value),)), noise=noise))
+    return trials_in_states
 
 
 def test_what_the_distance_of_vcpus_did_is_taken_out_and_told() -> None:
@@ -203,8 +203,8 @@ def test_a_state_that_an_environment_brings_with_it_is_not_taken_out() -> None:
     plan = make_plan("slow", "host", "other", "fast")
     trials = []
     for trial in make_trials(plan):
-        own = trial.key.cell.endswith("/slow")
-        distance = (200e-9 if own else 40e-9) * (1 + 0.2 * far(trial, len(trials) % 7))
+        is_slow = trial.key.cell.endswith("/slow")
+        distance = (200e-9 if is_slow else 40e-9) * (1 + 0.2 * far(trial, len(trials) % 7))
         trials.append(replace(trial, noise={"core_hand_over_s": distance}))
     slow = of(summarise(plan, trials, {}), "slow")
     assert slow.verdict is Verdict.COSTS
@@ -242,7 +242,7 @@ def test_between_looks_there_are_figures_and_no_verdicts() -> None:
     assert (summary.looks, summary.next_look) == ((10, 20), 20)
 
 
-# --- A6, A8: what is said with a verdict --------------------------------------------------------------------------
+# --- A6, A8: statements with a verdict --------------------------------------------------------------------------
 
 
 def test_a_table_says_what_its_launches_may_all_have_missed() -> None:
