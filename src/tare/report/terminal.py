@@ -42,31 +42,31 @@ class TerminalReport:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """Yield warnings, headline, machine, tables and the notes below them."""
         plain = self.ascii_only or options.ascii_only
-        say = _writer(plain)
+        encode = _encoder(plain)
         summary = self.summary
         for warning in remarks.warnings(summary, view.disturbed_text(summary)):
-            yield _item("!", "bold yellow", say(warning))
+            yield _item("!", "bold yellow", encode(warning))
         first, *rest = view.clauses(summary)
-        yield Text(say(first), style="bold")
+        yield Text(encode(first), style="bold")
         for clause in rest:
-            yield _item(" ", "", say(clause))
+            yield _item(" ", "", encode(clause))
         badge = "emulated lab: " if summary.emulated else ""
-        yield Text(say(badge + (view.machine_line(summary) if summary.emulated else summary.machine)), style="dim")
+        yield Text(encode(badge + (view.machine_line(summary) if summary.emulated else summary.machine)), style="dim")
         all_groups = view.groups(summary)
         groups = merge(all_groups if self.all_metrics else view.judged(all_groups))
         for group in groups:
             columns = group.columns if self.all_metrics else view.first_screen(group.columns, MOST_METRICS)
             yield Text("")
             if len(groups) > 1:
-                yield Text(say(group.name), style="bold underline")
+                yield Text(encode(group.name), style="bold underline")
             for number, part in enumerate(_parts(columns, group, summary, options.max_width, plain)):
                 if number:
                     yield Text("")
                 yield _table(part, group, summary, plain)
             if hidden := [column.info.label for column in group.columns if column not in columns]:
-                yield Text(say(f"HTML report only: {_list(hidden)}."), style="dim")
+                yield Text(encode(f"HTML report only: {_list(hidden)}."), style="dim")
         if not_judged := _not_judged(all_groups, groups):
-            yield Text(say(f"HTML report only, no verdict: {_list(not_judged)}."), style="dim")
+            yield Text(encode(f"HTML report only, no verdict: {_list(not_judged)}."), style="dim")
         yield from _below(summary, groups, plain, options.max_width)
 
 
@@ -91,7 +91,7 @@ def _not_judged(all_groups: Sequence[TableGroup], shown: Sequence[TableGroup]) -
     return list(dict.fromkeys(info.label for info in infos if (info.group, info.key) not in keys))
 
 
-def _writer(plain: bool) -> Callable[[str], str]:
+def _encoder(plain: bool) -> Callable[[str], str]:
     """Return the function that makes text safe for the terminal; names and reasons may contain control characters."""
     return units.to_ascii if plain else printable
 
@@ -144,32 +144,32 @@ def _parts(
 
 
 def _table(columns: Sequence[Column], group: TableGroup, summary: Summary, plain: bool) -> Table:
-    say = _writer(plain)
+    encode = _encoder(plain)
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="")
     table.add_column(
-        Text(say(f"against {summary.baseline}"), style="dim"), width=_NAME_WIDTH, style="bold", overflow="fold"
+        Text(encode(f"against {summary.baseline}"), style="dim"), width=_NAME_WIDTH, style="bold", overflow="fold"
     )
     widths = [_width(column, group, summary, plain) for column in columns]
     for column, width in zip(columns, widths, strict=True):
         label, meaning = _head(column)
-        head = Text.assemble((say(label), "bold"), "\n", (say(meaning), "dim"))
+        head = Text.assemble((encode(label), "bold"), "\n", (encode(meaning), "dim"))
         table.add_column(head, width=width, overflow="fold", vertical="bottom")
     rule = "-" if plain else "─"
     table.add_row(*(Text(rule * width, style="dim") for width in (_NAME_WIDTH, *widths)))
     texts = [_texts(column, group, summary) for column in columns]
     for index, name in enumerate(group.rows):
-        table.add_row(Text(say(name)), *(_cell(column_texts[index], plain) for column_texts in texts))
+        table.add_row(Text(encode(name)), *(_cell(column_texts[index], plain) for column_texts in texts))
     return table
 
 
 def _cell(text: CellText, plain: bool) -> Text:
-    say = _writer(plain)
+    encode = _encoder(plain)
     look = LOOKS[text.verdict]
-    result = Text(f"{text.ascii if plain else text.mark} {say(text.lead)}", style=look.style)
+    result = Text(f"{text.ascii if plain else text.mark} {encode(text.lead)}", style=look.style)
     if text.lead_bounds:
-        result.append(" " + say(_bounds(text)), style="not bold")
+        result.append(" " + encode(_bounds(text)), style="not bold")
     if text.second:
-        result.append("\n  " + say(text.second), style="not bold dim")
+        result.append("\n  " + encode(text.second), style="not bold dim")
     return result
 
 
@@ -177,50 +177,52 @@ def _cell(text: CellText, plain: bool) -> Text:
 
 
 def _below(summary: Summary, groups: Sequence[TableGroup], plain: bool, width: int) -> Iterator[RenderableType]:
-    say = _writer(plain)
+    encode = _encoder(plain)
     yield Text("")
     yield from _legend(summary, plain, width)
     for group in groups:
         items = list(_group_notes(group, summary, plain))
         if items and (heading := view.heading(group, groups)):
-            yield Text(say(heading), style="dim")
+            yield Text(encode(heading), style="dim")
         yield from items
     for row in published.rows(summary, view.groups(summary)):
         label = " ".join(filter(None, (row.environment + ",", row.workload, row.metric)))
         here = f"{row.here} of {summary.baseline}" if row.here.endswith("]") else row.here
-        yield _item("=", "dim", say(f"{label}: {here}; published: {row.published or row.statement}; {row.conditions}"))
+        yield _item(
+            "=", "dim", encode(f"{label}: {here}; published: {row.published or row.statement}; {row.conditions}")
+        )
     yield Text("")
     limit = f", limit {units.percent(summary.limit, sign=False)}" if summary.limit is not None else ""
     yield Text(
-        say(
+        encode(
             f"n = {summary.rounds_done} rounds; intervals {summary.confidence * 100:g} %, margin "
             f"±{units.percent(summary.margin, sign=False)}{limit}; {view.counts_text(summary)}."
         )
     )
     for sentence in filter(None, (remarks.missed_text(summary), remarks.looks_text(summary))):
-        yield Text(say(f"{sentence[:1].upper()}{sentence[1:]}."))
+        yield Text(encode(f"{sentence[:1].upper()}{sentence[1:]}."))
     if summary.emulated:
         yield Text(
-            say(
+            encode(
                 "Emulated lab: nodes are namespaces on one machine. Compare environments with each other; "
                 "do not report these as results of a cluster."
             ),
             style="yellow",
         )
-    yield Text(say(f"Exit code {summary.exit_code}: {EXIT_MEANINGS.get(summary.exit_code, 'unknown')}."))
+    yield Text(encode(f"Exit code {summary.exit_code}: {EXIT_MEANINGS.get(summary.exit_code, 'unknown')}."))
 
 
 def _group_notes(group: TableGroup, summary: Summary, plain: bool) -> Iterator[RenderableType]:
     """Yield the notes on the cells of one table: causes, caveats and reasons."""
-    say = _writer(plain)
+    encode = _encoder(plain)
     for environments, cause in remarks.causes(group, summary):
-        yield _item("->" if plain else "→", "bold", say(f"{environments}: {cause}"))
+        yield _item("->" if plain else "→", "bold", encode(f"{environments}: {cause}"))
     for caveat in remarks.caveats(group, summary):
-        yield _item("!", "yellow", say(caveat))
+        yield _item("!", "yellow", encode(caveat))
     for note in remarks.notes(group):
         look = LOOKS[note.verdict]
         text = f"{_cells_of(note)}: {note.verdict.value}, {note.text}"
-        yield _item(look.ascii if plain else look.symbol, look.style, say(text))
+        yield _item(look.ascii if plain else look.symbol, look.style, encode(text))
 
 
 def _cells_of(note: remarks.Note) -> str:
@@ -230,7 +232,7 @@ def _cells_of(note: remarks.Note) -> str:
 
 def _legend(summary: Summary, plain: bool, width: int) -> Iterator[Text]:
     """Yield the meanings of the symbols and words that occur in the cells."""
-    say = _writer(plain)
+    encode = _encoder(plain)
     seen = {comparison.verdict for comparison in summary.comparisons}
     margins = sorted({item.within for item in summary.comparisons if item.within is not None})
     entries = []
@@ -241,11 +243,11 @@ def _legend(summary: Summary, plain: bool, width: int) -> Iterator[Text]:
         words = "no cost: within this many %" if marks else verdict.value
         symbol = " ".join(marks) or (look.ascii if plain else look.symbol)
         entries.append(Text.assemble((symbol, f"{look.style} not dim"), f" {words}", style="dim"))
-    entries += [Text(say(words), style="dim") for words in ("≤ at most (95 %)", "+ is slower, also for rates")]
+    entries += [Text(encode(words), style="dim") for words in ("≤ at most (95 %)", "+ is slower, also for rates")]
     yield from _fill_lines(entries, width)
     loop = "; loop: back-to-back operations" if any(item.loop_s for item in summary.comparisons) else ""
     raw = ", not adjusted" if any(item.adjusted_for for item in summary.comparisons) else ""
-    yield Text(say(f"First line: typical launch; mean: average over all iterations{raw}{loop}."), style="dim")
+    yield Text(encode(f"First line: typical launch; mean: average over all iterations{raw}{loop}."), style="dim")
 
 
 def _fill_lines(entries: Sequence[Text], width: int) -> list[Text]:

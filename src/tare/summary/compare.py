@@ -24,7 +24,7 @@ from tare.stats import RoundPairs
 from tare.summary.rows import Row
 
 NOT_NORMAL: Final = 0.01
-"""p of the normality test below which the rank-based test is reported beside the verdict (rule of metrics 6)."""
+"""p of the normality test below which the rank-based test is reported in addition (rule of metrics 6)."""
 
 Column = tuple[str, str]
 
@@ -66,7 +66,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Judge:
-    """What is needed to judge a row: the study, the look, and the results of the whole table by index of the row."""
+    """The context for judging a row: the study, the look, and the results of the whole table by index of the row."""
 
     study: Study
     look: Look

@@ -17,7 +17,7 @@ NOT_COMPARED = (Verdict.BASELINE, Verdict.NOISE_FLOOR, Verdict.NOT_JUDGED)
 BLOCKED = (Verdict.INVALID, Verdict.UNAVAILABLE)
 LISTED = 4
 COSTLIEST = 6
-"""At most so many environments with a cost get a clause each; the others are listed by name."""
+"""Most environments with a cost that get a clause each; the others are listed by name."""
 TIMES_FROM: Final = 9.0
 """Overhead (as a fraction) from which a multiple is easier to read than a percentage."""
 MANY_ROUNDS: Final = 200
@@ -34,7 +34,7 @@ def headline(plan: Plan, infos: Sequence[MetricInfo], comparisons: Sequence[Comp
 
     All intervals are the simultaneous ones, which hold for the table as a whole: the coverage of the largest of many
     plain intervals is far below its nominal one. The first figure is given with the baseline's absolute value and n.
-    `pending` says why there are no verdicts yet.
+    `pending` is the reason why there are no verdicts yet.
     """
     judged = [item for item in comparisons if item.verdict not in NOT_COMPARED]
     where = _location(plan.study.cluster)

@@ -40,7 +40,7 @@ class Selection:
 
 
 class Planned(Protocol):
-    """What was planned: a plan, or the summary of its results."""
+    """The planned cells: a plan, or the summary of its results."""
 
     @property
     def cells(self) -> tuple[Cell, ...]:

@@ -74,12 +74,12 @@ STATES: Final = (
 
 
 LARGEST_SHIFT: Final = 50.0
-"""No state makes a launch e^50 times as long. A fit that says so is wrong; the limit prevents an overflow."""
+"""No state makes a launch e^50 times as long. A fit with such a result is wrong; the limit prevents an overflow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adjustment:
-    """What is subtracted from the launches of one column: `coefficients` of `states`, relative to the mean state."""
+    """The adjustment of the launches of one column: `coefficients` of `states`, relative to the mean state."""
 
     states: tuple[State, ...] = ()
     coefficients: tuple[float, ...] = ()

@@ -92,12 +92,12 @@ def category_axis(names: Sequence[str]) -> Spec:
     }  # fmt: skip
 
 
-def n_text(counts: Sequence[int], what: str) -> str:
+def n_text(counts: Sequence[int], noun: str) -> str:
     """Return the number of observations behind each element of a plot, as `n = 10 rounds each`."""
     if not counts:
-        return f"n = 0 {what}"
+        return f"n = 0 {noun}"
     low, high = min(counts), max(counts)
-    return f"n = {low:,} {what} each" if low == high else f"n = {low:,} to {high:,} {what}"
+    return f"n = {low:,} {noun} each" if low == high else f"n = {low:,} to {high:,} {noun}"
 
 
 def log_ticks(low: float, high: float) -> Spec:
