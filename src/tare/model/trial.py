@@ -127,7 +127,7 @@ class Unavailable:
 class Interrupted:
     """The tool was terminated while the block ran; its trials do not count and the block is run again."""
 
-    reason: str = "the tool was ended while this block ran"
+    reason: str = "tare was terminated while this block ran"
 
 
 Outcome = Completed | Failed | Invalid | Unavailable | Interrupted

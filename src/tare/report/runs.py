@@ -123,7 +123,7 @@ def cell_rows(summary: Summary, runs: Sequence[ShownLaunch]) -> tuple[CellRow, .
             CellRow(
                 environment=name,
                 group=cell.group,
-                role=cell.role.value,
+                role="A/A" if cell.role is Role.SELF else cell.role.value,
                 placement=cell.placement.label,
                 outcomes="unavailable" if refused and not counts else text,
                 reasons=tuple(reasons.get(cell.key, {refused: None} if refused else {})),
