@@ -157,7 +157,7 @@ def test_on_every_machine_containers_hold_whole_neighbouring_ranks(case: tuple[P
 
 
 @given(mapped())
-def test_two_ranks_share_a_core_only_where_no_core_is_free(case: tuple[Placement, NodeCores]) -> None:
+def test_two_ranks_share_a_core_only_if_no_core_is_free(case: tuple[Placement, NodeCores]) -> None:
     placement, node = case
     placement = replace(placement, map_by=MapBy.CORE if placement.map_by is MapBy.HWTHREAD else placement.map_by)
     slots = on(placement, node)
@@ -220,7 +220,7 @@ def test_a_core_comes_with_its_hardware_threads_as_long_as_there_are_enough(
     assert [slot.cores for slot in slots] == cores
 
 
-def test_too_few_cores_are_told_with_the_hardware_threads() -> None:
+def test_an_error_on_too_few_cores_counts_hardware_threads() -> None:
     with pytest.raises(RefusedError, match=r"8 ranks need 8 cores on node n0, which has 2 \(4 hardware threads\)"):
         on(Placement(nodes=1, ranks_per_node=8), SMT)
 
@@ -239,7 +239,7 @@ SIX = NodeCores(cores=tuple(range(6)))
     ("cpus", "cores", "quota"),
     [(0.0, (0, 1), 0.0), (0.5, (0, 1), 0.5), (2.0, (0, 1), 0.0), (2.5, (0, 1, 2), 2.5), (3.0, (0, 1, 2), 0.0)],
 )
-def test_a_container_has_its_ranks_cores_or_more_and_a_limit_where_it_is_to_have_less(
+def test_a_container_has_its_ranks_cores_or_more_and_a_limit_if_it_may_use_less(
     cpus: float, cores: tuple[int, ...], quota: float
 ) -> None:
     placement = Placement(nodes=1, ranks_per_node=4, containers_per_node=2, cpus_per_container=cpus)

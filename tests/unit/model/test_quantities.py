@@ -26,7 +26,7 @@ def test_durations_are_read_in_seconds(text: object, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(("text", "fraction"), [("2%", 0.02), ("0.5 %", 0.005), (0.02, 0.02), ("120%", 1.2)])
-def test_percentages_are_read_as_fractions(text: object, fraction: float) -> None:
+def test_percentages_are_parsed_as_fractions(text: object, fraction: float) -> None:
     assert parse_fraction(text) == pytest.approx(fraction)
 
 
@@ -61,7 +61,9 @@ def test_frequencies_are_read_in_hertz(text: object, rate: float) -> None:
         (parse_frequency, 0, "above 0"),
     ],
 )
-def test_a_wrong_quantity_says_what_is_allowed(parse: Callable[[object], float], text: object, part: str) -> None:
+def test_an_invalid_quantity_has_an_error_that_states_what_is_allowed(
+    parse: Callable[[object], float], text: object, part: str
+) -> None:
     with pytest.raises(ValueError, match=r"\w") as caught:
         parse(text)
     assert part in str(caught.value)

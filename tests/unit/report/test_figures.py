@@ -35,7 +35,7 @@ def _drawn(result: factory.Result) -> list[figures.Drawing]:
     return drawn
 
 
-def test_every_figure_says_n_and_has_a_sentence_as_its_title(result: factory.Result) -> None:
+def test_every_plot_states_n_and_has_a_sentence_as_its_title(result: factory.Result) -> None:
     for figure in _drawn(result):
         assert "n = " in figure.caption
         assert figure.title.endswith(".")
@@ -58,7 +58,7 @@ def test_the_forest_draws_zero_margin_limit_and_noise_floor(result: factory.Resu
     assert sorted(shape["x0"] for shape in shapes[1:]) == [-2.0, 0.0, 2.0, 5.0]
 
 
-def test_the_forest_lists_also_what_has_no_figure(result: factory.Result) -> None:
+def test_the_forest_also_lists_environments_without_a_value(result: factory.Result) -> None:
     texts = {note["y"]: note["text"] for note in _drawn(result)[0].spec["layout"]["annotations"]}
     assert texts["bare+bridge"] == "✗ invalid"
     assert texts["docker+macvlan"] == "– unavailable"

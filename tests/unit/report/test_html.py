@@ -42,7 +42,7 @@ def _first_screen(page: str) -> str:
     return "\n".join(line.strip() for line in text.splitlines() if line.strip()) + "\n"
 
 
-def test_the_first_screen_is_as_it_was(page: str) -> None:
+def test_the_first_screen_equals_its_golden_file(page: str) -> None:
     path = GOLDEN / "first-screen.html"
     if UPDATE:
         path.write_text(_first_screen(page), encoding="utf-8")
@@ -148,7 +148,7 @@ def test_a_long_sweep_shows_every_kind_of_benchmark_on_the_first_screen() -> Non
     ]  # fmt: skip
 
 
-def test_the_manifest_is_read_whatever_its_shape() -> None:
+def test_a_manifest_of_any_shape_is_formatted() -> None:
     manifest_sections = sections(
         {"seed": 1, "host": {"memory_bytes": 1 << 30, "deep": {"a": {"b": None}}, "list": ["x", 2]}}
     )
@@ -168,7 +168,7 @@ def test_every_format_takes_the_same_arguments(result: factory.Result) -> None:
         assert make(result.summary, result.trials, result.samples)
 
 
-def test_what_the_real_summary_gives_can_be_shown(result: factory.Result) -> None:
+def test_a_summary_of_real_code_can_be_rendered(result: factory.Result) -> None:
     summarise = pytest.importorskip("tare.summary").summarise
     summary = summarise(result.plan, result.trials, {"cpu": "Xeon", "cores": 2, "identity": {"kernel": "6.1"}})
     page = render_html(summary, result.trials, result.samples)

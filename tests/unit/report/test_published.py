@@ -62,7 +62,7 @@ def test_a_published_figure_is_a_share_of_its_baseline(summary: Summary, ratio: 
     assert [published for _, published, _ in table(summary, one)] == [text]
 
 
-def test_what_has_no_figure_here_says_why(summary: Summary) -> None:
+def test_a_metric_without_a_value_here_has_a_reason(summary: Summary) -> None:
     invalid = Published(environment="bare+bridge", workload="micro", metric="bw*", of_baseline=0.5, source=SOURCE)
     unavailable = replace(invalid, environment="docker+macvlan")
     elsewhere = replace(invalid, metric="iperf*")
@@ -70,7 +70,7 @@ def test_what_has_no_figure_here_says_why(summary: Summary) -> None:
     assert [here for _, _, here in result] == ["invalid here", "unavailable here", NOT_MEASURED]
 
 
-def test_the_terminal_says_it_too(summary: Summary) -> None:
+def test_the_terminal_shows_published_results(summary: Summary) -> None:
     one = Published(environment="docker+overlay", workload="micro", metric="bw*", told="half of it", source=SOURCE)
     assert "published: half of it" in render_text(replace(summary, published=(one,)), width=200)
 
@@ -120,7 +120,7 @@ def stated(environment: str, workload: str, ratio: str) -> str:
     return STATED.replace("ENV", environment).replace("WHAT", workload).replace("RATIO", ratio)
 
 
-def test_a_study_states_what_was_published() -> None:
+def test_a_study_states_published_results() -> None:
     study = parse(stated("docker+host", "w", "of_baseline: 80%"))
     assert study.published == (Published(environment="docker+host", workload="w", of_baseline=0.8, source="a paper"),)
 
@@ -135,7 +135,9 @@ def test_a_study_states_what_was_published() -> None:
         ("docker+host", "w", "of_baseline: 0%", "must be above 0"),
     ],
 )
-def test_what_nothing_could_stand_beside_is_refused(environment: str, workload: str, ratio: str, message: str) -> None:
+def test_a_published_result_without_a_counterpart_is_refused(
+    environment: str, workload: str, ratio: str, message: str
+) -> None:
     with pytest.raises(StudyError) as caught:
         parse(stated(environment, workload, ratio))
     assert message in str(caught.value)

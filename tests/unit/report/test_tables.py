@@ -31,7 +31,7 @@ def test_single_figures_of_one_placement_become_columns_of_one_table() -> None:
     assert [part.info.group for part in tables[1].columns] == ["ep / 2n x 1r", "cg / 2n x 1r"]
 
 
-def test_what_differs_in_placement_or_rows_stays_apart() -> None:
+def test_groups_with_different_placements_or_rows_are_not_merged() -> None:
     apart = [
         group("a", "x"),
         group("b", "y", placement="1n x 2r"),
@@ -40,7 +40,7 @@ def test_what_differs_in_placement_or_rows_stays_apart() -> None:
     assert merge(apart) == tuple(apart)
 
 
-def test_equal_labels_are_told_apart_by_their_workloads() -> None:
+def test_equal_labels_get_the_names_of_their_workloads() -> None:
     (table,) = merge([group("one", "wall time"), group("two", "wall time"), group("ep", "npb-ep W")])
     assert names((table,)) == [("2n x 1r", ["one: wall time", "two: wall time", "npb-ep W"])]
 
@@ -51,7 +51,7 @@ def test_a_table_has_no_more_columns_than_are_read_at_a_glance() -> None:
     assert merge([]) == ()
 
 
-def test_what_is_said_below_the_tables_says_of_which_it_is() -> None:
+def test_notes_below_several_tables_have_a_heading() -> None:
     one, other = group("micro", "latency 8 B", "bw"), group("start", "MPI_Init")
     assert heading(one, (one,)) == ""
     assert heading(one, (one, other)) == one.name

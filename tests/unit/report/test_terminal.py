@@ -26,7 +26,7 @@ def result() -> factory.Result:
 
 
 @pytest.mark.parametrize(("name", "ascii_only"), [("terminal-unicode.txt", False), ("terminal-ascii.txt", True)])
-def test_the_report_is_as_it_was(result: factory.Result, name: str, ascii_only: bool) -> None:
+def test_the_report_equals_its_golden_file(result: factory.Result, name: str, ascii_only: bool) -> None:
     text = render_text(result.summary, ascii_only=ascii_only)
     if UPDATE:
         (GOLDEN / name).write_text(text, encoding="utf-8")

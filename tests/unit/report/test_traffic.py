@@ -61,13 +61,13 @@ def test_launches_without_packets_have_no_size_and_no_division_by_zero() -> None
     assert {(row.packets, row.packet_bytes, row.packets_per_s) for row in rows} == {(0.0, 0.0, 0.0)}
 
 
-def test_figures_are_means_over_rounds_and_only_of_those_that_told_any() -> None:
+def test_reported_values_are_means_over_rounds_of_environments_that_have_any() -> None:
     table = reported_values(ROWS, runs_of(TRIALS))
     assert table.columns == ("loss",)
     assert table.rows == (("docker", ("1 %",)),)
 
 
-def test_a_launch_that_failed_counts_for_nothing() -> None:
+def test_a_failed_launch_does_not_count() -> None:
     failed = [replace(trial, outcome=Failed(reason="no")) if trial.key.round == 2 else trial for trial in TRIALS]
     (row,) = mean_traffic(ROWS, runs_of(failed))
     assert row.packets == pytest.approx((1000 + 2000) * 3 / 4)

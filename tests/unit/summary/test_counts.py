@@ -39,7 +39,7 @@ from unit.summaries import (
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
-def test_few_rounds_give_no_verdict_and_say_how_many_are_missing(n: int) -> None:
+def test_few_rounds_give_no_verdict_and_state_how_many_are_needed(n: int) -> None:
     plan = make_plan("overlay", repetition=Repetition(rounds=5, max_rounds=5))
     summary = summarise(plan, make_trials(plan, n), {}, looks=[n])
     overlay = of(summary, "overlay", "latency:8" if n else "latency:bytes=8")
@@ -194,7 +194,7 @@ def test_the_headline_names_the_cluster_the_largest_cost_with_its_interval_and_w
     assert summary.emulated
 
 
-def test_the_headline_of_few_rounds_tells_what_surely_differs_most_so_far() -> None:
+def test_the_headline_of_few_rounds_states_the_largest_difference_so_far() -> None:
     plan = make_plan("slow", "overlay", "host")
     summary = summarise(plan, make_trials(plan, 3), {})
     assert re.fullmatch(
@@ -247,7 +247,7 @@ def test_the_headline_gives_rates_as_rates() -> None:
     ), headline
 
 
-def test_the_headline_tells_gains_and_what_is_open() -> None:
+def test_the_headline_states_gains_and_undecided_environments() -> None:
     plan = make_plan("fast", "gone", unavailable={"gone": "not installed"})
     headline = summarise(plan, make_trials(plan), {}).headline
     assert re.search(
@@ -257,13 +257,13 @@ def test_the_headline_tells_gains_and_what_is_open() -> None:
     assert headline.endswith("; gone could not be compared.")
 
 
-def test_the_headline_says_so_if_nothing_costs_anything() -> None:
+def test_the_headline_states_that_nothing_costs_anything() -> None:
     plan = make_plan("host")
     headline = summarise(plan, make_trials(plan), {}).headline
     assert headline == "In this emulated lab no cost beyond 2 % for host on any compared metric (n = 10)."
 
 
-def test_the_headline_does_not_say_none_found_where_a_difference_shows() -> None:
+def test_the_headline_does_not_state_no_cost_if_an_interval_excludes_zero() -> None:
     plan = make_plan("overlay", "host")
     trials = change(make_trials(plan), "overlay", lambda r: Invalid(reason="no proof") if r < 4 else None)
     few = [trial for trial in trials if trial.key.round < 9]

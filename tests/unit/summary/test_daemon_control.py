@@ -74,7 +74,7 @@ def test_it_is_unavailable_for_the_reason_that_docker_is(monkeypatch: pytest.Mon
     assert probe(BARE) != "dockerd is not installed"
 
 
-def test_what_has_the_daemon_anyway_or_has_no_nodes_is_refused() -> None:
+def test_environments_that_have_the_daemon_anyway_or_no_nodes_are_refused() -> None:
     assert refuse(CONTROL, Placement()) is None
     assert "anyway" in (refuse(replace(HOST, daemon="docker"), Placement()) or "")
     fake = Environment(name="f", runtime="fake", network="fake", mpi="fake", daemon="docker")
@@ -101,7 +101,7 @@ def cell(name: str, cost: float, verdict: Verdict = Verdict.COSTS, metric: str =
     )  # fmt: skip
 
 
-def test_the_daemons_part_of_a_cost_is_said_and_what_is_left_for_the_container() -> None:
+def test_the_daemons_and_the_containers_parts_of_a_cost_are_stated() -> None:
     cells = (cell("bare+dockerd", 0.15), cell("docker+host", 0.16))
     (finding,) = daemon_findings((BARE, CONTROL, HOST), (LATENCY,), cells, 0.95)
     assert (finding.environment, finding.group, finding.kind, finding.launches, finding.of) == (
@@ -117,7 +117,7 @@ def test_the_daemons_part_of_a_cost_is_said_and_what_is_left_for_the_container()
     )
 
 
-def test_the_control_explains_only_what_is_on_the_network_that_it_is_on() -> None:
+def test_the_control_explains_only_environments_on_its_own_network() -> None:
     cells = (cell("bare+dockerd", 0.15), cell("docker+bridge", 0.4))
     assert daemon_findings((BARE, CONTROL, BRIDGE), (LATENCY,), cells, 0.95) == ()
     control = environment("bare+dockerd+bridge")
@@ -127,12 +127,12 @@ def test_the_control_explains_only_what_is_on_the_network_that_it_is_on() -> Non
 
 
 @pytest.mark.parametrize("verdict", [Verdict.NO_COST, Verdict.GAINS, Verdict.INCONCLUSIVE])
-def test_what_costs_nothing_is_not_shared_out(verdict: Verdict) -> None:
+def test_no_cost_is_not_divided(verdict: Verdict) -> None:
     cells = (cell("bare+dockerd", 0.15), cell("docker+host", 0.16, verdict))
     assert daemon_findings((BARE, CONTROL, HOST), (LATENCY,), cells, 0.95) == ()
 
 
-def test_without_a_control_or_its_figures_nothing_is_said() -> None:
+def test_without_a_control_or_its_values_there_is_no_finding() -> None:
     cells = (cell("docker+host", 0.16),)
     assert daemon_findings((BARE, HOST), (LATENCY,), cells, 0.95) == ()
     assert daemon_findings((BARE, CONTROL, HOST), (LATENCY,), cells, 0.95) == ()

@@ -37,7 +37,7 @@ def trial(number: int, ranks: tuple[RankPlace, ...]) -> Trial:
     return Trial(key=key, position=0, started_unix_s=0.0, elapsed_s=1.0, outcome=Completed(metrics=()), ranks=ranks)
 
 
-def test_neighbours_that_share_memory_on_cores_of_their_own_show_nothing() -> None:
+def test_neighbours_that_share_memory_on_separate_cores_have_no_finding() -> None:
     assert transport_loss(TOGETHER) is None
     assert binding_collapse(TOGETHER) is None
     assert findings("e", "g", [trial(0, TOGETHER)]) == ()
@@ -51,20 +51,20 @@ def test_ranks_of_one_node_that_do_not_share_memory_lose_their_transport() -> No
     assert binding_collapse(APART) is None
 
 
-def test_ranks_of_different_nodes_are_not_expected_to_share_memory_or_to_be_told_by_their_core_numbers() -> None:
+def test_ranks_of_different_nodes_need_not_share_memory_and_may_have_equal_core_numbers() -> None:
     two_nodes = (rank(0, "b0/n0", (0,), (0,)), rank(1, "b1/n1", (0,), (1,)))
     assert transport_loss(two_nodes) is None
     assert binding_collapse(two_nodes) is None
 
 
-def test_fewer_cores_than_ranks_are_a_collapse_whatever_the_masks_look_like() -> None:
+def test_fewer_cores_than_ranks_are_a_collapse_for_any_masks() -> None:
     assert "2 ranks of one node share 1 core (0)" in str(binding_collapse(COLLAPSED))
     three = (*(replace(place, cpus=(0, 1)) for place in TOGETHER), rank(2, cpus=(1,)))
     assert "3 ranks of one node share 2 cores (0, 1)" in str(binding_collapse(three))
     assert binding_collapse([replace(place, cpus=(0, 1)) for place in TOGETHER]) is None
 
 
-def test_ranks_on_hardware_threads_of_one_core_are_told_and_are_no_collapse() -> None:
+def test_ranks_on_hardware_threads_of_one_core_are_reported_and_are_no_collapse() -> None:
     siblings = (replace(rank(0), core_sharers=(1,)), replace(rank(1), core_sharers=(0,)), rank(2))
     text = shared_core(siblings)
     assert text is not None

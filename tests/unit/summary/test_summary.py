@@ -49,7 +49,7 @@ def test_every_planned_cell_is_listed_the_baseline_first_then_a_a() -> None:
     assert summary.self_name == SELF
 
 
-def test_figures_of_another_mpi_than_the_baselines_are_said_to_be_of_both_changes() -> None:
+def test_a_cell_with_another_mpi_than_the_baseline_is_reported_as_two_changes() -> None:
     plan = make_plan("host", "other", "gone", unavailable={"gone": "no such runtime"})
     cells = tuple(
         replace(cell, environment=replace(cell.environment, mpi="mpich"))
@@ -93,7 +93,7 @@ def test_the_baseline_row_carries_absolute_values_and_no_ratio() -> None:
     assert base.p99_s == pytest.approx(2 * base.median_s)
 
 
-def test_no_ratio_stands_without_the_absolute_value_of_its_baseline() -> None:
+def test_no_ratio_is_shown_without_the_absolute_value_of_its_baseline() -> None:
     plan = make_plan("overlay", "host")
     trials = change(make_trials(plan), BARE, lambda r: Invalid(reason="wrong interface"))
     summary = summarise(plan, trials, {})
@@ -140,7 +140,7 @@ def test_columns_that_only_some_cells_have_are_listed_for_all() -> None:
     assert comparison.reason == "10 of 10 launches invalid: the launch did not report this metric"
 
 
-def test_a_group_of_which_nothing_completed_keeps_its_planned_columns() -> None:
+def test_a_group_without_completed_launches_keeps_its_planned_columns() -> None:
     plan = make_plan("overlay")
     trials = [make_trial(cell, r, Failed(reason="mpirun: no slots")) for r in range(6) for cell in plan.cells]
     summary = summarise(plan, trials, {})
@@ -160,14 +160,14 @@ def test_the_a_a_row_gives_its_interval_as_noise_floor_and_covers_zero() -> None
     assert row.reason == ""
 
 
-def test_a_baseline_that_differs_from_itself_is_told() -> None:
+def test_a_baseline_that_differs_from_itself_is_reported() -> None:
     plan = make_plan("overlay")
     trials = change(make_trials(plan), SELF, lambda r: Completed(metrics=(latency(8e-6 * 1.3 * (1 + 0.2 * (r % 3))),)))
     summary = summarise(plan, trials, {})
     assert of(summary, SELF).reason == "the baseline differs from itself"
 
 
-def test_a_self_cell_of_the_baselines_name_gets_a_row_of_its_own() -> None:
+def test_a_self_cell_with_the_baselines_name_gets_its_own_row() -> None:
     plan = make_plan("overlay")
     cells = tuple(
         replace(cell, environment=replace(cell.environment, name=BARE)) if cell.role is Role.SELF else cell
@@ -190,7 +190,7 @@ def test_a_cost_whose_interval_touches_that_of_a_a_is_not_called_one() -> None:
     assert of(summarise(plan, make_trials(plan), {}), "slow").verdict is Verdict.COSTS
 
 
-def test_log_ratios_that_do_not_look_normal_are_judged_by_ranks_beside() -> None:
+def test_log_ratios_that_do_not_look_normal_get_a_rank_test_too() -> None:
     plan = make_plan("host")
     trials = change(make_trials(plan), "host", lambda r: Completed(metrics=(latency(1e-3),)) if r == 4 else None)
     assert "Wilcoxon's signed-rank test: p = " in of(summarise(plan, trials, {}), "host").reason
@@ -277,7 +277,7 @@ def test_the_machine_is_one_line_of_the_hosts_facts() -> None:
     assert summarise(plan, [], {}).machine == ""
 
 
-def test_the_manifest_says_what_was_compared() -> None:
+def test_the_manifest_describes_the_comparison() -> None:
     plan = make_plan("host")
     manifest = summarise(plan, make_trials(plan), {"cpu": "AMD EPYC"}).manifest
     assert manifest["plan digest"] == "abc"
