@@ -177,7 +177,7 @@ def test_a_heading_below_the_tables_has_at_least_one_note() -> None:
 
 
 @pytest.mark.parametrize("ascii_only", [False, True])
-def test_three_metrics_fit_into_eighty_columns(summary: Summary, ascii_only: bool) -> None:
+def test_three_metrics_stand_side_by_side_in_eighty_columns(summary: Summary, ascii_only: bool) -> None:
     text = render_text(summary, ascii_only=ascii_only)
     assert max(map(len, text.splitlines())) <= 80
     assert ascii_only or text.count("against bare") == 2
