@@ -183,7 +183,7 @@ def test_three_metrics_stand_side_by_side_in_eighty_columns(summary: Summary, as
     assert ascii_only or text.count("against bare") == 2
 
 
-def test_each_clause_of_the_headline_has_its_own_line(summary: Summary) -> None:
+def test_each_clause_of_the_headline_has_a_line_of_its_own(summary: Summary) -> None:
     long = replace(summary, headline="In this lab a costs +5 % (n = 10); b +3 %; no cost beyond 2 % for c.")
     lines = render_text(long).splitlines()
     assert lines[:3] == ["In this lab a costs +5 % (n = 10);", "  b +3 %;", "  no cost beyond 2 % for c."]
