@@ -11,18 +11,24 @@ the MPI is what a program takes there that does nothing but MPI_Init, a barrier 
 the files that it reads), from the start of its launcher to the launcher's end, launched right after the trial. Beside
 it stands MPI_Init alone, as the slowest rank of the trial tells. Exits 1 when the median of the rest, over all trials,
 is above its bound (0.3 s).
+
+With `--against FOLDER`, another checkout of tare, both run the trivial job, taking turns in random order. The figure is
+the paired difference of the time that a trial takes beyond its launch. Exits 1 when the upper end of its 95 % interval
+is not below its bound (2 ms).
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import random
 import subprocess
 import sys
 import tempfile
 import time
 import venv
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -43,6 +49,7 @@ from tare.workloads.output import records
 
 BOUND_S = 0.060
 REST_BOUND_S = 0.300
+AGAINST_BOUND_S = 0.002
 QUICK_START = Path(__file__).parents[1] / "studies" / "quickstart.yaml"
 EMPTY = Workload(name="empty", startup=Caches.WARM)
 STUDY = """
@@ -210,6 +217,66 @@ def tell_parts(found: dict[str, list[Parts]]) -> bool:
     return kept
 
 
+def work() -> None:
+    """Keep the trivial job's pods up; for each line of the input run a trial, and print its harness time in seconds."""
+    plan = session.make_plan(study.parse(STUDY))
+    files = study_files.make_files(plan)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Store.create_or_open(Path(folder) / "results", plan, {}) as store,
+        runner.running(plan, store, files, Silent(), name=f"bench{os.getpid()}") as run_,
+        ExitStack() as stack,
+    ):
+        key, one = next(iter(run_.pods(stack).items()))
+        print("ready", flush=True)
+        for number, _ in enumerate(sys.stdin):
+            started = time.perf_counter()
+            trial = run_.trial(TrialKey(cell=key, round=number, block=0, attempt=0), 0, one)
+            wall_s = time.perf_counter() - started
+            assert isinstance(trial.outcome, Completed), trial.outcome
+            print(wall_s - trial.elapsed_s, flush=True)
+
+
+def against(other: Path, runs: int) -> bool:
+    """Print the paired difference of this checkout's harness time and another's; return whether it is in its bound."""
+    with ExitStack() as stack:
+        workers = [stack.enter_context(_worker(place)) for place in (Path(__file__).parents[1], other.absolute())]
+        for worker in workers:
+            assert worker.stdout is not None
+            assert worker.stdout.readline() == "ready\n"
+        order = random.Random(1)
+        differences = []
+        for number in range(runs + 3):
+            times = {}
+            for each in order.sample((0, 1), 2):
+                pipe, answer = workers[each].stdin, workers[each].stdout
+                assert pipe is not None
+                assert answer is not None
+                pipe.write("trial\n")
+                pipe.flush()
+                times[each] = float(answer.readline())
+            if number >= 3:
+                differences.append(times[0] - times[1])
+    low, high = scipy.stats.bootstrap((differences,), np.mean, method="BCa", rng=1).confidence_interval
+    kept = bool(high < AGAINST_BOUND_S)
+    print(f"a trial's harness time, this checkout minus {other.name}, in turns")
+    mean_s = float(np.mean(differences))
+    print(f"  mean {1e3 * mean_s:.2f} ms [{1e3 * low:.2f}, {1e3 * high:.2f}], median {interval(differences)}")
+    print(f"bound of the upper end {1e3 * AGAINST_BOUND_S:.0f} ms: {'kept' if kept else 'MISSED'}")
+    return kept
+
+
+@contextmanager
+def _worker(checkout: Path) -> Iterator[subprocess.Popen[str]]:
+    argv = (sys.executable, str(Path(__file__).absolute()), "--worker")
+    environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
+    process = subprocess.Popen(argv, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.communicate()
+
+
 def reframe_overhead(runs: int) -> tuple[list[float], list[float]]:
     """Return what a ReFrame test takes per run beyond its command, and the command alone, in seconds."""
     place = cache_folder() / "benchmarks" / "reframe"
@@ -245,7 +312,14 @@ def main() -> int:
     parser.add_argument("--parts", action="store_true")
     parser.add_argument("--environments", type=lambda text: text.split(","), default=[])
     parser.add_argument("--study", type=Path, default=QUICK_START)
+    parser.add_argument("--against", type=Path, help="another checkout of tare")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.worker:
+        work()
+        return 0
+    if options.against:
+        return 0 if against(options.against, options.runs) else 1
     if options.parts:
         return 0 if tell_parts(parts_of(some_of(options.study, options.environments), options.runs)) else 1
     print("tare, two lab nodes, pods up")
