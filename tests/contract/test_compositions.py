@@ -6,7 +6,17 @@ import os
 
 import pytest
 
-from contract.compositions import GOLDEN, NODE, ON_NODES, ONE_NODE, PAIRS, SUPPORTED, composed, is_sentence
+from contract.compositions import (
+    GOLDEN,
+    NODE,
+    ON_NODES,
+    ONE_NODE,
+    PAIRS,
+    SUPPORTED,
+    as_table,
+    composed,
+    is_sentence,
+)
 from tare.model import Environment, Placement, Share, Sides
 from tare.networks import NETWORKS, Wiring
 from tare.node import Pod
@@ -19,17 +29,13 @@ from tare.runtimes.docker import join_config, run_options
 def test_the_pairs_are_those_that_were_written_down() -> None:
     """`TARE_UPDATE_GOLDEN=1` writes them; read the difference."""
     possible = {
-        (runtime, network): [
-            str(nodes)
-            for nodes in (1, 2)
-            if composition.refuse(composed(runtime, network), Placement(nodes=nodes)) is None
-        ]
-        for runtime, network in PAIRS
+        pair: {nodes for nodes in (1, 2) if composition.refuse(composed(*pair), Placement(nodes=nodes)) is None}
+        for pair in PAIRS
     }
-    lines = sorted(f"{runtime}+{network} = {' '.join(nodes) or '-'}" for (runtime, network), nodes in possible.items())
+    table = as_table(possible)
     if os.environ.get("TARE_UPDATE_GOLDEN") == "1":
-        GOLDEN.write_text("\n".join(lines) + "\n")
-    assert GOLDEN.read_text().splitlines() == lines
+        GOLDEN.write_text(table)
+    assert GOLDEN.read_text() == table
 
 
 @pytest.mark.parametrize(("runtime", "network"), PAIRS)
