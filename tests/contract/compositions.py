@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from nodes import make_node
 from tare.model import Environment
 from tare.networks import NETWORKS
-from tare.node import Nic, Node
-from tare.node.cgroups import Group
 from tare.runtimes import RUNTIMES
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "compositions.txt"
@@ -42,16 +41,7 @@ ON_NODES = {pair: allowed().get(pair, set()) for pair in PAIRS}
 SUPPORTED = {pair for pair, nodes in ON_NODES.items() if 2 in nodes}
 ONE_NODE = {pair for pair, nodes in ON_NODES.items() if nodes == {1}}
 
-NODE = Node(
-    name="n0",
-    index=0,
-    cores=(2, 3),
-    control_address="10.213.0.1",
-    nics=(Nic(name="data0", address="10.214.0.1", prefix=24),),
-    pid=0,
-    group=Group(path="x/n0", hierarchies=()),
-    boot_id="b0",
-)
+NODE = make_node(cores=(2, 3), pid=0)
 
 
 def is_sentence(text: str) -> bool:

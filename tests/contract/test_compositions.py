@@ -17,12 +17,11 @@ from contract.compositions import (
     composed,
     is_sentence,
 )
+from nodes import make_pod, make_request
 from tare.model import Environment, Placement, Share, Sides
 from tare.networks import NETWORKS, Wiring
-from tare.node import Pod
-from tare.node.cgroups import Group
 from tare.plan import composition
-from tare.runtimes import RUNTIMES, PodRequest
+from tare.runtimes import RUNTIMES
 from tare.runtimes.docker import join_config, run_options
 
 
@@ -87,18 +86,8 @@ def test_one_side_only_has_one_container_a_node() -> None:
 
 
 def test_a_container_that_joins_a_pod_is_not_privileged_and_shares_what_mpi_needs() -> None:
-    pod = Pod(
-        name="p",
-        node=NODE,
-        runtime="docker",
-        pid=7,
-        enter=(),
-        group=Group(path="x", hierarchies=()),
-        container="tare-p",
-    )
-    request = PodRequest(
-        name="tare-p", study="s", node=NODE, wiring=Wiring.OWN, image_tag="tare:x", shown=("/home/u",), session="/run/t"
-    )
+    pod = make_pod(NODE, runtime="docker", container="tare-p")
+    request = make_request(NODE, image_tag="tare:x", shown=("/home/u",), session="/run/t")
     config = join_config(pod, request, (3,))
     host = config["HostConfig"]
     assert set(config) == {"Image", "Cmd", "Labels", "HostConfig"}
@@ -138,10 +127,8 @@ def test_no_container_of_docker_is_privileged_or_shares_more_than_is_measured(
     network: str, shown: tuple[str, ...]
 ) -> None:
     options = run_options(
-        PodRequest(
-            name="tare-s-n0",
-            study="s",
-            node=NODE,
+        make_request(
+            NODE,
             wiring=NETWORKS[network].wiring,
             image_tag="tare:x",
             network_options=NETWORKS[network].container_options(NODE, "s"),

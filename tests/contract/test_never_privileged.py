@@ -9,21 +9,17 @@ from pathlib import Path
 import pytest
 
 from contract.compositions import NODE
+from nodes import make_pod, make_request
 from tare.host.devices import host_config
-from tare.networks import Wiring
-from tare.node import Pod
 from tare.runtimes import RUNTIMES, PodRequest, apptainer, charliecloud, docker, podman, podman_rootless
 
 INFINIBAND = ("/dev/infiniband/uverbs0", "/dev/infiniband/rdma_cm")
 FORBIDDEN = ("privileged", "--cap-add", "CapAdd", "unconfined", "SecurityOpt", "IPC_LOCK", "umad")
-POD = Pod(name="p", node=NODE, runtime="x", pid=7, enter=(), group=NODE.group, container="p")
+POD = make_pod(NODE, pid=7, container="p")
 
 
 def request(devices: tuple[str, ...]) -> PodRequest:
-    return PodRequest(
-        name="p", study="s", node=NODE, wiring=Wiring.OWN, rootfs=Path("/image"), image_tag="i", session="/s",
-        shown=("/opt/x",), devices=devices,
-    )  # fmt: skip
+    return make_request(NODE, image_tag="i", shown=("/opt/x",), devices=devices)
 
 
 def of_docker(asked: PodRequest) -> tuple[str, ...]:

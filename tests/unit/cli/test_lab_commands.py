@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from nodes import make_node
 from tare.cli import lab_commands
 from tare.cluster import lab
 from tare.errors import InfrastructureError, UsageError
 from tare.model import LabSpec
-from tare.node import Nic, Node
 from tare.node.cgroups import Group
 from tare.node.owners import boot_id
 
@@ -37,17 +37,7 @@ def made(name: str = "lab", pid: int | None = None, docker: bool = False) -> lab
     pid = os.getpid() if pid is None else pid
     top = Group(path=name, hierarchies=())
     nodes = tuple(
-        Node(
-            name=f"n{i}",
-            index=i,
-            cores=(i,),
-            control_address=f"10.213.0.{i + 1}",
-            nics=(Nic(name="data0", address=f"10.214.0.{i + 1}", prefix=24),),
-            pid=pid,
-            group=top.below(f"n{i}"),
-            boot_id=f"b{i}",
-            docker_socket="/proc/1/root/run/docker.sock" if docker else "",
-        )
+        make_node(i, pid=pid, group=top.below(f"n{i}"), docker_socket="/proc/1/root/run/docker.sock" if docker else "")
         for i in range(2)
     )
     spec = LabSpec(nodes=2, cores_per_node=1, link_rate_bps=10**9)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from nodes import make_node
 from tare.containers import held
 from tare.deploy.hosts import Deployed, Side
 from tare.deploy.pods import IMAGE_PREFIX, Files
@@ -118,15 +119,12 @@ CASES = supported()
 
 
 def node(index: int, cores: int) -> Node:
-    return Node(
-        name=f"n{index}",
-        index=index,
+    return make_node(
+        index,
         cores=tuple(range(cores * index, cores * (index + 1))),
-        control_address=f"10.213.0.{index + 1}",
         nics=tuple(Nic(name=f"data{k}", address=f"10.214.{k}.{index + 1}", prefix=24) for k in range(2)),
         pid=1000 + index,
         group=Group(path=f"LAB/n{index}", hierarchies=CGROUPS),
-        boot_id=f"boot-{index}",
         docker_socket=f"/proc/{1000 + index}/root/run/docker.sock",
     )
 

@@ -11,17 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from nodes import make_node, make_pod
 from tare.deploy.hosts import Deployed, Side
 from tare.host.namespaces import has_not_ended, runs
 from tare.model import Environment
-from tare.node import Container, Endpoint, Node, Pod
+from tare.node import Container, Endpoint
 from tare.node.cgroups import Group, Hierarchy
 from tare.run.job import end_strays, gone, keepers_of
 
-GROUP = Group(path="x", hierarchies=())
-NODE = Node(
-    name="n0", index=0, cores=(0,), control_address="10.213.0.1", nics=(), pid=0, group=GROUP, boot_id="b"
-)  # fmt: skip
+NODE = make_node(pid=0)
 
 
 @pytest.fixture
@@ -33,7 +31,7 @@ def living() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def deployed(pid: int, *containers: Container, container: str = "") -> Deployed:
-    pod = Pod(name="tare-s1-n0", node=NODE, runtime="r", pid=pid, enter=(), group=GROUP, container=container)
+    pod = make_pod(NODE, name="tare-s1-n0", pid=pid, container=container)
     endpoint = Endpoint(address="10.214.0.1", prefix=24, interface="data0", mtu=1500)
     side = Side(pod=pod, endpoint=endpoint, prefix=Path("/opt/tare"), containers=containers)
     return Deployed(environment=Environment(name="e", runtime="docker", network="host"), sides=(side,))

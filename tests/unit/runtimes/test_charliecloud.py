@@ -8,27 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from nodes import make_node, make_request
 from tare.errors import RefusedError
-from tare.node import Node
-from tare.node.cgroups import Group
 from tare.runtimes import PodRequest, charliecloud
 from tare.runtimes.charliecloud import PREPARE, SHOW, Charliecloud, ch_run
 from tare.wiring.plug import Wiring
 
-NODE = Node(
-    name="n0",
-    index=0,
-    cores=(0,),
-    control_address="10.213.0.1",
-    nics=(),
-    pid=1,
-    group=Group(path="lab/n0", hierarchies=()),
-    boot_id="b0",
-)
+NODE = make_node()
 
 
 def request(**more: object) -> PodRequest:
-    return PodRequest(**{"name": "tare-s-n0", "study": "s", "node": NODE, "wiring": Wiring.NODE, **more})
+    return make_request(NODE, **{"wiring": Wiring.NODE, "rootfs": None, **more})
 
 
 def test_a_command_is_put_behind_ch_run_with_a_user_and_the_image_s_own_path() -> None:

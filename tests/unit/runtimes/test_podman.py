@@ -7,35 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from nodes import make_node, make_pod, make_request, value
 from tare.errors import RefusedError
-from tare.node import Node, Pod
-from tare.node.cgroups import Group
 from tare.runtimes import PodRequest, podman
 from tare.runtimes.podman import STATE, Podman, client, join_options, run_options
 from tare.wiring.plug import Wiring
 
-NODE = Node(
-    name="n0",
-    index=0,
-    cores=(2, 3),
-    control_address="10.213.0.1",
-    nics=(),
-    pid=1,
-    group=Group(path="lab/n0", hierarchies=()),
-    boot_id="b0",
-)
-POD = Pod(name="tare-s-n0", node=NODE, runtime="podman", pid=1, enter=(), group=NODE.group, container="tare-s-n0")
+NODE = make_node(cores=(2, 3))
+POD = make_pod(NODE, runtime="podman", container="tare-s-n0")
 FORBIDDEN = ("--privileged", "--cap-add", "--security-opt", "--device", "--pid=host", "--userns", "--cgroups")
 
 
 def request(**more: object) -> PodRequest:
-    usual = {"name": "tare-s-n0", "study": "s", "node": NODE, "wiring": Wiring.OWN, "rootfs": Path("/image/rootfs")}
-    return PodRequest(**{**usual, "session": "/run/tare/s-1", **more})
-
-
-def value(options: tuple[str, ...], name: str) -> str:
-    assert options.count(name) == 1
-    return options[options.index(name) + 1]
+    return make_request(NODE, **more)
 
 
 @pytest.fixture
