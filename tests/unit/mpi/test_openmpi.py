@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from launches import settings, values
 from nodes import make_node
 from tare.containers import held
 from tare.deploy.hosts import Deployed, Side
@@ -284,14 +285,9 @@ OPENMPI = [case for case in CASES if case.environment.mpi == "openmpi"]
 every_openmpi = pytest.mark.parametrize("case", OPENMPI, ids=lambda case: case.name)
 
 
-def mca(argv: tuple[str, ...]) -> dict[str, str]:
-    return {argv[i + 1]: argv[i + 2] for i, token in enumerate(argv) if token == "--mca"}
-
-
 @every_openmpi
 def test_transport_and_networks_are_named_so_that_nothing_is_chosen_silently(case: Case) -> None:
-    launch = launched(case)
-    named = mca(launch.argv("/agent"))
+    named = dict(settings(launched(case).argv("/agent"), "--mca"))
     assert named["pml"] == "ob1"
     assert named["btl"] == ("self,vader" if case.environment.transport == "shm" else "self,vader,tcp")
     assert named["oob_tcp_if_include"] == "10.213.0.0/16"
@@ -302,8 +298,7 @@ def test_transport_and_networks_are_named_so_that_nothing_is_chosen_silently(cas
 
 @every_openmpi
 def test_all_cells_give_mpi_the_same_components_so_that_only_the_treatment_differs(case: Case) -> None:
-    reference = mca(launched(OPENMPI[0]).argv("/agent"))
-    mine = mca(launched(case).argv("/agent"))
+    reference, mine = (dict(settings(launched(each).argv("/agent"), "--mca")) for each in (OPENMPI[0], case))
     assert set(mine) == set(reference)
     if case.environment.transport == "tcp":
         differing = {key for key in mine if mine[key] != reference[key]}
@@ -311,62 +306,31 @@ def test_all_cells_give_mpi_the_same_components_so_that_only_the_treatment_diffe
 
 
 @every_openmpi
-def test_the_agents_name_reaches_the_launcher_only(case: Case) -> None:
-    argv = launched(case).argv("/agent")
-    assert not any("plm_rsh_agent" in token or token == "/agent" for token in argv)
-
-
-@every_openmpi
 def test_every_host_is_named_with_its_ranks_and_the_numbers_add_up(case: Case) -> None:
     argv = launched(case).argv("/agent")
-    hosts = [part for i, token in enumerate(argv) if token == "--host" for part in argv[i + 1].split(",")]
+    hosts = [part for value in values(argv, "--host") for part in value.split(",")]
     assert hosts == [f"n{i}:{case.placement.ranks_per_node}" for i in range(case.placement.nodes)]
-    counts = [int(argv[i + 1]) for i, token in enumerate(argv) if token == "-n"]
-    assert sum(counts) == case.placement.ranks
+    assert sum(map(int, values(argv, "-n"))) == case.placement.ranks
 
 
 @every_openmpi
 def test_the_padding_is_carried_into_the_ranks_of_every_context(case: Case) -> None:
     argv = launched(case).argv("/agent")
-    carried = [argv[i + 1] for i, token in enumerate(argv) if token == "-x"]
-    assert carried.count("TARE_PADDING") == 1 + argv.count(":")
+    assert values(argv, "-x").count("TARE_PADDING") == 1 + argv.count(":")
 
 
 @every_openmpi
 def test_ranks_are_bound_by_us_or_by_the_mpi_but_never_by_both(case: Case) -> None:
     argv = launched(case).argv("/agent")
-    by_us = "--bind-to" in argv
-    assert by_us == (case.placement.binding is not Binding.MPI_DEFAULT)
-    if by_us:
-        assert argv[argv.index("--bind-to") + 1] == "none"
+    by_us = case.placement.binding is not Binding.MPI_DEFAULT
+    assert values(argv, "--bind-to") == ["none"] * by_us
     assert ("tare-bind" in argv) == (by_us and case.cores > 1)
-
-
-@pytest.mark.parametrize("sides", [Sides.SENDER, Sides.RECEIVER])
-def test_one_side_only_starts_each_node_with_the_programs_of_its_own_place(sides: Sides) -> None:
-    (case,) = [c for c in CASES if c.environment.sides is sides]
-    programs = [part.program[0] for part in launched(case).contexts]
-    inside, outside = "/opt/tare/bin/tare-kernels", "/cache/kernels/bin/tare-kernels"
-    assert programs == ([inside, outside] if sides is Sides.SENDER else [outside, inside])
-
-
-def test_alike_sides_are_one_context_and_each_node_with_cores_to_choose_from_has_its_own() -> None:
-    counts = {case.name: len(launched(case).contexts) for case in OPENMPI}
-    assert counts["docker+bridge+openmpi"] == 1
-    assert counts["docker+bridge+openmpi, two ranks a node"] == 2  # the cores of the two nodes have other numbers
-
-
-def test_the_variables_of_a_program_of_the_users_follow_its_place() -> None:
-    (case,) = [c for c in CASES if c.workload is APP]
-    argv = launched(case).argv("/agent")
-    assert "LD_PRELOAD=/opt/tare/lib/libtare_wall.so" in argv
-    assert argv[-2:] == ("/home/u/app", "two words")
 
 
 def test_shared_memory_copies_in_the_same_way_everywhere() -> None:
     for transport in ("tcp", "shm"):
         options = point_to_point(MpiWiring(control_subnet="a", data_subnet="b", transport=transport))
-        assert mca(options)["btl_vader_single_copy_mechanism"] == "none"
+        assert dict(settings(options, "--mca"))["btl_vader_single_copy_mechanism"] == "none"
 
 
 @pytest.mark.parametrize(
