@@ -10,7 +10,6 @@ from contract.compositions import (
     GOLDEN,
     NODE,
     ON_NODES,
-    ONE_NODE,
     PAIRS,
     SUPPORTED,
     as_table,
@@ -22,7 +21,7 @@ from tare.model import Environment, Placement, Share, Sides
 from tare.networks import NETWORKS, Wiring
 from tare.plan import composition
 from tare.runtimes import RUNTIMES
-from tare.runtimes.docker import join_config, run_options
+from tare.runtimes.docker import join_config
 
 
 def test_the_pairs_are_those_that_were_written_down() -> None:
@@ -117,31 +116,6 @@ def test_a_supported_pair_has_a_kind_of_wiring_that_its_runtime_can_make(runtime
         assert RUNTIMES[runtime].needs_daemon
     else:
         assert NETWORKS[network].wiring in {Wiring.NODE, Wiring.OWN}
-
-
-@pytest.mark.parametrize(
-    "network", [network for runtime, network in sorted(SUPPORTED | ONE_NODE) if runtime == "docker"]
-)
-@pytest.mark.parametrize("shown", [(), ("/home/u", "/opt/x")])
-def test_no_container_of_docker_is_privileged_or_shares_more_than_is_measured(
-    network: str, shown: tuple[str, ...]
-) -> None:
-    options = run_options(
-        make_request(
-            NODE,
-            wiring=NETWORKS[network].wiring,
-            image_tag="tare:x",
-            network_options=NETWORKS[network].container_options(NODE, "s"),
-            shown=shown,
-        )
-    )
-    for forbidden in ("--privileged", "--cap-add", "--security-opt", "--device", "--pid=host", "--userns=host"):
-        assert not any(option.startswith(forbidden) for option in options)
-    assert options.count("--network") == 1
-    assert options[options.index("--cpuset-cpus") + 1] == "2,3"
-    assert options[options.index("--label") + 1] == "tare.study=s"
-    assert options[-3:] == ("tare:x", "sleep", "infinity")
-    assert [o for o in options if o.startswith("--volume")] == [f"--volume={p}:{p}:ro" for p in shown]
 
 
 def test_environments_that_own_a_nic_get_one_each_and_the_others_share_the_first() -> None:

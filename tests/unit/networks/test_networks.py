@@ -224,11 +224,6 @@ def test_overlays_of_a_study_have_a_name_of_ours_and_each_node_an_address_of_its
     assert NETWORKS["overlay"].container_options(NODE, "lab-3") == ("--network", "tare-lab-3", "--ip", addresses[1])
 
 
-@pytest.mark.parametrize("name", ["bridge", "direct", "macvlan"])
-def test_a_container_that_we_wire_starts_without_any_network(name: str) -> None:
-    assert NETWORKS[name].container_options(NODE, "s") == ("--network", "none")
-
-
 def test_watches_say_what_carries_and_what_stays_silent() -> None:
     assert [(w.pid, w.interface, w.role) for w in carriers((5, "eth0", "veth"))] == [(5, "eth0", "veth")]
     assert {(w.interface, w.role) for w in silent(5)} == {("lo", SILENT_ROLE), ("ctl0", SILENT_ROLE)}

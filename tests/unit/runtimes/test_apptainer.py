@@ -189,11 +189,6 @@ def test_a_pod_is_entered_through_its_namespaces_and_joins_the_node_s_job_group(
         assert pod.group.path == "lab/n0/job"
 
 
-def test_a_network_of_docker_s_is_refused() -> None:
-    with pytest.raises(RefusedError, match="Docker"), Apptainer().pod(request(Wiring.DOCKER)):
-        pass
-
-
 # --- from a SIF ---------------------------------------------------------------------------------------------------
 
 

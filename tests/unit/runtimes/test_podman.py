@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from nodes import make_node, make_pod, make_request, value
-from tare.errors import RefusedError
 from tare.runtimes import PodRequest, podman
 from tare.runtimes.podman import STATE, Podman, client, join_options, run_options
 from tare.wiring.plug import Wiring
@@ -82,11 +81,6 @@ def test_the_probe_names_what_is_missing_and_its_package(
 def test_an_ordinary_user_is_told_that_root_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert "need root" in str(Podman().probe())
-
-
-def test_a_pod_in_docker_s_network_is_refused_before_anything_is_started() -> None:
-    with pytest.raises(RefusedError, match="network that Docker makes"), Podman().pod(request(wiring=Wiring.DOCKER)):
-        pass
 
 
 def test_a_process_of_a_node_is_named_as_the_node_numbers_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from nodes import make_node, make_pod, make_request, value
-from tare.errors import RefusedError
 from tare.model import Environment, Placement, Share
 from tare.plan.composition import refuse
 from tare.runtimes import PodRequest, podman_rootless
@@ -145,8 +144,3 @@ def test_containers_of_one_pod_cannot_have_limits_of_their_own(containers: int, 
 def test_who_is_not_root_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(podman_rootless, "is_real_root", lambda: False)
     assert "run as root" in str(PodmanRootless().probe())
-
-
-def test_a_pod_in_docker_s_network_is_refused_before_anything_is_started() -> None:
-    with pytest.raises(RefusedError, match="Docker makes"), PodmanRootless().pod(request(wiring=Wiring.DOCKER)):
-        pass

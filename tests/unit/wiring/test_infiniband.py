@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from nodes import make_node, make_pod, make_request
+from nodes import make_node, make_pod
 from tare.errors import InfrastructureError, RefusedError
 from tare.host import devices
 from tare.node import SILENT_ROLE, Endpoint, Watch, monitor
-from tare.runtimes.docker import run_options
 from tare.wiring import infiniband
 from unit.sysfs import MLX5, SOFT, machine
 
@@ -58,16 +57,10 @@ def test_ports_that_are_down_and_adapters_of_another_kind_are_told(tmp_path: Pat
     assert infiniband.missing("ofi:efa", classes) is not None
 
 
-def test_a_container_is_given_the_devices_of_active_adapters_and_is_never_privileged(tmp_path: Path) -> None:
+def test_a_container_is_given_the_devices_of_active_adapters(tmp_path: Path) -> None:
     dev, classes = machine(tmp_path)
     given = devices.infiniband(dev, classes)
     assert given == tuple(f"/dev/infiniband/{name}" for name in ("uverbs0", "uverbs1", "rdma_cm"))
-    request = make_request(NODE, image_tag="tare:x", devices=given)
-    options = run_options(request)
-    passed = [options[at + 1] for at, option in enumerate(options) if option == "--device"]
-    assert passed == list(given)
-    assert options[options.index("--ulimit") + 1] == "memlock=-1:-1"
-    assert not [option for option in options if option.startswith(("--privileged", "--cap-add", "--security-opt"))]
 
 
 def test_a_port_must_carry_the_messages_and_the_data_network_be_silent(tmp_path: Path) -> None:
