@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from integration.live import Ended, Watch, by_environment, counters, ended, live, outcome, start, wait_for, write_study
+from integration.live import Ended, Watch, by_environment, counters, live, outcome, wait_for, write_study
+from integration.studies import prove, roles, watched
 from tare.cluster.lab_site import LabCluster, LabSite
 from tare.deploy import study_files
 from tare.deploy.hosts import Deployed
@@ -306,10 +307,7 @@ def studied(folder: Path, name: str, wanted: list[Environment]) -> Run:
     also = [each for each in ALSO if each.network in {one.network for one in wanted}]
     stated = ["bare", *(f"{each.runtime}+{each.network}" for each in (*wanted, *also) if each.network != "host")]
     path = write_study(folder, name, stated, workloads=KERNELS)
-    watch = Watch()
-    process = start("run", path, cwd=folder)
-    with watch.looking(f"s{process.pid}"):
-        result = ended(process, 200)
+    result, watch = watched(path, 200)
     return result, watch, folder / "results" / name
 
 
@@ -320,16 +318,11 @@ def test_an_mpi_ping_pong_runs_and_the_counters_prove_its_way(network: str, stud
     for name in names:
         (trial,) = by_environment(results)[name]
         assert outcome(trial) == "Completed", (trial["outcome"], result.stderr)
-        carried = [item for item in trial["traffic"] if item["role"] != SILENT_ROLE]
         inside = "d" if name.startswith("docker") else "n"
-        assert {item["node"] for item in carried} == {f"{inside}0", f"{inside}1"}
-        assert {item["role"] for item in carried} == CARRIERS.get(network, {item["role"] for item in carried})
-        for item in trial["traffic"]:
-            moved = (item["tx_bytes"], item["rx_bytes"])
-            if item["role"] == SILENT_ROLE:
-                assert max(moved) < PAYLOAD / 10, item
-            else:
-                assert PAYLOAD <= min(moved) <= max(moved) <= 1.5 * PAYLOAD, item
+        carriers = {item["node"] for item in trial["traffic"] if item["role"] != SILENT_ROLE}
+        assert carriers == {f"{inside}0", f"{inside}1"}
+        assert roles(trial) == CARRIERS.get(network, roles(trial))
+        prove(trial, PAYLOAD)
 
 
 def test_all_networks_at_once_leave_nothing(studies: list[Run]) -> None:
