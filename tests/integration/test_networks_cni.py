@@ -20,8 +20,8 @@ from integration.live import (
     tare,
     write_study,
 )  # fmt: skip
+from integration.node_state import are_as_before, reach_each_other, shown, state_of
 from integration.studies import roles, watched
-from integration.test_networks_contract import are_as_before, reach_each_other, shown, state_of
 from tare.cluster.lab_site import LabSite
 from tare.deploy.hosts import Deployed
 from tare.deploy.pods import Files, deployed
