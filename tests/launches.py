@@ -2,55 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from factory_job import WIRING, job_of
 from tare.launch import Entry, Host
+from tare.launch.job import Job
 from tare.model import Binding, Placement
-from tare.mpi import MPIS, MpiWiring
+from tare.mpi import MPIS
 
 
-def make_hosts(nodes: int = 2, ranks: int = 1) -> tuple[Host, ...]:
-    return tuple(Host(name=f"n{i}", ranks=ranks, agent=Entry(argv=("nsenter", "--"))) for i in range(nodes))
-
-
-def make_wiring(
+def make_job(
     transport: str = "tcp",
-    interfaces: tuple[str, ...] = ("data0", "data0"),
-    ports: tuple[str, ...] = (),
-    **more: bool,
-) -> MpiWiring:
-    return MpiWiring(
-        control_subnet="10.213.0.0/16",
-        data_subnet="10.214.0.0/24",
-        transport=transport,
-        interfaces=interfaces,
-        ports=ports,
-        **more,
-    )
-
-
-def launch_argv(
-    mpi: str,
-    wiring: MpiWiring | str = "tcp",
     *,
     nodes: int = 2,
     ranks: int = 1,
-    programs: Sequence[str] = ("app", "app"),
-    variables: Sequence[dict[str, str]] = ({}, {}),
+    programs: Sequence[str] = ("app",),
+    variables: Sequence[Mapping[str, str]] = ({},),
     binding: Binding = Binding.DISJOINT,
-) -> tuple[str, ...]:
-    """Return the command line of a launch, whose agent is /agent; a wiring can be named by its transport."""
-    if isinstance(wiring, str):
-        wiring = make_wiring(wiring, ("data0",) * nodes)
-    launch = MPIS[mpi].launch(
-        head=(),
-        hosts=make_hosts(nodes, ranks),
-        placement=Placement(nodes=nodes, ranks_per_node=ranks, binding=binding),
-        wiring=wiring,
-        programs=tuple((program, "two words") for program in programs[:nodes]),
-        environments=tuple(variables[:nodes]),
+    interfaces: Sequence[str] = ("data0",),
+    ports: Sequence[str] = ("",),
+    **more: bool,
+) -> Job:
+    """Return a job on nodes that are entered, with `more` of its wiring."""
+    return job_of(
+        [Host(name=f"n{i}", ranks=ranks, agent=Entry(argv=("nsenter", "--"))) for i in range(nodes)],
+        Placement(nodes=nodes, ranks_per_node=ranks, binding=binding),
+        replace(WIRING, transport=transport, **more),
+        programs=[(program, "two words") for program in programs],
+        environments=variables,
+        interfaces=interfaces,
+        ports=ports,
     )
-    return launch.argv("/agent")
+
+
+def launch_argv(mpi: str, job: Job | None = None) -> tuple[str, ...]:
+    """Return the command line of a launch, whose agent is /agent."""
+    return MPIS[mpi].launch(make_job() if job is None else job).argv("/agent")
 
 
 def values(argv: tuple[str, ...], option: str) -> list[str]:

@@ -31,11 +31,12 @@ from integration.live import (
     write_study,
 )
 from integration.studies import KERNELS, SILENT, prove, watched
-from tare.deploy.pods import Files, deployed
+from tare.deploy.pods import deployed
 from tare.errors import InfrastructureError
 from tare.host.namespaces import inside_network
 from tare.model import Environment, Placement
 from tare.node import Nic
+from tare.node_service.order import Files
 from tare.wiring import bird, bpf, ipip
 
 pytestmark = live("bird")

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from launches import launch_argv, make_hosts, make_wiring, settings, values
+from factory_job import job_of
+from launches import launch_argv, make_job, settings, values
 from tare.images import MPI_OF, RECIPES
 from tare.launch import Entry, Host
 from tare.launch.ways import variables_of
@@ -22,13 +23,13 @@ UCX = """HYDRA build details:
 
 
 def test_every_host_is_named_with_its_ranks_and_no_host_by_an_address() -> None:
-    argv = launch_argv("mpich", ranks=2)
+    argv = launch_argv("mpich", make_job(ranks=2))
     assert values(argv, "-hosts") == ["n0:2,n1:2"]
     assert values(argv, "-n") == ["4"]
 
 
 def test_pods_whose_interfaces_differ_are_told_their_own() -> None:
-    argv = launch_argv("mpich", make_wiring(interfaces=("eth0", "data1")), programs=("inside", "outside"))
+    argv = launch_argv("mpich", make_job(interfaces=("eth0", "data1"), programs=("inside", "outside")))
     first, second = argv[: argv.index(":")], argv[argv.index(":") :]
     assert settings(first, "-env") == [("UCX_NET_DEVICES", "eth0")]
     assert settings(second, "-env") == [("UCX_NET_DEVICES", "data1")]
@@ -38,7 +39,7 @@ def test_pods_whose_interfaces_differ_are_told_their_own() -> None:
 
 
 def test_only_the_padding_is_taken_from_the_environment_of_the_launcher() -> None:
-    argv = launch_argv("mpich", variables=({"LD_PRELOAD": "/a"}, {"LD_PRELOAD": "/b"}))
+    argv = launch_argv("mpich", make_job(variables=({"LD_PRELOAD": "/a"}, {"LD_PRELOAD": "/b"})))
     assert values(argv, "-genvlist") == ["TARE_PADDING"]
     assert [pair for pair in settings(argv, "-env") if pair[0] == "LD_PRELOAD"] == [
         ("LD_PRELOAD", "/a"),
@@ -58,22 +59,15 @@ def test_only_the_padding_is_taken_from_the_environment_of_the_launcher() -> Non
 def test_the_transport_is_named_and_neighbours_never_get_tcp(
     transport: str, nodes: int, ranks: int, named: dict[str, str]
 ) -> None:
-    wiring = make_wiring(transport, ("data0",) * nodes)
-    assert variables_of(WAYS[transport], wiring, make_hosts(nodes, ranks)) == named
-    assert dict(settings(launch_argv("mpich", wiring, nodes=nodes, ranks=ranks), "-genv")) == named
+    job = make_job(transport, nodes=nodes, ranks=ranks)
+    assert variables_of(WAYS[transport], job) == named
+    assert dict(settings(launch_argv("mpich", job), "-genv")) == named
 
 
 @pytest.mark.parametrize("carry", [True, False])
 def test_ranks_behind_a_door_that_closes_files_are_told_a_port(carry: bool) -> None:
     inside = Host(name="d0", ranks=1, agent=Entry(), enter=(Entry(argv=("docker", "exec", "c"), carry=carry),))
-    launch = Mpich().launch(
-        head=(),
-        hosts=(inside,),
-        placement=Placement(nodes=1),
-        wiring=make_wiring(interfaces=("eth0",)),
-        programs=(("app",),),
-        environments=({},),
-    )
+    launch = Mpich().launch(job_of((inside,), Placement(nodes=1), interfaces=("eth0",)))
     assert ("-pmi-port" in launch.argv("/agent")) == carry
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launches import launch_argv, settings, values
+from launches import launch_argv, make_job, settings, values
 from tare.errors import MissingTool
 from tare.host import wheels
 from tare.images import MPI_OF, find_recipe
@@ -112,7 +112,7 @@ def test_the_mpi_is_shown_to_the_compiler_at_the_path_that_it_has_in_the_image(u
     ("transport", "nodes", "tls"), [("tcp", 2, "self,tcp"), ("tcp", 1, "self,sysv"), ("shm", 1, "self,sysv")]
 )
 def test_mpich_5_uses_ucx_between_hosts_alone_and_never_single_copy(transport: str, nodes: int, tls: str) -> None:
-    told = dict(settings(launch_argv("mpich5", transport, nodes=nodes, ranks=2), "-genv"))
+    told = dict(settings(launch_argv("mpich5", make_job(transport, nodes=nodes, ranks=2)), "-genv"))
     assert told["UCX_TLS"] == tls
     assert told.get("UCX_RNDV_THRESH") == ("inf" if nodes > 1 else None)
     assert told["MPIR_CVAR_CH4_NETMOD"] == "ucx"
@@ -125,7 +125,7 @@ def test_mpich_5_uses_ucx_between_hosts_alone_and_never_single_copy(transport: s
 @pytest.mark.parametrize(("mpi", "option"), [("openmpi5", "--bind-to"), ("mpich", "-bind-to"), ("mpich5", "-bind-to")])
 def test_ranks_are_bound_by_us_or_by_the_mpi_but_never_by_both(mpi: str, option: str) -> None:
     assert values(launch_argv(mpi), option) == ["none"]
-    assert values(launch_argv(mpi, binding=Binding.MPI_DEFAULT), option) == []
+    assert values(launch_argv(mpi, make_job(binding=Binding.MPI_DEFAULT)), option) == []
 
 
 @every_wheel

@@ -15,20 +15,23 @@ from pathlib import Path
 
 import pytest
 
-from launches import settings, values
+from launches import make_job, settings, values
 from nodes import make_node
 from tare.containers import held
-from tare.deploy.hosts import Deployed, Side
-from tare.deploy.pods import IMAGE_PREFIX, Files
+from tare.deploy.hosts import Deployed
 from tare.host.namespaces import plain_python
 from tare.launch import Launch
 from tare.model import Binding, Cell, Environment, KernelSpec, Placement, Role, Sides, Workload
-from tare.mpi import MPIS, MpiWiring
+from tare.mpi import MPIS
 from tare.mpi.openmpi import OpenMpi, point_to_point
 from tare.networks import NETWORKS, Wiring
 from tare.networks.calico import Calico, pod_address
 from tare.node import Endpoint, Nic, Node, Pod
 from tare.node.cgroups import Group, Hierarchy
+from tare.node_service import geometry
+from tare.node_service.order import Files
+from tare.node_service.pods import IMAGE_PREFIX
+from tare.node_service.sides import Side
 from tare.plan import composition
 from tare.run import job, runner
 from tare.runtimes import RUNTIMES, PodRequest
@@ -187,8 +190,8 @@ def launched(case: Case, lines: list[str] | None = None) -> Launch:
     pair = (case.environment, case.placement)
     slot = composition.nic_slots([pair])[pair]
     for at in site.nodes:
-        inside = composition.is_inside(case.environment.sides, at.index, len(site.nodes))
-        wanted = case.environment if inside else composition.bare_side(case.environment)
+        inside = geometry.is_inside(case.environment.sides, at.index, len(site.nodes))
+        wanted = case.environment if inside else geometry.bare_side(case.environment)
         sides.append(side(wanted, at, at.nics[slot], [] if lines is None else lines))
     up = Deployed(environment=case.environment, sides=tuple(sides))
     cell = Cell(
@@ -329,7 +332,7 @@ def test_ranks_are_bound_by_us_or_by_the_mpi_but_never_by_both(case: Case) -> No
 
 def test_shared_memory_copies_in_the_same_way_everywhere() -> None:
     for transport in ("tcp", "shm"):
-        options = point_to_point(MpiWiring(control_subnet="a", data_subnet="b", transport=transport))
+        options = point_to_point(make_job(transport))
         assert dict(settings(options, "--mca"))["btl_vader_single_copy_mechanism"] == "none"
 
 
