@@ -3,45 +3,45 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from nodes import make_node
 from tare.model import Environment
 from tare.networks import NETWORKS
-from tare.node import Nic, Node
-from tare.node.cgroups import Group
 from tare.runtimes import RUNTIMES
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "compositions.txt"
-"""On how many nodes each pair of a runtime and a network can run: `1`, `2`, both, or `-`; the rest is refused."""
+"""On how many nodes each network (a row) can run with each runtime (a column): `1`, `2`, `1,2`, or `-` for none."""
 PAIRS = [(runtime, network) for runtime in RUNTIMES for network in NETWORKS]
 
 
 def allowed() -> dict[tuple[str, str], set[int]]:
     """Return on how many nodes each pair can run, as the golden file has it."""
-    lines = (line.split(" = ") for line in GOLDEN.read_text().splitlines())
-    return {_pair(name): {int(word) for word in nodes.split() if word != "-"} for name, nodes in lines}
+    (_, *runtimes), *rows = (line.split() for line in GOLDEN.read_text().splitlines())
+    return {
+        (runtime, network): {int(nodes) for nodes in cell.split(",") if nodes != "-"}
+        for network, *cells in rows
+        for runtime, cell in zip(runtimes, cells, strict=True)
+    }
 
 
-def _pair(name: str) -> tuple[str, str]:
-    runtime, _, network = name.partition("+")
-    return runtime, network
+def as_table(possible: Mapping[tuple[str, str], set[int]]) -> str:
+    """Write what `allowed` reads."""
+    rows = [["network", *sorted(RUNTIMES)]]
+    for network in sorted(NETWORKS):
+        cells = (",".join(map(str, sorted(possible[runtime, network]))) or "-" for runtime in sorted(RUNTIMES))
+        rows.append([network, *cells])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "".join("  ".join(map(str.ljust, row, widths)).rstrip() + "\n" for row in rows)
 
 
 ON_NODES = {pair: allowed().get(pair, set()) for pair in PAIRS}
 SUPPORTED = {pair for pair, nodes in ON_NODES.items() if 2 in nodes}
 ONE_NODE = {pair for pair, nodes in ON_NODES.items() if nodes == {1}}
 
-NODE = Node(
-    name="n0",
-    index=0,
-    cores=(2, 3),
-    control_address="10.213.0.1",
-    nics=(Nic(name="data0", address="10.214.0.1", prefix=24),),
-    pid=0,
-    group=Group(path="x/n0", hierarchies=()),
-    boot_id="b0",
-)
+NODE = make_node(cores=(2, 3), pid=0)
 
 
 def is_sentence(text: str) -> bool:

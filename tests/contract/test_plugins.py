@@ -16,15 +16,16 @@ import tare.mpi
 import tare.networks
 import tare.runtimes
 import tare.workloads
-from contract.compositions import is_sentence
+from contract.compositions import NODE, is_sentence
 from factory_job import job_of
+from nodes import make_request
 from tare.cluster import CLUSTERS
+from tare.errors import RefusedError
 from tare.launch import Entry, Host
 from tare.model import LabSpec, Placement
 from tare.mpi import MPIS
-from tare.networks import NETWORKS, find
+from tare.networks import NETWORKS, Wiring, find
 from tare.runtimes import RUNTIMES
-from tare.study import KNOWN
 from tare.workloads import WORKLOADS
 
 FAMILIES: Mapping[str, tuple[Mapping[str, Any], type]] = {
@@ -102,6 +103,13 @@ def test_on_a_machine_with_nothing_installed_a_probe_still_answers_with_what_ins
         assert "apt-get install" in reason or "tools/" in reason
 
 
+@pytest.mark.parametrize("name", [name for name, it in RUNTIMES.items() if not (it.needs_daemon or it.is_fake)])
+def test_a_runtime_without_docker_s_daemon_refuses_its_networks_before_anything_is_started(name: str) -> None:
+    request = make_request(NODE, wiring=Wiring.DOCKER, sif=Path("/image.sif"))
+    with pytest.raises(RefusedError, match="network that Docker makes"), RUNTIMES[name].pod(request):
+        pass
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_says_what_of_it_is_the_product_itself_and_what_is_rebuilt(name: str) -> None:
     assert is_sentence(NETWORKS[name].product)
@@ -121,14 +129,6 @@ def test_an_ordinary_user_is_told_that_a_docker_daemon_needs_root(monkeypatch: p
     reason = RUNTIMES["docker"].probe()
     assert reason is not None
     assert "root" in reason
-
-
-def test_a_study_knows_every_real_plugin() -> None:
-    assert {n for n in RUNTIMES if n != "fake"} <= set(KNOWN.runtimes)
-    assert {n for n in NETWORKS if not n.startswith("fake")} == {n for n in KNOWN.networks if not n.startswith("fake")}
-    assert {n for n in MPIS if n != "fake"} == {n for n in KNOWN.mpis if n != "fake"}
-    assert {n for n in CLUSTERS if n != "fake"} == {n for n in KNOWN.clusters if n != "fake"}
-    assert {n for n in RUNTIMES if not RUNTIMES[n].needs_image} == set(KNOWN.imageless)
 
 
 # --- clusters -----------------------------------------------------------------------------------------------------

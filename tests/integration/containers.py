@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import signal
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from integration.live import (
     wait_for,
     write_study,
 )
-from integration.test_environments import KERNELS, PAYLOAD, prove
+from integration.studies import PAYLOAD, SILENT, prove, ran, roles
 from tare.deploy.hosts import Deployed
 from tare.host.process import Result, run
 from tare.model import Placement
@@ -48,16 +47,6 @@ INTERRUPTS = (
 )
 
 
-def ran(folder: Path, environments: Sequence[str] | str, **keys: str) -> tuple[Ended, Watch, Path]:
-    """Run a study to its end, looking at its lab all the while; return how it ended, what was seen, its results."""
-    study = write_study(folder, "all", environments, **{"workloads": KERNELS, **keys})
-    watch = Watch()
-    process = start("run", study, cwd=folder)
-    with watch.looking(f"s{process.pid}"):
-        result = ended(process, 110)
-    return result, watch, folder / "results" / "all"
-
-
 def ran_everywhere(runtime: str, folder: Path, request: pytest.FixtureRequest) -> tuple[Ended, Watch, Path]:
     """Run bare and a runtime on the networks that tests ask for, and on one side only."""
     names = ["bare", *(f"{runtime}+{network}" for network in CARRIERS if network in selected(request, "network"))]
@@ -74,7 +63,7 @@ def check_network(name: str, network: str, everywhere: tuple[Ended, Watch, Path]
     (trial,) = by_environment(results)[name]
     assert outcome(trial) == "Completed", (trial["outcome"], result.stderr)
     prove(trial)
-    assert {t["role"] for t in trial["traffic"]} - {"must stay silent"} == CARRIERS[network]
+    assert roles(trial) == CARRIERS[network]
     first, second = trial["ranks"]
     assert (first["hostname"], second["hostname"]) == ("n0", "n1")
     assert first["host"] != second["host"]
@@ -100,7 +89,7 @@ def check_one_node(runtime: str, folder: Path) -> None:
             assert first["host"] == second["host"]
             assert not set(first["cpus"]) & set(second["cpus"])
             assert first["shared_memory_ranks"] == [0, 1]
-            assert sum(t["tx_bytes"] for t in trial["traffic"] if t["role"] != "must stay silent") < PAYLOAD, name
+            assert sum(t["tx_bytes"] for t in trial["traffic"] if t["role"] != SILENT) < PAYLOAD, name
             if "2c" in trial["key"]["cell"]:
                 assert first["namespaces"]["mnt"] != second["namespaces"]["mnt"], "both ranks are in one container"
             for kind in ("net", "ipc", "pid"):

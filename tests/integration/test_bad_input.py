@@ -26,6 +26,7 @@ from integration.live import (
     wait_for,
     write_study,
 )
+from integration.studies import watched
 from tare.host.process import find
 from tare.images.kernels import ensure_kernels
 
@@ -151,10 +152,7 @@ def went_wrong(misbehave: Path, tmp_path_factory: pytest.TempPathFactory) -> tup
     )
     workloads = f"{{good: {{command: [{misbehave}], time_limit: 20s}}, {workloads}}}"
     study = write_study(folder, "wrong", TWO, workloads=workloads)
-    watch = Watch()
-    process = start("run", study, cwd=folder)
-    with watch.looking(f"s{process.pid}"):
-        result = ended(process, 110)
+    result, watch = watched(study, 110)
     return result, watch, folder / "results" / "wrong"
 
 

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from integration.live import Ended, Watch, by_environment, ended, live, outcome, selected, start, write_study
+from integration.live import Ended, Watch, by_environment, live, outcome, selected
+from integration.studies import PAYLOAD, SILENT, prove, ran, roles
 from tare.summary import surroundings
 
 pytestmark = live("docker", "cni", "mmdebstrap")
 
-BYTES = 65536
-ITERATIONS = 60
-PAYLOAD = BYTES * ITERATIONS
-LATENCY = f"{{latency: {{message_bytes: {BYTES}, iterations: {ITERATIONS}, warmup: 5}}}}"
-KERNELS = f"{{micro: {{time_limit: 30s, kernels: [{LATENCY}, {{barrier: {{iterations: 20, warmup: 5}}}}]}}}}"
 
 CARRIERS: Mapping[str, set[str]] = {
     "bare": {"data NIC"},
@@ -59,12 +54,7 @@ def two_nodes(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureR
     wanted = {"bare", *selected(request, "name")}
     names = [name for name in (*CARRIERS, *SIDES) if name in wanted]
     stated = ", ".join(f"{name}: {SIDES[name]}" if name in SIDES else name for name in names)
-    study = write_study(folder, "all", f"{{{stated}}}", workloads=KERNELS)
-    watch = Watch()
-    process = start("run", study, cwd=folder)
-    with watch.looking(f"s{process.pid}"):
-        result = ended(process, 110)
-    return result, watch, folder / "results" / "all"
+    return ran(folder, f"{{{stated}}}")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -75,21 +65,9 @@ def test_an_environment_completes_and_proves_where_its_traffic_went(
     (trial,) = by_environment(results)[name]
     assert outcome(trial) == "Completed", (trial["outcome"], result.stderr)
     prove(trial)
-    roles = {t["role"] for t in trial["traffic"]} - {"must stay silent"}
     if name in CARRIERS:
-        assert roles == CARRIERS[name]
-    assert {t["node"] for t in trial["traffic"] if t["role"] in roles} == set(hosts_of(name))
-
-
-def prove(trial: Mapping[str, Any]) -> None:
-    """Hold every interface that is claimed to the payload, in both directions, and the others to silence."""
-    for item in trial["traffic"]:
-        sent, received = item["tx_bytes"], item["rx_bytes"]
-        if item["role"] == "must stay silent":
-            assert max(sent, received) < PAYLOAD / 10, item
-        else:
-            assert PAYLOAD <= sent <= 1.5 * PAYLOAD, item
-            assert PAYLOAD <= received <= 1.5 * PAYLOAD, item
+        assert roles(trial) == CARRIERS[name]
+    assert {t["node"] for t in trial["traffic"] if t["role"] in roles(trial)} == set(hosts_of(name))
 
 
 def test_the_ranks_were_on_different_hosts_on_cores_of_their_own(two_nodes: tuple[Ended, Watch, Path]) -> None:
@@ -106,7 +84,7 @@ def test_one_side_only_puts_only_that_side_into_the_environment(two_nodes: tuple
     for name in found.keys() & SIDES.keys():
         sides = [{t["role"] for t in found[name][0]["traffic"] if t["node"] == node} for node in hosts_of(name)]
         bare = sides[1] if name.endswith("sender") else sides[0]
-        assert bare == {"data NIC", "must stay silent"}, name
+        assert bare == {"data NIC", SILENT}, name
         assert sides[0] != sides[1] or "bridge" in name, name
 
 
@@ -118,27 +96,21 @@ def test_a_run_with_daemons_leaves_nothing_behind(two_nodes: tuple[Ended, Watch,
 
 
 def test_on_one_node_docker_s_default_network_carries_tcp_and_shared_memory_needs_none(tmp_path: Path) -> None:
-    study = write_study(
+    result, watch, results = ran(
         tmp_path,
-        "one",
         "{bare: {transport: tcp}, docker+docker-default: {transport: tcp}, "
         "shm: {runtime: bare, transport: shm}, docker shm: {runtime: docker, transport: shm}}",
         cluster="{lab: {nodes: 1, cores_per_node: 2}}",
         placements="[{nodes: 1, ranks_per_node: 2}]",
-        workloads=KERNELS,
     )
-    watch = Watch()
-    process = start("run", study, cwd=tmp_path)
-    with watch.looking(f"s{process.pid}"):
-        result = ended(process)
-    found = by_environment(tmp_path / "results" / "one")
+    found = by_environment(results)
     assert set(found) == {"bare", "docker+docker-default", "shm", "docker shm"}
     for name, (trial,) in found.items():
         assert outcome(trial) == "Completed", (name, trial["outcome"], result.stderr)
         first, second = trial["ranks"]
         assert first["host"] == second["host"]
         assert not set(first["cpus"]) & set(second["cpus"])
-        assert sum(t["tx_bytes"] for t in trial["traffic"] if t["role"] != "must stay silent") < PAYLOAD, name
+        assert sum(t["tx_bytes"] for t in trial["traffic"] if t["role"] != SILENT) < PAYLOAD, name
     assert watch.left(result.lab) == []
 
 

@@ -16,7 +16,6 @@ import pytest
 
 from integration.live import (
     Ended,
-    Watch,
     by_environment,
     compiled,
     ended,
@@ -30,6 +29,7 @@ from integration.live import (
     wait_for,
     write_study,
 )
+from integration.studies import watched
 from tare.deploy.pods import deployed
 from tare.errors import InfrastructureError
 from tare.model import Environment, Launching, Placement
@@ -69,10 +69,7 @@ def ran(
     wanted = {"bare", "docker", *selected(request, "name")}
     ways = [f"{name}: {way}" for name, way in WAYS.items() if name in wanted]
     study = write_study(folder, "ways", f"{{{', '.join([*ways, CANNOT])}}}")
-    watch = Watch()
-    process = start("run", study, cwd=folder)
-    with watch.looking(f"s{process.pid}"):
-        result = ended(process, 240)
+    result, watch = watched(study, 240)
     return (
         result,
         {name: each[0] for name, each in by_environment(folder / "results" / "ways").items()},

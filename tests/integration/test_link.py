@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from integration.live import Watch, by_environment, ended, lab_site, live, outcome, start, write_study
+from integration.live import by_environment, lab_site, live, outcome, write_study
+from integration.studies import watched
 from tare.errors import InfrastructureError
 from tare.host.namespaces import inside_network
 from tare.host.process import run
@@ -45,10 +46,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Found:
         "direct jumbo: {runtime: bare, network: direct, link: {mtu: 9000}}",
     ]
     path = write_study(folder, "links", f"{{bare+bridge: , {', '.join(listed)}}}", workloads=KERNELS)
-    watch = Watch()
-    process = start("run", path, cwd=folder)
-    with watch.looking(f"s{process.pid}"):
-        result = ended(process, 120)
+    result, watch = watched(path, 120)
     found = {name: each[0] for name, each in by_environment(folder / "results" / "links").items()}
     return found, watch.left(result.lab), result.stderr
 

@@ -24,6 +24,7 @@ from integration.live import (
     wait_for,
     write_study,
 )
+from integration.studies import watched
 
 pytestmark = [
     *live("openmpi5", "mpich5", "docker", "podman", "apptainer", "charliecloud", "cni", "mmdebstrap", "sshd"),
@@ -68,11 +69,8 @@ def mpi(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def two_nodes(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> tuple[Found, list[str]]:
     folder = tmp_path_factory.mktemp("mpis")
-    watch = Watch()
     environments = stated({name: ON_TWO_NODES[name] for name in sorted(selected(request, "name"))})
-    process = start("run", write_study(folder, "two", environments, workloads=LONG), cwd=folder)
-    with watch.looking(f"s{process.pid}"):
-        result = ended(process, 200)
+    result, watch = watched(write_study(folder, "two", environments, workloads=LONG), 200)
     found = {key: (each[0], result.stderr) for key, each in by_environment(folder / "results" / "two").items()}
     return found, watch.left(result.lab)
 

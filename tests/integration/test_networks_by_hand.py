@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from integration.live import lab_site, live, settled, wait_for
-from integration.test_networks_contract import rules_of, shown
+from integration.node_state import rules_of, shown
 from tare.cluster.lab_site import LabSite
 from tare.deploy.pods import deployed
 from tare.host.namespaces import hold

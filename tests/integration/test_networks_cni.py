@@ -14,15 +14,14 @@ from integration.live import (
     Ended,
     Watch,
     by_environment,
-    ended,
     lab_site,
     live,
     outcome,
-    start,
     tare,
     write_study,
 )  # fmt: skip
-from integration.test_networks_contract import are_as_before, reach_each_other, shown, state_of
+from integration.node_state import are_as_before, reach_each_other, shown, state_of
+from integration.studies import roles, watched
 from tare.cluster.lab_site import LabSite
 from tare.deploy.hosts import Deployed
 from tare.deploy.pods import deployed
@@ -132,10 +131,7 @@ def study(folder: Path) -> tuple[Ended, Watch, Path]:
          "routed again: {runtime: bare, image: true, network: {cni: routed.conflist}}"]
     )  # fmt: skip
     path = write_study(folder, "cni", f"{{{environments.replace('bare,', 'bare: ,', 1)}}}", workloads=KERNELS)
-    watch = Watch()
-    process = start("run", path, cwd=folder)
-    with watch.looking(f"s{process.pid}"):
-        result = ended(process, 110)
+    result, watch = watched(path, 110)
     return result, watch, folder / "results" / "cni"
 
 
@@ -146,9 +142,8 @@ def test_a_study_runs_over_configurations_of_the_user_and_proves_their_way(
     result, _, results = study
     (trial,) = by_environment(results)[name]
     assert outcome(trial) == "Completed", (trial["outcome"], result.stderr)
-    roles = {item["role"] for item in trial["traffic"]} - {"must stay silent"}
     wanted = {"bare": {"data NIC"}, "moved": {"data NIC in the pod"}}
-    assert roles == wanted.get(name, {"interface of the pod", "data NIC"})
+    assert roles(trial) == wanted.get(name, {"interface of the pod", "data NIC"})
 
 
 def test_a_study_with_configurations_leaves_nothing(study: tuple[Ended, Watch, Path]) -> None:

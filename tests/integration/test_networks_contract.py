@@ -8,18 +8,21 @@ from __future__ import annotations
 import html
 import json
 import os
-import re
-import subprocess
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from integration.live import Ended, Watch, by_environment, ended, live, outcome, start, wait_for, write_study
+from integration.live import Ended, Watch, by_environment, live, outcome, write_study
+from integration.node_state import (
+    are_as_before,
+    reach_each_other,
+    state_of,
+    wait_for_steady,
+)
+from integration.studies import prove, roles, watched
 from tare.cluster.lab_site import LabCluster, LabSite
 from tare.deploy import study_files
 from tare.deploy.hosts import Deployed
@@ -29,7 +32,7 @@ from tare.host.ping import ping
 from tare.images import DEFAULT
 from tare.model import Environment, LabSpec, Placement, Plan, Study, Workload
 from tare.networks import NETWORKS, Wiring, find
-from tare.node import SILENT_ROLE, Node
+from tare.node import SILENT_ROLE
 from tare.node.monitor import key_of
 from tare.plan import composition
 from tare.plan.cells import expand
@@ -38,8 +41,6 @@ from tare.run.site import needs
 pytestmark = [*live("docker", "cni", "mmdebstrap", "nftables", "iptables"), pytest.mark.timeout(240)]
 
 TWO = Placement()
-CARRIER = ("NO-CARRIER", "LOWER_UP")
-"""Whether a bridge has anyone at its ports now: docker_gwbridge loses its carrier some time after its last one."""
 BYTES, ITERATIONS = 65536, 40
 PAYLOAD = BYTES * ITERATIONS
 LATENCY = f"{{latency: {{message_bytes: {BYTES}, iterations: {ITERATIONS}, warmup: 2}}}}"
@@ -155,74 +156,6 @@ def plan_of(wanted: list[Environment]) -> Plan:
     return expand(stated, lambda *_: None)
 
 
-def shown(pid: int, *argv: str) -> str:
-    """Return what a program says in the network namespace of a process."""
-    done = subprocess.run(
-        ["nsenter", f"--net=/proc/{pid}/ns/net", "--", *argv], capture_output=True, text=True, check=True
-    )
-    return done.stdout
-
-
-def state_of(node: Node) -> dict[str, Any]:
-    """Return all of a node's network that could be left behind, and the programs that run on it."""
-    links = {
-        link["ifname"]: (
-            link.get("linkinfo", {}).get("info_kind"),
-            link["mtu"],
-            link.get("master"),
-            [flag for flag in link["flags"] if flag not in CARRIER],
-        )
-        for link in json.loads(shown(node.pid, "ip", "-json", "-details", "link"))
-    }
-    return {
-        "links": links,
-        "addresses": sorted(
-            f"{link['ifname']} {address['local']}/{address['prefixlen']}"
-            for link in json.loads(shown(node.pid, "ip", "-json", "-4", "address"))
-            for address in link.get("addr_info", ())
-        ),
-        "routes": sorted(
-            " ".join(word for word in line.split() if word != "linkdown")
-            for line in shown(node.pid, "ip", "-4", "route", "show", "table", "all").splitlines()
-        ),
-        "rules": shown(node.pid, "ip", "rule"),
-        "nft": sorted(rules_of(node.pid)),
-        "tc": sorted(shown(node.pid, "tc", "qdisc").splitlines()),
-        "forwards": shown(node.pid, "cat", "/proc/sys/net/ipv4/ip_forward"),
-        "processes": sorted(filter(None, map(program, node.group.pids()))),
-    }
-
-
-def wait_for_steady(nodes: Sequence[Node]) -> None:
-    """Wait until nodes are the same for half a second: daemons tidy up after they have answered."""
-    states: list[list[dict[str, Any]]] = []
-
-    def same() -> bool:
-        time.sleep(0.5 if states else 0.0)
-        states.append([state_of(node) for node in nodes])
-        return len(states) > 1 and states[-1] == states[-2]
-
-    wait_for(same, "steady state")
-
-
-def rules_of(pid: int) -> list[str]:
-    """Return the rules of nftables, and of iptables on top of it, without what they have counted.
-
-    The jump to DOCKER-USER, dockerd's chain for user rules, is left out. dockerd removes it and adds it back whenever
-    it creates a network, in two steps and without a lock. When it creates two networks at once, as for an overlay and
-    its docker_gwbridge, the jump stays removed. The rules in the chain itself are compared like all others.
-    """
-    lines = re.sub(r"packets \d+ bytes \d+", "", shown(pid, "nft", "list", "ruleset")).splitlines()
-    return [line for line in lines if not line.endswith("jump DOCKER-USER")]
-
-
-def program(pid: int) -> str:
-    try:
-        return os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0])
-    except OSError:
-        return ""
-
-
 def test_two_pods_on_two_nodes_reach_each_other_and_nothing_is_left(network: str, labs: Callable[[int], Up]) -> None:
     wanted, lab = WANTED[network], labs(group_of(network))
     owns = find(network).owns_nic
@@ -240,29 +173,6 @@ def test_two_pods_on_two_nodes_reach_each_other_and_nothing_is_left(network: str
     if owns:
         assert during != before, "the network made nothing: the test proves nothing"
     are_as_before(on, before)
-
-
-def are_as_before(nodes: Sequence[Node], before: Sequence[dict[str, Any]], limit_s: float = 10.0) -> None:
-    """Hold nodes to be soon as they were, or tell what of them is not."""
-    until = time.monotonic() + limit_s
-    for node, had in zip(nodes, before, strict=True):
-        while (now := state_of(node)) != had and time.monotonic() < until:
-            time.sleep(0.05)
-        assert {key: (had[key], now[key]) for key in had if had[key] != now[key]} == {}, node.name
-
-
-def reach_each_other(up: Deployed) -> None:
-    """Hold the pods to answer each other, with packets that fill the MTU and with none that is larger."""
-    for one, other in (up.sides, up.sides[::-1]):
-        pid, here, there = one.pod.pid, one.endpoint, other.endpoint
-        assert here.address != there.address
-        assert ping(pid, there.address, count=3, source=here.address), "nobody answers"
-        told = json.loads(shown(pid, "ip", "-json", "link", "show", here.interface))
-        assert told[0]["mtu"] == here.mtu
-        nic = one.pod.node.nics[0].mtu
-        assert nic - 150 <= here.mtu <= nic, "an MTU is the NIC's, less what its headers take"
-        assert ping(pid, there.address, count=2, packet_bytes=here.mtu, source=here.address), "a full packet is lost"
-        assert not ping(pid, there.address, count=1, packet_bytes=here.mtu + 4, timeout_s=0.2, source=here.address)
 
 
 def carry_what_is_sent(up: Deployed) -> None:
@@ -305,10 +215,7 @@ def studied(folder: Path, name: str, wanted: list[Environment]) -> Run:
     also = [each for each in ALSO if each.network in {one.network for one in wanted}]
     stated = ["bare", *(f"{each.runtime}+{each.network}" for each in (*wanted, *also) if each.network != "host")]
     path = write_study(folder, name, stated, workloads=KERNELS)
-    watch = Watch()
-    process = start("run", path, cwd=folder)
-    with watch.looking(f"s{process.pid}"):
-        result = ended(process, 200)
+    result, watch = watched(path, 200)
     return result, watch, folder / "results" / name
 
 
@@ -319,16 +226,11 @@ def test_an_mpi_ping_pong_runs_and_the_counters_prove_its_way(network: str, stud
     for name in names:
         (trial,) = by_environment(results)[name]
         assert outcome(trial) == "Completed", (trial["outcome"], result.stderr)
-        carried = [item for item in trial["traffic"] if item["role"] != SILENT_ROLE]
         inside = "d" if name.startswith("docker") else "n"
-        assert {item["node"] for item in carried} == {f"{inside}0", f"{inside}1"}
-        assert {item["role"] for item in carried} == CARRIERS.get(network, {item["role"] for item in carried})
-        for item in trial["traffic"]:
-            moved = (item["tx_bytes"], item["rx_bytes"])
-            if item["role"] == SILENT_ROLE:
-                assert max(moved) < PAYLOAD / 10, item
-            else:
-                assert PAYLOAD <= min(moved) <= max(moved) <= 1.5 * PAYLOAD, item
+        carriers = {item["node"] for item in trial["traffic"] if item["role"] != SILENT_ROLE}
+        assert carriers == {f"{inside}0", f"{inside}1"}
+        assert roles(trial) == CARRIERS.get(network, roles(trial))
+        prove(trial, PAYLOAD)
 
 
 def test_all_networks_at_once_leave_nothing(studies: list[Run]) -> None:

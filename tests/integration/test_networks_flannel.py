@@ -24,7 +24,7 @@ from integration.live import (
     wait_for,
     write_study,
 )
-from integration.test_environments import KERNELS
+from integration.studies import KERNELS
 from integration.test_leftovers import interfaces
 from tare.cluster import clean
 from tare.cluster.lab_site import LabSite

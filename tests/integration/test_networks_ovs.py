@@ -12,7 +12,7 @@ import pytest
 
 import tare.networks
 from integration.live import Watch, lab_site, live
-from integration.test_networks_contract import are_as_before, shown, state_of
+from integration.node_state import are_as_before, shown, state_of
 from tare.deploy.pods import deployed
 from tare.host.ping import ping
 from tare.model import Environment, Placement
@@ -48,7 +48,7 @@ def test_pods_answer_each_other_through_open_vswitch_and_nothing_is_left(monkeyp
 
 
 def test_a_switch_that_is_gone_is_not_told_to_undo_anything() -> None:
+    from nodes import make_node
     from tare.services.daemons import Place
-    from unit.networks.test_networks import NODE
 
-    Vswitch(place=Place(node=NODE, pid=2**30, folder="/run/x")).undo("del-br", BRIDGE)
+    Vswitch(place=Place(node=make_node(), pid=2**30, folder="/run/x")).undo("del-br", BRIDGE)

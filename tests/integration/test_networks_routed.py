@@ -30,6 +30,7 @@ from integration.live import (
     wait_for,
     write_study,
 )
+from integration.studies import KERNELS, SILENT, prove, watched
 from tare.deploy.pods import deployed
 from tare.errors import InfrastructureError
 from tare.host.namespaces import inside_network
@@ -40,11 +41,6 @@ from tare.wiring import bird, bpf, ipip
 
 pytestmark = live("bird")
 
-BYTES = 65536
-ITERATIONS = 60
-PAYLOAD = BYTES * ITERATIONS
-LATENCY = f"{{latency: {{message_bytes: {BYTES}, iterations: {ITERATIONS}, warmup: 5}}}}"
-KERNELS = f"{{micro: {{time_limit: 30s, kernels: [{LATENCY}, {{barrier: {{iterations: 20, warmup: 5}}}}]}}}}"
 NIC, VETH, WRAPPED = "data NIC", "veth of the pod", "IP-in-IP"
 
 ACROSS: Mapping[str, set[str]] = {
@@ -67,18 +63,6 @@ def need_programs() -> None:
         pytest.skip(f"this machine cannot: {reason}")
 
 
-def prove(trial: Mapping[str, Any], carriers: set[str]) -> None:
-    """Hold every interface that is claimed to the payload, in both directions, and the others to silence."""
-    assert {item["role"] for item in trial["traffic"]} == carriers | {"must stay silent"}
-    for item in trial["traffic"]:
-        sent, received = item["tx_bytes"], item["rx_bytes"]
-        if item["role"] == "must stay silent":
-            assert max(sent, received) < PAYLOAD / 10, item
-        else:
-            assert PAYLOAD <= sent <= 1.5 * PAYLOAD, item
-            assert PAYLOAD <= received <= 1.5 * PAYLOAD, item
-
-
 @pytest.mark.requires("flannel", "etcd", "cni")
 def test_across_subnets_packets_are_wrapped_and_what_a_router_cannot_carry_is_refused(tmp_path: Path) -> None:
     need_wrapping()
@@ -91,16 +75,14 @@ def test_across_subnets_packets_are_wrapped_and_what_a_router_cannot_carry_is_re
         cluster="{lab: {nodes: 2, subnets: 2}}",
         repetition="{rounds: 1, max_rounds: 1, turns: 2}",  # each discards some iterations, and the bound is narrow
     )
-    watch = Watch()
-    process = start("run", study, cwd=tmp_path)
-    with watch.looking(f"s{process.pid}"):
-        result = ended(process)
+    result, watch = watched(study)
     found = by_environment(tmp_path / "results" / "two")
     assert set(found) == set(ACROSS)
     for name, carriers in ACROSS.items():
         (trial,) = found[name]
         assert outcome(trial) == "Completed", (name, trial["outcome"], result.stderr)
-        prove(trial, carriers)
+        assert {item["role"] for item in trial["traffic"]} == carriers | {SILENT}
+        prove(trial)
     assert "calico joins nodes of one subnet" in result.stdout
     assert watch.left(result.lab) == []
 

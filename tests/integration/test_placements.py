@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from integration.live import Ended, Watch, ended, live, outcome, selected, start, trials, write_study
+from integration.live import Ended, Watch, live, outcome, selected, trials, write_study
+from integration.studies import watched
 
 pytestmark = live("docker", "cni", "mmdebstrap")
 PLACEMENTS = """[
@@ -35,10 +36,7 @@ def ran(
         placements=PLACEMENTS.replace("\n", " "),
         workloads=FEW,
     )
-    watch = Watch()
-    process = start("run", study, cwd=folder)
-    with watch.looking(f"s{process.pid}"):
-        result = ended(process, 180)
+    result, watch = watched(study, 180)
     found = {}
     for trial in trials(folder / "results" / "several"):
         _, placement, environment = trial["key"]["cell"].split(" / ")

@@ -10,15 +10,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from integration.live import Watch, by_environment, ended, live, outcome, selected, start, write_study
+from integration.live import by_environment, live, outcome, selected, write_study
+from integration.studies import BYTES, ITERATIONS, PAYLOAD, SILENT, watched
 from tare.cli.app import app
 from tare.wiring import infiniband
 
 pytestmark = [*live("docker", "cni", "mmdebstrap", "mpich", "openmpi5", "mpich5", "intelmpi"), pytest.mark.timeout(240)]
 
-BYTES = 65536
-ITERATIONS = 60
-PAYLOAD = BYTES * ITERATIONS
 KERNELS = (
     f"{{micro: {{time_limit: 30s, kernels: [{{latency: {{message_bytes: {BYTES}, iterations: {ITERATIONS}}}}}, "
     "{barrier: {iterations: 20, warmup: 5}}]}}"
@@ -74,10 +72,7 @@ def study(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
     folder = tmp_path_factory.mktemp("transports")
     listed = [each for mpi in sorted(selected(request, "mpi")) for each in stated(mpi)]
     path = write_study(folder, "transports", f"{{{', '.join(listed)}}}", workloads=KERNELS)
-    watch = Watch()
-    process = start("run", path, cwd=folder)
-    with watch.looking(f"s{process.pid}"):
-        result = ended(process, 200)
+    result, watch = watched(path, 200)
     results = folder / "results" / "transports"
     plan = json.loads((results / "plan.json").read_text())["plan"]
     reasons = {key.rsplit(" / ", 1)[1]: reason for key, reason in plan["unavailable"].items()}
@@ -96,7 +91,7 @@ def test_each_transport_completes_over_the_claimed_network_and_its_library_says_
         trial = found[f"{mpi} {name}"]
         assert outcome(trial) == "Completed", (name, trial["outcome"], stderr)
         assert trial["facts"]["transport"].startswith(begins), (name, trial["facts"])
-        carried = [item for item in trial["traffic"] if item["role"] != "must stay silent"]
+        carried = [item for item in trial["traffic"] if item["role"] != SILENT]
         assert carried
         for item in carried:
             assert PAYLOAD <= item["tx_bytes"] <= 1.5 * PAYLOAD, (name, item)

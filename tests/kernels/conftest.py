@@ -176,6 +176,12 @@ def alone(build: Callable[[str], Path]) -> Callable[..., Run]:
 
 
 @pytest.fixture(scope="session")
+def listed(build: Callable[[str], Path]) -> dict[str, dict[str, Any]]:
+    """Return what `tare-kernels --list` says of each kernel, which it does without a launcher."""
+    return {kernel["name"]: kernel for kernel in json.loads(check(build("openmpi") / "tare-kernels", "--list"))}
+
+
+@pytest.fixture(scope="session")
 def samples() -> Callable[[Mapping[str, Any]], dict[str, tuple[float, ...]]]:
     return decode
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,33 +15,12 @@ from tare.workloads.declared.npb import FT_FIELDS
 
 ROOT = Path(__file__).parents[2]
 VALUES: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "npb-verification.json").read_text())
-TABLE = (ROOT / "miniapps" / "npb" / "published.c").read_text()
 CLASSES = "SWABCDE"
-NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]\d+)?")
-
-
-def numbers(app: str, letter: str) -> list[float]:
-    """Return the numbers of one class in the C table, in their order."""
-    (table,) = re.findall(rf"published_{app}\[.*?\n}};", TABLE, re.DOTALL)
-    (block,) = re.findall(rf"\[CLASS_{letter}\] = {{\n(.*?)\n    }},", table, re.DOTALL)
-    return [float(number) for number in NUMBER.findall(block)]
 
 
 @pytest.mark.parametrize("letter", CLASSES)
-@pytest.mark.parametrize("app", ["bt", "sp", "lu"])
-def test_norms_and_time_steps_are_the_published_ones(app: str, letter: str) -> None:
-    values = VALUES[app][letter]
-    surface = [values["surface_integral"]] if app == "lu" else []
-    expected = [values["dt"], *values["residual_norms"], *values["error_norms"], *surface]
-    assert numbers(app, letter) == expected
-    assert all(value > 0 for value in expected)
-
-
-@pytest.mark.parametrize("letter", CLASSES)
-def test_every_step_of_the_transforms_has_its_published_checksum(letter: str) -> None:
-    published = VALUES["ft"][letter]
-    assert numbers("ft", letter) == [part for value in published for part in value]
-    assert len(published) == FT_FIELDS[letter][3]
+def test_every_time_step_of_the_transforms_has_a_published_checksum(letter: str) -> None:
+    assert len(VALUES["ft"][letter]) == FT_FIELDS[letter][3]
 
 
 def test_every_class_that_can_be_chosen_has_published_values() -> None:

@@ -13,9 +13,9 @@ from tare.cli import lab_commands
 from tare.cluster import lab
 from tare.errors import InfrastructureError, UsageError
 from tare.model import LabSpec
-from tare.node import Nic, Node
 from tare.node.cgroups import Group
 from tare.node.owners import boot_id
+from unit.labs import kept, made
 
 GONE = 2**22 + 1
 
@@ -31,34 +31,6 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(lab_commands, "is_real_root", lambda: True)
     monkeypatch.setattr("tare.containers.held.is_real_root", lambda: True)
     return tmp_path
-
-
-def made(name: str = "lab", pid: int | None = None, docker: bool = False) -> lab.Lab:
-    pid = os.getpid() if pid is None else pid
-    top = Group(path=name, hierarchies=())
-    nodes = tuple(
-        Node(
-            name=f"n{i}",
-            index=i,
-            cores=(i,),
-            control_address=f"10.213.0.{i + 1}",
-            nics=(Nic(name="data0", address=f"10.214.0.{i + 1}", prefix=24),),
-            pid=pid,
-            group=top.below(f"n{i}"),
-            boot_id=f"b{i}",
-            docker_socket="/proc/1/root/run/docker.sock" if docker else "",
-        )
-        for i in range(2)
-    )
-    spec = LabSpec(nodes=2, cores_per_node=1, link_rate_bps=10**9)
-    return lab.Lab(name=name, spec=spec, head_pid=pid, switch_pid=pid, nodes=nodes, group=top, shares_cores=False)
-
-
-def kept(run: Path, value: lab.Lab) -> Path:
-    folder = run / f"{value.name}-stays"
-    folder.mkdir()
-    (folder / lab_commands.STATE).write_text(json.dumps(lab_commands._as_json(value)))
-    return folder
 
 
 @pytest.fixture

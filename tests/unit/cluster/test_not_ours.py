@@ -24,7 +24,7 @@ from tare.node import cgroup_marks, owners
 from tare.node.cgroup_marks import is_marked, mark
 from tare.node.cgroups import MARK, Group, Hierarchy
 from tare.node.owners import lives, owner
-from unit.cli.test_lab_commands import kept, made
+from unit.labs import kept, made
 
 FOREIGN = 4242
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from nodes import make_node
 from tare.containers import held as held_module
 from tare.errors import ImageError, UsageError
 from tare.images.host_mpi import glibc_needed, glibc_of
@@ -26,8 +27,6 @@ from tare.images.inside.below import (
 from tare.images.inside.inspect import mpi_of
 from tare.images.inside.variables import exported, variables_of
 from tare.images.own import _digest
-from tare.node import Node
-from tare.node.cgroups import Group
 from tare.runtimes import PodRequest
 from tare.runtimes.bare import Bare
 from tare.runtimes.charliecloud import Charliecloud
@@ -152,8 +151,7 @@ def test_the_c_library_and_the_mpi_of_the_host_are_not_the_image_s(rootfs: Path,
 
 # --- showing ------------------------------------------------------------------------------------------------------
 
-NODE = Node(name="n0", index=0, cores=(0,), control_address="", nics=(), pid=1, group=Group(path="x", hierarchies=()),
-            boot_id="")  # fmt: skip
+NODE = make_node()
 
 
 @pytest.mark.parametrize("runtime", [Bare(), Charliecloud()], ids=lambda runtime: runtime.name)

@@ -12,15 +12,19 @@ from typing import Any
 
 import pytest
 
+from nodes import make_node, make_pod
 from tare.errors import CommandFailed, InfrastructureError, RefusedError
 from tare.networks import cni as module
 from tare.networks import find
 from tare.networks.cni import Cni, chained, missing, routes_of_machine
-from tare.node import Endpoint, Node, Wired
+from tare.node import Endpoint, Nic, Node, Wired
 from tare.services.daemons import Place
 from tare.wiring import plug
 from tare.wiring.conflist_file import read
-from unit.networks.test_networks import NIC, NODE, POD
+
+NIC = Nic(name="data1", address="10.214.1.2", prefix=24, mtu=9000)
+NODE = make_node(1, nics=(Nic(name="data0", address="10.214.0.2", prefix=24), NIC))
+POD = make_pod(NODE, name="tare-lab-1-n1", own_network=True)
 
 CHAIN: dict[str, Any] = {
     "cniVersion": "1.0.0",

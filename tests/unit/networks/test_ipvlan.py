@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nodes import make_node, make_pod
 from tare.networks.ipvlan import routes_to
-from tare.node import Endpoint, Nic, Node, Pod, Wired
-from tare.node.cgroups import Group
+from tare.node import Endpoint, Nic, Node, Wired
 
 
 def node(index: int) -> Node:
     nics = tuple(Nic(name=f"data{k}", address=f"10.214.{k}.{index + 1}", prefix=24) for k in range(2))
-    group = Group(path=f"lab/n{index}", hierarchies=())
-    return Node(
-        name=f"n{index}", index=index, cores=(index,), control_address="10.213.0.1", nics=nics, pid=0, group=group,
-        boot_id="b",
-    )  # fmt: skip
+    return make_node(index, nics=nics, pid=0)
 
 
 def wired(index: int, number: int = 0) -> Wired:
     at = node(index)
-    pod = Pod(name=f"p{index}-{number}", node=at, runtime="bare", pid=1, enter=(), group=at.group, number=number)
+    pod = make_pod(at, name=f"p{index}-{number}", number=number)
     address = f"10.218.1.{index + 1 + 10 * number}"
     # The NIC's address for a second pod differs from the address that the node keeps, which is the gateway.
     nic = replace(at.nics[1], address=f"10.214.1.{index + 1 + 10 * number}")

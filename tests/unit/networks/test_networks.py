@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from nodes import make_node, make_pod
 from tare.errors import CommandFailed, InfrastructureError
 from tare.host.process import Result
 from tare.networks import NETWORKS
 from tare.networks.fake import FACTORS
 from tare.networks.overlay import network_name, overlay_address
-from tare.node import SILENT_ROLE, Nic, Node, Pod
-from tare.node.cgroups import Group
+from tare.node import SILENT_ROLE, Nic
 from tare.wiring import plug
 from tare.wiring.plug import (
     carriers,
@@ -33,17 +33,8 @@ from tare.wiring.plug import (
 )
 
 NIC = Nic(name="data1", address="10.214.1.2", prefix=24, mtu=9000)
-NODE = Node(
-    name="n1",
-    index=1,
-    cores=(1,),
-    control_address="10.213.0.2",
-    nics=(Nic(name="data0", address="10.214.0.2", prefix=24), NIC),
-    pid=1,
-    group=Group(path="lab/n1", hierarchies=()),
-    boot_id="b1",
-)
-POD = Pod(name="tare-lab-1-n1", node=NODE, runtime="bare", pid=1, enter=(), group=NODE.group, own_network=True)
+NODE = make_node(1, nics=(Nic(name="data0", address="10.214.0.2", prefix=24), NIC))
+POD = make_pod(NODE, name="tare-lab-1-n1", own_network=True)
 
 
 @pytest.fixture
@@ -231,11 +222,6 @@ def test_overlays_of_a_study_have_a_name_of_ours_and_each_node_an_address_of_its
     assert "addresses" in str(overlay.refuse("docker", most + 1))
     assert overlay_address(NODE, "lab-4") not in addresses
     assert NETWORKS["overlay"].container_options(NODE, "lab-3") == ("--network", "tare-lab-3", "--ip", addresses[1])
-
-
-@pytest.mark.parametrize("name", ["bridge", "direct", "macvlan"])
-def test_a_container_that_we_wire_starts_without_any_network(name: str) -> None:
-    assert NETWORKS[name].container_options(NODE, "s") == ("--network", "none")
 
 
 def test_watches_say_what_carries_and_what_stays_silent() -> None:

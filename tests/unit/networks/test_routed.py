@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
+from nodes import make_node, make_pod
 from tare.cluster.lab import data_nic, router_address
 from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError
 from tare.model import Environment, LabSpec, Placement
 from tare.networks import NETWORKS
 from tare.networks.calico import Calico, Wrapping, pod_address, pool_of, port_name, sessions_of, ways
-from tare.node import Endpoint, Nic, Node, Pod, Watch, Wired, monitor
-from tare.node.cgroups import Group
+from tare.node import Endpoint, Nic, Node, Watch, Wired, monitor
 from tare.node_service.sides import Side
 from tare.plan.composition import refuse_subnets
 from tare.wiring import bird, bpf, ipip, plug
@@ -30,21 +30,12 @@ NONE = ipip.NO_TUNNELS
 
 def wired(number: int, nic: Nic, pods: int = 1) -> tuple[Wired, ...]:
     """Return the pods of a node, wired."""
-    node = Node(
-        name=f"n{number}",
-        index=number,
-        cores=(number,),
-        control_address=f"10.213.0.{number + 1}",
-        nics=(nic,),
-        pid=2**22 + number,
-        group=Group(path=f"lab/n{number}", hierarchies=()),
-        boot_id=f"b{number}",
-    )
+    node = make_node(number, nics=(nic,), pid=2**22 + number)
     found = []
     for each in range(pods):
         own = replace(nic, address=str(ipaddress.ip_address(nic.address) + 4 * each))
         endpoint = Endpoint(address=pod_address(own), prefix=24, interface="eth0", mtu=1500)
-        pod = Pod(name=f"tare-l-1-n{number}", node=node, runtime="bare", pid=1, enter=(), group=node.group, number=each)
+        pod = make_pod(node, number=each)
         found.append(Wired(pod=pod, nic=nic, endpoint=endpoint))
     return tuple(found)
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nodes import make_node, make_pod, make_request
 from tare.containers import held
 from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError
@@ -26,7 +27,6 @@ from tare.runtimes.docker import join_config
 from tare.runtimes.docker import run_options as docker_options
 from tare.runtimes.podman import join_options
 from tare.runtimes.podman import run_options as podman_options
-from tare.wiring.plug import Wiring
 
 MIB = 2**20
 V1 = {
@@ -93,17 +93,12 @@ def test_what_makes_no_containers_gets_what_all_of_a_node_have_together() -> Non
     assert limits_of(placement, containers=2) == Limits(memory_bytes=128 * MIB, cpus=0.6)
 
 
-NODE = Node(
-    name="n0", index=0, cores=(0, 1), control_address="10.213.0.1", nics=(), pid=1,
-    group=Group(path="lab/n0", hierarchies=()), boot_id="b0",
-)  # fmt: skip
-POD = Pod(name="tare-s-n0", node=NODE, runtime="docker", pid=1, enter=(), group=NODE.group, container="tare-s-n0")
+NODE = make_node(cores=(0, 1))
+POD = make_pod(NODE, runtime="docker", container="tare-s-n0")
 
 
 def request(wanted: Limits | None) -> PodRequest:
-    return PodRequest(
-        name="tare-s-n0", study="s", node=NODE, wiring=Wiring.OWN, rootfs=Path("/image/rootfs"), limits=wanted
-    )
+    return make_request(NODE, limits=wanted)
 
 
 MEMORY = ("--memory", str(64 * MIB), "--memory-swap", str(64 * MIB))

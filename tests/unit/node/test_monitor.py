@@ -11,20 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tare.node import SILENT_ROLE, Nic, Node, Watch, monitor
+from nodes import make_node
+from tare.node import SILENT_ROLE, Watch, monitor
 from tare.node.cgroups import Group, Hierarchy
 from tare.node.monitor import CounterValues, HostWatch
 
-NODE = Node(
-    name="n0",
-    index=0,
-    cores=(0,),
-    control_address="10.213.0.1",
-    nics=(Nic(name="data0", address="10.214.0.1", prefix=24),),
-    pid=70,
-    group=Group(path="lab/n0", hierarchies=()),
-    boot_id="b0",
-)
+NODE = make_node(pid=70)
 DEV = """Inter-|   Receive                                                |  Transmit
  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls ...
     lo: 1000 10 0 0 0 0 0 0 1000 10 0 0 0 0 0 0

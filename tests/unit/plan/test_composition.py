@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nodes import make_node
 from tare import networks
 from tare.deploy.hosts import Deployed, host_of, subnet_of
 from tare.deploy.pods import deployed
@@ -32,16 +33,8 @@ FILES = Files(host_prefix=Path("/cache/kernels"), rootfs=Path("/cache/rootfs"), 
 
 
 def node(index: int, kind: str = "n") -> Node:
-    return Node(
-        name=f"{kind}{index}",
-        index=index,
-        cores=(index,),
-        control_address=f"10.213.0.{index + 1}",
-        nics=tuple(Nic(name=f"data{k}", address=f"10.214.{k}.{index + 1}", prefix=24) for k in range(3)),
-        pid=0,
-        group=Group(path=f"lab/n{index}", hierarchies=()),
-        boot_id=f"b{index}",
-    )
+    nics = tuple(Nic(name=f"data{k}", address=f"10.214.{k}.{index + 1}", prefix=24) for k in range(3))
+    return make_node(index, name=f"{kind}{index}", nics=nics, pid=0)
 
 
 class Journal:

@@ -176,13 +176,6 @@ def test_a_heading_below_the_tables_has_at_least_one_note() -> None:
     assert below.count("micro @") == 1
 
 
-@pytest.mark.parametrize("ascii_only", [False, True])
-def test_three_metrics_stand_side_by_side_in_eighty_columns(summary: Summary, ascii_only: bool) -> None:
-    text = render_text(summary, ascii_only=ascii_only)
-    assert max(map(len, text.splitlines())) <= 80
-    assert ascii_only or text.count("against bare") == 2
-
-
 def test_each_clause_of_the_headline_has_a_line_of_its_own(summary: Summary) -> None:
     long = replace(summary, headline="In this lab a costs +5 % (n = 10); b +3 %; no cost beyond 2 % for c.")
     lines = render_text(long).splitlines()

@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
+from nodes import make_node
 from tare.cli import session
 from tare.deploy.study_files import StudyFiles, make_files
 from tare.errors import ResultsError
 from tare.host.process import Result
-from tare.node import Nic, Node
-from tare.node.cgroups import Group
 from tare.node_service import LocalNode
 from tare.node_service.order import Files
 from tare.run import facts
@@ -170,16 +169,7 @@ def test_an_image_without_packages_is_known_by_its_archive(tmp_path: Path) -> No
 
 
 def test_rules_and_offloads_are_told_for_nodes_with_and_without_a_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
-    node = Node(
-        name="n0",
-        index=0,
-        cores=(0,),
-        control_address="10.213.0.1",
-        nics=(Nic(name="data0", address="10.214.0.1", prefix=24),),
-        pid=70,
-        group=Group(path="lab/n0", hierarchies=()),
-        boot_id="b0",
-    )
+    node = make_node(pid=70)
     nodes = [replace(node, pid=each, docker_socket=socket) for each, socket in ((70, ""), (71, ""), (80, "/d.sock"))]
 
     def said(argv: tuple[str, ...], **_: object) -> Result:

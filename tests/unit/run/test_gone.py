@@ -11,16 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from nodes import make_node, make_pod
 from tare.host.namespaces import has_not_ended, runs
-from tare.node import Container, Endpoint, Node, Pod
+from tare.node import Container, Endpoint
 from tare.node.cgroups import Group, Hierarchy
 from tare.node_service.sides import Side
 from tare.node_service.upkeep import end_strays, ended, keepers_of
 
-GROUP = Group(path="x", hierarchies=())
-NODE = Node(
-    name="n0", index=0, cores=(0,), control_address="10.213.0.1", nics=(), pid=0, group=GROUP, boot_id="b"
-)  # fmt: skip
+NODE = make_node(pid=0)
 
 
 @pytest.fixture
@@ -32,7 +30,7 @@ def living() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def deployed(pid: int, *containers: Container, container: str = "") -> tuple[Side, ...]:
-    pod = Pod(name="tare-s1-n0", node=NODE, runtime="r", pid=pid, enter=(), group=GROUP, container=container)
+    pod = make_pod(NODE, name="tare-s1-n0", pid=pid, container=container)
     endpoint = Endpoint(address="10.214.0.1", prefix=24, interface="data0", mtu=1500)
     return (Side(pod=pod, endpoint=endpoint, prefix=Path("/opt/tare"), containers=containers),)
 

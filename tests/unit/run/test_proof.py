@@ -8,10 +8,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from nodes import make_node
 from tare.model import InterfaceTraffic, Placement, RankPlace
 from tare.model.placement import HardwareThread
 from tare.node import SILENT_ROLE, Node
-from tare.node.cgroups import Group
 from tare.run.proof import (
     CHATTER_BYTES,
     HEADER_BYTES,
@@ -32,17 +32,7 @@ def nodes_of(placement: Placement, machine: str = "") -> list[Node]:
     """Return the nodes of a launch, with the cores that `rank_places` has; `machine` {} stands for the node's name."""
     each = placement.ranks_per_node
     return [
-        Node(
-            name=f"n{i}",
-            index=i,
-            cores=tuple(range(i * each, (i + 1) * each)),
-            control_address=f"10.213.0.{i + 1}",
-            nics=(),
-            pid=0,
-            group=Group(path=f"lab/n{i}", hierarchies=()),
-            boot_id=BOOT_IDS[i],
-            machine=machine.format(f"n{i}"),
-        )
+        make_node(i, cores=tuple(range(i * each, (i + 1) * each)), boot_id=BOOT_IDS[i], machine=machine.format(f"n{i}"))
         for i in range(placement.nodes)
     ]
 

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tare.node import Node, Pod
-from tare.node.cgroups import Group
-from tare.runtimes import PodRequest, podman, podman_rootless
-from tare.wiring.plug import Wiring
+from nodes import make_node, make_pod, make_request
+from tare.runtimes import podman, podman_rootless
 
-NODE = Node(
-    name="n0", index=0, cores=(2, 3), control_address="10.213.0.1", nics=(), pid=1,
-    group=Group(path="lab/n0", hierarchies=()), boot_id="b0",
-)  # fmt: skip
-POD = Pod(name="tare-s-n0", node=NODE, runtime="podman", pid=1, enter=(), group=NODE.group, container="tare-s-n0")
-REQUEST = PodRequest(
-    name="tare-s-n0", study="s", node=NODE, wiring=Wiring.OWN, rootfs=Path("/image/rootfs"), session="/run/tare/s-1",
-    binds=("/data:/in:ro",), variables=("GIVEN=it is", "OTHER=1"),
-)  # fmt: skip
+NODE = make_node(cores=(2, 3))
+POD = make_pod(NODE, runtime="podman", container="tare-s-n0")
+REQUEST = make_request(NODE, binds=("/data:/in:ro",), variables=("GIVEN=it is", "OTHER=1"))
 OPTIONS = {
     "podman, the pod": podman.run_options(REQUEST, network="none"),
     "podman, one of several": podman.join_options(POD, REQUEST, "c1", (2,)),

@@ -11,40 +11,22 @@ from pathlib import Path
 
 import pytest
 
+from nodes import make_node, make_request
 from tare.containers.held import on_cores
 from tare.errors import MissingTool, RefusedError
 from tare.networks import Wiring
-from tare.node import Node
-from tare.node.cgroups import Group
 from tare.runtimes import PodRequest, apptainer, apptainer_sif
 from tare.runtimes.apptainer import Apptainer, exec_options
 from tare.runtimes.apptainer_sif import ApptainerSif
 
-NODE = Node(
-    name="n0",
-    index=0,
-    cores=(2, 3),
-    control_address="10.213.0.1",
-    nics=(),
-    pid=1000,
-    group=Group(path="LAB/n0", hierarchies=()),
-    boot_id="b0",
-)
+NODE = make_node(cores=(2, 3), pid=1000)
 
 ROOT = Path(__file__).parents[3]
 ROOTFS = Path("/cache/images/0123/rootfs")
 
 
 def request(wiring: Wiring = Wiring.NODE, shown: tuple[str, ...] = ()) -> PodRequest:
-    return PodRequest(
-        name="tare-LAB-n0",
-        study="LAB",
-        node=NODE,
-        wiring=wiring,
-        rootfs=ROOTFS,
-        shown=shown,
-        session="/run/tare/LAB",
-    )
+    return make_request(NODE, wiring=wiring, rootfs=ROOTFS, shown=shown)
 
 
 @pytest.fixture
@@ -185,7 +167,7 @@ def test_a_container_of_a_rank_is_shown_the_session_folder_and_is_on_its_own_cor
     ):
         assert first.enter[:3] == ("taskset", "--cpu-list", "2") == on_cores((2,))
         assert second.enter[:3] == ("taskset", "--cpu-list", "3,4")
-        assert "--bind=/run/tare/LAB:/run/tare/LAB" in first.enter
+        assert "--bind=/run/tare/s-1:/run/tare/s-1" in first.enter
         assert first.name != second.name
         assert pod.outside == ("nsenter", "1000", "--")
 
@@ -204,12 +186,7 @@ def test_a_pod_is_entered_through_its_namespaces_and_joins_the_node_s_job_group(
         assert pod.keepers == ({2000} if wiring is Wiring.OWN else frozenset())
         assert pod.own_network is (wiring is Wiring.OWN)
         assert pod.join_groups
-        assert pod.group.path == "LAB/n0/job"
-
-
-def test_a_network_of_docker_s_is_refused() -> None:
-    with pytest.raises(RefusedError, match="Docker"), Apptainer().pod(request(Wiring.DOCKER)):
-        pass
+        assert pod.group.path == "lab/n0/job"
 
 
 # --- from a SIF ---------------------------------------------------------------------------------------------------

@@ -7,35 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tare.errors import RefusedError
-from tare.node import Node, Pod
-from tare.node.cgroups import Group
+from nodes import make_node, make_pod, make_request, value
 from tare.runtimes import PodRequest, podman
 from tare.runtimes.podman import STATE, Podman, client, join_options, run_options
 from tare.wiring.plug import Wiring
 
-NODE = Node(
-    name="n0",
-    index=0,
-    cores=(2, 3),
-    control_address="10.213.0.1",
-    nics=(),
-    pid=1,
-    group=Group(path="lab/n0", hierarchies=()),
-    boot_id="b0",
-)
-POD = Pod(name="tare-s-n0", node=NODE, runtime="podman", pid=1, enter=(), group=NODE.group, container="tare-s-n0")
+NODE = make_node(cores=(2, 3))
+POD = make_pod(NODE, runtime="podman", container="tare-s-n0")
 FORBIDDEN = ("--privileged", "--cap-add", "--security-opt", "--device", "--pid=host", "--userns", "--cgroups")
 
 
 def request(**more: object) -> PodRequest:
-    usual = {"name": "tare-s-n0", "study": "s", "node": NODE, "wiring": Wiring.OWN, "rootfs": Path("/image/rootfs")}
-    return PodRequest(**{**usual, "session": "/run/tare/s-1", **more})
-
-
-def value(options: tuple[str, ...], name: str) -> str:
-    assert options.count(name) == 1
-    return options[options.index(name) + 1]
+    return make_request(NODE, **more)
 
 
 @pytest.fixture
@@ -98,11 +81,6 @@ def test_the_probe_names_what_is_missing_and_its_package(
 def test_an_ordinary_user_is_told_that_root_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert "need root" in str(Podman().probe())
-
-
-def test_a_pod_in_docker_s_network_is_refused_before_anything_is_started() -> None:
-    with pytest.raises(RefusedError, match="network that Docker makes"), Podman().pod(request(wiring=Wiring.DOCKER)):
-        pass
 
 
 def test_a_process_of_a_node_is_named_as_the_node_numbers_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tare.errors import RefusedError
+from nodes import make_node, make_pod, make_request, value
 from tare.model import Environment, Placement, Share
-from tare.node import Node, Pod
-from tare.node.cgroups import Group
 from tare.plan.composition import refuse
 from tare.runtimes import PodRequest, podman_rootless
 from tare.runtimes.podman_rootless import (
@@ -30,27 +28,12 @@ from tare.runtimes.podman_rootless import (
 )
 from tare.wiring.plug import Wiring
 
-NODE = Node(
-    name="n0",
-    index=0,
-    cores=(2, 3),
-    control_address="10.213.0.1",
-    nics=(),
-    pid=1,
-    group=Group(path="lab/n0", hierarchies=()),
-    boot_id="b0",
-)
-POD = Pod(name="tare-s-n0", node=NODE, runtime="podman", pid=1, enter=(), group=NODE.group, container="tare-s-n0")
+NODE = make_node(cores=(2, 3))
+POD = make_pod(NODE, runtime="podman", container="tare-s-n0")
 
 
 def request(**more: object) -> PodRequest:
-    usual = {"name": "tare-s-n0", "study": "s", "node": NODE, "wiring": Wiring.OWN, "rootfs": Path("/image/rootfs")}
-    return PodRequest(**{**usual, "session": "/run/tare/s-1", **more})
-
-
-def value(options: tuple[str, ...], name: str) -> str:
-    assert options.count(name) == 1
-    return options[options.index(name) + 1]
+    return make_request(NODE, **more)
 
 
 @pytest.fixture
@@ -161,8 +144,3 @@ def test_containers_of_one_pod_cannot_have_limits_of_their_own(containers: int, 
 def test_who_is_not_root_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(podman_rootless, "is_real_root", lambda: False)
     assert "run as root" in str(PodmanRootless().probe())
-
-
-def test_a_pod_in_docker_s_network_is_refused_before_anything_is_started() -> None:
-    with pytest.raises(RefusedError, match="Docker makes"), PodmanRootless().pod(request(wiring=Wiring.DOCKER)):
-        pass

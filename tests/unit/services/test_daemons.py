@@ -9,17 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from nodes import make_node
 from tare.errors import InfrastructureError
 from tare.host.process import Popen, end, start
-from tare.node import Node
 from tare.node.cgroups import Group, Hierarchy
 from tare.services.daemons import AGENT, TAIL_CHARACTERS, Daemon, Place, command
 
 
 def place_in(folder: Path) -> Place:
     group = Group(path="lab/n1", hierarchies=(Hierarchy(mountpoint=Path("/cg"), version=2),))
-    node = Node(name="n1", index=1, cores=(1,), control_address="", nics=(), pid=7, group=group, boot_id="b")
-    return Place(node=node, pid=os.getpid(), folder=str(folder))
+    return Place(node=make_node(1, group=group), pid=os.getpid(), folder=str(folder))
 
 
 @pytest.fixture

@@ -11,29 +11,18 @@ from pathlib import Path
 
 import pytest
 
+from nodes import make_node, make_pod
 from tare.model import Control, Environment, Launching, Placement, Share, Sides
-from tare.node import Nic, Node, Pod
-from tare.node.cgroups import Group
+from tare.node import Pod
 from tare.plan import composition
 from tare.runtimes import RUNTIMES
 from tare.services import ssh
 
-NODE = Node(
-    name="n0",
-    index=0,
-    cores=(0,),
-    control_address="10.213.0.1",
-    nics=(Nic(name="data0", address="10.214.0.1", prefix=24),),
-    pid=1,
-    group=Group(path="x/n0", hierarchies=()),
-    boot_id="b",
-)
+NODE = make_node()
 
 
 def pod(name: str, *, own_network: bool) -> Pod:
-    return Pod(
-        name=name, node=NODE, runtime="docker", pid=os.getpid(), enter=(), group=NODE.group, own_network=own_network
-    )
+    return make_pod(NODE, name=name, runtime="docker", pid=os.getpid(), own_network=own_network)
 
 
 def host(name: str, address: str = "10.0.0.1", port: int = 22) -> ssh.SshHost:

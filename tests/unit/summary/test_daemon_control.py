@@ -26,7 +26,7 @@ from tare.node_service.geometry import on_daemon_nodes
 from tare.plan import cells
 from tare.plan.cells import expand
 from tare.plan.composition import probe, refuse
-from tare.run.runner import needs
+from tare.run.site import needs
 from tare.runtimes import RUNTIMES
 from tare.study import environment, parse
 from tare.summary import summarise

@@ -19,7 +19,7 @@ from tare.model import (
     Verdict,
     Workload,
 )
-from tare.summary import exit_code, precise_enough, summarise
+from tare.summary import precise_enough, summarise
 from unit.summaries import (
     BARE,
     SELF,
@@ -224,10 +224,6 @@ def test_two_modes_are_looked_for_from_twenty_rounds_on() -> None:
 
 
 # --- exit codes -------------------------------------------------------------------------------------------------
-
-
-def test_exit_codes_follow_their_precedence() -> None:
-    assert [exit_code(codes) for codes in ([], [3], [3, 1], [1, 3, 4], [4, 5, 1])] == [0, 3, 1, 4, 5]
 
 
 @pytest.mark.parametrize(("limit", "code"), [(None, 0), (0.3, 1), (0.59, 1), (0.9, 0)])

@@ -7,27 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from nodes import make_node, make_pod
 from tare.errors import InfrastructureError, RefusedError
 from tare.host import devices
-from tare.networks import Wiring
-from tare.node import SILENT_ROLE, Endpoint, Node, Pod, Watch, monitor
-from tare.node.cgroups import Group
-from tare.runtimes import PodRequest
-from tare.runtimes.docker import run_options
+from tare.node import SILENT_ROLE, Endpoint, Watch, monitor
 from tare.wiring import infiniband
 from unit.sysfs import MLX5, SOFT, machine
 
-NODE = Node(
-    name="n0",
-    index=0,
-    cores=(0,),
-    control_address="10.213.0.1",
-    nics=(),
-    pid=7,
-    group=Group(path="x", hierarchies=()),
-    boot_id="b",
-)
-POD = Pod(name="p", node=NODE, runtime="bare", pid=7, enter=(), group=NODE.group)
+NODE = make_node(pid=7)
+POD = make_pod(NODE, pid=7)
 ENDPOINT = Endpoint(
     address="10.214.0.1",
     prefix=24,
@@ -69,16 +57,10 @@ def test_ports_that_are_down_and_adapters_of_another_kind_are_told(tmp_path: Pat
     assert infiniband.missing("ofi:efa", classes) is not None
 
 
-def test_a_container_is_given_the_devices_of_active_adapters_and_is_never_privileged(tmp_path: Path) -> None:
+def test_a_container_is_given_the_devices_of_active_adapters(tmp_path: Path) -> None:
     dev, classes = machine(tmp_path)
     given = devices.infiniband(dev, classes)
     assert given == tuple(f"/dev/infiniband/{name}" for name in ("uverbs0", "uverbs1", "rdma_cm"))
-    request = PodRequest(name="tare-p", study="s", node=NODE, wiring=Wiring.OWN, image_tag="tare:x", devices=given)
-    options = run_options(request)
-    passed = [options[at + 1] for at, option in enumerate(options) if option == "--device"]
-    assert passed == list(given)
-    assert options[options.index("--ulimit") + 1] == "memlock=-1:-1"
-    assert not [option for option in options if option.startswith(("--privileged", "--cap-add", "--security-opt"))]
 
 
 def test_a_port_must_carry_the_messages_and_the_data_network_be_silent(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from nodes import make_node
 from tare.model import Environment, Link, Placement, Sides, Tracking
-from tare.node import Endpoint, Nic, Node, Watch
-from tare.node.cgroups import Group
+from tare.node import Endpoint, Nic, Watch
 from tare.node_service import geometry
 from tare.plan import composition
 from tare.study import parse
@@ -168,8 +168,7 @@ def test_what_the_kernel_or_the_machine_has_not_is_told(monkeypatch: pytest.Monk
 
 def test_a_link_is_set_where_the_nic_is_on_the_node_or_in_a_stack_of_its_own() -> None:
     nic = Nic(name="data1", address="10.214.1.2", prefix=24)
-    node = Node(name="n1", index=1, cores=(1,), control_address="", nics=(nic,), pid=7,
-                group=Group(path="l/n1", hierarchies=()), boot_id="b")  # fmt: skip
+    node = make_node(1, nics=(nic,), pid=7)
     endpoint = Endpoint(address="10.217.3.2", prefix=16, interface="eth0", mtu=1450)
     assert link.where(node, nic, endpoint).pid == 7
     watches = (

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from factory_job import WIRING, job_of
+from launches import launch_argv, make_job, settings, values
 from tare.errors import RefusedError
-from tare.launch import Entry, Host
-from tare.launch.ways import way_of
 from tare.model import Environment, Placement
 from tare.mpi import MPIS
 from tare.mpi.openmpi import components, missing_part
@@ -24,23 +23,13 @@ REAL = ("openmpi", "openmpi5", "mpich", "mpich5", "intelmpi")
 PORTS = ("mlx5_0:1", "mlx5_3:1")
 
 
-def settings(
-    mpi: str, transport: str, *, nodes: int = 2, ranks: int = 1, ports: bool = False, **more: bool
-) -> dict[str, str]:
+def all_settings(mpi: str, transport: str, *, ports: bool = False, **more: Any) -> dict[str, str]:
     """Return all that an MPI is told, each setting by its name; of those that differ by host, the first host's."""
-    hosts = [Host(name=f"n{i}", ranks=ranks, agent=Entry(argv=("x",))) for i in range(nodes)]
-    placement = Placement(nodes=nodes, ranks_per_node=ranks)
-    wiring = replace(WIRING, transport=transport, **more)
-    job = job_of(hosts, placement, wiring, interfaces=("data0", "eth0"), ports=PORTS if ports else ("",))
-    argv = MPIS[mpi].launch(job).argv("/agent")
-    found: dict[str, str] = {}
-    for at, token in enumerate(argv):
-        if token in ("--mca", "-genv", "-env"):
-            found.setdefault(argv[at + 1], argv[at + 2])
-        elif token == "-x":
-            name, _, value = argv[at + 1].partition("=")
-            found.setdefault(name, value)
-    return found
+    job = make_job(transport, interfaces=("data0", "eth0"), ports=PORTS if ports else ("",), **more)
+    argv = launch_argv(mpi, job)
+    found = [pair for option in ("--mca", "-genv", "-env") for pair in settings(argv, option)]
+    found += [(name, value) for name, _, value in (word.partition("=") for word in values(argv, "-x"))]
+    return dict(reversed(found))
 
 
 TOLD: Mapping[tuple[str, str], Mapping[str, str]] = {
@@ -65,6 +54,7 @@ TOLD: Mapping[tuple[str, str], Mapping[str, str]] = {
     },
     ("openmpi", "ofi"): {"pml": "cm", "mtl": "ofi", "FI_TCP_IFACE": "data0"},
     ("openmpi", "ofi:psm2"): {"pml": "cm", "mtl": "ofi", "mtl_ofi_provider_include": "psm2"},
+    ("openmpi5", "shm"): {"pml": "ob1", "btl": "self,sm", "smsc": "^cma", "btl_tcp_if_include": "10.214.0.0/24"},
     ("openmpi5", "ucx:rc"): {"pml": "ucx", "UCX_TLS": "self,sysv,rc", "UCX_NET_DEVICES": "mlx5_0:1"},
     ("openmpi5", "uct"): {"pml": "ob1", "btl": "self,sm,uct", "btl_uct_memory_domains": "mlx5_0"},
     ("openmpi5", "ofi:tcp"): {"pml": "cm", "mtl": "ofi", "opal_common_ofi_provider_include": "tcp"},
@@ -84,7 +74,7 @@ TOLD: Mapping[tuple[str, str], Mapping[str, str]] = {
 @pytest.mark.parametrize(("mpi", "transport"), TOLD)
 def test_an_mpi_is_told_a_transport_in_its_own_words(mpi: str, transport: str) -> None:
     ports = transports.needs_port(transport, ())
-    told = settings(mpi, transport, ports=ports)
+    told = all_settings(mpi, transport, ports=ports)
     assert {name: told.get(name) for name in TOLD[mpi, transport]} == TOLD[mpi, transport]
 
 
@@ -93,7 +83,7 @@ def test_every_way_of_a_table_can_be_launched_and_leaves_no_word_unfilled(mpi: s
     for key in MPIS[mpi].ways:
         name = key.partition(":")[0]
         for transport in [f"{name}:{detail}" for detail in transports.NAMES[name]] if key.endswith(":") else [key]:
-            told = settings(mpi, transport, ports=True, asks=True, roce=True)
+            told = all_settings(mpi, transport, ports=True, asks=True, roce=True)
             assert not [value for value in told.values() if "{" in value], transport
 
 
@@ -101,32 +91,41 @@ def test_every_way_of_a_table_can_be_launched_and_leaves_no_word_unfilled(mpi: s
 def test_the_launch_that_is_asked_differs_in_nothing_but_what_lets_the_library_speak(mpi: str) -> None:
     for key, way in MPIS[mpi].ways.items():
         transport = f"{key}{transports.NAMES[key[:-1]][0]}" if key.endswith(":") else key
-        usual, asked = (settings(mpi, transport, ports=True, asks=asks) for asks in (False, True))
+        usual, asked = (all_settings(mpi, transport, ports=True, asks=asks) for asks in (False, True))
         assert bool(way.tells) == (asked != usual)
         assert {name: asked[name] for name in usual} == usual
         assert all(re.search("LOG_LEVEL|verbose|DEBUG", name) for name in asked.keys() - usual.keys())
 
 
 def test_where_ucx_may_choose_it_is_given_the_port_first_and_then_the_interface() -> None:
-    assert settings("openmpi", "ucx", ports=True)["UCX_NET_DEVICES"] == "mlx5_0:1,data0"
+    assert all_settings("openmpi", "ucx", ports=True)["UCX_NET_DEVICES"] == "mlx5_0:1,data0"
 
 
 @pytest.mark.parametrize("mpi", ["openmpi", "openmpi5", "mpich"])
 def test_neighbours_of_ucx_share_memory_and_never_use_tcp(mpi: str) -> None:
-    one = settings(mpi, "ucx:tcp", nodes=1, ranks=2)
+    one = all_settings(mpi, "ucx:tcp", nodes=1, ranks=2)
     assert one["UCX_TLS"] == "self,sysv"
-    several = settings(mpi, "ucx:tcp", ranks=2)
+    several = all_settings(mpi, "ucx:tcp", ranks=2)
     assert (several["UCX_TLS"], several["UCX_RNDV_THRESH"]) == ("self,sysv,tcp", "inf")
 
 
 def test_openib_over_ethernet_connects_by_addresses() -> None:
-    assert settings("openmpi", "openib", ports=True, roce=True)["btl_openib_cpc_include"] == "rdmacm"
-    assert "btl_openib_cpc_include" not in settings("openmpi", "openib", ports=True)
+    assert all_settings("openmpi", "openib", ports=True, roce=True)["btl_openib_cpc_include"] == "rdmacm"
+    assert "btl_openib_cpc_include" not in all_settings("openmpi", "openib", ports=True)
 
 
-def test_open_mpi_5_has_no_openib_and_says_what_it_has() -> None:
-    with pytest.raises(RefusedError, match="Open MPI 5 has no transport 'openib' here: tcp, shm, ipoib, ucx, verbs"):
-        way_of(MPIS["openmpi5"].ways, "openib", "Open MPI 5")
+@pytest.mark.parametrize(
+    ("mpi", "words"),
+    [
+        ("openmpi5", "Open MPI 5 has no transport 'openib' here: tcp, shm, ipoib, ucx, verbs"),
+        ("mpich", "no transport 'openib' here: tcp, shm, ipoib, ucx, verbs, ofi"),
+        ("mpich5", "no transport 'openib' here: tcp, shm"),
+        ("intelmpi", "no transport 'openib' here: tcp, shm"),
+    ],
+)
+def test_an_mpi_without_a_transport_says_what_it_has(mpi: str, words: str) -> None:
+    with pytest.raises(RefusedError, match=words):
+        launch_argv(mpi, make_job("openib"))
 
 
 def test_a_component_that_a_build_has_not_is_named() -> None:

@@ -6,17 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from nodes import value
 from tare.networks import NETWORKS, pasta, slirp4netns
 from tare.node import Nic
 from tare.wiring import user_mode
 
 NIC = Nic(name="data0", address="10.214.0.3", prefix=24)
 NAMES = ("pasta", "slirp4netns")
-
-
-def value(argv: tuple[str, ...], option: str) -> str:
-    assert argv.count(option) == 1
-    return argv[argv.index(option) + 1]
 
 
 def test_pasta_gives_the_node_s_address_and_forwards_nothing() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tare.networks import ovs, weave
+from tare.node import Nic
 from tare.wiring import vswitch
 from tare.wiring.plug import in_pod_subnet
-from unit.networks.test_networks import NIC
 
 FOLDER = Path("/run/x")
 
@@ -39,7 +39,7 @@ def test_tunnels_go_to_all_other_nodes_and_do_not_feed_each_other() -> None:
 
 
 def test_pods_that_are_routed_to_have_a_subnet_beside_that_of_their_nic() -> None:
-    assert in_pod_subnet(NIC).cidr == "10.218.1.2/24"
+    assert in_pod_subnet(Nic(name="data1", address="10.214.1.2", prefix=24)).cidr == "10.218.1.2/24"
 
 
 def test_what_is_missing_is_told_in_the_order_in_which_it_is_brought(monkeypatch: pytest.MonkeyPatch) -> None:

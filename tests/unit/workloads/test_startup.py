@@ -28,7 +28,6 @@ from unit.runs import CELLS, known_study
 WARM = Workload(name="warm", startup=Caches.WARM)
 COLD = Workload(name="cold", startup=Caches.COLD)
 BEGAN = Began(launched_s=100.0, ended_s=102.0, pods_s=0.75)
-SOURCES = Path(__file__).parents[3] / "kernels" / "startup"
 
 
 def said(ranks: int = 2, **changes: Any) -> str:
@@ -112,10 +111,6 @@ def test_the_last_rank_counts_whenever_the_launcher_was_started(ranks: int, earl
 def test_a_start_up_without_a_launch_is_no_result() -> None:
     with pytest.raises(OutputError, match="timed from its launch"):
         WORKLOADS["startup"].parse(WARM, said())
-
-
-def test_the_number_of_files_is_the_one_that_the_program_has() -> None:
-    assert f"enum {{ MODULES = {MODULES}," in (SOURCES / "modules.h").read_text()
 
 
 # --- pods ---------------------------------------------------------------------------------------------------------
