@@ -21,7 +21,7 @@ from tare.node.limits import Limits, limits_of
 from tare.node.surroundings import NodeHas
 from tare.node_service import upkeep
 from tare.node_service.sides import Side
-from tare.run.ranks import compared
+from tare.run.trial import compared
 from tare.runtimes import PodRequest
 from tare.runtimes.docker import join_config
 from tare.runtimes.docker import run_options as docker_options
