@@ -89,7 +89,7 @@ def test_an_image_is_for_the_environments_that_have_one() -> None:
     [
         ({"environments": "bare,dockr+host"}, StudyError, "did you mean docker?"),
         ({"environments": "bare,,docker"}, UsageError, "has an empty name"),
-        ({"environments": "bare", "every": True}, UsageError, "exclude each other"),
+        ({"environments": "bare", "every": True}, UsageError, "cannot be combined"),
         ({"mpi": "openmpi6"}, StudyError, "did you mean openmpi?"),
         ({"transport": "smoke"}, StudyError, "smoke"),
         ({"binds": ("nowhere",)}, StudyError, "SOURCE:TARGET"),
