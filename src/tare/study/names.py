@@ -1,4 +1,4 @@
-"""Hold the names that a study can use, those of the registries, and read the shorthand of an environment."""
+"""Collect the names that a study can use from the registries, and read the shorthand of an environment."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tare.workloads.programs import PROGRAMS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """The names that a study can use: those of the registries of plug-ins, `fake` ones for tests among them.
+    """The names that a study can use: those of the registries of plug-ins, including the `fake` ones for tests.
 
-    `imageless` lists the runtimes that can run on the files of the host; every other always has an image, and that
-    is `image_for` its MPI where the study names none. `daemons` lists the runtimes that have a daemon. `mpi_of` tells
-    the MPI inside each image. The kernels' registry is in C (kernels/kernels/registry.c); what Python needs of it
-    stands here: which of them take no message size, a window, a rate, only whole floats or doubles, at least a byte.
-    `programs` are the third-party programs that there is an adapter for.
+    `imageless` lists the runtimes that can use the files of the host; every other always has an image, by default
+    `image_for` its MPI. `daemons` lists the runtimes that have a daemon. `mpi_of` gives the MPI inside each image. The
+    kernels' registry is in C (kernels/kernels/registry.c); Python needs these parts of it: which kernels take no
+    message size, a window, a rate, only whole floats or doubles, at least a byte. `programs` are the third-party
+    programs that have an adapter.
     """
 
     runtimes: tuple[str, ...] = tuple(RUNTIMES)
@@ -53,7 +53,7 @@ class Known:
     never_empty: tuple[str, ...] = ("bw", "bibw", "alltoall", "alltoallv", "allgather", "allreduce", "halo")
 
     def image_for(self, mpi: object) -> str:
-        """Return the image that an environment has where the study names none: the first with its MPI inside."""
+        """Return the image of an environment for which the study names none: the first that contains its MPI."""
         return next((image for image in self.images if self.mpi_of.get(image) == mpi), self.default_image)
 
 
@@ -61,17 +61,17 @@ KNOWN: Final = Known()
 
 
 def is_path(image: str) -> bool:
-    """Tell whether an image is named by the path of a file or folder, and not as a recipe."""
+    """Return whether an image is given as the path of a file or folder, not as a recipe."""
     return image.startswith(("/", "./", "../"))
 
 
 def is_conflist(network: str) -> bool:
-    """Tell whether a network is that of a user's CNI configuration, and named by its path."""
+    """Return whether a network is a user's CNI configuration, given by its path."""
     return network.startswith(PREFIX) and len(network) > len(PREFIX)
 
 
 def read_name(name: str, known: Known) -> tuple[dict[str, str], tuple[str, str] | None]:
-    """Return what `runtime[+dockerd][+image][+network]` means, or (field, complaint) as the second."""
+    """Return the fields of `runtime[+dockerd][+image][+network]`, and (field, complaint) if the name is invalid."""
     runtime, *rest = name.split("+")
     if runtime not in known.runtimes:
         return {}, ("runtime", unknown("runtime", runtime, known.runtimes))
@@ -86,5 +86,5 @@ def read_name(name: str, known: Known) -> tuple[dict[str, str], tuple[str, str] 
         if rest[0] not in known.networks and not is_conflist(rest[0]):
             return {}, ("network", unknown("network", rest[0], known.networks))
     if len(rest) > 1:
-        return {}, ("network", f"{name!r} is not a name of the form runtime[+dockerd][+image][+network]")
+        return {}, ("network", f"{name!r} is not an environment: write it as runtime[+dockerd][+image][+network]")
     return parts, None
