@@ -348,7 +348,7 @@ class PublishedIn(_Checked):
         str, Field(description="pattern of metric labels, such as TCP*; by default all of the workload")
     ] = ""
     of_baseline: Annotated[float, *_PERCENT, Field(gt=0, le=1e6)] | None = Field(
-        default=None, description="the published figure as a share of the published baseline's, such as 80%"
+        default=None, description="published figure as a share of the published baseline's, in the metric's unit: 80%"
     )
     told: str = Field(default="", description="the published result, in its own figures")
     source: Word = Field(description="the publication, and the place in it")
