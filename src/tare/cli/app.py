@@ -17,18 +17,21 @@ from tare.cli.options import (
     BindOption,
     Command,
     ContainersOption,
+    ControlOption,
     CpusOption,
     DeviceOption,
     EnvOption,
     FreshOption,
     ImageOption,
     MpiOption,
+    NetworkOption,
     ProveOption,
     ResultsOption,
     RuntimeOption,
     ShareOption,
     StudyFile,
     TransportOption,
+    VerboseOption,
     WayOption,
     WorkdirOption,
 )
@@ -141,9 +144,7 @@ def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
 def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
     command: Command,
     runtime: RuntimeOption = "bare",
-    network: Annotated[
-        str, typer.Option(help="Network: a name from `tare network list`, or cni:PATH of a CNI configuration.")
-    ] = "host",
+    network: NetworkOption = "host",
     ranks: Annotated[int, typer.Option("-n", min=1, help="Ranks of the whole job, divided equally among nodes.")] = 1,
     nodes: Annotated[int, typer.Option(min=1, help="Number of nodes; they are made inside this machine.")] = 1,
     containers_per_node: ContainersOption = 1,
@@ -155,9 +156,7 @@ def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
     mpi: MpiOption = "openmpi",
     transport: TransportOption = "tcp",
     way: WayOption = "exec",
-    control: Annotated[
-        str, typer.Option(help="Network of the MPI's daemons: own, or data, that of the messages (with --launch ssh).")
-    ] = "own",
+    control: ControlOption = "own",
     image: ImageOption = "",
     bind: BindOption = None,
     workdir: WorkdirOption = "",
@@ -167,9 +166,7 @@ def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
     by_rank: Annotated[bool, typer.Option("--by-rank", help="Prefix output with the rank.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print every command without starting a rank.")] = False,
     prove: ProveOption = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Print how long the set-up and the job took.")
-    ] = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Run an MPI program in an environment, in the foreground; exit codes are those of docker run."""
     from tare.cli.launch_command import Wanted, run_launch

@@ -67,3 +67,10 @@ DeviceOption = Annotated[
     typer.Option(help="Pass a device to containers: infiniband, or a path such as /dev/fuse; repeatable."),
 ]
 ProveOption = Annotated[bool, typer.Option("--prove", help="First measure whether two ranks on one node share memory.")]
+NetworkOption = Annotated[
+    str, typer.Option(help="Network: a name from `tare network list`, or cni:PATH of a CNI configuration.")
+]
+ControlOption = Annotated[
+    str, typer.Option(help="Network of the MPI's daemons: own, or data, that of the messages (with --launch ssh).")
+]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Print how long the set-up and the job took.")]

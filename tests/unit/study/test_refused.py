@@ -131,10 +131,10 @@ WRONG: list[tuple[str, str, str]] = [
     ("- bare", "1:1", "a study is a mapping of keys to values, not a list"),
 ]
 WRONG_WORKLOADS = [
-    ("{miniapp: npb-cg:klass=A}", "3:17", "does not know 'klass'; did you mean class? (allowed: class, pace)"),
+    ("{miniapp: npb-cg:klass=A}", "3:17", "has no parameter 'klass'; did you mean class? (allowed: class, pace)"),
     ("{miniapp: npb-cq}", "3:17", "'npb-cq'; did you mean npb-cg? (allowed: npb-ep"),
     ("{miniapp: npb-cg:class=Z}", "3:17", "npb-cg has no class 'Z' (allowed: S, W, A, B, C, D)"),
-    ("{miniapp: npb-cg:class}", "3:17", "is not as npb-cg:key=value,... (keys: class, pace)"),
+    ("{miniapp: npb-cg:class}", "3:17", "as npb-cg:key=value,... (keys: class, pace)"),
     ("{miniapp: {npb-cg: {class: E}}}", "3:36", "miniapp.npb-cg.class: npb-cg has no class 'E'"),
     ("{miniapp: {npb-cg: {clas: S}}}", "3:36", "'clas'; did you mean class?"),
     ("{miniapp: {npb-xx: }}", "3:27", "miniapp.npb-xx: unknown mini-application"),
