@@ -20,6 +20,7 @@ from tare.cli.options import (
     ControlOption,
     CpusOption,
     DeviceOption,
+    EnvironmentsOption,
     EnvOption,
     FreshOption,
     ImageOption,
@@ -97,13 +98,7 @@ def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
     ranks: Annotated[int, typer.Option("-n", min=1, help="Ranks on each node.")] = 1,
     nodes: Annotated[int, typer.Option(min=1, help="Number of nodes; they are made inside this machine.")] = 2,
     containers_per_node: ContainersOption = 1,
-    environments: Annotated[
-        str,
-        typer.Option(
-            help="Environments to compare, such as bare,docker,podman+bridge; the first is the baseline.",
-            show_default="twelve usual ones",
-        ),
-    ] = "",
+    environments: EnvironmentsOption = "",
     every: Annotated[
         bool, typer.Option("--all", help="Compare every runtime in every network available here.")
     ] = False,
@@ -282,7 +277,7 @@ def _end_with(error: Exception) -> None:
 
 
 def _usage_error(message: str, context: typer.Context | None) -> UsageError:
-    """Return an error of typer as one of ours; `context` is the command that it is about."""
+    """Return an error of typer as a `UsageError`; `context` is the command that it is about."""
     if context is None:
         return UsageError(message)
     listed = "commands" if hasattr(context.command, "commands") else "arguments and options"

@@ -74,3 +74,10 @@ ControlOption = Annotated[
     str, typer.Option(help="Network of the MPI's daemons: own, or data, that of the messages (with --launch ssh).")
 ]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Print how long the set-up and the job took.")]
+EnvironmentsOption = Annotated[
+    str,
+    typer.Option(
+        help="Environments to compare, such as bare,docker,podman; the first is the baseline.",
+        show_default="twelve usual ones",
+    ),
+]

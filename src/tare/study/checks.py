@@ -56,7 +56,10 @@ def check(study: model.Study, stated: StudyIn, known: Known) -> Iterator[Finding
         problem = f"{study.lab.subnets} subnets need at least {study.lab.subnets} nodes; this cluster has"
         yield ("cluster", study.cluster, "subnets"), f"{problem} {study.lab.nodes}"
     if not stated.cluster:
-        yield ("cluster",), f"no cluster is named (allowed: {', '.join(known.clusters)})"
+        yield (
+            ("cluster",),
+            f"no cluster is named (allowed: {', '.join(c for c in known.clusters if c not in known.fakes)})",
+        )
     if len(stated.cluster) > 1:
         yield ("cluster",), f"a study runs on one cluster, but this names {' and '.join(stated.cluster)}"
 
@@ -150,8 +153,8 @@ def _check_mpis(study: model.Study, known: Known) -> Iterator[Finding]:
     for environment in real:
         here = ("environments", environment.name)
         mpi, inside = environment.mpi, known.mpi_of.get(environment.image)
-        own = environment.launch is not model.Launching.HOST_MPI
-        if own and inside is not None and inside != mpi:
+        uses_image_mpi = environment.launch is not model.Launching.HOST_MPI
+        if uses_image_mpi and inside is not None and inside != mpi:
             problem = f"{environment.image} contains {inside}, which {mpi} cannot start"
             yield (*here, "image"), f"{problem}: use {known.image_for(mpi)}, or mpi: {inside}"
 

@@ -57,7 +57,7 @@ def _state_environment(environment_in: Schema, known: Known) -> None:
     transport |= _also({"enum": list(known.transports)}, words)
     device = environment_in["properties"]["devices"]
     environment_in["properties"]["devices"] = _also({"enum": ["none", "infiniband"]}, device)
-    environment_in.pop("required", None)  # the name may say it
+    environment_in.pop("required", None)  # the name may contain it
 
 
 def _networks(stated: Schema) -> Schema:
@@ -72,8 +72,8 @@ def _networks(stated: Schema) -> Schema:
 def _clusters(stated: Schema, known: Known) -> Schema:
     """Return the schema of a name, or of one name with its settings."""
     settings = _also({"$ref": "#/$defs/ClusterIn"}, NOTHING)
-    one = {"properties": dict.fromkeys(known.clusters, settings), "minProperties": 1, "maxProperties": 1}
-    return _also({"enum": list(known.clusters)}, stated | one | {"additionalProperties": False})
+    single = {"properties": dict.fromkeys(known.clusters, settings), "minProperties": 1, "maxProperties": 1}
+    return _also({"enum": list(known.clusters)}, stated | single | {"additionalProperties": False})
 
 
 def _environments(stated: Schema) -> Schema:

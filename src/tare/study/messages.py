@@ -73,14 +73,14 @@ def _sentence(form: type[BaseModel], loc: tuple[str | int, ...], detail: Mapping
     if kind in ("too_short", "string_too_short"):
         return "this is empty: give at least one"
     message = str(detail["msg"])
-    for theirs, ours in [
+    for phrase, plain in [
         ("Input should", "this must"),
         ("greater than or equal to", "at least"),
         ("less than or equal to", "at most"),
         ("greater than", "above"),
         ("less than", "below"),
     ]:
-        message = message.replace(theirs, ours)
+        message = message.replace(phrase, plain)
     return f"{message}, not {shown}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -26,7 +26,7 @@ class Known:
     `image_for` its MPI. `daemons` lists the runtimes that have a daemon. `mpi_of` gives the MPI inside each image. The
     kernels' registry is in C (kernels/kernels/registry.c); Python needs these parts of it: which kernels take no
     message size, a window, a rate, only whole floats or doubles, at least a byte. `programs` are the third-party
-    programs that have an adapter.
+    programs that have an adapter. Messages leave out `fakes`.
     """
 
     runtimes: tuple[str, ...] = tuple(RUNTIMES)
@@ -45,12 +45,19 @@ class Known:
     images: tuple[str, ...] = tuple(RECIPES)
     mpi_of: Mapping[str, str] = field(default_factory=lambda: MPI_OF)
     default_image: str = DEFAULT
+    fakes: frozenset[str] = frozenset(
+        name for registry in (RUNTIMES, NETWORKS, MPIS, CLUSTERS) for name, member in registry.items() if member.is_fake
+    )
     unsized: tuple[str, ...] = ("barrier",)
     windowed: tuple[str, ...] = ("bw", "bibw")
     paced: tuple[str, ...] = ("spacing",)
     of_floats: tuple[str, ...] = ("allreduce",)
     of_doubles: tuple[str, ...] = ("halo",)
     never_empty: tuple[str, ...] = ("bw", "bibw", "alltoall", "alltoallv", "allgather", "allreduce", "halo")
+
+    def unknown(self, what: str, name: object, allowed: Iterable[str]) -> str:
+        """Return the sentence about an unknown name, with the allowed names that are not for tests."""
+        return unknown(what, name, [each for each in allowed if each not in self.fakes])
 
     def image_for(self, mpi: object) -> str:
         """Return the image of an environment for which the study names none: the first that contains its MPI."""
@@ -74,7 +81,7 @@ def read_name(name: str, known: Known) -> tuple[dict[str, str], tuple[str, str] 
     """Return the fields of `runtime[+dockerd][+image][+network]`, and (field, complaint) if the name is invalid."""
     runtime, *rest = name.split("+")
     if runtime not in known.runtimes:
-        return {}, ("runtime", unknown("runtime", runtime, known.runtimes))
+        return {}, ("runtime", known.unknown("runtime", runtime, known.runtimes))
     parts = {"runtime": runtime, "network": "host", "image": "" if runtime in known.imageless else known.default_image}
     if rest and rest[0] in {f"{daemon}d" for daemon in known.daemons}:
         parts["daemon"] = rest.pop(0).removesuffix("d")
@@ -84,7 +91,7 @@ def read_name(name: str, known: Known) -> tuple[dict[str, str], tuple[str, str] 
     if rest:
         parts["network"] = rest[0]
         if rest[0] not in known.networks and not is_conflist(rest[0]):
-            return {}, ("network", unknown("network", rest[0], known.networks))
+            return {}, ("network", known.unknown("network", rest[0], known.networks))
     if len(rest) > 1:
         return {}, ("network", f"{name!r} is not an environment: write it as runtime[+dockerd][+image][+network]")
     return parts, None

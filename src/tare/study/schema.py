@@ -23,7 +23,7 @@ from tare.host.binds import bind_of, check_variable, check_workdir
 from tare.host.devices import INFINIBAND
 from tare.model import quantities
 from tare.study.messages import unknown
-from tare.study.names import KNOWN, is_conflist
+from tare.study.names import KNOWN, Known, is_conflist
 from tare.wiring.link import FEATURES
 from tare.wiring.transports import read as read_transport
 
@@ -34,9 +34,10 @@ def _one_of(family: str, what: str) -> BeforeValidator:
     """Return a validator for the names that `Known` lists for a family of plug-ins."""
 
     def check(value: object, info: ValidationInfo) -> object:
-        names: tuple[str, ...] = getattr(info.context or KNOWN, family)
+        known: Known = info.context or KNOWN
+        names: tuple[str, ...] = getattr(known, family)
         if value is not None and value not in names:
-            raise ValueError(unknown(what, value, names))
+            raise ValueError(known.unknown(what, value, names))
         return value
 
     return BeforeValidator(check)
@@ -44,9 +45,9 @@ def _one_of(family: str, what: str) -> BeforeValidator:
 
 def _network(value: object, info: ValidationInfo) -> object:
     """Check the name of a network; a user's CNI configuration is read once all keys are valid by themselves."""
-    names: tuple[str, ...] = (info.context or KNOWN).networks
-    if value is not None and value not in names and not (isinstance(value, str) and is_conflist(value)):
-        raise ValueError(unknown("network", value, names))
+    known: Known = info.context or KNOWN
+    if value is not None and value not in known.networks and not (isinstance(value, str) and is_conflist(value)):
+        raise ValueError(known.unknown("network", value, known.networks))
     return value
 
 

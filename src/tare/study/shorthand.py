@@ -43,7 +43,7 @@ class Expander:
     def _cluster(self, node: YamlNode) -> YamlNode:
         if isinstance(node.value, str):
             if node.value not in self._known.clusters:
-                self._complain(node, unknown("cluster", node.value, self._known.clusters))
+                self._complain(node, self._known.unknown("cluster", node.value, self._known.clusters))
                 return replace(node, value={})
             return replace(node, value={node.value: replace(node, value={}, path=f"{node.path}.{node.value}")})
         if not isinstance(node.value, dict):
@@ -53,7 +53,7 @@ class Expander:
             if name in self._known.clusters:
                 named[name] = replace(settings, value={} if settings.value is None else settings.value)
             else:
-                self._complain(settings, unknown("cluster", name, self._known.clusters))
+                self._complain(settings, self._known.unknown("cluster", name, self._known.clusters))
         return replace(node, value=named)
 
     def _environments(self, node: YamlNode) -> YamlNode:

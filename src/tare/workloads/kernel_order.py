@@ -53,5 +53,5 @@ def in_flight_bytes(spec: str) -> int:
 
 def _specs(tokens: Sequence[str]) -> list[str]:
     """Return the kernels of a program's arguments; `:` begins the program of other hosts."""
-    ours = tokens[: tokens.index(":")] if ":" in tokens else tokens
-    return [token for token in ours if not token.startswith("-")]
+    own_tokens = tokens[: tokens.index(":")] if ":" in tokens else tokens
+    return [token for token in own_tokens if not token.startswith("-")]

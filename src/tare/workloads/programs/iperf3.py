@@ -48,7 +48,7 @@ class Iperf3(ProgramAdapter):
 
     name = "iperf3"
     describes = "iperf3 from the first rank's host to the last rank's; arguments are the client's, as -t 5, -u -b 0"
-    measures = "b/s that the receiver took, over TCP or UDP; retransmissions or loss beside it"
+    measures = "b/s at the receiver, over TCP or UDP; also retransmissions or loss"
     versions = "3.x"
     ranks = "2 or more; those between the first and the last wait"
     timer = "iperf3's own clock on each side"
