@@ -12,7 +12,6 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -105,16 +104,11 @@ def staying_folders(lab: str, nodes: Sequence[Node]) -> tuple[Path, ...]:
     return tuple(cache_folder() / "docker" / f"{STAYS}{lab}-{node.name}" for node in nodes)
 
 
-def import_image(nodes: Sequence[Node], tar: Path, tag: str) -> None:
-    """Import a root file system into every node's daemon that does not have it."""
-
-    def one(node: Node) -> None:
-        if not docker_api.image_present(node, tag):
-            docker(node, "import", "--change", "ENV PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", str(tar), tag,
-                   timeout_s=300)  # fmt: skip
-
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        list(pool.map(one, nodes))
+def import_image(node: Node, tar: Path, tag: str) -> None:
+    """Import a root file system into a node's daemon if that does not have it."""
+    if not docker_api.image_present(node, tag):
+        docker(node, "import", "--change", "ENV PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", str(tar), tag,
+               timeout_s=300)  # fmt: skip
 
 
 def container_pid(node: Node, container: str) -> int:
