@@ -33,7 +33,7 @@ from tare.node import SILENT_ROLE, Node
 from tare.node.monitor import key_of
 from tare.plan import composition
 from tare.plan.cells import expand
-from tare.run import runner
+from tare.run.site import needs
 
 pytestmark = [*live("docker", "cni", "mmdebstrap", "nftables", "iptables"), pytest.mark.timeout(240)]
 
@@ -136,7 +136,7 @@ def labs() -> Iterator[Callable[[int], Up]]:
 def _made(stack: ExitStack, name: str, wanted: list[Environment]) -> Up:
     plan = plan_of(wanted)
     files = study_files.make_files(plan, print, measured=False)
-    site = stack.enter_context(LabCluster().open(name, plan.study.lab, runner.needs(plan, files.seen_by_nodes)))
+    site = stack.enter_context(LabCluster().open(name, plan.study.lab, needs(plan, files.seen_by_nodes)))
     study_files.import_images(site, files.every)
     return Up(site=site, files=files)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -12,12 +11,8 @@ from rich.console import Console
 from tare import study
 from tare.cli import session
 from tare.cluster import clean
-from tare.deploy import study_files
-from tare.deploy.study_files import StudyFiles
-from tare.errors import RefusedError, UsageError
-from tare.feasibility import preflight
+from tare.errors import UsageError
 from tare.host.safe_files import write_whole
-from tare.host.user_namespace import become_root
 from tare.model import Cell, Plan, Study
 from tare.model.text import printable
 from tare.plan import grants
@@ -51,22 +46,16 @@ def run_plan(
     `shown` are folders that the pods see, read-only but for `writable`, in which commands then work.
     """
     plan = session.make_plan(stated, _say)
-    _need_a_cell(plan)
+    session.check_available(plan)
     programs = _programs(plan)
     folders = [str(file.parent) for file in programs.values() if not located.is_of_system(file)]
     others = {cell.workload for cell in available(plan) if is_shown(cell.workload)}
     folders += sorted(map(shown_folder, others))
     for place in folders:
         located.check_can_be_shown(place, "the program's folder")
-    files = study_files.make_files(plan, _say, tuple(dict.fromkeys((*shown, *folders))))
-    if writable:
-        files = replace(files, made={key: replace(each, cwd=writable) for key, each in files.made.items()})
-    if stated.cluster == "lab":
-        become_root()  # what was to be built is built by now: as root of a user namespace it could not be
-    for name, file in programs.items():
-        images = () if located.is_of_system(file) else tuple(study_files.images_of(plan, files, name))
-        study_files.check_program(str(file), images)
-    plan = _fitting(plan, files)
+    visible = tuple(dict.fromkeys((*shown, *folders)))
+    plan, files = session.make_ready(plan, _say, shown=visible, programs=programs, cwd=writable)
+    session.check_available(plan)
     folder = results or RESULTS_FOLDER / stated.name
     with Store.create_or_open(folder, plan, session.facts(plan, files), fresh=fresh) as store:
         _tell_resumed(store)
@@ -97,19 +86,6 @@ def _tell_others() -> None:
     if beside := clean.running_beside():
         numbers = ", ".join(map(str, beside))
         _say(f"tare: process {numbers} has a lab up as well: it shares this study's cores, and disturbs its figures")
-
-
-def _fitting(plan: Plan, files: StudyFiles) -> Plan:
-    """Return the plan without the cells whose parts turn out not to fit together; some must be left."""
-    plan = preflight.fitting(plan, files)
-    _need_a_cell(plan)
-    return plan
-
-
-def _need_a_cell(plan: Plan) -> None:
-    if not available(plan):
-        reasons = "\n  ".join(sorted({f"{key}: {reason}" for key, reason in plan.unavailable.items()}))
-        raise RefusedError("no cell of this study can run here", remedy=reasons)
 
 
 def show_report(folder: Path, html: Path | None) -> int:

@@ -10,8 +10,8 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,21 +20,18 @@ from typing import Final
 from tare import study
 from tare.cli import session
 from tare.cli.lab_commands import without_dashes
-from tare.cluster import CLUSTERS, Site, clean
-from tare.deploy import study_files
+from tare.cluster import Site, clean
 from tare.deploy.hosts import Deployed
-from tare.deploy.pods import deployed
 from tare.errors import InfrastructureError, RefusedError, TareError, UsageError
 from tare.feasibility import preflight
 from tare.host import process
 from tare.host.namespaces import plain_python
-from tare.host.user_namespace import become_root
 from tare.launch import PADDING, Launch, write_agent
 from tare.model import Cell, Plan
 from tare.mpi import MPIS
-from tare.node_service.order import Files
 from tare.plan.cells import available
-from tare.run import job, ping_pong, runner
+from tare.run import job, ping_pong
+from tare.run.site import deployed_alone, opened
 from tare.services import ssh
 from tare.workloads import located
 
@@ -178,8 +175,7 @@ def _absolute(command: Sequence[str]) -> tuple[str, ...]:
 def _run(wanted: Wanted) -> int:
     started = time.monotonic()
     plan = make_plan(wanted)
-    if not available(plan):
-        raise RefusedError(next(iter(plan.unavailable.values())))
+    _check_available(plan)
     (cell,) = available(plan)
     program = cell.workload.command[0]
     on_host = "/" in program and not in_image_only(wanted)
@@ -189,18 +185,18 @@ def _run(wanted: Wanted) -> int:
         located.check_can_be_shown(place, "the program's folder")
     if here != "/":  # which is everywhere
         located.check_can_be_shown(here, "the current folder")
-    made = study_files.make_files(plan, _say, shown, measured=wanted.prove).of(cell.environment)
-    files = replace(made, cwd=here if here != "/" else "")
-    become_root()
-    if on_host:
-        study_files.check_program(program, [files.rootfs] if files.rootfs and shown else [])
-    elif cell.environment.image and (reason := preflight.program_missing(cell, files)):
+    cwd = here if here != "/" else ""
+    programs = {program: Path(program)} if on_host else {}
+    plan, made = session.make_ready(plan, _say, shown=shown, programs=programs, cwd=cwd, measured=wanted.prove)
+    files = made.of(cell.environment)
+    if not on_host and cell.environment.image and (reason := preflight.program_missing(cell, files)):
         _say(f"tare: {reason}")
         return NOT_FOUND
-    if reason := preflight.misfit(cell, files):
-        raise RefusedError(reason)
+    _check_available(plan)
     clean.leftovers_of_the_dead(_say)
-    with _site(plan, files) as site, _deployed(site, cell, files) as up:
+    name = clean.free_name(f"l{os.getpid()}")
+    with opened(plan, [files], name=name) as site, deployed_alone(site, cell, files) as up, ExitStack() as stack:
+        stack.callback(up.end_strays)
         launch = _launch(wanted, site, cell, up)
         agent = write_agent(site.folder, plain_python())
         if wanted.dry_run:
@@ -216,23 +212,9 @@ def _run(wanted: Wanted) -> int:
         return _attended(wanted, launch, agent, site, up)
 
 
-@contextmanager
-def _site(plan: Plan, files: Files) -> Iterator[Site]:
-    needs = runner.needs(plan, files.seen_by_nodes)
-    with CLUSTERS[plan.study.cluster].open(clean.free_name(f"l{os.getpid()}"), plan.study.lab, needs) as site:
-        study_files.import_images(site, [files])
-        yield site
-
-
-@contextmanager
-def _deployed(site: Site, cell: Cell, files: Files) -> Iterator[Deployed]:
-    nic = len(site.nodes[0].nics) - 1
-    with ExitStack() as stack:
-        up = stack.enter_context(deployed(site, cell.environment, cell.placement, slot=0, nic=nic, files=files))
-        site.settle()
-        up.wait_for_carriers()
-        stack.callback(up.end_strays)
-        yield up
+def _check_available(plan: Plan) -> None:
+    if not available(plan):
+        raise RefusedError(next(iter(plan.unavailable.values())))
 
 
 def _launch(wanted: Wanted, site: Site, cell: Cell, up: Deployed) -> Launch:

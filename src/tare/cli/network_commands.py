@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -20,12 +20,11 @@ from typing import Any, Final
 
 from tare import study
 from tare.cli import lab_commands
-from tare.cluster import CLUSTERS, Site, clean
+from tare.cluster import Site, clean
 from tare.cluster.lab_site import LabSite
 from tare.containers.held import enter
 from tare.deploy import study_files
 from tare.deploy.hosts import Deployed
-from tare.deploy.pods import deployed
 from tare.errors import InfrastructureError, RefusedError, UsageError
 from tare.host import process
 from tare.host.paths import made_run_folder, run_folder
@@ -39,7 +38,7 @@ from tare.node.owners import lives, owner
 from tare.node_service.order import Files
 from tare.node_service.sides import Side
 from tare.plan import cells, composition
-from tare.run import runner
+from tare.run.site import deployed_alone, needs, opened
 from tare.runtimes import RUNTIMES
 from tare.wiring.conflist import PREFIX, VARIABLES
 
@@ -193,42 +192,34 @@ def _kept(wanted: Wanted, one: Plan) -> Iterator[Deployed]:
     files = Files(host_prefix=Path("/"))
     if cell.environment.image:
         files = study_files.make_files(one, _say, measured=False).of(cell.environment)
-    slots = composition.nic_slots([(cell.environment, cell.placement)])
-    nic = slots[cell.environment, cell.placement]
-    with ExitStack() as stack:
-        site = stack.enter_context(_site(wanted, one, files, nics=nic + 1))
-        up = stack.enter_context(deployed(site, cell.environment, cell.placement, slot=0, nic=nic, files=files))
-        site.settle()
-        up.wait_for_carriers()
+    with _site(wanted, one, files) as site, deployed_alone(site, cell, files) as up:
         yield up
 
 
 @contextmanager
-def _site(wanted: Wanted, one: Plan, files: Files, nics: int) -> Iterator[Site]:
+def _site(wanted: Wanted, one: Plan, files: Files) -> Iterator[Site]:
     """Use the lab of that name if it is up; otherwise start it for as long as the network is up."""
-    needs = runner.needs(one, files.seen_by_nodes)
-    made = lab_commands.lab_that_is_up(wanted.name)
-    with ExitStack() as stack:
-        site: Site
-        if made is None:
-            site = stack.enter_context(CLUSTERS["lab"].open(wanted.name, one.study.lab, needs))
-        else:
-            if len(made.nodes) < wanted.nodes or len(made.nodes[0].nics) < nics:
-                raise UsageError(
-                    f"the lab {wanted.name} is too small for this network",
-                    remedy=f"start a lab with `tare lab up --nodes {wanted.nodes} --nics {nics}`, "
-                    "or choose another with --name",
-                )
-            if needs.docker and not made.nodes[0].docker_socket:
-                raise UsageError(
-                    f"the lab {wanted.name} has no Docker daemons",
-                    remedy="start a lab with `tare lab up --docker`, or choose another with --name",
-                )
-            folder = made_run_folder() / f"{wanted.name}-network"
-            folder.mkdir(exist_ok=True)
-            site = LabSite(name=made.name, lab=made, nodes=made.nodes, daemon_nodes=made.nodes, folder=folder)
-        study_files.import_images(site, [files])
-        yield site
+    made, required = lab_commands.lab_that_is_up(wanted.name), needs(one)
+    if made is None:
+        with opened(one, [files], name=wanted.name) as site:
+            yield site
+        return
+    if len(made.nodes) < wanted.nodes or len(made.nodes[0].nics) < required.nics:
+        raise UsageError(
+            f"the lab {wanted.name} is too small for this network",
+            remedy=f"start a lab with `tare lab up --nodes {wanted.nodes} --nics {required.nics}`, "
+            "or choose another with --name",
+        )
+    if required.docker and not made.nodes[0].docker_socket:
+        raise UsageError(
+            f"the lab {wanted.name} has no Docker daemons",
+            remedy="start a lab with `tare lab up --docker`, or choose another with --name",
+        )
+    folder = made_run_folder() / f"{wanted.name}-network"
+    folder.mkdir(exist_ok=True)
+    site = LabSite(name=made.name, lab=made, nodes=made.nodes, daemon_nodes=made.nodes, folder=folder)
+    study_files.import_images(site, [files])
+    yield site
 
 
 @contextmanager

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from tare.cluster import CLUSTERS, clean
+from tare.deploy import study_files
 from tare.deploy.fit import no_such_workdir, unfit_for_launch
 from tare.deploy.study_files import StudyFiles
 from tare.errors import RefusedError
+from tare.feasibility import preflight
 from tare.host import page_cache
+from tare.host.user_namespace import become_root
 from tare.images.build import Image
 from tare.images.cache import Progress, silent
 from tare.images.own import ensure_own
@@ -20,7 +25,7 @@ from tare.model.text import bytes_label
 from tare.node import limits
 from tare.node_service import geometry
 from tare.plan import composition
-from tare.plan.cells import expand
+from tare.plan.cells import available, expand
 from tare.run import runner
 from tare.run.facts import facts
 from tare.store.writer import Results, Store
@@ -88,6 +93,38 @@ def no_memory(workload: Workload, placement: Placement, machine_bytes: int) -> s
 
 def _unfit(image: Image, wanted: Environment) -> str | None:
     return unfit_for_launch(image, wanted) or no_such_workdir(image, wanted)
+
+
+def make_ready(
+    plan: Plan,
+    say: Progress = silent,
+    *,
+    shown: tuple[str, ...] = (),
+    programs: Mapping[str, Path] | None = None,
+    cwd: str = "",
+    measured: bool = True,
+) -> tuple[Plan, StudyFiles]:
+    """Build or find the files of a plan's pods, become root of a user namespace where needed, and check what will run.
+
+    Returns the plan without the cells whose parts turn out not to fit together. `shown` are folders that pods see,
+    `cwd` the one in which ranks work and may write. `programs` are the user's own, by the name in their workloads.
+    """
+    files = study_files.make_files(plan, say, shown, measured=measured)
+    if cwd:
+        files = replace(files, made={key: replace(each, cwd=cwd) for key, each in files.made.items()})
+    if CLUSTERS[plan.study.cluster].needs_root:
+        become_root()  # the files are built by now: as root of a user namespace they could not be
+    for name, file in (programs or {}).items():
+        images = () if located.is_of_system(file) else tuple(study_files.images_of(plan, files, name))
+        study_files.check_program(str(file), images)
+    return preflight.fitting(plan, files), files
+
+
+def check_available(plan: Plan) -> None:
+    """Raise `RefusedError` with the reasons if no cell of a plan can run."""
+    if not available(plan):
+        reasons = "\n  ".join(sorted({f"{key}: {reason}" for key, reason in plan.unavailable.items()}))
+        raise RefusedError("no cell of this study can run here", remedy=reasons)
 
 
 def execute(plan: Plan, store: Store, files: StudyFiles, watcher: runner.Watcher, say: Progress = silent) -> None:

@@ -2,92 +2,15 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
+from tare.cluster.base import Cluster, Site
 from tare.cluster.fake import FakeCluster
 from tare.cluster.lab_site import LabCluster
 from tare.cluster.needs import Needs
-from tare.model import LabSpec
-from tare.model.placement import Topology
-from tare.node import Node
-from tare.node_service import NodeService
 
 __all__ = ["CLUSTERS", "Cluster", "Needs", "Site"]
-
-
-class Site(Protocol):
-    """A cluster that is up, with its head (where launchers start) and a control network that stays up."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def nodes(self) -> tuple[Node, ...]: ...
-    @property
-    def daemon_nodes(self) -> tuple[Node, ...]:
-        """Return the hosts that run daemons, in the order of `nodes`.
-
-        They are separate hosts if a daemon changes a host's cost.
-        """
-        ...
-
-    def service(self, node: Node) -> NodeService:
-        """Return the service of one of `nodes` or `daemon_nodes`, the same at every call."""
-        ...
-
-    @property
-    def head(self) -> tuple[str, ...]:
-        """Return the argv prefix that starts a launcher on the head."""
-        ...
-
-    @property
-    def control_subnet(self) -> str: ...
-    @property
-    def folder(self) -> Path:
-        """Return the folder for launch maps and logs of this run."""
-        ...
-
-    def listen(self) -> socket.socket | None:
-        """Return a socket bound to an address of the head that all pods can reach, or None if there is none."""
-
-    def adopt(self, pid: int) -> None:
-        """Account a launcher, and all processes that it starts from now on, to the study."""
-
-    def pids(self) -> set[int]:
-        """Return all processes of the study, including the cluster's own; empty if unknown."""
-
-    def usage_s(self) -> float:
-        """Return the CPU time of all processes of the study, including daemons; 0 if unknown."""
-
-    def carries(self, nic: int, mtu: int) -> AbstractContextManager[None]:
-        """Make the network between the nodes' NICs of this number carry frames of an MTU."""
-
-    def settle(self) -> None:
-        """Put the nodes into the state that trials expect, after pods were made and before the first trial."""
-
-
-class Cluster(Protocol):
-    """The interface of every cluster. `probe` is read-only; `open` undoes everything on exit."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def emulated(self) -> bool: ...
-    @property
-    def is_fake(self) -> bool: ...
-
-    def probe(self) -> str | None:
-        """Return why the cluster cannot be used here, or None."""
-
-    def topology(self, spec: LabSpec) -> Topology:
-        """Return the cores of each node, without making any nodes."""
-
-    def open(self, study: str, spec: LabSpec, needs: Needs) -> AbstractContextManager[Site]:
-        """Bring up the cluster for a study."""
-
 
 CLUSTERS: Final[Mapping[str, Cluster]] = {
     "lab": LabCluster(),

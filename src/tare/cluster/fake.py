@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tare.cluster.base import Cluster
 from tare.cluster.needs import Needs
 from tare.model import LabSpec
 from tare.model.placement import NodeCores, Topology
@@ -59,15 +60,12 @@ def _connect(pod: Pod, _slot: int) -> AbstractContextManager[str]:
     return nullcontext(pod.node.control_address)
 
 
-class FakeCluster:
+class FakeCluster(Cluster):
     """Create a `FakeSite`."""
 
     name = "fake"
     emulated = True
     is_fake = True
-
-    def probe(self) -> str | None:
-        return None
 
     def topology(self, spec: LabSpec) -> Topology:
         each = spec.cores_per_node or 1

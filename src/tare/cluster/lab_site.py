@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tare.cluster import lab
+from tare.cluster.base import Cluster
 from tare.cluster.needs import Needs
 from tare.errors import MissingTool
 from tare.host.namespaces import inside_network
@@ -94,12 +95,12 @@ class LabSite:
             lab.detach_control(self.lab, name)
 
 
-class LabCluster:
+class LabCluster(Cluster):
     """Create a lab and remove it."""
 
     name = "lab"
     emulated = True
-    is_fake = False
+    needs_root = True
 
     def probe(self) -> str | None:
         for program, package in (("nsenter", "util-linux"), ("ip", "iproute2")):

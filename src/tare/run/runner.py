@@ -16,10 +16,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from tare.cluster import CLUSTERS, Needs, Site
+from tare.cluster import Site
 from tare.deploy.hosts import Deployed
 from tare.deploy.pods import deployed
-from tare.deploy.study_files import StudyFiles, import_images
+from tare.deploy.study_files import StudyFiles
 from tare.deploy.timing import Made, made
 from tare.errors import TareError
 from tare.host.namespaces import plain_python
@@ -37,16 +37,15 @@ from tare.model import (
     Trial,
     TrialKey,
 )
-from tare.networks import find
 from tare.node import monitor
 from tare.node_service import NodeService
-from tare.node_service.geometry import on_daemon_nodes
 from tare.plan.cells import available, block_order
 from tare.plan.composition import nic_slots
 from tare.run import calibration, facts, in_turns, job, transport_probe
 from tare.run.core_watch import CoreWatch, watching
 from tare.run.outcome import Ready, judge, run_launch
 from tare.run.progress import Watcher
+from tare.run.site import opened
 from tare.run.trial import Launched, trial_of
 from tare.stats import is_look
 from tare.store.writer import Store, remaining_blocks
@@ -55,7 +54,7 @@ from tare.summary.disturbance import repeats_left, wants_repeat
 from tare.summary.select import select
 from tare.workloads.kernel_order import in_order
 
-__all__ = ["PADDING_LIMIT", "Launched", "Run", "Watcher", "needs", "running"]
+__all__ = ["PADDING_LIMIT", "Launched", "Run", "Watcher", "running"]
 
 PADDING_LIMIT: Final = 4096
 
@@ -342,22 +341,7 @@ class Run:
 @contextmanager
 def running(plan: Plan, store: Store, files: StudyFiles, watcher: Watcher, *, name: str) -> Iterator[Run]:
     """Bring up a study's cluster and yield its run."""
-    cluster = CLUSTERS[plan.study.cluster]
-    with cluster.open(name, plan.study.lab, needs(plan, files.seen_by_nodes)) as site:
+    with opened(plan, files.every, name=name) as site:
         agent = write_agent(site.folder, plain_python())
-        import_images(site, files.every)
         with watching(site, files.every[0].host_prefix / "bin" / "tare-cores") as cores:
             yield Run(plan=plan, store=store, site=site, files=files, watcher=watcher, agent=agent, cores=cores)
-
-
-def needs(plan: Plan, shown: tuple[str, ...] = ()) -> Needs:
-    """Return what a plan's cells require of their cluster."""
-    cells = available(plan)
-    slots = nic_slots((cell.environment, cell.placement) for cell in plan.cells)
-    return Needs(
-        nics=1 + max(slots.values(), default=0),
-        docker=any(on_daemon_nodes(c.environment) for c in cells),
-        swarm=any(find(c.environment.network).needs_swarm for c in cells),
-        store=any(find(c.environment.network).needs_store for c in cells),
-        shown=shown,
-    )

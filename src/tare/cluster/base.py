@@ -1,0 +1,101 @@
+"""Define the base class of every cluster, and what a cluster that is up offers."""
+
+from __future__ import annotations
+
+import socket
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+from tare.cluster.needs import Needs
+from tare.model import LabSpec
+from tare.model.placement import Topology
+from tare.node import Node
+from tare.node_service import NodeService
+
+
+class Site(Protocol):
+    """A cluster that is up, with its head (where launchers start) and a control network that stays up."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def nodes(self) -> tuple[Node, ...]: ...
+    @property
+    def daemon_nodes(self) -> tuple[Node, ...]:
+        """Return the hosts that run daemons, in the order of `nodes`.
+
+        They are separate hosts if a daemon changes a host's cost.
+        """
+        ...
+
+    def service(self, node: Node) -> NodeService:
+        """Return the service of one of `nodes` or `daemon_nodes`, the same at every call."""
+        ...
+
+    @property
+    def head(self) -> tuple[str, ...]:
+        """Return the argv prefix that starts a launcher on the head."""
+        ...
+
+    @property
+    def control_subnet(self) -> str: ...
+    @property
+    def folder(self) -> Path:
+        """Return the folder for launch maps and logs of this run."""
+        ...
+
+    def listen(self) -> socket.socket | None:
+        """Return a socket bound to an address of the head that all pods can reach, or None if there is none."""
+
+    def adopt(self, pid: int) -> None:
+        """Account a launcher, and all processes that it starts from now on, to the study."""
+
+    def pids(self) -> set[int]:
+        """Return all processes of the study, including the cluster's own; empty if unknown."""
+
+    def usage_s(self) -> float:
+        """Return the CPU time of all processes of the study, including daemons; 0 if unknown."""
+
+    def carries(self, nic: int, mtu: int) -> AbstractContextManager[None]:
+        """Make the network between the nodes' NICs of this number carry frames of an MTU."""
+
+    def settle(self) -> None:
+        """Put the nodes into the state that trials expect, after pods were made and before the first trial."""
+
+
+class Cluster(ABC):
+    """A cluster: a member sets `name` and what differs from the defaults below, and brings nodes up in `open`.
+
+    `probe` is read-only, and `open` undoes everything on exit.
+    """
+
+    name: str
+
+    @property
+    def emulated(self) -> bool:
+        """Return whether its nodes are not machines, so that its figures are no cluster's."""
+        return False
+
+    @property
+    def needs_root(self) -> bool:
+        """Return whether an ordinary user must become root of a user namespace to bring it up."""
+        return False
+
+    @property
+    def is_fake(self) -> bool:
+        """Return whether there are no nodes: a fake is combined with other fakes only, in tests."""
+        return False
+
+    def probe(self) -> str | None:
+        """Return why the cluster cannot be used here, or None."""
+        return None
+
+    @abstractmethod
+    def topology(self, spec: LabSpec) -> Topology:
+        """Return the cores of each node, without making any nodes."""
+
+    @abstractmethod
+    def open(self, study: str, spec: LabSpec, needs: Needs) -> AbstractContextManager[Site]:
+        """Bring up the cluster for a study."""

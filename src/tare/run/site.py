@@ -1,0 +1,48 @@
+"""Bring up a plan's cluster, for a whole study or for the one environment of a command."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
+from tare.cluster import CLUSTERS, Needs, Site
+from tare.deploy.hosts import Deployed
+from tare.deploy.pods import Files, deployed
+from tare.deploy.study_files import import_images
+from tare.model import Cell, Plan
+from tare.networks import find
+from tare.node_service.geometry import on_daemon_nodes
+from tare.plan.cells import available
+from tare.plan.composition import nic_slots
+
+
+@contextmanager
+def opened(plan: Plan, files: Collection[Files], *, name: str) -> Iterator[Site]:
+    """Keep a plan's cluster up under a name, with the images of its environments where daemons need them."""
+    shown = tuple(dict.fromkeys(place for each in files for place in each.seen_by_nodes))
+    with CLUSTERS[plan.study.cluster].open(name, plan.study.lab, needs(plan, shown)) as site:
+        import_images(site, files)
+        yield site
+
+
+@contextmanager
+def deployed_alone(site: Site, cell: Cell, files: Files) -> Iterator[Deployed]:
+    """Keep a cell's environment up, the only one of a site, ready for launches."""
+    nic = nic_slots([(cell.environment, cell.placement)])[cell.environment, cell.placement]
+    with deployed(site, cell.environment, cell.placement, slot=0, nic=nic, files=files) as up:
+        site.settle()
+        up.wait_for_carriers()
+        yield up
+
+
+def needs(plan: Plan, shown: tuple[str, ...] = ()) -> Needs:
+    """Return what a plan's cells require of their cluster; `shown` are folders that nodes must see."""
+    cells = available(plan)
+    slots = nic_slots((cell.environment, cell.placement) for cell in plan.cells)
+    return Needs(
+        nics=1 + max(slots.values(), default=0),
+        docker=any(on_daemon_nodes(c.environment) for c in cells),
+        swarm=any(find(c.environment.network).needs_swarm for c in cells),
+        store=any(find(c.environment.network).needs_store for c in cells),
+        shown=shown,
+    )
