@@ -46,7 +46,7 @@ def sequential(
         baseline, again, environment = simulate(rng, longest, [0.0, scenario.truth])
         for costs, truth, hits in ((environment, scenario.truth, covered), (again, 0.0, different)):
             d = round_ratios(costs, baseline)
-            n = next((look for look in looks if stats.enough(d[:look], policy)), looks[-1])
+            n = next((look for look in looks if stats.precise_enough(d[:look], policy)), looks[-1])
             level = CONFIDENCE if hits is covered else decision_confidence(looks.index(n))
             estimate = stats.paired_t(d[:n], level)
             inside = estimate is not None and estimate.low <= math.expm1(truth) <= estimate.high
@@ -64,7 +64,7 @@ def sequential_table_called_different(scenario: Scenario, environments: int, rep
     for _ in range(repetitions):
         baseline, *others = simulate(rng, longest, [0.0] * environments)
         series = [round_ratios(other, baseline) for other in others]
-        n = next((look for look in looks if all(stats.enough(d[:look], policy) for d in series)), looks[-1])
+        n = next((look for look in looks if all(stats.precise_enough(d[:look], policy) for d in series)), looks[-1])
         stopped = [d[:n] for d in series]
         hits.append(any_different(stopped, adjusted=True, confidence=decision_confidence(looks.index(n))))
     return rate(hits)

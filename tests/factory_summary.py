@@ -106,8 +106,8 @@ def _comparison(
 
 def _reason(judged: Verdict, wide: Estimate) -> str:
     if judged is Verdict.FAILS:
-        return "4 of 10 launches failed, more than the baseline's (p = 0.04)"
-    return f"beyond the limit of {LIMIT:.0%}" if judged is Verdict.COSTS and wide.low > LIMIT else ""
+        return "4 of 10 launches failed, more often than the baseline's (p = 0.04)"
+    return f"above the limit of {LIMIT:.0%}" if judged is Verdict.COSTS and wide.low > LIMIT else ""
 
 
 def _mean(d: Floats, mine: Floats, bare: Floats) -> MeanCost:

@@ -70,7 +70,7 @@ def test_an_unknown_key_is_named_with_its_place_and_what_was_meant(tmp_path: Pat
     ("placement", "said"),
     [
         ("[{nodes: 2, ranks_per_node: 99}]", "99 ranks need 99 cores on node n0, which has"),
-        ("[{nodes: 3, ranks_per_node: 1}]", "needs 3 nodes, and there are 2"),
+        ("[{nodes: 3, ranks_per_node: 1}]", "needs 3 nodes, but the cluster has 2"),
     ],
     ids=["more ranks than cores", "more nodes than the lab"],
 )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from integration.live import Ended, Watch, by_environment, ended, live, outcome, selected, start, write_study
+from tare.summary import surroundings
 
 pytestmark = live("docker", "cni", "mmdebstrap")
 
@@ -143,12 +144,13 @@ def test_on_one_node_docker_s_default_network_carries_tcp_and_shared_memory_need
 
 def test_ranks_tell_what_of_their_node_they_can_open_and_write(two_nodes: tuple[Ended, Watch, Path]) -> None:
     rights = {name: trial["ranks"][0]["rights"] for name, (trial,) in by_environment(two_nodes[2]).items()}
-    assert rights["bare"]["devices"].startswith("all of the node's (")
-    assert rights["bare"]["mounts"] == "the node's: /"
-    assert rights["bare+image"]["devices"] == rights["bare"]["devices"]
-    assert rights["bare+image"]["mounts"].startswith("root read-only; own: ")
+    words = {name: (surroundings.devices(each), surroundings.mounts(each)) for name, each in rights.items()}
+    assert words["bare"][0].startswith("all of the node's (")
+    assert words["bare"][1] == "the node's: /"
+    assert words["bare+image"][0] == words["bare"][0]
+    assert words["bare+image"][1].startswith("root read-only; own: ")
     for name in rights.keys() & CARRIERS.keys():
         if name.startswith("docker"):
-            assert rights[name]["devices"] == "the usual"
-            assert rights[name]["mounts"].startswith("own: /; the node's: /etc/hostname")
+            assert words[name][0] == "the usual"
+            assert words[name][1].startswith("own: /; the node's: /etc/hostname")
     assert {told["setuid"] for told in rights.values()} == {"none"}

@@ -180,4 +180,4 @@ def test_a_study_has_several_mpis_each_workload_in_the_images_and_with_the_progr
         "b podman": "MPICH Version:      5",
     }
     told = " ".join(result.stdout.split())
-    assert told.count("another MPI: its MPI is mpich5 and that of bare is openmpi") == 1, result.stdout
+    assert told.count("another MPI: it uses mpich5 and bare uses openmpi") == 1, result.stdout

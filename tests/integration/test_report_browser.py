@@ -10,7 +10,9 @@ import pytest
 
 import samples_factory as factory
 from factory_options import Options
+from tare.model import Estimate
 from tare.report import render_html
+from tare.report.plots import bars
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("chromium")]
 
@@ -25,6 +27,15 @@ return [...document.querySelectorAll('.plot')].map(plot => {
   const box = svg ? svg.getBoundingClientRect() : {width: 0, height: 0};
   return [plot.id, box.width, box.height];
 })"""
+
+LABEL_GAPS = """
+document.body.insertAdjacentHTML('beforeend', `<table class="first">${arguments[0]}</table>`);
+return [...document.querySelectorAll('svg.bar')].flatMap(svg => {
+  const labels = [...svg.querySelectorAll('text')].map(text => [text.getBBox(), text.textContent]);
+  labels.sort((one, other) => one[0].x - other[0].x);
+  return labels.slice(1).map(([box, text], i) => [labels[i][1], text, box.x - labels[i][0].x - labels[i][0].width]);
+})"""
+"""Distances of neighbouring labels of ticks, as drawn in the page's font."""
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +75,17 @@ def test_every_figure_is_drawn_and_has_a_size(browser: Any) -> None:
     sizes = browser.execute_script(SIZES)
     assert len(sizes) > 20
     assert [ident for ident, width, height in sizes if width < 200 or height < 100] == []
+
+
+def test_labels_of_neighbouring_ticks_do_not_touch(browser: Any) -> None:
+    scales = [
+        bars.Scale.of([Estimate(value=0.0, low=low, high=high, n=10)], 0.02)
+        for low in (-0.3, -0.12, -0.04)
+        for high in (0.04, 0.15, 0.35, 0.6, 0.77, 0.95, 2.2, 12.0)
+    ]
+    gaps = browser.execute_script(LABEL_GAPS, "".join(f"<tr><td>{bars.axis(scale)}</td></tr>" for scale in scales))
+    assert len(gaps) > len(scales)
+    assert [(left, right) for left, right, distance in gaps if distance < 4] == []
 
 
 def test_the_console_is_silent_and_the_policy_refuses_nothing(browser: Any) -> None:

@@ -1,8 +1,7 @@
-"""The data that the tool passes around: frozen, keyword-only, without I/O.
+"""The data model of the tool: frozen, keyword-only dataclasses, no I/O.
 
-Units are in the names (`_s` seconds, `_bytes` bytes); everything inside is in seconds and bytes and is made
-readable only in `tare.report`. An outcome is `Completed | Failed | Invalid | Unavailable | Interrupted`, never a zero
-and never `None`.
+Units are in the names (`_s` seconds, `_bytes` bytes). Internal values are in seconds and bytes; `tare.report` formats
+them. An outcome is `Completed | Failed | Invalid | Unavailable | Interrupted`, never a zero and never `None`.
 """
 
 from __future__ import annotations

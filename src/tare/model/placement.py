@@ -3,9 +3,9 @@
 Mapping to containers is by block: rank r is on node r // ranks_per_node, and on its node in container
 local_rank // (ranks_per_node / containers_per_node), so that neighbours in rank are neighbours in the machine. With
 `Binding.DISJOINT` each rank owns `threads_per_rank` cores that no other rank of its node has (METHOD.md section 2:
-two containers that both begin at core 0 make a compute-bound program 26 times slower). A core is given with all of its
-hardware threads; only where the cores do not suffice are hardware threads given out one by one, the first of every
-core before the second of any.
+two containers that both start at core 0 make a compute-bound program 26 times slower). A core is allocated with all of
+its hardware threads; only if there are too few cores are hardware threads allocated one by one, the first of every core
+before the second of any.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from tare.model.text import bytes_label
 LEAST_MEMORY_BYTES: Final = 6 * 2**20
 """The smallest limit that Docker takes; below it not even the launcher's helpers would start."""
 MOST_RANKS: Final = 16_384
-"""128 nodes of 128 cores: each rank is placed by itself (30 us) and tells of itself in every trial (1 kB)."""
+"""128 nodes of 128 cores: placing a rank takes 30 us, and its record in every trial 1 kB."""
 MOST_CORES: Final = 1 << 18
-"""Cores, or threads that share them, that the ranks of a placement are given."""
+"""Most cores (or hardware threads) of a placement."""
 LEAST_CPUS: Final = 0.01
-"""The smallest share of a CPU's time that the kernel can hold a group to in periods of 100 ms."""
+"""The smallest share of a CPU's time to which the kernel can limit a group, in periods of 100 ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HardwareThread:
-    """Where a CPU of the kernel is: its core (named by its lowest CPU), NUMA node and socket."""
+    """The location of a logical CPU: its core (named by its lowest CPU), NUMA node and socket."""
 
     cpu: int
     core: int
@@ -42,9 +42,10 @@ class HardwareThread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCores:
-    """The CPUs of one node, as the kernel numbers them, in the order in which they are given out.
+    """The CPUs of one node, as the kernel numbers them, in the order of allocation.
 
-    `layout` says where CPUs are (those of others may be among them); one that it does not name is a core of its own.
+    `layout` holds the locations of CPUs, possibly also of other nodes' CPUs; a CPU without a location counts as a
+    separate core.
     """
 
     cores: tuple[int, ...]
@@ -55,16 +56,16 @@ class NodeCores:
     def whole_cores(self) -> tuple[tuple[HardwareThread, ...], ...]:
         """Return the hardware threads of the node, core by core, in the node's order."""
         known = {thread.cpu: thread for thread in self.layout}
-        found: dict[int, list[HardwareThread]] = {}
+        threads_of: dict[int, list[HardwareThread]] = {}
         for cpu in self.cores:
             thread = known.get(cpu, HardwareThread(cpu=cpu, core=cpu))
-            found.setdefault(thread.core, []).append(thread)
-        return tuple(tuple(threads) for threads in found.values())
+            threads_of.setdefault(thread.core, []).append(thread)
+        return tuple(tuple(threads) for threads in threads_of.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """The nodes that a placement can use, in order. Core numbers are each node's own."""
+    """The nodes that a placement can use, in order. Core numbers are per node."""
 
     nodes: tuple[NodeCores, ...]
 
@@ -73,7 +74,7 @@ class Topology:
 class Slot:
     """The place of one rank: `node` and `container` count from 0, `container` and `local_rank` within the node.
 
-    `container_cores` are all that its container has, those of its neighbours in it among them.
+    `container_cores` are all cores of its container, including those of other ranks in it.
     """
 
     rank: int
@@ -87,15 +88,15 @@ class Slot:
 def place(placement: Placement, topology: Topology) -> tuple[Slot, ...]:
     """Return one slot per rank, in rank order.
 
-    With `Binding.MPI_DEFAULT` a rank's cores are all of its container, which has all of its node unless it is to have
-    a number of CPUs: we do not bind, the MPI does. With `oversubscribe` cores are given out again from the first when
-    they are used up. Raises `RefusedError` where the placement does not fit.
+    With `Binding.MPI_DEFAULT` tare does not bind, the MPI does: a rank's cores are all cores of its container, which
+    has all cores of its node unless its number of CPUs is set. With `oversubscribe`, allocation starts again at the
+    first core when all are used. Raises `RefusedError` if the placement does not fit.
     """
     check_shape(placement)
     check_cores(placement)
     if placement.nodes > len(topology.nodes):
         raise RefusedError(
-            f"placement {placement.label} needs {placement.nodes} nodes, and there are {len(topology.nodes)}",
+            f"placement {placement.label} needs {placement.nodes} nodes, but the cluster has {len(topology.nodes)}",
             remedy="use fewer nodes in the placement, or more in the cluster (`cluster: {lab: {nodes: ...}}`)",
         )
     for number in range(placement.nodes):
@@ -104,8 +105,8 @@ def place(placement: Placement, topology: Topology) -> tuple[Slot, ...]:
     for number in range(placement.nodes):
         node = topology.nodes[number]
         whole = placement.binding is Binding.MPI_DEFAULT and not placement.cpus_per_container
-        for container, ranks in enumerate(_dealt(placement, node)):
-            own = node.cores if whole else tuple(sorted({cpu for cpus in ranks for cpu in cpus}))
+        for container, ranks in enumerate(_allocate(placement, node)):
+            container_cores = node.cores if whole else tuple(sorted({cpu for cpus in ranks for cpu in cpus}))
             for cpus in ranks[: ranks_per_container(placement)]:
                 local_rank = len(slots) - number * placement.ranks_per_node
                 slots.append(
@@ -114,46 +115,45 @@ def place(placement: Placement, topology: Topology) -> tuple[Slot, ...]:
                         node=number,
                         container=container,
                         local_rank=local_rank,
-                        cores=own if placement.binding is Binding.MPI_DEFAULT else cpus,
-                        container_cores=own,
+                        cores=container_cores if placement.binding is Binding.MPI_DEFAULT else cpus,
+                        container_cores=container_cores,
                     )
                 )
     return tuple(slots)
 
 
 def check_shape(placement: Placement) -> None:
-    """Raise `RefusedError` where a placement is impossible on any machine."""
-    for what in ("nodes", "ranks_per_node", "containers_per_node", "threads_per_rank"):
-        if getattr(placement, what) < 1:
-            raise RefusedError(f"a placement needs {what} of at least 1, not {getattr(placement, what)}")
+    """Raise `RefusedError` if a placement is impossible on any machine."""
+    for key in ("nodes", "ranks_per_node", "containers_per_node", "threads_per_rank"):
+        if getattr(placement, key) < 1:
+            raise RefusedError(f"{key} of a placement must be at least 1, not {getattr(placement, key)}")
     if placement.ranks > MOST_RANKS:
         raise RefusedError(
-            f"placement {placement.label} has {placement.ranks} ranks, and {MOST_RANKS} are the most",
+            f"placement {placement.label} has {placement.ranks} ranks; the maximum is {MOST_RANKS}",
             remedy="use fewer nodes or fewer ranks per node",
         )
     ranks, containers = placement.ranks_per_node, placement.containers_per_node
     if containers > ranks:
         raise RefusedError(
-            f"placement {placement.label} has {containers} containers for {ranks} ranks on a node, so some stay empty",
+            f"placement {placement.label} has {containers} containers per node, but {ranks} rank{'s' * (ranks != 1)}",
             remedy=f"use at most {ranks} containers per node",
         )
     if ranks % containers:
         divisors = ", ".join(str(n) for n in range(1, ranks + 1) if ranks % n == 0)
         raise RefusedError(
-            f"placement {placement.label}: {ranks} ranks per node cannot be shared out equally over "
-            f"{containers} containers",
+            f"placement {placement.label}: {ranks} ranks per node cannot be divided equally among {containers} "
+            "containers",
             remedy=f"containers_per_node can be {divisors}",
         )
     if placement.binding is Binding.MPI_DEFAULT and placement.map_by is not MapBy.CORE:
         raise RefusedError(
-            f"map_by: {placement.map_by} says which cores ranks are given, and binding: mpi-default leaves that to the "
-            "MPI",
-            remedy="use binding: disjoint, or leave map_by out",
+            f"map_by: {placement.map_by} assigns cores to ranks, but binding: mpi-default leaves that to the MPI",
+            remedy="use binding: disjoint, or omit map_by",
         )
     if 0 < placement.memory_per_container < LEAST_MEMORY_BYTES:
         raise RefusedError(
-            f"memory_per_container of {bytes_label(placement.memory_per_container)} is too little to start anything",
-            remedy=f"use {bytes_label(LEAST_MEMORY_BYTES)} or more; an MPI needs some tens of MiB a rank",
+            f"memory_per_container of {bytes_label(placement.memory_per_container)} is too small to start a process",
+            remedy=f"use {bytes_label(LEAST_MEMORY_BYTES)} or more; an MPI needs tens of MiB per rank",
         )
     if placement.cpus_per_container < 0 or 0 < placement.cpus_per_container < LEAST_CPUS:
         raise RefusedError(
@@ -163,10 +163,10 @@ def check_shape(placement: Placement) -> None:
 
 
 def check_cores(placement: Placement) -> None:
-    """Raise `RefusedError` where a placement of a possible shape needs more cores than any cluster has."""
+    """Raise `RefusedError` if a placement of a possible shape needs more cores than any cluster has."""
     if (cores := placement.nodes * needed_cores(placement)) > MOST_CORES:
         raise RefusedError(
-            f"placement {placement.label} needs {cores} cores, and {MOST_CORES} are the most",
+            f"placement {placement.label} needs {cores} cores; the maximum is {MOST_CORES}",
             remedy="use fewer ranks, threads_per_rank or cpus_per_container",
         )
 
@@ -177,12 +177,12 @@ def cores_of_container(slots: Iterable[Slot], *, node: int, container: int) -> t
 
 
 def ranks_per_container(placement: Placement) -> int:
-    """Return how many ranks a container has."""
+    """Return the number of ranks in a container."""
     return placement.ranks_per_node // placement.containers_per_node
 
 
 def cores_per_container(placement: Placement) -> int:
-    """Return how many cores a container gets: those of its ranks, or the CPUs that it is to have if these are more."""
+    """Return the number of cores of a container: those of its ranks, or `cpus_per_container` if that is more."""
     wanted = math.ceil(placement.cpus_per_container)
     if placement.binding is Binding.MPI_DEFAULT and wanted:
         return wanted
@@ -190,12 +190,12 @@ def cores_per_container(placement: Placement) -> int:
 
 
 def needed_cores(placement: Placement) -> int:
-    """Return how many cores a node needs for a placement."""
+    """Return the number of cores that a placement needs on a node."""
     return placement.containers_per_node * cores_per_container(placement)
 
 
 def cpu_quota(placement: Placement) -> float:
-    """Return how many CPUs' time a container may use, where that is less than its cores could give; else 0."""
+    """Return the limit on a container's CPU time, in CPUs, if it is less than its number of cores; otherwise 0."""
     wanted = placement.cpus_per_container
     return wanted if wanted < cores_per_container(placement) else 0.0
 
@@ -211,7 +211,7 @@ def order_by_core(cpus: Iterable[int], layout: Sequence[HardwareThread]) -> tupl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Unit:
-    """What is given out at once: a core or a hardware thread. `depth` counts the threads of its core before it."""
+    """A unit of allocation: a core or a hardware thread. `depth` counts the threads of its core before it."""
 
     cpus: tuple[int, ...]
     domain: int
@@ -228,57 +228,57 @@ def _check_cores(placement: Placement, number: int, node: NodeCores) -> None:
     if needed > len(node.cores) and not placement.oversubscribe:
         ranks, cores = placement.ranks_per_node, len(node.whole_cores)
         threads = f" x {placement.threads_per_rank} threads" if placement.threads_per_rank > 1 else ""
-        who = f"{ranks} ranks{threads}"
+        request = f"{ranks} ranks{threads}"
         if needed > ranks * placement.threads_per_rank:
             containers = placement.containers_per_node
-            who = f"{containers} container{'s' if containers > 1 else ''} x {placement.cpus_per_container:g} CPUs"
+            request = f"{containers} container{'s' if containers > 1 else ''} x {placement.cpus_per_container:g} CPUs"
         more = f" ({len(node.cores)} hardware threads)" if len(node.cores) > cores else ""
         raise RefusedError(
-            f"placement {placement.label}: {who} need {needed} cores on node {name}, which has {cores}{more}",
+            f"placement {placement.label}: {request} need {needed} cores on node {name}, which has {cores}{more}",
             remedy="use fewer ranks per node, or `oversubscribe: true` in the placement (then no verdict is given)",
         )
 
 
-def _dealt(placement: Placement, node: NodeCores) -> list[list[tuple[int, ...]]]:
-    """Return for each container of a node the CPUs of each of its ranks, and last those that it has beside them."""
+def _allocate(placement: Placement, node: NodeCores) -> list[list[tuple[int, ...]]]:
+    """Return for each container of a node the CPUs of each of its ranks, and last its additional CPUs."""
     stock = _Stock(_units(placement, node))
     bound = placement.binding is not Binding.MPI_DEFAULT
-    ranks, each = ranks_per_container(placement), placement.threads_per_rank if bound else 0
-    beside = cores_per_container(placement) - ranks * each
+    ranks, units_per_rank = ranks_per_container(placement), placement.threads_per_rank if bound else 0
+    additional = cores_per_container(placement) - ranks * units_per_rank
     containers = []
     for container in range(placement.containers_per_node):
         turn = container * ranks
-        own = [stock.take(each, turn + rank) for rank in range(ranks)]
-        containers.append([*own, stock.take(beside, turn + ranks - 1)])
+        of_ranks = [stock.take(units_per_rank, turn + rank) for rank in range(ranks)]
+        containers.append([*of_ranks, stock.take(additional, turn + ranks - 1)])
     return containers
 
 
 def _units(placement: Placement, node: NodeCores) -> list[_Unit]:
-    """Return what is given out, in order: cores while they suffice, else hardware threads."""
+    """Return the units of allocation, in order: cores if there are enough, otherwise hardware threads."""
     cores = node.whole_cores
     needed = needed_cores(placement)
-    each_thread = placement.map_by is MapBy.HWTHREAD
-    if needed <= len(cores) and not each_thread:
+    by_thread = placement.map_by is MapBy.HWTHREAD
+    if needed <= len(cores) and not by_thread:
         return [
             _Unit(cpus=tuple(thread.cpu for thread in core), domain=_domain(placement, core[0]), depth=0)
             for core in cores
         ]
     return [
-        _Unit(cpus=(thread.cpu,), domain=_domain(placement, thread), depth=0 if each_thread else depth)
+        _Unit(cpus=(thread.cpu,), domain=_domain(placement, thread), depth=0 if by_thread else depth)
         for core in cores
         for depth, thread in enumerate(core)
     ]
 
 
 def _domain(placement: Placement, thread: HardwareThread) -> int:
-    """Return in which of the parts that ranks are dealt to in turn a hardware thread is."""
+    """Return the domain of a hardware thread (socket or NUMA node); ranks are assigned to domains in turn."""
     if placement.map_by is MapBy.SOCKET:
         return thread.socket
     return thread.numa if placement.map_by is MapBy.NUMA else 0
 
 
 class _Stock:
-    """The units that are left; when all are given out, they are given out again."""
+    """The units that are not allocated yet; when all are allocated, allocation starts again."""
 
     def __init__(self, units: Sequence[_Unit]) -> None:
         self._units = units
@@ -287,7 +287,7 @@ class _Stock:
         self._fill()
 
     def take(self, many: int, turn: int) -> tuple[int, ...]:
-        """Return the CPUs of so many units, each once; `turn` says which domain comes first."""
+        """Return the CPUs of `many` units, each once; `turn` selects the domain that comes first."""
         first = turn % len(self._domains)
         order = (*self._domains[first:], *self._domains[:first])
         taken: list[_Unit] = []
@@ -303,9 +303,9 @@ class _Stock:
             self._left[unit.depth, unit.domain].append(unit)
 
     def _pick(self, many: int, order: Sequence[int]) -> list[_Unit]:
-        """Take units: all of one domain if one has so many, else what there is.
+        """Take units: all from one domain if one has enough, otherwise from several.
 
-        A unit on a core that is in use already is taken only where there is no other in any domain.
+        A unit on a core that is already in use is taken only if no domain has another.
         """
         for deepest in range(len(self._depths)):
             depths = self._depths[: deepest + 1]
@@ -316,9 +316,9 @@ class _Stock:
                 break
         return self._pop(many, [(depth, domain) for depth in self._depths for domain in order])
 
-    def _pop(self, many: int, places: Sequence[tuple[int, int]]) -> list[_Unit]:
-        found: list[_Unit] = []
-        for place_ in places:
-            while self._left[place_] and len(found) < many:
-                found.append(self._left[place_].popleft())
-        return found
+    def _pop(self, many: int, queues: Sequence[tuple[int, int]]) -> list[_Unit]:
+        taken: list[_Unit] = []
+        for queue in queues:
+            while self._left[queue] and len(taken) < many:
+                taken.append(self._left[queue].popleft())
+        return taken

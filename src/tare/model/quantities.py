@@ -1,7 +1,7 @@
-"""Read quantities as people write them: `64KiB`, `5min`, `2%`, `10Gbit`, `10kHz`.
+"""Parse quantities as users write them: `64KiB`, `5min`, `2%`, `10Gbit`, `10kHz`.
 
-Reading only; printing is `tare.report`'s. Each function raises `ValueError` with a sentence that names what is
-allowed, because its message goes to the user with the place in the file before it.
+`tare.report` formats them. Each function raises `ValueError` with a message for the user that states what is allowed;
+the caller prepends the position in the file.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _HERTZ: Final = {"": 1.0, "Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "/s": 1.0}
 
 
 def parse_bytes(text: object) -> int:
-    """Return a size in bytes of `64KiB`, `1MB` or a plain number; a fraction of a byte is refused."""
+    """Parse a size as `64KiB`, `1MB` or a plain number, in bytes; fractions of a byte are refused."""
     value, unit = _split(text, "a size", "8, 64KiB or 1MiB")
     size = value * _factor(unit, _BYTES, text, "a size", "B, kB, MB, GB (1000) or KiB, MiB, GiB (1024)")
     if size < 0 or not size.is_integer():
-        raise ValueError(f"a size must be a whole number of bytes, 0 or more, not {text!r}")
+        raise ValueError(f"a size must be a non-negative whole number of bytes, not {text!r}")
     return int(size)
 
 
 def parse_duration(text: object) -> float:
-    """Return seconds of `5min`, `90s`, `2h`, `10ms` or a plain number of seconds."""
+    """Parse a duration as `5min`, `90s`, `2h`, `10ms` or a plain number, in seconds."""
     value, unit = _split(text, "a duration", "90s, 5min or 2h")
     seconds = value * _factor(unit, _SECONDS, text, "a duration", "us, ms, s, min or h")
     if seconds < 0:
@@ -49,19 +49,19 @@ def parse_duration(text: object) -> float:
 
 
 def parse_fraction(text: object) -> float:
-    """Return a fraction of `2%` or `0.02`; a plain number of 1 or more is refused as ambiguous."""
+    """Parse a fraction as `2%` or `0.02`; plain numbers of 1 or more are refused as ambiguous."""
     value, unit = _split(text, "a percentage", "2% or 0.02")
     if unit == "%":
         return value / 100
     if unit:
         raise ValueError(f"{text!r} is not a percentage: write it as 2% or 0.02")
     if abs(value) >= 1:
-        raise ValueError(f"{text!r} can be read in two ways: write {value:g}% or {value / 100:g}")
+        raise ValueError(f"{text!r} is ambiguous: write {value:g}% or {value / 100:g}")
     return value
 
 
 def parse_bit_rate(text: object) -> int:
-    """Return bits a second of `10Gbit`, `10Gbit/s`, `100Mbps` or a plain number of bits a second."""
+    """Parse a link rate as `10Gbit`, `10Gbit/s`, `100Mbps` or a plain number, in bits per second."""
     value, unit = _split(text, "a link rate", "10Gbit or 100Mbit")
     rate = value * _factor(unit, _BITS_PER_S, text, "a link rate", "bit, kbit, Mbit or Gbit")
     if rate < 0:
@@ -70,7 +70,7 @@ def parse_bit_rate(text: object) -> int:
 
 
 def parse_frequency(text: object) -> float:
-    """Return events a second of `10kHz`, `10000/s` or a plain number."""
+    """Parse a frequency as `10kHz`, `10000/s` or a plain number, in events per second."""
     value, unit = _split(text, "a rate", "10000 or 10kHz")
     rate = value * _factor(unit, _HERTZ, text, "a rate", "Hz, kHz or MHz")
     if rate <= 0:
@@ -78,23 +78,23 @@ def parse_frequency(text: object) -> float:
     return rate
 
 
-def _split(text: object, what: str, example: str) -> tuple[float, str]:
-    """Return number and unit; `what` and `example` make the message."""
+def _split(text: object, noun: str, example: str) -> tuple[float, str]:
+    """Return number and unit; `noun` and `example` are for the message."""
     if not isinstance(text, bool) and isinstance(text, int | float):
         number, unit = float(text) if abs(text) < 2**1000 else math.inf, ""
     else:
         match = _QUANTITY.fullmatch(text) if isinstance(text, str) else None
         if match is None:
-            raise ValueError(f"{text!r} is not {what}: write it as {example}")
+            raise ValueError(f"{text!r} is not {noun}: write it as {example}")
         number, unit = float(match[1]), match[2]
     if not math.isfinite(number):
-        raise ValueError(f"{text!r} is not {what}: write it as {example}")
+        raise ValueError(f"{text!r} is not {noun}: write it as {example}")
     return number, unit
 
 
-def _factor(unit: str, units: Mapping[str, float], text: object, what: str, allowed: str) -> float:
+def _factor(unit: str, units: Mapping[str, float], text: object, noun: str, allowed: str) -> float:
     if unit not in units:
         alike = [known for known in units if known and known.lower() == unit.lower()]
         hint = f"; did you mean {alike[0]}?" if alike else ""
-        raise ValueError(f"{text!r} has a unit that {what} does not take: use {allowed}{hint}")
+        raise ValueError(f"{text!r} has a unit that is not valid for {noun}: use {allowed}{hint}")
     return units[unit]

@@ -1,4 +1,4 @@
-"""What is compared: environments, placements, workloads, and the plan of a study."""
+"""The subjects of a comparison: environments, placements, workloads, and the plan of a study."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Sides(StrEnum):
-    """Which side of a two-node job is put into the environment; the other side runs bare."""
+    """The side of a two-node job that runs in the environment; the other side runs bare."""
 
     BOTH = "both"
     SENDER = "sender"
@@ -23,17 +23,17 @@ class Share(StrEnum):
 
 
 class Binding(StrEnum):
-    """How ranks are bound: by us to disjoint cores, or as the MPI does by default."""
+    """How ranks are bound: by tare to disjoint cores, or by the MPI's default."""
 
     DISJOINT = "disjoint"
     MPI_DEFAULT = "mpi-default"
 
 
 class MapBy(StrEnum):
-    """How the ranks of a node are dealt to its cores.
+    """How the ranks of a node are mapped to its cores.
 
     `core`: neighbours to neighbouring cores. `socket`, `numa`: to the sockets or NUMA nodes in turn. `hwthread`: to
-    hardware threads one after the other, so that neighbours share a core where it has several.
+    consecutive hardware threads, so that neighbours share a core if it has several.
     """
 
     CORE = "core"
@@ -43,12 +43,12 @@ class MapBy(StrEnum):
 
 
 class Launching(StrEnum):
-    """How the MPI's daemons come to the hosts of a job, and its ranks into their containers.
+    """How the MPI's daemons are started on the hosts of a job, and its ranks in their containers.
 
-    `exec`: the launcher is outside and starts each daemon in its pod by the runtime's exec; where a pod has several
-    containers it is `daemon`. `ssh`: an sshd in each pod, and the launcher in the first. `daemon`: one daemon a host,
-    beside the containers, whose ranks enter them. `hybrid`: as `daemon`, and each rank starts a container of its own.
-    `host-mpi`: as `exec`, with the host's MPI in place of the image's.
+    `exec`: the launcher is outside and starts each daemon in its pod with the runtime's exec; if a pod has several
+    containers, this is `daemon`. `ssh`: an sshd in each pod, and the launcher in the first pod. `daemon`: one daemon
+    per host, outside the containers; its ranks enter them. `hybrid`: as `daemon`, but each rank starts its own
+    container. `host-mpi`: as `exec`, with the host's MPI instead of the image's.
     """
 
     EXEC = "exec"
@@ -59,24 +59,21 @@ class Launching(StrEnum):
 
 
 class Control(StrEnum):
-    """Which network daemons are started and talk over: one of its own, or the one that is measured."""
+    """The network over which daemons are started and communicate: a separate one, or the one that is measured."""
 
     OWN = "own"
     DATA = "data"
 
 
 class Caches(StrEnum):
-    """What a start-up finds in memory: what a launch before it read, or nothing that can be dropped.
-
-    See `tare.host.page_cache`.
-    """
+    """The state of the page cache at a start-up: filled by an earlier launch, or dropped (`tare.host.page_cache`)."""
 
     WARM = "warm"
     COLD = "cold"
 
 
 class Tracking(StrEnum):
-    """Whether a pod's connections are tracked by its packet filter: as it is, tracked, or tracked but for its own."""
+    """Connection tracking by a pod's packet filter: unchanged, on, or on except for the pod's own connections."""
 
     AS_IT_IS = ""
     TRACK = "track"
@@ -91,7 +88,7 @@ class MetricKind(StrEnum):
 
 
 class Role(StrEnum):
-    """What a cell is in its comparison."""
+    """The role of a cell in its comparison."""
 
     BASELINE = "baseline"
     SELF = "a/a"
@@ -100,13 +97,13 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """How an environment's own NIC, and its pods' interfaces, are set (`tare.wiring.link`).
+    """The settings of an environment's own NIC and of its pods' interfaces (`tare.wiring.link`).
 
-    What is 0, "" or `None` stays.
+    0, "" and `None` leave a setting unchanged.
 
-    `offloads` are features as `ethtool` names them, with what they are to be (`tso=off`). `rps` spreads what arrives
-    over the cores of its node (`all`) or over none (`off`). `br_netfilter` lets frames that a bridge passes go through
-    the packet filter.
+    `offloads` are features as `ethtool` names them, with their values (`tso=off`). `rps` distributes received packets
+    over all cores of the node (`all`) or none (`off`). `br_netfilter` sends the frames of a bridge through the packet
+    filter.
     """
 
     mtu: int = 0
@@ -124,15 +121,16 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """What a trial runs in: runtime + network + image + transport + MPI, how it is launched, and on which sides.
+    """What a trial runs in: runtime + network + image + transport + MPI, the way of launching, and the sides.
 
-    `image` names a recipe, is the absolute path of a user's own image, or "" for the files of the host. `binds` are
-    what a container is shown of the host as well, as `SOURCE:TARGET[:ro]`, `env` its variables, as `NAME=value`, and
-    `workdir` is the folder inside in which ranks work (`tare.host.binds`). `ssh_port` 0 is the usual one
+    `image` is the name of a recipe, the absolute path of a user's image, or "" for the files of the host. `binds` are
+    further paths of the host in the container, as `SOURCE:TARGET[:ro]`, `env` its variables, as `NAME=value`, and
+    `workdir` is the ranks' working folder in it (`tare.host.binds`). `ssh_port` 0 is the default port
     (`tare.services.ssh`).
-    `devices` are those that containers are given: paths below /dev, or `infiniband` (`tare.host.devices`).
-    `transport` is a name of `tare.wiring.transports`, with a detail where it has one, `link` how its own NIC is set.
-    `daemon` names the runtime whose daemon the node has although nothing here uses it; "" leaves that to the runtime.
+    `devices` are made available in containers: paths below /dev, or `infiniband` (`tare.host.devices`).
+    `transport` is a name of `tare.wiring.transports`, with a detail if it has one; `link` has the settings of the NIC.
+    `daemon` is the runtime whose daemon runs on the node although the environment does not use it; "" leaves that to
+    the runtime.
     """
 
     name: str
@@ -155,10 +153,10 @@ class Environment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Ranks -> containers -> nodes, the binding to cores, and what a container may use.
+    """Ranks -> containers -> nodes, the binding to cores, and the limits of a container.
 
-    `memory_per_container` is in bytes, 0 for no limit. `cpus_per_container` is how many CPUs a container has: cores, as
-    long as they are whole and no fewer than its ranks need, else a limit on its CPU time; 0: the cores of its ranks.
+    `memory_per_container` is in bytes, 0 for no limit. `cpus_per_container` is the number of CPUs of a container: cores
+    if it is whole and no less than its ranks need, otherwise a limit on its CPU time; 0: the cores of its ranks.
     """
 
     nodes: int = 2
@@ -188,7 +186,7 @@ class Placement:
 class KernelSpec:
     """One micro-benchmark of a launch. `None` leaves a value to the kernel's default.
 
-    `message_bytes` is bytes per rank per operation; `rate_hz` (spacing) is messages a second.
+    `message_bytes` is bytes per rank per operation; `rate_hz` (spacing) is messages per second.
     """
 
     kernel: str
@@ -218,11 +216,11 @@ class KernelSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What one launch runs: kernels, a mini-application, a known program, a user's command, or a start-up alone.
+    """What one launch runs: kernels, a mini-application, a known program, a user's command, or only a start-up.
 
-    `miniapp` is what `tare-miniapps` takes, `NAME:key=value,...`. `program` is the name of a program of others that a
-    plug-in knows (`osu_latency`), `arguments` what it is given, `path` its file if it is not the one on PATH. `mpi` is
-    the MPI that it is for, in place of each environment's own; "": it runs with that.
+    `miniapp` is the argument of `tare-miniapps`, `NAME:key=value,...`. `program` is a third-party program with a
+    plug-in (`osu_latency`), `arguments` its arguments, `path` its file if it is not the one on PATH. `mpi` replaces the
+    MPI of every environment; "" keeps it.
     """
 
     name: str
@@ -238,7 +236,7 @@ class Workload:
 
     @property
     def executable(self) -> str:
-        """Return the file of a program that is not ours, "" where there is none or only PATH says which."""
+        """Return the file of a third-party program; "" if there is none, or if it is searched on PATH."""
         return self.command[0] if self.command else self.path
 
 
@@ -262,8 +260,8 @@ class Cell:
 class Repetition:
     """How often a study repeats, and when it stops (METHOD.md section 1, rules 1 and 4).
 
-    Kernels are measured in so many `turns` of the launches of a block, 1: each launch whole, on its own (ADR 17).
-    With `reruns` 0 no launch is repeated because of the machine's state; any other number allows it (ADR 16).
+    `turns` is the number of turns in which the launches of a block measure kernels; 1: one launch after the other
+    (ADR 17). With `reruns` 0 no launch is repeated because of the machine's state; other numbers allow it (ADR 16).
     """
 
     rounds: int = 10
@@ -278,7 +276,7 @@ class Repetition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabSpec:
-    """The cluster inside this machine. `link_rate_bps` 0 leaves the rate alone; a router joins several `subnets`."""
+    """The cluster inside this machine. `link_rate_bps` 0 sets no rate; a router connects several `subnets`."""
 
     nodes: int = 2
     cores_per_node: int | None = None
@@ -288,18 +286,18 @@ class LabSpec:
     subnets: int = 1
 
     def subnet_of(self, node: int) -> int:
-        """Return the subnet of a node: the first half of them is in the first, the rest in the second."""
+        """Return the subnet of a node: nodes are divided over the subnets in order, in equal parts."""
         return node * self.subnets // self.nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """What a published study says of one of the environments, to be shown beside what is measured here.
+    """A published result about one of the environments, to be compared with the measured one.
 
-    `metric` is a pattern of the labels that it is about, as `TCP*` (empty: all of the workload). `of_baseline` is the
-    published figure as a fraction of the published baseline's, as the metric is read: below 1 a lower rate or a shorter
-    time; None where only words are published. `told` is what it says in its own words, `source` where. `conditions` are
-    those of the publication that decide its figures, as the rate of its link or the MTU.
+    `metric` is a pattern of the labels to which it applies, as `TCP*` (empty: all of the workload). `of_baseline` is
+    the published value as a fraction of the published baseline's, as the metric is read: below 1 a lower rate or a
+    shorter time; None if there is only text. `told` is the statement as text, `source` the publication. `conditions`
+    are those that determine the published values, as the rate of the link or the MTU.
     """
 
     environment: str
@@ -313,7 +311,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """A comparison, as its file states it; validated, nothing expanded."""
+    """A comparison as stated in its file: validated, not expanded."""
 
     name: str
     cluster: str
@@ -332,10 +330,7 @@ class Study:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A study expanded to cells, with those that cannot run and why; the order of every block is in it.
-
-    `blocks[i]` lists the cell keys of block i in the order in which they are run; `rounds[i]` is its round.
-    """
+    """A study expanded to cells; `unavailable` holds the reasons of those that cannot run, by their keys."""
 
     study: Study
     cells: tuple[Cell, ...]

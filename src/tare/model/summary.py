@@ -1,4 +1,4 @@
-"""What a report says: verdicts, estimates, comparisons and findings, all recomputed from the store."""
+"""The contents of a report: verdicts, estimates, comparisons and findings, all recomputed from the store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tare.model.study import Cell, Environment, MetricKind, Published
 
 
 class Verdict(StrEnum):
-    """The judgement on one comparison."""
+    """The verdict on one comparison."""
 
     BASELINE = "baseline"
     NO_COST = "no cost"
@@ -27,7 +27,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A figure with its interval and the number of rounds behind it."""
+    """A value with its interval and the number of rounds that it is computed from."""
 
     value: float
     low: float
@@ -37,10 +37,10 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeanCost:
-    """The cost of the mean launch, which a program pays, beside that of the typical one, which gives the verdict.
+    """The cost of the mean launch, which programs pay; the verdict is about the typical launch instead.
 
-    `overhead` and `at_most` (one-sided, 95 %) are fractions of the baseline's mean; `significant` if it is a cost or a
-    gain by the adjusted interval. `limit` and exit code 1 judge this one.
+    `overhead` and `at_most` (one-sided, 95 %) are fractions of the baseline's mean; `significant` if the adjusted
+    interval excludes zero. `limit` and exit code 1 refer to this cost.
     """
 
     overhead: Estimate
@@ -51,9 +51,10 @@ class MeanCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureRate:
-    """How many launches failed or timed out, with the 95 % interval of their share (Clopper & Pearson).
+    """The number of launches that failed or timed out, with the 95 % interval of their share (Clopper & Pearson).
 
-    `p_value`: one-sided, Fisher's exact test against the baseline's launches; `more` if it rejects over the table.
+    `p_value`: one-sided, Fisher's exact test against the baseline's launches; `more` if it rejects, adjusted for the
+    table.
     """
 
     failed: int
@@ -66,9 +67,9 @@ class FailureRate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeats:
-    """Launches that were repeated because of the machine's state, and what all launches say, repeated ones included.
+    """Launches that were repeated because of the machine's state, and the overhead over all launches.
 
-    `p_value`: Fisher's exact test of as many repeats here as in the baseline. `overhead` is over all launches.
+    `p_value`: Fisher's exact test for a rate of repeats equal to the baseline's.
     """
 
     repeated: int
@@ -79,10 +80,10 @@ class Repeats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateEffect:
-    """What a state of the machine did to one metric, over all environments together, and that was adjusted for.
+    """The effect of a machine state on one metric, over all environments together; costs are adjusted for it.
 
-    `state` names the covariate; `effect` is the fraction by which the cost grows per `per` of it ("doubling", "all of
-    the launch").
+    `state` is the covariate; `effect` is the fraction by which the cost grows per `per` of it ("doubling", "all of the
+    launch").
     """
 
     group: str
@@ -94,7 +95,7 @@ class StateEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Modes:
-    """Several modes of one metric over all environments: centres are cost relative to the cell's own, shares add to 1.
+    """Modes of one metric over all environments: centres are relative to the cell's typical cost, shares sum to 1.
 
     `p_value`: Hartigan's dip test on the pooled, centred log costs of `n` launches.
     """
@@ -111,14 +112,14 @@ class Modes:
 class Comparison:
     """One environment against the baseline on one metric.
 
-    All estimates but `mean` are of the *typical* launch: the median over its iterations (its mean, where it has one
-    sample). `overhead` is a fraction of the baseline's cost (0.59 = 59 % more): the geometric mean over rounds;
-    `added_s` the added time in seconds: the arithmetic mean over rounds; `median_ratio` the ratio of medians (1 =
-    equal) with its BCa interval; `simultaneous` is `overhead` with the interval that decides (Holm, looks). `within`
-    is the margin of the ladder inside which NO_COST was shown, `at_most` the one-sided 95 % upper bound of the
-    overhead. `misses` is the largest share of launches with a cost that these rounds may all have missed (95 %).
-    Absent estimates (`None` here is "not computable", with `reason` saying why) belong to
-    `INVALID` and `UNAVAILABLE`. `values_s` holds the cost of every trial in order of `rounds`, `means_s` their means.
+    All estimates except `mean` are about the *typical* launch: the median over its iterations (its mean, if it has one
+    sample). `overhead` is a fraction of the baseline's cost (0.59 = 59 % more), the geometric mean over rounds;
+    `added_s` the added time in seconds, the arithmetic mean over rounds; `median_ratio` the ratio of medians (1 =
+    equal) with its BCa interval; `simultaneous` is `overhead` with the adjusted interval (Holm, looks), which decides
+    the verdict. `within` is the margin of the ladder for which NO_COST was shown, `at_most` the one-sided 95 % upper
+    bound of the overhead. `misses` is the largest share of launches with a cost that these rounds may all have missed
+    (95 %). An estimate that is not computable is `None`, with the cause in `reason`; so for `INVALID` and
+    `UNAVAILABLE`. `values_s` holds the cost of every trial in order of `rounds`, `means_s` their means.
     """
 
     metric: str
@@ -155,7 +156,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A mechanism that the launches of a cell show, in `launches` of `of`: what it is, how it was seen, its remedy."""
+    """A mechanism that `launches` of `of` launches of a cell show; `text` has the evidence and the remedy."""
 
     group: str
     environment: str
@@ -167,10 +168,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Isolation:
-    """What an environment kept from its ranks and what it gave them, in words; `shared` are namespaces of the node.
+    """The privileges and the isolation of an environment's ranks, as text; `shared` are namespaces of the node.
 
-    `devices` are those beyond the usual that can be opened, `mounts` where files can be written, `limits` what
-    the kernel holds a container to.
+    `devices` are the additional ones that can be opened, `mounts` the writable ones, `limits` those that the kernel
+    enforces on a container.
     """
 
     environment: str
@@ -189,7 +190,7 @@ class Isolation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricInfo:
-    """What a column of the report is. One that is not `judged` gets figures, but no verdict."""
+    """A column of the report. One that is not `judged` has values, but no verdict."""
 
     key: str
     label: str
@@ -207,12 +208,12 @@ class MetricInfo:
 class Summary:
     """Everything that a report shows, recomputed from the store.
 
-    `comparisons` holds one entry per (environment, metric), the baseline's and the A/A's among them, in the
-    order in which a table lists them. `headline` is the one sentence of the first screen. `cells` are the plan's:
-    a report needs them to tell which environment a trial belongs to, and to list also what never ran; `unavailable` has
-    the reasons of those that cannot run, by their keys.
-    `warnings` are sentences that come before the headline: what makes its figures doubtful. `looks` are the rounds at
-    which verdicts are given (each spends error), `next_look` the one that the study has not reached yet.
+    `comparisons` holds one entry per (environment, metric), including the baseline's and those of A/A, in the order of
+    the table. `headline` is the sentence on the first screen. `cells` are the plan's: a report needs them to find the
+    environment of a trial, and to list cells that did not run; `unavailable` has the reasons of cells that cannot run,
+    by their keys.
+    `warnings` are sentences before the headline about doubtful values. `looks` are the rounds at which verdicts are
+    given (each spends error), `next_look` is the next of them.
     """
 
     name: str

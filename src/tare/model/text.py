@@ -1,4 +1,4 @@
-"""Text that a terminal can be given, and short labels for quantities; figures are made readable in `tare.report`."""
+"""Text that is safe for a terminal, and short labels for quantities; `tare.report` formats values for readers."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import re
 from typing import Final
 
 _PREFIXED: Final = ("B/s", "b/s", "op/s", "FLOP/s", "TEPS")
-_STEERING: Final = re.compile(
+_CONTROLS: Final = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]",
 )
 """Control characters (C0, DEL, C1), line and paragraph separators, bidirectional controls, and lone surrogates."""
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    r"""Return foreign text with every character that steers a terminal written as its escape, as `\x1b`.
+    r"""Escape every character of foreign text that controls a terminal, as `\x1b`.
 
-    With `lines` the text may have several: line ends and tabs stay.
+    With `lines`, line ends and tabs are kept.
     """
     if text.isprintable():
         return text
     kept = "\n\t" if lines else ""
-    return _STEERING.sub(lambda found: found[0] if found[0] in kept else _escape(found[0]), text)
+    return _CONTROLS.sub(lambda match: match[0] if match[0] in kept else _escape(match[0]), text)
 
 
 def _escape(character: str) -> str:
@@ -29,7 +29,7 @@ def _escape(character: str) -> str:
 
 
 def bytes_label(count: int) -> str:
-    """Return a size as `8 B`, `64 KiB`, `1 MiB`."""
+    """Format a size as `8 B`, `64 KiB`, `1 MiB`."""
     for factor, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if count >= factor and count % factor == 0:
             return f"{count // factor} {unit}"
@@ -42,9 +42,9 @@ def three_digits(value: float, sign: str = "") -> str:
 
 
 def rate_scale(value: float, unit: str) -> tuple[float, str]:
-    """Return the size and the name of the decimal multiple of a rate's unit that a value is read in.
+    """Return the size and the name of the decimal multiple of a rate's unit for a value.
 
-    Units that name things (`queries/s`) have no multiples.
+    Units that count things (`queries/s`) have no multiples.
     """
     if unit in _PREFIXED:
         for size, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):

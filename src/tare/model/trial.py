@@ -1,4 +1,4 @@
-"""What a trial leaves: its outcome, metrics, places of ranks, traffic."""
+"""The record of a trial: its outcome, metrics, places of ranks, traffic."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tare.model.study import MetricKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One figure of a trial.
+    """One metric of a trial.
 
-    `value` is always a cost in seconds (a rate is inverted first); `statistic` says how it was made of the samples.
-    `done_per_sample` turns the cost back into a rate for display (0: the metric has no rate): how much of what
-    `rate_unit` counts one sample does, as bytes for `B/s`. With `added_first` the added time is what is read, however
-    long the baseline takes: a step that bare hardly has makes any ratio large. `loop_s` is the mean of back-to-back
-    operations, as IMB has it, where the kernel measures that too. One that is not `judged` is shown without a verdict.
-    `noise` is the machine's state while it was measured, where that is known more closely than of the whole trial.
+    `value` is always a cost in seconds (rates are inverted first); `statistic` states how it is computed from samples.
+    `done_per_sample` converts the cost back to a rate for display (0: the metric has no rate): the amount, in the
+    numerator of `rate_unit`, that one sample processes, as bytes for `B/s`. With `added_first` the added time is shown
+    first, regardless of the baseline's time: a step that bare hardly has makes any ratio large. `loop_s` is the mean of
+    back-to-back operations, as in IMB, if the kernel measures it. A metric that is not `judged` gets no verdict.
+    `noise` is the machine's state during the metric, if it is known more precisely than for the whole trial.
     """
 
     key: str
@@ -40,16 +40,16 @@ class Metric:
 
     @property
     def typical_s(self) -> float:
-        """Return the cost of the typical iteration: the median, or the value where there is no other."""
+        """Return the cost of the typical iteration: the median, or the value if there is no median."""
         of_mean = self.statistic.startswith("mean") and self.samples > 1
         return self.median_s if of_mean and self.median_s > 0 else self.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """Something that a launch told beside its metrics, as the datagrams lost; shown, never judged.
+    """A value that a launch reported in addition to its metrics, as the datagrams lost; it gets no verdict.
 
-    `value` is in `unit` as it stands (`%`, `s`, `1/s`); "" for a plain number.
+    `value` is in `unit` (`%`, `s`, `1/s`); "" for a plain number.
     """
 
     key: str
@@ -60,9 +60,9 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankPlace:
-    """Where a rank really was, as it saw it itself. `host` is boot_id and hostname, `rights` what it may do.
+    """The actual place of a rank, as reported by itself. `host` is boot_id and hostname, `rights` are its privileges.
 
-    `node_namespaces` names those of its namespaces that are its node's own, `core_sharers` are ranks on other hardware
+    `node_namespaces` are those of its namespaces that are the node's, `core_sharers` are ranks on other hardware
     threads of its cores.
     """
 
@@ -81,7 +81,7 @@ class RankPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceTraffic:
-    """Bytes and packets that one interface carried during a trial; `role` is what the network says it is for."""
+    """Bytes and packets of one interface during a trial; `role` is its purpose as stated by the network."""
 
     node: str
     interface: str
@@ -94,7 +94,7 @@ class InterfaceTraffic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """The trial ended well, its results are right and its treatment is proven."""
+    """The trial completed, its results are verified and its treatment is proven."""
 
     metrics: tuple[Metric, ...]
     figures: tuple[Figure, ...] = ()
@@ -102,7 +102,7 @@ class Completed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """The trial ended badly: what was run, how it ended, the end of what it said."""
+    """The trial failed: the reason, the exit status and the tail of stderr."""
 
     reason: str
     status: int | None = None
@@ -111,7 +111,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invalid:
-    """The trial ran, but what it measured is not what the cell claims."""
+    """The trial ran, but did not measure what the cell claims."""
 
     reason: str
 
@@ -125,9 +125,9 @@ class Unavailable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interrupted:
-    """The tool was ended while the block ran; its trials do not count and the block is run again."""
+    """The tool was terminated while the block ran; its trials do not count and the block is run again."""
 
-    reason: str = "the tool was ended while this block ran"
+    reason: str = "tare was terminated while this block ran"
 
 
 Outcome = Completed | Failed | Invalid | Unavailable | Interrupted
@@ -135,9 +135,9 @@ Outcome = Completed | Failed | Invalid | Unavailable | Interrupted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialKey:
-    """Which trial: the cell, the round and block it belongs to, the attempt at that block, and its repeat there.
+    """The key of a trial: its cell, round and block, the attempt at that block, and the repeat within the attempt.
 
-    Repeat 0 is the cell's first launch in an attempt; later ones were made because of the machine's state.
+    Repeat 0 is the cell's first launch in an attempt; later ones are repeats because of the machine's state.
     """
 
     cell: str
@@ -151,7 +151,7 @@ class TrialKey:
 class Trial:
     """One launch: the statistical unit, and the line that is stored for it.
 
-    `facts` are what is known of the network that it had: MTU, how its link was really set, what the library took.
+    `facts` describe its network: MTU, the actual settings of its link, the transport that the library selected.
     """
 
     key: TrialKey

@@ -1,6 +1,6 @@
-"""Make reports of a summary: one function per format, in one registry.
+"""Render reports of a summary: one function per format, in one registry.
 
-`render_html` needs all; `render_text` and `terminal.render` show the summary alone.
+`render_html` needs summary, trials and samples; `render_text` and `terminal.render` need the summary alone.
 """
 
 from __future__ import annotations
@@ -23,6 +23,6 @@ def _terminal(summary: Summary, trials: Sequence[Trial], samples: SampleSource) 
 
 
 FORMATS: Final[Mapping[str, Renderer]] = MappingProxyType({"terminal": _terminal, "html": render_html})
-"""Every format by the name that the command line takes."""
+"""Every format by its name on the command line."""
 
 __all__ = ["FORMATS", "NoSamples", "Renderer", "SampleSource", "render", "render_html", "render_text"]

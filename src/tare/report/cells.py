@@ -1,7 +1,8 @@
-"""Say what one cell of the table says: in HTML four lines with a bar, in the terminal two.
+"""Format one cell of the table: four lines with a bar in HTML, two lines in the terminal.
 
-A verdict is of the typical launch (the median over its iterations); the mean, which a program pays, stands below it.
-The overhead is a geometric mean over rounds and the added time an arithmetic one: `disagree` tells where that shows.
+The verdict is about the typical launch (the median over its iterations); the mean, which programs pay, follows it.
+The overhead is a geometric mean over rounds and the added time an arithmetic one: `differ_in_sign` detects the
+cells in which they contradict each other.
 """
 
 from __future__ import annotations
@@ -15,13 +16,11 @@ from tare.report.verdicts import mark
 from tare.report.view import Column
 
 BLOCKED = (Verdict.INVALID, Verdict.UNAVAILABLE)
-OPEN = (Verdict.INCONCLUSIVE, Verdict.NO_COST)
-"""Verdicts that are read with what the environment costs at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellText:
-    """One cell of the table as text: its verdict, what leads, what follows, other readings, the interval to draw."""
+    """One cell of the table as text: verdict, first and second line, other readings, and the intervals of its bar."""
 
     verdict: Verdict
     within: float | None = None
@@ -46,16 +45,16 @@ class CellText:
 
 
 def cell_text(column: Column, comparison: Comparison | None, summary: Summary) -> CellText:
-    """Return what a cell of the page says: absolute values for the baseline, overhead with interval for the others."""
+    """Return a cell of the HTML table: absolute values for the baseline, overhead with interval for the others."""
     if comparison is None:
         return CellText(verdict=Verdict.UNAVAILABLE, lead="not planned")
     verdict, within = comparison.verdict, comparison.within
     if verdict in BLOCKED:
         return CellText(verdict=verdict, lead=verdict.value, note=comparison.reason)
     if comparison.environment == summary.baseline:
-        return _baseline(column, comparison)
-    lead, second = _typical(column, comparison)
-    failed = _failed(comparison)
+        return _baseline_cell(column, comparison)
+    lead, second = _typical_readings(column, comparison)
+    failed = _failures(comparison)
     if failed:
         second, lead = lead, units.Interval(number=failed, unit="", bounds="")
     elif comparison.overhead is None:
@@ -67,27 +66,27 @@ def cell_text(column: Column, comparison: Comparison | None, summary: Summary) -
         within=within,
         lead=at_most if leads_with_bound else lead.main,
         lead_bounds="" if leads_with_bound else lead.bounds,
-        second=_joined(lead, second) if leads_with_bound else second.main,
+        second=_join(lead, second) if leads_with_bound else second.main,
         second_bounds="" if leads_with_bound else second.bounds,
-        others=", ".join(filter(None, (_unbroken(_mean(comparison)), _unbroken(_loop(column, comparison))))),
+        others=", ".join(filter(None, (_unbroken(_mean_text(comparison)), _unbroken(_loop_text(column, comparison))))),
         drawn=comparison.overhead,
         outer=comparison.simultaneous,
-        note=note(comparison),
+        note=reason_text(comparison),
     )
 
 
 def brief_text(column: Column, comparison: Comparison | None, summary: Summary) -> CellText:
-    """Return what a cell of the terminal's table says: two short lines, `lead` with its bounds, and `second`."""
+    """Return a cell of the terminal's table: two short lines, `lead` with its bounds, and `second`."""
     if comparison is None or comparison.verdict in BLOCKED or comparison.environment == summary.baseline:
         text = cell_text(column, comparison, summary)
         if comparison is not None and comparison.environment == summary.baseline:
-            return _baseline(column, comparison, compact=True)
+            return _baseline_cell(column, comparison, compact=True)
         return text
     verdict, within = comparison.verdict, comparison.within
-    lead, second = _typical(column, comparison, compact=True)
+    lead, second = _typical_readings(column, comparison, compact=True)
     overhead = lead if comparison.added_s is None or not column.leads_with_time else second
-    other = _other_reading(column, comparison)
-    if failed := _failed(comparison):
+    other = _short_reading(column, comparison)
+    if failed := _failures(comparison):
         below = overhead.main if comparison.overhead is not None else ""
         return CellText(verdict=verdict, within=within, lead=failed, second=below)
     if comparison.overhead is None:
@@ -119,16 +118,16 @@ def percent_up(fraction: float, *, sign: bool = True) -> str:
     return units.percent(math.ceil(fraction / step - 1e-9) * step, sign=sign)
 
 
-def disagree(column: Column, comparison: Comparison) -> bool:
-    """Tell whether overhead (geometric mean) and added time (arithmetic mean) differ in sign as they are shown."""
+def differ_in_sign(column: Column, comparison: Comparison) -> bool:
+    """Tell whether overhead (geometric mean) and added time (arithmetic mean), as shown, have opposite signs."""
     if comparison.overhead is None or comparison.added_s is None:
         return False
-    shown = units.overhead_interval(comparison.overhead), column.added(comparison.added_s)
-    return {each.number[:1] for each in shown} == {"+", units.MINUS}
+    readings = units.overhead_interval(comparison.overhead), column.added(comparison.added_s)
+    return {reading.number[:1] for reading in readings} == {"+", units.MINUS}
 
 
-def note(comparison: Comparison) -> str:
-    """Return the reason of a cell's verdict, with about how many rounds an open one needs."""
+def reason_text(comparison: Comparison) -> str:
+    """Return the reason of a cell's verdict; if it is inconclusive, with an estimate of the rounds it still needs."""
     reason = comparison.reason
     if comparison.verdict is Verdict.INCONCLUSIVE and comparison.more_rounds and "more" not in reason:
         return f"about {comparison.more_rounds} more rounds needed" + (f"; {reason}" if reason else "")
@@ -136,7 +135,7 @@ def note(comparison: Comparison) -> str:
 
 
 def loop_overhead(column: Column, comparison: Comparison) -> float | None:
-    """Return the cost by back-to-back operations (IMB's definition) against the baseline's; None without both."""
+    """Return the overhead of back-to-back operations (IMB's definition); None if either side did not measure them."""
     base = column.baseline.loop_s if column.baseline else None
     if base is None or comparison.loop_s is None or base.value <= 0:
         return None
@@ -144,25 +143,25 @@ def loop_overhead(column: Column, comparison: Comparison) -> float | None:
 
 
 def failures_text(rate: FailureRate) -> str:
-    """Return how many launches failed, as `4/10 failed`."""
+    """Return the number of failed launches, as `4/10 failed`."""
     return f"{rate.failed}/{rate.launches} failed"
 
 
-def _failed(comparison: Comparison) -> str:
+def _failures(comparison: Comparison) -> str:
     if comparison.verdict is not Verdict.FAILS or comparison.failures is None:
         return ""
     return failures_text(comparison.failures)
 
 
-def _baseline(column: Column, comparison: Comparison, *, compact: bool = False) -> CellText:
+def _baseline_cell(column: Column, comparison: Comparison, *, compact: bool = False) -> CellText:
     verdict = comparison.verdict
     if comparison.absolute_s is None:
         return CellText(verdict=verdict, lead="no value", note=comparison.reason)
     absolute = column.absolute(comparison.absolute_s, compact=compact)
-    readings = (("mean", comparison.mean_absolute_s), ("loop", comparison.loop_s))
-    told = [(word, column.absolute(each, compact=compact)) for word, each in readings if each is not None]
-    same_unit = compact and all(each.unit == absolute.unit for _, each in told)
-    below = ", ".join(f"{word} {each.number if same_unit else each.main}" for word, each in told)
+    costs = (("mean", comparison.mean_absolute_s), ("loop", comparison.loop_s))
+    readings = [(word, column.absolute(cost, compact=compact)) for word, cost in costs if cost is not None]
+    same_unit = compact and all(reading.unit == absolute.unit for _, reading in readings)
+    below = ", ".join(f"{word} {reading.number if same_unit else reading.main}" for word, reading in readings)
     count = "" if compact else f"n = {comparison.absolute_s.n}"
     return CellText(
         verdict=verdict,
@@ -173,41 +172,43 @@ def _baseline(column: Column, comparison: Comparison, *, compact: bool = False) 
     )
 
 
-def _typical(column: Column, comparison: Comparison, *, compact: bool = False) -> tuple[units.Interval, units.Interval]:
-    """Return the two readings of the typical launch in the order in which a column reads them."""
-    nothing = units.Interval(number="", unit="", bounds="")
+def _typical_readings(
+    column: Column, comparison: Comparison, *, compact: bool = False
+) -> tuple[units.Interval, units.Interval]:
+    """Return the two readings of the typical launch, in the order in which a column shows them."""
+    empty = units.Interval(number="", unit="", bounds="")
     if comparison.overhead is None:
-        return nothing, nothing
+        return empty, empty
     overhead = units.overhead_interval(comparison.overhead, compact=compact)
     if column.leads_with_time and comparison.added_s is not None:
         return column.added(comparison.added_s, compact=compact), overhead
     if column.is_rate and comparison.absolute_s is not None:
         return overhead, column.absolute(comparison.absolute_s)
-    return overhead, column.added(comparison.added_s, compact=compact) if comparison.added_s is not None else nothing
+    return overhead, column.added(comparison.added_s, compact=compact) if comparison.added_s is not None else empty
 
 
 def _unbroken(text: str) -> str:
     return text.replace(" ", "\u00a0")
 
 
-def _joined(*intervals: units.Interval) -> str:
-    return ", ".join(f"{each.main} {each.bounds}".strip() for each in intervals if each.number)
+def _join(*intervals: units.Interval) -> str:
+    return ", ".join(f"{interval.main} {interval.bounds}".strip() for interval in intervals if interval.number)
 
 
-def _mean(comparison: Comparison) -> str:
+def _mean_text(comparison: Comparison) -> str:
     if comparison.mean is None:
         return ""
     overhead = units.overhead_interval(comparison.mean.overhead).main
     return f"mean {overhead}, ≤ {percent_up(comparison.mean.at_most)}"
 
 
-def _loop(column: Column, comparison: Comparison) -> str:
+def _loop_text(column: Column, comparison: Comparison) -> str:
     loop = loop_overhead(column, comparison)
     return "" if loop is None else f"loop {units.percent(loop)}"
 
 
-def _other_reading(column: Column, comparison: Comparison) -> str:
-    """Return the second reading of a column in short: the loop's where it has one, else the mean's."""
-    if loop := _loop(column, comparison):
+def _short_reading(column: Column, comparison: Comparison) -> str:
+    """Return the loop's overhead if the column has one, else the mean's."""
+    if loop := _loop_text(column, comparison):
         return loop
     return f"mean {units.overhead_interval(comparison.mean.overhead, compact=True).main}" if comparison.mean else ""

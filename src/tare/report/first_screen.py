@@ -1,4 +1,4 @@
-"""Make the tables of the HTML report's first screen: a row an environment, a bar in each cell, the sentences below."""
+"""Build the tables on the first screen of the HTML report: one row per environment, a bar per cell, notes below."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from markupsafe import Markup
 
 from tare.model import Comparison, Estimate, Summary
 from tare.report import remarks, units, view
-from tare.report.cells import BLOCKED, CellText, cell_text, disagree
+from tare.report.cells import BLOCKED, CellText, cell_text, differ_in_sign
 from tare.report.plots import bars
 from tare.report.view import Column, TableGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
-    """A cell of the first screen with its bar."""
+class TableCell:
+    """A cell of the first screen with its bar and tooltip."""
 
     text: CellText
     bar: Markup
@@ -24,7 +24,7 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """The head of a column of the first screen."""
+    """The header of a column of the first screen."""
 
     column: Column
     axis: Markup
@@ -32,14 +32,14 @@ class Head:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """The first screen's table of one group, and the sentences below it."""
+    """The first screen's table of one group, and the notes below it."""
 
     group: TableGroup
     heading: str
     heads: tuple[Head, ...]
-    rows: tuple[tuple[str, tuple[Drawn, ...], remarks.Note | None], ...]
+    rows: tuple[tuple[str, tuple[TableCell, ...], remarks.Note | None], ...]
     notes: tuple[remarks.Note, ...]
-    doubts: tuple[str, ...]
+    caveats: tuple[str, ...]
     causes: tuple[tuple[str, str], ...]
     launches: tuple[remarks.LaunchRow, ...]
 
@@ -47,7 +47,7 @@ class Table:
 def table(group: TableGroup, heading: str, summary: Summary) -> Table:
     """Return the table of one group under its heading."""
     columns = view.first_screen(group.columns)
-    scales = [bars.Scale.of(_drawn_estimates(column), summary.margin) for column in columns]
+    scales = [bars.Scale.of(_estimates(column), summary.margin) for column in columns]
     reasons = {
         note.environments[0]: note
         for note in remarks.notes(group)
@@ -56,7 +56,7 @@ def table(group: TableGroup, heading: str, summary: Summary) -> Table:
     rows = tuple(
         (
             name,
-            tuple(_drawn(column, name, scale, summary) for column, scale in zip(columns, scales, strict=True)),
+            tuple(_cell(column, name, scale, summary) for column, scale in zip(columns, scales, strict=True)),
             reasons.get(name),
         )
         for name in group.rows
@@ -69,13 +69,13 @@ def table(group: TableGroup, heading: str, summary: Summary) -> Table:
         heads=heads,
         rows=rows,
         notes=notes,
-        doubts=remarks.doubts(group, summary),
+        caveats=remarks.caveats(group, summary),
         causes=remarks.causes(group, summary),
         launches=remarks.launch_rows(group, summary),
     )
 
 
-def _drawn_estimates(column: Column) -> list[Estimate]:
+def _estimates(column: Column) -> list[Estimate]:
     return [
         estimate
         for cell in column.cells.values()
@@ -84,14 +84,14 @@ def _drawn_estimates(column: Column) -> list[Estimate]:
     ]
 
 
-def _drawn(column: Column, name: str, scale: bars.Scale, summary: Summary) -> Drawn:
+def _cell(column: Column, name: str, scale: bars.Scale, summary: Summary) -> TableCell:
     comparison = column.cells.get(name)
     text = cell_text(column, comparison, summary)
     noise = column.noise.overhead if column.noise else None
     svg = Markup("")
     if text.drawn is not None:
         svg = bars.bar(scale, text.drawn, text.outer, noise, summary.margin)
-    return Drawn(text=text, bar=svg, title=_cell_title(name, column, comparison, text))
+    return TableCell(text=text, bar=svg, title=_cell_title(name, column, comparison, text))
 
 
 def _cell_title(name: str, column: Column, comparison: Comparison | None, text: CellText) -> str:
@@ -99,11 +99,11 @@ def _cell_title(name: str, column: Column, comparison: Comparison | None, text: 
     if comparison and comparison.overhead:
         parts.append(f"n = {comparison.overhead.n} rounds")
     if comparison and comparison.simultaneous:
-        parts.append(f"the interval that decides {units.overhead_interval(comparison.simultaneous).bounds}")
+        parts.append(f"adjusted interval {units.overhead_interval(comparison.simultaneous).bounds}")
     if comparison and comparison.absolute_s:
         parts.append(f"absolute {column.absolute(comparison.absolute_s)}")
-    if comparison and disagree(column, comparison):
-        parts.append("overhead (geometric mean) and added time (arithmetic mean) differ in sign")
+    if comparison and differ_in_sign(column, comparison):
+        parts.append("overhead (geometric mean) and added time (arithmetic mean) have opposite signs")
     if text.note:
         parts.append(text.note)
     return "; ".join(parts)

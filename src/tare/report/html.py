@@ -1,4 +1,4 @@
-"""Make the HTML report: one file that opens offline, with its drawings, their data and the library that draws them."""
+"""Render the HTML report: one file that opens offline and contains the plots, their data and plotly."""
 
 from __future__ import annotations
 
@@ -16,28 +16,32 @@ from tare.report.plots.figures import styles
 from tare.report.runs import cell_rows, commands, launches, trial_row
 from tare.report.samples import SampleSource, collect, row_key
 from tare.report.sweeps import sweeps_of
-from tare.report.tables import together
-from tare.report.traffic import beside
+from tare.report.tables import merge
+from tare.report.traffic import traffic_tables
 from tare.report.verdicts import EXIT_MEANINGS, LOOKS, mark
 
 
 def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource) -> str:
-    """Return the report as one HTML document. Samples are read one trial at a time and not kept."""
+    """Return the report as one HTML document. Samples are read one trial at a time and not kept in memory."""
     runs = launches(summary, trials)
     histograms = collect(samples, ((row_key(run.group, run.environment), run.trial) for run in runs if run.completed))
     groups = view.groups(summary)
-    shown = together(view.judged(groups))
+    shown = merge(view.judged(groups))
     tables = [first_screen.table(group, view.heading(group, shown), summary) for group in shown]
-    look = styles(list(dict.fromkeys(name for group in groups for name in group.rows)), summary)
+    style_of = styles(list(dict.fromkeys(name for group in groups for name in group.rows)), summary)
     pages = [
-        metric_page(column, group, summary, runs, histograms, look, column in view.first_screen(group.columns))
+        metric_page(column, group, summary, runs, histograms, style_of, column in view.first_screen(group.columns))
         for group in groups
         for column in group.columns
     ]
-    sweeps = [sweep for group in groups for sweep in sweeps_of(group, summary, look)]
-    tables_beside = [beside(group.name, f"beside-{number}", group.rows, runs) for number, group in enumerate(groups)]
-    every = [figure for sweep in sweeps for figure in sweep.figures]
-    every += [figure for page in pages for figure in page.figures]
+    sweeps = [sweep for group in groups for sweep in sweeps_of(group, summary, style_of)]
+    traffic = [
+        tables_of_group
+        for number, group in enumerate(groups)
+        if (tables_of_group := traffic_tables(group.name, f"traffic-{number}", group.rows, runs)) is not None
+    ]
+    figures = [figure for sweep in sweeps for figure in sweep.figures]
+    figures += [figure for page in pages for figure in page.figures]
     plotly = embed.asset("plotly", "package_data/plotly.min.js")
     script = embed.asset("tare.report", "templates/report.js")
     style = embed.asset("tare.report", "templates/report.css")
@@ -54,11 +58,11 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
         tables=tables,
         pages=pages,
         sweeps=sweeps,
-        beside=[each for each in tables_beside if each is not None],
+        traffic=traffic,
         published=published.rows(summary, groups),
         looks=LOOKS,
         seen={comparison.verdict for comparison in summary.comparisons},
-        ladder=_ladder(summary),
+        ladder=_ladder_symbols(summary),
         adjusted=any(comparison.adjusted_for for comparison in summary.comparisons),
         has_loop=any(comparison.loop_s for comparison in summary.comparisons),
         exit_meaning=EXIT_MEANINGS.get(summary.exit_code, "unknown"),
@@ -67,11 +71,11 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
         commands=commands(runs),
         runs=[trial_row(run, summary) for run in runs],
         trial_columns=[head.column for table in tables for head in table.heads] if len(tables) == 1 else [],
-        data=embed.figure_data(every),
+        data=embed.figure_data(figures),
         script=script,
         style=style,
         plotly=plotly,
-        plotly_styles=embed.own_styles(plotly),
+        plotly_styles=embed.find_style_ids(plotly),
     )  # fmt: skip
 
 
@@ -84,12 +88,12 @@ def _jinja() -> Jinja:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["together"] = units.together
+    environment.filters["keep_together"] = units.keep_together
     environment.filters["percent"] = lambda fraction: units.percent(fraction, sign=False)
     return environment
 
 
-def _ladder(summary: Summary) -> str:
-    """Return the symbols of "no cost" that a report has, each with its per cent."""
-    shown = {item.within for item in summary.comparisons if item.within is not None}
-    return " ".join(mark(Verdict.NO_COST, within) for within in sorted(shown)) or LOOKS[Verdict.NO_COST].symbol
+def _ladder_symbols(summary: Summary) -> str:
+    """Return the "no cost" symbols that occur in the report, each with its margin in per cent."""
+    margins = {item.within for item in summary.comparisons if item.within is not None}
+    return " ".join(mark(Verdict.NO_COST, within) for within in sorted(margins)) or LOOKS[Verdict.NO_COST].symbol

@@ -1,4 +1,4 @@
-"""Turn the manifest, a tree of facts of any shape, into headed lists that can be read."""
+"""Format the manifest, a tree of facts of any shape, as lists with headings."""
 
 from __future__ import annotations
 
@@ -9,26 +9,29 @@ from typing import Final
 from tare.report import units
 
 LARGE: Final = 3
+ACRONYMS: Final = frozenset({"cpu", "mpi", "mtu", "os"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A headed list of facts."""
+    """A list of facts with a heading."""
 
     title: str
     facts: tuple[tuple[str, str], ...]
 
 
 def sections(manifest: Mapping[str, object]) -> tuple[Section, ...]:
-    """Return one section per branch of the tree, and first one for the facts at its root."""
-    loose = tuple((_words(key), _text(key, value)) for key, value in manifest.items() if not isinstance(value, Mapping))
-    first = [Section(title="study", facts=loose)] if loose else []
+    """Return a section for the facts at the root of the tree, then one per branch."""
+    leaves = tuple(
+        (_words(key), _text(key, value)) for key, value in manifest.items() if not isinstance(value, Mapping)
+    )
+    first = [Section(title="study", facts=leaves)] if leaves else []
     branches = [_branch(key, value) for key, value in manifest.items() if isinstance(value, Mapping)]
     return (*first, *(section for branch in branches for section in branch))
 
 
 def _branch(title: str, tree: Mapping[str, object]) -> Iterator[Section]:
-    """Yield a section for the facts of a branch; a large branch below it becomes a section of its own."""
+    """Yield a section for the facts of a branch; large branches below it become separate sections."""
     large = {key: value for key, value in tree.items() if isinstance(value, Mapping) and len(value) > LARGE}
     facts = tuple(_facts("", {key: value for key, value in tree.items() if key not in large}))
     if facts:
@@ -47,10 +50,13 @@ def _facts(prefix: str, tree: Mapping[str, object]) -> Iterator[tuple[str, str]]
 
 
 def _words(key: object) -> str:
+    """Return the label of a key; names with a dot, such as those of sysctls, stay as they are."""
     text = str(key)
+    if "." in text:
+        return text
     for suffix in ("_bytes", "_s"):
         text = text.removesuffix(suffix)
-    return text.replace("_", " ")
+    return " ".join(word.upper() if word in ACRONYMS else word for word in text.split("_"))
 
 
 def _text(key: str, value: object) -> str:

@@ -1,4 +1,4 @@
-"""Make the HTML report's page of each metric: its figures and its table of values."""
+"""Build the HTML report's page of each metric: its plots and its table of values."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tare.report.view import Column, TableGroup
 
 CURVE_POINTS: Final = 240
 FIGURES: Final = (
-    "typical", "mean", "loop (back to back)", "p99", "added", "overhead", "interval that decides", "at most",
-    "mean's overhead", "mean at most", "ratio of medians (BCa)", "p (Holm)", "overhead over all launches",
+    "typical", "mean", "loop (back to back)", "p99", "added", "overhead", "adjusted interval", "at most",
+    "mean overhead", "mean at most", "ratio of medians (BCa)", "p (Holm)", "overhead over all launches",
 )  # fmt: skip
 """The columns of a metric's table of values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValuesRow:
-    """A row of a metric's table of values: its mark, how many rounds, and the figures by column."""
+    """A row of a metric's table of values: the verdict's symbol, the number of rounds, and the values by column."""
 
     mark: str
     n: str
@@ -35,7 +35,7 @@ class ValuesRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricPage:
-    """The figures and the table of values of one metric."""
+    """The plots and the table of values of one metric."""
 
     column: Column
     figures: tuple[Drawing, ...]
@@ -51,15 +51,15 @@ def metric_page(
     summary: Summary,
     runs: Sequence[ShownLaunch],
     histograms: Histograms,
-    look: Mapping[str, Style],
+    style: Mapping[str, Style],
     is_open: bool,
 ) -> MetricPage:
-    """Return the page of one metric; it has figures of samples where the histograms hold any of it."""
+    """Return the page of one metric; it has plots of samples if the histograms contain any."""
     figures = [
         overhead.forest(column, group.rows, summary),
-        launches.launches(column, group.rows, runs, look),
-        launches.order(column, group.rows, runs, look),
-        *_sample_figures(column, group, summary, histograms, look),
+        launches.launches(column, group.rows, runs, style),
+        launches.order(column, group.rows, runs, style),
+        *_sample_figures(column, group, summary, histograms, style),
     ]
     values = _values(column, group)
     filled = {name for _, _, row in values for name, text in row.figures.items() if text}
@@ -74,28 +74,32 @@ def metric_page(
 
 
 def _sample_figures(
-    column: Column, group: TableGroup, summary: Summary, histograms: Histograms, look: Mapping[str, Style]
+    column: Column, group: TableGroup, summary: Summary, histograms: Histograms, style: Mapping[str, Style]
 ) -> list[Drawing]:
-    here = {row_key(group.name, name): name for name in group.rows}
-    keys = {(metric, side) for row, metric, side in histograms if row in here}
-    stored, own = columns_of(column.info.key, keys)
-    main = main_column(own)
+    names = {row_key(group.name, name): name for name in group.rows}
+    keys = {(metric, side) for row, metric, side in histograms if row in names}
+    stored, sides_of_metric = columns_of(column.info.key, keys)
+    main = main_column(sides_of_metric)
     if main is None:
         return []
-    found = {
+    histograms_of = {
         name: {
             side: histograms[row, stored, side]
             for metric, side in keys
             if metric == stored and (row, stored, side) in histograms
         }
-        for row, name in here.items()
+        for row, name in names.items()
     }
-    curves = {name: sides[main].curve(CURVE_POINTS) for name, sides in found.items() if main in sides}
-    figures = [samples.ecdf(column, curves, look, summary.baseline, is_gap="gap" in main)]
+    curves = {name: sides[main].curve(CURVE_POINTS) for name, sides in histograms_of.items() if main in sides}
+    figures = [samples.ecdf(column, curves, style, summary.baseline, is_gap="gap" in main)]
     gaps = gap_columns(side for metric, side in keys if metric == stored)
     if gaps and main == gaps[0]:
-        both = {name: {side: sides[side] for side in gaps if side in sides} for name, sides in found.items() if sides}
-        figures.append(samples.gaps(column, both, look, summary.baseline))
+        both = {
+            name: {side: sides[side] for side in gaps if side in sides}
+            for name, sides in histograms_of.items()
+            if sides
+        }
+        figures.append(samples.gaps(column, both, style, summary.baseline))
     return figures
 
 
@@ -105,7 +109,7 @@ def _values(column: Column, group: TableGroup) -> tuple[tuple[str, Comparison, V
 
 
 def _value_texts(column: Column, cell: Comparison) -> ValuesRow:
-    """Return the texts of one row; a column that is empty in all rows is left out of the table."""
+    """Return the texts of one row; the table omits columns that are empty in all rows."""
 
     def absolute(cost: Estimate | None) -> str:
         return "" if cost is None else str(column.absolute(cost))

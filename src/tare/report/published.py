@@ -1,4 +1,4 @@
-"""Put what was measured beside what others have published of the same environments."""
+"""Compare the measured overheads with published results for the same environments."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _PREFIX: Final = {"M": 1e6, "G": 1e9, "T": 1e12}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedRow:
-    """One published figure as text, with the one of this study that belongs beside it.
+    """One published value as text, with the corresponding value of this study.
 
-    Both are fractions of their own baseline, as the metric is read: of rates, less than 100 % is slower.
+    Each is a fraction of its own baseline, as the metric is read: for rates, less than 100 % is slower.
     """
 
     environment: str
@@ -30,43 +30,46 @@ class PublishedRow:
     metric: str
     published: str
     here: str
-    told: str
+    statement: str
     source: str
     conditions: str
 
 
 def rows(summary: Summary, groups: tuple[TableGroup, ...]) -> tuple[PublishedRow, ...]:
-    """Return a row for each published figure and each metric that it is about."""
+    """Return a row for each published value and each metric that it applies to."""
     workload_of = {cell.group: cell.workload.name for cell in summary.cells}
-    found: list[PublishedRow] = []
+    result: list[PublishedRow] = []
     for published in summary.published:
         columns = [
             column
             for group in groups
             for column in group.columns
-            if workload_of.get(column.info.group) == published.workload and _is_about(published, column)
+            if workload_of.get(column.info.group) == published.workload and _applies(published, column)
         ]
         under = conditions(published, summary)
-        found += [_row(published, column.info.label, _here(column, published.environment), under) for column in columns]
+        result += [
+            _row(published, column.info.label, _measured_share(column, published.environment), under)
+            for column in columns
+        ]
         if not columns:
-            found.append(_row(published, published.metric, NOT_MEASURED, under))
-    return tuple(found)
+            result.append(_row(published, published.metric, NOT_MEASURED, under))
+    return tuple(result)
 
 
-def _is_about(published: Published, column: Column) -> bool:
+def _applies(published: Published, column: Column) -> bool:
     return not published.metric or fnmatchcase(column.info.label, published.metric)
 
 
 def conditions(published: Published, summary: Summary) -> str:
-    """Return under which conditions a figure was published, and whether this study's link has others.
+    """Return the conditions of a publication, and whether this study's link differs from them.
 
-    Compared are what decides most, the link's rate and MTU, where the publication's conditions name them.
+    The link's rate and MTU, which matter most, are compared if the publication's conditions state them.
     """
     rate_bps, mtu = _link(published.environment, summary)
     link = f"{rate_bps / 1e9:g} Gbit/s" if rate_bps else "no rate set for the link"
     here = link + (f", MTU {mtu}" if mtu else "")
     if not published.conditions:
-        return f"published under other conditions: which, the study file does not say; here: {here}"
+        return f"published under other conditions (not stated in the study file); here: {here}"
     rate, size = _RATE.search(published.conditions), _MTU.search(published.conditions)
     other_rate = rate is not None and float(rate[1]) * _PREFIX[rate[2]] != rate_bps
     other_mtu = size is not None and mtu is not None and int(size[1]) != mtu
@@ -76,8 +79,8 @@ def conditions(published: Published, summary: Summary) -> str:
 
 
 def _link(environment: str, summary: Summary) -> tuple[int, int | None]:
-    """Return the rate that an environment's link was set to, 0 for none, and its MTU as launches recorded it."""
-    link = next((each.link for each in summary.environments if each.name == environment), None)
+    """Return the configured rate of an environment's link, 0 for none, and its MTU as recorded by launches."""
+    link = next((candidate.link for candidate in summary.environments if candidate.name == environment), None)
     networks = summary.manifest.get("networks")
     facts = networks.get(environment, {}) if isinstance(networks, Mapping) else {}
     recorded = str(facts.get("mtu", "")) if isinstance(facts, Mapping) else ""
@@ -85,7 +88,7 @@ def _link(environment: str, summary: Summary) -> tuple[int, int | None]:
     return (link.rate_bps if link else 0), int(recorded) if recorded.isascii() and recorded.isdecimal() else stated
 
 
-def _row(published: Published, metric: str, here: str, under: str) -> PublishedRow:
+def _row(published: Published, metric: str, here: str, conditions: str) -> PublishedRow:
     ratio = published.of_baseline
     return PublishedRow(
         environment=published.environment,
@@ -93,31 +96,31 @@ def _row(published: Published, metric: str, here: str, under: str) -> PublishedR
         metric=metric,
         published="" if ratio is None else share(ratio),
         here=here,
-        told=published.told,
+        statement=published.told,
         source=published.source,
-        conditions=under,
+        conditions=conditions,
     )
 
 
 def share(ratio: float) -> str:
-    """Return a fraction of a baseline as per cent, however large."""
+    """Return a fraction of a baseline in per cent, also if it is large."""
     return f"{units.number(100 * ratio, 0 if ratio >= 0.1 else 1)} %"
 
 
-def _here(column: Column, environment: str) -> str:
+def _measured_share(column: Column, environment: str) -> str:
     comparison = column.cells.get(environment)
     if comparison is None:
         return NOT_MEASURED
     if comparison.overhead is None:
         return f"{comparison.verdict.value} here"
-    ratio = of_baseline(comparison, column.info.kind)
+    ratio = fraction_of_baseline(comparison, column.info.kind)
     places = 0 if ratio.high - ratio.low >= 0.02 else 1
     low, high = (units.number(100 * bound, places) for bound in (ratio.low, ratio.high))
     return f"{units.number(100 * ratio.value, places)} % [{low}, {high}]"
 
 
-def of_baseline(comparison: Comparison, kind: MetricKind) -> Estimate:
-    """Return a comparison as a fraction of the baseline: of its cost, or of its rate, which is the inverse."""
+def fraction_of_baseline(comparison: Comparison, kind: MetricKind) -> Estimate:
+    """Return a comparison as a fraction of the baseline's cost, or of its rate, which is the inverse."""
     cost = comparison.overhead
     if cost is None:
         raise ValueError(f"{comparison.environment} has no overhead on {comparison.metric}")

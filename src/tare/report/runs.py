@@ -1,4 +1,4 @@
-"""Arrange trials as a report shows them: with the row that they belong to, by planned cell, and one by one."""
+"""Arrange trials for the report: with their row of the table, by planned cell, and one by one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STARTUP_WORDS: Final = {"pods_s": "containers up", "mpi_init_s": "MPI_Init", "la
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownLaunch:
-    """A trial with the environment and group of its cell; `counts` is False if another launch has its place."""
+    """A trial with the environment and group of its cell; `counts` is False if a later launch superseded it."""
 
     trial: Trial
     order: int
@@ -47,12 +47,12 @@ class ShownLaunch:
 
 
 def row_name(cell: Cell, summary: Summary) -> str:
-    """Return the row of the table that a cell belongs to."""
+    """Return the name of a cell's row in the table."""
     return summary.self_name if cell.role is Role.SELF else cell.environment.name
 
 
 def launches(summary: Summary, trials: Sequence[Trial]) -> tuple[ShownLaunch, ...]:
-    """Return the trials in the order in which they ran, with what they belong to."""
+    """Return the trials in order of execution, each with its environment and group."""
     cells = {cell.key: cell for cell in summary.cells}
     selection = select(summary, trials)
     result: list[ShownLaunch] = []
@@ -88,13 +88,13 @@ def outcome_word(trial: Trial) -> str:
 
 
 def outcome_reason(trial: Trial) -> str:
-    """Return why a trial has no figures, or nothing."""
+    """Return the reason why a trial has no metrics; "" if it completed."""
     return "" if isinstance(trial.outcome, Completed) else trial.outcome.reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellRow:
-    """One planned cell with what became of it."""
+    """One planned cell with the outcomes of its launches."""
 
     environment: str
     group: str
@@ -105,7 +105,7 @@ class CellRow:
 
 
 def cell_rows(summary: Summary, runs: Sequence[ShownLaunch]) -> tuple[CellRow, ...]:
-    """List every planned cell with its outcomes and the reasons, those that never ran included."""
+    """Return every planned cell with its outcomes and the reasons, including cells that did not run."""
     outcomes: dict[str, Counter[str]] = {}
     reasons: dict[str, dict[str, None]] = {}
     for run in runs:
@@ -116,16 +116,16 @@ def cell_rows(summary: Summary, runs: Sequence[ShownLaunch]) -> tuple[CellRow, .
     rows: list[CellRow] = []
     for cell in summary.cells:
         name = row_name(cell, summary)
-        told = outcomes.get(cell.key)
+        counts = outcomes.get(cell.key)
         refused = summary.unavailable.get(cell.key)
-        text = ", ".join(f"{count} {word}" for word, count in told.items()) if told else "never ran"
+        text = ", ".join(f"{count} {word}" for word, count in counts.items()) if counts else "not run"
         rows.append(
             CellRow(
                 environment=name,
                 group=cell.group,
-                role=cell.role.value,
+                role="A/A" if cell.role is Role.SELF else cell.role.value,
                 placement=cell.placement.label,
-                outcomes="unavailable" if refused and not told else text,
+                outcomes="unavailable" if refused and not counts else text,
                 reasons=tuple(reasons.get(cell.key, {refused: None} if refused else {})),
             )
         )
@@ -138,7 +138,7 @@ def commands(runs: Sequence[ShownLaunch]) -> Mapping[tuple[str, str], str]:
 
 
 def trial_row(run: ShownLaunch, summary: Summary) -> Mapping[str, Any]:
-    """Return a launch as the page lists it."""
+    """Return a launch as a row of the page's list."""
     trial = run.trial
     outcome = trial.outcome
     return {

@@ -1,7 +1,7 @@
-"""Read samples one trial at a time and keep what is needed to draw them.
+"""Read samples one trial at a time and keep only histograms of them.
 
-A report may stand on ten million samples. They are never held together: each trial's columns are read, counted into
-a histogram with logarithmic bins per environment and metric, and dropped.
+A report may cover ten million samples. They are never in memory together: the columns of each trial are read, counted
+in a histogram with logarithmic bins per environment and metric, and dropped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PREFERRED: Final = ("max_s", "receive_gap_s", "wall_s")
 
 
 class SampleSource(Protocol):
-    """Where a report gets samples from; the store is one."""
+    """A source of samples, such as the store."""
 
     def columns(self, trial: Trial) -> Mapping[str, Floats]:
         """Return the samples of a trial in seconds, keyed `<metric key>/<column>`; empty if it has none."""
@@ -38,13 +38,13 @@ class NoSamples:
     """A source for results whose samples were not kept."""
 
     def columns(self, trial: Trial) -> Mapping[str, Floats]:
-        """Return nothing."""
+        """Return no samples."""
         return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """Quantiles of samples: `values_s[i]` is not exceeded by a fraction `fractions[i]` of the `n` samples."""
+    """Quantiles of samples: a fraction `fractions[i]` of the `n` samples does not exceed `values_s[i]`."""
 
     n: int
     launches: int
@@ -52,15 +52,15 @@ class Curve:
     values_s: Floats
 
     def at(self, fraction: float) -> float:
-        """Return one quantile, interpolated between those that were kept."""
+        """Return one quantile, interpolated between the stored ones."""
         return float(np.interp(fraction, self.fractions, self.values_s))
 
 
 class LogHistogram:
     """Count samples into bins of equal ratio; values outside [1 ns, 10,000 s] fall into the first or last bin.
 
-    Quantiles are geometric bin centres, held inside the exact minimum and maximum, so the relative error is at most
-    `BIN_RATIO / 2`. Memory is a fixed 60 kB, whatever the number of samples.
+    Quantiles are geometric bin centres, clipped to the exact minimum and maximum, so the relative error is at most
+    `BIN_RATIO / 2`. It takes 60 kB of memory, regardless of the number of samples.
     """
 
     def __init__(self) -> None:
@@ -71,11 +71,11 @@ class LogHistogram:
 
     @property
     def n(self) -> int:
-        """Return how many samples were counted."""
+        """Return the number of samples."""
         return int(self._counts.sum())
 
     def add(self, samples: Floats) -> None:
-        """Count the samples of one launch; what is not a number is left out."""
+        """Count the samples of one launch, without those that are NaN."""
         if np.isnan(samples).any():
             samples = samples[~np.isnan(samples)]
         if samples.size == 0:
@@ -89,7 +89,7 @@ class LogHistogram:
         self.launches += 1
 
     def curve(self, points: int = 300) -> Curve:
-        """Return at most so many quantiles: even in the body, and ever closer towards the tail."""
+        """Return at most `points` quantiles: evenly spaced in the body, denser towards the tail."""
         n = self.n
         wanted = _fractions(points, n)
         cumulative = np.cumsum(self._counts)
@@ -100,7 +100,7 @@ class LogHistogram:
         return Curve(n=n, launches=self.launches, fractions=wanted, values_s=values)
 
     def density(self, low_s: float, high_s: float, bars: int = 120) -> tuple[Floats, Floats]:
-        """Return the centres of at most so many bars between two times, and the share of all samples in each.
+        """Return the centres of at most `bars` bars between two times, and the share of all samples in each.
 
         A bar is a whole number of bins and starts at a multiple of it, so that bars of several histograms line up.
         """
@@ -109,9 +109,9 @@ class LogHistogram:
         first -= first % per_bar
         last = min(_BINS, last + -(last - first) % per_bar)
         starts = np.arange(first, last, per_bar)
-        counted = np.add.reduceat(self._counts[:last], starts)
+        counts = np.add.reduceat(self._counts[:last], starts)
         centres = LOWEST_S * np.exp((starts + per_bar / 2) * BIN_RATIO)
-        return centres, counted / max(1, self.n)
+        return centres, counts / max(1, self.n)
 
 
 def _bin(value_s: float) -> int:
@@ -119,7 +119,7 @@ def _bin(value_s: float) -> int:
 
 
 def _fractions(points: int, n: int) -> Floats:
-    """Return fractions from 0 to 1: two thirds even, one third even on the scale of nines up to the last sample."""
+    """Return fractions from 0 to 1: two thirds evenly spaced, one third evenly on the scale of nines (1 - 10^-x)."""
     tail = min(_TAIL, 10.0 ** -np.ceil(np.log10(max(n, 2))))
     body = np.linspace(0.0, 0.98, max(2, points * 2 // 3))
     nines = 1.0 - np.logspace(np.log10(0.02), np.log10(tail), max(2, points - body.size))
@@ -127,16 +127,16 @@ def _fractions(points: int, n: int) -> Floats:
 
 
 Histograms = dict[tuple[str, str, str], LogHistogram]
-"""Histograms by row (as the caller names it), metric key and column."""
+"""Histograms by row (`row_key`), metric key and column."""
 
 
 def row_key(group: str, environment: str) -> str:
-    """Return the name of a row of a report for its histograms."""
+    """Return the key of a row of the report in `Histograms`."""
     return f"{group}\n{environment}"
 
 
 def collect(source: SampleSource, trials: Iterable[tuple[str, Trial]]) -> Histograms:
-    """Count the samples of all trials, one trial at a time; `trials` pairs each with the row that it counts for."""
+    """Count the samples of all trials, one trial at a time; `trials` pairs each trial with its row."""
     result: Histograms = {}
     for row, trial in trials:
         for name, values in source.columns(trial).items():
@@ -146,10 +146,10 @@ def collect(source: SampleSource, trials: Iterable[tuple[str, Trial]]) -> Histog
 
 
 def columns_of(metric: str, keys: Iterable[tuple[str, str]]) -> tuple[str, tuple[str, ...]]:
-    """Return the key under which a metric's samples are stored, and those of its columns that are the metric's own.
+    """Return the key under which a metric's samples are stored, and the columns of it that belong to the metric.
 
-    Most metrics have columns of their own key. Two metrics of one kernel share them: `spacing:8@1000.receive` is made
-    of the column `receive_gap_s` of `spacing:8@1000`.
+    Most metrics are stored under their own key. Two metrics of one kernel share a key: `spacing:8@1000.receive` is
+    computed from the column `receive_gap_s` of `spacing:8@1000`.
     """
     known: dict[str, list[str]] = {}
     for key, column in keys:
@@ -161,12 +161,12 @@ def columns_of(metric: str, keys: Iterable[tuple[str, str]]) -> tuple[str, tuple
 
 
 def main_column(columns: Iterable[str]) -> str | None:
-    """Choose the column that a metric is made of: the maximum over ranks where there is one."""
+    """Return the column that a metric is computed from: the maximum over ranks if there is one."""
     names = sorted(columns)
     return next((name for name in _PREFERRED if name in names), names[0] if names else None)
 
 
 def gap_columns(columns: Iterable[str]) -> tuple[str, ...]:
-    """Return the columns that hold gaps between messages, the receiver's first."""
-    found = [name for name in columns if "gap" in name]
-    return tuple(sorted(found, key=lambda name: (not name.startswith("rec"), name)))
+    """Return the columns of gaps between messages, the receiver's first."""
+    gaps = [name for name in columns if "gap" in name]
+    return tuple(sorted(gaps, key=lambda name: (not name.startswith("rec"), name)))

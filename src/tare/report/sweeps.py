@@ -1,4 +1,4 @@
-"""Make the HTML report's figures over message sizes: those of each benchmark that has several sizes."""
+"""Build the HTML report's plots over message sizes, for each benchmark with several sizes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tare.report.view import Column, TableGroup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """The figures of one benchmark over message sizes."""
+    """The plots of one benchmark over message sizes."""
 
     name: str
     figures: tuple[Drawing, ...]
 
 
-def sweeps_of(group: TableGroup, summary: Summary, look: Mapping[str, Style]) -> list[Sweep]:
-    """Return the figures of each family of metrics that differ in the message size alone."""
+def sweeps_of(group: TableGroup, summary: Summary, style: Mapping[str, Style]) -> list[Sweep]:
+    """Return the plots of each family of metrics that differ only in the message size."""
     families: dict[str, list[Column]] = {}
     for column in group.columns:
         if column.info.message_bytes is not None:
@@ -31,15 +31,15 @@ def sweeps_of(group: TableGroup, summary: Summary, look: Mapping[str, Style]) ->
         columns.sort(key=lambda column: column.info.message_bytes or 0)
         if len(columns) >= 2:
             figures = (
-                overhead.by_size(columns, group.rows, look),
-                overhead.overhead_by_size(columns, group.rows, summary, look),
+                overhead.by_size(columns, group.rows, style),
+                overhead.overhead_by_size(columns, group.rows, summary, style),
             )
             result.append(Sweep(name=_common_label(columns), figures=figures))
     return result
 
 
 def _common_label(columns: Sequence[Column]) -> str:
-    """Return what the labels of a family begin with, as `latency` of `latency 8 B` and `latency 64 KiB`."""
+    """Return the common prefix of a family's labels, as `latency` of `latency 8 B` and `latency 64 KiB`."""
     first, *others = [column.info.label.split() for column in columns]
     words = [word for index, word in enumerate(first) if all(other[index : index + 1] == [word] for other in others)]
     return " ".join(words) or view.family(columns[0].info)

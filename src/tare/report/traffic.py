@@ -1,6 +1,6 @@
-"""Tell what the launches of a workload sent over the network, and what else they told: means, and no verdict.
+"""Tabulate the traffic of a workload's launches and the additional values that they reported: means, no verdict.
 
-Packets, bytes, their mean size and rate explain a cost better than the workload's name: what a container adds, it adds
+Number, mean size and rate of packets explain a cost better than the workload's name, because a container adds its cost
 to each packet.
 """
 
@@ -21,8 +21,8 @@ _AS_TIME: Final = "s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Carried:
-    """What one kind of interface of an environment carried: means of a launch on a node, both directions together."""
+class RoleTraffic:
+    """Traffic of one kind of interface of an environment: means per launch and node, both directions combined."""
 
     environment: str
     role: str
@@ -33,7 +33,7 @@ class Carried:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Return the figures as they are read: packets, bytes, size of a packet, packets a second."""
+        """Return the values as text: packets, volume, mean packet size, packets per second."""
         return (
             count(self.packets),
             units.size(round(self.volume_bytes)),
@@ -43,46 +43,54 @@ class Carried:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """The figures that the launches of a group told: a column a figure, a row an environment."""
+class ReportedValues:
+    """Values that launches reported in addition to their metrics: a column per value, a row per environment."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
-    """The tables of a group that stand beside its metrics."""
+class TrafficTables:
+    """The tables of a group that have no verdicts."""
 
     group: str
     ident: str
-    carried: tuple[Carried, ...]
-    told: Told
+    traffic: tuple[RoleTraffic, ...]
+    reported: ReportedValues
 
 
-def beside(group: str, ident: str, environments: Sequence[str], runs: Sequence[ShownLaunch]) -> Beside | None:
-    """Return the tables of a group, None where its launches have nothing for them."""
-    own = [run for run in runs if run.group == group and run.completed]
-    tables = Beside(group=group, ident=ident, carried=carried(environments, own), told=told(environments, own))
-    return tables if tables.carried or tables.told.columns else None
+def traffic_tables(
+    group: str, ident: str, environments: Sequence[str], runs: Sequence[ShownLaunch]
+) -> TrafficTables | None:
+    """Return the tables of a group, None if its launches have no data for them."""
+    launches = [run for run in runs if run.group == group and run.completed]
+    tables = TrafficTables(
+        group=group,
+        ident=ident,
+        traffic=mean_traffic(environments, launches),
+        reported=reported_values(environments, launches),
+    )
+    return tables if tables.traffic or tables.reported.columns else None
 
 
-def carried(environments: Sequence[str], runs: Iterable[ShownLaunch]) -> tuple[Carried, ...]:
-    """Return what each kind of interface that must carry the messages carried, by environment."""
-    found: dict[tuple[str, str], list[tuple[InterfaceTraffic, float]]] = {}
+def mean_traffic(environments: Sequence[str], runs: Iterable[ShownLaunch]) -> tuple[RoleTraffic, ...]:
+    """Return the mean traffic of each kind of interface that must carry messages, by environment."""
+    by_role: dict[tuple[str, str], list[tuple[InterfaceTraffic, float]]] = {}
     for run in runs:
         for item in run.trial.traffic:
             if item.role != SILENT_ROLE:
-                found.setdefault((run.environment, item.role), []).append((item, run.trial.elapsed_s))
+                by_role.setdefault((run.environment, item.role), []).append((item, run.trial.elapsed_s))
     order = {name: number for number, name in enumerate(environments)}
-    return tuple(_carried(*key, found[key]) for key in sorted(found, key=lambda key: order.get(key[0], len(order))))
+    keys = sorted(by_role, key=lambda key: order.get(key[0], len(order)))
+    return tuple(_role_traffic(*key, by_role[key]) for key in keys)
 
 
-def _carried(environment: str, role: str, items: Sequence[tuple[InterfaceTraffic, float]]) -> Carried:
+def _role_traffic(environment: str, role: str, items: Sequence[tuple[InterfaceTraffic, float]]) -> RoleTraffic:
     packets = [item.rx_packets + item.tx_packets for item, _ in items]
     volumes = [item.rx_bytes + item.tx_bytes for item, _ in items]
     rates = [number / elapsed_s for number, (_, elapsed_s) in zip(packets, items, strict=True) if elapsed_s > 0]
-    return Carried(
+    return RoleTraffic(
         environment=environment,
         role=role,
         packets=fmean(packets),
@@ -92,16 +100,16 @@ def _carried(environment: str, role: str, items: Sequence[tuple[InterfaceTraffic
     )
 
 
-def told(environments: Sequence[str], runs: Iterable[ShownLaunch]) -> Told:
-    """Return the mean of each figure over the launches that count, by environment."""
+def reported_values(environments: Sequence[str], runs: Iterable[ShownLaunch]) -> ReportedValues:
+    """Return the mean of each reported value over the launches that count, by environment."""
     labels: dict[str, str] = {}
-    found: dict[str, dict[str, list[tuple[float, str]]]] = {}
+    values: dict[str, dict[str, list[tuple[float, str]]]] = {}
     for run in runs:
         for figure in run.trial.outcome.figures if isinstance(run.trial.outcome, Completed) else ():
             labels.setdefault(figure.key, figure.label)
-            found.setdefault(run.environment, {}).setdefault(figure.key, []).append((figure.value, figure.unit))
-    rows = tuple((name, _means(found[name], labels)) for name in environments if name in found)
-    return Told(columns=tuple(labels.values()), rows=rows)
+            values.setdefault(run.environment, {}).setdefault(figure.key, []).append((figure.value, figure.unit))
+    rows = tuple((name, _means(values[name], labels)) for name in environments if name in values)
+    return ReportedValues(columns=tuple(labels.values()), rows=rows)
 
 
 def _means(figures: Mapping[str, Sequence[tuple[float, str]]], labels: Mapping[str, str]) -> tuple[str, ...]:
@@ -113,7 +121,7 @@ def _means(figures: Mapping[str, Sequence[tuple[float, str]]], labels: Mapping[s
 
 
 def value_text(value: float, unit: str) -> str:
-    """Return a figure with its unit: times and sizes in what they are read in, the rest as it stands."""
+    """Return a value with its unit: times and sizes in a readable unit, others unchanged."""
     if unit == _AS_TIME:
         return units.seconds(value)
     if unit == _AS_SIZE:
@@ -125,5 +133,5 @@ def value_text(value: float, unit: str) -> str:
 
 
 def count(value: float) -> str:
-    """Return a number of things with thousands separators, and no more digits than a mean has."""
+    """Return a count with thousands separators; a mean below 100 keeps three significant digits."""
     return f"{value:,.0f}" if abs(value) >= 100 or value == round(value) else units.significant(value)

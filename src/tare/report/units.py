@@ -1,9 +1,8 @@
-"""Turn seconds, bytes, rates and fractions into text that is read at a glance: the only place that does so.
+"""Format seconds, bytes, rates and fractions for readers: the only place that does so.
 
-A figure is shown with as many digits as its interval supports, and a figure and its interval share one unit, so that
-`4.8 µs [4.5, 5.1]` can be read without converting anything. Rates use decimal prefixes (1 MB/s = 10^6 B/s, as OSU
-prints them), message sizes binary ones (1 KiB = 1,024 B). Text is made with `µ`, `×` and the real minus sign;
-`to_ascii` turns it into plain ASCII for terminals that need it.
+A value has as many digits as its interval supports, and shares its unit, so that `4.8 µs [4.5, 5.1]` needs no
+conversion. Rates use decimal prefixes (1 MB/s = 10^6 B/s, as in OSU), message sizes binary ones (1 KiB = 1,024 B).
+Text contains `µ`, `×` and the real minus sign; `to_ascii` converts it to plain ASCII for terminals that need it.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _ASCII: Final = str.maketrans(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """A unit for display: a value in base units is divided by `size` before it is printed with `suffix`."""
+    """A unit for display: a value in base units is divided by `size` and printed with `suffix`."""
 
     size: float
     suffix: str
@@ -72,12 +71,12 @@ _BYTES: Final = (
 
 
 def time_unit(seconds: float) -> Unit:
-    """Choose the largest unit in which the value is at least 1."""
+    """Return the largest unit in which the value is at least 1."""
     return _choose(_TIME, seconds)
 
 
 def rate_unit(value: float, unit: str = "B/s") -> Unit:
-    """Choose the largest decimal multiple of the unit in which the rate is at least 1."""
+    """Return the largest decimal multiple of the unit in which the rate is at least 1."""
     size, suffix = rate_scale(value, unit)
     return Unit(size=size, suffix=suffix)
 
@@ -90,7 +89,7 @@ def _choose(units: tuple[Unit, ...], value: float) -> Unit:
 
 
 def decimals_for(half_width: float, value: float, *, compact: bool = False) -> int:
-    """Return the decimals that an interval of this half-width supports, at most four digits in all.
+    """Return the number of decimals that an interval of this half-width supports, at most four digits in total.
 
     The last digit shown is between a twentieth and a half of the half-width: `4.8 [4.5, 5.1]`, `0.21 [0.07, 0.35]`;
     `compact` stops about a digit earlier: `0.2 [0.1, 0.4]`.
@@ -107,7 +106,7 @@ def _exponent(value: float) -> int:
 
 
 def number(value: float, decimals: int, *, sign: bool = False) -> str:
-    """Format with a real minus sign and thousands separators; `sign` puts a plus before what is above zero."""
+    """Format with a real minus sign and thousands separators; with `sign`, positive values get a plus."""
     if not math.isfinite(value):
         return "∞" if value > 0 else "n/a"
     text = f"{abs(value):,.{decimals}f}"
@@ -117,7 +116,7 @@ def number(value: float, decimals: int, *, sign: bool = False) -> str:
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """Format with so many significant digits and no exponent."""
+    """Format with `digits` significant digits and no exponent."""
     return number(value, max(0, digits - 1 - _exponent(value)))
 
 
@@ -150,7 +149,7 @@ def size(value: float) -> str:
 
 
 def percent(fraction: float, *, sign: bool = True) -> str:
-    """Return a fraction as `+59 %`, or as `×26` where it is tenfold or more."""
+    """Return a fraction as `+59 %`, or as `×26` if it is tenfold or more."""
     if fraction >= TIMES_FROM:
         return f"×{significant(1 + fraction)}"
     value = fraction * 100
@@ -160,7 +159,7 @@ def percent(fraction: float, *, sign: bool = True) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """An estimate as text: the number, its unit, and in brackets its bounds without unit."""
+    """An estimate as text: the number, its unit, and its bounds in brackets without unit."""
 
     number: str
     unit: str
@@ -187,22 +186,22 @@ def _interval(estimate: Estimate, unit: Unit, *, sign: bool, compact: bool = Fal
 
 
 def time_interval(
-    estimate: Estimate, *, sign: bool = False, beside_s: float | None = None, compact: bool = False
+    estimate: Estimate, *, sign: bool = False, reference_s: float | None = None, compact: bool = False
 ) -> Interval:
     """Return a time and its interval in one unit, as `4.8 µs [4.5, 5.1]`.
 
-    `beside_s` is a time that it is read next to: its unit is taken where that leaves a readable number.
+    The unit is that of `reference_s`, a time shown next to it, if the number is readable in it.
     """
     largest = max(abs(estimate.low), abs(estimate.high), abs(estimate.value))
-    if beside_s is not None:
-        unit = time_unit(beside_s)
+    if reference_s is not None:
+        unit = time_unit(reference_s)
         if 0.02 <= largest / unit.size < 1000:
             return _interval(estimate, unit, sign=sign, compact=compact)
     return _interval(estimate, time_unit(largest), sign=sign, compact=compact)
 
 
 def rate_interval(cost: Estimate, done_per_sample: float, unit: str = "B/s", *, compact: bool = False) -> Interval:
-    """Return the rate that a cost per sample stands for, with its interval, as `2.9 GB/s [2.8, 3.0]`."""
+    """Return the rate that corresponds to a cost per sample, with its interval, as `2.9 GB/s [2.8, 3.0]`."""
     inverse = Estimate(
         value=_divide(done_per_sample, cost.value),
         low=_divide(done_per_sample, cost.high),
@@ -211,7 +210,7 @@ def rate_interval(cost: Estimate, done_per_sample: float, unit: str = "B/s", *, 
     )
     scaled = rate_unit(inverse.value, unit)
     if compact:  # two digits: units of rates are long
-        value, low, high = (each / scaled.size for each in (inverse.value, inverse.low, inverse.high))
+        value, low, high = (rate / scaled.size for rate in (inverse.value, inverse.low, inverse.high))
         places = max(0, 1 - _exponent(value)) if math.isfinite(value) else 0
         bounds = f"[{number(low, places)}, {number(high, places)}]"
         return Interval(number=number(value, places), unit=scaled.suffix, bounds=bounds)
@@ -223,7 +222,7 @@ def _divide(amount: float, cost: float) -> float:
 
 
 def overhead_interval(estimate: Estimate, *, compact: bool = False) -> Interval:
-    """Return an overhead and its interval, as `+59 % [55, 63]`, or `×26 [25, 27]` where it is tenfold or more."""
+    """Return an overhead and its interval, as `+59 % [55, 63]`, or `×26 [25, 27]` if it is tenfold or more."""
     if estimate.value >= TIMES_FROM:
         ratio = Estimate(value=1 + estimate.value, low=1 + estimate.low, high=1 + estimate.high, n=estimate.n)
         places = decimals_for((ratio.high - ratio.low) / 2, ratio.high)
@@ -249,11 +248,11 @@ def p_value(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"
 
 
-def together(text: str) -> str:
-    """Keep numbers and their units, and `n = 10`, on one line."""
+def keep_together(text: str) -> str:
+    """Put no-break spaces between numbers and their units, and into `n = 10`."""
     return _APART.sub("\u00a0", text)
 
 
 def to_ascii(text: str) -> str:
-    """Replace what this package writes outside ASCII; anything else that is not ASCII becomes `?`."""
+    """Replace the non-ASCII characters that this package uses by ASCII; others become `?`."""
     return printable(text).translate(_ASCII).encode("ascii", "replace").decode("ascii")

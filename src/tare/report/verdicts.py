@@ -1,4 +1,4 @@
-"""How a verdict looks: a symbol for each, never colour alone."""
+"""The appearance of verdicts: each has a symbol, so that colour is never the only difference."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tare.model import Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictStyle:
-    """The symbol of a verdict (and its ASCII stand-in), its CSS class, its rich style and what it means."""
+    """The symbol of a verdict (also in ASCII), its CSS class, its rich style and its meaning."""
 
     symbol: str
     ascii: str
@@ -32,39 +32,53 @@ class VerdictStyle:
 LOOKS: Final[Mapping[Verdict, VerdictStyle]] = MappingProxyType(
     {
         Verdict.NO_COST: VerdictStyle(
-            symbol="✓", ascii="=", css="no-cost", style="green", meaning="surely within so many per cent"
+            symbol="✓", ascii="=", css="no-cost", style="green", meaning="shown to be within this many per cent"
         ),
         Verdict.COSTS: VerdictStyle(
-            symbol="▲", ascii="^", css="costs", style="bold red", meaning="slower, the interval is clear of zero"
+            symbol="▲", ascii="^", css="costs", style="bold red", meaning="slower: the adjusted interval excludes zero"
         ),
         Verdict.GAINS: VerdictStyle(
-            symbol="▼", ascii="v", css="gains", style="bold blue", meaning="faster, the interval is clear of zero"
+            symbol="▼", ascii="v", css="gains", style="bold blue", meaning="faster: the adjusted interval excludes zero"
         ),
         Verdict.FAILS: VerdictStyle(
-            symbol="!", ascii="!", css="fails", style="bold magenta", meaning="launches fail more than the baseline's"
+            symbol="!",
+            ascii="!",
+            css="fails",
+            style="bold magenta",
+            meaning="failure rate above the baseline's",
         ),
         Verdict.INCONCLUSIVE: VerdictStyle(
-            symbol="?", ascii="?", css="inconclusive", style="yellow", meaning="not decided; it costs at most so much"
+            symbol="?",
+            ascii="?",
+            css="inconclusive",
+            style="yellow",
+            meaning="not decided; it costs at most this much",
         ),
         Verdict.INVALID: VerdictStyle(
-            symbol="✗", ascii="x", css="invalid", style="bold magenta", meaning="what ran is not what the cell claims"
+            symbol="✗",
+            ascii="x",
+            css="invalid",
+            style="bold magenta",
+            meaning="it did not run as the cell claims",
         ),
         Verdict.UNAVAILABLE: VerdictStyle(
             symbol="–", ascii="-", css="unavailable", style="dim", meaning="cannot run here"
         ),
         Verdict.BASELINE: VerdictStyle(
-            symbol="●", ascii="*", css="baseline", style="bold", meaning="what others are compared with"
+            symbol="●", ascii="*", css="baseline", style="bold", meaning="the reference of all comparisons"
         ),
         Verdict.NOISE_FLOOR: VerdictStyle(
-            symbol="≈", ascii="~", css="noise-floor", style="cyan", meaning="the baseline against itself"
+            symbol="≈", ascii="~", css="noise-floor", style="cyan", meaning="the baseline compared with itself"
         ),
-        Verdict.NOT_JUDGED: VerdictStyle(symbol="·", ascii=".", css="not-judged", style="dim", meaning="figures only"),
+        Verdict.NOT_JUDGED: VerdictStyle(
+            symbol="·", ascii=".", css="not-judged", style="dim", meaning="values without a verdict"
+        ),
     }
 )
 
 
 def mark(verdict: Verdict, within: float | None = None, *, plain: bool = False) -> str:
-    """Return the symbol of a verdict; "no cost" has the per cent with it inside which it was shown, as ✓5."""
+    """Return the symbol of a verdict; "no cost" has its margin in per cent appended, as ✓5."""
     look = LOOKS[verdict]
     symbol = look.ascii if plain else look.symbol
     return f"{symbol}{100 * within:g}" if verdict is Verdict.NO_COST and within is not None else symbol
@@ -73,8 +87,8 @@ def mark(verdict: Verdict, within: float | None = None, *, plain: bool = False) 
 EXIT_MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
     {
         EXIT_DONE: "done",
-        EXIT_OVER_LIMIT: "an overhead is beyond the stated limit",
-        EXIT_USAGE: "usage or a bad file",
+        EXIT_OVER_LIMIT: "an overhead exceeds the study's limit",
+        EXIT_USAGE: "usage error or invalid file",
         EXIT_INCONCLUSIVE: "some comparisons are inconclusive",
         EXIT_CELLS_FAILED: "some cells are invalid or failed",
         EXIT_INFRASTRUCTURE: "the infrastructure failed",

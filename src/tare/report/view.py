@@ -1,6 +1,6 @@
-"""Arrange a summary as a report shows it: tables by group, rows, columns.
+"""Arrange a summary for a report: tables by group, rows, columns.
 
-Nothing is computed here but order and text; verdicts and intervals are the summary's.
+Only order and text are computed here; verdicts and intervals come from the summary.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tare.summary.disturbance import DISTURBED
 FIRST_SCREEN_COLUMNS: Final = 7
 LISTED_COLUMNS: Final = 3
 SMALL_COST_S: Final = 1e-3
-"""Below this cost the added time is the headline and the ratio comes second (METHOD.md section 1, rule 3)."""
+"""Below this cost the added time is shown first and the ratio second (METHOD.md section 1, rule 3)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One metric of one group, with its comparisons by environment and the two that bound it."""
+    """One metric of one group, with its comparisons by environment, those of the baseline and of A/A."""
 
     info: MetricInfo
     cells: Mapping[str, Comparison]
@@ -31,7 +31,7 @@ class Column:
 
     @property
     def ident(self) -> str:
-        """Return a name that is valid in HTML and unique in the report."""
+        """Return an identifier that is valid in HTML and unique in the report."""
         return re.sub(r"[^A-Za-z0-9]+", "-", f"{self.info.group}-{self.info.key}").strip("-").lower()
 
     @property
@@ -41,7 +41,7 @@ class Column:
 
     @property
     def is_rate(self) -> bool:
-        """Tell whether the metric is read as a rate."""
+        """Tell whether the metric is shown as a rate."""
         return self.info.kind is MetricKind.RATE and self.info.done_per_sample > 0
 
     @property
@@ -53,25 +53,25 @@ class Column:
 
     @property
     def unit(self) -> str:
-        """Return the unit of the baseline's cost, which added times share where they can."""
+        """Return the unit of the baseline's cost, which added times share if possible."""
         return units.time_unit(self.base_s or 1.0).suffix
 
     def absolute(self, cost: Estimate, *, compact: bool = False) -> units.Interval:
-        """Return a cost of this metric as it is read: a time, or the rate that it stands for."""
+        """Return a cost of this metric as a time, or as a rate if the metric is one."""
         if self.is_rate:
             return units.rate_interval(cost, self.info.done_per_sample, self.info.rate_unit, compact=compact)
         return units.time_interval(cost, compact=compact)
 
     def added(self, extra: Estimate, *, compact: bool = False) -> units.Interval:
-        """Return an added time in the unit of the baseline, so that a column can be read downwards."""
-        return units.time_interval(extra, sign=True, beside_s=self.base_s, compact=compact)
+        """Return an added time in the unit of the baseline, so that the values of a column are comparable."""
+        return units.time_interval(extra, sign=True, reference_s=self.base_s, compact=compact)
 
     def shown(self, cost_s: float) -> float:
-        """Return a cost in the base unit of `axis`: `rate_unit` for a rate, seconds else."""
+        """Return a cost in the base unit of `axis`: `rate_unit` for a rate, otherwise seconds."""
         return self.info.done_per_sample / cost_s if self.is_rate and cost_s > 0 else cost_s
 
     def axis(self, costs_s: Sequence[float]) -> tuple[float, str]:
-        """Return the size and the suffix of the unit that suits the median of these costs."""
+        """Return the size and the suffix of the unit for the median of these costs."""
         ordered = sorted(costs_s)
         middle = self.shown(ordered[len(ordered) // 2]) if ordered else 1.0
         unit = units.rate_unit(middle, self.info.rate_unit) if self.is_rate else units.time_unit(middle)
@@ -80,7 +80,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableGroup:
-    """Cells that are compared with each other: one table of the report."""
+    """Cells that are compared with each other; they form one table of the report."""
 
     name: str
     rows: tuple[str, ...]
@@ -89,24 +89,24 @@ class TableGroup:
 
 def groups(summary: Summary) -> tuple[TableGroup, ...]:
     """Return the tables of the report, in the order of the summary's metrics."""
-    found: dict[tuple[str, str], dict[str, Comparison]] = {}
+    cells: dict[tuple[str, str], dict[str, Comparison]] = {}
     rows: dict[str, dict[str, None]] = {}
     for comparison in summary.comparisons:
-        found.setdefault((comparison.group, comparison.metric), {})[comparison.environment] = comparison
+        cells.setdefault((comparison.group, comparison.metric), {})[comparison.environment] = comparison
         rows.setdefault(comparison.group, {})[comparison.environment] = None
     result: list[TableGroup] = []
     for name in dict.fromkeys(info.group for info in summary.metrics):
         columns = tuple(
-            _column(info, found.get((name, info.key), {}), summary) for info in summary.metrics if info.group == name
+            _column(info, cells.get((name, info.key), {}), summary) for info in summary.metrics if info.group == name
         )
         result.append(TableGroup(name=name, rows=_ordered(rows.get(name, {}), summary), columns=columns))
     return tuple(result)
 
 
 def judged(groups: Sequence[TableGroup]) -> tuple[TableGroup, ...]:
-    """Return the groups with the columns that get verdicts; all of them where a study has no such column."""
-    found = [(group, tuple(column for column in group.columns if column.info.judged)) for group in groups]
-    return tuple(replace(group, columns=columns) for group, columns in found if columns) or tuple(groups)
+    """Return the groups with the columns that get verdicts; if the study has none, all columns."""
+    pairs = [(group, tuple(column for column in group.columns if column.info.judged)) for group in groups]
+    return tuple(replace(group, columns=columns) for group, columns in pairs if columns) or tuple(groups)
 
 
 def _column(info: MetricInfo, cells: Mapping[str, Comparison], summary: Summary) -> Column:
@@ -119,20 +119,20 @@ def _ordered(rows: Mapping[str, None], summary: Summary) -> tuple[str, ...]:
 
 
 def machine_line(summary: Summary) -> str:
-    """Return the machine without the words that the badge before it says already."""
+    """Return the machine without the words "emulated lab", which the badge before it shows."""
     return (
         re.sub(r"^(in (this|an) )?emulated lab[:,;]?\s*", "", summary.machine, flags=re.IGNORECASE) or summary.machine
     )
 
 
 def clauses(summary: Summary) -> tuple[str, ...]:
-    """Return the clauses of the headline: an environment, or several that are alike, each, the dearest first."""
+    """Return the clauses of the headline, each about one environment or several similar ones, costliest first."""
     *parts, last = summary.headline.split("; ")
     return (*(f"{part};" for part in parts), last)
 
 
 def first_screen(columns: Sequence[Column], limit: int = FIRST_SCREEN_COLUMNS) -> tuple[Column, ...]:
-    """Choose the columns of the first screen: every kind of benchmark, its smallest and largest message first."""
+    """Return the columns of the first screen: of each benchmark the smallest message size, then the largest."""
     if len(columns) <= limit:
         return tuple(columns)
     by_family: dict[str, list[Column]] = {}
@@ -156,17 +156,17 @@ def _largest(members: Sequence[Column]) -> Column:
 
 
 def family(info: MetricInfo) -> str:
-    """Return the kernel's name, which begins the key."""
+    """Return the kernel's name, the first part of the key."""
     return re.split(r"[^A-Za-z_]", info.key, maxsplit=1)[0] or info.key
 
 
 def sweep(info: MetricInfo) -> str:
-    """Return what the keys of metrics that differ only in message size have in common."""
+    """Return the key without its message size; metrics that differ only in it share the result."""
     return re.sub(r"(?<=[:/])\d+", "", info.key, count=1)
 
 
 def counts_text(summary: Summary) -> str:
-    """Say how many launches there were and how they ended."""
+    """Return the number of launches, by outcome, and how many are repeats."""
     ended = ", ".join(
         f"{count} {word.removeprefix('trials ')}"
         for word, count in summary.counts.items()
@@ -175,28 +175,28 @@ def counts_text(summary: Summary) -> str:
     repeated = summary.counts.get("repeated", 0)
     reruns = summary.counts.get("reruns", 0) - repeated
     total = summary.counts.get("trials", sum(summary.counts.values()))
-    again = f", {reruns:,} of them of blocks that were run again" if reruns > 0 else ""
-    moved = f", {repeated:,} of them repeats because of the machine's state" if repeated else ""
-    return f"{total:,} launches" + (f" ({ended})" if ended else "") + again + moved
+    again = f", {reruns:,} in blocks that were run again" if reruns > 0 else ""
+    repeats = f", {repeated:,} repeats because of the machine's state" if repeated else ""
+    return f"{total:,} launches" + (f" ({ended})" if ended else "") + again + repeats
 
 
 def disturbed_text(summary: Summary) -> str:
-    """Say how many of the launches that count others disturbed; empty if none."""
+    """Return a warning about launches with background load; "" if there are none."""
     disturbed, counted = summary.counts.get("disturbed", 0), summary.counts.get("trials that count", 0)
     if not disturbed:
         return ""
     return (
-        f"Other programs, or guests of the same host, used more than {100 * DISTURBED:.0f} % of the machine during "
-        f"{disturbed:,} of the {counted:,} launches that count. "
+        f"Background load: other programs, or guests of the same host, used more than {100 * DISTURBED:.0f} % of the "
+        f"machine during {disturbed:,} of the {counted:,} launches that count. "
         "Repeat on a quiet machine before you rely on small differences."
     )
 
 
-def heading(group: TableGroup, every: Sequence[TableGroup]) -> str:
-    """Return what tells a group from all of a report's; "" where there is one."""
-    if len(every) == 1:
+def heading(group: TableGroup, all_groups: Sequence[TableGroup]) -> str:
+    """Return a heading that distinguishes a group from the report's others; "" if it is the only one."""
+    if len(all_groups) == 1:
         return ""
-    if sum(other.name == group.name for other in every) == 1:
+    if sum(other.name == group.name for other in all_groups) == 1:
         return group.name
     first, last = group.columns[0].info.label, group.columns[-1].info.label
     return f"{group.name}, {first}" + (f" to {last}" if len(group.columns) > 1 else "")

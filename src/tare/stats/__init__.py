@@ -1,9 +1,9 @@
-"""Turn costs into overheads, intervals and verdicts: pure functions, no I/O (METHOD.md section 1; docs/method.md).
+"""Compute overheads, intervals and verdicts from costs: pure functions, no I/O (METHOD.md section 1; docs/method.md).
 
-Conventions. A *cost* is in seconds and positive (a rate is inverted before it gets here). `d` is an array of shape
-(n,) with one log ratio per **round**, d_r = ln(cost in the environment / cost in the baseline): the round is what is
-independent, blocks and iterations within it are not. Functions that return `Estimate | None` return None where a
-figure is not computable (fewer than two rounds), never NaN. Arrays that hold NaN or infinity raise ValueError.
+Conventions. A *cost* is in seconds and positive (rates are inverted first). `d` is an array of shape (n,) with one
+log ratio per **round**, d_r = ln(cost in the environment / cost in the baseline): rounds are independent, blocks and
+iterations within them are not. Functions that return `Estimate | None` return None if the value is not computable
+(fewer than two rounds), never NaN. Arrays with NaN or infinity raise ValueError.
 
 Sources: Hunold & Carpen-Amarie, arXiv:1505.07734 (the launch is the unit); Kalibera & Jones, ISMM'13, section 6
 (levels of repetition); Hoefler & Belli, SC'15 (the twelve rules); Holm, Scand. J. Stat. 6 (1979); Schuirmann,
@@ -59,7 +59,16 @@ from tare.stats.looks import (
     share_of_look,
 )
 from tare.stats.modes import split_modes
-from tare.stats.verdicts import LADDER, MAX_ROUNDS_NEEDED, Judgement, Views, enough, ladder, rounds_needed, verdict
+from tare.stats.verdicts import (
+    LADDER,
+    MAX_ROUNDS_NEEDED,
+    Judgement,
+    Views,
+    ladder,
+    precise_enough,
+    rounds_needed,
+    verdict,
+)
 
 __all__ = [
     "BOOTSTRAP_RESAMPLES",
@@ -86,7 +95,6 @@ __all__ = [
     "at_most",
     "bca_ratio_of_medians",
     "dip_p_value",
-    "enough",
     "equivalent",
     "fit_states",
     "holm",
@@ -108,6 +116,7 @@ __all__ = [
     "paired_difference",
     "paired_p",
     "paired_t",
+    "precise_enough",
     "round_means",
     "rounds_needed",
     "share_interval",

@@ -1,4 +1,4 @@
-"""What all figures are made from: finite vectors, their mean, its error, Student's t."""
+"""Basic functions on vectors: checks, mean and standard error, Student's t."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-import scipy  # here and beside: its parts are loaded when they are used, which takes a quarter of a second
+import scipy  # not `from scipy import ...`: submodules load on first use, which takes a quarter of a second
 from numpy.typing import ArrayLike, NDArray
 
 FloatArray = NDArray[np.float64]
 
 ROUNDING: Final = 1e-12
-"""Relative differences below this are floating-point rounding and are treated as zero."""
+"""Relative differences below this are rounding errors and count as zero."""
 
 
 def vector(values: ArrayLike) -> FloatArray:
@@ -35,7 +35,7 @@ def positive(values: ArrayLike) -> FloatArray:
 
 
 def mean_and_error(values: FloatArray, scale: float) -> tuple[float, float, int]:
-    """Return mean, standard error (0 if the spread is mere rounding) and n; (0, 0, 0) for none."""
+    """Return mean, standard error (0 if the spread is only rounding) and n; (0, 0, 0) for no values."""
     n = values.size
     if n == 0:
         return 0.0, 0.0, 0
@@ -57,7 +57,7 @@ def t_quantile(n: int, confidence: float) -> float:
 
 
 def upper_tail(distance: float, error: float, n: int) -> float:
-    """Return P(T > distance / error); without spread 0, 1/2 or 1 by the sign of the distance."""
+    """Return P(T > distance / error); if the error is zero, 0, 1/2 or 1 by the sign of the distance."""
     if error > 0.0:
         return float(scipy.special.stdtr(n - 1, -distance / error))
     if abs(distance) <= ROUNDING:

@@ -1,8 +1,8 @@
-"""Take out of launches what the machine's state did to them: one coefficient over all environments together.
+"""Estimate the effect of the machine's state on launches: one coefficient over all environments together.
 
-ln cost = cell + block + coefficient x state + rest. Cells and blocks take out what environments cost and what a round
-shares, so that the coefficient comes from launches of a block that met different states. Fixed effects by Frisch,
-Waugh and Lovell: all is demeaned by cell and by block, then ordinary least squares.
+ln cost = cell + block + coefficient x state + residual. Cell and block effects absorb the costs of environments and
+what the launches of a block share, so that the coefficient is estimated from launches of a block in different states.
+Fixed effects by Frisch, Waugh and Lovell: all terms are demeaned by cell and by block, then ordinary least squares.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tare.model import Estimate
 from tare.stats.arrays import FloatArray, t_quantile
 
 LAUNCHES_PER_STATE: Final = 20
-"""Degrees of freedom that each state needs: with fewer, its coefficient adds more noise than it takes out."""
+"""Degrees of freedom that each state needs: with fewer, its coefficient adds more noise than it removes."""
 SWEEPS: Final = 50
 TOLERANCE: Final = 1e-10
 
@@ -26,7 +26,7 @@ IntArray = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateFit:
-    """What `k` states do to ln cost, per unit of each: coefficients and their intervals, shape (k,)."""
+    """The effects of `k` states on ln cost, per unit of each: coefficients of shape (k,) and their intervals."""
 
     coefficients: FloatArray
     estimates: tuple[Estimate, ...]
@@ -35,8 +35,8 @@ class StateFit:
 def fit_states(logs: FloatArray, states: FloatArray, cells: IntArray, blocks: IntArray) -> StateFit | None:
     """Estimate the coefficients of states from launches.
 
-    `logs`: ln cost, shape (n,); `states`: shape (n, k); `cells` and `blocks` say which each launch is of. None where
-    the launches are too few for so many states, or the states do not vary within blocks.
+    `logs`: ln cost, shape (n,); `states`: shape (n, k); `cells` and `blocks`: the cell and block of each launch, shape
+    (n,). None if there are too few launches for `k` states, or the states do not vary within blocks.
     """
     n, k = states.shape
     freedom = n - np.unique(cells).size - np.unique(blocks).size + 1
@@ -49,8 +49,8 @@ def fit_states(logs: FloatArray, states: FloatArray, cells: IntArray, blocks: In
         return None
     inverse = np.linalg.inv(cross)
     coefficients: FloatArray = inverse @ (x.T @ y)
-    rest = y - x @ coefficients
-    errors = np.sqrt(np.diag(inverse) * float(rest @ rest) / (freedom - k))
+    residuals = y - x @ coefficients
+    errors = np.sqrt(np.diag(inverse) * float(residuals @ residuals) / (freedom - k))
     half = t_quantile(freedom - k + 1, 0.95) * errors
     estimates = tuple(
         Estimate(value=float(c), low=float(c - h), high=float(c + h), n=n)
@@ -60,16 +60,16 @@ def fit_states(logs: FloatArray, states: FloatArray, cells: IntArray, blocks: In
 
 
 def demean(values: FloatArray, cells: IntArray, blocks: IntArray) -> FloatArray:
-    """Return values of shape (n, k) less their means by cell and by block: swept in turn until nothing moves."""
-    left: FloatArray = values - values.mean(axis=0)
+    """Subtract from values of shape (n, k) their means by cell and by block, alternately until they converge."""
+    residuals: FloatArray = values - values.mean(axis=0)
     for _ in range(SWEEPS):
         largest = 0.0
         for groups in (cells, blocks):
             counts = np.bincount(groups)
-            sums = np.stack([np.bincount(groups, weights=column) for column in left.T], axis=1)
+            sums = np.stack([np.bincount(groups, weights=column) for column in residuals.T], axis=1)
             means: FloatArray = sums.astype(np.float64) / np.maximum(counts, 1)[:, None]
-            left = left - means[groups]
+            residuals = residuals - means[groups]
             largest = max(largest, float(np.abs(means).max(initial=0.0)))
         if largest < TOLERANCE:
             break
-    return left
+    return residuals

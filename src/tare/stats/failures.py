@@ -1,4 +1,4 @@
-"""How often launches fail: the interval of a share, and two shares compared. Exact, for counts are small."""
+"""Failure rates of launches: the interval of a share, and tests of two shares. Exact, because counts are small."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def share_interval(hits: int, n: int, confidence: float = 0.95) -> tuple[float, 
 
 
 def more_often_p(hits: int, n: int, base_hits: int, base_n: int) -> float:
-    """Return the one-sided p of "not more often than the base" (Fisher's exact test); 1 where there is nothing."""
+    """Return the one-sided p of "not more often than the base" (Fisher's exact test); 1 without hits or launches."""
     if n == 0 or base_n == 0 or hits == 0:
         return 1.0
     return _tail(hits, n, base_hits, base_n)
@@ -28,10 +28,10 @@ def as_often_p(hits: int, n: int, base_hits: int, base_n: int) -> float:
 
 
 def missed_share(n: int, confidence: float = 0.95) -> float:
-    """Return the largest share of launches that n launches may all have missed: (1 - share)^n = 1 - confidence."""
+    """Return the largest share of events that n launches may all have missed: (1 - share)^n = 1 - confidence."""
     return 1.0 - (1.0 - confidence) ** (1.0 / n) if n else 1.0
 
 
 def _tail(hits: int, n: int, base_hits: int, base_n: int) -> float:
-    """Return P(at least so many hits fall to the first), given the margins of the table."""
+    """Return P(at least `hits` hits in the first row), given the margins of the table."""
     return min(1.0, float(scipy.stats.hypergeom.sf(hits - 1, n + base_n, hits + base_hits, n)))

@@ -1,4 +1,4 @@
-"""Tests of hypotheses: paired t, equivalence, Holm, the limit, and what the report adds to them."""
+"""Hypothesis tests: paired t, equivalence, Holm, the limit, and tests for the report's remarks."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tare.stats.intervals import log_interval
 MIN_ROUNDS: Final = 6
 """Rounds below which no verdict is given."""
 MODALITY_ROUNDS: Final = 20
-"""Rounds from which on the dip test is made."""
+"""Rounds below which no dip test is made."""
 
 
 def paired_p(d: ArrayLike) -> float | None:
     """Return the two-sided p of the paired t test of "no difference"; None for fewer than two rounds.
 
-    Without any spread p is 1 if the mean is zero and 0 if it is not.
+    Without spread, p is 1 if the mean is zero and otherwise 0.
     """
     mean, error, n = mean_and_error(vector(d), 1.0)
     if n < 2:
@@ -48,12 +48,12 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
 
 
 def holm_confidences(p_values: Sequence[float], confidence: float) -> tuple[float, ...]:
-    """Return the confidence at which each comparison's interval decides exactly as Holm's test does.
+    """Return the confidence at which each comparison's interval makes the same decision as Holm's test.
 
-    The comparison of rank k (smallest p first) of m has 1 - alpha/(m - k + 1); from the first that is not rejected
-    on, all keep that one's level, so their intervals cover zero. The intervals exclude zero wrongly *anywhere* in
-    the table with probability <= alpha. They do not promise to cover all true values at once: Bonferroni intervals
-    would, and would then not agree with Holm's decisions.
+    The comparison of rank k (smallest p first) of m has 1 - alpha/(m - k + 1); from the first that is not rejected,
+    all have that one's level, so their intervals cover zero. The probability that any interval in the table wrongly
+    excludes zero is <= alpha. Simultaneous coverage of all true values is not guaranteed: Bonferroni intervals have it,
+    but they disagree with Holm's decisions.
     """
     alpha = 1.0 - confidence
     levels = [confidence] * len(p_values)
@@ -67,18 +67,18 @@ def holm_confidences(p_values: Sequence[float], confidence: float) -> tuple[floa
 
 
 def over_limit(series: Sequence[ArrayLike], limit: float, confidence: float) -> tuple[bool, ...]:
-    """Tell for each comparison whether its overhead is beyond `limit` (a fraction): what makes exit code 1.
+    """Tell for each comparison whether its overhead is above `limit` (a fraction), which leads to exit code 1.
 
-    `series`: one `d` per comparison of the table. For a table of one: the lower bound of the interval is above the
-    limit (and there are at least MIN_ROUNDS rounds). For more, the one-sided tests of "not above the limit" are
-    adjusted by Holm, so that the code is wrong for any of them with probability <= (1 - confidence)/2.
+    `series`: one `d` per comparison of the table. If there is one: its interval's lower bound is above the limit (and
+    there are at least MIN_ROUNDS rounds). If there are more, the one-sided tests of "not above the limit" are adjusted
+    by Holm, so that the probability of any wrong decision is <= (1 - confidence)/2.
     """
     p_values = [_p_not_above(vector(d), math.log1p(limit)) for d in series]
     return tuple(p <= (1.0 - confidence) / 2.0 for p in holm(p_values))
 
 
 def dip_p_value(d: ArrayLike) -> float | None:
-    """Return the p of Hartigan's dip test of one mode; None below MODALITY_ROUNDS rounds or without `diptest`."""
+    """Return the p of Hartigan's dip test of unimodality; None below MODALITY_ROUNDS rounds or without `diptest`."""
     values = vector(d)
     if values.size < MODALITY_ROUNDS:
         return None
@@ -100,7 +100,7 @@ def normality_p(d: ArrayLike) -> float | None:
 
 
 def signed_rank_p(d: ArrayLike) -> float | None:
-    """Return the two-sided p of Wilcoxon's signed-rank test; None without a difference other than zero."""
+    """Return the two-sided p of Wilcoxon's signed-rank test; None if all differences are zero."""
     values = vector(d)
     values = values[np.abs(values) > ROUNDING]
     if values.size == 0:

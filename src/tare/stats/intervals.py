@@ -18,10 +18,10 @@ BOOTSTRAP_RESAMPLES: Final = 2000
 
 
 def mean_interval(values: ArrayLike, confidence: float, scale: float = 0.0) -> Estimate | None:
-    """Return the mean of one value per round with its t interval; None for fewer than two. Unit of the values.
+    """Return the mean of one value per round with its t interval, in the unit of the values; None for fewer than two.
 
-    `scale` is the size of what the values were computed from, where that is larger than they are: a spread below
-    ROUNDING times it is no spread.
+    `scale` is the magnitude of the data from which the values were computed, if it is larger than theirs: a spread
+    below ROUNDING times it counts as zero.
     """
     mean, error, n = mean_and_error(vector(values), scale)
     if n < 2:
@@ -48,7 +48,7 @@ def at_most(d: ArrayLike, confidence: float = 0.95) -> float | None:
 
 
 def paired_difference(environment_s: ArrayLike, baseline_s: ArrayLike, confidence: float) -> Estimate | None:
-    """Return the added seconds, mean(environment - baseline), with its paired t interval over rounds.
+    """Return the added time in seconds, mean(environment - baseline), with its paired t interval over rounds.
 
     Raises ValueError if the shapes differ.
     """
@@ -64,10 +64,10 @@ def bca_ratio_of_medians(
 ) -> Estimate | None:
     """Return median(environment) / median(baseline) with a paired BCa bootstrap interval (Efron 1987, section 3).
 
-    Costs of shape (n,), one per round; rounds are resampled as pairs, with the same seeded indices for every
-    comparison of a size, so that a report is reproducible. A median takes few distinct values, hence ties count half
-    in the bias correction. The normal quantile is expanded to sqrt(n / (n - 1)) t(n-1) (Hesterberg, Am. Stat. 69,
-    2015): rounds share effects, and with 6 to 10 of them plain BCa covered .84 to .93 in simulation, this .94 to .97.
+    Costs of shape (n,), one per round. Rounds are resampled as pairs, with the same seeded indices for all comparisons
+    with equal n, so that a report is reproducible. A median takes few distinct values, so ties count half in the bias
+    correction. The normal quantile is expanded to sqrt(n / (n - 1)) t(n-1) (Hesterberg, Am. Stat. 69, 2015): rounds
+    share effects, and with 6 to 10 rounds plain BCa covered .84 to .93 in simulation, this .94 to .97.
     None for fewer than two rounds; ValueError if a cost is not positive.
     """
     environment, baseline = positive(environment_s), positive(baseline_s)
@@ -87,16 +87,16 @@ def bca_ratio_of_medians(
 
 
 def noise_floor(self_overheads: Iterable[Estimate]) -> float | None:
-    """Return the largest overhead (fraction) that A/A intervals reach on either side; None without any.
+    """Return the largest absolute bound (fraction) of the A/A intervals; None if there are none.
 
-    The interval is the floor, not its point (METHOD.md section 1, rule 6).
+    The floor is the interval, not the point estimate (METHOD.md section 1, rule 6).
     """
     bounds = [max(abs(estimate.low), abs(estimate.high)) for estimate in self_overheads]
     return max(bounds, default=None)
 
 
 def log_interval(d: ArrayLike, confidence: float) -> Estimate | None:
-    """Return mean d with its t interval; logs round at the size of 1 whatever their value."""
+    """Return the mean of d with its t interval; the rounding of logarithms is relative to 1."""
     return mean_interval(d, confidence, 1.0)
 
 
@@ -105,7 +105,7 @@ def _expm1(x: float) -> float:
 
 
 def _medians(rows: FloatArray) -> FloatArray:
-    """Return the median of each row: sorted by NumPy's vector instructions three times as fast as by `np.median`."""
+    """Return the median of each row; `np.sort` with vector instructions is three times as fast as `np.median`."""
     ordered = np.sort(rows, axis=1)
     n = ordered.shape[1]
     medians: FloatArray = (ordered[:, (n - 1) // 2] + ordered[:, n // 2]) / 2.0
@@ -114,13 +114,13 @@ def _medians(rows: FloatArray) -> FloatArray:
 
 @lru_cache(maxsize=64)
 def _resamples(n: int, seed: int) -> NDArray[np.intp]:
-    """Return the bootstrap's indices, shape (BOOTSTRAP_RESAMPLES, n)."""
+    """Return the indices of the bootstrap, shape (BOOTSTRAP_RESAMPLES, n)."""
     return np.random.default_rng([seed, n]).integers(0, n, size=(BOOTSTRAP_RESAMPLES, n), dtype=np.intp)
 
 
 @lru_cache(maxsize=64)
 def _leave_one_out(n: int) -> NDArray[np.intp]:
-    """Return indices of shape (n, n - 1); row i leaves out i."""
+    """Return indices of shape (n, n - 1); row i omits i."""
     indices = np.tile(np.arange(n, dtype=np.intp), (n, 1))
     return indices[~np.eye(n, dtype=bool)].reshape(n, n - 1)
 

@@ -1,4 +1,4 @@
-"""What one launch says, and launches paired by blocks and rounds."""
+"""Statistics of one launch, and launches paired by blocks and rounds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Block = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchStatistics:
-    """What one launch says: mean, median and 99th percentile in seconds over `n` iterations."""
+    """Mean, median and 99th percentile of one launch in seconds over `n` iterations."""
 
     mean_s: float
     median_s: float
@@ -25,10 +25,10 @@ class LaunchStatistics:
 
 
 def launch_statistics(samples_max: ArrayLike) -> LaunchStatistics:
-    """Summarise one launch (METHOD.md section 1, rule 2).
+    """Return the statistics of one launch (METHOD.md section 1, rule 2).
 
-    `samples_max`: shape (iterations,), seconds, the maximum over ranks of each iteration after warm-up. Percentiles
-    interpolate linearly. Raises ValueError if there is no sample or one is not finite.
+    `samples_max`: shape (iterations,), seconds, the maximum over ranks of each iteration after warm-up. Percentiles are
+    interpolated linearly. Raises ValueError if there are no samples or one is not finite.
     """
     samples = vector(samples_max)
     if samples.size == 0:
@@ -42,15 +42,15 @@ def p99_minus_median(gaps_s: ArrayLike) -> float:
 
     `gaps_s`: shape (gaps,), seconds. Raises ValueError as `launch_statistics` does.
     """
-    figures = launch_statistics(gaps_s)
-    return figures.p99_s - figures.median_s
+    statistics = launch_statistics(gaps_s)
+    return statistics.p99_s - statistics.median_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundPairs:
-    """An environment against its baseline, one entry a round in which both exist; arrays of shape (n,).
+    """An environment paired with its baseline, one entry per round in which both exist; arrays of shape (n,).
 
-    `log_ratios` has no unit, the others are seconds.
+    `log_ratios` has no unit, the others are in seconds.
     """
 
     rounds: tuple[int, ...]
@@ -75,34 +75,34 @@ def log_ratios(environment_s: ArrayLike, baseline_s: ArrayLike) -> FloatArray:
 def pair_rounds(environment_s: Mapping[Block, float], baseline_s: Mapping[Block, float]) -> RoundPairs:
     """Pair costs block by block, then average over the blocks of each round.
 
-    A block counts only where both costs exist. Within a round the *log* ratios are averaged (a geometric mean, so
-    that what a block does to both cancels exactly), and the differences and the costs arithmetically. Every round
-    weighs the same. Raises ValueError if a cost is not positive and finite.
+    A block counts only if both costs exist. Within a round the *log* ratios are averaged (a geometric mean, so that
+    the effect of a block on both cancels exactly), and the differences and the costs arithmetically. All rounds have
+    the same weight. Raises ValueError if a cost is not positive and finite.
     """
     common = sorted(environment_s.keys() & baseline_s.keys())
     environment = positive([environment_s[block] for block in common])
     baseline = positive([baseline_s[block] for block in common])
-    of_round = [block[0] for block in common]
-    rounds, ratios = round_means(of_round, log_ratios(environment, baseline))
+    numbers = [block[0] for block in common]
+    rounds, ratios = round_means(numbers, log_ratios(environment, baseline))
     return RoundPairs(
         rounds=rounds,
         log_ratios=ratios,
-        differences_s=round_means(of_round, environment - baseline)[1],
-        environment_s=round_means(of_round, environment)[1],
-        baseline_s=round_means(of_round, baseline)[1],
+        differences_s=round_means(numbers, environment - baseline)[1],
+        environment_s=round_means(numbers, environment)[1],
+        baseline_s=round_means(numbers, baseline)[1],
     )
 
 
 def all_launches(
     environment_s: Mapping[Block, Sequence[float]], baseline_s: Mapping[Block, Sequence[float]]
 ) -> FloatArray:
-    """Return one log ratio a round, shape (rounds,), over all launches: repeated ones weigh like any other.
+    """Return one log ratio per round, shape (rounds,), over all launches with equal weight, including repeated ones.
 
-    Costs by block, of as many launches as there were. A launch that was repeated because of its state and then left
-    out would take the state's cost with it, and a mean by block would count a block's repeated launches less: so the
-    mean log cost is over launches, on both sides, and the values are jackknife pseudo-values over rounds (Tukey, Ann.
-    Math. Stat. 29, 1958), whose mean and spread have the interval of that ratio. With a launch each they are the
-    rounds' log ratios.
+    The arguments hold the costs of all launches by block. If a launch that was repeated because of the machine's state
+    were left out, the cost of that state would be lost, and a mean per block would give a block's repeated launches
+    less weight. So the mean log cost is over launches, on both sides, and the values are jackknife pseudo-values over
+    rounds (Tukey, Ann. Math. Stat. 29, 1958), whose mean and spread give the interval of that ratio. With one launch
+    per block they are the rounds' log ratios.
     """
     common = sorted(environment_s.keys() & baseline_s.keys())
     rounds, index = np.unique(np.asarray([block[0] for block in common], dtype=np.int64), return_inverse=True)

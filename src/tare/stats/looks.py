@@ -1,8 +1,7 @@
-"""When a study is looked at, and how much error each look may spend.
+"""Looks: the numbers of rounds at which a study gives verdicts, and the share of the error that each may spend.
 
-Every number of rounds at which verdicts are given is a look. A study that is looked at again, because it was planned
-so or because somebody asked for more rounds after a report, has another chance to be wrong; so the looks share the
-error (Bonferroni over looks: valid whatever made the study stop or go on).
+Every further look, planned or because a user asked for more rounds after a report, is another chance to be wrong. So
+the looks share the error (Bonferroni over looks, which is valid for any reason to stop or continue).
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from typing import Final
 from tare.model import Repetition
 
 FIRST_LOOK: Final = 10
-"""Rounds at which the stopping rule looks for the first time; later looks are at twice the rounds of the last."""
+"""Rounds of the stopping rule's first look; each later look is at twice the rounds of the one before."""
 
 FIRST_SHARE: Final = 0.6
-"""Share of the error that the first look spends. The second spends .2, the third .1, and so on: together all of it."""
+"""Share of the error that the first look spends. The second spends .2, the third .1, and so on; the sum is 1."""
 
 SELF_ALPHA: Final = 0.01
 """Error of the test of A/A over the whole table (METHOD.md section 1, rule 14)."""
@@ -25,7 +24,7 @@ FAILURES_ALPHA: Final = 0.01
 """Error of the tests of failure rates over the whole table."""
 
 STATE_ALPHA: Final = 0.01
-"""Error of the tests of whether the machine's state differed between an environment and its baseline."""
+"""Error of the tests for a different machine state in an environment and its baseline."""
 
 
 def next_look(n: int, first: int = FIRST_LOOK) -> int:
@@ -39,15 +38,15 @@ def next_look(n: int, first: int = FIRST_LOOK) -> int:
 def is_look(rounds_done: int, repetition: Repetition) -> bool:
     """Tell whether the stopping rule may look now: at 10, 20, 40, ... rounds.
 
-    Where more than 10 rounds are planned (`repetition.rounds`): at once, twice, four times, ... that many.
+    If more than 10 rounds are planned (`repetition.rounds`), at one, two, four, ... times that number.
     """
     return rounds_done > 0 and next_look(rounds_done - 1, max(FIRST_LOOK, repetition.rounds)) == rounds_done
 
 
 def looks_of(repetition: Repetition, earlier: Iterable[int] = ()) -> tuple[int, ...]:
-    """Return the rounds at which verdicts are given, ascending: those planned, and those at which runs ended before.
+    """Return the rounds at which verdicts are given, ascending: planned looks, and `earlier` ends of runs.
 
-    Planned are the stopping rule's, and the largest number of rounds.
+    Planned are the looks of the stopping rule and the maximum number of rounds.
     """
     planned = {n for n in range(1, repetition.max_rounds) if n >= repetition.rounds and is_look(n, repetition)}
     return tuple(sorted({*planned, repetition.max_rounds, *(n for n in earlier if n > 0)}))

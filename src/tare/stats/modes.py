@@ -1,7 +1,7 @@
-"""Tell whether launches have one mode or several, from all environments of a column together.
+"""Split launches into modes, from all environments of a column together.
 
-Ten rounds of one environment say nothing of modes; the residuals of all of them do. The test is Hartigan's dip
-(Ann. Stat. 13, 1985). Where it finds more than one mode they are split where the variance within the parts is least
+Ten rounds of one environment are too few to show modes; the residuals of all environments suffice. The test is
+Hartigan's dip (Ann. Stat. 13, 1985). If it rejects unimodality, the split minimises the variance within the parts
 (Otsu, IEEE Trans. SMC 9, 1979).
 """
 
@@ -14,11 +14,11 @@ from tare.stats.arrays import vector
 
 
 def split_modes(values: ArrayLike) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return the centres (medians) of the lower and the upper part of the values, and the shares of each."""
+    """Return the centres (medians) of the lower and the upper part of the values, and their shares."""
     ordered = np.sort(vector(values))
     n = ordered.size
     if n < 2:
-        raise ValueError("one value has no modes")
+        raise ValueError("modes need at least two values")
     sums = np.cumsum(ordered)[:-1]
     count = np.arange(1, n)
     between = count * (n - count) * (sums / count - (ordered.sum() - sums) / (n - count)) ** 2

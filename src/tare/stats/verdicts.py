@@ -1,4 +1,4 @@
-"""When to stop, and what to say: the stopping rule and the verdict of one comparison."""
+"""The stopping rule, and the verdict on one comparison."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tare.stats.intervals import log_interval
 from tare.stats.looks import is_look
 
 LADDER: Final = (0.05, 0.10)
-"""Margins that are tried after the study's own."""
+"""Margins that are tested after the study's margin."""
 MAX_ROUNDS_NEEDED: Final = 100_000
-"""Where `rounds_needed` stops counting."""
+"""Upper limit of `rounds_needed`."""
 
 
-def enough(d: ArrayLike, repetition: Repetition, rounds_done: int | None = None) -> bool:
+def precise_enough(d: ArrayLike, repetition: Repetition, rounds_done: int | None = None) -> bool:
     """Tell whether the estimate is precise enough to stop (METHOD.md section 1, rule 4).
 
-    True only at a look (`is_look`) and if the half-width of the log interval is <= max(target, |mean d| / 4). Never
-    looks at a p value. `rounds_done` counts the rounds that were run where some gave no valid pair; it defaults to n.
+    True only at a look (`is_look`) and if the half-width of the log interval is <= max(target, |mean d| / 4). p values
+    are not used. `rounds_done` is the number of rounds run, if some gave no valid pair; default: n.
     """
     values = vector(d)
     logs = log_interval(values, repetition.confidence)
@@ -37,10 +37,10 @@ def enough(d: ArrayLike, repetition: Repetition, rounds_done: int | None = None)
 
 
 def rounds_needed(d: ArrayLike, target: float, confidence: float = 0.95) -> int | None:
-    """Estimate how many rounds give the log interval a half-width <= `target`, from the spread seen so far.
+    """Estimate from the spread so far how many rounds reduce the half-width of the log interval to `target`.
 
-    Smallest n >= 2 with t(n-1) s / sqrt(n) <= target; at most MAX_ROUNDS_NEEDED. None if the spread is not known
-    (n < 2) or the target not positive.
+    Smallest n >= 2 with t(n-1) s / sqrt(n) <= target; at most MAX_ROUNDS_NEEDED. None if the spread is unknown (n < 2)
+    or the target is not positive.
     """
     values = vector(d)
     if values.size < 2 or target <= 0:
@@ -57,9 +57,9 @@ def rounds_needed(d: ArrayLike, target: float, confidence: float = 0.95) -> int 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """A verdict, why, and about how many more rounds would decide (None where it is decided or not known).
+    """A verdict, its reason, and an estimate of the rounds still needed (None if decided or unknown).
 
-    `within` is the margin of the ladder inside which NO_COST was shown.
+    `within` is the margin of the ladder for which NO_COST was shown.
     """
 
     verdict: Verdict
@@ -69,16 +69,16 @@ class Judgement:
 
 
 def ladder(margin: float) -> tuple[float, ...]:
-    """Return the margins of "no cost", ascending: the study's own, then those of the ladder that are larger."""
+    """Return the margins of "no cost", ascending: the study's margin, then the larger ones of the ladder."""
     return (margin, *(step for step in LADDER if step > margin))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Views:
-    """Other log ratios of the same comparison with which a verdict must hold as well, each of shape (rounds,).
+    """Other log ratios of the same comparison for which a verdict must hold as well, each of shape (rounds,).
 
-    `equal` for NO_COST, `above` for COSTS, `below` for GAINS. What holds in every view is wrong no more often than in
-    any one of them.
+    `equal` is for NO_COST, `above` for COSTS, `below` for GAINS. A verdict that must hold in every view is wrong no
+    more often than in any one of them.
     """
 
     equal: tuple[FloatArray, ...] = ()
@@ -98,20 +98,20 @@ def verdict(
 ) -> Judgement:
     """Judge one comparison (METHOD.md section 1, rules 5 and 11).
 
-    The first of these that holds, in `views` too:
+    The result is the first of these that holds, also in `views`:
 
     1. fewer than MIN_ROUNDS rounds: INCONCLUSIVE, whatever the figures;
-    2. the interval at confidence `equivalence` (90 %) inside +-ln(1 + margin): NO_COST within the margin, also
-       where a small cost is clear (the reason then says so). Not adjusted for the table: "no cost anywhere" needs
+    2. the interval at confidence `equivalence` (90 %) inside +-ln(1 + margin): NO_COST within the margin, even if a
+       small cost is significant (then stated in the reason). Not adjusted for the table: "no cost anywhere" needs
        each of its tests to pass, which cannot raise the error (intersection-union);
     3. the interval at confidence `adjusted` (from `holm_confidences`; default: `confidence`) above zero: COSTS;
     4. the same below zero: GAINS;
     5. the interval of 2 inside a larger margin of the ladder: NO_COST within that. The tests are nested, so that the
-       smallest margin of a ladder that holds has the error of one test;
-    6. INCONCLUSIVE, with the rounds after which 3 or 5 would hold if mean and spread stay as they are.
+       smallest margin that holds has the error of one test;
+    6. INCONCLUSIVE, with the number of rounds after which 3 or 5 would hold if mean and spread stay the same.
 
-    `floor` is the interval of A/A, as fractions. COSTS and GAINS need an interval (at `confidence`) that does not touch
-    it, NO_COST within a margin needs one of A/A that reaches into the margin.
+    `floor` is the interval of A/A, as fractions. COSTS and GAINS need an interval (at `confidence`) that does not
+    overlap it; NO_COST within a margin needs an A/A interval that reaches into the margin.
     """
     values = vector(d)
     level = confidence if adjusted is None else adjusted
@@ -119,49 +119,50 @@ def verdict(
     alone, table = log_interval(values, confidence), log_interval(values, level)
     more = _rounds_to_decide(values, steps[-1], level, equivalence)
     if alone is None or table is None or values.size < MIN_ROUNDS:
-        reason = f"{values.size} of the at least {MIN_ROUNDS} rounds that a verdict needs"
+        reason = f"a verdict needs at least {MIN_ROUNDS} rounds, {values.size} so far"
         missing = max(MIN_ROUNDS - values.size, more or 0)
         return Judgement(verdict=Verdict.INCONCLUSIVE, reason=reason, more_rounds=missing)
     low, high = (-math.inf, math.inf) if floor is None else (floor.low, floor.high)
-    reached = [step for step in steps if low < step and high > -step]
+    margins = [step for step in steps if low < step and high > -step]
     same = (values, *views.equal)
-    within = next((step for step in reached if all(equivalent(view, step, equivalence) for view in same)), None)
+    within = next((step for step in margins if all(equivalent(view, step, equivalence) for view in same)), None)
     costs = all(_bounds(view, level)[0] > 0 for view in (values, *views.above))
     gains = all(_bounds(view, level)[1] < 0 for view in (values, *views.below))
-    touches = floor is not None and _log1p(low) <= alone.high and alone.low <= _log1p(high)
+    overlaps = floor is not None and _log1p(low) <= alone.high and alone.low <= _log1p(high)
     if within == margin:
-        clear = f"a {'cost' if costs else 'gain'} is clear, but within the margin" if costs or gains else ""
-        return Judgement(verdict=Verdict.NO_COST, reason=clear, within=within)
-    if (costs or gains) and not touches:
+        reason = f"a significant {'cost' if costs else 'gain'}, but within the margin" if costs or gains else ""
+        return Judgement(verdict=Verdict.NO_COST, reason=reason, within=within)
+    if (costs or gains) and not overlaps:
         return Judgement(verdict=Verdict.COSTS if costs else Verdict.GAINS)
     if within is not None:
         return Judgement(verdict=Verdict.NO_COST, within=within)
-    reason = "its interval touches that of A/A, the noise floor" if costs or gains else _open(alone, table, steps[-1])
+    overlap = "its interval overlaps the noise floor (A/A)"
+    reason = overlap if costs or gains else _inconclusive_reason(alone, table, steps[-1])
     return Judgement(verdict=Verdict.INCONCLUSIVE, reason=reason, more_rounds=more)
 
 
 def _log1p(fraction: float) -> float:
-    """Return ln(1 + fraction), also of a bound that rounding has put at -1 or that is infinite."""
+    """Return ln(1 + fraction), also for bounds that are infinite or that rounding made -1."""
     return math.log1p(fraction) if fraction > -1.0 else -math.inf
 
 
-def _open(alone: Estimate, table: Estimate, largest: float) -> str:
-    """Say why an interval decides nothing."""
+def _inconclusive_reason(alone: Estimate, table: Estimate, largest: float) -> str:
+    """Return why an interval decides nothing."""
     if table.low > 0 or table.high < 0:
-        return "it does not hold with all launches"
+        return "it does not hold for all launches"
     if alone.low > 0 or alone.high < 0:
-        return f"{'above' if alone.low > 0 else 'below'} zero alone, but not among all comparisons of the table (Holm)"
-    return f"the interval holds zero and reaches beyond {100 * largest:.2g} %"
+        return f"{'above' if alone.low > 0 else 'below'} zero alone, but not after adjustment for the table (Holm)"
+    return f"the interval includes zero and extends beyond {100 * largest:.2g} %"
 
 
 def _bounds(d: FloatArray, confidence: float) -> tuple[float, float]:
-    """Return the log interval's bounds; without enough rounds everything is possible."""
+    """Return the bounds of the log interval; infinite below MIN_ROUNDS rounds."""
     logs = log_interval(d, confidence) if d.size >= MIN_ROUNDS else None
     return (-math.inf, math.inf) if logs is None else (logs.low, logs.high)
 
 
 def _rounds_to_decide(d: FloatArray, margin: float, confidence: float, equivalence: float) -> int | None:
-    """Return how many more rounds make `d` equivalent or different, whichever comes first; at least 1."""
+    """Return how many more rounds make `d` equivalent or different, whichever needs fewer; at least 1."""
     mean, _, n = mean_and_error(d, 1.0)
     if n < 2:
         return None

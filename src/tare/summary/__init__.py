@@ -40,9 +40,9 @@ def summarise(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any], look
 
     `looks`: the rounds at which earlier runs of this study ended and showed verdicts (`tare.stats.looks`).
 
-    `host`: facts of the machine as the store keeps them. If they have `machine` (one line), it is shown unchanged;
-    otherwise the line is made of those of `cpu`, `cores`, `memory_bytes`, `kernel` and `os` that are present. The order
-    of `trials` does not matter. Raises ResultsError for a trial of a cell that is not in the plan.
+    `host`: facts of the machine as stored. If they contain `machine` (one line), it is shown unchanged; otherwise the
+    line is composed of `cpu`, `cores`, `memory_bytes`, `kernel` and `os`, as far as present. The order of `trials` does
+    not matter. Raises ResultsError for a trial of a cell that is not in the plan.
     """
     study = plan.study
     selection = select(plan, trials)
@@ -93,31 +93,37 @@ def summarise(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any], look
 def _other_mpis(plan: Plan, selection: Selection) -> tuple[Finding, ...]:
     """Return a finding for every cell whose MPI differs from its baseline's: its figures mix two changes."""
     baselines = {cell.group: cell.environment for cell in plan.cells if cell.role is Role.BASELINE}
-    found = []
+    result = []
     for cell in plan.cells:
-        base, own = baselines[cell.group], cell.environment
+        base, environment = baselines[cell.group], cell.environment
         launches = len(selection.trials[cell.key])
-        if own.mpi != base.mpi and launches:
+        if environment.mpi != base.mpi and launches:
             text = (
-                f"its MPI is {own.mpi} and that of {base.name} is {base.mpi}, so that its figures are of both changes; "
-                f"to have the container's alone, state `mpi: {own.mpi}` for the workload, or for {base.name}"
+                f"it uses {environment.mpi} and {base.name} uses {base.mpi}, so its figures include both changes; to "
+                f"measure the container alone, set `mpi: {environment.mpi}` for the workload, or for {base.name}"
             )
-            kind = "another MPI"
-            found.append(
-                Finding(group=cell.group, environment=own.name, kind=kind, text=text, launches=launches, of=launches)
+            result.append(
+                Finding(
+                    group=cell.group,
+                    environment=environment.name,
+                    kind="another MPI",
+                    text=text,
+                    launches=launches,
+                    of=launches,
+                )
             )
-    return tuple(found)
+    return tuple(result)
 
 
 def _isolation(plan: Plan, selection: Selection) -> tuple[Isolation, ...]:
     """Return the isolation facts of every environment that reported any, in the study's order."""
-    found = []
+    result = []
     for environment in plan.study.environments:
-        own = [cell for cell in plan.cells if cell.environment.name == environment.name]
-        trials = (trial for cell in own for trial in selection.trials[cell.key].values())
-        facts = isolation_of(environment.name, environment.runtime, trials)
-        found += [facts] if facts else []
-    return tuple(found)
+        cells = [cell for cell in plan.cells if cell.environment.name == environment.name]
+        trials = (trial for cell in cells for trial in selection.trials[cell.key].values())
+        isolation = isolation_of(environment.name, environment.runtime, trials)
+        result += [isolation] if isolation else []
+    return tuple(result)
 
 
 def precise_enough(plan: Plan, trials: Sequence[Trial]) -> bool:
@@ -128,7 +134,7 @@ def precise_enough(plan: Plan, trials: Sequence[Trial]) -> bool:
         return False
     table = rows(plan, selection, metric_infos(plan, selection))
     return all(
-        stats.enough(row.pairs.log_ratios, repetition, done)
+        stats.precise_enough(row.pairs.log_ratios, repetition, done)
         for row in table
         if row.pairs is not None and row.info.judged
     )
@@ -191,33 +197,33 @@ def _manifest(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any]) -> d
         "cluster": study.cluster,
         "seed": study.seed,
         "baseline": study.baseline,
-        "a/a cells": sum(cell.role is Role.SELF for cell in plan.cells),
+        "A/A cells": sum(cell.role is Role.SELF for cell in plan.cells),
         "rounds planned": repetition.rounds,
-        "most rounds": repetition.max_rounds,
-        "blocks a round": repetition.blocks_per_round,
+        "maximum rounds": repetition.max_rounds,
+        "blocks per round": repetition.blocks_per_round,
         "turns": repetition.turns,
         "confidence": repetition.confidence,
         "margin": study.margin,
         "limit": study.limit,
-        **({"workloads with an MPI of their own": own} if (own := _own_mpis(study)) else {}),
-        **({"networks": told} if (told := _networks(plan, trials)) else {}),
+        **({"MPI of workloads": mpis} if (mpis := _workload_mpis(study)) else {}),
+        **({"networks": networks} if (networks := _networks(plan, trials)) else {}),
         "MPI libraries": sorted({trial.mpi_library for trial in trials if trial.mpi_library}),
         "host": dict(host),
     }
 
 
-def _own_mpis(study: Study) -> dict[str, str]:
+def _workload_mpis(study: Study) -> dict[str, str]:
     return {workload.name: workload.mpi for workload in study.workloads if workload.mpi}
 
 
 def _networks(plan: Plan, trials: Sequence[Trial]) -> dict[str, dict[str, str]]:
     """Return the network facts of each environment, as reported by the first launch that has any."""
     names = {cell.key: cell.environment.name for cell in plan.cells if cell.role is not Role.SELF}
-    found: dict[str, dict[str, str]] = {}
+    facts: dict[str, dict[str, str]] = {}
     for trial in trials:
         if trial.facts and trial.key.cell in names:
-            found.setdefault(names[trial.key.cell], dict(trial.facts))
-    return found
+            facts.setdefault(names[trial.key.cell], dict(trial.facts))
+    return facts
 
 
 def _machine(host: Mapping[str, Any]) -> str:

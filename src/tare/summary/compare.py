@@ -24,7 +24,7 @@ from tare.stats import RoundPairs
 from tare.summary.rows import Row
 
 NOT_NORMAL: Final = 0.01
-"""p of the normality test below which the rank-based test is reported beside the verdict (rule of metrics 6)."""
+"""p of the normality test below which the rank-based test is reported in addition (rule of metrics 6)."""
 
 Column = tuple[str, str]
 
@@ -41,7 +41,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Test:
-    """What the table as a whole says about one of its comparisons."""
+    """The result of the tests over the whole table for one comparison."""
 
     p_value: float
     p_holm: float
@@ -66,7 +66,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Judge:
-    """What is needed to judge a row: the study, the look, and the results of the whole table by index of the row."""
+    """The context for judging a row: the study, the look, and the results of the whole table by index of the row."""
 
     study: Study
     look: Look
@@ -97,7 +97,7 @@ def look_at(study: Study, earlier: Iterable[int], rounds_done: int) -> Look:
     due = looks[-1] if later is None else later
     pending = f"{rounds_done} of {due} rounds are done: verdicts are given at {due}"
     if rounds_done > looks[-1]:
-        pending = f"{rounds_done} rounds are done, and verdicts were given at {due}"
+        pending = f"{rounds_done} rounds are done: verdicts were given at {due}"
     return Look(share=stats.share_of_look(len(looks)), pending=pending, looks=looks, next_look=later)
 
 
@@ -115,21 +115,21 @@ def compare(plan: Plan, table: Sequence[Row], reruns: Mapping[str, int], look: L
     return Table(comparisons=tuple(comparisons), self_differs=differs)
 
 
-# --- what the table as a whole says ------------------------------------------------------------------------------
+# --- tests over the whole table ----------------------------------------------------------------------------------
 
 
 def _judge_of(study: Study, table: Sequence[Row], look: Look) -> _Judge:
     judge = _Judge(study=study, look=look)
     judged = {index: row for index, row in enumerate(table) if row.info.judged and row.pairs is not None}
-    own = {index: row for index, row in judged.items() if row.cell.role is Role.SELF}
+    self_rows = {index: row for index, row in judged.items() if row.cell.role is Role.SELF}
     others = {index: row for index, row in judged.items() if row.cell.role is Role.ENVIRONMENT}
-    tests = _holm(own, judge.level(stats.SELF_ALPHA))
+    tests = _holm(self_rows, judge.level(stats.SELF_ALPHA))
     error = 1.0 - judge.level(stats.SELF_ALPHA)
     columns = {}
-    for index, row in own.items():
+    for index, row in self_rows.items():
         d = row.pairs.log_ratios if row.pairs is not None else np.zeros(0)
-        found = tests.get(index)
-        differs = found is not None and d.size >= stats.MIN_ROUNDS and found.p_holm <= error
+        test = tests.get(index)
+        differs = test is not None and d.size >= stats.MIN_ROUNDS and test.p_holm <= error
         columns[row.column] = _Column(floor=stats.paired_t(d, judge.confidence), differs=differs)
     return replace(
         judge,
@@ -182,15 +182,15 @@ def _failures(table: Sequence[Row], judge: _Judge) -> dict[int, FailureRate]:
     }
     adjusted = dict(zip(p_values, stats.holm(list(p_values.values())), strict=True))
     error = 1.0 - judge.level(stats.FAILURES_ALPHA)
-    found = {}
+    rates = {}
     for index, row in enumerate(table):
         failed, launches = cells[row.cell.key]
         if launches:
             low, high = stats.share_interval(failed, launches, judge.confidence)
             more = not judge.look.pending and adjusted.get(row.cell.key, 1.0) <= error
             p_value = p_values.get(row.cell.key)
-            found[index] = FailureRate(failed=failed, launches=launches, low=low, high=high, p_value=p_value, more=more)
-    return found
+            rates[index] = FailureRate(failed=failed, launches=launches, low=low, high=high, p_value=p_value, more=more)
+    return rates
 
 
 # --- one row -----------------------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ def _plain(row: Row, judge: _Judge, reruns: int, failures: FailureRate | None) -
             estimate["loop"] = stats.mean_interval(stats.round_means(rounds, loops)[1], judge.confidence)
     verdict, reason = row.blocked or (
         Verdict.BASELINE,
-        _join("" if row.series.launches else "no whole block yet", row.series.reason),
+        _join("" if row.series.launches else "no complete block yet", row.series.reason),
     )
     if verdict is Verdict.INVALID and failures is not None and failures.more:
         verdict = Verdict.FAILS
@@ -249,7 +249,7 @@ def _judged(plain: Comparison, row: Row, pairs: RoundPairs, means: RoundPairs, j
         verdict=judgement.verdict,
         reason=_join(
             judgement.reason,
-            f"beyond the limit of {_percent(study.limit or 0.0)}" if over else "",
+            f"above the limit of {_percent(study.limit or 0.0)}" if over else "",
             _normality_note(pairs),
             row.note,
             row.series.reason,
@@ -291,11 +291,11 @@ def _repeats(row: Row, confidence: float) -> Repeats | None:
     """Return how many launches were repeated, whether more than the baseline's, and the overhead over all launches."""
     if row.every is None:
         return None
-    own, base = row.series, row.base
+    series, base = row.series, row.base
     return Repeats(
-        repeated=own.repeated,
-        launches=own.made,
-        p_value=stats.as_often_p(own.repeated, own.made, base.repeated, base.made),
+        repeated=series.repeated,
+        launches=series.made,
+        p_value=stats.as_often_p(series.repeated, series.made, base.repeated, base.made),
         overhead=stats.paired_t(row.every, confidence),
     )
 
@@ -312,10 +312,10 @@ def _judgement(row: Row, pairs: RoundPairs, mean: MeanCost | None, judge: _Judge
     if judge.look.pending:
         return _undecided(judge.look.pending)
     if failures is not None and failures.more:
-        reason = f"{failures.failed} of {failures.launches} launches failed, more than the baseline's"
+        reason = f"{failures.failed} of {failures.launches} launches failed, more often than the baseline's"
         return stats.Judgement(verdict=Verdict.FAILS, reason=f"{reason} (p = {failures.p_value:.1g})")
     if column.differs:
-        return _undecided("the baseline differs from itself (A/A), so this column decides nothing")
+        return _undecided("the baseline differs from itself (A/A), so this column gets no verdicts")
     return _by_views(row, pairs, mean, judge, index)
 
 
@@ -339,8 +339,9 @@ def _by_views(row: Row, pairs: RoundPairs, mean: MeanCost | None, judge: _Judge,
     if judgement.verdict is Verdict.INCONCLUSIVE and row.views.equal:
         alone = verdict(stats.Views())
         if alone.verdict is not Verdict.INCONCLUSIVE:
-            why = "failed ones at their time limit" if row.series.failed or row.base.failed else "repeated ones"
-            return replace(judgement, reason=f"{alone.verdict.value} without, but not with {why}")
+            failed = row.series.failed or row.base.failed
+            condition = "failed launches count at their time limit" if failed else "repeated launches count"
+            return replace(judgement, reason=f"{alone.verdict.value}, but not if {condition}")
     if judgement.verdict is Verdict.NO_COST and mean is not None and mean.significant and mean.overhead.low > 0:
         return replace(
             judgement,
@@ -368,7 +369,7 @@ def _normality_note(pairs: RoundPairs) -> str:
     if shapiro is None or shapiro >= NOT_NORMAL:
         return ""
     ranks = stats.signed_rank_p(d)
-    tail = "" if ranks is None else f"; by ranks (Wilcoxon) p = {ranks:.2g}"
+    tail = "" if ranks is None else f"; Wilcoxon's signed-rank test: p = {ranks:.2g}"
     return f"log ratios do not look normal (Shapiro-Wilk p = {shapiro:.1g}){tail}"
 
 

@@ -15,9 +15,9 @@ from tare import stats
 from tare.model import Comparison, Environment, Estimate, Finding, MetricInfo, Verdict
 from tare.model.text import three_digits
 
-KIND: Final = "the daemon"
+KIND: Final = "daemon"
 MOST: Final = 2
-"""Metrics that one sentence names: those on which the environment costs most."""
+"""Most metrics in one sentence: those on which the environment costs most."""
 
 Cells = Mapping[tuple[str, str, str], Comparison]
 
@@ -33,34 +33,36 @@ def daemon_findings(
     The control has the same network, MPI and transport, the daemon, and no container. A finding names the metrics on
     which the environment costs; the container's part is paired over the rounds of both.
     """
-    cells = {(each.group, each.environment, each.metric): each for each in comparisons}
-    found = []
+    cells = {(cell.group, cell.environment, cell.metric): cell for cell in comparisons}
+    findings = []
     for environment in environments:
         control = _control_of(environment, environments)
         for group in dict.fromkeys(info.group for info in infos) if control else ():
-            own = [info for info in infos if info.group == group and info.judged]
-            costs = [cells[key] for info in own if (key := (group, environment.name, info.key)) in cells]
-            labels = {info.key: info.label for info in own}
+            judged = [info for info in infos if info.group == group and info.judged]
+            compared = [cells[key] for info in judged if (key := (group, environment.name, info.key)) in cells]
+            labels = {info.key: info.label for info in judged}
             texts = [
                 text
-                for cell in sorted(filter(_costs, costs), key=_size, reverse=True)[:MOST]
+                for cell in sorted(filter(_costs, compared), key=_size, reverse=True)[:MOST]
                 if control and (text := _text(cell, control.name, cells, labels[cell.metric], confidence))
             ]
             if texts:
-                n = max(each.overhead.n for each in costs if each.overhead)
+                n = max(cell.overhead.n for cell in compared if cell.overhead)
                 text = "; ".join(texts)
-                found.append(Finding(group=group, environment=environment.name, kind=KIND, text=text, launches=n, of=n))
-    return tuple(found)
+                findings.append(
+                    Finding(group=group, environment=environment.name, kind=KIND, text=text, launches=n, of=n)
+                )
+    return tuple(findings)
 
 
 def _control_of(environment: Environment, environments: Sequence[Environment]) -> Environment | None:
     """Return the environment that has the same daemon and network as this one, and no container."""
 
-    def parts(each: Environment) -> tuple[object, ...]:
-        return each.network, each.mpi, each.transport, each.sides, each.link
+    def parts(of: Environment) -> tuple[object, ...]:
+        return of.network, of.mpi, of.transport, of.sides, of.link
 
-    same = (each for each in environments if each.daemon == environment.runtime and parts(each) == parts(environment))
-    return next(same, None)
+    candidates = (candidate for candidate in environments if candidate.daemon == environment.runtime)
+    return next((candidate for candidate in candidates if parts(candidate) == parts(environment)), None)
 
 
 def _costs(cell: Comparison) -> bool:
@@ -76,16 +78,17 @@ def _text(cell: Comparison, control: str, cells: Cells, label: str, confidence: 
     base = cells.get((cell.group, control, cell.metric))
     if base is None or base.overhead is None or cell.overhead is None:
         return ""
-    rest = _between(cell, base, confidence)
-    left = f", and the container adds {_signed(rest)}" if rest else ""
-    part = f"of it the daemon's packet filter {_signed(base.overhead)} ({control})"
-    return f"{label} {_percent(cell.overhead.value)} %: {part}{left}"
+    container = _between(cell, base, confidence)
+    container_text = f", the container adds {_signed(container)}" if container else ""
+    daemon_text = f"the daemon's packet filter causes {_signed(base.overhead)} ({control})"
+    return f"{label} {_percent(cell.overhead.value)} %: {daemon_text}{container_text}"
 
 
 def _between(cell: Comparison, base: Comparison, confidence: float) -> Estimate | None:
     """Return the cost of an environment against its control, paired over the rounds that both have."""
-    own, control = (_by_round(each) for each in (cell, base))
-    return stats.paired_t([own[each] - control[each] for each in sorted(own.keys() & control.keys())], confidence)
+    logs, base_logs = _by_round(cell), _by_round(base)
+    common = sorted(logs.keys() & base_logs.keys())
+    return stats.paired_t([logs[number] - base_logs[number] for number in common], confidence)
 
 
 def _by_round(cell: Comparison) -> dict[int, float]:
@@ -93,7 +96,7 @@ def _by_round(cell: Comparison) -> dict[int, float]:
     logs = defaultdict(list)
     for number, cost in zip(cell.rounds, cell.values_s, strict=False):
         logs[number].append(math.log(cost))
-    return {number: sum(each) / len(each) for number, each in logs.items()}
+    return {number: sum(values) / len(values) for number, values in logs.items()}
 
 
 def _signed(estimate: Estimate) -> str:

@@ -13,10 +13,10 @@ from typing import Final
 from tare.model import Interrupted, Trial
 
 DISTURBED: Final = 0.15
-"""Share of the machine's CPU time that other programs and other guests may use during a launch.
+"""Share of the machine's CPU time above which other programs and other guests disturb a launch.
 
-Chosen from 132 trials of 0.3 s on a quiet machine of two cores, whose largest share was .077 (nine in ten below .034),
-and from 59 trials of the quick start while other programs ran, whose smallest was .326.
+Chosen from 132 trials of 0.3 s on a quiet machine with two cores, whose largest share was .077 (nine in ten below
+.034), and from 59 trials of the quick start with other programs running, whose smallest share was .326.
 """
 
 MIGRATED: Final = (0.2, 0.8)

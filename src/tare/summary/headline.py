@@ -1,4 +1,4 @@
-"""Say in one sentence what each environment costs here, and which cost nothing."""
+"""State in one sentence what each environment costs, and which cost nothing."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ DECIDED = (Verdict.COSTS, Verdict.GAINS, Verdict.NO_COST)
 NOT_COMPARED = (Verdict.BASELINE, Verdict.NOISE_FLOOR, Verdict.NOT_JUDGED)
 BLOCKED = (Verdict.INVALID, Verdict.UNAVAILABLE)
 LISTED = 4
-DEAREST = 6
-"""At most so many environments with a cost get a clause each; the others are listed by name."""
+COSTLIEST = 6
+"""Most environments with a cost that get a clause each; the others are listed by name."""
 TIMES_FROM: Final = 9.0
 """Overhead (as a fraction) from which a multiple is easier to read than a percentage."""
 MANY_ROUNDS: Final = 200
-"""Beyond this many rounds the advice is to calm the machine, not to repeat."""
+"""Above this many rounds the advice is to check whether the machine is quiet, not to add rounds."""
 
 
-def place(cluster: str) -> str:
-    """Return the words for where the sentence holds."""
+def _location(cluster: str) -> str:
+    """Return the sentence's first words: the cluster that it is about."""
     return "In this emulated lab" if cluster == "lab" else f"On this {cluster} cluster"
 
 
@@ -34,10 +34,10 @@ def headline(plan: Plan, infos: Sequence[MetricInfo], comparisons: Sequence[Comp
 
     All intervals are the simultaneous ones, which hold for the table as a whole: the coverage of the largest of many
     plain intervals is far below its nominal one. The first figure is given with the baseline's absolute value and n.
-    `pending` says why there are no verdicts yet.
+    `pending` is the reason why there are no verdicts yet.
     """
     judged = [item for item in comparisons if item.verdict not in NOT_COMPARED]
-    where = place(plan.study.cluster)
+    where = _location(plan.study.cluster)
     writer = _Writer(plan, infos, comparisons)
     if pending or not any(item.verdict in DECIDED or item.verdict is Verdict.FAILS for item in judged):
         return f"{where} {'; '.join([pending or _undecided(judged), *writer.so_far(judged)])}."
@@ -60,7 +60,7 @@ def _undecided(judged: Sequence[Comparison]) -> str:
 
 def _more(rounds: int, done: int) -> str:
     if rounds > MANY_ROUNDS and done < MIN_ROUNDS:
-        return f"a verdict needs {MIN_ROUNDS} at least"
+        return f"a verdict needs at least {MIN_ROUNDS}"
     if rounds > MANY_ROUNDS:
         return f"launches differ too much for a verdict within {MANY_ROUNDS} more (is the machine quiet? tare doctor)"
     return f"about {rounds} more are needed"
@@ -108,59 +108,61 @@ class _Writer:
 
     def clauses(self, findings: Sequence[_Findings]) -> list[str]:
         """Return the clauses: costs, gains, failures, no cost, undecided, not compared."""
-        dear = sorted((one for one in findings if one.of(Verdict.COSTS)), key=lambda one: -one.largest)
-        parts = [self._first(dear[0])] if dear else []
-        parts += [f"{one.name} {self._range(one.of(Verdict.COSTS))}" for one in dear[1:DEAREST]]
-        if len(dear) > DEAREST:
-            parts.append(f"costs as well: {_list([one.name for one in dear[DEAREST:]])}")
+        costly = sorted((one for one in findings if one.of(Verdict.COSTS)), key=lambda one: -one.largest)
+        parts = [self._lead_clause(costly[0])] if costly else []
+        parts += [f"{one.name} {self._range(one.of(Verdict.COSTS))}" for one in costly[1:COSTLIEST]]
+        if len(costly) > COSTLIEST:
+            parts.append(f"also costly: {_list([one.name for one in costly[COSTLIEST:]])}")
         for one in findings:
             if gains := one.of(Verdict.GAINS):
-                parts.append(f"{one.name} {self._effect(gains[0]) if not dear else self._range(gains)}")
+                parts.append(f"{one.name} {self._effect(gains[0]) if not costly else self._range(gains)}")
             if fails := one.of(Verdict.FAILS):
                 parts.append(f"{one.name} fails: {fails[0].reason}")
         rest = [one for one in findings if not one.of(Verdict.COSTS, Verdict.GAINS, Verdict.FAILS)]
-        parts += self._free([one for one in rest if one.items and not one.of(Verdict.INCONCLUSIVE, *BLOCKED)])
-        parts += self._unclear([one for one in rest if one.of(Verdict.INCONCLUSIVE)])
+        parts += self._no_cost_clauses(
+            [one for one in rest if one.items and not one.of(Verdict.INCONCLUSIVE, *BLOCKED)]
+        )
+        parts += self._undecided_clauses([one for one in rest if one.of(Verdict.INCONCLUSIVE)])
         blocked = [one.name for one in rest if one.of(*BLOCKED) and not one.of(Verdict.INCONCLUSIVE)]
         return [*parts, *([f"{_list(blocked)} could not be compared"] if blocked else [])]
 
     def so_far(self, judged: Sequence[Comparison]) -> Sequence[str]:
         """Return at most one phrase: the largest difference beyond the margin while nothing is decided yet."""
-        clear = [item for item in judged if _least(item) > math.log1p(self._study.margin)]
+        clear = [item for item in judged if _smallest_difference(item) > math.log1p(self._study.margin)]
         if not clear:
             return ()
-        lead = max(clear, key=_least)
+        lead = max(clear, key=_smallest_difference)
         return (f"so far {lead.environment} {self._effect(lead)}",)
 
-    def _first(self, one: _Findings) -> str:
+    def _lead_clause(self, one: _Findings) -> str:
         costs = one.of(Verdict.COSTS)
         tail = f" and {self._range(costs[1:])}" if len(costs) > 1 else ""
         return f"{one.name} {self._effect(costs[0])}{tail}"
 
     def _range(self, items: Sequence[Comparison]) -> str:
         """Return the range of some costs (or gains) and their metrics: "+16 % to +31 % on latency 8 B and barrier"."""
-        found = sorted((item for item in items if item.overhead is not None), key=_signed_size)
-        if not found:
+        measured = sorted((item for item in items if item.overhead is not None), key=_signed_size)
+        if not measured:
             return f"{items[0].verdict.value} on {_list([self._label(item) for item in items])}"
-        ends = dict.fromkeys(_overhead(item.overhead.value) for item in (found[0], found[-1]) if item.overhead)
-        if len(found) == 1 and found[0].simultaneous is not None:
-            ends = dict.fromkeys([_signed(found[0].simultaneous)])
+        ends = dict.fromkeys(_overhead(item.overhead.value) for item in (measured[0], measured[-1]) if item.overhead)
+        if len(measured) == 1 and measured[0].simultaneous is not None:
+            ends = dict.fromkeys([_signed(measured[0].simultaneous)])
         return f"{' to '.join(ends)} on {_list([self._label(item) for item in items])}"
 
-    def _free(self, free: Sequence[_Findings]) -> list[str]:
+    def _no_cost_clauses(self, free: Sequence[_Findings]) -> list[str]:
         if not free:
             return []
         within = max(item.within or self._study.margin for one in free for item in one.items)
         n = min(item.overhead.n for one in free for item in one.items if item.overhead is not None)
         names = _list([one.name for one in free])
-        return [f"no cost beyond {_percent(within)} for {names} on anything compared (n = {n})"]
+        return [f"no cost beyond {_percent(within)} for {names} on any compared metric (n = {n})"]
 
-    def _unclear(self, open_: Sequence[_Findings]) -> list[str]:
+    def _undecided_clauses(self, open_: Sequence[_Findings]) -> list[str]:
         """Return the undecided environments: first those with a difference that is not significant, then the others."""
-        hinted = [one for one in open_ if any(_shows(item) for item in one.of(Verdict.INCONCLUSIVE))]
+        hinted = [one for one in open_ if any(_excludes_zero(item) for item in one.of(Verdict.INCONCLUSIVE))]
         parts = []
         for one in hinted[:LISTED]:
-            items = [item for item in one.of(Verdict.INCONCLUSIVE) if _shows(item)]
+            items = [item for item in one.of(Verdict.INCONCLUSIVE) if _excludes_zero(item)]
             parts.append(f"undecided for {one.name}: {self._range(items)}")
         rest = [one for one in open_ if one not in hinted]
         if not rest:
@@ -171,7 +173,7 @@ class _Writer:
         most = f", at most {_overhead(max(known))}" if known and len(known) == len(bounds) else ""
         undecided = sum(len(one.of(Verdict.INCONCLUSIVE)) for one in rest)
         of = sum(len(one.items) for one in rest)
-        return [*parts, f"none found for {names}{most} ({undecided} of {of} undecided)"]
+        return [*parts, f"no cost found for {names}{most} ({undecided} of {of} undecided)"]
 
     def _effect(self, item: Comparison) -> str:
         """Return the effect of an environment on one metric, with the interval that holds for the whole table."""
@@ -185,8 +187,8 @@ class _Writer:
             of_base, of_item = (
                 _rate(info.done_per_sample / cost.value, info.rate_unit) for cost in (base, item.absolute_s)
             )
-            each = "a byte" if info.rate_unit == "B/s" else "for the same work"
-            bounds = f"{_signed(overhead)} time {each}, n = {overhead.n}"
+            work = "per byte" if info.rate_unit == "B/s" else "for the same work"
+            bounds = f"{_signed(overhead)} time {work}, n = {overhead.n}"
             return f"{verb} {self._label(item)} from {of_base} to {of_item} ({bounds})"
         verb, to = ("adds", "to") if costs else ("takes", "off")
         low, value, high = (base.value * part for part in (overhead.low, overhead.value, overhead.high))
@@ -207,12 +209,12 @@ def _signed_size(item: Comparison) -> float:
     return math.log1p(item.overhead.value) if item.overhead and item.overhead.value < math.inf else math.inf
 
 
-def _shows(item: Comparison) -> bool:
+def _excludes_zero(item: Comparison) -> bool:
     """Tell whether the plain interval excludes zero, although nothing is decided."""
     return item.overhead is not None and not item.overhead.low <= 0 <= item.overhead.high
 
 
-def _least(item: Comparison) -> float:
+def _smallest_difference(item: Comparison) -> float:
     """Return the smallest difference in the interval, as a logarithm; 0 if the interval contains zero."""
     bounds = item.simultaneous or item.overhead
     if bounds is None or bounds.low <= 0 <= bounds.high:
@@ -231,7 +233,7 @@ def _overhead(value: float) -> str:
     return f"×{1 + value:,.0f}" if value >= TIMES_FROM else f"{three_digits(100.0 * value, '+')} %"
 
 
-# Layers forbid `tare.report.units` here; a sentence needs less than a table does.
+# The import contract forbids `tare.report.units` here; a sentence needs less than a table.
 
 
 def _time(seconds: float) -> str:

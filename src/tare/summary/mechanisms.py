@@ -1,7 +1,7 @@
-"""Say from where the ranks of a launch really were what keeps neighbours apart. Pure (METHOD.md section 2).
+"""Find mechanisms that make a cell slow, from the actual places of its ranks. Pure (METHOD.md section 2).
 
-Two mechanisms are behind what "one container a rank" costs, and they need different remedies. A third is a machine with
-fewer cores than ranks, though it has CPUs enough.
+The cost of "one container per rank" has two mechanisms, which need different remedies. A third is a machine with fewer
+cores than ranks, although it has enough CPUs.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ SHARED_CORE: Final = "shared core"
 
 
 def findings(environment: str, group: str, trials: Iterable[Trial]) -> tuple[Finding, ...]:
-    """Return what the launches of one cell show, each mechanism once with the number of launches that do."""
+    """Return each mechanism that launches of one cell show, with the number of these launches."""
     launches = [trial.ranks for trial in trials if trial.ranks]
-    found = []
-    for kind, look in LOOKS:
-        texts = [text for ranks in launches if (text := look(ranks))]
+    result = []
+    for kind, detect in DETECTORS:
+        texts = [text for ranks in launches if (text := detect(ranks))]
         if texts:
-            found.append(
+            result.append(
                 Finding(
                     group=group,
                     environment=environment,
@@ -34,50 +34,51 @@ def findings(environment: str, group: str, trials: Iterable[Trial]) -> tuple[Fin
                     of=len(launches),
                 )
             )
-    return tuple(found)
+    return tuple(result)
 
 
 def transport_loss(ranks: Sequence[RankPlace]) -> str | None:
-    """Return how ranks of one node fail to share memory, with the remedy, or None where all do."""
-    for own in _by_node(ranks).values():
-        apart = [(a.rank, b.rank) for a in own for b in own if a.rank < b.rank and b.rank not in a.shared_memory_ranks]
+    """Return which ranks of one node do not share memory, with the remedy; None if all do."""
+    for of_node in _by_node(ranks).values():
+        pairs = [(one, other) for one in of_node for other in of_node if one.rank < other.rank]
+        apart = [(one.rank, other.rank) for one, other in pairs if other.rank not in one.shared_memory_ranks]
         if apart:
             first, second = apart[0]
-            hosts = len({rank.hostname for rank in own})
+            hosts = len({rank.hostname for rank in of_node})
             return (
-                f"ranks {first} and {second} are on one node and talk over its network, because the MPI takes their "
-                f"{hosts} containers for hosts of their own; remedy: one pod and one daemon for all (share: pod)"
+                f"ranks {first} and {second} are on one node but communicate over its network, because the MPI treats "
+                f"their {hosts} containers as separate hosts; remedy: one pod and one daemon for all (share: pod)"
             )
     return None
 
 
 def binding_collapse(ranks: Sequence[RankPlace]) -> str | None:
-    """Return how ranks of one node have fewer cores than they are, with the remedy, or None."""
-    for own in _by_node(ranks).values():
-        cores = {core for rank in own for core in rank.cpus}
-        if cores and len(cores) < len(own):
+    """Return how many ranks of one node share how many cores, with the remedy; None if there are enough cores."""
+    for of_node in _by_node(ranks).values():
+        cores = {core for rank in of_node for core in rank.cpus}
+        if cores and len(cores) < len(of_node):
             few = f"{len(cores)} core{'s' * (len(cores) > 1)} ({', '.join(map(str, sorted(cores)))})"
             return (
-                f"{len(own)} ranks of one node share {few}, because the MPI of each container begins there; "
-                "remedy: cores of its own for each container (binding: disjoint)"
+                f"{len(of_node)} ranks of one node share {few}, because the MPI of each container binds from there; "
+                "remedy: separate cores for each container (binding: disjoint)"
             )
     return None
 
 
 def shared_core(ranks: Sequence[RankPlace]) -> str | None:
-    """Return which ranks have hardware threads of one core, with the remedy, or None."""
+    """Return which ranks have hardware threads of one core, with the remedy; None if there are none."""
     for rank in ranks:
         if rank.core_sharers:
             other = rank.core_sharers[0]
-            many = sum(bool(each.core_sharers) for each in ranks)
+            sharing = sum(bool(place.core_sharers) for place in ranks)
             return (
-                f"{many} of {len(ranks)} ranks have a hardware thread of a core and not the core: ranks {rank.rank} "
-                f"and {other} are on one; remedy: fewer ranks or nodes on the machine, or map_by: core"
+                f"{sharing} of {len(ranks)} ranks have a hardware thread and not a whole core: ranks {rank.rank} and "
+                f"{other} share a core; remedy: fewer ranks or nodes on the machine, or map_by: core"
             )
     return None
 
 
-LOOKS: Final = ((TRANSPORT_LOSS, transport_loss), (BINDING_COLLAPSE, binding_collapse), (SHARED_CORE, shared_core))
+DETECTORS: Final = ((TRANSPORT_LOSS, transport_loss), (BINDING_COLLAPSE, binding_collapse), (SHARED_CORE, shared_core))
 
 
 def _by_node(ranks: Sequence[RankPlace]) -> dict[str, list[RankPlace]]:

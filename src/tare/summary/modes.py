@@ -29,14 +29,14 @@ def modes_of(table: Sequence[Row]) -> tuple[Modes, ...]:
         logs = {block: math.log(row.adjustment.cost_s(reading)) for block, reading in row.series.counted.items()}
         if len(logs) > 1:
             columns.setdefault(row.column, []).extend(_centred(logs.items()))
-    residuals_of = {column: _centred_by_block(found) for column, found in columns.items()}
-    found = []
+    residuals_of = {column: _centred_by_block(values) for column, values in columns.items()}
+    result = []
     for (group, metric), residuals in residuals_of.items():
         p_value = stats.dip_p_value(residuals)
         if p_value is None or p_value >= SEVERAL:
             continue
         centres, shares = stats.split_modes(residuals)
-        found.append(
+        result.append(
             Modes(
                 group=group,
                 metric=metric,
@@ -46,7 +46,7 @@ def modes_of(table: Sequence[Row]) -> tuple[Modes, ...]:
                 shares=shares,
             )
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def _centred(logs: Collection[tuple[Block, float]]) -> list[tuple[Block, float]]:

@@ -99,12 +99,13 @@ def _paired(row: Row, base: Cell | None, unavailable: Mapping[str, str], adjustm
     if row.cell.role is Role.BASELINE or blocked is not None:
         return replace(row, blocked=blocked, adjustment=adjustment)
     if base is None:
-        return replace(row, blocked=(Verdict.UNAVAILABLE, "no baseline is planned for it"))
-    if held := _blocked(base, row.base, unavailable):
-        return replace(row, blocked=(held[0], f"the baseline {base.environment.name} is {held[0].value}: {held[1]}"))
-    note = _linked(row, adjustment, tests)
+        return replace(row, blocked=(Verdict.UNAVAILABLE, "no baseline is planned for this cell"))
+    if base_blocked := _blocked(base, row.base, unavailable):
+        verdict, reason = base_blocked
+        return replace(row, blocked=(verdict, f"the baseline {base.environment.name} is {verdict.value}: {reason}"))
+    note = _state_note(row, adjustment, tests)
     used = NOTHING if note else adjustment
-    own, other = _costs(row.series, used.cost_s), _costs(row.base, used.cost_s)
+    costs, base_costs = _costs(row.series, used.cost_s), _costs(row.base, used.cost_s)
     every = None
     if row.series.repeated or row.base.repeated:
         every = stats.all_launches(_every(row.series, used.cost_s), _every(row.base, used.cost_s))
@@ -112,10 +113,10 @@ def _paired(row: Row, base: Cell | None, unavailable: Mapping[str, str], adjustm
         row,
         adjustment=used,
         note=note,
-        pairs=stats.pair_rounds(own, other),
+        pairs=stats.pair_rounds(costs, base_costs),
         means=stats.pair_rounds(row.series.means_s, row.base.means_s),
         every=every,
-        views=_views(row, own, other, every),
+        views=_views(row, costs, base_costs, every),
     )
 
 
@@ -127,7 +128,7 @@ def _every(series: Series, cost_s: Cost) -> dict[Block, list[float]]:
     return {block: [cost_s(reading) for reading in readings] for block, readings in series.every.items()}
 
 
-def _linked(row: Row, adjustment: Adjustment, tests: int) -> str:
+def _state_note(row: Row, adjustment: Adjustment, tests: int) -> str:
     """Return a note if the machine's state differs between a row and its baseline, so that nothing is adjusted for.
 
     The environment itself may have caused the difference, so it must stay in the cost. The test has an error of
@@ -137,12 +138,13 @@ def _linked(row: Row, adjustment: Adjustment, tests: int) -> str:
     for name, values in adjustment.differences(row.series, row.base).items():
         p_value = stats.paired_p(values)
         if p_value is not None and p_value * tests < stats.STATE_ALPHA:
-            return f"{name} differs from the baseline's (p = {p_value:.1g}), so that nothing is adjusted for"
+            difference = f"{name} differs from the baseline's (p = {p_value:.1g})"
+            return f"{difference}, so figures are not adjusted for the machine's state"
     return ""
 
 
 def _views(
-    row: Row, own: Mapping[Block, float], base: Mapping[Block, float], every: stats.FloatArray | None
+    row: Row, costs: Mapping[Block, float], base: Mapping[Block, float], every: stats.FloatArray | None
 ) -> stats.Views:
     """Return the pairings with which a verdict must hold as well: all launches, and failed ones at the time limit.
 
@@ -152,25 +154,25 @@ def _views(
     shared = () if every is None else (every,)
     if not (row.series.failed or row.base.failed):
         return stats.Views(equal=shared, above=shared, below=shared)
-    own_worst = dict(own) | _at_limit(row, row.series.failed, row.base)
+    worst = dict(costs) | _at_limit(row, row.series.failed, row.base)
     base_worst = dict(base) | _at_limit(row, row.base.failed, row.series)
-    both = stats.pair_rounds(own_worst, base_worst).log_ratios
+    both = stats.pair_rounds(worst, base_worst).log_ratios
     return stats.Views(
         equal=(*shared, both),
-        above=(*shared, stats.pair_rounds(own, base_worst).log_ratios),
-        below=(*shared, stats.pair_rounds(own_worst, base).log_ratios),
+        above=(*shared, stats.pair_rounds(costs, base_worst).log_ratios),
+        below=(*shared, stats.pair_rounds(worst, base).log_ratios),
     )
 
 
 def _at_limit(row: Row, failed: Iterable[Block], other: Series) -> dict[Block, float]:
     """Return for each failed launch its cost if it had run until the time limit, from the other side's launch there."""
     limit_s = row.cell.workload.time_limit_s
-    found = {}
+    costs = {}
     for block in failed:
         if reading := other.counted.get(block):
             times = limit_s / reading.trial.elapsed_s if reading.trial.elapsed_s > 0 else 1.0
-            found[block] = reading.metric.typical_s * max(1.0, times)
-    return found
+            costs[block] = reading.metric.typical_s * max(1.0, times)
+    return costs
 
 
 def _blocked(cell: Cell, series: Series, unavailable: Mapping[str, str]) -> tuple[Verdict, str] | None:

@@ -1,4 +1,4 @@
-"""Choose the trials that count: the one rule, for tables, plots and the store alike.
+"""Select the trials that count: one rule for tables, plots and the store.
 
 The last whole attempt of each block counts, and in it the last repeat of each cell. All launches of whole attempts are
 kept as well, because a verdict must also hold over those (`tare.summary.compare`).
@@ -40,7 +40,7 @@ class Selection:
 
 
 class Planned(Protocol):
-    """What was planned: a plan, or the summary of its results."""
+    """The planned cells: a plan, or the summary of its results."""
 
     @property
     def cells(self) -> tuple[Cell, ...]:
@@ -86,17 +86,17 @@ def select(plan: Planned, trials: Sequence[Trial]) -> Selection:
 def _by_attempt(trials: Iterable[Trial], group_of: Mapping[str, str]) -> dict[tuple[str, Block], Attempts]:
     """Sort trials into (group, block) -> attempt -> cell -> its launches in order of their repeats."""
     latest = {trial.key: trial for trial in trials}
-    found: defaultdict[tuple[str, Block], Attempts] = defaultdict(dict)
+    by_attempt: defaultdict[tuple[str, Block], Attempts] = defaultdict(dict)
     for key in sorted(latest, key=lambda key: key.repeat):
         if key.cell not in group_of:
             raise ResultsError(
-                f"the results hold a trial of {key.cell!r} (round {key.round}, block {key.block}), "
+                f"the results contain a trial of {key.cell!r} (round {key.round}, block {key.block}), "
                 "which is not a cell of this study",
-                remedy="report with the plan that the results were made with",
+                remedy="use the plan that produced the results",
             )
-        attempt = found[group_of[key.cell], (key.round, key.block)].setdefault(key.attempt, {})
+        attempt = by_attempt[group_of[key.cell], (key.round, key.block)].setdefault(key.attempt, {})
         attempt.setdefault(key.cell, []).append(latest[key])
-    return found
+    return by_attempt
 
 
 def _is_whole(attempt: Mapping[str, Sequence[Trial]], wanted: Iterable[str]) -> bool:

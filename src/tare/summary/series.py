@@ -87,8 +87,8 @@ def series_of(selection: Selection, cell: str, key: str) -> Series:
 
 
 def _readings(trials: Iterable[Trial], key: str) -> tuple[LaunchFigure, ...]:
-    found = ((trial, read(trial, key)) for trial in trials)
-    return tuple(LaunchFigure(trial=trial, metric=metric) for trial, metric in found if isinstance(metric, Metric))
+    readings = ((trial, read(trial, key)) for trial in trials)
+    return tuple(LaunchFigure(trial=trial, metric=metric) for trial, metric in readings if isinstance(metric, Metric))
 
 
 def read(trial: Trial, key: str) -> Metric | tuple[str, str]:
@@ -99,8 +99,8 @@ def read(trial: Trial, key: str) -> Metric | tuple[str, str]:
                 if metric.key == key:
                     if math.isfinite(metric.value) and metric.value > 0:
                         return metric
-                    return "invalid", f"a cost of {metric.value:g} s: not positive, the timer did not resolve it"
-            return "invalid", "the launch has no such figure"
+                    return "invalid", f"a cost of {metric.value:g} s is not positive: the timer did not resolve it"
+            return "invalid", "the launch did not report this metric"
         case Failed(reason=reason):
             return "failed", reason
         case Invalid(reason=reason):

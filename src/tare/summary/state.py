@@ -74,12 +74,12 @@ STATES: Final = (
 
 
 LARGEST_SHIFT: Final = 50.0
-"""No state makes a launch e^50 times as long. A fit that says so is wrong; the limit prevents an overflow."""
+"""No state makes a launch e^50 times as long. A fit with such a result is wrong; the limit prevents an overflow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adjustment:
-    """What is subtracted from the launches of one column: `coefficients` of `states`, relative to the mean state."""
+    """The adjustment of the launches of one column: `coefficients` of `states`, relative to the mean state."""
 
     states: tuple[State, ...] = ()
     coefficients: tuple[float, ...] = ()
@@ -96,7 +96,7 @@ class Adjustment:
 
     def differences(self, environment: Series, baseline: Series) -> Mapping[str, stats.FloatArray]:
         """Return for each state its difference between environment and baseline, one value per round."""
-        found = {}
+        differences = {}
         for state in self.states:
             common = sorted(environment.counted.keys() & baseline.counted.keys())
             pairs = [
@@ -106,8 +106,8 @@ class Adjustment:
                 and (other := state.read(baseline.counted[block])) is not None
             ]
             values = [one - other for _, one, other in pairs]
-            found[state.name] = stats.round_means([block[0] for block, _, _ in pairs], values)[1]
-        return found
+            differences[state.name] = stats.round_means([block[0] for block, _, _ in pairs], values)[1]
+        return differences
 
 
 NOTHING: Final = Adjustment()
@@ -135,7 +135,8 @@ def adjustment_of(group: str, metric: str, column: Sequence[Series]) -> Adjustme
                 launches.readings.append(reading)
     states = _usable(launches)
     while states:
-        columns = np.array([[state.read(each) for state in states] for each in launches.readings], dtype=np.float64)
+        values = [[state.read(reading) for state in states] for reading in launches.readings]
+        columns = np.array(values, dtype=np.float64)
         cells, blocks = (np.asarray(ids, dtype=np.intp) for ids in (launches.cells, launches.blocks))
         fit = stats.fit_states(np.asarray(launches.logs), columns, cells, blocks)
         if fit is not None:
@@ -154,13 +155,13 @@ def adjustment_of(group: str, metric: str, column: Sequence[Series]) -> Adjustme
 
 def _usable(launches: _Launches) -> tuple[State, ...]:
     """Return the states that vary and are known for every launch."""
-    found = []
+    usable = []
     for state in STATES:
-        values = [state.read(each) for each in launches.readings]
+        values = [state.read(reading) for reading in launches.readings]
         known = [value for value in values if value is not None]
         if values and len(known) == len(values) and float(np.std(known)) > state.least:
-            found.append(state)
-    return tuple(found)
+            usable.append(state)
+    return tuple(usable)
 
 
 def _growth(coefficient: Estimate, state: State) -> Estimate:

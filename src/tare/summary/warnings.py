@@ -25,27 +25,27 @@ def _self_differs(infos: Sequence[MetricInfo], table: Table) -> Iterator[str]:
     if not table.self_differs:
         return
     labels = {(info.group, info.key): info.label for info in infos}
-    found = []
+    texts = []
     for item in table.comparisons:
         column = (item.group, item.metric)
         if item.verdict is Verdict.NOISE_FLOOR and column in table.self_differs and item.overhead is not None:
             low, value, high = (
                 three_digits(100 * part, "+") for part in (item.overhead.low, item.overhead.value, item.overhead.high)
             )
-            found.append(f"{labels[column]} ({value} % [{low}, {high}])")
+            texts.append(f"{labels[column]} ({value} % [{low}, {high}])")
     yield (
-        f"The baseline differs from itself on {', '.join(found)}: nothing is decided there. "
-        "Something in this study is not random; look at order, placement and drift"
+        f"The baseline differs from itself on {', '.join(texts)}, so no verdict is given there. "
+        "Something in this study is not random: check order, placement and drift"
     )
 
 
 def _always_failed(comparisons: Sequence[Comparison]) -> Iterator[str]:
-    told = set()
+    reported = set()
     for item in comparisons:
         rate = item.failures
-        if rate is None or rate.failed < rate.launches or (item.group, item.environment) in told:
+        if rate is None or rate.failed < rate.launches or (item.group, item.environment) in reported:
             continue
-        told.add((item.group, item.environment))
+        reported.add((item.group, item.environment))
         yield f"Every launch of {item.environment} in {item.group} failed (n = {rate.launches}): {item.reason}"
 
 
@@ -56,5 +56,5 @@ def _migrated(plan: Plan, selection: Selection) -> Iterator[str]:
     if known and moved > OFTEN * len(known):
         yield (
             f"The host migrated this machine's vCPUs during {moved} of {len(known)} launches. Figures are adjusted "
-            "for it where they can be; ask for dedicated cores, or measure at another time"
+            "for it where possible; request dedicated cores, or measure at another time"
         )

@@ -1,4 +1,4 @@
-"""Every rank has one place, cores are disjoint, and what does not fit is refused in a sentence."""
+"""Every rank has one place, cores are disjoint, and placements that do not fit are refused with a reason."""
 
 from __future__ import annotations
 
@@ -152,12 +152,12 @@ def test_on_every_machine_containers_hold_whole_neighbouring_ranks(case: tuple[P
     for container in range(placement.containers_per_node):
         inside = [slot for slot in slots if slot.container == container]
         assert len(inside) == placement.ranks_per_node // placement.containers_per_node
-        own = cores_of_container(slots, node=0, container=container)
-        assert set(own) == {cpu for slot in inside for cpu in slot.cores}
+        container_cores = cores_of_container(slots, node=0, container=container)
+        assert set(container_cores) == {cpu for slot in inside for cpu in slot.cores}
 
 
 @given(mapped())
-def test_two_ranks_share_a_core_only_where_no_core_is_free(case: tuple[Placement, NodeCores]) -> None:
+def test_two_ranks_share_a_core_only_if_no_core_is_free(case: tuple[Placement, NodeCores]) -> None:
     placement, node = case
     placement = replace(placement, map_by=MapBy.CORE if placement.map_by is MapBy.HWTHREAD else placement.map_by)
     slots = on(placement, node)
@@ -187,13 +187,15 @@ def test_ranks_are_dealt_to_sockets_and_numa_nodes_in_turn(
 
 
 @given(st.integers(1, 4), st.integers(2, 6), st.integers(2, 3))
-def test_the_cores_of_a_rank_are_in_one_socket_as_long_as_one_has_so_many(sockets: int, cores: int, each: int) -> None:
+def test_the_cores_of_a_rank_are_in_one_socket_as_long_as_one_has_so_many(
+    sockets: int, cores: int, threads: int
+) -> None:
     layout = machine(sockets, 1, cores, 2)
     node = NodeCores(cores=tuple(range(len(layout))), layout=layout)
     where = {thread.cpu: thread.socket for thread in layout}
-    fitting_ranks = sockets * (cores // each)
+    fitting_ranks = sockets * (cores // threads)
     if fitting_ranks:
-        placement = Placement(nodes=1, ranks_per_node=fitting_ranks, threads_per_rank=each, map_by=MapBy.SOCKET)
+        placement = Placement(nodes=1, ranks_per_node=fitting_ranks, threads_per_rank=threads, map_by=MapBy.SOCKET)
         assert all(len({where[cpu] for cpu in slot.cores}) == 1 for slot in on(placement, node))
 
 
@@ -218,7 +220,7 @@ def test_a_core_comes_with_its_hardware_threads_as_long_as_there_are_enough(
     assert [slot.cores for slot in slots] == cores
 
 
-def test_too_few_cores_are_told_with_the_hardware_threads() -> None:
+def test_an_error_on_too_few_cores_counts_hardware_threads() -> None:
     with pytest.raises(RefusedError, match=r"8 ranks need 8 cores on node n0, which has 2 \(4 hardware threads\)"):
         on(Placement(nodes=1, ranks_per_node=8), SMT)
 
@@ -237,7 +239,7 @@ SIX = NodeCores(cores=tuple(range(6)))
     ("cpus", "cores", "quota"),
     [(0.0, (0, 1), 0.0), (0.5, (0, 1), 0.5), (2.0, (0, 1), 0.0), (2.5, (0, 1, 2), 2.5), (3.0, (0, 1, 2), 0.0)],
 )
-def test_a_container_has_its_ranks_cores_or_more_and_a_limit_where_it_is_to_have_less(
+def test_a_container_has_its_ranks_cores_or_more_and_a_limit_if_it_may_use_less(
     cpus: float, cores: tuple[int, ...], quota: float
 ) -> None:
     placement = Placement(nodes=1, ranks_per_node=4, containers_per_node=2, cpus_per_container=cpus)
@@ -260,17 +262,17 @@ def test_left_to_the_mpi_a_container_has_as_many_cpus_as_are_stated() -> None:
 @pytest.mark.parametrize(
     ("placement", "part"),
     [
-        (Placement(nodes=3), "needs 3 nodes, and there are 2"),
+        (Placement(nodes=3), "needs 3 nodes, but the cluster has 2"),
         (Placement(ranks_per_node=3), "3 ranks need 3 cores on node 0, which has 2"),
         (Placement(ranks_per_node=2, threads_per_rank=2), "2 ranks x 2 threads need 4 cores"),
-        (Placement(ranks_per_node=3, containers_per_node=2), "3 ranks per node cannot be shared out equally"),
-        (Placement(ranks_per_node=1, containers_per_node=2), "some stay empty"),
-        (Placement(nodes=0), "nodes of at least 1"),
-        (Placement(threads_per_rank=0), "threads_per_rank of at least 1"),
+        (Placement(ranks_per_node=3, containers_per_node=2), "3 ranks per node cannot be divided equally"),
+        (Placement(ranks_per_node=1, containers_per_node=2), "2 containers per node, but 1 rank"),
+        (Placement(nodes=0), "nodes of a placement must be at least 1"),
+        (Placement(threads_per_rank=0), "threads_per_rank of a placement must be at least 1"),
         (Placement(binding=Binding.MPI_DEFAULT, map_by=MapBy.SOCKET), "leaves that to the MPI"),
         (Placement(cpus_per_container=3), "1 container x 3 CPUs need 3 cores on node 0, which has 2"),
         (Placement(cpus_per_container=0.001), "cpus_per_container of 0.001 is not possible"),
-        (Placement(memory_per_container=65536), "memory_per_container of 64 KiB is too little"),
+        (Placement(memory_per_container=65536), "memory_per_container of 64 KiB is too small"),
     ],
 )
 def test_a_placement_that_does_not_fit_is_refused_with_the_reason(placement: Placement, part: str) -> None:

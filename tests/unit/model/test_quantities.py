@@ -1,4 +1,4 @@
-"""Quantities are read as people write them, and a wrong one says what is allowed."""
+"""Quantities are parsed as users write them; errors state what is allowed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_durations_are_read_in_seconds(text: object, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(("text", "fraction"), [("2%", 0.02), ("0.5 %", 0.005), (0.02, 0.02), ("120%", 1.2)])
-def test_percentages_are_read_as_fractions(text: object, fraction: float) -> None:
+def test_percentages_are_parsed_as_fractions(text: object, fraction: float) -> None:
     assert parse_fraction(text) == pytest.approx(fraction)
 
 
@@ -46,7 +46,7 @@ def test_frequencies_are_read_in_hertz(text: object, rate: float) -> None:
         (parse_bytes, "64K", "KiB"),
         (parse_bytes, "64kib", "did you mean KiB?"),
         (parse_bytes, "0.5", "whole number"),
-        (parse_bytes, "-8", "0 or more"),
+        (parse_bytes, "-8", "non-negative"),
         (parse_bytes, True, "not a size"),
         (parse_bytes, None, "not a size"),
         (parse_bytes, float("nan"), "not a size"),
@@ -61,7 +61,9 @@ def test_frequencies_are_read_in_hertz(text: object, rate: float) -> None:
         (parse_frequency, 0, "above 0"),
     ],
 )
-def test_a_wrong_quantity_says_what_is_allowed(parse: Callable[[object], float], text: object, part: str) -> None:
+def test_an_invalid_quantity_has_an_error_that_states_what_is_allowed(
+    parse: Callable[[object], float], text: object, part: str
+) -> None:
     with pytest.raises(ValueError, match=r"\w") as caught:
         parse(text)
     assert part in str(caught.value)

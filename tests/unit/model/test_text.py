@@ -1,4 +1,4 @@
-"""Foreign text steers no terminal; figures inside sentences have three digits, and no exponent."""
+"""Foreign text cannot control the terminal; values in sentences have three digits and no exponent."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_figure_has_three_digits_or_all_before_the_point(value: float, sign: s
         ("\u2028", r"\u2028"),
     ],
 )
-def test_what_steers_a_terminal_is_shown_as_its_escape(text: str, shown: str) -> None:
+def test_control_characters_are_shown_as_escapes(text: str, shown: str) -> None:
     assert printable(text) == shown
 
 

@@ -1,9 +1,10 @@
-"""Figures say what they show and how many stand behind it, and never draw a line across environments."""
+"""Plots state what they show and the number of observations, and never connect environments by a line."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -34,7 +35,7 @@ def _drawn(result: factory.Result) -> list[figures.Drawing]:
     return drawn
 
 
-def test_every_figure_says_n_and_has_a_sentence_as_its_title(result: factory.Result) -> None:
+def test_every_plot_states_n_and_has_a_sentence_as_its_title(result: factory.Result) -> None:
     for figure in _drawn(result):
         assert "n = " in figure.caption
         assert figure.title.endswith(".")
@@ -57,7 +58,7 @@ def test_the_forest_draws_zero_margin_limit_and_noise_floor(result: factory.Resu
     assert sorted(shape["x0"] for shape in shapes[1:]) == [-2.0, 0.0, 2.0, 5.0]
 
 
-def test_the_forest_lists_also_what_has_no_figure(result: factory.Result) -> None:
+def test_the_forest_also_lists_environments_without_a_value(result: factory.Result) -> None:
     texts = {note["y"]: note["text"] for note in _drawn(result)[0].spec["layout"]["annotations"]}
     assert texts["bare+bridge"] == "✗ invalid"
     assert texts["docker+macvlan"] == "– unavailable"
@@ -122,6 +123,17 @@ def test_a_bar_keeps_every_overhead_inside_and_in_order(overhead: float) -> None
     assert 0 < scale.x(estimate.low) <= scale.x(overhead) <= scale.x(estimate.high) < bars.WIDTH
     assert 0.0 in scale.ticks()
     assert len(scale.ticks()) >= 2 or overhead <= 0.02
+
+
+@pytest.mark.parametrize("low", [-0.3, -0.12, -0.04])
+@pytest.mark.parametrize("high", [0.04, 0.15, 0.35, 0.6, 0.77, 0.95, 2.2, 12.0])
+def test_labels_of_neighbouring_ticks_are_apart(low: float, high: float) -> None:
+    scale = bars.Scale.of([Estimate(value=0.0, low=low, high=high, n=10)], 0.02)
+    labels = [scale.label(tick) for tick in scale.ticks()]
+    assert len(labels) >= 2
+    gaps = [after.left - before.right for before, after in pairwise(labels)]
+    assert min(gaps) >= 8.0
+    assert not any(label.text.endswith(".0") for label in labels)
 
 
 def test_many_fold_costs_are_drawn_on_a_logarithmic_axis() -> None:

@@ -1,4 +1,4 @@
-"""The HTML report is one file, lists everything, escapes everything, and its first screen does not change unseen."""
+"""The HTML report is one file, lists everything and escapes everything; a golden file holds its first screen."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tare.report.manifest import sections
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "report"
 UPDATE = os.environ.get("TARE_UPDATE_GOLDEN") == "1"
-"""`TARE_UPDATE_GOLDEN=1 pytest tests/unit/report/test_html.py` writes the golden files anew; look at the difference."""
+"""`TARE_UPDATE_GOLDEN=1 pytest tests/unit/report/test_html.py` rewrites the golden files; review the difference."""
 
 
 @pytest.fixture(scope="module")
@@ -36,13 +36,13 @@ def page(result: factory.Result) -> str:
 
 def _first_screen(page: str) -> str:
     """Return the first screen with bars replaced by a mark, a tag a line, so that a difference can be read."""
-    found = re.search(r'<section id="result".*?</section>', page, re.DOTALL)
-    assert found
-    text = re.sub(r"<svg.*?</svg>", "[bar]", found[0], flags=re.DOTALL)
+    match = re.search(r'<section id="result".*?</section>', page, re.DOTALL)
+    assert match
+    text = re.sub(r"<svg.*?</svg>", "[bar]", match[0], flags=re.DOTALL)
     return "\n".join(line.strip() for line in text.splitlines() if line.strip()) + "\n"
 
 
-def test_the_first_screen_is_as_it_was(page: str) -> None:
+def test_the_first_screen_equals_its_golden_file(page: str) -> None:
     path = GOLDEN / "first-screen.html"
     if UPDATE:
         path.write_text(_first_screen(page), encoding="utf-8")
@@ -85,9 +85,9 @@ def test_tags_are_closed_and_identifiers_unique(page: str) -> None:
 
 
 def test_every_figure_in_the_page_has_its_data_and_the_other_way_round(page: str) -> None:
-    found = re.search(r'<script type="application/json" id="figures">(.*?)</script>', page, re.DOTALL)
-    assert found
-    assert set(json.loads(found[1])) == set(re.findall(r'<div class="plot" id="([^"]+)"', page))
+    match = re.search(r'<script type="application/json" id="figures">(.*?)</script>', page, re.DOTALL)
+    assert match
+    assert set(json.loads(match[1])) == set(re.findall(r'<div class="plot" id="([^"]+)"', page))
 
 
 def test_every_planned_cell_and_every_launch_is_listed_with_its_reason(result: factory.Result, page: str) -> None:
@@ -98,7 +98,7 @@ def test_every_planned_cell_and_every_launch_is_listed_with_its_reason(result: f
     assert "rank 1 ended by signal 11" in cells
     trials = page[page.index('<section id="trials"') :]
     assert trials.count('<th scope="row">') == len(result.trials)
-    assert "another launch counts" in trials
+    assert "superseded by another launch" in trials
 
 
 def test_the_lab_is_named_and_a_cluster_is_not_called_a_lab(page: str) -> None:
@@ -148,12 +148,19 @@ def test_a_long_sweep_shows_every_kind_of_benchmark_on_the_first_screen() -> Non
     ]  # fmt: skip
 
 
-def test_the_manifest_is_read_whatever_its_shape() -> None:
-    found = sections({"seed": 1, "host": {"memory_bytes": 1 << 30, "deep": {"a": {"b": None}}, "list": ["x", 2]}})
-    assert [(section.title, section.facts) for section in found] == [
+def test_a_manifest_of_any_shape_is_formatted() -> None:
+    manifest_sections = sections(
+        {"seed": 1, "host": {"memory_bytes": 1 << 30, "deep": {"a": {"b": None}}, "list": ["x", 2]}}
+    )
+    assert [(section.title, section.facts) for section in manifest_sections] == [
         ("study", (("seed", "1"),)),
         ("host", (("memory", "1 GiB"), ("deep: a: b", "none"), ("list", "x, 2"))),
     ]
+
+
+def test_labels_of_the_manifest_keep_names_of_sysctls_and_write_acronyms_in_capitals() -> None:
+    (section,) = sections({"host": {"cpu": "Xeon", "net.core.rmem_max": "4", "boot_id": "x"}})
+    assert [name for name, _ in section.facts] == ["CPU", "net.core.rmem_max", "boot id"]
 
 
 def test_every_format_takes_the_same_arguments(result: factory.Result) -> None:
@@ -161,11 +168,11 @@ def test_every_format_takes_the_same_arguments(result: factory.Result) -> None:
         assert make(result.summary, result.trials, result.samples)
 
 
-def test_what_the_real_summary_gives_can_be_shown(result: factory.Result) -> None:
+def test_a_summary_of_real_code_can_be_rendered(result: factory.Result) -> None:
     summarise = pytest.importorskip("tare.summary").summarise
     summary = summarise(result.plan, result.trials, {"cpu": "Xeon", "cores": 2, "identity": {"kernel": "6.1"}})
     page = render_html(summary, result.trials, result.samples)
-    assert all(units.together(clause) in page for clause in view.clauses(summary))
+    assert all(units.keep_together(clause) in page for clause in view.clauses(summary))
     assert page.count("<td class=") > 50
 
 

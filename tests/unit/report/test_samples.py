@@ -61,7 +61,7 @@ def test_samples_are_read_once_per_trial_and_only_for_trials_that_are_asked_for(
     assert result.samples.asked == [trial.key for trial in result.trials[:5]]
 
 
-def test_a_metric_finds_its_columns_also_where_two_metrics_share_a_kernel() -> None:
+def test_a_metric_finds_its_columns_even_if_two_metrics_share_a_kernel() -> None:
     keys = [("latency:8", "max_s"), ("latency:8", "mean_s"), ("spacing:8@10", "send_gap_s")]
     keys.append(("spacing:8@10", "receive_gap_s"))
     assert columns_of("latency:8", keys) == ("latency:8", ("max_s", "mean_s"))

@@ -1,11 +1,11 @@
-"""Workloads of one figure each stand side by side, and nothing else does."""
+"""Workloads with one metric each share a table; others do not."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from tare.model import MetricInfo, MetricKind
-from tare.report.tables import MOST_BESIDE, together
+from tare.report.tables import MOST_COLUMNS, merge
 from tare.report.view import Column, TableGroup, heading
 
 
@@ -22,36 +22,36 @@ def group(
 
 
 def names(groups: tuple[TableGroup, ...]) -> list[tuple[str, list[str]]]:
-    return [(each.name, [part.info.label for part in each.columns]) for each in groups]
+    return [(table.name, [column.info.label for column in table.columns]) for table in groups]
 
 
 def test_single_figures_of_one_placement_become_columns_of_one_table() -> None:
-    found = together([group("micro", "latency", "bw"), group("ep", "npb-ep W"), group("cg", "npb-cg W")])
-    assert names(found) == [("micro / 2n x 1r", ["latency", "bw"]), ("2n x 1r", ["npb-ep W", "npb-cg W"])]
-    assert [part.info.group for part in found[1].columns] == ["ep / 2n x 1r", "cg / 2n x 1r"]
+    tables = merge([group("micro", "latency", "bw"), group("ep", "npb-ep W"), group("cg", "npb-cg W")])
+    assert names(tables) == [("micro / 2n x 1r", ["latency", "bw"]), ("2n x 1r", ["npb-ep W", "npb-cg W"])]
+    assert [part.info.group for part in tables[1].columns] == ["ep / 2n x 1r", "cg / 2n x 1r"]
 
 
-def test_what_differs_in_placement_or_rows_stays_apart() -> None:
+def test_groups_with_different_placements_or_rows_are_not_merged() -> None:
     apart = [
         group("a", "x"),
         group("b", "y", placement="1n x 2r"),
         group("c", "z", placement="1n x 2r", rows=("bare",)),
     ]
-    assert together(apart) == tuple(apart)
+    assert merge(apart) == tuple(apart)
 
 
-def test_equal_labels_are_told_apart_by_their_workloads() -> None:
-    (found,) = together([group("one", "wall time"), group("two", "wall time"), group("ep", "npb-ep W")])
-    assert names((found,)) == [("2n x 1r", ["one: wall time", "two: wall time", "npb-ep W"])]
+def test_equal_labels_get_the_names_of_their_workloads() -> None:
+    (table,) = merge([group("one", "wall time"), group("two", "wall time"), group("ep", "npb-ep W")])
+    assert names((table,)) == [("2n x 1r", ["one: wall time", "two: wall time", "npb-ep W"])]
 
 
 def test_a_table_has_no_more_columns_than_are_read_at_a_glance() -> None:
-    many = [group(f"w{number}", f"label {number}") for number in range(MOST_BESIDE + 2)]
-    assert [len(each.columns) for each in together(many)] == [MOST_BESIDE, 2]
-    assert together([]) == ()
+    many = [group(f"w{number}", f"label {number}") for number in range(MOST_COLUMNS + 2)]
+    assert [len(table.columns) for table in merge(many)] == [MOST_COLUMNS, 2]
+    assert merge([]) == ()
 
 
-def test_what_is_said_below_the_tables_says_of_which_it_is() -> None:
+def test_notes_below_several_tables_have_a_heading() -> None:
     one, other = group("micro", "latency 8 B", "bw"), group("start", "MPI_Init")
     assert heading(one, (one,)) == ""
     assert heading(one, (one, other)) == one.name

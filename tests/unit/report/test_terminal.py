@@ -1,4 +1,4 @@
-"""The terminal says the first screen in eighty columns, in Unicode or ASCII, and by symbol as well as colour."""
+"""The terminal shows the first screen in eighty columns, in Unicode or ASCII, with symbols and not by colour alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tare.report.verdicts import LOOKS
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "report"
 UPDATE = os.environ.get("TARE_UPDATE_GOLDEN") == "1"
-"""`TARE_UPDATE_GOLDEN=1 pytest tests/unit/report/test_terminal.py` writes the golden files anew."""
+"""`TARE_UPDATE_GOLDEN=1 pytest tests/unit/report/test_terminal.py` rewrites the golden files."""
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def result() -> factory.Result:
 
 
 @pytest.mark.parametrize(("name", "ascii_only"), [("terminal-unicode.txt", False), ("terminal-ascii.txt", True)])
-def test_the_report_is_as_it_was(result: factory.Result, name: str, ascii_only: bool) -> None:
+def test_the_report_equals_its_golden_file(result: factory.Result, name: str, ascii_only: bool) -> None:
     text = render_text(result.summary, ascii_only=ascii_only)
     if UPDATE:
         (GOLDEN / name).write_text(text, encoding="utf-8")
@@ -81,14 +81,14 @@ def test_all_metrics_can_be_asked_for() -> None:
     summary = factory.make(Options(shapes=SWEEP, rounds=3, samples=10)).summary
     assert "latency 4 KiB" not in render_text(summary)
     assert "latency 4 KiB" in render_text(summary, all_metrics=True)
-    assert "but in the HTML report: 15 more metrics." in render_text(summary)
+    assert "HTML report only: 15 more metrics." in render_text(summary)
 
 
 def test_launches_that_others_disturbed_are_a_warning_before_the_headline(result: factory.Result) -> None:
-    assert "Other programs" not in render_text(result.summary)
+    assert "Background load" not in render_text(result.summary)
     disturbed = replace(result.summary, counts={**result.summary.counts, "disturbed": 3, "trials that count": 1200})
     lines = render_text(disturbed, width=200).splitlines()
-    assert lines[0].startswith("! Other programs")
+    assert lines[0].startswith("! Background load: other programs")
     assert "during 3 of the 1,200 launches that count" in lines[0]
 
 

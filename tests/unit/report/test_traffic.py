@@ -1,4 +1,4 @@
-"""What launches carried and told is averaged by environment, over those that count, and shown without a verdict."""
+"""Traffic and reported values are averaged by environment over the launches that count, and get no verdict."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tare.model import Completed, Failed, Figure, InterfaceTraffic, Trial
 from tare.node import SILENT_ROLE
 from tare.report import NoSamples, render_html
 from tare.report.runs import launches
-from tare.report.traffic import beside, carried, count, told, value_text
+from tare.report.traffic import count, mean_traffic, reported_values, traffic_tables, value_text
 from tare.summary import summarise
 from unit.summaries import make_plan, make_trials
 
@@ -45,7 +45,7 @@ def runs_of(trials: list[Trial]) -> list:
 
 
 def test_a_row_is_the_mean_of_a_launch_on_a_node_with_the_size_and_the_rate_of_its_packets() -> None:
-    (row,) = carried(ROWS, runs_of(TRIALS))
+    (row,) = mean_traffic(ROWS, runs_of(TRIALS))
     assert (row.environment, row.role) == ("docker", "data NIC")
     assert row.packets == pytest.approx((1000 + 2000 + 3000) * 3 / 6)
     assert row.volume_bytes == pytest.approx(100 * row.packets)
@@ -56,39 +56,39 @@ def test_a_row_is_the_mean_of_a_launch_on_a_node_with_the_size_and_the_rate_of_i
 
 def test_launches_without_packets_have_no_size_and_no_division_by_zero() -> None:
     empty = [replace(trial, elapsed_s=0.0, traffic=(item("n0", 0, 0),)) for trial in TRIALS]
-    rows = carried(ROWS, runs_of(empty))
+    rows = mean_traffic(ROWS, runs_of(empty))
     assert [row.environment for row in rows] == list(ROWS)
     assert {(row.packets, row.packet_bytes, row.packets_per_s) for row in rows} == {(0.0, 0.0, 0.0)}
 
 
-def test_figures_are_means_over_rounds_and_only_of_those_that_told_any() -> None:
-    table = told(ROWS, runs_of(TRIALS))
+def test_reported_values_are_means_over_rounds_of_environments_that_have_any() -> None:
+    table = reported_values(ROWS, runs_of(TRIALS))
     assert table.columns == ("loss",)
     assert table.rows == (("docker", ("1 %",)),)
 
 
-def test_a_launch_that_failed_counts_for_nothing() -> None:
+def test_a_failed_launch_does_not_count() -> None:
     failed = [replace(trial, outcome=Failed(reason="no")) if trial.key.round == 2 else trial for trial in TRIALS]
-    (row,) = carried(ROWS, runs_of(failed))
+    (row,) = mean_traffic(ROWS, runs_of(failed))
     assert row.packets == pytest.approx((1000 + 2000) * 3 / 4)
-    assert told(ROWS, runs_of(failed)).rows == (("docker", ("0.5000 %",)),)
+    assert reported_values(ROWS, runs_of(failed)).rows == (("docker", ("0.5000 %",)),)
 
 
 def test_a_group_without_either_has_no_tables() -> None:
     group = PLAN.cells[0].group
-    assert beside(group, "x", ROWS, runs_of(make_trials(PLAN, 2))) is None
-    assert beside("another", "x", ROWS, runs_of(TRIALS)) is None
-    assert beside(group, "x", ROWS, runs_of(TRIALS)) is not None
+    assert traffic_tables(group, "x", ROWS, runs_of(make_trials(PLAN, 2))) is None
+    assert traffic_tables("another", "x", ROWS, runs_of(TRIALS)) is None
+    assert traffic_tables(group, "x", ROWS, runs_of(TRIALS)) is not None
 
 
 def test_the_report_shows_both_tables() -> None:
     page = render_html(summarise(PLAN, TRIALS, {}), TRIALS, NoSamples())
-    assert "What launches told beside their metrics" in page
+    assert "Additional values reported by launches" in page
     assert "<td>1 %</td>" in page
-    assert "What a node carried in a launch" in page
+    assert "Traffic of a node per launch" in page
     assert "<td>3,000</td><td>293.0 KiB</td><td>100 B</td><td>1,500</td>" in page
     plain = render_html(summarise(PLAN, make_trials(PLAN, 2), {}), make_trials(PLAN, 2), NoSamples())
-    assert "What a node carried" not in plain
+    assert "Traffic of a node" not in plain
 
 
 @pytest.mark.parametrize(

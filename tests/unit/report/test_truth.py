@@ -1,4 +1,4 @@
-"""A report says what its verdicts are worth: typical and mean, at most, failures, repeats, states, modes, looks."""
+"""A report states how far its verdicts can be trusted: mean, upper bound, failures, repeats, states, modes, looks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tare.model import (
     Verdict,
 )
 from tare.report import NoSamples, remarks, render_html, render_text, view
-from tare.report.cells import brief_text, cell_text, disagree, percent_up
+from tare.report.cells import brief_text, cell_text, differ_in_sign, percent_up
 from tare.report.runs import launches
 from tare.report.verdicts import mark
 from tare.summary.select import select
@@ -88,9 +88,7 @@ def test_warnings_come_first_each_a_line_then_the_headline_the_machine_and_the_t
 @pytest.mark.parametrize(
     ("within", "symbol", "plain"), [(0.02, "✓2", "=2"), (0.03, "✓3", "=3"), (0.05, "✓5", "=5"), (0.1, "✓10", "=10")]
 )
-def test_no_cost_has_the_per_cent_inside_which_it_was_shown(
-    summary: Summary, within: float, symbol: str, plain: str
-) -> None:
+def test_no_cost_has_its_margin_in_per_cent(summary: Summary, within: float, symbol: str, plain: str) -> None:
     assert (mark(Verdict.NO_COST, within), mark(Verdict.NO_COST, within, plain=True)) == (symbol, plain)
     other = changed(summary, "docker+overlay", "barrier", verdict=Verdict.NO_COST, within=within, at_most=0.0123)
     assert f"{symbol} +5.5" in render_text(other)
@@ -99,7 +97,7 @@ def test_no_cost_has_the_per_cent_inside_which_it_was_shown(
     assert f'<i aria-hidden="true">{symbol}</i>' in page(other)
 
 
-def test_an_open_cell_says_what_it_costs_at_most(summary: Summary) -> None:
+def test_an_inconclusive_cell_states_an_upper_bound(summary: Summary) -> None:
     other = changed(summary, "docker+overlay", "barrier", verdict=Verdict.INCONCLUSIVE, at_most=0.6131)
     assert "? at most +62 %" in render_text(other)
     assert "at most +62 %</b>" in page(other)
@@ -110,16 +108,16 @@ def test_an_open_cell_says_what_it_costs_at_most(summary: Summary) -> None:
         assert "+59 % [57, 62]" in text.second
 
 
-def test_a_cell_that_fails_more_says_how_often_and_keeps_its_figures(summary: Summary) -> None:
+def test_a_cell_that_fails_more_states_how_often_and_keeps_its_values(summary: Summary) -> None:
     terminal, html = both(summary)
     assert "! 4/10 failed" in terminal
     assert "<b>4/10 failed</b>" in html
-    assert "docker+bridge: fails more, 4 of 10 launches failed, more than the baseline's (p = 0.04)" in terminal
+    assert "docker+bridge: fails more, 4 of 10 launches failed, more often than the baseline's (p = 0.04)" in terminal
     column = view.groups(summary)[0].columns[0]
     assert cell_text(column, column.cells["docker+bridge"], summary).second.startswith("+2.6")
 
 
-def test_typical_stands_first_and_the_mean_below_it_in_every_cell(summary: Summary) -> None:
+def test_every_cell_has_the_typical_launch_first_and_the_mean_below(summary: Summary) -> None:
     group = view.groups(summary)[0]
     latency, rate = group.columns[0], group.columns[2]
     base = brief_text(latency, latency.cells["bare"], summary)
@@ -135,7 +133,7 @@ def test_typical_stands_first_and_the_mean_below_it_in_every_cell(summary: Summa
     assert brief_text(latency, without, summary).second == "+59 % [58, 60]"
 
 
-def test_a_barrier_has_the_reading_of_back_to_back_operations_beside_that_of_windows(summary: Summary) -> None:
+def test_a_barrier_has_also_the_reading_of_back_to_back_operations(summary: Summary) -> None:
     column = next(c for c in view.groups(summary)[0].columns if c.info.key == "barrier")
     assert brief_text(column, column.cells["bare"], summary).second == "mean 9.5, loop 8.7"
     assert brief_text(column, column.cells["docker+overlay"], summary).second == "+59 %, loop +59 %"
@@ -143,24 +141,24 @@ def test_a_barrier_has_the_reading_of_back_to_back_operations_beside_that_of_win
     assert "loop (back to back)" in page(summary)
 
 
-def test_what_gets_no_verdict_is_not_in_the_first_table_and_on_its_page_with_figures_only(summary: Summary) -> None:
+def test_metrics_without_a_verdict_are_on_their_page_and_not_in_the_first_table(summary: Summary) -> None:
     first, rest = page(summary).split('<section id="setup"', 1)
     assert "spacing 8 B" not in first
     assert "spacing 8 B receive" in rest
     table = rest[rest.index('id="micro-2n-x-1r-spacing-8-10000-receive"') :]
     table = table[table.index("<table") : table.index("</table>")]
-    assert "Figures only: this metric gets no verdict." in table
+    assert "This metric gets no verdict." in table
     assert 'scope="col">verdict' not in table
-    assert "Without a verdict, in the HTML report: spacing 8 B send, spacing 8 B receive." in render_text(summary)
+    assert "HTML report only, no verdict: spacing 8 B send, spacing 8 B receive." in render_text(summary)
     assert "spacing 8 B send" in render_text(summary, all_metrics=True)
 
 
-def test_a_study_of_nothing_but_such_metrics_still_has_a_table(summary: Summary) -> None:
+def test_a_study_with_only_such_metrics_has_a_table(summary: Summary) -> None:
     infos = tuple(replace(info, judged=False) for info in summary.metrics)
     assert "latency 8 B" in render_text(replace(summary, metrics=infos))
 
 
-def test_no_heading_of_a_table_stands_alone_below_the_tables() -> None:
+def test_a_heading_below_the_tables_has_at_least_one_note() -> None:
     placements = (Placement(), Placement(ranks_per_node=2))
     options = Options(samples=10, trouble=False, placements=placements, shapes=QUICKSTART[:2])
     both_groups = factory.make(options).summary
@@ -170,10 +168,11 @@ def test_no_heading_of_a_table_stands_alone_below_the_tables() -> None:
             replace(item, repeats=None, over_limit=False, added_s=None) for item in both_groups.comparisons
         ),
     )
-    below = render_text(plain).rpartition("on average")[2]
+    _, legend, below = render_text(plain).rpartition("First line: typical launch")
+    assert legend
     assert "micro @" not in below
     finding = Finding(group=both_groups.metrics[0].group, environment="x", kind="k", text="t", launches=1, of=1)
-    below = render_text(replace(plain, findings=(finding,))).rpartition("on average")[2]
+    below = render_text(replace(plain, findings=(finding,))).rpartition("First line: typical launch")[2]
     assert below.count("micro @") == 1
 
 
@@ -194,21 +193,21 @@ def test_each_clause_of_the_headline_has_a_line_of_its_own(summary: Summary) -> 
 # --- what stands below ------------------------------------------------------------------------------------------
 
 
-def test_effects_of_the_machines_state_are_said_with_what_they_were_adjusted_for(summary: Summary) -> None:
+def test_effects_of_the_machines_state_are_stated_with_the_adjustment(summary: Summary) -> None:
     group = summary.metrics[0].group
     effect = StateEffect(
         group=group, metric="latency:8", state="vCPU distance", effect=estimate(0.34, 0.04), per="doubling of it"
     )
     unclear = replace(effect, metric="barrier", effect=estimate(0.0, 0.1))
     terminal, html = both(replace(summary, state_effects=(effect, unclear)))
-    told = "vCPU distance: +34 % [30, 38] on latency 8 B per doubling of it, in all environments alike."
-    assert told in terminal
-    assert told in html
+    sentence = "vCPU distance: +34 % [30, 38] on latency 8 B per doubling of it, the same in all environments."
+    assert sentence in terminal
+    assert sentence in html
     assert "adjusted for the machine's state (vCPU distance +34 % [30, 38] per doubling of it)" in html
     assert "adjusted for the machine's state (vCPU distance 0 % [−10, 10] per doubling of it)" in html
 
 
-def test_modes_are_said_with_both_centres_and_their_shares(summary: Summary) -> None:
+def test_modes_are_stated_with_both_centres_and_their_shares(summary: Summary) -> None:
     modes = Modes(
         group=summary.metrics[0].group, metric="alltoallv:65536", p_value=0.0004, n=90, centres=(0.8, 1.25),
         shares=(0.6, 0.4),
@@ -220,11 +219,14 @@ def test_modes_are_said_with_both_centres_and_their_shares(summary: Summary) -> 
         assert "60% of launches at −20 % and 40% of launches at +25 %" in text
 
 
-def test_repeats_stand_with_their_test_and_what_all_launches_say(summary: Summary) -> None:
+def test_repeats_are_stated_with_their_test_and_the_overhead_over_all_launches(summary: Summary) -> None:
     terminal, html = both(summary)
-    told = "docker+overlay: 4/14 launches repeated, not as often as the baseline's (p = 0.032); over all launches +60"
-    assert told in terminal
-    assert told in html
+    sentence = (
+        "docker+overlay: 4/14 launches repeated, which differs from the baseline's rate (p = 0.032); "
+        "overhead over all launches +60"
+    )
+    assert sentence in terminal
+    assert sentence in html
     section = html[html.index('<section id="failures"') :]
     assert "<td>4 of 14</td><td>0.032</td><td>+60" in section
     assert "<td>4 of 10</td><td>[12, 74] %</td><td>0.043</td>" in section
@@ -241,9 +243,9 @@ def test_without_a_failure_or_repeat_there_is_no_table_of_them(summary: Summary)
     assert 'id="failures"' not in page(quiet)
 
 
-def test_what_so_few_rounds_may_miss_is_said_where_something_costs_nothing(summary: Summary) -> None:
+def test_rare_costs_that_the_rounds_can_miss_are_stated_with_a_verdict_of_no_cost(summary: Summary) -> None:
     for text in both(summary):
-        assert "10 rounds may miss a cost that is in up to 26 % of launches" in text
+        assert "10 rounds can miss a cost that occurs in up to 26 % of launches" in text
     nothing_free = tuple(
         replace(item, verdict=Verdict.INCONCLUSIVE) if item.verdict is Verdict.NO_COST else item
         for item in summary.comparisons
@@ -252,41 +254,41 @@ def test_what_so_few_rounds_may_miss_is_said_where_something_costs_nothing(summa
 
 
 @pytest.mark.parametrize(
-    ("done", "looks", "due", "told"),
+    ("done", "looks", "due", "sentence"),
     [
-        (7, (10, 20), 10, "7 of 10 rounds: verdicts at 10"),
+        (7, (10, 20), 10, "7 of 10 rounds: verdicts are given at 10"),
         (10, (10, 20), 20, "the next verdicts are given at 20 rounds"),
         (10, (10,), None, ""),
         (13, (10,), None, "13 rounds: the last verdicts were given at 10"),
     ],
 )
-def test_a_report_says_when_verdicts_are_given(
-    summary: Summary, done: int, looks: tuple[int, ...], due: int | None, told: str
+def test_a_report_states_when_verdicts_are_given(
+    summary: Summary, done: int, looks: tuple[int, ...], due: int | None, sentence: str
 ) -> None:
     other = replace(summary, rounds_done=done, looks=looks, next_look=due)
-    assert remarks.looks_text(other) == told
+    assert remarks.looks_text(other) == sentence
     for text in both(other):
-        assert told.lower() in text.lower()
+        assert sentence.lower() in text.lower()
 
 
-def test_where_the_two_means_differ_in_sign_it_is_said_and_both_are_named(summary: Summary) -> None:
+def test_means_with_opposite_signs_are_stated_and_named(summary: Summary) -> None:
     other = changed(summary, "docker+host", "barrier", overhead=estimate(0.004, 0.01), added_s=estimate(-3e-8, 1e-7))
     column = next(c for c in view.groups(other)[0].columns if c.info.key == "barrier")
-    assert disagree(column, column.cells["docker+host"])
+    assert differ_in_sign(column, column.cells["docker+host"])
     as_shown = replace(column.cells["docker+host"], overhead=estimate(0.00001, 0.01))
-    assert not disagree(column, as_shown)
+    assert not differ_in_sign(column, as_shown)
     for text in both(other):
         assert "docker+host on barrier" in text
-        assert "overhead (geometric mean) and added time (arithmetic mean) differ in sign" in text
-    assert "added time (arithmetic mean over 10 rounds), overhead (geometric mean)" in page(summary)
+        assert "overhead (geometric mean) and added time (arithmetic mean) have opposite signs" in text
+    assert "added time (arithmetic mean over 10 rounds) and overhead (geometric mean)" in page(summary)
 
 
 def test_the_daemons_part_of_a_cost_is_a_line_below_the_table(summary: Summary) -> None:
-    text = "latency 8 B +16 %: of it the daemon's packet filter +15 % [+13, +17] (bare+dockerd)"
+    text = "latency 8 B +16 %: the daemon's packet filter causes +15 % [+13, +17] (bare+dockerd)"
     finding = Finding(
         group=summary.metrics[0].group,
         environment="docker+host",
-        kind="the daemon",
+        kind="daemon",
         text=text,
         launches=6,
         of=6,
@@ -295,21 +297,21 @@ def test_the_daemons_part_of_a_cost_is_a_line_below_the_table(summary: Summary) 
         assert text in shown
 
 
-def test_nothing_is_said_to_be_discarded(summary: Summary) -> None:
+def test_no_launch_is_called_discarded(summary: Summary) -> None:
     for text in both(replace(summary, counts={**summary.counts, "reruns": 5, "repeated": 3})):
         assert "discard" not in text.lower()
         assert "did not count" not in text
-        assert "2 of them of blocks that were run again, 3 of them repeats because" in text
+        assert "2 in blocks that were run again, 3 repeats because" in text
 
 
 @given(st.floats(-0.5, 8.0))
 def test_an_upper_bound_is_never_rounded_down(bound: float) -> None:
-    said = float(percent_up(bound).replace("−", "-").replace(" %", "")) / 100
-    assert bound - 1e-9 <= said <= bound + 0.0101
+    bound_shown = float(percent_up(bound).replace("−", "-").replace(" %", "")) / 100
+    assert bound - 1e-9 <= bound_shown <= bound + 0.0101
 
 
 @pytest.mark.parametrize("ascii_only", [False, True])
-def test_what_is_foreign_cannot_steer_the_terminal(summary: Summary, ascii_only: bool) -> None:
+def test_foreign_text_cannot_control_the_terminal(summary: Summary, ascii_only: bool) -> None:
     evil = "\x1b]0;owned\x07\x1b[2J"
     group = summary.metrics[0].group
     foreign = replace(
@@ -362,7 +364,7 @@ def test_the_policy_lets_only_the_pages_own_scripts_and_styles_run(summary: Summ
     assert {source(text) for text in styles} == set(rules["style-src"])
 
 
-def test_nothing_in_the_page_needs_more_than_the_policy_allows(summary: Summary) -> None:
+def test_the_page_needs_no_more_than_the_policy_allows(summary: Summary) -> None:
     markup = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", render_html(summary, (), NoSamples()), flags=re.DOTALL)
     assert not re.findall(r"<[^>]*\s(?:style|on[a-z]+)=", markup)
     assert "javascript:" not in markup

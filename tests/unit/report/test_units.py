@@ -1,4 +1,4 @@
-"""Figures are shown with the digits that their intervals support, in one unit, and in ASCII where asked."""
+"""Values have the digits that their intervals support, share one unit, and are ASCII on request."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def test_an_added_time_and_its_interval_share_unit_and_digits(estimate: Estimate
     assert str(units.time_interval(estimate, sign=True)) == text
 
 
-def test_an_added_time_takes_the_unit_of_what_it_stands_beside_where_that_is_readable() -> None:
+def test_an_added_time_takes_the_unit_of_its_reference_if_it_is_readable_in_it() -> None:
     small = _estimate(5e-8, -3e-8, 1.4e-7)
-    assert str(units.time_interval(small, sign=True, beside_s=8e-6)) == "+0.05 µs [\u22120.03, 0.14]"
-    assert str(units.time_interval(small, sign=True, beside_s=1.0)) == "+50 ns [\u221230, 140]"
+    assert str(units.time_interval(small, sign=True, reference_s=8e-6)) == "+0.05 µs [\u22120.03, 0.14]"
+    assert str(units.time_interval(small, sign=True, reference_s=1.0)) == "+50 ns [\u221230, 140]"
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_an_added_time_takes_the_unit_of_what_it_stands_beside_where_that_is_rea
         (_estimate(0.0, 0.0, 0.0), "0.00 % [0.00, 0.00]"),
     ],
 )
-def test_an_overhead_is_a_percentage_or_a_multiple_where_it_is_tenfold(estimate: Estimate, text: str) -> None:
+def test_an_overhead_is_a_percentage_or_a_multiple_if_it_is_tenfold(estimate: Estimate, text: str) -> None:
     assert str(units.overhead_interval(estimate)) == text
 
 
@@ -84,7 +84,7 @@ def test_the_interval_of_a_rate_is_turned_around() -> None:
     st.floats(1e-3, 1e3),
     st.booleans(),
 )
-def test_any_interval_is_shown_with_different_bounds_and_as_ascii_where_asked(
+def test_any_interval_is_shown_with_different_bounds_and_as_ascii_on_request(
     middle: float, half: float, compact: bool
 ) -> None:
     estimate = _estimate(middle, middle - half, middle + half)
@@ -105,17 +105,17 @@ def test_infinities_are_not_printed_as_numbers() -> None:
     assert units.number(math.nan, 2) == "n/a"
 
 
-def test_what_cannot_be_said_in_ascii_becomes_a_question_mark() -> None:
+def test_characters_without_an_ascii_equivalent_become_question_marks() -> None:
     assert units.to_ascii("±2 % · 4 µs → ×3 ≤ 日") == "+-2 % - 4 us -> x3 <= ?"
 
 
 def test_a_number_and_its_unit_stay_on_one_line() -> None:
-    assert units.together("adds 4.9 µs (59 %) at 64 KiB, n = 10") == (
+    assert units.keep_together("adds 4.9 µs (59 %) at 64 KiB, n = 10") == (
         "adds 4.9\u00a0µs (59\u00a0%) at 64\u00a0KiB, n\u00a0=\u00a010"
     )
 
 
-def test_a_rate_whose_cost_may_be_nothing_has_no_upper_bound() -> None:
+def test_a_rate_whose_cost_may_be_zero_has_no_upper_bound() -> None:
     shown = units.rate_interval(_estimate(1e-3, -0.5e-3, 2.5e-3), 1_000_000)
     assert str(shown).startswith("1.0")
     assert shown.bounds.endswith("∞]")

@@ -1,4 +1,4 @@
-"""What the figures promise, on simulated studies whose truth is known (benchmarks/coverage.py prints more of the same).
+"""Coverage and error rates on simulated studies with a known truth (benchmarks/coverage.py prints more of the same).
 
 Every rate is that of a seeded simulation, so the tests do not flicker. `at_least` and `at_most` mean that the exact
 99 % interval of the simulated rate allows it: where the true rate is near the bound, more could not be asked of so few
@@ -83,7 +83,7 @@ def test_stopping_by_precision_and_holm_together_keep_false_alarms() -> None:
     assert at_most(rate, FALSE_ALARMS), rate
 
 
-def test_whole_reports_seldom_call_equal_things_different_and_find_what_costs() -> None:
+def test_whole_reports_rarely_call_equal_things_different_and_find_costs() -> None:
     rates = reports.pipeline(simulation.SEVERAL_BLOCKS, 60, metrics=2)
     assert at_most(rates.self_different, FALSE_ALARMS), rates.self_different
     assert at_most(rates.null_called, FALSE_ALARMS), rates.null_called

@@ -254,7 +254,7 @@ def test_too_few_launches_or_a_state_that_never_varies_in_a_block_adjust_nothing
 # --- all launches -------------------------------------------------------------------------------------------------
 
 
-def test_all_launches_are_the_pairs_where_each_was_made_once() -> None:
+def test_all_launches_equal_the_pairs_if_none_was_repeated() -> None:
     environment = {(r, 0): 1.0 + 0.1 * r for r in range(6)}
     baseline = {(r, 0): 1.0 + 0.05 * r * r for r in range(6)}
     pairs = stats.pair_rounds(environment, baseline)

@@ -1,4 +1,4 @@
-"""When a study stops, and what verdict its figures get."""
+"""The stopping rule, and the verdicts."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ def test_looks_double() -> None:
 
 def test_the_rule_looks_at_ten_twenty_and_forty_rounds_only() -> None:
     still = np.resize([-1e-4, 1e-4], 50)
-    assert [n for n in range(51) if stats.enough(still[:n], Repetition())] == [10, 20, 40]
-    assert [n for n in range(51) if stats.enough(still[:n], Repetition(rounds=15))] == [15, 30]
-    assert [n for n in range(51) if stats.enough(still[:n], Repetition(rounds=6))] == [10, 20, 40]
+    assert [n for n in range(51) if stats.precise_enough(still[:n], Repetition())] == [10, 20, 40]
+    assert [n for n in range(51) if stats.precise_enough(still[:n], Repetition(rounds=15))] == [15, 30]
+    assert [n for n in range(51) if stats.precise_enough(still[:n], Repetition(rounds=6))] == [10, 20, 40]
 
 
 def test_a_round_without_a_valid_pair_does_not_put_off_the_look() -> None:
-    assert stats.enough(np.resize([-1e-4, 1e-4], 9), Repetition(), rounds_done=10)
-    assert not stats.enough(np.resize([-1e-4, 1e-4], 5), Repetition(), rounds_done=10)
+    assert stats.precise_enough(np.resize([-1e-4, 1e-4], 9), Repetition(), rounds_done=10)
+    assert not stats.precise_enough(np.resize([-1e-4, 1e-4], 5), Repetition(), rounds_done=10)
 
 
 def test_precision_is_a_hundredth_or_a_quarter_of_the_effect() -> None:
     d = np.resize([-0.05, 0.05], 10)
-    assert not stats.enough(d, Repetition())
-    assert stats.enough(d + 0.2, Repetition())
-    assert stats.enough(d, Repetition(target_half_width=0.04))
+    assert not stats.precise_enough(d, Repetition())
+    assert stats.precise_enough(d + 0.2, Repetition())
+    assert stats.precise_enough(d, Repetition(target_half_width=0.04))
 
 
 def test_a_spread_of_four_percent_needs_about_nineteen_rounds_for_two() -> None:
@@ -103,22 +103,22 @@ def test_verdicts(d: NDArray[np.float64], expected: Verdict) -> None:
     assert stats.verdict(d, margin=0.02).verdict is expected
 
 
-def test_a_clear_cost_within_the_margin_is_no_cost_beyond_it_and_is_told() -> None:
+def test_a_significant_cost_within_the_margin_is_no_cost_and_stated() -> None:
     judged = stats.verdict(ZIGZAG * 0.001 + 0.008, margin=0.02)
     assert judged.verdict is Verdict.NO_COST
-    assert judged.reason == "a cost is clear, but within the margin"
+    assert judged.reason == "a significant cost, but within the margin"
     assert stats.verdict(ZIGZAG * 0.001 + 0.008, margin=0.001).verdict is Verdict.COSTS
 
 
 @pytest.mark.parametrize("n", range(6))
-def test_fewer_than_six_rounds_give_no_verdict_whatever_the_figures(n: int) -> None:
+def test_fewer_than_six_rounds_give_no_verdict(n: int) -> None:
     judged = stats.verdict(np.full(n, 3.0), margin=0.02)
     assert judged.verdict is Verdict.INCONCLUSIVE
     assert judged.more_rounds is not None
     assert judged.more_rounds >= 6 - n
 
 
-def test_what_is_clear_alone_but_not_in_the_table_is_inconclusive() -> None:
+def test_a_cost_significant_alone_but_not_in_the_table_is_inconclusive() -> None:
     d = ZIGZAG * 0.12 + 0.1
     assert stats.verdict(d, margin=0.01).verdict is Verdict.COSTS
     judged = stats.verdict(d, margin=0.01, adjusted=0.999)
@@ -128,7 +128,7 @@ def test_what_is_clear_alone_but_not_in_the_table_is_inconclusive() -> None:
     assert judged.more_rounds > 0
 
 
-def test_the_rounds_that_an_inconclusive_verdict_asks_for_decide_if_nothing_changes() -> None:
+def test_the_rounds_that_an_inconclusive_verdict_requests_decide_if_nothing_changes() -> None:
     d = ZIGZAG * 0.06 + 0.03
     judged = stats.verdict(d, margin=0.02, adjusted=0.999)
     assert judged.verdict is Verdict.NO_COST
@@ -161,7 +161,7 @@ def test_for_one_comparison_the_limit_is_compared_with_the_lower_bound(d: list[f
 
 
 @pytest.mark.parametrize(("low", "high"), [(-1.0, math.inf), (-1.0, 0.0), (0.0, math.inf)])
-def test_a_noise_floor_without_bounds_decides_nothing_and_is_no_error(low: float, high: float) -> None:
+def test_a_noise_floor_without_bounds_gives_no_verdict_and_no_error(low: float, high: float) -> None:
     floor = Estimate(value=0.0, low=low, high=high, n=10)
     judgement = stats.verdict(np.resize([0.29, 0.31], 10), margin=0.02, floor=floor)
     assert judgement.verdict is (Verdict.INCONCLUSIVE if high > 0.3 else Verdict.COSTS)

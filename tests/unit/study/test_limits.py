@@ -23,9 +23,9 @@ def many(key: str, number: int) -> str:
     ("text", "told"),
     [
         ("environments: [bare, docker]\nplacements: [4000x4000]\n" + ONE,
-         "4000n x 4000r has 16000000 ranks, and 16384 are the most"),
+         "4000n x 4000r has 16000000 ranks; the maximum is 16384"),
         ("environments: [bare, docker]\nplacements: [{nodes: 2, ranks_per_node: 100, threads_per_rank: 1000000,"
-         " oversubscribe: true}]\n" + ONE, "needs 200000000 cores, and 262144 are the most"),
+         " oversubscribe: true}]\n" + ONE, "needs 200000000 cores; the maximum is 262144"),
         ("environments: [bare, docker]\nplacements: [" + ", ".join(f"{n}x16" for n in range(100, 300)) + "]\n" + ONE,
          "ranks: use at most 65536"),
         ("environments: [bare, docker]\ncluster: {lab: {nodes: 1000000}}\n" + ONE,
@@ -54,7 +54,7 @@ def test_a_study_at_the_bounds_is_taken() -> None:
 
 
 def test_a_placement_beyond_the_bounds_is_refused_before_its_ranks_are_placed() -> None:
-    with pytest.raises(RefusedError, match="16384 are the most"):
+    with pytest.raises(RefusedError, match="the maximum is 16384"):
         place(Placement(nodes=4000, ranks_per_node=4000), Topology(nodes=(NodeCores(cores=(0,)),) * 4000))
 
 

@@ -1,4 +1,4 @@
-"""Which trials count in a summary, and what one says of those that do not; its headline."""
+"""Which trials count in a summary, its reasons for those that do not, and its headline."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from unit.summaries import (
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
-def test_few_rounds_give_no_verdict_and_say_how_many_are_missing(n: int) -> None:
+def test_few_rounds_give_no_verdict_and_state_how_many_are_needed(n: int) -> None:
     plan = make_plan("overlay", repetition=Repetition(rounds=5, max_rounds=5))
     summary = summarise(plan, make_trials(plan, n), {}, looks=[n])
     overlay = of(summary, "overlay", "latency:8" if n else "latency:bytes=8")
     assert overlay.verdict is Verdict.INCONCLUSIVE
-    assert overlay.reason == f"{n} of the at least 6 rounds that a verdict needs"
+    assert overlay.reason == f"a verdict needs at least 6 rounds, {n} so far"
     assert overlay.more_rounds is not None
     assert overlay.more_rounds >= 6 - n
     assert (overlay.overhead is None) == (n < 2)
@@ -188,13 +188,13 @@ def test_the_headline_names_the_cluster_the_largest_cost_with_its_interval_and_w
         r"In this emulated lab overlay adds 5\.\d+ µs \[\d+\.\d+, \d+\.\d+\] "
         r"\(\+\S+ % \[\+59\S*, \+60\S*\] on bare's 9\.\d+ µs, n = 10\) to 8-byte latency; "
         r"slow \+10\S* % \[\+9\S*, \+1\S*\] on 8-byte latency; "
-        r"no cost beyond 2 % for host on anything compared \(n = 10\)\.",
+        r"no cost beyond 2 % for host on any compared metric \(n = 10\)\.",
         summary.headline,
     ), summary.headline
     assert summary.emulated
 
 
-def test_the_headline_of_few_rounds_tells_what_surely_differs_most_so_far() -> None:
+def test_the_headline_of_few_rounds_states_the_largest_difference_so_far() -> None:
     plan = make_plan("slow", "overlay", "host")
     summary = summarise(plan, make_trials(plan, 3), {})
     assert re.fullmatch(
@@ -208,7 +208,7 @@ def test_the_headline_of_few_rounds_that_differ_much_asks_for_those_that_a_verdi
     plan = make_plan("host")
     trials = change(make_trials(plan, 3), "host", lambda r: Completed(metrics=(latency(9.6e-6 * 4.0 ** (r - 1)),)))
     assert summarise(plan, trials, {}, looks=[3]).headline == (
-        "In this emulated lab nothing is decided after 3 rounds; a verdict needs 6 at least."
+        "In this emulated lab nothing is decided after 3 rounds; a verdict needs at least 6."
     )
 
 
@@ -241,12 +241,13 @@ def test_the_headline_gives_rates_as_rates() -> None:
     ]
     headline = summarise(plan, rate, {}).headline
     assert re.search(
-        r"overlay lowers 64 KiB bandwidth from 6\.\d+ GB/s to 4\.\d+ GB/s \(\+\S+ % \[\S+, \S+\] time a byte, n = 10\)",
+        r"overlay lowers 64 KiB bandwidth from 6\.\d+ GB/s to 4\.\d+ GB/s "
+        r"\(\+\S+ % \[\S+, \S+\] time per byte, n = 10\)",
         headline,
     ), headline
 
 
-def test_the_headline_tells_gains_and_what_is_open() -> None:
+def test_the_headline_states_gains_and_undecided_environments() -> None:
     plan = make_plan("fast", "gone", unavailable={"gone": "not installed"})
     headline = summarise(plan, make_trials(plan), {}).headline
     assert re.search(
@@ -256,16 +257,16 @@ def test_the_headline_tells_gains_and_what_is_open() -> None:
     assert headline.endswith("; gone could not be compared.")
 
 
-def test_the_headline_says_so_if_nothing_costs_anything() -> None:
+def test_the_headline_states_that_nothing_costs_anything() -> None:
     plan = make_plan("host")
     headline = summarise(plan, make_trials(plan), {}).headline
-    assert headline == "In this emulated lab no cost beyond 2 % for host on anything compared (n = 10)."
+    assert headline == "In this emulated lab no cost beyond 2 % for host on any compared metric (n = 10)."
 
 
-def test_the_headline_does_not_say_none_found_where_a_difference_shows() -> None:
+def test_the_headline_does_not_state_no_cost_if_an_interval_excludes_zero() -> None:
     plan = make_plan("overlay", "host")
     trials = change(make_trials(plan), "overlay", lambda r: Invalid(reason="no proof") if r < 4 else None)
     few = [trial for trial in trials if trial.key.round < 9]
     headline = summarise(plan, few, {}, looks=[9]).headline
     assert re.search(r"undecided for overlay: \+\S+ % \[\S+, \S+\] on 8-byte latency", headline), headline
-    assert "none found" not in headline
+    assert "no cost found" not in headline

@@ -1,4 +1,4 @@
-"""`bare+dockerd` runs bare on a node with the daemon, and a report tells the daemon's part of a cost by it (ADR 4)."""
+"""`bare+dockerd` runs bare on a node with the daemon; the daemon's part of a cost is derived from it (ADR 4)."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def test_the_name_says_that_the_node_has_a_daemon(name: str, image: str, network
 
 def test_a_study_states_it_as_a_key_too() -> None:
     study = parse(f"environments: {{bare: , other: {{runtime: bare, daemon: docker}}}}{WORK}")
-    assert [each.daemon for each in study.environments] == ["", "docker"]
+    assert [item.daemon for item in study.environments] == ["", "docker"]
     with pytest.raises(StudyError, match="unknown daemon 'podman'"):
         parse(f"environments: {{bare: , other: {{runtime: bare, daemon: podman}}}}{WORK}")
 
 
 def test_it_runs_where_docker_runs_and_needs_its_daemon() -> None:
-    assert [on_daemon_nodes(each) for each in (BARE, CONTROL, HOST)] == [False, True, True]
+    assert [on_daemon_nodes(item) for item in (BARE, CONTROL, HOST)] == [False, True, True]
     study = Study(
         name="s", cluster="lab", lab=LabSpec(), baseline="bare", environments=(BARE, CONTROL),
         placements=(Placement(),), workloads=(Work(name="w", command=("app",)),),
@@ -74,7 +74,7 @@ def test_it_is_unavailable_for_the_reason_that_docker_is(monkeypatch: pytest.Mon
     assert probe(BARE) != "dockerd is not installed"
 
 
-def test_what_has_the_daemon_anyway_or_has_no_nodes_is_refused() -> None:
+def test_environments_that_have_the_daemon_anyway_or_no_nodes_are_refused() -> None:
     assert refuse(CONTROL, Placement()) is None
     assert "anyway" in (refuse(replace(HOST, daemon="docker"), Placement()) or "")
     fake = Environment(name="f", runtime="fake", network="fake", mpi="fake", daemon="docker")
@@ -86,7 +86,7 @@ def test_results_from_before_the_key_are_continued(monkeypatch: pytest.MonkeyPat
     dumps = cells.json.dumps
     monkeypatch.setattr(cells.json, "dumps", lambda value, **how: hashed.append(value) or dumps(value, **how))
     cells.digest(parse(f"environments: [bare, bare+dockerd]{WORK}"))
-    assert [each.get("daemon") for each in hashed[0]["environments"]] == [None, "docker"]
+    assert [item.get("daemon") for item in hashed[0]["environments"]] == [None, "docker"]
 
 
 # --- what of a cost is the daemon's -------------------------------------------------------------------------------
@@ -101,32 +101,38 @@ def cell(name: str, cost: float, verdict: Verdict = Verdict.COSTS, metric: str =
     )  # fmt: skip
 
 
-def test_the_daemons_part_of_a_cost_is_said_and_what_is_left_for_the_container() -> None:
+def test_the_daemons_and_the_containers_parts_of_a_cost_are_stated() -> None:
     cells = (cell("bare+dockerd", 0.15), cell("docker+host", 0.16))
-    (found,) = daemon_findings((BARE, CONTROL, HOST), (LATENCY,), cells, 0.95)
-    assert (found.environment, found.group, found.kind, found.launches, found.of) == ("docker+host", "g", KIND, 6, 6)
-    assert found.text == (
-        "latency 8 B +16 %: of it the daemon's packet filter +15 % [+13, +17] (bare+dockerd), "
-        "and the container adds +0.9 % [+0.9, +0.9]"
+    (finding,) = daemon_findings((BARE, CONTROL, HOST), (LATENCY,), cells, 0.95)
+    assert (finding.environment, finding.group, finding.kind, finding.launches, finding.of) == (
+        "docker+host",
+        "g",
+        KIND,
+        6,
+        6,
+    )
+    assert finding.text == (
+        "latency 8 B +16 %: the daemon's packet filter causes +15 % [+13, +17] (bare+dockerd), "
+        "the container adds +0.9 % [+0.9, +0.9]"
     )
 
 
-def test_the_control_explains_only_what_is_on_the_network_that_it_is_on() -> None:
+def test_the_control_explains_only_environments_on_its_own_network() -> None:
     cells = (cell("bare+dockerd", 0.15), cell("docker+bridge", 0.4))
     assert daemon_findings((BARE, CONTROL, BRIDGE), (LATENCY,), cells, 0.95) == ()
     control = environment("bare+dockerd+bridge")
     cells = (cell("bare+dockerd+bridge", 0.39), cell("docker+bridge", 0.4))
-    (found,) = daemon_findings((BARE, control, BRIDGE), (LATENCY,), cells, 0.95)
-    assert "(bare+dockerd+bridge)" in found.text
+    (finding,) = daemon_findings((BARE, control, BRIDGE), (LATENCY,), cells, 0.95)
+    assert "(bare+dockerd+bridge)" in finding.text
 
 
 @pytest.mark.parametrize("verdict", [Verdict.NO_COST, Verdict.GAINS, Verdict.INCONCLUSIVE])
-def test_what_costs_nothing_is_not_shared_out(verdict: Verdict) -> None:
+def test_no_cost_is_not_divided(verdict: Verdict) -> None:
     cells = (cell("bare+dockerd", 0.15), cell("docker+host", 0.16, verdict))
     assert daemon_findings((BARE, CONTROL, HOST), (LATENCY,), cells, 0.95) == ()
 
 
-def test_without_a_control_or_its_figures_nothing_is_said() -> None:
+def test_without_a_control_or_its_values_there_is_no_finding() -> None:
     cells = (cell("docker+host", 0.16),)
     assert daemon_findings((BARE, HOST), (LATENCY,), cells, 0.95) == ()
     assert daemon_findings((BARE, CONTROL, HOST), (LATENCY,), cells, 0.95) == ()
@@ -138,9 +144,9 @@ def test_a_summary_has_the_finding() -> None:
     plan = make_plan("docker+host", "bare+dockerd")
     daemons = {"docker+host": HOST, "bare+dockerd": CONTROL}
     cells = tuple(
-        replace(each, environment=daemons.get(each.environment.name, each.environment)) for each in plan.cells
+        replace(item, environment=daemons.get(item.environment.name, item.environment)) for item in plan.cells
     )
-    environments = tuple(daemons.get(each.name, each) for each in plan.study.environments)
+    environments = tuple(daemons.get(item.name, item) for item in plan.study.environments)
     plan = replace(plan, cells=cells, study=replace(plan.study, environments=environments))
     base = make_trials(plan)
 
@@ -148,11 +154,11 @@ def test_a_summary_has_the_finding() -> None:
         if not isinstance(trial.outcome, Completed) or "docker" not in trial.key.cell:
             return trial
         dear = tuple(
-            replace(each, value=each.value * 1.3, median_s=each.median_s * 1.3) for each in trial.outcome.metrics
+            replace(item, value=item.value * 1.3, median_s=item.median_s * 1.3) for item in trial.outcome.metrics
         )
         return replace(trial, outcome=Completed(metrics=dear))
 
     summary = summarise(plan, [slower(trial) for trial in base], {})
-    (found,) = (each for each in summary.findings if each.kind == KIND)
-    assert found.environment == "docker+host"
-    assert "(bare+dockerd)" in found.text
+    (finding,) = (item for item in summary.findings if item.kind == KIND)
+    assert finding.environment == "docker+host"
+    assert "(bare+dockerd)" in finding.text

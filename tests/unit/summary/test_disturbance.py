@@ -28,7 +28,7 @@ def test_the_share_is_that_of_others_and_of_other_guests_in_all_cores() -> None:
 @pytest.mark.parametrize(
     "noise", [{}, {"background_s": 9.0, "job_s": 1.0}, {"cores": 2.0, "background_s": 9.0, "job_s": 0.0}]
 )
-def test_what_is_not_known_disturbs_nothing(noise: dict[str, float]) -> None:
+def test_an_unknown_state_is_no_disturbance(noise: dict[str, float]) -> None:
     assert share(trial(**noise)) is None
     assert not is_disturbed(trial(**noise))
 

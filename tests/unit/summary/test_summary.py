@@ -1,4 +1,4 @@
-"""What the table of a summary says, and the exit code that follows from it."""
+"""The table of a summary, and its exit code."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_every_planned_cell_is_listed_the_baseline_first_then_a_a() -> None:
     assert summary.self_name == SELF
 
 
-def test_figures_of_another_mpi_than_the_baselines_are_said_to_be_of_both_changes() -> None:
+def test_a_cell_with_another_mpi_than_the_baseline_is_reported_as_two_changes() -> None:
     plan = make_plan("host", "other", "gone", unavailable={"gone": "no such runtime"})
     cells = tuple(
         replace(cell, environment=replace(cell.environment, mpi="mpich"))
@@ -58,9 +58,9 @@ def test_figures_of_another_mpi_than_the_baselines_are_said_to_be_of_both_change
         for cell in plan.cells
     )
     plan = replace(plan, cells=cells)
-    (found,) = summarise(plan, make_trials(plan), {}).findings
-    assert (found.environment, found.kind, found.launches, found.of) == ("other", "another MPI", 10, 10)
-    assert "its MPI is mpich and that of bare is openmpi, so that its figures are of both changes" in found.text
+    (finding,) = summarise(plan, make_trials(plan), {}).findings
+    assert (finding.environment, finding.kind, finding.launches, finding.of) == ("other", "another MPI", 10, 10)
+    assert "it uses mpich and bare uses openmpi, so its figures include both changes" in finding.text
 
 
 def test_estimates_carry_the_effect_the_added_time_and_the_number_of_rounds() -> None:
@@ -93,7 +93,7 @@ def test_the_baseline_row_carries_absolute_values_and_no_ratio() -> None:
     assert base.p99_s == pytest.approx(2 * base.median_s)
 
 
-def test_no_ratio_stands_without_the_absolute_value_of_its_baseline() -> None:
+def test_no_ratio_is_shown_without_the_absolute_value_of_its_baseline() -> None:
     plan = make_plan("overlay", "host")
     trials = change(make_trials(plan), BARE, lambda r: Invalid(reason="wrong interface"))
     summary = summarise(plan, trials, {})
@@ -137,10 +137,10 @@ def test_columns_that_only_some_cells_have_are_listed_for_all() -> None:
     trials = change(make_trials(plan, more=(1.0,)), "overlay", lambda r: Completed(metrics=(latency(9e-6),)))
     comparison = of(summarise(plan, trials, {}), "overlay", "other0")
     assert comparison.verdict is Verdict.INVALID
-    assert comparison.reason == "10 of 10 launches invalid: the launch has no such figure"
+    assert comparison.reason == "10 of 10 launches invalid: the launch did not report this metric"
 
 
-def test_a_group_of_which_nothing_completed_keeps_its_planned_columns() -> None:
+def test_a_group_without_completed_launches_keeps_its_planned_columns() -> None:
     plan = make_plan("overlay")
     trials = [make_trial(cell, r, Failed(reason="mpirun: no slots")) for r in range(6) for cell in plan.cells]
     summary = summarise(plan, trials, {})
@@ -160,14 +160,14 @@ def test_the_a_a_row_gives_its_interval_as_noise_floor_and_covers_zero() -> None
     assert row.reason == ""
 
 
-def test_a_baseline_that_differs_from_itself_is_told() -> None:
+def test_a_baseline_that_differs_from_itself_is_reported() -> None:
     plan = make_plan("overlay")
     trials = change(make_trials(plan), SELF, lambda r: Completed(metrics=(latency(8e-6 * 1.3 * (1 + 0.2 * (r % 3))),)))
     summary = summarise(plan, trials, {})
     assert of(summary, SELF).reason == "the baseline differs from itself"
 
 
-def test_a_self_cell_of_the_baselines_name_gets_a_row_of_its_own() -> None:
+def test_a_self_cell_with_the_baselines_name_gets_its_own_row() -> None:
     plan = make_plan("overlay")
     cells = tuple(
         replace(cell, environment=replace(cell.environment, name=BARE)) if cell.role is Role.SELF else cell
@@ -186,14 +186,14 @@ def test_a_cost_whose_interval_touches_that_of_a_a_is_not_called_one() -> None:
     )
     slow = of(summarise(plan, trials, {}), "slow")
     assert slow.verdict is Verdict.INCONCLUSIVE
-    assert "touches that of A/A" in slow.reason
+    assert "overlaps the noise floor" in slow.reason
     assert of(summarise(plan, make_trials(plan), {}), "slow").verdict is Verdict.COSTS
 
 
-def test_log_ratios_that_do_not_look_normal_are_judged_by_ranks_beside() -> None:
+def test_log_ratios_that_do_not_look_normal_get_a_rank_test_too() -> None:
     plan = make_plan("host")
     trials = change(make_trials(plan), "host", lambda r: Completed(metrics=(latency(1e-3),)) if r == 4 else None)
-    assert "by ranks (Wilcoxon) p = " in of(summarise(plan, trials, {}), "host").reason
+    assert "Wilcoxon's signed-rank test: p = " in of(summarise(plan, trials, {}), "host").reason
 
 
 def test_holm_runs_over_the_whole_table() -> None:
@@ -236,7 +236,7 @@ def test_only_an_overhead_beyond_the_limit_makes_exit_code_one(limit: float | No
     summary = summarise(plan, make_trials(plan), {})
     assert summary.exit_code == code
     assert of(summary, "overlay").over_limit == bool(code)
-    assert ("beyond the limit" in of(summary, "overlay").reason) == bool(code)
+    assert ("above the limit" in of(summary, "overlay").reason) == bool(code)
 
 
 def test_an_overhead_whose_interval_reaches_the_limit_is_not_beyond_it() -> None:
@@ -277,7 +277,7 @@ def test_the_machine_is_one_line_of_the_hosts_facts() -> None:
     assert summarise(plan, [], {}).machine == ""
 
 
-def test_the_manifest_says_what_was_compared() -> None:
+def test_the_manifest_describes_the_comparison() -> None:
     plan = make_plan("host")
     manifest = summarise(plan, make_trials(plan), {"cpu": "AMD EPYC"}).manifest
     assert manifest["plan digest"] == "abc"

@@ -1,4 +1,4 @@
-"""What a verdict may not hide: a baseline that differs from itself, failures, repeats, rare costs, further looks."""
+"""Verdicts do not hide these: a baseline that differs from itself, failures, repeats, rare costs, further looks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def scaled(trials: list[Trial], name: str, factor: Callable[[int], float]) -> li
 # --- A1: the baseline against itself ------------------------------------------------------------------------------
 
 
-def test_a_baseline_that_differs_from_itself_decides_nothing_and_says_so_first() -> None:
+def test_a_baseline_that_differs_from_itself_gives_no_verdicts_and_a_warning() -> None:
     plan = make_plan("host", "overlay")
     summary = summarise(plan, scaled(make_trials(plan), SELF, lambda _: 1.1), {})
     assert {of(summary, name).verdict for name in ("host", "overlay")} == {Verdict.INCONCLUSIVE}
@@ -61,7 +61,7 @@ def test_launches_that_time_out_leave_no_verdict_of_no_cost() -> None:
         "host",
     )
     assert host.verdict is Verdict.INCONCLUSIVE
-    assert "not with failed ones at their time limit" in host.reason
+    assert "not if failed launches count at their time limit" in host.reason
     assert host.failures is not None
     assert (host.failures.failed, host.failures.launches) == (2, 10)
     assert 0 < host.failures.low < 0.2 < host.failures.high < 1
@@ -79,7 +79,7 @@ def test_failures_do_not_hide_a_cost_of_the_launches_that_ended() -> None:
     assert of(summarise(plan, trials, {}), "overlay").verdict is Verdict.COSTS
 
 
-def test_failing_more_than_the_baseline_is_a_verdict_of_its_own() -> None:
+def test_failing_more_than_the_baseline_is_a_separate_verdict() -> None:
     plan = make_plan("host")
     trials = change(make_trials(plan), "host", lambda r: Failed(reason="timed out") if r < 9 else None)
     summary = summarise(plan, trials, {})
@@ -91,7 +91,7 @@ def test_failing_more_than_the_baseline_is_a_verdict_of_its_own() -> None:
     assert "host fails" in summary.headline
 
 
-def test_a_study_in_which_a_cell_always_fails_says_so_first() -> None:
+def test_a_cell_that_always_fails_gives_a_warning() -> None:
     plan = make_plan("host", "overlay")
     summary = summarise(plan, change(make_trials(plan), "host", lambda r: Failed(reason="no such file")), {})
     assert summary.warnings == (
@@ -120,7 +120,7 @@ def base_s(r: int) -> float:
     return 8e-6 * (1 + 0.2 * (r % 3))
 
 
-def test_what_repeating_took_away_is_not_called_no_cost() -> None:
+def test_a_cost_removed_by_repeats_is_not_called_no_cost() -> None:
     plan = make_plan("host")
     slow = {0, 4, 8}
     first = scaled(make_trials(plan), "host", lambda r: 1.3 if r in slow else 1.0)
@@ -157,17 +157,17 @@ def far(trial: Trial, index: int) -> bool:
 def moved(trials: list[Trial], plan: Plan, effect: float) -> list[Trial]:
     """Return trials half of which met vCPUs five times as far apart, which cost `effect` more."""
     order = {cell.key: index for index, cell in enumerate(plan.cells)}
-    found = []
+    trials_in_states = []
     for trial in trials:
         assert isinstance(trial.outcome, Completed)
         away = far(trial, order[trial.key.cell])
         value = trial.outcome.metrics[0].value * (1.0 + effect * away)
         noise = {"core_hand_over_s": 200e-9 if away else 40e-9}
-        found.append(replace(trial, outcome=Completed(metrics=(latency(value),)), noise=noise))
-    return found
+        trials_in_states.append(replace(trial, outcome=Completed(metrics=(latency(value),)), noise=noise))
+    return trials_in_states
 
 
-def test_what_the_distance_of_vcpus_did_is_taken_out_and_told() -> None:
+def test_the_effect_of_the_distance_of_vcpus_is_removed_and_reported() -> None:
     plan = make_plan("host", "overlay", "slow", "fast", "other")
     trials = moved(make_trials(plan), plan, 0.3)
     summary = summarise(plan, trials, {})
@@ -181,7 +181,7 @@ def test_what_the_distance_of_vcpus_did_is_taken_out_and_told() -> None:
     assert of(summarise(plan, blind, {}), "host").verdict is Verdict.INCONCLUSIVE
 
 
-def test_what_slower_vcpus_did_to_one_metric_is_taken_out_by_its_own_moments_not_those_of_the_launch() -> None:
+def test_the_effect_of_slower_vcpus_is_removed_by_the_state_during_the_metric_not_the_launch() -> None:
     plan = make_plan("host", "overlay", "slow", "fast", "other")
     order = {cell.key: index for index, cell in enumerate(plan.cells)}
     trials = []
@@ -203,8 +203,8 @@ def test_a_state_that_an_environment_brings_with_it_is_not_taken_out() -> None:
     plan = make_plan("slow", "host", "other", "fast")
     trials = []
     for trial in make_trials(plan):
-        own = trial.key.cell.endswith("/slow")
-        distance = (200e-9 if own else 40e-9) * (1 + 0.2 * far(trial, len(trials) % 7))
+        is_slow = trial.key.cell.endswith("/slow")
+        distance = (200e-9 if is_slow else 40e-9) * (1 + 0.2 * far(trial, len(trials) % 7))
         trials.append(replace(trial, noise={"core_hand_over_s": distance}))
     slow = of(summarise(plan, trials, {}), "slow")
     assert slow.verdict is Verdict.COSTS
@@ -223,7 +223,7 @@ def test_a_machine_whose_vcpus_always_move_is_named_first() -> None:
 # --- A5: further looks --------------------------------------------------------------------------------------------
 
 
-def test_a_study_that_goes_on_after_a_report_decides_more_strictly() -> None:
+def test_a_study_that_continues_after_a_report_decides_more_strictly() -> None:
     plan = make_plan("overlay", repetition=Repetition(rounds=20, max_rounds=20))
     trials = make_trials(plan, 20)
     at_once, after = (of(summarise(plan, trials, {}, looks=looks), "overlay") for looks in ((), (10,)))
@@ -242,10 +242,10 @@ def test_between_looks_there_are_figures_and_no_verdicts() -> None:
     assert (summary.looks, summary.next_look) == ((10, 20), 20)
 
 
-# --- A6, A8: what is said with a verdict --------------------------------------------------------------------------
+# --- A6, A8: statements with a verdict --------------------------------------------------------------------------
 
 
-def test_a_table_says_what_its_launches_may_all_have_missed() -> None:
+def test_a_table_states_what_its_launches_may_all_have_missed() -> None:
     plan = make_plan("host")
     host = of(summarise(plan, make_trials(plan), {}), "host")
     assert host.misses == pytest.approx(0.259, abs=0.001)
@@ -254,7 +254,7 @@ def test_a_table_says_what_its_launches_may_all_have_missed() -> None:
 
 
 @pytest.mark.parametrize(("spread", "within"), [(0.003, 0.02), (0.03, 0.05), (0.07, 0.10), (0.2, None)])
-def test_no_cost_is_said_within_the_smallest_margin_that_holds(spread: float, within: float | None) -> None:
+def test_no_cost_is_stated_within_the_smallest_margin_that_holds(spread: float, within: float | None) -> None:
     plan = make_plan("host")
     signs = (1, -1, 1, -1, 1, -1, 1, -1, 1, -1)
     trials = [
@@ -325,7 +325,7 @@ def test_two_modes_are_found_over_all_environments_together() -> None:
 # --- figures without verdicts -------------------------------------------------------------------------------------
 
 
-def test_a_metric_that_is_not_judged_has_figures_and_counts_for_nothing() -> None:
+def test_a_metric_that_is_not_judged_has_values_and_no_influence() -> None:
     plan = make_plan("overlay")
     trials = []
     for trial in make_trials(plan, more=(1e-3,)):

@@ -45,7 +45,7 @@ def test_every_file_that_the_page_names_exists_and_has_what_is_named_beside_it()
 
 def test_every_package_is_in_the_table_of_the_page() -> None:
     packages = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()}
-    named = set(re.findall(r"`([a-z]+)`", PAGE.partition("## One launch")[0]))
+    named = set(re.findall(r"`([a-z_]+)`", PAGE.partition("## One launch")[0]))
     assert packages - {"sources"} <= named
 
 

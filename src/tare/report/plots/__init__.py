@@ -1,4 +1,4 @@
-"""Draw the figures of the HTML report; each is a value with its data and one sentence that says what it shows.
+"""Plots of the HTML report: each has its data for plotly.js, and a sentence that states what it shows.
 
 In: a summary, runs and samples. Out: figures. Imported by `tare.report` only.
 """

@@ -1,7 +1,7 @@
-"""Draw the small interval bars of the first screen as inline SVG: one scale per column, so that cells compare.
+"""Draw the interval bars of the first screen as inline SVG, with one scale per column, so that cells are comparable.
 
-The scale is linear up to about 10 % and squeezed beyond (asinh), so that a margin of 2 % and a cost of 60 % can be seen
-in the same column; the header of the column carries its ticks.
+The scale is linear up to about 10 % and compressed beyond (asinh), so that a margin of 2 % and a cost of 60 % are both
+visible in one column; the ticks are in the column's header.
 """
 
 from __future__ import annotations
@@ -21,12 +21,16 @@ HEIGHT: Final = 13.0
 _EDGE: Final = 6.0
 _LINEAR_TO: Final = 0.10
 _TICKS: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0)
-_CHARACTER: Final = 5.0
+_ADVANCES: Final = {" ": 3.0, ".": 3.0, ",": 3.0, "%": 8.9, "+": 7.8, units.MINUS: 7.8, "×": 7.8}
+"""Widths of characters in units of the drawing, in DejaVu Sans at 9.2 px, the widest of the page's usual fonts."""
+_DIGIT_ADVANCE: Final = 5.9
+_GAP: Final = 8.0
+"""Least distance between neighbouring labels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """A tick's text, the point that it hangs on, and about how far it reaches."""
+    """The text of a tick, its anchor point, and its left and right edges."""
 
     text: str
     at: float
@@ -37,35 +41,35 @@ class Label:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """Where an overhead lies in a bar, in units of the drawing."""
+    """The position of an overhead in a bar, in units of the drawing."""
 
     low: float
     high: float
 
     @classmethod
     def of(cls, estimates: Iterable[Estimate], margin: float) -> Scale:
-        """Make a scale that holds zero, twice the margin on both sides, and all these intervals."""
+        """Return a scale that contains zero, twice the margin on both sides, and all these intervals."""
         bounds = [bound for estimate in estimates for bound in (estimate.low, estimate.high) if math.isfinite(bound)]
-        return cls(low=_squeeze(min([-2 * margin, *bounds])), high=_squeeze(max([2 * margin, *bounds])))
+        return cls(low=_compress(min([-2 * margin, *bounds])), high=_compress(max([2 * margin, *bounds])))
 
     def x(self, overhead: float) -> float:
-        """Return the place of an overhead, held inside the drawing."""
-        part = (_squeeze(overhead) - self.low) / (self.high - self.low)
+        """Return the position of an overhead, clipped to the drawing."""
+        part = (_compress(overhead) - self.low) / (self.high - self.low)
         return round(_EDGE + min(1.0, max(0.0, part)) * (WIDTH - 2 * _EDGE), 1)
 
     def ticks(self) -> list[float]:
-        """Return zero and at most two round overheads whose labels do not collide, the largest that fits first."""
+        """Return zero and at most three round overheads whose labels do not overlap; larger ones take precedence."""
         chosen = [0.0]
         for tick in (tick for size in reversed(_TICKS) for tick in (size, -size)):
-            inside = self.low <= _squeeze(tick) <= self.high
-            if inside and len(chosen) < 4 and all(_apart(self.label(tick), self.label(other)) for other in chosen):
+            inside = self.low <= _compress(tick) <= self.high
+            if inside and len(chosen) < 4 and all(_are_apart(self.label(tick), self.label(other)) for other in chosen):
                 chosen.append(tick)
         return sorted(chosen)
 
     def label(self, tick: float) -> Label:
-        """Return the text of a tick and where it stands; at an edge it is drawn inwards."""
-        text = "0" if tick == 0 else units.percent(tick).replace(".0 ", " ")
-        x, width = self.x(tick), len(text) * _CHARACTER
+        """Return the label of a tick; near an edge it is aligned inwards."""
+        text = "0" if tick == 0 else units.percent(tick).replace(".0 ", " ").removesuffix(".0")
+        x, width = self.x(tick), sum(_ADVANCES.get(character, _DIGIT_ADVANCE) for character in text)
         if x < width / 2:
             return Label(text=text, at=x - 2, anchor="start", left=x - 2, right=x - 2 + width)
         if x > WIDTH - width / 2:
@@ -73,11 +77,11 @@ class Scale:
         return Label(text=text, at=x, anchor="middle", left=x - width / 2, right=x + width / 2)
 
 
-def _apart(one: Label, other: Label) -> bool:
-    return one.left >= other.right + _CHARACTER or other.left >= one.right + _CHARACTER
+def _are_apart(one: Label, other: Label) -> bool:
+    return one.left >= other.right + _GAP or other.left >= one.right + _GAP
 
 
-def _squeeze(overhead: float) -> float:
+def _compress(overhead: float) -> float:
     return math.asinh(overhead / _LINEAR_TO)
 
 
@@ -94,7 +98,7 @@ def axis(scale: Scale) -> Markup:
 def bar(
     scale: Scale, estimate: Estimate | None, outer: Estimate | None, noise: Estimate | None, margin: float
 ) -> Markup:
-    """Return the bar of one cell: noise floor and margin behind, the interval thick, the adjusted interval thin."""
+    """Return the bar of one cell: noise floor and margin in the background, interval thick, adjusted interval thin."""
     middle = HEIGHT / 2
     parts = [_open(HEIGHT)]
     if noise is not None:

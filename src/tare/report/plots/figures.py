@@ -1,6 +1,6 @@
-"""What all figures share: the data class, colours and symbols of environments, and small parts.
+"""Parts shared by all plots: the data class, colours and symbols of environments, axes and lines.
 
-A figure is data for plotly.js, which the page carries; colours of text and grid come from the page's theme.
+A plot is data for plotly.js, which is embedded in the page; the colours of text and grid come from the page's theme.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BAND: Final = "rgba(128,140,155,0.22)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """One drawing: its one-sentence takeaway, what is drawn and how many stand behind it, and the data."""
+    """One plot: its title (one sentence, the takeaway), its caption with the number of observations, and the data."""
 
     ident: str
     title: str
@@ -41,7 +41,7 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """The colour, symbol and dash of an environment, the same in every figure."""
+    """The colour, symbol and dash of an environment, the same in every plot."""
 
     colour: str
     symbol: str
@@ -49,7 +49,7 @@ class Style:
 
 
 def styles(names: Sequence[str], summary: Summary) -> Mapping[str, Style]:
-    """Give every environment its colour, symbol and dash; the baseline and the A/A are grey."""
+    """Return the colour, symbol and dash of every environment; the baseline and A/A are grey."""
     result = {
         summary.baseline: Style(colour=BASE_COLOUR, symbol="circle", dash="solid"),
         summary.self_name: Style(colour=SELF_COLOUR, symbol="circle-open", dash="dot"),
@@ -64,12 +64,12 @@ def styles(names: Sequence[str], summary: Summary) -> Mapping[str, Style]:
 
 
 def rounded(values: Iterable[float], scale: float = 1.0) -> list[float]:
-    """Divide by a unit's size and keep five digits, which is what a screen can show."""
+    """Divide by a unit's size and round to five digits, the resolution of a screen."""
     return [float(f"{value / scale:.5g}") for value in values]
 
 
 def band(low: float, high: float) -> Spec:
-    """Return a shaded range over the whole height."""
+    """Return a shaded range over the full height."""
     return {
         "type": "rect", "x0": low, "x1": high, "yref": "paper", "y0": 0, "y1": 1, "fillcolor": BAND,
         "line": {"width": 0}, "layer": "below",
@@ -77,7 +77,7 @@ def band(low: float, high: float) -> Spec:
 
 
 def vertical(x: float, dash: str) -> Spec:
-    """Return a line over the whole height."""
+    """Return a line over the full height."""
     return {
         "type": "line", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1, "layer": "below",
         "line": {"width": 1.2, "dash": dash, "color": NEUTRAL},
@@ -85,23 +85,23 @@ def vertical(x: float, dash: str) -> Spec:
 
 
 def category_axis(names: Sequence[str]) -> Spec:
-    """Return an axis with these names from top to bottom."""
+    """Return an axis that lists these names from top to bottom."""
     return {
         "type": "category", "categoryorder": "array", "categoryarray": list(reversed(names)), "automargin": True,
         "range": [-0.6, len(names) - 0.4], "showgrid": False, "ticklabelstandoff": 6,
     }  # fmt: skip
 
 
-def n_text(counts: Sequence[int], what: str) -> str:
-    """Say how many of something stand behind each of several drawn things."""
+def n_text(counts: Sequence[int], noun: str) -> str:
+    """Return the number of observations behind each element of a plot, as `n = 10 rounds each`."""
     if not counts:
-        return f"n = 0 {what}"
+        return f"n = 0 {noun}"
     low, high = min(counts), max(counts)
-    return f"n = {low:,} {what} each" if low == high else f"n = {low:,} to {high:,} {what}"
+    return f"n = {low:,} {noun} each" if low == high else f"n = {low:,} to {high:,} {noun}"
 
 
 def log_ticks(low: float, high: float) -> Spec:
-    """Return plain numbers as ticks of a logarithmic axis, or nothing where plotly's own are better."""
+    """Return plain numbers as ticks of a logarithmic axis, or nothing if plotly's ticks are better."""
     for least, steps in ((3, (1, 2, 5)), (2, tuple(range(1, 10))), (2, (1,))):
         ticks = [
             float(f"{step * 10.0**power:.3g}")

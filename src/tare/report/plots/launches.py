@@ -1,4 +1,4 @@
-"""Draw every launch: by environment, and in the order in which they ran."""
+"""Plot every launch: by environment, and in order of execution."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tare.report.runs import ShownLaunch
 from tare.report.view import Column
 
 MANY: Final = 30
-"""Launches of one environment from which points are drawn smaller."""
+"""From this many launches of one environment, points are drawn smaller."""
 
 
-def _values(column: Column, rows: Sequence[str], runs: Sequence[ShownLaunch]) -> dict[str, list[ShownLaunch]]:
+def _by_environment(column: Column, rows: Sequence[str], runs: Sequence[ShownLaunch]) -> dict[str, list[ShownLaunch]]:
     result: dict[str, list[ShownLaunch]] = {name: [] for name in rows}
     for run in runs:
         if run.completed and run.group == column.info.group and column.info.key in run.metrics:
@@ -26,18 +26,18 @@ def _shown(column: Column, runs: Sequence[ShownLaunch], scale: float) -> list[fl
     return rounded([column.shown(run.metrics[column.info.key].typical_s) for run in runs], scale)
 
 
-def _value_axis(column: Column, every: Sequence[float], suffix: str) -> Spec:
-    positive = [value for value in every if value > 0]
+def _value_axis(column: Column, values: Sequence[float], suffix: str) -> Spec:
+    positive = [value for value in values if value > 0]
     spread = max(positive) / min(positive) if positive else 1.0
-    logarithmic = spread > 5 and len(positive) == len(every)
+    logarithmic = spread > 5 and len(positive) == len(values)
     return {"title": {"text": f"{column.info.label}, {suffix}"}} | ({"type": "log"} if logarithmic else {})
 
 
 def launches(column: Column, rows: Sequence[str], runs: Sequence[ShownLaunch], style: Mapping[str, Style]) -> Drawing:
-    """Draw every launch of every environment as a point over the box of its quartiles."""
-    by_row = _values(column, rows, runs)
-    every = [run.metrics[column.info.key].typical_s for members in by_row.values() for run in members]
-    scale, suffix = column.axis(every)
+    """Plot every launch of every environment as a point over the box of its quartiles."""
+    by_row = _by_environment(column, rows, runs)
+    costs_s = [run.metrics[column.info.key].typical_s for members in by_row.values() for run in members]
+    scale, suffix = column.axis(costs_s)
     traces: list[Spec] = []
     for name, members in by_row.items():
         look = style[name]
@@ -67,7 +67,7 @@ def launches(column: Column, rows: Sequence[str], runs: Sequence[ShownLaunch], s
         "height": 96 + 36 * len(rows),
         "margin": {"l": 8, "r": 16, "t": 8, "b": 44},
         "showlegend": False,
-        "xaxis": _value_axis(column, [column.shown(value) for value in every], suffix),
+        "xaxis": _value_axis(column, [column.shown(cost_s) for cost_s in costs_s], suffix),
         "yaxis": category_axis(rows),
         "shapes": _baseline_line(column, scale, upright=True),
     }
@@ -75,10 +75,11 @@ def launches(column: Column, rows: Sequence[str], runs: Sequence[ShownLaunch], s
     return Drawing(
         ident=f"launches-{column.ident}",
         title=takeaways.spread(
-            column, {name: [r.metrics[column.info.key].typical_s for r in own] for name, own in by_row.items()}
+            column,
+            {name: [run.metrics[column.info.key].typical_s for run in members] for name, members in by_row.items()},
         ),
-        caption="A point is a launch as it ran (its typical iteration), a box the quartiles, whiskers reach 1.5 box "
-        "widths. Dashed: the baseline. "
+        caption="Points: launches as measured (typical iteration); boxes: quartiles; whiskers: up to 1.5 times the "
+        "interquartile range. Dashed: baseline. "
         f"{n_text(counts, 'launches')}.",
         spec={"data": traces, "layout": layout},
     )
@@ -95,10 +96,10 @@ def _baseline_line(column: Column, scale: float, *, upright: bool) -> list[Spec]
 
 
 def order(column: Column, rows: Sequence[str], runs: Sequence[ShownLaunch], style: Mapping[str, Style]) -> Drawing:
-    """Draw every launch against its place in the run, so that drifts and steps are seen."""
-    by_row = _values(column, rows, runs)
-    every = [run.metrics[column.info.key].typical_s for members in by_row.values() for run in members]
-    scale, suffix = column.axis(every)
+    """Plot every launch in order of execution, so that drifts and steps are visible."""
+    by_row = _by_environment(column, rows, runs)
+    costs_s = [run.metrics[column.info.key].typical_s for members in by_row.values() for run in members]
+    scale, suffix = column.axis(costs_s)
     traces: list[Spec] = []
     for name, members in by_row.items():
         look = style[name]
@@ -123,15 +124,15 @@ def order(column: Column, rows: Sequence[str], runs: Sequence[ShownLaunch], styl
     layout: Spec = {
         "height": 330,
         "margin": {"l": 8, "r": 16, "t": 8, "b": 44},
-        "xaxis": {"title": {"text": "launch, in the order it ran"}, "showgrid": False},
-        "yaxis": _value_axis(column, [column.shown(value) for value in every], suffix) | {"automargin": True},
+        "xaxis": {"title": {"text": "launch, in order of execution"}, "showgrid": False},
+        "yaxis": _value_axis(column, [column.shown(cost_s) for cost_s in costs_s], suffix) | {"automargin": True},
         "shapes": [*starts, *_baseline_line(column, scale, upright=False)],
     }
     return Drawing(
         ident=f"order-{column.ident}",
         title=takeaways.order(by_row),
-        caption="A slope or a step that all environments share is the machine, not a container. "
-        f"{'Vertical lines begin a round, dashed' if starts else 'Dashed'}: the baseline. n = {len(every):,} launches.",
+        caption="A slope or step that all environments share is caused by the machine, not by a container. "
+        f"{'Vertical lines: start of a round. ' if starts else ''}Dashed: baseline. n = {len(costs_s):,} launches.",
         spec={"data": traces, "layout": layout},
     )
 

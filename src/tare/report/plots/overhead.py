@@ -1,4 +1,4 @@
-"""Draw overheads with their intervals: per environment, and against message size."""
+"""Plot overheads with their intervals: by environment, and against message size."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _RATIO_TICKS: Final = (0.2, 0.5, 0.8, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0,
 
 
 def forest(column: Column, rows: Sequence[str], summary: Summary) -> Drawing:
-    """Draw each environment's overhead with its interval against zero, the noise floor and the margin."""
+    """Plot each environment's overhead with its interval against zero, the noise floor and the margin."""
     drawn = {name: cell for name in rows if (cell := column.cells.get(name)) and cell.overhead}
     scale = _OverheadScale.of(list(drawn.values()), summary.margin)
     traces = [_outer_trace(drawn, scale), *_verdict_traces(drawn, scale, column)]
@@ -57,19 +57,19 @@ def forest(column: Column, rows: Sequence[str], summary: Summary) -> Drawing:
     near = _near_zero(scale, summary)
     counts = n_text([cell.overhead.n for cell in drawn.values() if cell.overhead], "rounds")
     confidence = f"{summary.confidence * 100:g} %"
-    limit = f", dotted: limit {units.percent(summary.limit, sign=False)}" if summary.limit is not None else ""
+    limit = f"; dotted: limit {units.percent(summary.limit, sign=False)}" if summary.limit is not None else ""
     return Drawing(
         ident=f"forest-{column.ident}",
         title=takeaways.overhead(column, rows, summary),
-        caption=f"Thick: {confidence} interval, thin: the one that decides (Holm, looks). Grey band: noise floor "
-        f"(A/A), dashed: margin ±{units.percent(summary.margin, sign=False)}{limit}. {counts}.",
+        caption=f"Thick: {confidence} interval; thin: interval adjusted for the table (Holm) and for looks. Grey band: "
+        f"noise floor (A/A); dashed: margin ±{units.percent(summary.margin, sign=False)}{limit}. {counts}.",
         spec={"data": traces, "layout": layout} | ({"near": near} if near else {}),
         has_near=near is not None,
     )
 
 
 def _near_zero(scale: _OverheadScale, summary: Summary) -> list[float] | None:
-    """Return the range of the closer view, where the whole one is much wider than the margin."""
+    """Return the range of the zoomed view, or None if the full range is not much wider than the margin."""
     reach = 4 * summary.margin * 100
     low, high = scale.axis.get("range", (0.0, 0.0))
     return [-reach, reach] if high - low > 4 * reach else None
@@ -77,7 +77,7 @@ def _near_zero(scale: _OverheadScale, summary: Summary) -> list[float] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OverheadScale:
-    """Overheads in per cent on a linear axis, or as ratios on a logarithmic one where they are many-fold."""
+    """The axis of overheads: linear in per cent, or logarithmic in ratios if an overhead is many-fold."""
 
     logarithmic: bool
     axis: Spec
@@ -162,7 +162,7 @@ def _hover(cell: Comparison, column: Column) -> str:
     if cell.overhead:
         lines.append(f"overhead {units.overhead_interval(cell.overhead)}, n = {cell.overhead.n}")
     if cell.simultaneous:
-        lines.append(f"the interval that decides {units.overhead_interval(cell.simultaneous).bounds}")
+        lines.append(f"adjusted interval {units.overhead_interval(cell.simultaneous).bounds}")
     if cell.added_s:
         lines.append(f"added {column.added(cell.added_s)}")
     if cell.absolute_s:
@@ -177,8 +177,8 @@ def _row_label(name: str, cell: Comparison | None, column: Column) -> Spec:
     if cell is None or cell.overhead is None:
         verdict = cell.verdict if cell else Verdict.UNAVAILABLE
         return annotation | {"text": f"{LOOKS[verdict].symbol} {verdict.value}"}
-    first = cell.added_s if column.leads_with_time and cell.added_s else None
-    text = column.added(first).main if first else units.overhead_interval(cell.overhead).main
+    added_s = cell.added_s if column.leads_with_time and cell.added_s else None
+    text = column.added(added_s).main if added_s else units.overhead_interval(cell.overhead).main
     return annotation | {"text": f"{mark(cell.verdict, cell.within)} {text}"}
 
 
@@ -197,7 +197,7 @@ def _bounds(column: Column, summary: Summary, scale: _OverheadScale) -> list[Spe
 
 
 def by_size(columns: Sequence[Column], rows: Sequence[str], style: Mapping[str, Style]) -> Drawing:
-    """Draw the absolute cost or rate against message size: lines only along this ordered axis."""
+    """Plot the absolute cost or rate against message size; lines connect points along this ordered axis only."""
     first = columns[0]
     costs = [
         cell.absolute_s.value for column in columns for cell in column.cells.values() if cell.absolute_s is not None
@@ -216,16 +216,18 @@ def by_size(columns: Sequence[Column], rows: Sequence[str], style: Mapping[str, 
             _size_trace(name, style[name], [column for column, _, _ in drawn], [value for _, _, value in drawn], bounds)
             | {"hovertemplate": f"{name}<br>%{{x}} B: %{{y:.4g}} {suffix}<extra></extra>"}
         )
-    what = "bandwidth" if first.is_rate else "time"
+    quantity = "bandwidth" if first.is_rate else "time"
     counts = [cost.n for column in columns for cell in column.cells.values() if (cost := cell.absolute_s)]
     n = n_text(counts, "rounds")
     return Drawing(
         ident=f"sizes-{first.ident}",
         title=takeaways.range_of_sizes(columns),
-        caption=f"Points are means over rounds with their intervals; both axes logarithmic. {n}.",
+        caption=f"Points: means over rounds with their intervals. Both axes are logarithmic. {n}.",
         spec={
             "data": [trace for trace in traces if trace["x"]],
-            "layout": _size_layout(columns, {"type": "log", "title": {"text": f"{what}, {suffix}"}} | _ticks(traces)),
+            "layout": _size_layout(
+                columns, {"type": "log", "title": {"text": f"{quantity}, {suffix}"}} | _ticks(traces)
+            ),
         },
     )
 
@@ -233,7 +235,7 @@ def by_size(columns: Sequence[Column], rows: Sequence[str], style: Mapping[str, 
 def overhead_by_size(
     columns: Sequence[Column], rows: Sequence[str], summary: Summary, style: Mapping[str, Style]
 ) -> Drawing:
-    """Draw the overhead against message size, between margin and noise floor."""
+    """Plot the overhead against message size, with margin and noise floor."""
     traces: list[Spec] = []
     counts: list[int] = []
     for name in rows:
@@ -257,7 +259,7 @@ def overhead_by_size(
     return Drawing(
         ident=f"sizes-overhead-{columns[0].ident}",
         title=takeaways.sizes(columns, rows),
-        caption=f"Grey: noise floor (A/A), dashed: margin ±{units.percent(summary.margin, sign=False)}. "
+        caption=f"Grey: noise floor (A/A); dashed: margin ±{units.percent(summary.margin, sign=False)}. "
         f"{n_text(counts, 'rounds')}.",
         spec={"data": [*noise, *(trace for trace in traces if trace["x"])], "layout": layout},
     )

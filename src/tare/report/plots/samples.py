@@ -1,4 +1,4 @@
-"""Draw the samples inside launches: cumulative distributions, and gaps between messages."""
+"""Plot the samples within launches: cumulative distributions, and gaps between messages."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from tare.report.view import Column
 def ecdf(
     column: Column, curves: Mapping[str, Curve], style: Mapping[str, Style], baseline: str, *, is_gap: bool
 ) -> Drawing:
-    """Draw the fraction of samples that do not exceed a time; the page can switch to the tail."""
+    """Plot the fraction of samples that do not exceed a time; the page can switch to the tail."""
     unit = units.time_unit(max((curve.at(0.5) for curve in curves.values()), default=1.0))
     traces: list[Spec] = []
     fractions: list[float] = []
     for name, curve in curves.items():
         look = style[name]
-        own = [float(f"{fraction:.7g}") for fraction in curve.fractions]
-        shared, fractions = own == fractions, fractions or own
+        shares = [float(f"{fraction:.7g}") for fraction in curve.fractions]
+        shared, fractions = shares == fractions, fractions or shares
         traces.append(
             {
                 "type": "scatter",
                 "mode": "lines",
                 "name": name,
                 "x": rounded(curve.values_s.tolist(), unit.size),
-                "y": "as first" if shared else own,
+                "y": "as first" if shared else shares,
                 "line": {"color": look.colour, "width": 2, "dash": look.dash, "shape": "hv"},
                 "hovertemplate": f"{name}<br>%{{y:.2%}} of samples within %{{x}} {unit.suffix}<extra></extra>",
             }
@@ -56,15 +56,15 @@ def ecdf(
     return Drawing(
         ident=f"ecdf-{column.ident}",
         title=takeaways.tail(column, curves, baseline, "gaps" if is_gap else "iterations"),
-        caption="Samples of all launches pooled, for drawing only: no verdict rests on them. Times are within 0.2 % of "
-        f"the exact quantile. {n_text(counts, 'samples')}.",
+        caption="Samples of all launches, pooled for this plot only; verdicts do not use them. Times are within 0.2 % "
+        f"of the exact quantile. {n_text(counts, 'samples')}.",
         spec={"data": traces, "layout": layout, "whole": _log_range(low, _ends(curves, 0.0, unit.size)[1])["range"]},
         has_tail=True,
     )
 
 
 def _ends(curves: Mapping[str, Curve], outside: float, scale: float) -> tuple[float, float]:
-    """Return the times beyond which no more than this fraction of any curve lies, at either end."""
+    """Return the times outside which at most this fraction of any curve lies, at either end."""
     lowest = min((curve.at(outside) for curve in curves.values()), default=scale)
     return lowest / scale, max((curve.at(1 - outside) for curve in curves.values()), default=scale) / scale
 
@@ -80,17 +80,19 @@ Gaps = Mapping[str, Mapping[str, LogHistogram]]
 """Histograms by environment and column, the receive side's column first."""
 
 
-def gaps(column: Column, found: Gaps, style: Mapping[str, Style], baseline: str) -> Drawing:
-    """Draw the whole distribution of gaps between messages: a row per environment, one shape per side."""
-    names = list(found)
-    curves = {name: {side: histogram.curve() for side, histogram in sides.items()} for name, sides in found.items()}
-    every = [curve for sides in curves.values() for curve in sides.values()]
-    low, high = min(curve.at(1e-3) for curve in every), max(curve.at(1 - 1e-3) for curve in every)
-    unit = units.time_unit(every[0].at(0.5))
+def gaps(column: Column, histograms: Gaps, style: Mapping[str, Style], baseline: str) -> Drawing:
+    """Plot the distribution of gaps between messages: one row per environment, one shape per side."""
+    names = list(histograms)
+    curves = {
+        name: {side: histogram.curve() for side, histogram in sides.items()} for name, sides in histograms.items()
+    }
+    all_curves = [curve for sides in curves.values() for curve in sides.values()]
+    low, high = min(curve.at(1e-3) for curve in all_curves), max(curve.at(1 - 1e-3) for curve in all_curves)
+    unit = units.time_unit(all_curves[0].at(0.5))
     traces: list[Spec] = []
     for index, name in enumerate(names):
         floor = len(names) - 1 - index
-        for number, (side, histogram) in enumerate(found[name].items()):
+        for number, (side, histogram) in enumerate(histograms[name].items()):
             centres, shares = histogram.density(low, high)
             traces += _ridge(f"{name}, {side}", style[name], floor, number == 0, rounded(centres, unit.size), shares)
             traces[-1]["hovertemplate"] = traces[-1]["hovertemplate"].replace("UNIT", unit.suffix)
@@ -114,8 +116,8 @@ def gaps(column: Column, found: Gaps, style: Mapping[str, Style], baseline: str)
     return Drawing(
         ident=f"gaps-{column.ident}",
         title=takeaways.gaps(receive, baseline),
-        caption="Filled: gaps at the receiver; dotted: at the sender. Height is the square root of the share, so that "
-        "rare gaps stay visible; the outermost 0.1 % at either end are left out. "
+        caption="Filled: gaps at the receiver; dotted: at the sender. The height is the square root of the share, so "
+        "that rare gaps stay visible; the outermost 0.1 % at either end are not shown. "
         f"{n_text([curve.n for curve in receive.values()], 'gaps')}.",
         spec={"data": traces, "layout": layout},
         wide=True,

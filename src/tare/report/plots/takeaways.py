@@ -1,4 +1,4 @@
-"""Say in one sentence what a figure shows. Figures come from the summary, or are quantiles of what is drawn."""
+"""State in one sentence what a plot shows. Values come from the summary, or are quantiles of the plotted data."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from tare.report.view import Column
 
 
 def overhead(column: Column, rows: Sequence[str], summary: Summary) -> str:
-    """Name the environment that costs most, and how many show no cost."""
-    cells = [cell for name in rows if (cell := column.cells.get(name)) and name not in _bounds(summary)]
+    """State the environment that costs most, and how many show no cost."""
+    references = (summary.baseline, summary.self_name)
+    cells = [cell for name in rows if (cell := column.cells.get(name)) and name not in references]
     judged = [cell for cell in cells if cell.overhead]
     if not judged or column.baseline is None or column.baseline.absolute_s is None:
         return f"No environment could be compared with {summary.baseline} on {column.info.label}."
@@ -35,10 +36,6 @@ def overhead(column: Column, rows: Sequence[str], summary: Summary) -> str:
     return f"No environment is shown to cost anything on {summary.baseline}'s {base}; {rest}."
 
 
-def _bounds(summary: Summary) -> tuple[str, str]:
-    return summary.baseline, summary.self_name
-
-
 def _cost(cell: Comparison, column: Column) -> str:
     ratio = units.overhead_interval(cell.overhead).main if cell.overhead else ""
     if column.leads_with_time and cell.added_s:
@@ -47,38 +44,39 @@ def _cost(cell: Comparison, column: Column) -> str:
 
 
 def spread(column: Column, values: Mapping[str, Sequence[float]]) -> str:
-    """Name the environment whose launches differ most from each other."""
+    """State the smallest and the largest spread of launches within an environment."""
     widths: dict[str, float] = {}
-    for name, own in values.items():
-        if len(own) >= 4:
-            low, middle, high = np.quantile(own, [0.25, 0.5, 0.75])
+    for name, costs in values.items():
+        if len(costs) >= 4:
+            low, middle, high = np.quantile(costs, [0.25, 0.5, 0.75])
             widths[name] = float((high - low) / middle) if middle else 0.0
     if not widths:
         return f"Too few launches of {column.info.label} to compare their spread."
     widest = max(widths, key=lambda name: widths[name])
     least = min(widths, key=lambda name: widths[name])
     return (
-        f"The middle half of launches spans from {units.percent(widths[least], sign=False)} of the median ({least}) "
+        f"The interquartile range of launches is {units.percent(widths[least], sign=False)} of the median ({least}) "
         f"to {units.percent(widths[widest], sign=False)} ({widest})."
     )
 
 
 def order(by_row: Mapping[str, Sequence[ShownLaunch]]) -> str:
-    """Say how many launches are seen in which order."""
+    """State the number of launches and rounds in the plot."""
     runs = [run for members in by_row.values() for run in members]
     rounds = len({run.trial.key.round for run in runs})
-    return f"All {len(runs):,} launches of {rounds:,} rounds in the order in which they ran."
+    return f"All {len(runs):,} launches of {rounds:,} rounds in order of execution."
 
 
-def tail(column: Column, curves: Mapping[str, Curve], baseline: str, what: str) -> str:
-    """Say within which time the first 99 of a hundred samples are, for the baseline and for the others."""
+def tail(column: Column, curves: Mapping[str, Curve], baseline: str, noun: str) -> str:
+    """State the 99th percentile of the samples, for the baseline and for the others."""
     if not curves:
         return f"No samples of {column.info.label} were kept."
-    return f"99 % of {what} are within {_base_and_range({name: c.at(0.99) for name, c in curves.items()}, baseline)}."
+    times_s = {name: curve.at(0.99) for name, curve in curves.items()}
+    return f"99 % of {noun} are within {_base_and_range(times_s, baseline)}."
 
 
 def gaps(curves: Mapping[str, Curve], baseline: str) -> str:
-    """Say how far apart short and long gaps are, for the baseline and for the others."""
+    """State the range of 98 % of the gaps, for the baseline and for the others."""
     if not curves:
         return "No gaps were kept."
     widths = {name: curve.at(0.99) - curve.at(0.01) for name, curve in curves.items()}
@@ -87,21 +85,21 @@ def gaps(curves: Mapping[str, Curve], baseline: str) -> str:
 
 def _base_and_range(times_s: Mapping[str, float], baseline: str) -> str:
     others = [value for name, value in times_s.items() if name != baseline]
-    own = f"{units.seconds(times_s[baseline])} on {baseline}" if baseline in times_s else ""
+    base = f"{units.seconds(times_s[baseline])} on {baseline}" if baseline in times_s else ""
     if not others:
-        return own
+        return base
     unit = units.time_unit(min(others)) if min(others) > 0 else units.time_unit(max(others))
     low, high = (units.significant(value / unit.size) for value in (min(others), max(others)))
     reach = f"{low} {unit.suffix}" if low == high else f"{low} to {high} {unit.suffix}"
-    return f"{own}, {reach} elsewhere" if own else reach
+    return f"{base}, {reach} in other environments" if base else reach
 
 
 def sizes(columns: Sequence[Column], rows: Sequence[str]) -> str:
-    """Name the costliest environment at the smallest and at the largest message."""
+    """State the environment that costs most at the smallest and at the largest message size."""
     ends: list[tuple[str, str]] = []
     for column in (columns[0], columns[-1]):
-        found = [cell for name in rows if (cell := column.cells.get(name)) and cell.verdict is Verdict.COSTS]
-        worst = max(found, key=lambda cell: cell.overhead.value if cell.overhead else 0.0, default=None)
+        costly = [cell for name in rows if (cell := column.cells.get(name)) and cell.verdict is Verdict.COSTS]
+        worst = max(costly, key=lambda cell: cell.overhead.value if cell.overhead else 0.0, default=None)
         at = units.size(column.info.message_bytes or 0)
         ends.append((worst.environment, f"{_cost(worst, column)} at {at}") if worst else ("", at))
     (first, at_first), (last, at_last) = ends
@@ -115,7 +113,7 @@ def _sentence(name: str, cost: str) -> str:
 
 
 def range_of_sizes(columns: Sequence[Column]) -> str:
-    """Say from what to what the baseline's cost goes over the sizes."""
+    """State the baseline's cost at the smallest and at the largest message size."""
     ends = [
         f"{column.absolute(cost).main} at {units.size(column.info.message_bytes or 0)}"
         for column in (columns[0], columns[-1])
@@ -123,4 +121,4 @@ def range_of_sizes(columns: Sequence[Column]) -> str:
     ]
     if len(ends) < 2:
         return "Absolute values over message sizes."
-    return f"The baseline goes from {ends[0]} to {ends[1]}."
+    return f"The baseline ranges from {ends[0]} to {ends[1]}."

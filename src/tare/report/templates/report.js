@@ -5,15 +5,15 @@
   const plots = Array.from(document.querySelectorAll(".plot"));
   const config = { displayModeBar: false, responsive: true };
 
-  /* Curves of one figure mostly share their fractions, which are then stored once. */
+  /* Curves of one plot usually share their fractions; they are then stored once. */
   Object.values(specs).forEach((spec) => spec.data.forEach((trace) => {
     if (trace.y === "as first") { trace.y = spec.data[0].y; }
   }));
 
-  /* Heights are set here and not in the page: its policy forbids style attributes. */
+  /* Heights are set here, because the page's policy forbids style attributes. */
   plots.forEach((plot) => { plot.style.height = `${specs[plot.id].layout.height}px`; });
 
-  /* Colours of text and grid come from the style sheet, so that light, dark and print need no second figure. */
+  /* Colours of text and grid come from the style sheet, so that one plot serves light, dark and print. */
   function theme(layout) {
     const css = getComputedStyle(document.documentElement);
     const colour = (name) => css.getPropertyValue(name).trim();
@@ -43,7 +43,7 @@
 
   function drawAll() { plots.forEach(draw); }
 
-  /* What is near the window first, the rest one by one while the browser is idle. */
+  /* Draw plots near the window first, the others one by one while the browser is idle. */
   const near = new IntersectionObserver((entries) => {
     entries.filter((entry) => entry.isIntersecting).forEach((entry) => { near.unobserve(entry.target); draw(entry.target); });
   }, { rootMargin: "600px" });
@@ -71,7 +71,7 @@
   });
   addEventListener("afterprint", retheme);
 
-  /* The tail: fractions on the scale of nines, where 99 % and 99.9 % are one step apart. */
+  /* The tail: fractions on the scale of nines, on which 99 % and 99.9 % are one step apart. */
   function nines(fractions) {
     const last = fractions.length > 1 ? -Math.log10(1 - fractions[fractions.length - 2]) + 0.3 : 1;
     return fractions.map((fraction) => (fraction < 1 ? -Math.log10(1 - fraction) : last));
