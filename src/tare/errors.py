@@ -14,7 +14,7 @@
 
 A docstring gives the meaning, the commands that can end with the error, and the remedy: tools/errors_page.py writes
 docs/errors.md from them. The results of a study have exit codes as well (1, 3, 4); they are no errors. Where several
-apply, `EXIT_PRECEDENCE` says which code the command ends with.
+apply, `EXIT_PRECEDENCE` decides the exit code of the command.
 """
 
 from __future__ import annotations

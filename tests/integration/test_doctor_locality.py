@@ -19,7 +19,7 @@ OPEN_MPI = ("mpirun.openmpi", "--allow-run-as-root", "-n", "2")
 def test_two_ranks_of_a_site_share_memory(launcher: tuple[str, ...], tmp_path: Path) -> None:
     result = tare("doctor", "--locality", *(("--", *launcher) if launcher else ()), cwd=tmp_path)
     assert result.status == 0, result.stdout + result.stderr
-    assert "the two ranks share memory, on cores of their own" in result.stdout
+    assert "the two ranks share memory and have cores of their own" in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_a_launcher_over_ssh_is_started_in_the_first_pod_and_no_other_way(ran: A
 
 
 def test_a_way_that_cannot_work_is_listed_with_what_can(ran: Any) -> None:
-    assert "apptainer over ssh: unavailable, a pod of apptainer has no rights for an sshd" in " ".join(
+    assert "apptainer over ssh: unavailable, a pod of apptainer lacks the privileges to run sshd" in " ".join(
         ran[0].stdout.split()
     )
 

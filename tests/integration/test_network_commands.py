@@ -70,7 +70,7 @@ def test_in_the_foreground_it_stays_until_a_signal_comes(number: signal.Signals,
     os.kill(process.pid, number)
     result = ended(process, 30)
     assert result.status == 0, result.stderr
-    assert result.stdout.splitlines()[-1] == f"the network on the lab {name} is taken down"
+    assert result.stdout.splitlines()[-1] == f"the network on the lab {name} is being removed"
     assert len(watch.namespaces) > 5
     assert watch.left(name) == []
 

@@ -125,7 +125,7 @@ def test_a_lab_works_without_root(user: User) -> None:
         assert "10.213.255.254/16" in head.stdout, head.stderr
         again = user.tare("lab", "up", "--name", name)
         assert again.status == 2
-        assert "is up already" in again.stderr
+        assert "is already up" in again.stderr
         assert str(user.uid) in {str(Path(f"/proc/{pid}").stat().st_uid) for pid in pids_of(name)}
     finally:
         down = user.tare("lab", "down", "--name", name)

@@ -1,4 +1,4 @@
-"""The command line: each command is one short function; what it does is in `session` and `commands`."""
+"""Define the commands: each is a short function that passes its options to a module of `tare.cli`."""
 
 from __future__ import annotations
 
@@ -17,18 +17,22 @@ from tare.cli.options import (
     BindOption,
     Command,
     ContainersOption,
+    ControlOption,
     CpusOption,
     DeviceOption,
+    EnvironmentsOption,
     EnvOption,
     FreshOption,
     ImageOption,
     MpiOption,
+    NetworkOption,
     ProveOption,
     ResultsOption,
     RuntimeOption,
     ShareOption,
     StudyFile,
     TransportOption,
+    VerboseOption,
     WayOption,
     WorkdirOption,
 )
@@ -37,7 +41,7 @@ from tare.model.text import printable
 
 app = typer.Typer(
     name="tare",
-    help="Measure what containers cost MPI programs.",
+    help="Measure what containers cost MPI programs.\n\nBegin with `tare doctor`, then `tare quick -- ./app`.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -60,7 +64,7 @@ def version(show: Annotated[bool, typer.Option("--version", help="Show the versi
 
 @app.command()
 def plan(study: StudyFile) -> None:
-    """Show the cells, trials and estimated time of a study without running it."""
+    """Show what a study would run, its estimated time, and the access to this machine that it gets."""
     from tare.cli.commands import show_plan
 
     show_plan(study)
@@ -76,10 +80,10 @@ def run(study: StudyFile, results: ResultsOption = None, fresh: FreshOption = Fa
 
 @app.command()
 def report(
-    results: Annotated[Path, typer.Argument(help="A results folder.", show_default=False)],
+    results: Annotated[Path, typer.Argument(help="A results folder, such as results/quickstart.", show_default=False)],
     html: Annotated[Path | None, typer.Option(help="Write the HTML report to this file.", show_default=False)] = None,
 ) -> None:
-    """Print the tables of a results folder; write its HTML report if asked."""
+    """Print the tables of a results folder again; --html writes the HTML report."""
     from tare.cli.commands import show_report
 
     raise typer.Exit(show_report(results, html))
@@ -88,13 +92,13 @@ def report(
 @app.command(context_settings={"allow_interspersed_args": False})
 def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
     command: Command,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of all environments.")] = 10,
-    ranks: Annotated[int, typer.Option("-n", min=1, help="Ranks per node.")] = 1,
-    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes.")] = 2,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="Rounds: launches of the program in each environment; 6 or more for a verdict.")
+    ] = 10,
+    ranks: Annotated[int, typer.Option("-n", min=1, help="Ranks on each node.")] = 1,
+    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes; they are made inside this machine.")] = 2,
     containers_per_node: ContainersOption = 1,
-    environments: Annotated[
-        str, typer.Option(help="Environments to compare, such as bare,docker,podman; the first is the baseline.")
-    ] = "",
+    environments: EnvironmentsOption = "",
     every: Annotated[
         bool, typer.Option("--all", help="Compare every runtime in every network available here.")
     ] = False,
@@ -104,9 +108,9 @@ def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
     bind: BindOption = None,
     env: EnvOption = None,
     writable: Annotated[
-        bool, typer.Option("--writable", help="Let the program write to the current folder; it is read-only otherwise.")
+        bool, typer.Option("--writable", help="Let the program write to the current folder; otherwise it is read-only.")
     ] = False,
-    time_limit: Annotated[float, typer.Option(min=1, help="Time limit of one launch in seconds.")] = 600.0,
+    time_limit: Annotated[float, typer.Option(min=1, help="Seconds after which a launch is ended as failed.")] = 600.0,
     results: ResultsOption = None,
 ) -> None:
     """Compare your own program in several environments; no study file is needed."""
@@ -135,9 +139,9 @@ def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
 def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
     command: Command,
     runtime: RuntimeOption = "bare",
-    network: Annotated[str, typer.Option(help="A network of `tare network list`, or cni:PATH.")] = "host",
-    ranks: Annotated[int, typer.Option("-n", min=1, help="Number of ranks of the whole job.")] = 1,
-    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes.")] = 1,
+    network: NetworkOption = "host",
+    ranks: Annotated[int, typer.Option("-n", min=1, help="Ranks of the whole job, divided equally among nodes.")] = 1,
+    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes; they are made inside this machine.")] = 1,
     containers_per_node: ContainersOption = 1,
     share: ShareOption = "pod",
     binding: BindingOption = "disjoint",
@@ -147,7 +151,7 @@ def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
     mpi: MpiOption = "openmpi",
     transport: TransportOption = "tcp",
     way: WayOption = "exec",
-    control: Annotated[str, typer.Option(help="Network of the MPI daemons: own, or data (with --launch ssh).")] = "own",
+    control: ControlOption = "own",
     image: ImageOption = "",
     bind: BindOption = None,
     workdir: WorkdirOption = "",
@@ -157,9 +161,9 @@ def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
     by_rank: Annotated[bool, typer.Option("--by-rank", help="Prefix output with the rank.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print every command without starting a rank.")] = False,
     prove: ProveOption = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print start-up times.")] = False,
+    verbose: VerboseOption = False,
 ) -> None:
-    """Run an application in an environment; exit codes are those of docker run."""
+    """Run an MPI program in an environment, in the foreground; exit codes are those of docker run."""
     from tare.cli.launch_command import Wanted, run_launch
 
     raise typer.Exit(
@@ -197,10 +201,11 @@ def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
 @app.command(context_settings={"allow_interspersed_args": False})
 def doctor(
     command: Annotated[
-        list[str] | None, typer.Argument(help="With --locality: the command that starts two ranks.", show_default=False)
+        list[str] | None,
+        typer.Argument(help="With --locality: what starts two ranks, after --.", show_default="mpirun -n 2"),
     ] = None,
     locality: Annotated[
-        bool, typer.Option("--locality", help="Check whether two ranks share memory, and why not.")
+        bool, typer.Option("--locality", help="Check whether two ranks share memory, and if not, why.")
     ] = False,
 ) -> None:
     """Show what this machine can run, what is missing, how to install it, and whether the machine is quiet."""
@@ -209,7 +214,10 @@ def doctor(
 
         raise typer.Exit(show_locality(checked(command or [])))
     if command:
-        raise UsageError("tare doctor takes a command only with --locality")
+        raise UsageError(
+            "tare doctor takes a command only with --locality",
+            remedy="leave the command out, or write `tare doctor --locality -- mpirun -n 2`",
+        )
     from tare.cli.doctor import show_doctor
 
     raise typer.Exit(show_doctor())
@@ -240,9 +248,9 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
-        status = app(standalone_mode=False)  # an Exit is returned as its code, and so is an interrupt
+        status = app(prog_name="tare", standalone_mode=False)  # an Exit is returned as its code, and so is an interrupt
         if status == EXIT_INTERRUPTED:
-            raise KeyboardInterrupt  # to be told below
+            raise KeyboardInterrupt  # reported below
     except TareError as error:
         _say(str(error))
         sys.exit(error.exit_code)
@@ -257,15 +265,24 @@ def main() -> None:
 
 def _end_with(error: Exception) -> None:
     """Report typer's usage errors and unexpected ones; TARE_DEBUG shows the traceback of the latter."""
-    show = getattr(error, "format_message", None)
-    if show is not None:
-        if message := show():  # empty where the help was shown instead
-            _say(message)
+    format_message = getattr(error, "format_message", None)
+    if format_message is not None:
+        if message := format_message():  # empty where the help was shown instead
+            _say(str(_usage_error(message, getattr(error, "ctx", None))))
         sys.exit(UsageError.exit_code)
     if os.environ.get("TARE_DEBUG"):
         raise error
     _say(f"internal error: {type(error).__name__}: {error}\n  TARE_DEBUG=1 shows where; please report it")
     sys.exit(TareError.exit_code)
+
+
+def _usage_error(message: str, context: typer.Context | None) -> UsageError:
+    """Return an error of typer as a `UsageError`; `context` is the command that it is about."""
+    if context is None:
+        return UsageError(message)
+    listed = "commands" if hasattr(context.command, "commands") else "arguments and options"
+    sentence = f"{message[:1].lower()}{message[1:]}".rstrip(".").replace(". Did you", "; did you")
+    return UsageError(sentence, remedy=f"`{context.command_path} --help` lists the {listed}")
 
 
 def _interrupt(number: int, frame: object) -> None:

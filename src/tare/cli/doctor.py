@@ -1,4 +1,4 @@
-"""`tare doctor`: what this machine can run, what is missing and what installs it, and whether it is quiet enough."""
+"""Run `tare doctor`: show what this machine can run, what is missing and how to install it, and whether it is quiet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tare.plan import composition
 from tare.runtimes import RUNTIMES
 
 QUIET: Final = 0.03
-"""Share of one core that others may use before figures suffer: 3 % moved an 8-byte latency within its interval."""
+"""Share of one core that others may use before figures suffer: 3 % moved an 8-byte latency only within its interval."""
 WATCH_S: Final = 1.0
 
 
@@ -52,23 +52,23 @@ def diagnosis() -> tuple[list[str], bool]:
 
 
 def environments() -> dict[str, Environment]:
-    """Return every environment that the plug-ins make, by name."""
-    found = {}
+    """Return every environment that the plug-ins can form, by name."""
+    by_name = {}
     for runtime, network in product(RUNTIMES.values(), NETWORKS.values()):
         if runtime.is_fake or network.is_fake:
             continue
         plain = not runtime.makes_containers and network.wiring is Wiring.NODE
         name = runtime.name if plain else f"{runtime.name}+{network.name}"
         image = DEFAULT if runtime.needs_image else ""
-        found[name] = Environment(name=name, runtime=runtime.name, network=network.name, image=image)
-    return found
+        by_name[name] = Environment(name=name, runtime=runtime.name, network=network.name, image=image)
+    return by_name
 
 
 def _machine() -> list[str]:
     cpus = in_words(read_topology(os.sched_getaffinity(0)))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     groups = hierarchies()
-    version = f"cgroup v{groups[0].version}" if groups else "no cgroup that we may write to (cores by affinity only)"
+    version = f"cgroup v{groups[0].version}" if groups else "no writable cgroup (cores are limited by affinity only)"
     user = "root" if os.geteuid() == 0 else "an ordinary user: labs without daemons"
     return [f"machine: {cpus}, {memory:.0f} GiB, Linux {os.uname().release}, {version}, {user}"]
 
@@ -84,7 +84,7 @@ def _version(member: object) -> str:
 
 
 def _quiet() -> list[str]:
-    """Watch the machine for a moment: what others use is what figures lose."""
+    """Watch the machine for a moment and report the CPU time that other programs and guests use."""
     before, started = monitor.machine_times(), time.monotonic()
     own = time.process_time()
     time.sleep(WATCH_S)
@@ -93,10 +93,10 @@ def _quiet() -> list[str]:
     steal = (after[1] - before[1]) / elapsed
     load = Path("/proc/loadavg").read_text().split()[0]
     quiet = others <= QUIET and steal <= QUIET
-    verdict = "quiet enough" if quiet else "NOT quiet: figures will have wide intervals; end what else runs"
+    verdict = "quiet enough" if quiet else "NOT quiet: figures will have wide intervals; end other programs"
     return [f"noise: others use {others:.1%} of a core, steal {steal:.1%}, load {load}: {verdict}"]
 
 
 def _left() -> list[str]:
-    found = clean.find(dead_only=True)
-    return [f"left behind by killed runs: {len(found)} things; `tare clean` removes them"] if found else []
+    leftovers = clean.find(dead_only=True)
+    return [f"left behind by killed runs: {len(leftovers)} items; `tare clean` removes them"] if leftovers else []

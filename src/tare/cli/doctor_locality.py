@@ -1,7 +1,7 @@
-"""`tare doctor --locality`: do two ranks of this site share memory, and if not, why, and what helps.
+"""Run `tare doctor --locality`: check whether two ranks of this site share memory, and if not, why and what helps.
 
-The launcher starts two ranks that tell where they are and how fast they answer each other (`tare.cli.locality_probe`);
-`diagnose` makes findings of what they told (METHOD.md section 2). Nothing but Python and the MPI has to be there.
+The launcher starts two ranks that report where they run and how fast their messages are (`tare.cli.locality_probe`).
+`diagnose` turns the reports into findings (METHOD.md section 2). Only Python and the MPI have to be installed.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from tare.run.symptoms import EQUAL_NUMBERS, recognised
 MARK: Final = "@tare-locality "
 LIMIT_S: Final = 60.0
 SHARED_MEMORY_US: Final = 3.0
-"""Half round trip of one byte up to which ranks share memory: seen .3 to 1.5 us with it, from 4 us over any network."""
+"""Longest half round trip of one byte over shared memory: measured .3 to 1.5 us with it, from 4 us over any network."""
 TRIES: Final = 5
-"""How often a job is started that ends badly without a word: MPICH's daemon ends with the first rank that gives up, and
-what that rank said is lost with it now and then (2 of 12 times where /dev/shm was its own)."""
+"""Attempts to start a job that fails without any output: MPICH's daemon ends with the first rank that gives up, and the
+output of that rank is sometimes lost with it (2 of 12 times where /dev/shm was its own)."""
 LAUNCHERS: Final = ("mpirun", "mpiexec")
 Report = Mapping[str, Any]
 
 
 def show_locality(command: Sequence[str]) -> int:
-    """Print what two ranks told and what follows; return 0 where they share memory, else 1."""
+    """Print the reports of two ranks and the findings; return 0 if the ranks share memory, else 1."""
     reports = ask(command)
     print(described(reports))
     findings = diagnose(reports)
     for finding in findings:
         print(f"! {finding}")
     if not findings:
-        print("the two ranks share memory, on cores of their own: nothing is lost here")
+        print("the two ranks share memory and have cores of their own: nothing slows them down")
     return 1 if findings else 0
 
 
 def ask(command: Sequence[str]) -> tuple[Report, Report]:
-    """Start two ranks with a launcher's command (default: mpirun) and return what they told, in order of ranks."""
+    """Start two ranks with a launcher's command (default: mpirun) and return their reports, in order of ranks."""
     launcher = tuple(command) or default_launcher()
     source = (Path(__file__).parent / "locality_probe.py").read_text()
     result, ranks = _started(launcher, source)
@@ -52,27 +52,27 @@ def ask(command: Sequence[str]) -> tuple[Report, Report]:
             break
         result, ranks = _started(launcher, source)
     if len(ranks) != 2:
-        words = result.stderr_tail or result.stdout[-600:].strip()
+        output = result.stderr_tail or result.stdout[-600:].strip()
         raise CommandFailed(
-            f"`{shlex.join(launcher)} python3 ...` did not bring two ranks up (status {result.status}): "
-            f"{words[-600:] or 'it said nothing'}",
+            f"`{shlex.join(launcher)} python3 ...` did not start two ranks (status {result.status}): "
+            f"{output[-600:] or 'it printed nothing'}",
             remedy=explain(result.stderr + result.stdout)
-            or "give the command that starts two ranks: tare doctor --locality -- mpirun -n 2",
+            or "give the command that starts two ranks: `tare doctor --locality -- mpirun -n 2`",
         )
     return ranks[0], ranks[1]
 
 
 def _started(launcher: tuple[str, ...], source: str) -> tuple[Result, dict[int, Report]]:
-    """Start two ranks and return how that ended and what each told."""
+    """Start two ranks and return the launcher's result and the report of each rank."""
     result = run((*launcher, "python3", "-c", source), check=False, timeout_s=LIMIT_S)
     if result.timed_out:
         raise CommandTimeout(
             f"`{shlex.join(launcher)} python3 ...` did not end within {LIMIT_S:g} s",
-            remedy="ranks that cannot find each other wait for ever: look whether the containers see one network",
+            remedy="check that both ranks can reach each other: ranks in containers on separate networks wait for ever",
         )
-    # Launchers put lines of two ranks together now and then.
-    told = [json.JSONDecoder().raw_decode(part)[0] for part in result.stdout.split(MARK)[1:]]
-    return result, {report["rank"]: report for report in told}
+    # Launchers sometimes join the lines of two ranks.
+    reports = [json.JSONDecoder().raw_decode(part)[0] for part in result.stdout.split(MARK)[1:]]
+    return result, {report["rank"]: report for report in reports}
 
 
 def default_launcher() -> tuple[str, ...]:
@@ -80,7 +80,7 @@ def default_launcher() -> tuple[str, ...]:
     program = next((path for name in LAUNCHERS if (path := find(name))), None)
     if program is None:
         raise MissingTool(
-            "there is no mpirun here", remedy="load your site's MPI module, or apt-get install openmpi-bin"
+            "mpirun was not found on PATH", remedy="load your site's MPI module, or apt-get install openmpi-bin"
         )
     version = run((program, "--version"), check=False, timeout_s=20).stdout
     root = ("--allow-run-as-root",) if os.geteuid() == 0 and "Open" in version else ()
@@ -88,7 +88,7 @@ def default_launcher() -> tuple[str, ...]:
 
 
 def described(reports: tuple[Report, Report]) -> str:
-    """Return what was measured, one line each."""
+    """Return the measurements, one a line."""
     first, second = reports
     times = first["half_round_trip_us"]
     lines = [
@@ -102,46 +102,49 @@ def described(reports: tuple[Report, Report]) -> str:
 
 
 def diagnose(reports: tuple[Report, Report]) -> tuple[str, ...]:
-    """Return what keeps the two ranks from sharing memory at full speed, each with the remedy; pure."""
+    """Return the reasons why the two ranks do not share memory at full speed, each with the remedy; pure."""
     first, second = reports
     if first["boot_id"] != second["boot_id"]:
         return ("the ranks are on two machines, which share no memory: start both on one",)
-    found = []
+    findings = []
     if len({*first["cpus"], *second["cpus"]}) < 2:
-        found.append(
+        findings.append(
             f"binding collapse: both ranks may only use core {first['cpus'][0]}; give each container cores of its own "
-            "(--cpuset-cpus) or let the MPI not bind (--bind-to none)"
+            "(--cpuset-cpus) or turn the MPI's binding off (--bind-to none)"
         )
     if min(first["neighbours"], second["neighbours"]) < 2:
-        found.append(f"transport loss: the MPI takes the ranks for two hosts; {_why_apart(reports)}")
-    elif first["half_round_trip_us"]["1"] > SHARED_MEMORY_US and not found:
-        found.append(
+        findings.append(f"transport loss: the MPI takes the ranks for two hosts; {_why_apart(reports)}")
+    elif first["half_round_trip_us"]["1"] > SHARED_MEMORY_US and not findings:
+        findings.append(
             f"one byte takes {first['half_round_trip_us']['1']:.1f} us, and shared memory less than "
             f"{SHARED_MEMORY_US:g}: {_why_slow(reports)}"
         )
     elif "yes" not in {first["single_copy"], second["single_copy"]}:
-        found.append(
+        findings.append(
             f"single copy is forbidden ({_copying(reports)}): {_why_no_copy(reports)}; an MPI that tries it "
             f"stops with `Read -1 ... errno = 1`; remedy: {_no_copy_option(first)}"
         )
-    return tuple(found)
+    return tuple(findings)
 
 
-def explain(words: str) -> str:
-    """Return what helps where ranks did not come up, from what the MPI said; "" if it is not known."""
-    if "as root" in words and "allow-run-as-root" in words:
-        return "tare doctor --locality -- mpirun --allow-run-as-root -n 2"
-    if "not enough slots" in words:
-        return "tare doctor --locality -- mpirun --oversubscribe -n 2"
-    # The probe has no other way to crash, and what says where it did may be cut off.
-    return recognised(words) or (EQUAL_NUMBERS if "Segmentation fault" in words else "")
+def explain(output: str) -> str:
+    """Return the remedy for ranks that did not start, from the output of the MPI; "" if it is unknown."""
+    if "as root" in output and "allow-run-as-root" in output:
+        return "run `tare doctor --locality -- mpirun --allow-run-as-root -n 2`"
+    if "not enough slots" in output:
+        return "run `tare doctor --locality -- mpirun --oversubscribe -n 2`"
+    # The probe has no other way to crash, and the lines that show where it did may be cut off.
+    return recognised(output) or (EQUAL_NUMBERS if "Segmentation fault" in output else "")
 
 
 def checked(command: Sequence[str]) -> tuple[str, ...]:
-    """Return a launcher's command, or raise `UsageError` where there is no such program."""
+    """Return a launcher's command, or raise `UsageError` if its program does not exist."""
     command = without_dashes(list(command)) if command else ()
     if command and find(command[0]) is None:
-        raise UsageError(f"{command[0]} is not there", remedy="give the command that starts two ranks: -- mpirun -n 2")
+        raise UsageError(
+            f"there is no program {command[0]}",
+            remedy="give the command that starts two ranks: `tare doctor --locality -- mpirun -n 2`",
+        )
     return tuple(command)
 
 
@@ -160,7 +163,7 @@ def _why_apart(reports: tuple[Report, Report]) -> str:
         return "each has a network of its own, and so a daemon of its own: put both into one pod under one daemon"
     if _differ(reports, "mnt"):
         return "their containers have a daemon each: start one daemon on the host and let each rank enter its container"
-    return "they were started by two daemons: start both by one"
+    return "they were started by two daemons: start both with one"
 
 
 def _why_slow(reports: tuple[Report, Report]) -> str:
@@ -171,7 +174,9 @@ def _why_slow(reports: tuple[Report, Report]) -> str:
         return "each has IPC of its own, which UCX needs shared; remedy: --ipc container:NAME or --ipc host"
     if _differ(reports, "pid"):
         return "each has process numbers of its own; remedy: --pid container:NAME, or UCX_POSIX_USE_PROC_LINK=n for UCX"
-    return "the transport is not shared memory (look at btl and UCX_TLS), or the machine is busy (tare doctor)"
+    return (
+        "the transport is not shared memory (check btl and UCX_TLS), or the machine is busy (check with `tare doctor`)"
+    )
 
 
 def _why_no_copy(reports: tuple[Report, Report]) -> str:

@@ -15,9 +15,13 @@ image_app = typer.Typer(help="Manage the images that containers start from, and 
 @lab_app.command("up")
 def lab_up(
     nodes: Annotated[int, typer.Option(min=1, help="Number of nodes.")] = 2,
-    nics: Annotated[int, typer.Option(min=1, help="Data NICs per node.")] = 1,
-    cores: Annotated[int | None, typer.Option(min=1, help="Cores per node.", show_default=False)] = None,
-    link_rate: Annotated[str, typer.Option(help="Rate of the data links, such as 10Gbit.", show_default=False)] = "",
+    nics: Annotated[int, typer.Option(min=1, help="Network interfaces for messages (data NICs) on each node.")] = 1,
+    cores: Annotated[
+        int | None, typer.Option(min=1, help="Cores of each node.", show_default="this machine's, divided among nodes")
+    ] = None,
+    link_rate: Annotated[
+        str, typer.Option(help="Rate limit of the data links, such as 10Gbit.", show_default="no limit")
+    ] = "",
     segmented: Annotated[bool, typer.Option("--segmented", help="Send frames of MTU size, as on a real wire.")] = False,
     docker: Annotated[
         bool, typer.Option("--docker", help="Start a Docker daemon on every node, joined in a Swarm.")
@@ -42,7 +46,7 @@ def lab_up(
 
 @lab_app.command("status")
 def lab_status() -> None:
-    """List the running labs and their nodes."""
+    """List the labs that are up, and their nodes."""
     from tare.cli.lab_commands import lab_status as go
 
     go()
@@ -50,11 +54,11 @@ def lab_status() -> None:
 
 @lab_app.command("exec", context_settings={"allow_interspersed_args": False})
 def lab_exec(
-    node: Annotated[str, typer.Argument(help="A node, such as n0.", show_default=False)],
+    node: Annotated[str, typer.Argument(help="A node, such as n0, or head.", show_default=False)],
     command: Annotated[list[str], typer.Argument(help="The command, after --.", show_default=False)],
     name: Annotated[str, typer.Option(help="Name of the lab.")] = "lab",
 ) -> None:
-    """Run a command on a node of a lab."""
+    """Run a command on a node of a lab: `tare lab exec n0 -- hostname`."""
     from tare.cli.lab_commands import lab_exec as go
 
     go(name, node, command)
@@ -62,7 +66,7 @@ def lab_exec(
 
 @lab_app.command("down")
 def lab_down(name: Annotated[str, typer.Option(help="Name of the lab.")] = "lab") -> None:
-    """Remove a lab."""
+    """Remove a lab and end what runs on its nodes."""
     from tare.cli.lab_commands import lab_down as go
 
     go(name)
@@ -70,7 +74,7 @@ def lab_down(name: Annotated[str, typer.Option(help="Name of the lab.")] = "lab"
 
 @network_app.command("list")
 def network_list() -> None:
-    """List every network: whether it is available here, how close it is to the product, and what it needs."""
+    """List every network: whether it is available here, whether it is the product itself, and what it needs."""
     from tare.cli.network_commands import network_list as go
 
     go()
@@ -78,12 +82,15 @@ def network_list() -> None:
 
 @network_app.command("up")
 def network_up(
-    network: Annotated[str, typer.Argument(help="A network, or cni:PATH.", show_default=False)],
+    network: Annotated[
+        str,
+        typer.Argument(help="A name from `tare network list`, or cni:PATH of a CNI configuration.", show_default=False),
+    ],
     nodes: Annotated[int, typer.Option(min=1, help="Number of nodes, with one pod each.")] = 2,
-    runtime: Annotated[str, typer.Option(help="Runtime of the pods.")] = "bare",
-    name: Annotated[str, typer.Option(help="Name of a running lab, or of the lab to start.")] = "net",
+    runtime: Annotated[str, typer.Option(help="Container runtime of the pods, such as docker; bare: none.")] = "bare",
+    name: Annotated[str, typer.Option(help="Name of a lab that is up, or of the one to start.")] = "net",
     foreground: Annotated[
-        bool, typer.Option("--foreground", help="Stay in the foreground; Ctrl-C takes the network down.")
+        bool, typer.Option("--foreground", help="Stay in the foreground; Ctrl-C removes the network.")
     ] = False,
 ) -> None:
     """Connect a pod on each node of a lab; the network stays up until `tare network down`."""
@@ -99,7 +106,7 @@ def network_exec(
     command: Annotated[list[str], typer.Argument(help="The command, after --.", show_default=False)],
     name: Annotated[str, typer.Option(help="Name of the lab.")] = "net",
 ) -> None:
-    """Run a command in the pod on a node."""
+    """Run a command in the pod on a node: `tare network exec n0 -- ip address`."""
     from tare.cli.network_commands import network_exec as go
 
     go(name, node, command)
@@ -107,7 +114,7 @@ def network_exec(
 
 @network_app.command("down")
 def network_down(name: Annotated[str, typer.Option(help="Name of the lab.")] = "net") -> None:
-    """Remove a network, and the lab that was started for it."""
+    """Remove a network, and the lab if it was started for it."""
     from tare.cli.network_commands import network_down as go
 
     go(name)
@@ -123,9 +130,11 @@ def image_list() -> None:
 
 @image_app.command("build")
 def image_build(
-    recipe: Annotated[list[str] | None, typer.Argument(help="Recipes to build.", show_default="debian-openmpi")] = None,
+    recipe: Annotated[
+        list[str] | None, typer.Argument(help="Recipes to build, such as debian-mpich.", show_default="debian-openmpi")
+    ] = None,
 ) -> None:
-    """Build images from recipes, unless they are cached."""
+    """Build images from recipes; those in the cache are not built again."""
     from tare.cli.image_commands import image_build as go
 
     go(recipe or [])
@@ -133,7 +142,12 @@ def image_build(
 
 @image_app.command("convert")
 def image_convert(
-    name: Annotated[str, typer.Argument(help="A recipe, or the ./PATH of your own image.", show_default=False)],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A recipe such as debian-mpich, or the path of your own image, such as ./app.sif.", show_default=False
+        ),
+    ],
     to: Annotated[
         str,
         typer.Argument(
@@ -143,7 +157,7 @@ def image_convert(
         ),
     ],
     out: Annotated[
-        Path | None, typer.Argument(help="Where to write it.", show_default="the cache; for podman its storage")
+        Path | None, typer.Argument(help="File or folder to write.", show_default="the cache; podman: its storage")
     ] = None,
 ) -> None:
     """Convert an image to the format that a runtime starts from."""
@@ -154,8 +168,8 @@ def image_convert(
 
 @image_app.command("recipe")
 def image_recipe(
-    base: Annotated[str, typer.Option(help="Base image.")] = "debian:12",
-    mpi: Annotated[str, typer.Option(help="openmpi or mpich.")] = "openmpi",
+    base: Annotated[str, typer.Option(help="Base image, as a registry names it.")] = "debian:12",
+    mpi: Annotated[str, typer.Option(help="MPI implementation: openmpi or mpich.")] = "openmpi",
     ucx: Annotated[bool, typer.Option("--ucx/--no-ucx", help="Include UCX.")] = True,
     rdma_core: Annotated[bool, typer.Option("--rdma-core/--no-rdma-core", help="Include rdma-core.")] = True,
     form: Annotated[
@@ -171,11 +185,11 @@ def image_recipe(
 @image_app.command("prune")
 def image_prune(
     limit: Annotated[
-        str, typer.Option(help="Largest size of the cache.", show_default="$TARE_CACHE_LIMIT, or 20GB")
+        str, typer.Option(help="Size limit of the cache, such as 10GB.", show_default="$TARE_CACHE_LIMIT, or 20GB")
     ] = "",
     unused_days: Annotated[float, typer.Option(min=0, help="Remove images unused for this many days.")] = 60.0,
 ) -> None:
-    """Remove unused images from the cache, then the least recently used ones until it is within its limit."""
+    """Remove unused images from the cache, then the least recently used until it is within its limit."""
     from tare.cli.image_commands import image_prune as go
 
     go(limit, unused_days)

@@ -1,4 +1,4 @@
-"""What `tare image` does: build, list, convert and prune the images of the cache."""
+"""Run `tare image`: build, list, convert and prune the images of the cache."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ HEADINGS = ("image", "digest", "size", "used", "formats")
 
 
 def image_list() -> None:
-    """Print the images of the cache with their digests, and how much of the cache's limit is taken."""
+    """Print the images of the cache with their digests, and the size of the cache and its limit."""
     rows = [_row(image) for image in list_images()]
     if rows:
         print(table([HEADINGS, *rows]))
     else:
-        print("no image is in the cache: tare image build")
+        print("the cache has no image; `tare image build` makes one")
     size = sum(entry.size_bytes for entry in entries())
-    print(f"\nthe cache {cache_folder()} has {_gigabytes(size)} of {_gigabytes(limit_bytes())}")
+    print(f"\nthe cache {cache_folder()} takes {_gigabytes(size)} of {_gigabytes(limit_bytes())}")
 
 
 def image_build(names: Sequence[str]) -> None:
-    """Build images that are not in the cache; print where they are and their digests."""
+    """Build images that are not in the cache; print the path and digest of each."""
     for recipe in [find_recipe(name) for name in names or [DEFAULT]]:
         image = ensure_image(recipe, progress=_say)
         print(f"{image.name}  {image.digest}  {image.rootfs}")
@@ -42,9 +42,9 @@ def image_build(names: Sequence[str]) -> None:
 
 
 def image_convert(name: str, wanted: str, out: Path | None) -> None:
-    """Convert an image; print where the result is and its digest."""
+    """Convert an image; print the path and digest of the result."""
     if wanted not in FORMATS:
-        raise UsageError(f"there is no format {wanted!r}", remedy=f"known formats: {', '.join(FORMATS)}")
+        raise UsageError(f"unknown format {wanted!r}", remedy=f"known formats: {', '.join(FORMATS)}")
     program = _packer(wanted)
     own = is_path(name)
     image = ensure_own(Path(name), progress=_say) if own else ensure_image(find_recipe(name), progress=_say)
@@ -54,21 +54,21 @@ def image_convert(name: str, wanted: str, out: Path | None) -> None:
 
 
 def image_prune(limit: str, unused_days: float) -> None:
-    """Remove from the cache what was not used for long, and what is beyond its limit."""
+    """Remove images unused for `unused_days` from the cache, then the least recently used beyond its limit."""
     try:
         allowed = parse_bytes(limit) if limit else limit_bytes()
     except ValueError as error:
-        raise UsageError(f"--limit is {error}", remedy="write it as --limit 20GB") from error
+        raise UsageError(f"--limit: {error}", remedy="write it as --limit 20GB") from error
     removed = prune(allowed, progress=_say, unused_s=unused_days * 86400)
     left = sum(entry.size_bytes for entry in entries())
     freed = sum(entry.size_bytes for entry in removed)
     print(f"removed {len(removed)} of {len(removed) + len(entries())} entries, {_gigabytes(freed)}")
-    in_use = "; what is in use stays" if left > allowed else ""
-    print(f"the cache {cache_folder()} has {_gigabytes(left)} of {_gigabytes(allowed)}{in_use}")
+    in_use = "; images in use were kept" if left > allowed else ""
+    print(f"the cache {cache_folder()} takes {_gigabytes(left)} of {_gigabytes(allowed)}{in_use}")
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows in columns that are as wide as what is in them."""
+    """Return rows as text, each column as wide as its longest cell."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
@@ -84,7 +84,7 @@ def _row(image: Image) -> tuple[str, ...]:
 
 
 def _packer(wanted: str) -> str:
-    """Return the program that packs a SIF, or "" for other formats; raise `MissingTool` naming what installs it."""
+    """Return the program that packs a SIF, or "" for other formats; raise `MissingTool` if it is not installed."""
     if wanted != "sif":
         return ""
     program = apptainer.find_program()

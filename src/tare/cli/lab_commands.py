@@ -1,7 +1,7 @@
-"""`tare lab`: a lab that stays up between commands, kept in a state file.
+"""Run `tare lab`: a lab that stays up between commands, described by a state file.
 
-An ordinary user's lab lives in a user namespace, that its holders keep: `lab up` starts itself again inside a new one,
-`lab exec` enters the node's, and the others do from outside what a user may do with processes of their own.
+The lab of an ordinary user lives in a user namespace that its holder processes keep alive. `lab up` starts itself again
+inside a new one and `lab exec` enters that of the node. The other commands need no rights beyond the user's own.
 """
 
 from __future__ import annotations
@@ -42,26 +42,27 @@ def lab_up(
     docker: bool,
     subnets: int = 1,
 ) -> None:
-    """Make a lab and leave it up."""
+    """Start a lab and leave it up."""
     check_name(name)
     if docker and not is_real_root():
-        raise UsageError("a Docker daemon needs root", remedy="leave --docker out, or run as root")
+        raise UsageError("a Docker daemon needs root", remedy="run as root, or leave --docker out")
     become_root()
     folder = made_run_folder() / f"{name}-stays"
     if (folder / STATE).exists():
         if _alive(_load(name)):
             raise UsageError(
-                f"a lab {name} is up already", remedy=f"tare lab down --name {name}, or choose another name"
+                f"the lab {name} is already up",
+                remedy=f"remove it with `tare lab down --name {name}`, or choose another name with --name",
             )
-        if stays := clean.remove_lab(name):
+        if reason := clean.remove_lab(name):
             raise InfrastructureError(
-                f"an earlier lab {name} cannot be removed: {stays}",
-                remedy="choose another name: tare lab up --name NAME",
+                f"an earlier lab {name} cannot be removed: {reason}",
+                remedy="choose another name with --name",
             )
     try:
         rate = int(parse_bit_rate(link_rate)) if link_rate else 0
     except ValueError as error:
-        raise UsageError(f"--link-rate: {error}") from error
+        raise UsageError(f"--link-rate: {error}", remedy="write it as --link-rate 10Gbit") from error
     spec = LabSpec(nodes=nodes, cores_per_node=cores, link_rate_bps=rate, segmented=segmented, subnets=subnets)
     folder.mkdir(mode=0o700, exist_ok=True)
     note = {"lab": name, "stays": True, "boot_id": boot_id(), "cgroups": bases()}
@@ -81,24 +82,22 @@ def lab_up(
 
 def lab_status() -> None:
     """List the labs that are up."""
-    found = sorted(run_folder().glob(f"*-stays/{STATE}"))
-    if not found:
+    files = sorted(run_folder().glob(f"*-stays/{STATE}"))
+    if not files:
         print("no lab is up")
-    for file in found:
+    for file in files:
         _show(_load(file.parent.name.removesuffix("-stays")))
 
 
 def lab_exec(name: str, node: str, command: Sequence[str]) -> None:
-    """Become a command on a node."""
-    command = without_dashes(command)
+    """Replace this process by a command on a node."""
+    command = command_after_node(command, "tare lab exec")
     made = _load(name)
     names = [n.name for n in made.nodes]
     if node not in (*names, "head"):
         raise UsageError(f"the lab {name} has no node {node}", remedy=f"its nodes: {', '.join(names)}, head")
     if not _alive(made):
-        raise InfrastructureError(
-            f"the lab {name} is broken: a holder is gone", remedy=f"tare lab down --name {name} removes the rest"
-        )
+        raise _broken(name)
     if node == "head":
         user = () if os.geteuid() == 0 else ("-t", str(made.head_pid), "--user", "--preserve-credentials")
         replace(("nsenter", *user, f"--net=/proc/{made.head_pid}/ns/net", "--", *command))
@@ -125,14 +124,28 @@ def lab_down(name: str) -> None:
 
 
 def _here(command: Sequence[str]) -> tuple[str, ...]:
-    """Return a command that is run in this folder, where the node shows it: entering the node leads to its root."""
+    """Return a command that runs in this folder if the node has it: entering the node leads to its root folder."""
     return ("/bin/sh", "-c", 'cd "$0" 2>/dev/null; exec "$@"', str(Path.cwd()), *command)
 
 
 def without_dashes(command: Sequence[str]) -> list[str]:
-    """Return a command without the `--` that stands before it on the command line."""
+    """Return a command without the `--` before it."""
     words = list(command)
     return words[1:] if words[:1] == ["--"] else words
+
+
+def command_after_node(words: Sequence[str], tare_command: str) -> list[str]:
+    """Return the command that follows a node on the command line of `tare_command`.
+
+    Raises `UsageError` where there is none, or an option of tare, which would be run as the command.
+    """
+    usage = f"{tare_command} [--name NAME] NODE -- COMMAND"
+    if words and words[0].startswith("-") and words[0] != "--":
+        raise UsageError(f"the option {words[0]} comes after the node", remedy=f"write it before the node: {usage}")
+    command = without_dashes(words)
+    if not command:
+        raise UsageError("no command follows the node", remedy=f"write one: {usage}")
+    return command
 
 
 def _data_folders(wanted: bool) -> tuple[str, ...]:
@@ -140,26 +153,32 @@ def _data_folders(wanted: bool) -> tuple[str, ...]:
 
 
 def _with_docker(made: lab.Lab, folder: Path) -> lab.Lab:
-    """Start daemons that stay: what ends them is the end of the lab's cgroup."""
+    """Start daemons that stay up until the lab's cgroup is removed."""
     nodes = docker.start_staying(made.name, made.nodes, log_folder=folder)
     return dataclasses.replace(made, nodes=nodes)
 
 
 def check_name(name: str) -> None:
-    """Raise `UsageError` where a lab cannot be named so: its interfaces and cgroups are named after it."""
+    """Raise `UsageError` for a name that a lab cannot have: its interfaces and cgroups are named after it."""
     if not (name.isalnum() and name.isascii()) or len(name) > 10:
-        raise UsageError(f"{name!r} cannot name a lab", remedy="use up to ten letters and digits")
+        raise UsageError(f"{name!r} is not a valid name of a lab", remedy="use up to ten letters and digits")
+
+
+def _broken(name: str) -> InfrastructureError:
+    """Return the error for a lab whose holder processes do not all run."""
+    return InfrastructureError(
+        f"the lab {name} is broken: one of its processes has ended",
+        remedy=f"remove the rest with `tare lab down --name {name}`",
+    )
 
 
 def lab_that_is_up(name: str) -> lab.Lab | None:
-    """Return a lab that stays, None where there is none of this name; raise `InfrastructureError` for a broken one."""
+    """Return the lab of a name, or None if there is none; raise `InfrastructureError` for a broken one."""
     if not (run_folder() / f"{name}-stays" / STATE).exists():
         return None
     made = _load(name)
     if not _alive(made):
-        raise InfrastructureError(
-            f"the lab {name} is broken: a holder is gone", remedy=f"tare lab down --name {name} removes the rest"
-        )
+        raise _broken(name)
     return made
 
 
@@ -170,14 +189,17 @@ def _load(name: str) -> lab.Lab:
         return _from_json(json.loads(file.read_text()))
     except FileNotFoundError:
         raise UsageError(
-            f"there is no lab {name}", remedy="tare lab up makes one; tare lab status lists them"
+            f"there is no lab {name}",
+            remedy="start one with `tare lab up`, or name one that `tare lab status` lists with --name",
         ) from None
     except (ValueError, KeyError, TypeError) as error:
-        raise InfrastructureError(f"{file} is damaged: {error}", remedy="tare clean removes the lab") from error
+        raise InfrastructureError(
+            f"the lab's file {file} is damaged: {error}", remedy="remove the lab with `tare clean`"
+        ) from error
 
 
 def _alive(made: lab.Lab) -> bool:
-    """Tell whether the holders of a lab run: those that it was made with, and not others with their numbers by now."""
+    """Return whether the holder processes that a lab was started with still run, not later ones with their PIDs."""
     try:
         state = json.loads((run_folder() / f"{made.name}-stays" / STATE).read_text())
         started = {int(pid): started for pid, started in state["started"].items()}
@@ -187,7 +209,7 @@ def _alive(made: lab.Lab) -> bool:
 
 
 def _show(made: lab.Lab) -> None:
-    state = "up" if _alive(made) else "broken: a holder is gone; tare lab down removes the rest"
+    state = "up" if _alive(made) else "broken: one of its processes has ended; remove the rest with `tare lab down`"
     shared = ", nodes share cores" if made.shares_cores else ""
     print(f"lab {made.name}: {len(made.nodes)} nodes, {state}{shared}")
     for node in made.nodes:
@@ -221,7 +243,7 @@ def _node_as_json(node: Node) -> dict[str, Any]:
 
 def _from_json(state: dict[str, Any]) -> lab.Lab:
     if not isinstance(state, dict):
-        raise TypeError("it is no lab")
+        raise TypeError("not a JSON object")
     data = {name: value for name, value in state.items() if name not in ("cgroups", "started", "boot_id")}
     noted = state.get("cgroups")
     nodes = tuple(

@@ -1,8 +1,8 @@
-"""Two ranks tell where they are, whether the MPI lets them share memory, and how fast they answer each other.
+"""Report from two ranks where they run, whether the MPI lets them share memory, and how fast their messages are.
 
-It runs under any MPI launcher as `python3 -c SOURCE`, also inside a container: it imports nothing of ours and calls the
-MPI's library through ctypes, so that Python and the MPI are all that has to be there. Each rank writes one line of JSON
-after `@tare-locality `. Times are half round trips in microseconds; a call through ctypes adds about one to each.
+It runs under any MPI launcher as `python3 -c SOURCE`, also inside a container. It imports nothing of tare and calls the
+MPI's library through ctypes, so only Python and the MPI have to be installed. Each rank writes one line of JSON after
+`@tare-locality `. Times are half round trips in microseconds; a call through ctypes adds about one to each.
 """
 
 import ctypes
@@ -22,10 +22,10 @@ WARM_UP = 4
 
 
 class Mpi:
-    """The few functions of an MPI that are needed, with the handles of its kind."""
+    """The few functions of an MPI that the probe needs, with that MPI's handles."""
 
     def __init__(self) -> None:
-        """Load the library of the launcher that started us and initialise it."""
+        """Load the library of the launcher that started this process and initialise it."""
         self.open_mpi = "OMPI_COMM_WORLD_RANK" in os.environ or "PMIX_RANK" in os.environ
         self.library = self._load(OPEN_MPI if self.open_mpi else MPICH)
         if self.open_mpi:
@@ -38,7 +38,7 @@ class Mpi:
         self.rank, self.size = self._number("MPI_Comm_rank", self.world), self._number("MPI_Comm_size", self.world)
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Call a function of the MPI; anything but success ends the program."""
+        """Call a function of the MPI; end the program if it fails."""
         if getattr(self.library, name)(*arguments) != 0:
             raise SystemExit(f"{name} failed")
 
@@ -51,13 +51,13 @@ class Mpi:
         self.call("MPI_Recv", buffer, size, self.byte, peer, 1, self.world, self.no_status)
 
     def neighbours(self) -> int:
-        """Return with how many ranks, this one among them, the MPI says that memory can be shared."""
-        together = ctypes.c_void_p() if self.open_mpi else ctypes.c_int()
-        self.call("MPI_Comm_split_type", self.world, self.shared, self.rank, self.no_info, ctypes.byref(together))
-        return self._number("MPI_Comm_size", together)
+        """Return the number of ranks, this one included, that can share memory according to the MPI."""
+        neighbours = ctypes.c_void_p() if self.open_mpi else ctypes.c_int()
+        self.call("MPI_Comm_split_type", self.world, self.shared, self.rank, self.no_info, ctypes.byref(neighbours))
+        return self._number("MPI_Comm_size", neighbours)
 
     def version(self) -> str:
-        """Return the library's first line about itself."""
+        """Return the first line of the library's version text."""
         text, length = ctypes.create_string_buffer(8192), ctypes.c_int()
         self.call("MPI_Get_library_version", text, ctypes.byref(length))
         return text.value.decode(errors="replace").splitlines()[0].split(",")[0].replace("\t", " ").strip()
@@ -72,8 +72,8 @@ class Mpi:
 
     @staticmethod
     def _load(names: tuple[str, ...]) -> ctypes.CDLL:
-        beside = tuple(os.path.join(_libraries_of_launcher(), name) for name in names)
-        for name in (*beside, *names):
+        paths = tuple(os.path.join(_libraries_of_launcher(), name) for name in names)
+        for name in (*paths, *names):
             try:
                 return ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
             except OSError:
@@ -82,7 +82,7 @@ class Mpi:
 
 
 def place() -> dict[str, Any]:
-    """Return where this process is."""
+    """Return where this process runs."""
     names = ("net", "ipc", "uts", "pid", "mnt", "user")
     return {
         "hostname": socket.gethostname(),
@@ -95,18 +95,18 @@ def place() -> dict[str, Any]:
 
 
 def ping_pong(mpi: Mpi) -> dict[str, float]:
-    """Return the half round trip of each size in microseconds, of the quickest batch: the machine may be busy."""
-    found = {}
+    """Return the half round trip of each size in microseconds, from the fastest batch: the machine may be busy."""
+    half_round_trips = {}
     for size, most in SIZES.items():
         buffer = ctypes.create_string_buffer(size)
         count = agreed(mpi, int(BATCH_S / (batch(mpi, buffer, size, WARM_UP) / WARM_UP)), most)
         batches = [batch(mpi, buffer, size, count) for _ in range(BATCHES)]
-        found[str(size)] = min(batches) / count / 2 * 1e6
-    return found
+        half_round_trips[str(size)] = min(batches) / count / 2 * 1e6
+    return half_round_trips
 
 
 def agreed(mpi: Mpi, wanted: int, most: int) -> int:
-    """Return how many messages a batch has, as rank 0 says: few where each takes long, but some."""
+    """Return the number of messages in a batch, which rank 0 decides: fewer if each takes long, but at least two."""
     number = ctypes.c_long(max(2, min(wanted, most)))
     if mpi.rank == 0:
         mpi.send(ctypes.byref(number), ctypes.sizeof(number), 1)
@@ -116,7 +116,7 @@ def agreed(mpi: Mpi, wanted: int, most: int) -> int:
 
 
 def batch(mpi: Mpi, buffer: Any, size: int, count: int) -> float:
-    """Send a message there and back so many times and return the seconds."""
+    """Send a message there and back `count` times and return the seconds that it takes."""
     peer = 1 - mpi.rank
     start = time.perf_counter()
     for _ in range(count):
@@ -130,7 +130,7 @@ def batch(mpi: Mpi, buffer: Any, size: int, count: int) -> float:
 
 
 def single_copy(mpi: Mpi) -> str:
-    """Return "yes" if this rank may read the other's memory at one go, else the name of the error."""
+    """Return "yes" if this rank may read the other's memory directly (CMA), else the name of the error."""
     own = ctypes.create_string_buffer(b"x" * 64, 64)
     words = (ctypes.c_long * 2)(os.getpid(), ctypes.addressof(own))
     theirs = (ctypes.c_long * 2)()
@@ -155,16 +155,16 @@ def main() -> None:
     """Run on two ranks."""
     mpi = Mpi()
     if mpi.size != 2:
-        raise SystemExit(f"two ranks are needed, and {mpi.size} were started")
-    told = {"rank": mpi.rank, "mpi": mpi.version(), "neighbours": mpi.neighbours(), **place()}
-    told["half_round_trip_us"] = ping_pong(mpi)
-    told["single_copy"] = single_copy(mpi) if told["neighbours"] == mpi.size else ""
-    print("@tare-locality " + json.dumps(told), flush=True)
+        raise SystemExit(f"the probe needs two ranks, and {mpi.size} were started")
+    report = {"rank": mpi.rank, "mpi": mpi.version(), "neighbours": mpi.neighbours(), **place()}
+    report["half_round_trip_us"] = ping_pong(mpi)
+    report["single_copy"] = single_copy(mpi) if report["neighbours"] == mpi.size else ""
+    print("@tare-locality " + json.dumps(report), flush=True)
     mpi.call("MPI_Finalize")
 
 
 def _libraries_of_launcher() -> str:
-    """Return where the libraries of what started us would be, if its MPI has a folder of its own."""
+    """Return the library folder of the MPI whose launcher started this process, if it has a folder of its own."""
     try:
         program = os.readlink(f"/proc/{os.getppid()}/exe")
     except OSError:

@@ -1,6 +1,6 @@
-"""`tare network`: try a network by hand, a pod on each node of a lab, and list the networks there are.
+"""Run `tare network`: list the networks, or try one by hand with a pod on each node of a lab.
 
-What wires the pods must live as long as they do: a process of tare keeps them, and `tare network down` ends it.
+A process of tare keeps the pods for as long as the network is up, and `tare network down` ends it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ DOWN_LIMIT_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What `tare network up` is asked for; `name` is that of a lab that is up, or of the one that is made."""
+    """The options of `tare network up`; `name` is that of a lab that is up, or of the one to start."""
 
     network: str
     runtime: str = "bare"
@@ -62,11 +62,11 @@ class Wanted:
 
 
 def network_list() -> None:
-    """Print every network: whether it can be used here, what of it is the product itself, and what it needs."""
+    """Print every network: whether it is available here, which part of it is the product itself, and what it needs."""
     for name, network in NETWORKS.items():
         if not network.is_fake:
             print("\n".join(described(name, network)))
-    print(f"{PREFIX}PATH\n    any CNI configuration of yours, with variables ${{{'}, ${'.join(VARIABLES)}}}")
+    print(f"{PREFIX}PATH\n    your own CNI configuration, with variables ${{{'}, ${'.join(VARIABLES)}}}")
 
 
 def described(name: str, network: Network) -> list[str]:
@@ -77,24 +77,24 @@ def described(name: str, network: Network) -> list[str]:
 
 
 def needs_of(name: str, network: Network) -> str:
-    """Return what a network needs of nodes and runtimes, in words."""
+    """Return the requirements of a network on nodes and runtimes, in words."""
     real = [name for name, runtime in RUNTIMES.items() if not runtime.is_fake]
     serves = {nodes: [r for r in real if _refused(r, name, nodes) is None] for nodes in (1, 2)}
     most = serves[2] or serves[1]
     nic = {
         Wiring.OWN: "a data NIC of its own" if network.owns_nic else "no data NIC of its own",
         Wiring.NODE: "the data NIC of its node, shared",
-        Wiring.DOCKER: "a Docker daemon a node",
+        Wiring.DOCKER: "a Docker daemon on each node",
     }[network.wiring]
-    runtimes = "any runtime" if most == real else f"a runtime of {', '.join(most)}"
-    nodes = "" if serves[1] and serves[2] else "; two nodes at least" if serves[2] else "; one node only"
+    runtimes = "any runtime" if most == real else f"only with runtime {', '.join(most)}"
+    nodes = "" if serves[1] and serves[2] else "; at least two nodes" if serves[2] else "; one node only"
     return f"{nic}; {runtimes}{nodes}"
 
 
 def _refused(runtime: str, network: str, nodes: int) -> str | None:
     image = DEFAULT if RUNTIMES[runtime].needs_image else ""
-    wanted = Environment(name="it", runtime=runtime, network=network, image=image)
-    return composition.refuse(wanted, Placement(nodes=nodes))
+    environment = Environment(name="it", runtime=runtime, network=network, image=image)
+    return composition.refuse(environment, Placement(nodes=nodes))
 
 
 # --- up -------------------------------------------------------------------------------------------------------------
@@ -106,8 +106,8 @@ def network_up(wanted: Wanted) -> int:
     one = _plan(wanted)
     if _state(wanted.name) is not None:
         raise UsageError(
-            f"a network is up on the lab {wanted.name} already",
-            remedy=f"tare network down --name {wanted.name}, or choose another name",
+            f"a network is already up on the lab {wanted.name}",
+            remedy=f"remove it with `tare network down --name {wanted.name}`, or choose another lab with --name",
         )
     become_root()
     if wanted.foreground:
@@ -117,13 +117,13 @@ def network_up(wanted: Wanted) -> int:
 
 
 def _plan(wanted: Wanted) -> Plan:
-    """Return a plan of the one environment; raise `UsageError` where it cannot be."""
-    it = study.environment(f"{wanted.runtime}+{wanted.network}")
-    placement = Placement(nodes=wanted.nodes)
+    """Return a plan of the one environment; raise `UsageError` if it cannot run here."""
+    environment = study.environment(f"{wanted.runtime}+{wanted.network}")
+    runtime, placement = RUNTIMES[environment.runtime], Placement(nodes=wanted.nodes)
     reason = (
-        composition.refuse(it, placement) or RUNTIMES[it.runtime].probe() or find(it.network).probe()
-        if not RUNTIMES[it.runtime].is_fake
-        else "the fake runtime wires nothing"
+        composition.refuse(environment, placement) or runtime.probe() or find(environment.network).probe()
+        if not runtime.is_fake
+        else "the fake runtime has no network to try"
     )
     if reason:
         raise RefusedError(reason)
@@ -131,8 +131,8 @@ def _plan(wanted: Wanted) -> Plan:
         name="network",
         cluster="lab",
         lab=LabSpec(nodes=wanted.nodes, oversubscribe=True),
-        baseline=it.name,
-        environments=(it,),
+        baseline=environment.name,
+        environments=(environment,),
         placements=(placement,),
         workloads=(Workload(name="none", command=("true",)),),
         self_comparison=False,
@@ -141,7 +141,7 @@ def _plan(wanted: Wanted) -> Plan:
 
 
 def _left_up(wanted: Wanted) -> int:
-    """Start a process that keeps the network, and wait until it says that it is up."""
+    """Start a process that keeps the network, and wait until it reports that the network is up."""
     folder = made_run_folder() / f"{wanted.name}-network"
     folder.mkdir(exist_ok=True)
     log = folder.with_suffix(".log")
@@ -152,7 +152,7 @@ def _left_up(wanted: Wanted) -> int:
         until = time.monotonic() + UP_LIMIT_S
         while _state(wanted.name) is None:
             if keeper.poll() is not None or time.monotonic() > until:
-                raise InfrastructureError(f"the network did not come up: {_said(log)}")
+                raise InfrastructureError(f"the network did not come up: {_end_of(log)}")
             time.sleep(0.05)
     except BaseException:
         process.end(keeper, grace_s=DOWN_LIMIT_S)
@@ -165,13 +165,13 @@ def _left_up(wanted: Wanted) -> int:
     return 0
 
 
-def _said(log: Path) -> str:
+def _end_of(log: Path) -> str:
     text = log.read_text(errors="replace") if log.exists() else ""
-    return text.strip()[-1500:].removeprefix("tare: ") or "it said nothing"
+    return text.strip()[-1500:].removeprefix("tare: ") or "it printed nothing"
 
 
 def _attended(wanted: Wanted, one: Plan) -> None:
-    """Keep the network until a signal comes, or its pods are gone (`tare clean` removes them)."""
+    """Keep the network until a signal arrives or its pods have ended (`tare clean` removes them)."""
     clean.leftovers_of_the_dead(_say)
     with _kept(wanted, one) as up, _noted(wanted, up):
         for line in report(wanted, up):
@@ -182,13 +182,13 @@ def _attended(wanted: Wanted, one: Plan) -> None:
                 time.sleep(0.5)
         except KeyboardInterrupt:
             pass
-        print(f"the network on the lab {wanted.name} is taken down", flush=True)
+        print(f"the network on the lab {wanted.name} is being removed", flush=True)
 
 
 @contextmanager
 def _kept(wanted: Wanted, one: Plan) -> Iterator[Deployed]:
     (cell,) = one.cells
-    # Without an image there is nothing to build: what is measured here is whether packets pass.
+    # Without an image there is nothing to build: only packets are sent, and no program is measured.
     files = Files(host_prefix=Path("/"))
     if cell.environment.image:
         files = study_files.make_files(one, _say, measured=False).of(cell.environment)
@@ -198,7 +198,7 @@ def _kept(wanted: Wanted, one: Plan) -> Iterator[Deployed]:
 
 @contextmanager
 def _site(wanted: Wanted, one: Plan, files: Files) -> Iterator[Site]:
-    """Use the lab of the name, if it is up, or make it for as long as the network lasts."""
+    """Use the lab of that name if it is up; otherwise start it for as long as the network is up."""
     made, required = lab_commands.lab_that_is_up(wanted.name), needs(one)
     if made is None:
         with opened(one, [files], name=wanted.name) as site:
@@ -206,21 +206,25 @@ def _site(wanted: Wanted, one: Plan, files: Files) -> Iterator[Site]:
         return
     if len(made.nodes) < wanted.nodes or len(made.nodes[0].nics) < required.nics:
         raise UsageError(
-            f"the lab {wanted.name} is too small for it",
-            remedy=f"tare lab up --nodes {wanted.nodes} --nics {required.nics}, or another --name",
+            f"the lab {wanted.name} is too small for this network",
+            remedy=f"start a lab with `tare lab up --nodes {wanted.nodes} --nics {required.nics}`, "
+            "or choose another with --name",
         )
     if required.docker and not made.nodes[0].docker_socket:
-        raise UsageError(f"the lab {wanted.name} has no Docker", remedy="tare lab up --docker")
+        raise UsageError(
+            f"the lab {wanted.name} has no Docker daemons",
+            remedy="start a lab with `tare lab up --docker`, or choose another with --name",
+        )
     folder = made_run_folder() / f"{wanted.name}-network"
     folder.mkdir(exist_ok=True)
-    own = LabSite(name=made.name, lab=made, nodes=made.nodes, daemon_nodes=made.nodes, folder=folder)
-    study_files.import_images(own, [files])
-    yield own
+    site = LabSite(name=made.name, lab=made, nodes=made.nodes, daemon_nodes=made.nodes, folder=folder)
+    study_files.import_images(site, [files])
+    yield site
 
 
 @contextmanager
 def _noted(wanted: Wanted, up: Deployed) -> Iterator[None]:
-    """Keep a note of what is up and who keeps it, for the other commands."""
+    """Record which network is up and which process keeps it, for the other commands."""
     folder = made_run_folder() / f"{wanted.name}-network"
     folder.mkdir(exist_ok=True)
     (folder / "owner.json").write_text(json.dumps({"lab": wanted.name, **owner(), "cgroups": bases()}))
@@ -250,7 +254,7 @@ def _pod(side: Side) -> dict[str, Any]:
 
 
 def report(wanted: Wanted, up: Deployed) -> list[str]:
-    """Return what is told of a network that is up: its pods, how to enter them, and what they hear of each other."""
+    """Return the lines about a network that is up: its pods, whether they reach each other, and how to enter them."""
     product = find(up.environment.network).product
     lines = [f"network {wanted.network} on the lab {wanted.name}: {product}"]
     for side in up.sides:
@@ -263,41 +267,42 @@ def report(wanted: Wanted, up: Deployed) -> list[str]:
 
 
 def heard(sides: Sequence[Side]) -> Iterator[str]:
-    """Yield what the first pod hears of each of the others: small packets, and one that fills the MTU."""
+    """Yield the replies that the first pod gets from each other: to small packets, and to one that fills the MTU."""
     first = sides[0]
     for other in sides[1:]:
         target, mtu = other.endpoint.address, min(first.endpoint.mtu, other.endpoint.mtu)
         trips = ping(first.pod.pid, target, count=5, source=first.endpoint.address)
-        whole = ping(first.pod.pid, target, count=1, packet_bytes=mtu, source=first.endpoint.address)
-        took = f", {1e6 * median(trips):.0f} us" if trips else ""
-        passed = "passes whole" if whole else "does not pass"
+        full_packet = ping(first.pod.pid, target, count=1, packet_bytes=mtu, source=first.endpoint.address)
+        round_trip = f", {1e6 * median(trips):.0f} us" if trips else ""
+        passed = "passes whole" if full_packet else "does not pass"
         names = f"{first.pod.node.name} -> {other.pod.node.name}"
-        yield f"{names}: {len(trips)} of 5 echoes{took}; a packet of {mtu} bytes {passed}"
+        yield f"{names}: {len(trips)} of 5 echoes{round_trip}; a packet of {mtu} bytes {passed}"
 
 
 # --- exec, down -----------------------------------------------------------------------------------------------------
 
 
 def network_exec(name: str, node: str, command: Sequence[str]) -> None:
-    """Become a command in the pod on a node."""
+    """Replace this process by a command in the pod on a node."""
+    command = lab_commands.command_after_node(command, "tare network exec")
     state = _needed(name)
     pod = next((pod for pod in state["pods"] if pod["name"] == node), None)
     if pod is None:
         names = ", ".join(pod["name"] for pod in state["pods"])
         raise UsageError(f"the network on the lab {name} has no pod on {node}", remedy=f"its nodes: {names}")
-    command = lab_commands.without_dashes(command)
     process.replace((*(enter(pod["pid"]) if pod["runtime"] == "bare" else pod["enter"]), *command))
 
 
 def network_down(name: str) -> None:
-    """Take a network down, with the lab that was made for it."""
+    """Remove a network, and the lab if it was started for it."""
     state = _needed(name)
     os.kill(state["pid"], signal.SIGTERM)
     until = time.monotonic() + DOWN_LIMIT_S
     while lives(state):
         if time.monotonic() > until:
             raise InfrastructureError(
-                f"the network on the lab {name} is not down after {DOWN_LIMIT_S:g} s", remedy="tare clean removes it"
+                f"the network on the lab {name} was not removed within {DOWN_LIMIT_S:g} s",
+                remedy="remove it with `tare clean`",
             )
         time.sleep(0.02)
     print(f"the network on the lab {name} is down")
@@ -307,12 +312,12 @@ def _needed(name: str) -> dict[str, Any]:
     lab_commands.check_name(name)
     state = _state(name)
     if state is None:
-        raise UsageError(f"no network is up on a lab {name}", remedy="tare network up NETWORK makes one")
+        raise UsageError(f"no network is up on the lab {name}", remedy="start one with `tare network up NETWORK`")
     return state
 
 
 def _state(name: str) -> dict[str, Any] | None:
-    """Return the note of a network that is up, None where there is none or its keeper has ended."""
+    """Return the record of a network that is up, or None if there is none or its process has ended."""
     try:
         state: dict[str, Any] = json.loads((run_folder() / f"{name}-network" / STATE).read_text())
         return state if lives(state) else None

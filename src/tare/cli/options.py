@@ -7,41 +7,77 @@ from typing import Annotated
 
 import typer
 
-StudyFile = Annotated[Path, typer.Argument(help="The study file (YAML).", show_default=False)]
+StudyFile = Annotated[
+    Path, typer.Argument(help="The study file (YAML), such as studies/quickstart.yaml.", show_default=False)
+]
 ResultsOption = Annotated[
-    Path | None, typer.Option("--results", "-o", help="Results folder.", show_default="results/NAME")
+    Path | None, typer.Option("--results", "-o", help="Folder for the results.", show_default="results/NAME")
 ]
 Command = Annotated[list[str], typer.Argument(help="The program and its arguments, after --.", show_default=False)]
-ContainersOption = Annotated[int, typer.Option(min=1, help="Containers per node.")]
-MpiOption = Annotated[str, typer.Option(help="openmpi, openmpi5, mpich, mpich5 or intelmpi.")]
-TransportOption = Annotated[str, typer.Option(help="tcp, shm, ipoib, ucx, verbs, ofi:tcp, ... (see docs/study.md).")]
+ContainersOption = Annotated[
+    int, typer.Option(min=1, help="Containers on each node; the ranks of the node are divided among them.")
+]
+MpiOption = Annotated[str, typer.Option(help="MPI implementation: openmpi, openmpi5, mpich, mpich5 or intelmpi.")]
+TransportOption = Annotated[
+    str, typer.Option(help="What MPI sends messages over: tcp, shm, ipoib, ucx, verbs, ofi:tcp, ... (docs/study.md).")
+]
 ImageOption = Annotated[
-    str, typer.Option(help="A recipe, or the ./PATH of your own image.", show_default="the recipe of the MPI")
+    str,
+    typer.Option(
+        help="Image of the containers: a recipe such as debian-mpich, or the path of your own, such as ./app.sif.",
+        show_default="the recipe with the MPI",
+    ),
 ]
 BindOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="SOURCE:TARGET[:ro]", help="Show a file or folder in containers; repeatable."),
+    typer.Option(metavar="SOURCE:TARGET[:ro]", help="Show a file or folder of this machine in containers; repeatable."),
 ]
 EnvOption = Annotated[
     list[str] | None,
-    typer.Option("--env", "-x", metavar="NAME[=VALUE]", help="Set a variable for all ranks; repeatable."),
-]
+    typer.Option(
+        "--env", "-x", metavar="NAME[=VALUE]",
+        help="Set a variable for all ranks; NAME alone passes on its value here; repeatable.",
+    ),
+]  # fmt: skip
 FreshOption = Annotated[bool, typer.Option("--fresh", help="Archive earlier results and start over.")]
-RuntimeOption = Annotated[str, typer.Option(help="bare, docker, podman, podman-rootless, apptainer, charliecloud.")]
+RuntimeOption = Annotated[
+    str,
+    typer.Option(
+        help="Container runtime: docker, podman, podman-rootless, apptainer, apptainer-sif, charliecloud; bare: none."
+    ),
+]
 ShareOption = Annotated[str, typer.Option(help="pod: the containers of a node share a pod; none: each has its own.")]
 BindingOption = Annotated[
-    str, typer.Option(help="disjoint: each rank has cores of its own; mpi-default: as the MPI binds.")
+    str, typer.Option(help="disjoint: each rank is bound to cores of its own; mpi-default: the MPI decides.")
 ]
 CpusOption = Annotated[
     float, typer.Option(min=0, help="CPUs per container, such as 2 or 0.5; 0: the cores of its ranks.")
 ]
 WayOption = Annotated[
-    str, typer.Option("--launch", help="How ranks are started: exec, ssh, daemon, hybrid or host-mpi.")
+    str,
+    typer.Option(
+        "--launch", help="How MPI starts ranks: exec, ssh, daemon, hybrid or host-mpi (docs/environments.md)."
+    ),
 ]
 WorkdirOption = Annotated[
-    str, typer.Option(help="Working folder of the ranks inside the container.", show_default=False)
+    str, typer.Option(help="Folder in which the ranks work, inside the container.", show_default="the current folder")
 ]
 DeviceOption = Annotated[
-    list[str] | None, typer.Option(help="Pass a device to containers: infiniband, or a path below /dev.")
+    list[str] | None,
+    typer.Option(help="Pass a device to containers: infiniband, or a path such as /dev/fuse; repeatable."),
 ]
-ProveOption = Annotated[bool, typer.Option("--prove", help="First show over what two ranks of a node communicate.")]
+ProveOption = Annotated[bool, typer.Option("--prove", help="First measure whether two ranks on one node share memory.")]
+NetworkOption = Annotated[
+    str, typer.Option(help="Network: a name from `tare network list`, or cni:PATH of a CNI configuration.")
+]
+ControlOption = Annotated[
+    str, typer.Option(help="Network of the MPI's daemons: own, or data, that of the messages (with --launch ssh).")
+]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Print how long the set-up and the job took.")]
+EnvironmentsOption = Annotated[
+    str,
+    typer.Option(
+        help="Environments to compare, such as bare,docker,podman; the first is the baseline.",
+        show_default="twelve usual ones",
+    ),
+]

@@ -1,4 +1,4 @@
-"""`tare quick`: compare one program of the user's in several environments, without a study file."""
+"""Run `tare quick`: compare the user's program in several environments, without a study file."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ PARTS: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What `tare quick` is asked for; `ranks` are those of a node.
+    """The options of `tare quick`; `ranks` is the number on each node.
 
-    Without `environments` the usual ones are compared; with `every` it is each runtime in each network that it can
-    have. `binds` are shown in images, and `writable` lets the program write to the current folder.
+    The usual environments are compared unless `environments` names others, or `every` asks for each runtime in each
+    network that it supports. `binds` are shown in images, and `writable` lets the program write to the current folder.
     """
 
     command: tuple[str, ...]
@@ -52,7 +52,7 @@ class Wanted:
 
 
 def run_quick(wanted: Wanted, results: Path | None) -> int:
-    """Compare a program of the user's and return the exit code of the results."""
+    """Compare the user's program and return the exit code of the results."""
     command = tuple(without_dashes(wanted.command))
     stated = quick_study(replace(wanted, command=(_program(command[0], wanted.image), *command[1:])))
     here = str(Path.cwd())
@@ -63,7 +63,7 @@ def run_quick(wanted: Wanted, results: Path | None) -> int:
 
 
 def quick_study(wanted: Wanted) -> Study:
-    """Return the study that `tare quick` runs; what is wrong with the options is a `StudyError` or `UsageError`."""
+    """Return the study that `tare quick` runs; raise `StudyError` or `UsageError` for wrong options."""
     title = PARTS.sub("-", Path(wanted.command[0]).name)[:60].strip("-._") or "program"
     names = environment_names(wanted)
     stated = study.build(
@@ -91,20 +91,23 @@ def quick_study(wanted: Wanted) -> Study:
 def environment_names(wanted: Wanted) -> tuple[str, ...]:
     """Return the environments to compare, the baseline first."""
     if wanted.every and wanted.environments:
-        raise UsageError("--all and --environments exclude each other", remedy="use one of them")
+        raise UsageError("--all and --environments cannot be combined", remedy="use one of them")
     if wanted.every:
         return ("bare", *every_environment(wanted))
     if wanted.environments:
         listed = tuple(dict.fromkeys(name.strip() for name in wanted.environments.split(",")))
         if not all(listed):
-            raise UsageError(f"--environments {wanted.environments!r} has an empty name", remedy="write it as a,b,c")
+            raise UsageError(
+                f"--environments {wanted.environments!r} has an empty name",
+                remedy="put one comma between two names, as in bare,docker",
+            )
         return listed
     engine = "docker+overlay" if wanted.nodes > 1 else "docker+docker-default"
     return (*USUAL, engine, *OTHER_RUNTIMES)
 
 
 def every_environment(wanted: Wanted) -> list[str]:
-    """Return each runtime in each network, but for bare itself and for what can never work in the placement."""
+    """Return each runtime in each network, except bare itself and combinations that cannot work in the placement."""
     placement = Placement(
         nodes=wanted.nodes, ranks_per_node=wanted.ranks, containers_per_node=wanted.containers_per_node
     )
@@ -116,7 +119,7 @@ def every_environment(wanted: Wanted) -> list[str]:
 
 
 def _environment(name: str, wanted: Wanted) -> dict[str, object]:
-    """Return the keys of an environment; what concerns images is left out where it has none."""
+    """Return the keys of an environment; keys about images are left out if it has none."""
     keys: dict[str, object] = {"mpi": wanted.mpi, "transport": wanted.transport, "env": variables(wanted.env)}
     runtime, *rest = name.split("+")
     if runtime in study.KNOWN.imageless and "image" not in rest[:1]:
@@ -127,7 +130,7 @@ def _environment(name: str, wanted: Wanted) -> dict[str, object]:
 
 
 def _program(name: str, image: str) -> str:
-    """Return the program as ranks start it: by its path, or by its name where every system has its own copy of it."""
+    """Return the program as ranks start it: its path, or its name if every system has its own copy of it."""
     file = located.command_file(name)
     if file is None and "/" in name and not (image and name.startswith("/")):
         raise located.no_such_program(name)

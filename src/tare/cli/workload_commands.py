@@ -1,4 +1,4 @@
-"""`tare workloads`: every workload, what it measures and how, and whether it can run on this machine."""
+"""Run `tare workloads`: list every workload, what it measures and how, and whether it is available here."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from tare.workloads.programs import PROGRAMS
 from tare.workloads.programs.locate import missing
 
 TITLES: Final = {
-    "kernel": "kernels: ours, any of them in one launch",
-    "mini-application": "mini-applications: ours, each verifies its result",
-    "program": "programs of others",
-    "yours": "a command of yours",
+    "kernel": "kernels: tare's own micro-benchmarks, any of them in one launch",
+    "mini-application": "mini-applications: tare's own, each verifies its result",
+    "program": "third-party programs",
+    "yours": "your own program",
     "start-up": "start-up",
 }
 
 
 def show_workloads(*, as_json: bool) -> None:
     """Print all workloads, as text or as JSON."""
-    found = [(entry, missing_of(entry)) for entry in entries()]
-    print(as_data(found) if as_json else as_text(found))
+    listed = [(entry, missing_of(entry)) for entry in entries()]
+    print(as_data(listed) if as_json else as_text(listed))
 
 
 def missing_of(entry: CatalogueEntry) -> str:
-    """Return what is missing on this machine for a workload to run, "" for nothing.
+    """Return what is missing on this machine for a workload to run, or "".
 
-    What is ours is compiled when it is first needed, with any of the MPIs.
+    Tare's own workloads are compiled when they are first needed, with any of the MPIs.
     """
     if entry.family == "program":
         return missing(PROGRAMS[entry.name]) or ""
@@ -38,16 +38,16 @@ def missing_of(entry: CatalogueEntry) -> str:
     return "" if None in reasons else next(filter(None, reasons), "")
 
 
-def as_data(found: list[tuple[CatalogueEntry, str]]) -> str:
-    """Return the workloads as JSON: a list of objects, `missing` null where one can run."""
-    listed = [{**asdict(entry), "available": not reason, "missing": reason or None} for entry, reason in found]
-    return json.dumps(listed, indent=2, ensure_ascii=False)
+def as_data(listed: list[tuple[CatalogueEntry, str]]) -> str:
+    """Return the workloads as JSON: a list of objects, with `missing` null for those that can run."""
+    objects = [{**asdict(entry), "available": not reason, "missing": reason or None} for entry, reason in listed]
+    return json.dumps(objects, indent=2, ensure_ascii=False)
 
 
-def as_text(found: list[tuple[CatalogueEntry, str]]) -> str:
+def as_text(listed: list[tuple[CatalogueEntry, str]]) -> str:
     """Return the workloads as text, by family."""
     lines: list[str] = []
-    for family, members in groupby(found, key=lambda item: item[0].family):
+    for family, members in groupby(listed, key=lambda item: item[0].family):
         lines += ["", TITLES[family]] if lines else [TITLES[family]]
         for entry, reason in members:
             lines += _lines(entry, reason)

@@ -1,9 +1,9 @@
-"""Judge before a launch whether application, launcher, image and machine fit together. Pure.
+"""Check before a launch whether application, launcher, image and machine are compatible. Pure.
 
-A rank learns who it is from the daemon that starts it, through PMIx (Open MPI) or PMI (MPICH): application and launcher
-must speak the same, and PMIx from 2.1 on understands all that follow. A launcher and its daemons must be of one major
-version. The image's C library must have what a program from outside asks for, and the machine's CPU what the image's
-files were compiled for. `docs/compatibility.md` has what was seen.
+A rank learns its number from the daemon that starts it, through PMIx (Open MPI) or PMI (MPICH). Application and
+launcher must use the same protocol; PMIx 2.1 and later versions understand each other. A launcher and its daemons must
+be of one major version. The image's C library must be as new as a program from outside needs, and the machine's CPU
+must have the level that the image's files were compiled for. `docs/compatibility.md` has the observed results.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ Version = tuple[int, ...]
 
 OLDEST_PMIX: Final[Version] = (2, 1)
 NOTICES_PMIX: Final[Version] = (5,)
-"""From this version on MPICH (without PMIx) stops under PMIx; before, its ranks are alone (seen: 5.0, 4.0)."""
+"""From this version on, MPICH (without PMIx) stops under PMIx; earlier, each rank is alone (observed: 5.0, 4.0)."""
 TITLES: Final = {"openmpi": "Open MPI", "mpich": "MPICH"}
 CPU_LEVELS: Final = {1: "x86-64", 2: "x86-64-v2", 3: "x86-64-v3", 4: "x86-64-v4"}
 
 
 class Outcome(StrEnum):
-    """What becomes of a job of two ranks."""
+    """The outcome of a job of two ranks."""
 
     WORKS = "works"
     ALONE = "each rank is alone"
@@ -31,20 +31,20 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MpiFacts:
-    """An MPI: `family` is openmpi or mpich; an empty version is not known, and not judged."""
+    """An MPI: `family` is openmpi or mpich; an empty version is unknown and not checked."""
 
     family: str
     version: Version = ()
     pmix: Version = ()
 
     def __str__(self) -> str:
-        """Return it as a user says it."""
+        """Return the name and version for a message."""
         return f"{TITLES.get(self.family, self.family)} {_dotted(self.version[:2])}".strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
-    """What ranks run: its MPI (None: not known), and the C library and CPU that its files need."""
+    """The program that ranks run: its MPI (None: unknown), and the C library and CPU level that its files need."""
 
     name: str = "the application"
     mpi: MpiFacts | None = None
@@ -54,7 +54,7 @@ class Application:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launcher:
-    """What starts ranks: the launcher's MPI, and that of its daemons (None: there is none where they are started)."""
+    """The MPI that starts ranks: the launcher's, and that of its daemons (None: not installed where they start)."""
 
     mpi: MpiFacts
     daemon: MpiFacts | None
@@ -62,7 +62,7 @@ class Launcher:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankHost:
-    """Where ranks run: the C library there (empty: none was found) and the CPU that the place's own files need."""
+    """The place where ranks run: its C library (empty: none was found) and the CPU level that its own files need."""
 
     name: str = "the image"
     glibc: Version = ()
@@ -71,13 +71,13 @@ class RankHost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """The machine: the highest x86-64 level of its CPU, 0 where that is not known."""
+    """The machine: the highest x86-64 level of its CPU, 0 if unknown."""
 
     cpu: int = 0
 
 
 def fits(application: Application, launcher: Launcher, image: RankHost, machine: Machine) -> str | None:
-    """Return why a job would not be what it should, in one sentence with what to do, or None."""
+    """Return why a job cannot run as intended, in one sentence with the remedy, or None."""
     return (
         _cpu(application, image, machine)
         or _glibc(application, image)
@@ -88,33 +88,33 @@ def fits(application: Application, launcher: Launcher, image: RankHost, machine:
 
 
 def starts(application: MpiFacts, launcher: MpiFacts, name: str = "the application") -> tuple[Outcome, str]:
-    """Return what becomes of an application under a launcher, and why it is not two ranks of one job."""
+    """Return the outcome of an application under a launcher, and why it does not run as ranks of one job."""
     if application.family == launcher.family:
         old = [each for each in (application, launcher) if each.pmix and each.pmix < OLDEST_PMIX]
         if not old or application.pmix == launcher.pmix:
             return Outcome.WORKS, ""
         return Outcome.FAILS, (
-            f"{name} has PMIx {_dotted(application.pmix) or '?'} and its launcher {_dotted(launcher.pmix) or '?'}: "
-            f"from {_dotted(OLDEST_PMIX)} on they understand each other; take a newer {old[0]}"
+            f"{name} has PMIx {_dotted(application.pmix) or '?'} and its launcher {_dotted(launcher.pmix) or '?'}, "
+            f"which are compatible from {_dotted(OLDEST_PMIX)} on: use a newer {old[0]}"
         )
-    help_ = f"build it for {TITLES.get(launcher.family, launcher.family)}, or name its own MPI with `mpi`"
+    remedy = f"build it for {TITLES.get(launcher.family, launcher.family)}, or name its own MPI with `mpi`"
     if application.family == "mpich" and application.version >= NOTICES_PMIX:
-        return Outcome.FAILS, f"{name} is built for {application}, which stops under {launcher}'s PMIx: {help_}"
+        return Outcome.FAILS, f"{name} is built for {application}, which stops under {launcher}'s PMIx: {remedy}"
     return Outcome.ALONE, (
-        f"{name} is built for {application}, and started by {launcher} each rank would be alone: {help_}"
+        f"{name} is built for {application}; started by {launcher}, each rank would be alone: {remedy}"
     )
 
 
 def controls(launcher: MpiFacts, daemon: MpiFacts | None, where: str = "the image") -> str | None:
-    """Return why a launcher cannot lead a daemon, or None."""
-    way_out = "use launch: ssh (with the launcher of the image), daemon, hybrid or host-mpi"
+    """Return why a launcher cannot work with a daemon, or None."""
+    remedy = "use launch: ssh (with the launcher of the image), daemon, hybrid or host-mpi"
     if daemon is None:
-        return f"{where} has no MPI whose daemon {launcher} could start: {way_out}"
+        return f"{where} has no MPI whose daemon {launcher} could start: {remedy}"
     if daemon.family == launcher.family and (
         not daemon.version or not launcher.version or daemon.version[0] == launcher.version[0]
     ):
         return None
-    return f"the launcher is {launcher}, and the daemon in {where} {daemon}, which it cannot lead: {way_out}"
+    return f"the launcher is {launcher}, which cannot work with the daemon of {daemon} in {where}: {remedy}"
 
 
 def _cpu(application: Application, image: RankHost, machine: Machine) -> str | None:
@@ -122,8 +122,8 @@ def _cpu(application: Application, image: RankHost, machine: Machine) -> str | N
     if not machine.cpu or needed <= machine.cpu:
         return None
     return (
-        f"{what} is compiled for {CPU_LEVELS[needed]}, and this machine's CPU is {CPU_LEVELS[machine.cpu]}: "
-        "take files compiled for less"
+        f"{what} is compiled for {CPU_LEVELS[needed]}, but this machine's CPU is {CPU_LEVELS[machine.cpu]}: "
+        f"compile it for {CPU_LEVELS[machine.cpu]} or lower"
     )
 
 
@@ -131,13 +131,13 @@ def _glibc(application: Application, image: RankHost) -> str | None:
     if not application.glibc or application.glibc <= (0, 0):
         return None
     if not image.glibc:
-        return f"{application.name} needs the GNU C library, and none was found in {image.name}"
+        return f"{application.name} needs the GNU C library, but {image.name} has none: use an image with glibc"
     if image.glibc >= application.glibc:
         return None
-    wanted, there = _dotted(application.glibc), _dotted(image.glibc)
+    needed, present = _dotted(application.glibc), _dotted(image.glibc)
     return (
-        f"{application.name} needs glibc {wanted}, and {image.name} has {there}: "
-        "take a newer image, or what was built for this one"
+        f"{application.name} needs glibc {needed}, but {image.name} has {present}: "
+        "use a newer image, or build the program in this one"
     )
 
 

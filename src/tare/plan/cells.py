@@ -159,7 +159,7 @@ def block_order(plan: Plan, round: int, block: int, attempt: int = 0) -> tuple[s
 
 def _pair_reason(availability: Availability, environment: Environment, placement: Placement) -> str | None:
     if environment.sides is not Sides.BOTH and placement.nodes != 2:
-        return f"one side only ({environment.sides}) needs exactly 2 nodes, and this placement has {placement.nodes}"
+        return f"one side only ({environment.sides}) needs exactly 2 nodes, but this placement has {placement.nodes}"
     return availability(environment, placement)
 
 

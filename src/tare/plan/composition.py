@@ -28,15 +28,17 @@ def refuse(environment: Environment, placement: Placement) -> str | None:
     network = find(environment.network)
     runtime, mpi = RUNTIMES[environment.runtime], MPIS[environment.mpi]
     if len({runtime.is_fake, network.is_fake, mpi.is_fake}) > 1:
-        return "the fake runtime, networks and MPI go with each other only"
+        return "the fake runtime, networks and MPI can only be combined with each other"
     if reason := network.refuse(environment.runtime, placement.nodes * pods_per_node(environment, placement)):
         return reason
     if reason := _refuse_daemon(environment) or _refuse_launch(environment, placement):
         return reason
     if environment.binds and not environment.image:
-        return f"binds are made in containers and images, and {environment.runtime} here has the host's files"
+        return (
+            f"binds need a container or an image, but {environment.runtime} here uses the host's files: leave binds out"
+        )
     if environment.sides is not Sides.BOTH and not network.reaches_outside:
-        return f"{environment.network} cannot reach outside itself, so it cannot be on one side only"
+        return f"{environment.network} cannot reach outside itself, so it cannot be on one side only: use sides: both"
     if pods_per_node(environment, placement) > 1 and not runtime.pods_are_hosts:
         return f"containers of {environment.runtime} have their node's hostname and cannot be hosts: use share: pod"
     if pods_per_node(environment, placement) > 1 and not network.pods_share_nic:
@@ -46,12 +48,12 @@ def refuse(environment: Environment, placement: Placement) -> str | None:
     if runtime.is_fake and limited(placement):
         return "the fake runtime starts nothing that could be limited"
     if not runtime.limits_each_container and limited(placement) and enters_containers(environment, placement):
-        return "an ordinary user cannot hold several containers of a pod to limits of their own: use share: none"
+        return "an ordinary user cannot limit each of several containers of a pod: use share: none, or run as root"
     return _refuse_transport(environment, placement) or _refuse_link(environment)
 
 
 def _refuse_daemon(environment: Environment) -> str | None:
-    """Return why an environment cannot be put on nodes that have a daemon, or None."""
+    """Return why an environment cannot run on nodes that have a daemon, or None."""
     if environment.daemon and RUNTIMES[environment.runtime].needs_daemon:
         return f"containers of {environment.runtime} are on a node with a daemon anyway: leave `daemon` out"
     if environment.daemon and RUNTIMES[environment.runtime].is_fake:
@@ -65,7 +67,7 @@ def _refuse_transport(environment: Environment, placement: Placement) -> str | N
     if transports.is_local(transport) and placement.nodes > 1:
         return "shared memory does not reach from one node to another: use transport: tcp"
     if not mpi.ways:
-        return None if transport in ("tcp", "shm") else f"{mpi.name} moves nothing, and has no transport {transport}"
+        return None if transport in ("tcp", "shm") else f"{mpi.name} sends no messages and has no transport {transport}"
     try:
         way = way_of(mpi.ways, transport, mpi.title)
     except RefusedError as refused:
@@ -74,15 +76,16 @@ def _refuse_transport(environment: Environment, placement: Placement) -> str | N
     if detail in way.cannot:
         return f"{mpi.title} has no {transport}: {way.cannot[detail]}"
     if transport == "ipoib" and find(environment.network).wiring is not Wiring.NODE:
-        return f"IP over InfiniBand is the node's own interface, which {environment.network} does not pass on: use host"
+        return f"{environment.network} does not give pods the node's interface of IP over InfiniBand: use host"
     if way.by_network and placement.ranks_per_node > 1 and not transports.is_local(transport):
-        told = f"{mpi.title} moves messages between neighbours by {transport} too, over lo"
-        return f"{told}: use one rank a node, or a transport that leaves them to shared memory"
+        problem = f"{mpi.title} uses {transport} between ranks of one node too, over lo"
+        return f"{problem}: use one rank a node, or a transport that leaves them to shared memory"
     takes_port = transports.needs_port(transport, environment.devices)
     isolated = RUNTIMES[environment.runtime].isolates_devices
     if takes_port and isolated and devices.INFINIBAND not in environment.devices:
         return (
-            f"transport: {transport} in a container of {environment.runtime} needs the adapter's: devices: infiniband"
+            f"transport: {transport} in a container of {environment.runtime} needs the adapter's device files: "
+            "set devices: infiniband"
         )
     return None
 
@@ -93,15 +96,16 @@ def _refuse_link(environment: Environment) -> str | None:
     if not wanted:
         return None
     if RUNTIMES[environment.runtime].is_fake:
-        return "the fake runtime has no link that could be set"
+        return "the fake runtime has no link settings"
     if network.wiring is not Wiring.NODE and not network.owns_nic:
-        return f"{network.name} has no NIC of its own whose link could be set: use host, bridge, direct or macvlan"
+        return f"{network.name} has no NIC of its own, which link settings need: use host, bridge, direct or macvlan"
     if wanted.conntrack and network.wiring is Wiring.NODE:
         return (
-            "link: conntrack is set in a pod's own network namespace, which host has not: use bridge, direct or macvlan"
+            "link: conntrack needs a pod with its own network namespace, which host lacks: "
+            "use bridge, direct or macvlan"
         )
     if wanted.br_netfilter is not None and not network.has_bridge:
-        return f"link: br_netfilter is about a bridge, and {network.name} has none: use bridge"
+        return f"link: br_netfilter needs a bridge, which {network.name} lacks: use bridge"
     return None
 
 
@@ -121,7 +125,7 @@ def _refuse_launch(environment: Environment, placement: Placement) -> str | None
         if environment.control is Control.DATA:
             return "the data network reaches from pod to pod only: control: data needs launch: ssh"
         if environment.ssh_port:
-            return f"ssh_port is of no use with launch: {way}: use launch: ssh"
+            return f"ssh_port has no effect with launch: {way}: use launch: ssh"
     if way is Launching.EXEC:
         return None
     if environment.sides is not Sides.BOTH:
@@ -129,7 +133,7 @@ def _refuse_launch(environment: Environment, placement: Placement) -> str | None
     several = placement.containers_per_node > 1 and runtime.makes_containers and not own_pods
     if way is Launching.SSH:
         if not runtime.runs_sshd:
-            return f"a pod of {environment.runtime} has no rights for an sshd: use launch: hybrid or exec"
+            return f"a pod of {environment.runtime} lacks the privileges to run sshd: use launch: hybrid or exec"
         if several:
             return "ssh reaches a pod and not the containers in it: use share: none, or launch: daemon"
         return None
@@ -137,16 +141,18 @@ def _refuse_launch(environment: Environment, placement: Placement) -> str | None
 
 
 def _refuse_container_launch(environment: Environment, *, own_pods: bool, several: bool) -> str | None:
-    """Return why a launch method that concerns a pod's containers is not supported, or None."""
+    """Return why a launch method that needs containers is not supported, or None."""
     runtime, way = RUNTIMES[environment.runtime], environment.launch
     if not runtime.makes_containers:
-        return f"{environment.runtime} has no containers that launch: {way} could be about: use launch: exec"
+        return f"launch: {way} needs containers, which {environment.runtime} does not make: use launch: exec"
     if way in (Launching.DAEMON, Launching.HYBRID) and own_pods:
-        return f"launch: {way} has one daemon a host, and share: none has one a container: use share: pod"
+        return f"launch: {way} starts one daemon a host, but share: none needs one a container: use share: pod"
     if way is Launching.HYBRID and runtime.holds_containers:
-        return f"containers of {environment.runtime} are held and entered: use launch: daemon"
+        return f"containers of {environment.runtime} run before the ranks, which enter them: use launch: daemon"
     if way is Launching.HOST_MPI and several:
-        return "launch: host-mpi has the daemon in the pod's one container: use share: none, or containers_per_node: 1"
+        return (
+            "launch: host-mpi runs the daemon in the pod's only container: use share: none, or containers_per_node: 1"
+        )
     return None
 
 
@@ -158,7 +164,9 @@ def apart(environments: Iterable[Environment]) -> dict[str, str]:
     listed = tuple(environments)
     if not any(find(each.network).needs_swarm for each in listed):
         return {}
-    reason = "Docker's daemons are in a Swarm for overlay, which excludes --cluster-store: make a study of overlay-etcd"
+    reason = (
+        "Docker's daemons are in a Swarm for overlay, which excludes --cluster-store: put overlay-etcd in its own study"
+    )
     return {each.name: reason for each in listed if find(each.network).needs_store}
 
 

@@ -28,20 +28,20 @@ class Grant:
 
 def grants(study: Study) -> tuple[Grant, ...]:
     """Return what a study is granted besides tare's own programs and images, without duplicates, in its order."""
-    found = [grant for workload in study.workloads for grant in _of_workload(workload, study)]
-    found += [grant for environment in study.environments for grant in _of_environment(environment)]
-    found += [grant for placement in study.placements for grant in _of_placement(placement)]
-    return tuple(dict.fromkeys(found))
+    granted = [grant for workload in study.workloads for grant in _of_workload(workload, study)]
+    granted += [grant for environment in study.environments for grant in _of_environment(environment)]
+    granted += [grant for placement in study.placements for grant in _of_placement(placement)]
+    return tuple(dict.fromkeys(granted))
 
 
-def in_words(found: tuple[Grant, ...]) -> str:
+def in_words(granted: tuple[Grant, ...]) -> str:
     """Return grants as a table with one line for each."""
-    if not found:
-        return "This study runs tare's own programs and images only; it is given nothing else of this machine."
-    rows = [(grant.kind, f"{_printable(grant.what)}  ({_printable(grant.to)})") for grant in found]
+    if not granted:
+        return "This study runs only tare's own programs and images; it gets no other access to this machine."
+    rows = [(grant.kind, f"{_printable(grant.what)}  ({_printable(grant.to)})") for grant in granted]
     width = max(len(kind) for kind, _ in rows)
     lines = [f"  {kind:<{width}}  {text}" for kind, text in rows]
-    return "\n".join(["This study is given (read it before you run it as root):", *lines])
+    return "\n".join(["This study gets the following access (check it before you run it as root):", *lines])
 
 
 def _of_workload(workload: Workload, study: Study) -> Iterator[Grant]:
@@ -59,10 +59,10 @@ def _of_workload(workload: Workload, study: Study) -> Iterator[Grant]:
 
 def _of_environment(environment: Environment) -> Iterator[Grant]:
     to = f"environment {environment.name}"
-    own = is_path(environment.image)
-    if own and not RUNTIMES[environment.runtime].makes_containers:
+    own_image = is_path(environment.image)
+    if own_image and not RUNTIMES[environment.runtime].makes_containers:
         yield Grant(kind="image", what=f"{environment.image}: its programs run as root, in no container", to=to)
-    elif own:
+    elif own_image:
         yield Grant(kind="image", what=environment.image, to=to)
     for text in environment.binds:
         bind = bind_of(text)

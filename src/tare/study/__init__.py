@@ -1,11 +1,11 @@
 """Read a study file: YAML with shorthands -> checked -> `model.Study`. docs/study.md shows every key.
 
-The way of a file is that of the modules: text -> `yaml_nodes` (each value with its line and its path) -> `shorthand`
-(written out, places kept) -> `schema` (types and ranges) -> `convert` -> `checks` (what concerns several keys) ->
-`model.Study`. Whatever is wrong is collected as `Problem`s and told at once by one `StudyError` (`messages`), each with
-its line, column and path.
+A file passes through the modules in this order: text -> `yaml_nodes` (each value with its line and path) -> `shorthand`
+(written out, places kept) -> `schema` (types and ranges) -> `convert` -> `checks` (rules between keys) ->
+`model.Study`. All mistakes are collected as `Problem`s, each with line, column and path, and reported by one
+`StudyError` (`messages`).
 
-No plug-in is imported here: what names exist comes in as `Known`.
+No plug-in is imported here: the names that exist come in as `Known`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 
 
 def load(path: Path, *, known: Known = KNOWN) -> model.Study:
-    """Return the study that a file states; its name is the file's unless it says otherwise.
+    """Return the study in a file; it is named after the file unless the file gives a name.
 
     Raises `StudyError` with every problem of the file.
     """
@@ -52,14 +52,17 @@ def load(path: Path, *, known: Known = KNOWN) -> model.Study:
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)  # a device has no end
     except FileNotFoundError:
-        near = difflib.get_close_matches(path.name, [p.name for p in _beside(path)], 1)
+        near = difflib.get_close_matches(path.name, [other.name for other in _siblings(path)], 1)
         raise StudyError(
-            f"{path}: there is no such file", remedy=f"did you mean {path.with_name(near[0])}?" if near else ""
+            f"{path}: there is no such file",
+            remedy=f"did you mean {path.with_name(near[0])}?" if near else "check the path of the study file",
         ) from None
     except IsADirectoryError:
-        raise StudyError(f"{path} is a folder: name the study file in it") from None
+        raise StudyError(f"{path} is a folder, not a study file", remedy="name the study file in it") from None
     except OSError as error:
-        raise StudyError(f"{path} cannot be read: {error.strerror}") from error
+        raise StudyError(
+            f"{path} cannot be read: {error.strerror}", remedy="check the path and the permissions of the file"
+        ) from error
     base = path.absolute().parent
     return parse(decode(data, str(path)), file=str(path), name=_name_of(path), known=known, base=base)
 
@@ -67,9 +70,9 @@ def load(path: Path, *, known: Known = KNOWN) -> model.Study:
 def parse(
     text: str, *, file: str = "study", name: str = "study", known: Known = KNOWN, base: Path | None = None
 ) -> model.Study:
-    """Return the study that a text states; `file` stands before the messages, `name` is used if it has none.
+    """Return the study in a text; messages begin with `file`, and `name` is used if the text gives none.
 
-    Relative paths begin at `base`, the current folder if there is none.
+    Relative paths begin at `base`, by default the current folder.
     """
     problems: list[Problem] = []
     root = read_yaml(text, file, problems)
@@ -79,9 +82,9 @@ def parse(
 
 
 def build(values: Mapping[str, Any], *, file: str, known: Known = KNOWN) -> model.Study:
-    """Return the study that values state, checked as if they stood in a file; `file` begins every message.
+    """Return the study made of `values`, checked like those of a file; `file` begins every message.
 
-    For commands that take a study from their options: no text is written and read again, so nothing has to be quoted.
+    For commands that make a study from their options: no text is written and read again, so nothing has to be quoted.
     Relative paths begin at the current folder. Raises `StudyError` with every problem.
     """
     return _study_of(nodes_of(values), [], file=file, name="study", known=known, base=Path.cwd())
@@ -100,7 +103,8 @@ def _study_of(
         problems += [explain(StudyIn, tree, dict(detail)) for detail in error.errors()]
         raise study_error(file, problems) from None
     study = to_model(stated, name, base)
-    doubtful = {problem.path.split(".")[0].split("[")[0] for problem in problems}  # a follow-up would only confuse
+    # Further problems of a key that already has one may only follow from it.
+    doubtful = {problem.path.split(".")[0].split("[")[0] for problem in problems}
     findings = [(loc, message) for loc, message in check(study, stated, known) if loc[0] not in doubtful]
     problems += [Problem(*locate(tree, loc), message) for loc, message in findings]
     if problems:
@@ -109,10 +113,12 @@ def _study_of(
 
 
 def environment(name: str, *, known: Known = KNOWN) -> model.Environment:
-    """Return the environment that a shorthand such as `docker+overlay` means, or raise `StudyError`."""
+    """Return the environment for a shorthand such as `docker+overlay`, or raise `StudyError`."""
     parts, complaint = read_name(name, known)
     if complaint is not None:
-        raise StudyError(f"environment {name!r}: {complaint[1]}")
+        raise StudyError(
+            f"environment {name!r}: {complaint[1]}", remedy="`tare doctor` lists the environments of this machine"
+        )
     network = network_of(parts["network"], Path.cwd())
     daemon = parts.get("daemon", "")
     return model.Environment(name=name, runtime=parts["runtime"], network=network, image=parts["image"], daemon=daemon)
@@ -122,7 +128,7 @@ def _name_of(path: Path) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-._")[:80] or "study"
 
 
-def _beside(path: Path) -> Iterable[Path]:
+def _siblings(path: Path) -> Iterable[Path]:
     try:
         return list(path.parent.iterdir())
     except OSError:

@@ -1,4 +1,4 @@
-"""Check what concerns several keys of a study, once each of them is right by itself."""
+"""Check the rules between keys of a study, once each key is valid by itself."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ FLOAT_BYTES: Final = 4
 DOUBLE_BYTES: Final = 8
 KINDS: Final = ("kernels", "miniapp", "program", "command", "startup")
 MOST_CELLS: Final = 10_000
-"""One round of as many launches of half a second takes more than an hour, and each is a row of the report."""
+"""One round of that many launches of half a second takes more than an hour, and each cell is a row of the report."""
 
 MOST_LAUNCHES: Final = 1_000_000
-"""A week of launches of half a second; all of them are read into memory for a report."""
+"""Almost a week of launches of half a second; a report reads all of them into memory."""
 
 MOST_NODES: Final = 4096
 MOST_KERNELS: Final = 1000
-"""What one launch's command line has room for."""
+"""The limit of one launch's command line."""
 
 Place = tuple[str | int, ...]
 Finding = tuple[Place, str]
 
 
 def check(study: model.Study, stated: StudyIn, known: Known) -> Iterator[Finding]:
-    """Yield what is wrong between keys, as (place, sentence)."""
+    """Yield the problems between keys, as (place, sentence)."""
     yield from _check_environments(study)
     yield from _check_conflists(study)
     yield from _check_mpis(study, known)
@@ -48,44 +48,53 @@ def check(study: model.Study, stated: StudyIn, known: Known) -> Iterator[Finding
     yield from _check_published(study)
     repeat = study.repetition
     if repeat.max_rounds < repeat.rounds:
-        yield ("repetition", "max_rounds"), f"max_rounds ({repeat.max_rounds}) is below rounds ({repeat.rounds})"
+        yield (
+            ("repetition", "max_rounds"),
+            f"max_rounds ({repeat.max_rounds}) is below rounds ({repeat.rounds}): raise it",
+        )
     if study.lab.subnets > study.lab.nodes:
-        told = f"{study.lab.subnets} subnets need as many nodes, and this cluster has {study.lab.nodes}"
-        yield ("cluster", study.cluster, "subnets"), told
+        problem = f"{study.lab.subnets} subnets need at least {study.lab.subnets} nodes; this cluster has"
+        yield ("cluster", study.cluster, "subnets"), f"{problem} {study.lab.nodes}"
     if not stated.cluster:
-        yield ("cluster",), f"no cluster is named (allowed: {', '.join(known.clusters)})"
+        yield (
+            ("cluster",),
+            f"no cluster is named (allowed: {', '.join(c for c in known.clusters if c not in known.fakes)})",
+        )
     if len(stated.cluster) > 1:
-        yield ("cluster",), f"a study runs on one cluster, and this names {' and '.join(stated.cluster)}"
+        yield ("cluster",), f"a study runs on one cluster, but this names {' and '.join(stated.cluster)}"
 
 
 def _check_size(study: model.Study) -> Iterator[Finding]:
-    """Find studies that nobody could wait for, before their cells are made."""
+    """Find studies that are too large to run, before their cells are made."""
     environments = len(study.environments) + study.self_comparison
     cells = environments * len(study.placements) * len(study.workloads)
     repeat = study.repetition
     launches = cells * max(repeat.rounds, repeat.max_rounds) * repeat.blocks_per_round
     if cells > MOST_CELLS:
         product = f"{environments} environments x {len(study.placements)} placements x {len(study.workloads)} workloads"
-        yield ("environments",), f"{product} are {cells} cells, and {MOST_CELLS} are the most: make several studies"
+        yield ("environments",), f"{product} are {cells} cells, but at most {MOST_CELLS} can run: make several studies"
     elif launches > MOST_LAUNCHES:
-        told = f"{cells} cells, {max(repeat.rounds, repeat.max_rounds)} rounds and {repeat.blocks_per_round} block(s)"
-        yield ("repetition",), f"{told} are {launches} launches, and {MOST_LAUNCHES} are the most: use fewer rounds"
+        product = f"{cells} cells x {max(repeat.rounds, repeat.max_rounds)} rounds x {repeat.blocks_per_round} block(s)"
+        yield (
+            ("repetition",),
+            f"{product} are {launches} launches, but at most {MOST_LAUNCHES} can run: use fewer rounds",
+        )
     if study.lab.nodes > MOST_NODES:
-        yield ("cluster", study.cluster, "nodes"), f"{study.lab.nodes} nodes, and {MOST_NODES} are the most"
+        yield ("cluster", study.cluster, "nodes"), f"{study.lab.nodes} nodes are too many: use at most {MOST_NODES}"
 
 
 def _check_name(here: Place, name: str) -> Iterator[Finding]:
     if not name.strip() or name != name.strip() or not name.isprintable() or "/" in name or len(name) > 80:
-        yield here, f"{name!r} cannot be a name: use up to 80 printable characters without `/`"
+        yield here, f"{name!r} is not a valid name: use up to 80 printable characters without `/`"
 
 
 def _check_kind(here: Place, workload: model.Workload) -> Iterator[Finding]:
-    """Find workloads that are none or several of those there are, and what belongs to another."""
+    """Find workloads that have no kind or several kinds, and keys that belong to another kind."""
     given = [key for key in KINDS if getattr(workload, key)]
     if len(given) != 1:
-        how = f"and this has {' and '.join(given)}" if given else "and this has none of them"
+        stated = f"this has {' and '.join(given)}" if given else "this has none of them"
         allowed = ", ".join(f"`{key}`" for key in KINDS[:-1])
-        yield here, f"a workload has {allowed} or `{KINDS[-1]}`, {how}"
+        yield here, f"a workload has one of {allowed} or `{KINDS[-1]}`; {stated}"
         return
     for key in ("arguments", "path"):
         if getattr(workload, key) and not workload.program:
@@ -99,7 +108,7 @@ def _check_environments(study: model.Study) -> Iterator[Finding]:
         hint = f"; did you mean {near[0]}?" if near else ""
         yield ("baseline",), f"{study.baseline!r} is not one of the environments{hint} (they are: {', '.join(names)})"
     if len(names) == 1 and not study.self_comparison:
-        yield ("environments",), "one environment and no A/A leave nothing to compare: add another, or `a_a: true`"
+        yield ("environments",), "one environment without A/A leaves nothing to compare: add another, or `a_a: true`"
     seen: dict[model.Environment, str] = {}
     for environment in study.environments:
         here = ("environments", environment.name)
@@ -110,7 +119,7 @@ def _check_environments(study: model.Study) -> Iterator[Finding]:
 
 
 def _check_published(study: model.Study) -> Iterator[Finding]:
-    """Find published figures that no row of the report could stand beside."""
+    """Find published figures for which the report has no row."""
     known = {
         "environment": [environment.name for environment in study.environments],
         "workload": [workload.name for workload in study.workloads],
@@ -121,13 +130,16 @@ def _check_published(study: model.Study) -> Iterator[Finding]:
             if (name := getattr(published, key)) not in names:
                 yield (*here, key), unknown(key, name, names)
         if published.environment == study.baseline:
-            yield (*here, "environment"), f"{published.environment} is the baseline, which is what others are beside"
+            yield (
+                (*here, "environment"),
+                f"{published.environment} is the baseline: name an environment compared with it",
+            )
         if published.of_baseline is None and not published.told:
-            yield here, "a published figure has `of_baseline`, or says in words what was `told`"
+            yield here, "a published figure needs `of_baseline` (a percentage) or `told` (a text)"
 
 
 def _check_conflists(study: model.Study) -> Iterator[Finding]:
-    """Find CNI configurations of the user's that are not there or not such; their plug-ins are looked for later."""
+    """Find the user's CNI configurations that are missing or invalid; their plug-ins are looked for later."""
     for environment in study.environments:
         if is_conflist(environment.network):
             try:
@@ -141,17 +153,17 @@ def _check_mpis(study: model.Study, known: Known) -> Iterator[Finding]:
     for environment in real:
         here = ("environments", environment.name)
         mpi, inside = environment.mpi, known.mpi_of.get(environment.image)
-        own = environment.launch is not model.Launching.HOST_MPI
-        if own and inside is not None and inside != mpi:
-            told = f"{environment.image} has {inside} inside, which {mpi} cannot start"
-            yield (*here, "image"), f"{told}: use {known.image_for(mpi)}, or mpi: {inside}"
+        uses_image_mpi = environment.launch is not model.Launching.HOST_MPI
+        if uses_image_mpi and inside is not None and inside != mpi:
+            problem = f"{environment.image} contains {inside}, which {mpi} cannot start"
+            yield (*here, "image"), f"{problem}: use {known.image_for(mpi)}, or mpi: {inside}"
 
 
 def _check_placements(study: model.Study) -> Iterator[Finding]:
     seen: dict[model.Placement, int] = {}
     ranks = sum(placement.ranks for placement in study.placements if placement.ranks <= MOST_RANKS)
     if ranks > 4 * MOST_RANKS:
-        yield ("placements",), f"they have {ranks} ranks together, and {4 * MOST_RANKS} are the most"
+        yield ("placements",), f"together they have {ranks} ranks: use at most {4 * MOST_RANKS}"
         return
     for index, placement in enumerate(study.placements):
         here = ("placements", index)
@@ -168,17 +180,17 @@ def _check_placements(study: model.Study) -> Iterator[Finding]:
 
 def _check_kernels(here: Place, kernels: Sequence[model.KernelSpec], known: Known) -> Iterator[Finding]:
     if len(kernels) > MOST_KERNELS:
-        yield (*here, "kernels"), f"{len(kernels)} kernels in one launch, and {MOST_KERNELS} are the most"
+        yield (*here, "kernels"), f"{len(kernels)} kernels in one launch are too many: use at most {MOST_KERNELS}"
         return
-    seen: set[tuple[str, int, float | None]] = set()  # what names a metric of the launch
+    seen: set[tuple[str, int, float | None]] = set()
     for index, spec in enumerate(kernels):
         at = (*here, "kernels", index)
         yield from _check_keys(at, spec, known)
         yield from _check_values(at, spec, known)
-        same = (spec.kernel, DEFAULT_BYTES if spec.message_bytes is None else spec.message_bytes, spec.rate_hz)
-        if same in seen:
+        metric = (spec.kernel, DEFAULT_BYTES if spec.message_bytes is None else spec.message_bytes, spec.rate_hz)
+        if metric in seen:
             yield at, f"{spec.token} is measured twice in this workload: put one of them into a workload of its own"
-        seen.add(same)
+        seen.add(metric)
 
 
 def _check_keys(at: Place, spec: model.KernelSpec, known: Known) -> Iterator[Finding]:
@@ -194,16 +206,16 @@ def _check_keys(at: Place, spec: model.KernelSpec, known: Known) -> Iterator[Fin
 
 
 def _check_values(at: Place, spec: model.KernelSpec, known: Known) -> Iterator[Finding]:
-    """Find values that the kernel would refuse, and every launch fail with it (kernels/common/options.c)."""
+    """Find values that the kernel would refuse, so that every launch fails (kernels/common/options.c)."""
     size = spec.message_bytes
     if size == 0 and spec.kernel in known.never_empty:
         yield (*at, "message_bytes"), f"{spec.kernel} needs a message of at least one byte, not 0"
     elif size is not None and size % FLOAT_BYTES and spec.kernel in known.of_floats:
-        told = f"{spec.kernel} adds floats of {FLOAT_BYTES} bytes: its size must be a multiple of {FLOAT_BYTES}"
-        yield (*at, "message_bytes"), f"{told}, not {size}"
+        rule = f"{spec.kernel} adds floats of {FLOAT_BYTES} bytes: its size must be a multiple of {FLOAT_BYTES}"
+        yield (*at, "message_bytes"), f"{rule}, not {size}"
     elif size is not None and size % DOUBLE_BYTES and spec.kernel in known.of_doubles:
-        told = f"{spec.kernel} sends cells of {DOUBLE_BYTES} bytes: its size must be a multiple of {DOUBLE_BYTES}"
-        yield (*at, "message_bytes"), f"{told}, not {size}"
+        rule = f"{spec.kernel} sends cells of {DOUBLE_BYTES} bytes: its size must be a multiple of {DOUBLE_BYTES}"
+        yield (*at, "message_bytes"), f"{rule}, not {size}"
     if spec.warmup == 0 and spec.kernel in known.paced:
-        told = f"{spec.kernel} needs a warm-up of at least 1, not 0"
-        yield (*at, "warmup"), f"{told}: a gap begins at the message before it, and the first needs a discarded one"
+        rule = f"{spec.kernel} needs a warm-up of at least 1, not 0"
+        yield (*at, "warmup"), f"{rule}: a gap begins at the message before it, and the first needs a discarded one"

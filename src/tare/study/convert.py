@@ -1,4 +1,4 @@
-"""Turn a validated study into the model's."""
+"""Convert a validated study to `model.Study`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tare.wiring.conflist import PREFIX
 
 
 def to_model(stated: StudyIn, name: str, base: Path) -> model.Study:
-    """Return the study; `name` is used if it states none, relative paths begin at `base`.
+    """Return the study; `name` is used if it has none, relative paths begin at `base`.
 
-    It is for `checks` to say whether it makes sense.
+    Whether its keys make sense together is left to `checks`.
     """
     environments = tuple(
         model.Environment(name=each, **{**fields.model_dump(), **_choices(fields, base)})
@@ -74,7 +74,7 @@ def _choices(stated: EnvironmentIn, base: Path) -> dict[str, object]:
 
 
 def network_of(name: str, base: Path) -> str:
-    """Return the name of a network; the path of a CNI configuration in it is absolute."""
+    """Return the name of a network, with the path of a CNI configuration made absolute."""
     if not is_conflist(name):
         return name
     return PREFIX + os.path.normpath(base / Path(name.removeprefix(PREFIX)).expanduser())

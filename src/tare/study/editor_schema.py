@@ -20,7 +20,7 @@ SIZE: Final[Schema] = {"type": ["integer", "string"]}
 
 
 def json_schema(known: Known = KNOWN) -> Schema:
-    """Return the JSON Schema of study files: that of the models, with the names of `known` and the shorthands."""
+    """Return the JSON Schema of study files: that of the pydantic models, with the names in `known` and shorthands."""
     schema = StudyIn.model_json_schema()
     definitions, properties = schema["$defs"], schema["properties"]
     _state_environment(definitions["EnvironmentIn"], known)
@@ -37,7 +37,7 @@ def json_schema(known: Known = KNOWN) -> Schema:
 
 
 def json_schema_text(known: Known = KNOWN) -> str:
-    """Return docs/study.schema.json as it should be."""
+    """Return the text of docs/study.schema.json."""
     return json.dumps(json_schema(known), indent=2, sort_keys=True) + "\n"
 
 
@@ -57,11 +57,11 @@ def _state_environment(environment_in: Schema, known: Known) -> None:
     transport |= _also({"enum": list(known.transports)}, words)
     device = environment_in["properties"]["devices"]
     environment_in["properties"]["devices"] = _also({"enum": ["none", "infiniband"]}, device)
-    environment_in.pop("required", None)  # the name may say it
+    environment_in.pop("required", None)  # the name may contain it
 
 
 def _networks(stated: Schema) -> Schema:
-    """Return a name, or a mapping or text with the path of a CNI configuration."""
+    """Return the schema of a name, or of a mapping or text with the path of a CNI configuration."""
     path = {"type": "string", "minLength": 1}
     mapping = {"type": "object", "properties": {"cni": path}, "required": ["cni"], "additionalProperties": False}
     named = {key: stated[key] for key in ("type", "enum")}
@@ -70,14 +70,14 @@ def _networks(stated: Schema) -> Schema:
 
 
 def _clusters(stated: Schema, known: Known) -> Schema:
-    """Return a name, or one name with its settings."""
+    """Return the schema of a name, or of one name with its settings."""
     settings = _also({"$ref": "#/$defs/ClusterIn"}, NOTHING)
-    one = {"properties": dict.fromkeys(known.clusters, settings), "minProperties": 1, "maxProperties": 1}
-    return _also({"enum": list(known.clusters)}, stated | one | {"additionalProperties": False})
+    single = {"properties": dict.fromkeys(known.clusters, settings), "minProperties": 1, "maxProperties": 1}
+    return _also({"enum": list(known.clusters)}, stated | single | {"additionalProperties": False})
 
 
 def _environments(stated: Schema) -> Schema:
-    """Return a mapping by names, or a list of names and such mappings."""
+    """Return the schema of a mapping by name, or of a list of names and such mappings."""
     entry = _also({"$ref": "#/$defs/EnvironmentIn"}, TEXT, NOTHING)
     named = {"type": "object", "additionalProperties": entry, "minProperties": 1}
     kept = {key: value for key, value in stated.items() if key not in ("type", "additionalProperties")}
@@ -85,25 +85,25 @@ def _environments(stated: Schema) -> Schema:
 
 
 def _placements(stated: Schema) -> Schema:
-    """Return one placement, or a list; each a mapping or `2x4`."""
+    """Return the schema of one placement, or of a list; each is a mapping or a text such as `2x4`."""
     listed = stated | {"items": _also(stated["items"], TEXT)}
     return _also({"$ref": "#/$defs/PlacementIn"}, TEXT, listed)
 
 
 def _kernels(full: Schema, parameters: Schema, known: Known) -> Schema:
-    """Return a name, `name: size` with any parameters beside it, or the full mapping."""
+    """Return the schema of a name, of `name: size` with any further parameters, or of the full mapping."""
     value = _also(SIZE, {"type": "array", "items": SIZE}, {"type": "object"}, NOTHING)
-    beside = {key: parameters[key] for key in parameters if key != "kernel"}
+    further = {key: parameters[key] for key in parameters if key != "kernel"}
     short = {
         "type": "object",
-        "properties": dict.fromkeys(known.kernels, value) | beside,
+        "properties": dict.fromkeys(known.kernels, value) | further,
         "additionalProperties": False,
     }
     return _also({"enum": list(known.kernels)}, short, full)
 
 
 def _miniapps(stated: Schema, known: Known) -> Schema:
-    """Return `NAME:key=value,...`, or one name with a mapping of its class and values."""
+    """Return the schema of `NAME:key=value,...`, or of one name with a mapping of its class and values."""
     named = {
         "type": "object",
         "properties": {app.name: _also(_miniapp(app), NOTHING) for app in known.miniapps.values()},

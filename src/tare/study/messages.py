@@ -1,4 +1,4 @@
-"""Say what is wrong with a study: each problem with its place, pydantic's findings in our words."""
+"""Word the problems of a study: each with its place, and pydantic's errors in plain words."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tare.study.yaml_nodes import Problem, YamlNode, locate
 
 
 def study_error(file: str, problems: Sequence[Problem]) -> StudyError:
-    """Return the one error that tells all problems, in the order of the file."""
+    """Return one error that lists all problems, in the order of the file."""
     ordered = sorted(problems, key=lambda p: (p.node.line, p.node.column))
-    told: dict[tuple[str, ...], str] = {}
+    lines: dict[tuple[str, ...], str] = {}
     for problem in ordered:
         line = f"{_place(file, problem.node)}: {problem.path + ': ' if problem.path else ''}{problem.message}"
-        # An option that is wrong is wrong in every environment: it is reported for the first one.
-        same = (line,) if problem.node.line else (problem.path.rpartition(".")[2], problem.message)
-        told.setdefault(same, line)
-    unique = list(told.values())
+        # A wrong option of a command is wrong in every environment: it is reported for the first one.
+        identity = (line,) if problem.node.line else (problem.path.rpartition(".")[2], problem.message)
+        lines.setdefault(identity, line)
+    unique = list(lines.values())
     if len(unique) == 1:
         return StudyError(unique[0])
     return StudyError("\n".join([f"{file} has {len(unique)} problems:", *(f"  {line}" for line in unique)]))
@@ -32,7 +32,7 @@ def _place(file: str, node: YamlNode) -> str:
 
 
 def unknown(what: str, name: object, allowed: Iterable[str]) -> str:
-    """Return the sentence on a name that nobody knows, with the nearest and all that are allowed."""
+    """Return the sentence about an unknown name, with the nearest name and all that are allowed."""
     allowed = list(allowed)
     near = difflib.get_close_matches(str(name), allowed, 1)
     hint = f"; did you mean {near[0]}?" if near else ""
@@ -40,7 +40,7 @@ def unknown(what: str, name: object, allowed: Iterable[str]) -> str:
 
 
 def explain(form: type[BaseModel], root: YamlNode, detail: Mapping[str, Any]) -> Problem:
-    """Return one of pydantic's findings on `form` as a problem with its place, in our words."""
+    """Return an error of pydantic about `form` as a problem with its place, in plain words."""
     loc: tuple[str | int, ...] = detail["loc"]
     node, path = locate(root, loc)
     return Problem(node, path, _sentence(form, loc, detail, node))
@@ -51,7 +51,7 @@ def _sentence(form: type[BaseModel], loc: tuple[str | int, ...], detail: Mapping
     if kind == "extra_forbidden":
         return unknown("key", loc[-1], _fields_at(form, loc[:-1]))
     if kind == "missing":
-        return "this key is needed"
+        return "this key is required"
     if kind == "value_error":
         return str(detail["ctx"]["error"])
     if value is None:
@@ -69,23 +69,23 @@ def _sentence(form: type[BaseModel], loc: tuple[str | int, ...], detail: Mapping
     if wanted and kind.endswith(("_type", "_parsing", "_from_float")):
         return f"this must be {wanted}, not {shown}"
     if kind == "string_pattern_mismatch":
-        return f"{shown} can hold letters, digits, dots, dashes and underscores only, and begins with a letter or digit"
+        return f"{shown} is not allowed: use letters, digits, dots, dashes and underscores, first a letter or digit"
     if kind in ("too_short", "string_too_short"):
         return "this is empty: give at least one"
     message = str(detail["msg"])
-    for theirs, ours in [
+    for phrase, plain in [
         ("Input should", "this must"),
         ("greater than or equal to", "at least"),
         ("less than or equal to", "at most"),
         ("greater than", "above"),
         ("less than", "below"),
     ]:
-        message = message.replace(theirs, ours)
+        message = message.replace(phrase, plain)
     return f"{message}, not {shown}"
 
 
 def _fields_at(form: type[BaseModel], loc: Sequence[str | int]) -> list[str]:
-    """Return the keys that the part of `form` at `loc` takes."""
+    """Return the keys that are allowed in the part of `form` at `loc`."""
     current: Any = form
     for step in loc:
         if isinstance(current, type) and issubclass(current, BaseModel):
@@ -98,6 +98,6 @@ def _fields_at(form: type[BaseModel], loc: Sequence[str | int]) -> list[str]:
 
 
 def kind_of(value: object) -> str:
-    """Return what a value is, in words."""
+    """Return the kind of a value, in words."""
     kinds: list[tuple[type | tuple[type, ...], str]] = [(dict, "a mapping"), (list, "a list"), (type(None), "nothing")]
     return next((word for types, word in kinds if isinstance(value, types)), repr(value))

@@ -1,8 +1,8 @@
-"""Hold the names that a study can use, those of the registries, and read the shorthand of an environment."""
+"""Collect the names that a study can use from the registries, and read the shorthand of an environment."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,13 +20,13 @@ from tare.workloads.programs import PROGRAMS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """The names that a study can use: those of the registries of plug-ins, `fake` ones for tests among them.
+    """The names that a study can use: those of the registries of plug-ins, including the `fake` ones for tests.
 
-    `imageless` lists the runtimes that can run on the files of the host; every other always has an image, and that
-    is `image_for` its MPI where the study names none. `daemons` lists the runtimes that have a daemon. `mpi_of` tells
-    the MPI inside each image. The kernels' registry is in C (kernels/kernels/registry.c); what Python needs of it
-    stands here: which of them take no message size, a window, a rate, only whole floats or doubles, at least a byte.
-    `programs` are the third-party programs that there is an adapter for.
+    `imageless` lists the runtimes that can use the files of the host; every other always has an image, by default
+    `image_for` its MPI. `daemons` lists the runtimes that have a daemon. `mpi_of` gives the MPI inside each image. The
+    kernels' registry is in C (kernels/kernels/registry.c); Python needs these parts of it: which kernels take no
+    message size, a window, a rate, only whole floats or doubles, at least a byte. `programs` are the third-party
+    programs that have an adapter. Messages leave out `fakes`.
     """
 
     runtimes: tuple[str, ...] = tuple(RUNTIMES)
@@ -45,6 +45,9 @@ class Known:
     images: tuple[str, ...] = tuple(RECIPES)
     mpi_of: Mapping[str, str] = field(default_factory=lambda: MPI_OF)
     default_image: str = DEFAULT
+    fakes: frozenset[str] = frozenset(
+        name for registry in (RUNTIMES, NETWORKS, MPIS, CLUSTERS) for name, member in registry.items() if member.is_fake
+    )
     unsized: tuple[str, ...] = ("barrier",)
     windowed: tuple[str, ...] = ("bw", "bibw")
     paced: tuple[str, ...] = ("spacing",)
@@ -52,8 +55,12 @@ class Known:
     of_doubles: tuple[str, ...] = ("halo",)
     never_empty: tuple[str, ...] = ("bw", "bibw", "alltoall", "alltoallv", "allgather", "allreduce", "halo")
 
+    def unknown(self, what: str, name: object, allowed: Iterable[str]) -> str:
+        """Return the sentence about an unknown name, with the allowed names that are not for tests."""
+        return unknown(what, name, [each for each in allowed if each not in self.fakes])
+
     def image_for(self, mpi: object) -> str:
-        """Return the image that an environment has where the study names none: the first with its MPI inside."""
+        """Return the image of an environment for which the study names none: the first that contains its MPI."""
         return next((image for image in self.images if self.mpi_of.get(image) == mpi), self.default_image)
 
 
@@ -61,20 +68,20 @@ KNOWN: Final = Known()
 
 
 def is_path(image: str) -> bool:
-    """Tell whether an image is named by the path of a file or folder, and not as a recipe."""
+    """Return whether an image is given as the path of a file or folder, not as a recipe."""
     return image.startswith(("/", "./", "../"))
 
 
 def is_conflist(network: str) -> bool:
-    """Tell whether a network is that of a user's CNI configuration, and named by its path."""
+    """Return whether a network is a user's CNI configuration, given by its path."""
     return network.startswith(PREFIX) and len(network) > len(PREFIX)
 
 
 def read_name(name: str, known: Known) -> tuple[dict[str, str], tuple[str, str] | None]:
-    """Return what `runtime[+dockerd][+image][+network]` means, or (field, complaint) as the second."""
+    """Return the fields of `runtime[+dockerd][+image][+network]`, and (field, complaint) if the name is invalid."""
     runtime, *rest = name.split("+")
     if runtime not in known.runtimes:
-        return {}, ("runtime", unknown("runtime", runtime, known.runtimes))
+        return {}, ("runtime", known.unknown("runtime", runtime, known.runtimes))
     parts = {"runtime": runtime, "network": "host", "image": "" if runtime in known.imageless else known.default_image}
     if rest and rest[0] in {f"{daemon}d" for daemon in known.daemons}:
         parts["daemon"] = rest.pop(0).removesuffix("d")
@@ -84,7 +91,7 @@ def read_name(name: str, known: Known) -> tuple[dict[str, str], tuple[str, str] 
     if rest:
         parts["network"] = rest[0]
         if rest[0] not in known.networks and not is_conflist(rest[0]):
-            return {}, ("network", unknown("network", rest[0], known.networks))
+            return {}, ("network", known.unknown("network", rest[0], known.networks))
     if len(rest) > 1:
-        return {}, ("network", f"{name!r} is not a name of the form runtime[+dockerd][+image][+network]")
+        return {}, ("network", f"{name!r} is not an environment: write it as runtime[+dockerd][+image][+network]")
     return parts, None

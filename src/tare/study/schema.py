@@ -1,4 +1,4 @@
-"""State the types and ranges of a study's keys. `Known` comes in as the context of validation."""
+"""Define the types and ranges of a study's keys. `Known` comes in as the context of validation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tare.host.binds import bind_of, check_variable, check_workdir
 from tare.host.devices import INFINIBAND
 from tare.model import quantities
 from tare.study.messages import unknown
-from tare.study.names import KNOWN, is_conflist
+from tare.study.names import KNOWN, Known, is_conflist
 from tare.wiring.link import FEATURES
 from tare.wiring.transports import read as read_transport
 
@@ -31,27 +31,28 @@ _DEVICE = re.compile(r"/dev/(?:[A-Za-z0-9_-][A-Za-z0-9_.-]*/)*[A-Za-z0-9_-][A-Za
 
 
 def _one_of(family: str, what: str) -> BeforeValidator:
-    """Return a validator of the names that `Known` has for a family of plug-ins."""
+    """Return a validator for the names that `Known` lists for a family of plug-ins."""
 
     def check(value: object, info: ValidationInfo) -> object:
-        names: tuple[str, ...] = getattr(info.context or KNOWN, family)
+        known: Known = info.context or KNOWN
+        names: tuple[str, ...] = getattr(known, family)
         if value is not None and value not in names:
-            raise ValueError(unknown(what, value, names))
+            raise ValueError(known.unknown(what, value, names))
         return value
 
     return BeforeValidator(check)
 
 
 def _network(value: object, info: ValidationInfo) -> object:
-    """Check the name of a network; a user's CNI configuration is looked into when all keys are right by themselves."""
-    names: tuple[str, ...] = (info.context or KNOWN).networks
-    if value is not None and value not in names and not (isinstance(value, str) and is_conflist(value)):
-        raise ValueError(unknown("network", value, names))
+    """Check the name of a network; a user's CNI configuration is read once all keys are valid by themselves."""
+    known: Known = info.context or KNOWN
+    if value is not None and value not in known.networks and not (isinstance(value, str) and is_conflist(value)):
+        raise ValueError(known.unknown("network", value, known.networks))
     return value
 
 
 def _choice(*names: str) -> Any:
-    """Return a validator and a schema of a fixed choice."""
+    """Return a validator and a schema for a fixed choice."""
 
     def check(value: object) -> object:
         if value is not None and value not in names:
@@ -62,14 +63,14 @@ def _choice(*names: str) -> Any:
 
 
 def _device(value: object) -> object:
-    """Check one of `devices`; no runtime could be told another form, or would understand something else by it."""
+    """Check one of `devices`: runtimes cannot express other forms, or give them another meaning."""
     if isinstance(value, str) and value != INFINIBAND and not _DEVICE.fullmatch(value):
-        raise ValueError(f"{value!r} is no device: write {INFINIBAND}, or a path as /dev/fuse")
+        raise ValueError(f"{value!r} is not a device: write {INFINIBAND}, or a path such as /dev/fuse")
     return value
 
 
 def _transport(value: object, info: ValidationInfo) -> object:
-    """Check a transport: one of the names that `Known` has, with a detail behind a colon where it takes one."""
+    """Check a transport: one of the names in `Known`, followed by a colon and a detail if it takes one."""
     names = (info.context or KNOWN).transports
     if not isinstance(value, str) or value.partition(":")[0] not in names:
         raise ValueError(unknown("transport", value, names))
@@ -77,11 +78,11 @@ def _transport(value: object, info: ValidationInfo) -> object:
 
 
 def _offloads(value: object) -> object:
-    """Return offloads as `tso=off`; `off` alone means all that cut packets or put them together."""
+    """Return offloads as `tso=off`; `off` alone means all that segment or join packets."""
     if isinstance(value, bool) or value in ("on", "off"):
         return [f"{word}={_on_off(value)}" for word in SEGMENTING]
     if not isinstance(value, dict):
-        raise ValueError(f"offloads are off, on, or a mapping as {{tso: off, gro: on}}, not {value!r}")
+        raise ValueError(f"offloads are off, on, or a mapping such as {{tso: off, gro: on}}, not {value!r}")
     for word in value:
         if word not in FEATURES:
             raise ValueError(unknown("offload", word, FEATURES))
@@ -97,21 +98,21 @@ def _on_off(value: object) -> str:
 
 
 def _bind(value: object) -> object:
-    """Check one of `binds`; its source is looked for when the study is planned."""
+    """Check one of `binds`; whether its source exists is checked when the study is planned."""
     if isinstance(value, str):
         bind_of(value)
     return value
 
 
 def _value(value: object) -> object:
-    """Return the text of a variable's value; a number with a fraction may be meant in other digits."""
+    """Return the text of a variable's value; a number with a fraction would lose its digits as written."""
     if isinstance(value, bool | float):
-        raise ValueError("write the value of a variable in quotes")
+        raise ValueError("write the value of this variable in quotes")
     return str(value) if isinstance(value, int) else value
 
 
 def _devices(value: object) -> object:
-    """Return a list where one word stands for it."""
+    """Return a list of devices; one word is a list of one."""
     if value in (None, "none"):
         return []
     return [_device(value)] if isinstance(value, str) else value
@@ -150,26 +151,26 @@ class ClusterIn(_Checked):
     """The nodes: how many, with which cores and links. Every cluster reads these settings (`model.LabSpec`)."""
 
     nodes: Count | None = Field(
-        default=None, description="nodes to make; as many as the largest placement needs if left out"
+        default=None, description="number of nodes; by default as many as the largest placement needs"
     )
     cores_per_node: Count | None = Field(
-        default=None, description="cores of each node; the machine's, shared out, if left out"
+        default=None, description="cores of each node; by default the machine's, divided among the nodes"
     )
-    link_rate: BitRate = Field(default=0, description="rate of each node's data link; 0 leaves it alone")
+    link_rate: BitRate = Field(default=0, description="rate limit of each node's data link; 0: none")
     wire: _choice("segmented", "unsegmented") = Field(  # type: ignore[valid-type]
         default="unsegmented", description="segmented: frames of MTU size, as on a real wire"
     )
     oversubscribe: bool = Field(default=False, description="nodes may share cores; ranks still need one each")
     subnets: Annotated[int, Field(ge=1, le=2, strict=True)] = Field(
-        default=1, description="2: half of the nodes in a data subnet of their own, behind a router"
+        default=1, description="2: half of the nodes are in a second data subnet, behind a router"
     )
 
 
 class LinkIn(_Checked):
-    """How an environment's own NIC, and its pods' interfaces, are set; what is left out stays as it is."""
+    """Settings of an environment's own NIC and its pods' interfaces; those left out stay unchanged."""
 
     mtu: Annotated[int, Field(ge=576, le=65535)] | None = Field(
-        default=None, description="bytes of a packet, of NIC and pods"
+        default=None, description="MTU of the NIC and the pods, in bytes"
     )
     offloads: Annotated[
         list[str],
@@ -183,14 +184,14 @@ class LinkIn(_Checked):
                 ]
             }
         ),
-    ] = Field(default=[], description="off or on: tso, gso and gro; or a mapping of single ones")  # fmt: skip
+    ] = Field(default=[], description="on or off: tso, gso and gro; or a mapping of single ones")  # fmt: skip
     rps: _choice("all", "off") | None = Field(  # type: ignore[valid-type]
-        default=None, description="spread what arrives over all cores of its node, or over none"
+        default=None, description="receive packet steering: over all cores of the node, or off"
     )
-    delay: Duration | None = Field(default=None, description="added to what each NIC sends")
-    rate: BitRate | None = Field(default=None, description="rate of what each NIC sends")
+    delay: Duration | None = Field(default=None, description="delay added to the packets that each NIC sends")
+    rate: BitRate | None = Field(default=None, description="rate limit of the packets that each NIC sends")
     br_netfilter: bool | None = Field(
-        default=None, description="whether frames of the environment's bridge pass its node's packet filter"
+        default=None, description="whether frames on the environment's bridge pass the node's packet filter"
     )
     conntrack: _choice(*(each for each in model.Tracking if each)) | None = Field(  # type: ignore[valid-type]
         default=None, description="whether the pods' connections are tracked: track, or notrack"
@@ -198,48 +199,47 @@ class LinkIn(_Checked):
 
 
 class EnvironmentIn(_Checked):
-    """What trials run in. A name such as `docker+overlay` says runtime, image and network already."""
+    """The environment that trials run in. A name such as `docker+overlay` gives runtime, image and network."""
 
     runtime: Annotated[str, _one_of("runtimes", "runtime")]
     network: Annotated[str, BeforeValidator(_network)] = Field(
-        default="host", description="a network that tare has, or {cni: PATH}: a CNI configuration of yours"
+        default="host", description="a network of `tare network list`, or {cni: PATH}: your own CNI configuration"
     )
     image: Annotated[str, WithJsonSchema({"type": ["string", "boolean"]})] = Field(
         default="",
-        description="a recipe's name; the path of an image of yours; true: the default image; false: the host's files",
+        description="a recipe's name; the path of your own image; true: the default image; false: the host's files",
     )
     transport: Annotated[str, BeforeValidator(_transport)] = Field(
-        default="tcp", description="what messages between hosts go over; NAME or NAME:DETAIL, as ofi:tcp"
+        default="tcp", description="what MPI sends messages over: NAME or NAME:DETAIL, such as ofi:tcp"
     )
     mpi: Annotated[str, _one_of("mpis", "MPI")] = "openmpi"
     sides: _choice(*model.Sides) = Field(  # type: ignore[valid-type]
-        default="both", description="which side of a two-node job is put into the environment; the other runs bare"
+        default="both", description="side of a two-node job that runs in the environment; the other runs bare"
     )
     launch: _choice(*model.Launching) = Field(  # type: ignore[valid-type]
-        default="exec", description="how daemons come to the hosts, and ranks into their containers"
+        default="exec", description="how MPI's daemons start on the hosts and ranks in their containers"
     )
     control: _choice(*model.Control) = Field(  # type: ignore[valid-type]
-        default="own", description="own: daemons talk over a network of their own; data: over the one that is measured"
+        default="own",
+        description="network of MPI's daemons: own, separate from the measured one; data: the measured one",
     )
     ssh_port: Annotated[int, Field(ge=0, le=65535, strict=True)] = Field(
-        default=0, description="the first port of the pods' sshd; 0: 9100 on the host's network, else 22"
+        default=0, description="first port of the pods' sshd; 0: 9100 on the host's network, else 22"
     )
     devices: Annotated[
         list[Annotated[str, BeforeValidator(_device)]],
         BeforeValidator(_devices),
-    ] = Field(
-        default=[], description="what containers are given of /dev: none, infiniband, or a list of paths; never all"
-    )
+    ] = Field(default=[], description="devices that containers get: none, infiniband, or a list of paths below /dev")
     binds: list[Annotated[Word, BeforeValidator(_bind)]] = Field(
-        default=[], description="what containers see of the host as well: SOURCE:TARGET or SOURCE:TARGET:ro"
+        default=[], description="files and folders of the host that containers see: SOURCE:TARGET or SOURCE:TARGET:ro"
     )
     workdir: Annotated[str, AfterValidator(check_workdir)] = Field(
-        default="", description="the folder, inside, in which ranks work"
+        default="", description="folder, inside the container, in which ranks work"
     )
     env: dict[str, Annotated[str, BeforeValidator(_value)]] = Field(
-        default={}, description="variables of the environment"
+        default={}, description="variables that all ranks get"
     )
-    link: LinkIn = Field(default=LinkIn(), description="how the environment's own NIC is set")
+    link: LinkIn = Field(default=LinkIn(), description="settings of the environment's own NIC")
     daemon: Annotated[str, _one_of("daemons", "daemon")] = Field(
         default="", description="run on nodes that have this runtime's daemon, without using it (bare+dockerd)"
     )
@@ -259,28 +259,28 @@ class PlacementIn(_Checked):
     ranks_per_node: Count = 1
     containers_per_node: Count = 1
     share: _choice(*model.Share) = Field(  # type: ignore[valid-type]
-        default="pod", description="pod: the containers of a node share one pod; none: each has its own, and an address"
+        default="pod", description="pod: the containers of a node share one pod; none: each has its own pod and address"
     )
     binding: _choice(*model.Binding) = Field(  # type: ignore[valid-type]
-        default="disjoint", description="disjoint: each rank has cores of its own; mpi-default: as the MPI does"
+        default="disjoint", description="disjoint: each rank is bound to cores of its own; mpi-default: the MPI decides"
     )
     threads_per_rank: Count = 1
-    oversubscribe: bool = Field(default=False, description="more ranks than cores; then no verdict is given")
+    oversubscribe: bool = Field(default=False, description="allow more ranks than cores; no verdict is given then")
     map_by: _choice(*model.MapBy) = Field(  # type: ignore[valid-type]
-        default="core", description="how ranks are dealt to cores: in order, or to sockets or NUMA nodes in turn"
+        default="core", description="how ranks are mapped to cores: in order, or to sockets or NUMA nodes in turn"
     )
-    memory_per_container: Memory = Field(default=0, description="memory that a container may use; 0: no limit")
+    memory_per_container: Memory = Field(default=0, description="memory limit of a container; 0: none")
     cpus_per_container: Annotated[float, Field(ge=0, le=4096)] = Field(
-        default=0.0, description="CPUs that a container has, a fraction as CPU time; 0: the cores of its ranks"
+        default=0.0, description="CPUs of a container; a fraction limits CPU time; 0: the cores of its ranks"
     )
 
 
 class KernelIn(_Checked):
-    """One micro-benchmark of a launch; what is left out is the kernel's default."""
+    """One micro-benchmark of a launch; keys left out have the kernel's defaults."""
 
     kernel: Annotated[str, _one_of("kernels", "kernel")]
     message_bytes: Size | None = Field(
-        default=None, description="bytes per rank per operation; a list means one kernel each"
+        default=None, description="bytes per rank per operation; a list is one kernel for each size"
     )
     iterations: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
     warmup: Annotated[int, Field(ge=0, le=100_000_000)] | None = None
@@ -294,84 +294,86 @@ class KernelIn(_Checked):
 
 
 class WorkloadIn(_Checked):
-    """What one launch runs: kernels, a mini-application, a known program of others, a command of yours, a start-up."""
+    """What one launch runs: kernels, a mini-application, a third-party program, your own command, or a start-up."""
 
     kernels: list[KernelIn] | None = Field(default=None, min_length=1)
     command: list[Word] | None = Field(
         default=None, min_length=1, description="the program and its arguments, one a word"
     )
     miniapp: Word | None = Field(
-        default=None, description="one of our mini-applications: NAME:class=A,key=value or {NAME: {class: A}}"
+        default=None, description="a mini-application of tare: NAME:class=A,key=value or {NAME: {class: A}}"
     )
     program: Annotated[Word, _one_of("programs", "program")] | None = Field(
-        default=None, description="a program of others that tare knows: `tare workloads` lists them"
+        default=None, description="a third-party program that `tare workloads` lists"
     )
-    arguments: list[Word] = Field(default=[], description="what `program` is given, one a word")
+    arguments: list[Word] = Field(default=[], description="arguments of `program`, one a word")
     path: Word | None = Field(
-        default=None, description="where `program` is if not on PATH: its file, or a folder that has it"
+        default=None, description="place of `program` if it is not on PATH: its file, or a folder that contains it"
     )
     startup: _choice(*model.Caches) | None = Field(  # type: ignore[valid-type]
         default=None, description="time the start-up itself; cold: drop the machine's file caches before each launch"
     )
     mpi: Annotated[Word, _one_of("mpis", "MPI")] | None = Field(
-        default=None, description="the MPI that it is for, in place of each environment's own; images of tare's follow"
+        default=None, description="MPI of this workload, in place of each environment's; tare's own images follow it"
     )
     time_limit: Duration = Field(default=60.0, description="a launch that takes longer is ended and counted as failed")
 
 
 class RepetitionIn(_Checked):
-    """How often, and when to stop."""
+    """Number of launches, and when to stop."""
 
-    rounds: Count = Field(default=10, description="rounds to run; 6 at least for a verdict")
+    rounds: Count = Field(default=10, description="rounds to run; at least 6 for a verdict")
     blocks_per_round: Count = 1
     max_rounds: Count | None = Field(
-        default=None, description="go on to this many until the intervals are narrow enough"
+        default=None, description="run up to this many rounds until the intervals are narrow enough"
     )
     budget: Duration | None = Field(default=None, description="begin no round after this much time")
     confidence: Annotated[float, *_PERCENT, Field(ge=0.5, lt=1)] = 0.95
     target_half_width: Percentage = Field(default=0.01, description="an interval of this half-width is narrow enough")
     turns: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(
         default=20,
-        description="environments take turns: kernels are measured in so many shares; 1: each launch on its own",
+        description="turns in which environments measure their kernels in alternation; 1: each launch on its own",
     )
     reruns: Annotated[int, Field(ge=0, le=10, strict=True)] = Field(
         default=1,
-        description="0: never repeat launches because of the machine's state; else short ones, a quarter at most",
+        description="0: never repeat launches because of the machine's state; else short ones, at most a quarter",
     )
 
 
 class PublishedIn(_Checked):
-    """What a published study says of an environment; the report shows it beside what is measured."""
+    """A published result for an environment; the report shows it next to the measured one."""
 
     environment: Word
     workload: Word
-    metric: Annotated[str, Field(description="pattern of the metrics' labels, as TCP*; all of the workload else")] = ""
+    metric: Annotated[
+        str, Field(description="pattern of metric labels, such as TCP*; by default all of the workload")
+    ] = ""
     of_baseline: Annotated[float, *_PERCENT, Field(gt=0, le=1e6)] | None = Field(
-        default=None, description="the published figure against the published baseline's, as it is read: 80%"
+        default=None, description="published figure as a share of the published baseline's, in the metric's unit: 80%"
     )
-    told: str = Field(default="", description="what it says, in its own figures")
-    source: Word = Field(description="where: the study, and the place in it")
-    conditions: str = Field(default="", description="what decides the figure there: link rate, MTU, ranks, size")
+    told: str = Field(default="", description="the published result, in its own figures")
+    source: Word = Field(description="the publication, and the place in it")
+    conditions: str = Field(default="", description="conditions of the published figure: link rate, MTU, ranks, size")
 
 
 class StudyIn(_Checked):
-    """A study: which environments are compared on which workloads, and how often."""
+    """A study: the environments to compare, the workloads to run in them, and how often."""
 
     name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,80}$")] | None = Field(
-        default=None, description="the results folder's name; the file's name if left out"
+        default=None, description="name of the results folder; by default the name of the file"
     )
     cluster: dict[str, ClusterIn] = Field(default={"lab": ClusterIn()}, description="where the nodes come from")
     baseline: Word | None = Field(
-        default=None, description="the environment that others are compared with; else the first"
+        default=None, description="environment that others are compared with; by default the first"
     )
     environments: dict[str, EnvironmentIn] = Field(min_length=1)
     placements: list[PlacementIn] = Field(default=[PlacementIn()], min_length=1)
     workloads: dict[str, WorkloadIn] = Field(min_length=1)
     repetition: RepetitionIn = RepetitionIn()
-    margin: Percentage = Field(default=0.02, description="a cost surely smaller than this is called no cost")
+    margin: Percentage = Field(default=0.02, description="a cost surely below this is called no cost")
     limit: Percentage | None = Field(default=None, description="a cost surely above this makes the exit code 1")
-    a_a: bool = Field(default=True, description="run the baseline twice, to see the noise floor")
-    seed: int = Field(default=1, ge=0, lt=2**63, description="of the random order in each block")
+    a_a: bool = Field(default=True, description="run the baseline twice, to measure the noise floor")
+    seed: int = Field(default=1, ge=0, lt=2**63, description="seed of the random order in each block")
     published: list[PublishedIn] = Field(
-        default=[], description="what others have published of these environments, to be shown beside the results"
+        default=[], description="published results for these environments, shown next to those of the study"
     )

@@ -1,4 +1,4 @@
-"""Write shorthands out, so that a study's tree has one form."""
+"""Write shorthands out in full, so that a study's tree has one form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PARAMETERS: Final = ("message_bytes", "iterations", "warmup", "window", "rate",
 
 
 class Expander:
-    """Write shorthands out; what it cannot read becomes a problem, and something readable takes its place."""
+    """Write shorthands out; report those that it cannot read as problems, and put a valid value in their place."""
 
     def __init__(self, known: Known, problems: list[Problem]) -> None:
         self._known = known
@@ -43,7 +43,7 @@ class Expander:
     def _cluster(self, node: YamlNode) -> YamlNode:
         if isinstance(node.value, str):
             if node.value not in self._known.clusters:
-                self._complain(node, unknown("cluster", node.value, self._known.clusters))
+                self._complain(node, self._known.unknown("cluster", node.value, self._known.clusters))
                 return replace(node, value={})
             return replace(node, value={node.value: replace(node, value={}, path=f"{node.path}.{node.value}")})
         if not isinstance(node.value, dict):
@@ -53,7 +53,7 @@ class Expander:
             if name in self._known.clusters:
                 named[name] = replace(settings, value={} if settings.value is None else settings.value)
             else:
-                self._complain(settings, unknown("cluster", name, self._known.clusters))
+                self._complain(settings, self._known.unknown("cluster", name, self._known.clusters))
         return replace(node, value=named)
 
     def _environments(self, node: YamlNode) -> YamlNode:
@@ -75,7 +75,7 @@ class Expander:
         return replace(node, value=entries)
 
     def _environment(self, name: str, node: YamlNode) -> YamlNode:
-        """Return the full mapping; what the name says and the mapping leaves out is taken from the name."""
+        """Return the full mapping; keys that the mapping leaves out are taken from the name."""
         if node.value is not None and not isinstance(node.value, str | dict):
             return node
         short = node.value if isinstance(node.value, str) else name
@@ -87,15 +87,15 @@ class Expander:
             self._complain(node, complaint[1], f".{complaint[0]}")
             return replace(node, value={"runtime": replace(node, value=self._known.runtimes[0])})
         for key in ("runtime", "network"):
-            stated, said = given.get(key), parts.get(key)
-            if stated is not None and said in short.split("+") and stated.value != said:
-                self._complain(stated, f"the name says {said} and this says {stated.text}: change one of them")
+            stated, named = given.get(key), parts.get(key)
+            if stated is not None and named in short.split("+") and stated.value != named:
+                self._complain(stated, f"the name says {named}, but this says {stated.text}: change one of them")
         image = self._image(node, given, parts)
         written = {key: replace(node, value=value, path=f"{node.path}.{key}") for key, value in parts.items()}
         return replace(node, value=written | given | {"image": image})
 
     def _network(self, node: YamlNode) -> YamlNode:
-        """Return the node of `network` as text; `{cni: PATH}` is a CNI configuration of the user's."""
+        """Return the node of `network` as text; `{cni: PATH}` is the user's CNI configuration."""
         if not isinstance(node.value, dict):
             return node
         path = node.value.get("cni")
@@ -105,7 +105,7 @@ class Expander:
         return replace(node, value="host")
 
     def _image(self, node: YamlNode, given: Mapping[str, YamlNode], parts: Mapping[str, str]) -> YamlNode:
-        """Return the node of `image` as text; true is the MPI's default image and false the files of the host."""
+        """Return the node of `image` as text; true is the MPI's default image, false the files of the host."""
         runtime = given["runtime"].value if "runtime" in given else parts.get("runtime", "")
         needed = runtime in self._known.runtimes and runtime not in self._known.imageless
         usual = self._known.image_for(given["mpi"].value if "mpi" in given else None)
@@ -117,7 +117,7 @@ class Expander:
         if value is None or isinstance(value, bool):
             value = usual if value else ""
         if value in ("yes", "no", "on", "off", "none", "host"):
-            self._complain(stated, f"write true for the default image, false for the host's files, not {value}")
+            self._complain(stated, f"write true for the default image or false for the host's files, not {value}")
         elif isinstance(value, str) and is_path(value):
             pass
         elif value and value not in self._known.images:
@@ -127,7 +127,7 @@ class Expander:
         elif needed and value == "":
             self._complain(stated, f"{runtime} always runs from an image: name one, or leave the key out")
         elif value == "" and parts.get("image"):
-            self._complain(stated, "the name says +image and this says none: change one of them")
+            self._complain(stated, "the name says +image, but this says none: change one of them")
         return replace(stated, value=value)
 
     def _placements(self, node: YamlNode) -> YamlNode:
@@ -182,10 +182,10 @@ class Expander:
             return some
 
     def _miniapp_mapping(self, node: YamlNode, apps: Mapping[str, MiniApp]) -> YamlNode | None:
-        """Return the same of `{NAME: {class: A, key: value}}`, None where something in it is wrong."""
+        """Return the node of `{NAME: {class: A, key: value}}` as text, or None if it has a problem."""
         if len(node.value) != 1:
             named = " and ".join(node.value) or "none"
-            self._complain(node, f"a launch runs one mini-application, and this names {named}")
+            self._complain(node, f"a launch runs one mini-application, but this names {named}")
             return None
         ((name, inner),) = node.value.items()
         try:
@@ -194,7 +194,8 @@ class Expander:
             self._complain(inner, str(error))
             return None
         if inner.value is not None and not isinstance(inner.value, dict):
-            self._complain(inner, f"the class and the values of {name} are a mapping, as {{class: {app.classes[:1]}}}")
+            example = f"{{class: {app.classes[:1]}}}"
+            self._complain(inner, f"the class and parameters of {name} are a mapping, such as {example}")
             return None
         given: dict[str, YamlNode] = inner.value or {}
         wrong = False
@@ -222,8 +223,8 @@ class Expander:
         if "kernel" not in full:
             named = [head for head in heads if head in self._known.kernels] or heads
             if len(named) != 1:
-                told = f"one entry is one kernel, and this names {' and '.join(named) or 'none'}"
-                self._complain(node, f"{told}; write `- latency: 8`, with any of {', '.join(_PARAMETERS)} below it")
+                problem = f"one entry is one kernel, but this names {' and '.join(named) or 'none'}"
+                self._complain(node, f"{problem}; write `- latency: 8`, with any of {', '.join(_PARAMETERS)} below it")
                 yield replace(node, value={"kernel": replace(node, value=self._known.kernels[0])})
                 return
             value = full.pop(named[0])

@@ -1,6 +1,6 @@
 """Read YAML into nodes that know their line, column and path.
 
-Only text, lists and mappings are taken; plain scalars follow YAML 1.2: `no` and `on` are text, 010 is ten.
+Only text, lists and mappings are allowed; plain scalars follow YAML 1.2: `no` and `on` are text, 010 is ten.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tare.errors import StudyError
 
 MAX_FILE_BYTES: Final = 1 << 20
 MAX_VALUES: Final = 20_000
+CHECK_FILE: Final = "check that it is a study file; docs/study.md describes one"
 _TAGS: Final = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("map", "seq", "str"))
 _INTEGER: Final = re.compile(r"[-+]?[0-9]{1,300}")
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,3})?")
@@ -25,8 +26,8 @@ _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,
 class YamlNode:
     """A value of the file: a scalar, a list of nodes or a dict of nodes; line and column count from 1.
 
-    The place is that of the key for a mapping's value, and of the value itself in a list. `text` is a scalar as it
-    was written. Line 0 means that the value does not come from a file.
+    The place of a mapping's value is that of its key; a list item has its own place. `text` is a scalar as it was
+    written. Line 0 means that the value does not come from a file.
     """
 
     value: Any
@@ -38,7 +39,7 @@ class YamlNode:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong at a node; `path` says where in the study, and can go on to a key that is not there."""
+    """A problem at a node; `path` is its place in the study, which may continue to a key that is missing."""
 
     node: YamlNode
     path: str
@@ -46,21 +47,23 @@ class Problem:
 
 
 def decode(data: bytes, file: str) -> str:
-    """Return the text of a file, or raise `StudyError` where it is too large or not UTF-8."""
+    """Return the text of a file, or raise `StudyError` if it is too large or not UTF-8."""
     if len(data) > MAX_FILE_BYTES:
-        raise StudyError(f"{file} has more than {MAX_FILE_BYTES >> 20} MiB: that is no study file")
+        raise StudyError(
+            f"{file} has more than {MAX_FILE_BYTES >> 20} MiB, which is too large for a study", remedy=CHECK_FILE
+        )
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - data.rfind(b"\n", 0, error.start)
         raise StudyError(
-            f"{file}:{line}:{column}: byte 0x{data[error.start]:02x} is not UTF-8: save the file as UTF-8"
+            f"{file}:{line}:{column}: byte 0x{data[error.start]:02x} is not UTF-8", remedy="save the file as UTF-8"
         ) from None
 
 
 def read_yaml(text: str, file: str, problems: list[Problem]) -> YamlNode | None:
-    """Return the document as nodes, or raise `StudyError` where it is not YAML."""
+    """Return the document as nodes, or raise `StudyError` if it is not YAML."""
     try:
         document = yaml.compose(text, Loader=yaml.BaseLoader)
     except yaml.MarkedYAMLError as error:
@@ -71,17 +74,24 @@ def read_yaml(text: str, file: str, problems: list[Problem]) -> YamlNode | None:
         character = getattr(error, "character", "")
         character = chr(character) if isinstance(character, int) else character
         line = text.count("\n", 0, getattr(error, "position", 0)) + 1
-        raise StudyError(f"{file}:{line}: the character {character!r} is not allowed in YAML") from None
+        raise StudyError(
+            f"{file}:{line}: the character {character!r} is not allowed in YAML", remedy="remove it"
+        ) from None
     except RecursionError:
-        raise StudyError(f"{file}: it is nested too deeply for a study") from None
+        raise StudyError(f"{file} is nested too deeply for a study", remedy=CHECK_FILE) from None
     if document is None:
-        raise StudyError(f"{file} is empty", remedy="studies/quickstart.yaml is an example to begin with")
+        raise StudyError(f"{file} is empty", remedy="begin with a copy of studies/quickstart.yaml")
     try:
         return _Reader(problems).node(document, "", document.start_mark)
     except RecursionError:
-        raise StudyError(f"{file}: an alias (*name) contains itself, or the file is nested too deeply") from None
+        raise StudyError(
+            f"{file}: an alias (*name) contains itself, or the file is nested too deeply",
+            remedy="write the values out in place of the alias",
+        ) from None
     except OverflowError:
-        raise StudyError(f"{file}: it has more than {MAX_VALUES} values: that is no study file") from None
+        raise StudyError(
+            f"{file} has more than {MAX_VALUES} values, which is too many for a study", remedy=CHECK_FILE
+        ) from None
 
 
 def _yaml_sentence(error: yaml.MarkedYAMLError) -> str:
@@ -94,14 +104,14 @@ def _yaml_sentence(error: yaml.MarkedYAMLError) -> str:
 
 
 class _Reader:
-    """Turn PyYAML's nodes into ours. Plain scalars follow YAML 1.2: `no` and `on` are text, 010 is ten."""
+    """Convert PyYAML's nodes to `YamlNode`s. Plain scalars follow YAML 1.2: `no` and `on` are text, 010 is ten."""
 
     def __init__(self, problems: list[Problem]) -> None:
         self._problems = problems
         self._count = 0
 
     def node(self, source: yaml.Node, path: str, mark: yaml.Mark) -> YamlNode:
-        """Return `source` as a node at `path`; `mark` is where messages about it point."""
+        """Return `source` as a node at `path`; messages about it point at `mark`."""
         self._count += 1
         if self._count > MAX_VALUES:
             raise OverflowError
@@ -152,7 +162,7 @@ def _scalar(text: str) -> Any:
 
 
 def nodes_of(value: Any, path: str = "") -> YamlNode:
-    """Return Python values (mappings, lists and scalars) as the nodes that a file with the same content would give."""
+    """Return the nodes for Python values (mappings, lists and scalars), as if read from a file with that content."""
     if isinstance(value, Mapping):
         inner = {str(key): nodes_of(each, f"{path}.{key}" if path else str(key)) for key, each in value.items()}
         return YamlNode(inner, path, 0, 0)
@@ -171,7 +181,7 @@ def plain(node: YamlNode) -> Any:
 
 
 def locate(root: YamlNode, loc: Sequence[str | int]) -> tuple[YamlNode, str]:
-    """Return the node at `loc`, or the last one on the way to it, and the whole path to show."""
+    """Return the node at `loc`, or the last one on the way to it, and the full path to show."""
     node = root
     for depth, step in enumerate(loc):
         inner: YamlNode | None = None

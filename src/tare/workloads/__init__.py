@@ -1,4 +1,7 @@
-"""Workloads: what a launch runs, and how its output becomes metrics. One file a member, one entry."""
+"""Define the workloads: the program that a launch runs, and how its output becomes metrics.
+
+One file and one entry in `WORKLOADS` for each.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ __all__ = ["WORKLOADS", "Began", "Parsed", "WorkloadPlugin", "plugin_of"]
 
 
 class WorkloadPlugin(Protocol):
-    """What every workload offers; all of it is pure. It declares how its figures are made, or it does not load."""
+    """The interface of every workload; all of it is pure. Each must declare how its figures are measured."""
 
     @property
     def name(self) -> str: ...
@@ -30,7 +33,7 @@ class WorkloadPlugin(Protocol):
     def reduction(self) -> str: ...
 
     def argv(self, workload: Workload, prefix: Path) -> tuple[str, ...]:
-        """Return what each rank runs; `prefix` is where our programs are in the rank's file system."""
+        """Return the command of each rank; `prefix` is the folder of tare's programs in the rank's file system."""
 
     def environment(self, workload: Workload, prefix: Path) -> Mapping[str, str]:
         """Return the variables that each rank needs."""
@@ -39,19 +42,19 @@ class WorkloadPlugin(Protocol):
         """Return the metrics that a completed launch will have."""
 
     def parse(self, workload: Workload, stdout: str, began: Began | None = None) -> Parsed:
-        """Return metrics, ranks and samples from what a launch said, or raise `OutputError`.
+        """Return metrics, ranks and samples from a launch's output, or raise `OutputError`.
 
-        `began` tells how the launch began; those that time only what they run need not be told.
+        `began` gives the times of the launch, for workloads that measure its start.
         """
 
     def refuse(self, workload: Workload, placement: Placement) -> str | None:
         """Return why the workload cannot run in a placement (a number of ranks) and what is allowed, or None."""
 
     def memory_bytes(self, workload: Workload, placement: Placement) -> float:
-        """Return about how much memory a rank needs, 0 where that is not known."""
+        """Return about how much memory a rank needs, or 0 if unknown."""
 
     def expected_s(self, workload: Workload, placement: Placement) -> float:
-        """Return about how many seconds a launch measures; starting it is not in it."""
+        """Return about how many seconds a launch measures, without its start."""
 
 
 WORKLOADS: Final[Mapping[str, WorkloadPlugin]] = {
@@ -69,7 +72,7 @@ def plugin_of(workload: Workload) -> WorkloadPlugin:
 
 
 def kind_of(workload: Workload) -> str:
-    """Return which of the keys of a study says what a workload is."""
+    """Return the key of a study that defines a workload."""
     if workload.startup is not None:
         return "startup"
     if workload.kernels:

@@ -1,4 +1,4 @@
-"""List every workload that tare knows, with what its figures are and how they are taken. Pure."""
+"""List every workload that tare knows, with its figures and how they are measured. Pure."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ KERNELS: Final = {
     "halo": ("time of a stencil sweep and the exchange of its edges with both neighbours", "none"),
     "spacing": ("p99 minus median of the gaps between messages at a steady rate, of sender and receiver", "none"),
 }
-"""What each kernel measures, and its synchronisation where a study states none."""
+"""What each kernel measures, and its default synchronisation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogueEntry:
-    """A workload: how a study states it, what it is and measures, and how its figures are taken.
+    """A workload: how a study states it, what it is and measures, and how its figures are measured.
 
-    `brought_by` says what installs it, "" for what is ours.
+    `brought_by` is the command that installs it, "" for tare's own.
     """
 
     name: str
@@ -52,7 +52,7 @@ class CatalogueEntry:
 
 
 def entries() -> tuple[CatalogueEntry, ...]:
-    """Return every workload: kernels, mini-applications, programs of others, and what a user brings."""
+    """Return every workload: kernels, mini-applications, third-party programs, the user's command and the start-up."""
     return (*_kernels(), *map(_miniapp, MINIAPPS.values()), *map(_program, PROGRAMS.values()), *_others())
 
 
@@ -108,7 +108,7 @@ def _others() -> Iterator[CatalogueEntry]:
         name="command",
         family="yours",
         stated="command: [./app]",
-        describes="an MPI program of yours",
+        describes="your own MPI program",
         measures="wall time from the end of MPI_Init to MPI_Finalize",
         ranks="any",
         timer=Command.timer,

@@ -1,4 +1,4 @@
-"""`command`: a program of the user's; its figure is the wall time from the end of MPI_Init to MPI_Finalize."""
+"""Define `command`: the user's program, measured by its wall time from the end of MPI_Init to MPI_Finalize."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXPECTED_S: Final = 10.0
 
 
 class Command:
-    """Run the user's program with the preload library that takes its wall time."""
+    """Run the user's program with the preload library that measures its wall time."""
 
     name = "command"
     timer = "CLOCK_MONOTONIC"
@@ -47,10 +47,10 @@ class Command:
 
 
 def _parsed(stdout: str) -> Parsed:
-    found = records(stdout)
-    walls = [record for record in found if record["type"] == "wall"]
+    all_records = records(stdout)
+    walls = [record for record in all_records if record["type"] == "wall"]
     if not walls:
-        raise OutputError("the program ended without MPI_Finalize: no wall time was taken")
+        raise OutputError("the program ended without MPI_Finalize, so it has no wall time")
     wall_s = number(walls[-1]["wall_s"])
     metric = Metric(
         key=KEY,
@@ -64,9 +64,9 @@ def _parsed(stdout: str) -> Parsed:
     )
     return Parsed(
         metrics=(metric,),
-        ranks=ranks_of(found),
+        ranks=ranks_of(all_records),
         payload=Payload(),
-        mpi_library=str(found[0]["mpi_library"]),
-        init_s=number(found[0]["init_s"]),
+        mpi_library=str(all_records[0]["mpi_library"]),
+        init_s=number(all_records[0]["init_s"]),
         measured_s=wall_s,
     )

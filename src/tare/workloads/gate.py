@@ -1,4 +1,4 @@
-"""The one way from what a program printed into a trial: what passes can be stored and calculated with."""
+"""Check a program's output before it becomes a trial: figures that pass can be stored and calculated with."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ MOST_SAMPLES: Final = 32 << 20
 LONGEST: Final = 4096
 """Characters of a message."""
 LONGEST_VALUE: Final = 1 << 16
-"""Characters of one text; a rank on a node with many mounts tells all of them in one."""
+"""Characters of one text; a rank on a node with many mounts reports all of them in one."""
 
 MOST_INTEGER: Final = 1 << 64
 """Numbers of namespaces and devices have 64 bits."""
 
 
 def gate(read: Callable[[], Parsed]) -> Parsed:
-    """Return what `read` makes of an output, or raise `OutputError` with the reason why it cannot be.
+    """Return what `read` makes of an output, or raise `OutputError` with the reason why it is not valid.
 
-    A bad launch must not end the study, nor spoil the report of its good ones. What a program says against its own
-    results passes without a figure.
+    A bad launch must neither end the study nor spoil the report of the good ones. An output whose program reports wrong
+    results needs no figure.
     """
     import numpy as np
 
@@ -42,8 +42,8 @@ def gate(read: Callable[[], Parsed]) -> Parsed:
     except OutputError as error:
         raise OutputError(printable(str(error))[:LONGEST]) from error
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        told = printable(f"{type(error).__name__}: {error}")[:LONGEST]
-        raise OutputError(f"a record is not as the protocol has it: {told}") from error
+        reason = printable(f"{type(error).__name__}: {error}")[:LONGEST]
+        raise OutputError(f"a record does not follow the protocol: {reason}") from error
     if complaint:
         raise OutputError(printable(complaint)[:LONGEST])
     return parsed
@@ -51,12 +51,12 @@ def gate(read: Callable[[], Parsed]) -> Parsed:
 
 def _complaints(parsed: Parsed) -> Iterator[str]:
     if not (parsed.metrics or parsed.wrong):
-        yield "the program gave no figure"
+        yield "the program printed no figure"
     if why := why_no_figures(parsed.metrics, parsed.figures):
         yield why
     for what, seconds in (("MPI_Init", parsed.init_s), ("the measured section", parsed.measured_s)):
         if not is_time(seconds):
-            yield f"{what} took {seconds:g} s: that is no time"
+            yield f"{what} took {seconds:g} s, which is not a possible time"
     yield from _of_samples(parsed)
     for part in (parsed.metrics, parsed.figures, parsed.ranks, parsed.payload, parsed.mpi_library, parsed.wrong):
         yield from _of_values(part)
@@ -67,24 +67,24 @@ def _of_samples(parsed: Parsed) -> Iterator[str]:
 
     total = sum(column.size for column in parsed.samples.values())
     if total > MOST_SAMPLES:
-        yield f"it gave {total} samples, and {MOST_SAMPLES} are the most"
+        yield f"it printed {total} samples; at most {MOST_SAMPLES} are stored"
         return
     for name, column in parsed.samples.items():
         if not COLUMN.fullmatch(name):
-            yield f"{name[:LONGEST]!r} cannot name a column of samples"
+            yield f"{name[:LONGEST]!r} is not a valid name of a column of samples"
         if column.ndim != 1 or (np.abs(column) > MOST_S).any():  # NaN is a pass that was not timed
             yield f"the samples {name} are not all times"
 
 
 def _of_values(value: Any) -> Iterator[str]:
-    """Yield what no results folder should hold: texts without end, integers of more than 64 bits."""
-    for one in _leaves(value):
-        if isinstance(one, str):
-            if len(one) > LONGEST_VALUE:
-                yield f"a text has {len(one)} characters, and {LONGEST_VALUE} are the most: {one[:40]!r}..."
-            elif one != printable(one, lines=True):  # mounts are told line by line
-                yield f"a text has control characters: {one!r:.200}"
-        elif isinstance(one, int) and abs(one) >= MOST_INTEGER:
+    """Yield the problems with values that no results folder should hold: endless texts, integers beyond 64 bits."""
+    for leaf in _leaves(value):
+        if isinstance(leaf, str):
+            if len(leaf) > LONGEST_VALUE:
+                yield f"a text has {len(leaf)} characters; at most {LONGEST_VALUE} are stored: {leaf[:40]!r}..."
+            elif leaf != printable(leaf, lines=True):  # mounts are reported line by line
+                yield f"a text has control characters: {leaf!r:.200}"
+        elif isinstance(leaf, int) and abs(leaf) >= MOST_INTEGER:
             yield "an integer has more than 64 bits"
 
 

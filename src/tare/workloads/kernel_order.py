@@ -1,7 +1,7 @@
-"""The order in which the kernels of a launch run: random by round and block, large messages last. Pure.
+"""Order the kernels of a launch: random by round and block, large messages last. Pure.
 
-A launch has one TCP connection between two ranks, and every kernel leaves it in some state (ADR 0011): after messages
-of 1 MiB, `alltoallv` of 64 KiB takes 10 % longer than in a launch of its own, after smaller ones it does not.
+A launch has one TCP connection between two ranks, and every kernel changes its state (ADR 0011): after messages of
+1 MiB, `alltoallv` of 64 KiB takes 10 % longer than in a launch of its own, after smaller ones it does not.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ USUAL_WINDOW: Final = {"bw": 64, "bibw": 64}
 def kernel_order(seed: int, round_: int, block: int, specs: Sequence[str]) -> tuple[int, ...]:
     """Return the indexes of a launch's kernels in the order in which they run.
 
-    All cells of a block have the same order, so that what is left of a kernel's influence is the same on both sides of
-    a comparison.
+    All cells of a block have the same order, so the remaining influence of a kernel on the next is the same on both
+    sides of a comparison.
     """
     order = list(range(len(specs)))
     random.Random(f"{seed}/kernels/{round_}/{block}").shuffle(order)
@@ -29,9 +29,9 @@ def kernel_order(seed: int, round_: int, block: int, specs: Sequence[str]) -> tu
 
 
 def in_order(argv: tuple[str, ...], seed: int, round_: int, block: int) -> tuple[str, ...]:
-    """Return the command line of a launch with its kernels put into the order of its round and block.
+    """Return the command line of a launch with its kernels in the order of its round and block.
 
-    What starts no `tare-kernels`, or only one kernel, stays as it is.
+    A command without `tare-kernels`, or with one kernel only, is returned unchanged.
     """
     made: list[str] = []
     for at, token in enumerate(argv):
@@ -45,7 +45,7 @@ def in_order(argv: tuple[str, ...], seed: int, round_: int, block: int) -> tuple
 
 
 def in_flight_bytes(spec: str) -> int:
-    """Return how many bytes a kernel has under way at once between two ranks; `spec` is `name:key=value,...`."""
+    """Return how many bytes a kernel has in flight between two ranks; `spec` is `name:key=value,...`."""
     name, _, rest = spec.partition(":")
     given = dict(pair.split("=", 1) for pair in rest.split(",") if "=" in pair)
     return int(given.get("bytes", 8)) * int(given.get("window", USUAL_WINDOW.get(name, 1)))
@@ -53,5 +53,5 @@ def in_flight_bytes(spec: str) -> int:
 
 def _specs(tokens: Sequence[str]) -> list[str]:
     """Return the kernels of a program's arguments; `:` begins the program of other hosts."""
-    ours = tokens[: tokens.index(":")] if ":" in tokens else tokens
-    return [token for token in ours if not token.startswith("-")]
+    own_tokens = tokens[: tokens.index(":")] if ":" in tokens else tokens
+    return [token for token in own_tokens if not token.startswith("-")]

@@ -1,4 +1,4 @@
-"""`kernels`: our micro-benchmarks (kernels/), a list of them in one launch."""
+"""Define `kernels`: tare's micro-benchmarks (kernels/), a list of them in one launch."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SIZELESS = frozenset({"barrier"})
 GAPS = {"send_gap_s": "send", "receive_gap_s": "receive"}
 DEFAULT_SPACING_BYTES = 8
 ALONE = frozenset({"halo"})
-"""The kernels that run on one rank, too."""
+"""The kernels that also run on one rank."""
 SLOWEST = "mean of max over ranks"
 BACK_TO_BACK = "mean over ranks, back to back"
-"""Of iterations that follow each other without synchronisation, the maxima over ranks add up to more than the loop."""
+"""The mean is used here: without synchronisation, the maxima over ranks of the iterations exceed the loop's time."""
 
 
 class Kernels:
@@ -51,7 +51,7 @@ class Kernels:
     def refuse(self, workload: Workload, placement: Placement) -> str | None:
         paired = [spec.kernel for spec in workload.kernels if spec.kernel not in ALONE]
         if paired and placement.ranks < 2:
-            return f"{paired[0]} needs at least 2 ranks, and this placement has {placement.ranks}"
+            return f"{paired[0]} needs at least 2 ranks, but this placement has {placement.ranks}"
         return None
 
     def memory_bytes(self, workload: Workload, placement: Placement) -> float:
@@ -62,16 +62,16 @@ class Kernels:
 
 
 def _parsed(workload: Workload, stdout: str) -> Parsed:
-    found = records(stdout)
-    kernels = [record for record in found if record["type"] == "kernel"]
+    all_records = records(stdout)
+    kernels = [record for record in all_records if record["type"] == "kernel"]
     if len(kernels) != len(workload.kernels):
-        raise OutputError(f"{len(kernels)} of {len(workload.kernels)} kernels gave a result")
+        raise OutputError(f"only {len(kernels)} of {len(workload.kernels)} kernels printed a result")
     metrics: list[Metric] = []
     samples: dict[str, NDArray[np.float64]] = {}
     spans: dict[str, tuple[float, float]] = {}
     for spec, record in zip(workload.kernels, kernels, strict=True):
         if record["kernel"] != spec.kernel:
-            raise OutputError(f"a result of {record['kernel']} stands where {spec.kernel} was asked for")
+            raise OutputError(f"the output has a result of {record['kernel']} in place of {spec.kernel}")
         columns = decode(record["columns"], record["data"])
         made = _spacing(spec, columns) if spec.kernel == "spacing" else [_metric(spec, record, columns)]
         metrics += made
@@ -80,10 +80,10 @@ def _parsed(workload: Workload, stdout: str) -> Parsed:
         samples.update({f"{_key(spec)}/{name}": values for name, values in columns.items()})
     return Parsed(
         metrics=tuple(metrics),
-        ranks=ranks_of(found),
+        ranks=ranks_of(all_records),
         payload=_payload(kernels),
-        mpi_library=str(found[0]["mpi_library"]),
-        init_s=number(found[0]["init_s"]),
+        mpi_library=str(all_records[0]["mpi_library"]),
+        init_s=number(all_records[0]["init_s"]),
         measured_s=sum(number(record["elapsed_s"]) for record in kernels),
         wrong=tuple(r["spec"] for r in kernels if not r["verified"]),
         samples=samples,
@@ -135,7 +135,7 @@ def _infos(spec: KernelSpec, group: str) -> list[MetricInfo]:
 
 
 def _is_back_to_back(kernel: str, sync: str) -> bool:
-    """Tell whether every rank's samples are of a loop without synchronisation."""
+    """Return whether every rank's samples come from a loop without synchronisation."""
     return kernel in ALONE and sync == "none"
 
 

@@ -1,4 +1,4 @@
-"""Estimate how long kernels run, for the user's eyes; no result depends on it.
+"""Estimate how long kernels run, to show it to the user; no result depends on it.
 
 The figures were chosen from two-node runs over veth: 10 us and 1.5 GB/s between two nodes.
 """
@@ -15,7 +15,7 @@ BYTES_PER_S: Final = 1.5e9
 SMALL_BYTES: Final = 8192
 SWEEP_S: Final = 100e-6
 TWO_READINGS: Final = frozenset({"barrier", "allreduce"})
-"""Those that by default run in a loop and from start windows, which are twice as long as what runs in them."""
+"""Kernels that by default run in a loop and from start windows, which are twice as long as the operation in them."""
 DEFAULT_ITERATIONS: Final = {"latency": (10000, 1000), "bw": (100, 20), "bibw": (100, 20), "spacing": (10000, 1000)}
 DEFAULT_COLLECTIVE_ITERATIONS: Final = (1000, 100)
 

@@ -17,7 +17,7 @@ from tare.workloads.program import adapter_of
 from tare.workloads.programs import locate
 
 SYSTEM: Final = tuple(map(Path, locate.PATH))
-"""Folders that an image has its own of: what is in them is not shown inside, an image must have it itself."""
+"""Folders that every image has itself: programs in them are not shown inside, so an image must contain them."""
 
 OWN_FOLDERS: Final = frozenset(
     {
@@ -25,16 +25,16 @@ OWN_FOLDERS: Final = frozenset(
         "/sbin", "/sys", "/tare", "/tmp", "/usr", "/var",
     }
 )  # fmt: skip
-"""Folders that every node or container has of its own: shown inside as a whole, this machine's would hide theirs."""
+"""Folders that every node or container has itself: if this machine's were shown inside, they would hide those."""
 
 SHORTEST: Final = 3
-"""The parts of a prefix that may be shown whole: `/opt/osu`, and not a home folder with a `bin`."""
+"""Number of path parts from which a prefix may be shown whole: `/opt/osu`, but not a home folder with a `bin`."""
 
 
 def located(study: Study) -> Study:
-    """Return the study with the file of each program of others that is found outside of the system's folders.
+    """Return the study with the file of each third-party program that is found outside of the system's folders.
 
-    What is not found stays as it is stated, and is refused or looked for in the image by those who know where.
+    A program that is not found stays as stated: it is refused, or looked for in the image, later.
     """
     return replace(study, workloads=tuple(_located(workload, study.placements) for workload in study.workloads))
 
@@ -42,36 +42,36 @@ def located(study: Study) -> Study:
 def _located(workload: Workload, placements: Iterable[Placement]) -> Workload:
     if not workload.program or all(adapter_of(workload).refuse(workload.arguments, each) for each in placements):
         return workload
-    found = locate.found(adapter_of(workload), workload.arguments, workload.path)
-    if found is None or (found.parent in SYSTEM and not workload.path):
+    file = locate.found(adapter_of(workload), workload.arguments, workload.path)
+    if file is None or (file.parent in SYSTEM and not workload.path):
         return workload
-    return replace(workload, path=str(found.absolute()))
+    return replace(workload, path=str(file.absolute()))
 
 
 def cannot_run(workload: Workload, environment: Environment) -> str | None:
-    """Return why a program of others cannot be where an environment's ranks are, or None; no image is looked into."""
+    """Return why a third-party program is missing where an environment's ranks run, or None; images are not read."""
     if not workload.program or environment.image or RUNTIMES[environment.runtime].is_fake:
         return None
     return locate.missing(adapter_of(workload), workload.arguments, workload.path)
 
 
 def is_shown(workload: Workload) -> bool:
-    """Tell whether a program of others is in a folder of this machine that pods are to be shown."""
+    """Return whether a third-party program is in a folder of this machine that pods are to be shown."""
     file = Path(workload.path)
     return bool(workload.program and workload.path) and file.parent not in SYSTEM and file.is_file()
 
 
 def shown_folder(workload: Workload) -> str:
-    """Return the folder to show: the one that the program is in, or what it and its libraries are installed below."""
+    """Return the folder to show: that of the program, or the prefix of the program and its libraries."""
     folder = Path(workload.path).parent
     prefix = folder.parent
     return str(prefix if folder.name == "bin" and len(prefix.parts) >= SHORTEST else folder)
 
 
 def not_in_image(workload: Workload, rootfs: Path, search: Sequence[str] = locate.PATH) -> str | None:
-    """Return that an image lacks a program that it must have itself, or None.
+    """Return the reason if an image lacks a program that it must contain, or None.
 
-    `search` are the folders in which a command that is named without its folder is looked for.
+    `search` lists the folders in which a command without a folder is looked for.
     """
     if workload.command:
         return _command_not_in_image(workload.command[0], rootfs, search)
@@ -87,22 +87,22 @@ def _command_not_in_image(name: str, rootfs: Path, search: Sequence[str]) -> str
     places = [name] if "/" in name else [f"{folder}/{name}" for folder in search]
     if any(inside(rootfs, place) is not None for place in places):
         return None
-    return f"{name} is not in the image: name an image that has it (--image, or image: in a study)"
+    return f"{name} is not in the image: use an image that contains it (--image, or image: in a study)"
 
 
 def commands_of(cells: Iterable[Cell]) -> dict[str, bool]:
-    """Return the commands of the user's that cells start, each with whether all of these cells have an image."""
-    found: dict[str, bool] = {}
+    """Return the user's commands that cells start, each with whether all of these cells have an image."""
+    images_only: dict[str, bool] = {}
     for cell in cells:
         for name in cell.workload.command[:1]:
-            found[name] = found.get(name, True) and bool(cell.environment.image)
-    return found
+            images_only[name] = images_only.get(name, True) and bool(cell.environment.image)
+    return images_only
 
 
 def command_file(name: str) -> Path | None:
-    """Return the file of this machine that a command starts, None where there is none.
+    """Return the file of this machine that a command starts, or None.
 
-    As a shell finds it: by its path if it has one, else on PATH; else in the current folder, as mpirun does.
+    It is found as by a shell: by its path if it has one, else on PATH; else in the current folder, as mpirun does.
     """
     on_path = None if "/" in name else process.find(name)
     path = Path(on_path or name).absolute()
@@ -116,41 +116,41 @@ def check_executable(file: Path) -> None:
 
 
 def no_such_program(name: str) -> RefusedError:
-    """Return the error that says that a command is not on this machine."""
+    """Return the error for a command that is not on this machine."""
     if Path(name).is_dir():
         return RefusedError(f"{name} is a folder, not a program", remedy="name the program in it")
     if "/" in name:
-        return RefusedError(f"there is no program {name}", remedy="check the path")
+        return RefusedError(f"there is no program {name}", remedy="check the path of the program")
     return RefusedError(
         f"there is no program {name} on PATH or in the current folder",
-        remedy="name the program with its path, as ./app",
+        remedy="give the path of the program, such as ./app",
     )
 
 
 def is_of_system(file: Path) -> bool:
-    """Tell whether a program is in a folder that every image has of its own, so that this one cannot be shown there."""
+    """Return whether a program is in a folder that every image has itself, so that this one cannot be shown there."""
     return file.parent in SYSTEM
 
 
 def check_can_be_shown(folder: str, what: str) -> None:
-    """Raise `RefusedError` where this machine's folder cannot be shown on nodes and in containers at the same path."""
+    """Raise `RefusedError` for a folder that cannot be shown on nodes and in containers at the same path."""
     if folder in OWN_FOLDERS:
         example = f"{folder.rstrip('/')}/study"
         raise RefusedError(
-            f"{what} is {folder}, and every node or container has a {folder} of its own",
+            f"{what} is {folder}, but every node or container has a {folder} of its own",
             remedy=f"use a folder below it, such as {example}" if folder in ("/tmp", "/opt") else "use another folder",
         )
 
 
 def program_file(workload: Workload, rootfs: Path | None) -> Path | None:
-    """Return the file of this machine that is a workload's program, inside an image's root file system if it is there.
+    """Return the file on this machine of a workload's program, which may be inside an image's root file system.
 
-    None where there is none: what only an image has is not looked into if the study names it by a path of its own.
+    None if there is none: a program that only an image has is not read if the study gives its path.
     """
     if not workload.program:
         name = workload.executable
         return Path(name) if "/" in name and Path(name).is_file() else None
     if is_shown(workload):
         return Path(workload.path)
-    found = locate.found(adapter_of(workload), workload.arguments, workload.path, rootfs)
-    return found if found is None or rootfs is None else inside(rootfs, str(found))
+    file = locate.found(adapter_of(workload), workload.arguments, workload.path, rootfs)
+    return file if file is None or rootfs is None else inside(rootfs, str(file))

@@ -1,4 +1,4 @@
-"""`miniapp`: one of our mini-applications (miniapps/), which verifies its result and counts its messages."""
+"""Define `miniapp`: one of tare's mini-applications (miniapps/), which verifies its result and counts its messages."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ RATES: Final[Mapping[str, tuple[float, str]]] = {
     "Mb/s": (1e6, "b/s"),
     "MB/s": (1e6, "B/s"),
 }
-"""The units in which applications count, as multiples of those of the model; any other stays what it is."""
+"""The units of the applications' rates, as multiples of those of the model; other units are kept."""
 
 RANK_BYTES: Final = 40 << 20
-"""What a rank needs beside its data: program, MPI, its buffers (seen: 25 to 40 MiB with Open MPI 4.1, 2 ranks)."""
+"""Memory of a rank besides its data: program, MPI and buffers (measured: 25 to 40 MiB with Open MPI 4.1, 2 ranks)."""
 
 
 class MiniApps:
@@ -78,17 +78,19 @@ class MiniApps:
 
 
 def _parsed(choice: Choice, stdout: str) -> Parsed:
-    found = records(stdout)
-    told = next((record for record in found if record["type"] == "miniapp"), None)
-    if told is None:
-        raise OutputError(f"{choice.label} gave no result")
-    _same(choice, told)
-    elapsed_s, operations = number(told["elapsed_s"]), number(told["operations"])
+    all_records = records(stdout)
+    result = next((record for record in all_records if record["type"] == "miniapp"), None)
+    if result is None:
+        raise OutputError(f"{choice.label} printed no result")
+    _check_choice(choice, result)
+    elapsed_s, operations = number(result["elapsed_s"]), number(result["operations"])
     if not (0 < elapsed_s < math.inf and 0 < operations < math.inf):
-        raise OutputError(f"{choice.label} took {elapsed_s} s for {operations} operations: that is no result")
-    scale, unit = RATES.get(told["rate_unit"], (1.0, str(told["rate_unit"])))
-    declared = choice.app.operations(choice, int(told["ranks"]))
-    cost_s = elapsed_s * declared / operations  # launches that did more, or less, are compared for the same amount
+        raise OutputError(f"{choice.label} reports {elapsed_s} s for {operations} operations, which is impossible")
+    scale, unit = RATES.get(result["rate_unit"], (1.0, str(result["rate_unit"])))
+    declared = choice.app.operations(choice, int(result["ranks"]))
+    cost_s = (
+        elapsed_s * declared / operations
+    )  # launches with different amounts of work are compared for the same amount
     metric = Metric(
         key=choice.spec,
         label=choice.label,
@@ -103,39 +105,36 @@ def _parsed(choice: Choice, stdout: str) -> Parsed:
     )
     return Parsed(
         metrics=(metric,),
-        ranks=ranks_of(found),
-        payload=_payload(told),
-        mpi_library=str(found[0]["mpi_library"]),
-        init_s=number(found[0]["init_s"]),
+        ranks=ranks_of(all_records),
+        payload=_payload(result),
+        mpi_library=str(all_records[0]["mpi_library"]),
+        init_s=number(all_records[0]["init_s"]),
         measured_s=elapsed_s,
-        wrong=_wrong(choice, told),
-        samples=_samples(choice, told),
-        figures=_figures(told),
+        wrong=_wrong(choice, result),
+        samples=_samples(choice, result),
+        figures=_figures(result),
     )
 
 
-def _same(choice: Choice, told: Mapping[str, Any]) -> None:
-    """Raise `OutputError` where a result is not that of the choice."""
-    if told["app"] != choice.app.name or (told["class"] or "") != choice.letter:
-        raise OutputError(
-            f"a result of {told['app']} {told['class'] or ''} stands where {choice.label} was asked for".replace(
-                "  ", " "
-            )
-        )
+def _check_choice(choice: Choice, result: Mapping[str, Any]) -> None:
+    """Raise `OutputError` if a result is not that of the choice."""
+    if result["app"] != choice.app.name or (result["class"] or "") != choice.letter:
+        name = f"{result['app']} {result['class'] or ''}".strip()
+        raise OutputError(f"the output has a result of {name} in place of {choice.label}")
     usual = {parameter.name: parameter.usual for parameter in choice.app.parameters}
-    if usual | dict(told["parameters"]) != dict(choice.values):
-        raise OutputError(f"{choice.label} ran with {told['parameters']}, and {dict(choice.values)} was asked for")
+    if usual | dict(result["parameters"]) != dict(choice.values):
+        raise OutputError(f"{choice.label} ran with {result['parameters']}, not with {dict(choice.values)}")
 
 
-def _wrong(choice: Choice, told: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what did not pass its verification, each with the value and what it should be."""
+def _wrong(choice: Choice, result: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the checks that failed, each with the value and the expected one."""
     failed = tuple(
         f"{check['name']} of {choice.label} ({_value(check['value'])} where {_value(check['expected'])} is expected, "
         f"within {check['tolerance']:g})"
-        for check in told["checks"]
+        for check in result["checks"]
         if not check["passed"]
     )
-    if not failed and not told["verified"]:
+    if not failed and not result["verified"]:
         return (f"{choice.label} (it verified nothing)",)
     return failed
 
@@ -144,36 +143,36 @@ def _value(value: float | None) -> str:
     return "no number" if value is None else f"{value:.14g}"
 
 
-def _samples(choice: Choice, told: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
-    """Return the times of single passes, where an application keeps any (searches, round trips)."""
+def _samples(choice: Choice, result: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
+    """Return the times of single passes, if an application keeps any (searches, round trips)."""
     import numpy as np
 
     return {
         f"{choice.spec}/{series['name'].replace(' ', '_')}": np.array(series["values"], dtype=np.float64)
-        for series in told.get("series", ())
+        for series in result.get("series", ())
         if series["unit"] == "s"
     }
 
 
-def _figures(told: Mapping[str, Any]) -> tuple[Figure, ...]:
-    """Return what the application tells beside its rate, and the messages of its timed section."""
-    own = [
+def _figures(result: Mapping[str, Any]) -> tuple[Figure, ...]:
+    """Return the figures that the application prints besides its rate, and the messages of its timed section."""
+    figures = [
         Figure(key=str(figure["name"]), label=str(figure["name"]), value=number(figure["value"]), unit=figure["unit"])
-        for figure in told["figures"]
+        for figure in result["figures"]
         if figure["value"] is not None
     ]
-    sends = [entry for entry in told["messages"] if entry["kind"] == "send"]
+    sends = [entry for entry in result["messages"] if entry["kind"] == "send"]
     count = sum(int(entry["count"]) for entry in sends)
-    if count and told["messages_complete"]:
+    if count and result["messages_complete"]:
         mean = sum(int(entry["count"]) * int(entry["bytes"]) for entry in sends) / count
-        own.append(Figure(key="messages sent", label="messages sent", value=float(count)))
-        own.append(Figure(key="mean message", label="mean message", value=mean, unit="B"))
-    return tuple(own)
+        figures.append(Figure(key="messages sent", label="messages sent", value=float(count)))
+        figures.append(Figure(key="mean message", label="mean message", value=mean, unit="B"))
+    return tuple(figures)
 
 
-def _payload(told: Mapping[str, Any]) -> Payload:
+def _payload(result: Mapping[str, Any]) -> Payload:
     """Return the bounds of the timed section's messages; those before and after it are not counted."""
-    payload = told["payload"]
+    payload = result["payload"]
     return Payload(
         low_bytes=int(payload["bytes_min"]),
         high_bytes=int(payload["bytes_max"]),

@@ -1,4 +1,4 @@
-"""Read the records that our programs write: lines of `@tare ` and one JSON object (docs/kernels.md)."""
+"""Read the records that tare's programs write: lines of `@tare ` and one JSON object (docs/kernels.md)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ MOST_CPUS: Final = 1 << 16
 
 
 class OutputError(ValueError):
-    """The output of a launch is not whole or not right; the message says which record."""
+    """The output of a launch is incomplete or wrong; the message names the record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Began:
-    """How a launch began: when its launcher was started (CLOCK_MONOTONIC), until when it ran, what its pods took."""
+    """The times of a launch: when its launcher started and ended (CLOCK_MONOTONIC), and how long its pods took."""
 
     launched_s: float
     ended_s: float
@@ -35,9 +35,9 @@ class Began:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payload:
-    """Bounds of the bytes that ranks sent to ranks on other hosts, and the messages that carried them.
+    """Bounds of the bytes that ranks sent to ranks on other hosts, and the number of messages that carried them.
 
-    With `more` the launch sent other messages, too, which nobody counted: only the lower bound then says something.
+    With `more` the launch also sent messages that were not counted: then only the lower bound is meaningful.
     """
 
     low_bytes: int = 0
@@ -49,9 +49,9 @@ class Payload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """What a launch said. `samples` are columns keyed `METRIC/COLUMN`, in seconds.
+    """The parsed output of a launch. `samples` are columns keyed `METRIC/COLUMN`, in seconds.
 
-    `spans_s` says by metric when what it was made of began and ended (CLOCK_MONOTONIC), where the program tells that.
+    `spans_s` gives by metric when its measurement began and ended (CLOCK_MONOTONIC), if the program prints that.
     """
 
     metrics: tuple[Metric, ...]
@@ -67,7 +67,7 @@ class Parsed:
 
 
 def records(stdout: str) -> list[dict[str, Any]]:
-    """Return all records; raise `OutputError` where one is broken or the last is missing."""
+    """Return all records; raise `OutputError` if one is broken or the last is missing."""
     found: list[dict[str, Any]] = []
     for line in stdout.splitlines():
         at = line.find(PREFIX)
@@ -81,7 +81,7 @@ def records(stdout: str) -> list[dict[str, Any]]:
             raise OutputError(f"record {len(found) + 1} was not written by tare: {line[at : at + 60]}...")
         found.append(record)
     if not found:
-        raise OutputError("the program wrote no record: was it built with tare's kernels or preload library?")
+        raise OutputError("the program wrote no record: it runs without tare's kernels and preload library")
     if found[0].get("type") != "start" or found[0].get("protocol") != PROTOCOL:
         raise OutputError(f"the first record is not a start of protocol {PROTOCOL}")
     if found[-1].get("type") != "end":
@@ -90,14 +90,14 @@ def records(stdout: str) -> list[dict[str, Any]]:
 
 
 def number(value: object) -> float:
-    """Return a number of a record; neither a text nor a truth value is one."""
+    """Return a number of a record; raise `TypeError` for a text or a boolean."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{value!r:.60} stands where a number should")
+        raise TypeError(f"{value!r:.60} is not a number")
     return float(value)
 
 
 def rank_place(record: Mapping[str, Any]) -> RankPlace:
-    """Return where a rank was."""
+    """Return the place where a rank ran."""
     return RankPlace(
         rank=int(record["rank"]),
         host=f"{record['boot_id']}/{record['hostname']}",
@@ -112,13 +112,13 @@ def rank_place(record: Mapping[str, Any]) -> RankPlace:
 
 
 def cpu_list(text: str) -> set[int]:
-    """Return the cores of a Linux list, as `0-2,5`."""
+    """Return the cores of a Linux list such as `0-2,5`."""
     cores: set[int] = set()
     for part in filter(None, text.split(",")):
         low, _, high = part.partition("-")
         first, last = int(low), int(high or low)
         if last >= MOST_CPUS:
-            raise ValueError(f"a node has no core {last}")
+            raise ValueError(f"no node has a core {last}")
         cores.update(range(first, last + 1))
     return cores
 
@@ -135,7 +135,7 @@ def ranks_of(found: list[dict[str, Any]]) -> tuple[RankPlace, ...]:
     places = sorted((rank_place(r) for r in found if r["type"] == "rank"), key=lambda place: place.rank)
     expected = int(found[0]["ranks"])
     if len(places) != expected:
-        raise OutputError(f"{len(places)} of {expected} ranks told where they were")
+        raise OutputError(f"only {len(places)} of {expected} ranks reported where they ran")
     if [place.rank for place in places] != list(range(expected)):
-        raise OutputError(f"ranks {[place.rank for place in places]} told where they were, not 0 to {expected - 1}")
+        raise OutputError(f"ranks {[place.rank for place in places]} reported where they ran, not 0 to {expected - 1}")
     return tuple(places)

@@ -1,7 +1,7 @@
-"""Look at a program of the user's: whether it can run here, and inside an image.
+"""Check whether the user's program finds its libraries, on this machine and inside an image.
 
-On this machine its own dynamic loader is asked. Inside an image nothing is started to find out: its loader is a program
-of whoever made the image, and would have the rights of the caller, who is often root.
+On this machine the dynamic loader is asked. In an image nothing is started: its loader is a program of whoever made the
+image, and would have the rights of the caller, who is often root.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ FOUND: Final = re.compile(r"^\s*(\S+) => (/\S+)", re.MULTILINE)
 def missing_libraries(program: Path, root: Path | None) -> list[str]:
     """Return the libraries that a program does not find, on this machine or inside an image's root file system.
 
-    A program that is not dynamically linked (or a script) misses none. A file of an image that is there and cannot be
-    read as a library is named with the reason.
+    A program that is not dynamically linked, or a script, lacks none. A file of an image that cannot be read as a
+    library is listed with the reason.
     """
     if root is not None:
-        found = linked(program, root)
-        damaged = (f"{name} (cannot be read: {reason})" for name, reason in found.damaged.items())
-        return sorted(map(plain, (*found.missing, *damaged)))
-    said = _said(program)
-    missing = [line.split("=>")[0].strip() for line in said.splitlines() if "not found" in line and "=>" in line]
-    missing += re.findall(r"([^\s:]+): cannot open shared object file", said)
+        resolved = linked(program, root)
+        damaged = (f"{name} (cannot be read: {reason})" for name, reason in resolved.damaged.items())
+        return sorted(map(plain, (*resolved.missing, *damaged)))
+    output = _ldd_output(program)
+    missing = [line.split("=>")[0].strip() for line in output.splitlines() if "not found" in line and "=>" in line]
+    missing += re.findall(r"([^\s:]+): cannot open shared object file", output)
     return sorted(set(missing))
 
 
 def libraries(program: Path, root: Path | None) -> dict[str, Path]:
-    """Return the libraries that the dynamic loader finds for a program, by the names that it asks for.
+    """Return the libraries that the dynamic loader finds for a program, by the names that the program asks for.
 
-    The paths are those on this machine, also of libraries in an image. Of a program that images are shown, what is
-    installed beside its `bin` is shown as well (`located.shown_folder`).
+    The paths are those on this machine, also for libraries in an image. If a program is shown in images, so is the
+    prefix that contains its `bin` (`located.shown_folder`).
     """
     if root is not None:
         installed = program.parent.name == "bin" and len(program.parents) > SHORTEST
         return dict(linked(program, root, program.parents[1] if installed else None).found)
-    return {name: Path(path) for name, path in FOUND.findall(_said(program))}
+    return {name: Path(path) for name, path in FOUND.findall(_ldd_output(program))}
 
 
-def _said(program: Path) -> str:
-    """Return what the dynamic loader of this machine says of a program's libraries."""
+def _ldd_output(program: Path) -> str:
+    """Return what `ldd` on this machine prints about a program."""
     result = run(("ldd", str(program)), check=False, timeout_s=20)
     return result.stdout + result.stderr

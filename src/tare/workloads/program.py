@@ -1,6 +1,6 @@
-"""`program`: a program of others that tare knows (`tare.workloads.programs`), run under the preload library.
+"""Define `program`: a third-party program that tare knows (`tare.workloads.programs`), run with the preload library.
 
-The library tells where its ranks were, as for `command`; the figures are those that the program itself gives.
+The library reports where its ranks ran, as for `command`; the figures are those that the program itself prints.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from tare.workloads.output import PREFIX, Began, OutputError, Parsed, Payload, n
 from tare.workloads.programs import PROGRAMS, ProgramAdapter
 
 OURS: Final = "tare-"
-"""What the names of our own programs begin with: they are under the prefix, not on PATH."""
+"""Prefix in the names of tare's own programs, which are under the prefix folder and not on PATH."""
 
 
 class Program:
-    """Run a known program of others and read what it says."""
+    """Run a known third-party program and read its output."""
 
     name = "program"
     timer = "the program's own: see `tare workloads`"
@@ -63,8 +63,8 @@ def adapter_of(workload: Workload) -> ProgramAdapter:
     return PROGRAMS[workload.program]
 
 
-def said(stdout: str) -> str:
-    """Return what a program said: stdout without our own records. A line that was cut off stays without its end."""
+def own_output(stdout: str) -> str:
+    """Return a program's own output: stdout without tare's records. A line that was cut off has no line end."""
     kept: list[str] = []
     for line in stdout.splitlines(keepends=True):
         before, record, _ = line.partition(PREFIX)
@@ -76,17 +76,17 @@ def said(stdout: str) -> str:
 
 
 def _parsed(workload: Workload, stdout: str) -> Parsed:
-    adapter, found = adapter_of(workload), records(stdout)
-    walls = [record for record in found if record["type"] == "wall"]
+    adapter, all_records = adapter_of(workload), records(stdout)
+    walls = [record for record in all_records if record["type"] == "wall"]
     if not walls:
         raise OutputError(f"{adapter.name} ended without MPI_Finalize")
-    reading = adapter.read(said(stdout), workload.arguments)
+    reading = adapter.read(own_output(stdout), workload.arguments)
     return Parsed(
         metrics=reading.metrics,
-        ranks=ranks_of(found),
+        ranks=ranks_of(all_records),
         payload=Payload(),
-        mpi_library=str(found[0]["mpi_library"]),
-        init_s=number(found[0]["init_s"]),
+        mpi_library=str(all_records[0]["mpi_library"]),
+        init_s=number(all_records[0]["init_s"]),
         measured_s=number(walls[-1]["wall_s"]),
         wrong=reading.wrong,
         figures=reading.figures,

@@ -1,4 +1,4 @@
-"""`startup`: what it takes until a job's ranks are ready, and until an interpreter has opened its many small files."""
+"""Define `startup`: the time until a job's ranks are ready, and until an interpreter has opened many small files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LABELS: Final = {
     "ready": "ranks ready",
     "modules": f"{MODULES} files",
 }
-"""The metrics in the order in which a start-up comes to them; docs/startup.md says what each of them is."""
+"""The metrics in the order in which a start-up reaches them; docs/startup.md explains each."""
 
 
 class Startup:
@@ -50,7 +50,7 @@ class Startup:
 
     def parse(self, workload: Workload, stdout: str, began: Began | None = None) -> Parsed:
         if began is None:
-            raise OutputError("a start-up is timed from its launch, and nothing is told of that")
+            raise OutputError("a start-up is timed from its launch, but the times of the launch are missing")
         return gate(lambda: _parsed(stdout, began))
 
     def refuse(self, workload: Workload, placement: Placement) -> str | None:
@@ -64,18 +64,18 @@ class Startup:
 
 
 def _parsed(stdout: str, began: Began) -> Parsed:
-    found = records(stdout)
-    told = next((record for record in found if record["type"] == "startup"), None)
-    if told is None:
-        raise OutputError("the program told nothing of its start-up")
-    places = ranks_of(found)
+    all_records = records(stdout)
+    startup = next((record for record in all_records if record["type"] == "startup"), None)
+    if startup is None:
+        raise OutputError("the program printed no record of its start-up")
+    places = ranks_of(all_records)
     main, init, ready, modules = (
-        [number(value) for value in told[f"rank_{name}_s"]] for name in ("main", "init", "ready", "modules")
+        [number(value) for value in startup[f"rank_{name}_s"]] for name in ("main", "init", "ready", "modules")
     )
     if not len(main) == len(init) == len(ready) == len(modules) == len(places):
-        raise OutputError(f"not all of {len(places)} ranks told of their start-up")
+        raise OutputError(f"not all of {len(places)} ranks reported their start-up")
     if not began.launched_s <= min(main) <= max(ready) <= began.ended_s:
-        raise OutputError("the clocks of launcher and ranks disagree: a start-up cannot be timed across them")
+        raise OutputError("the clocks of launcher and ranks differ, so a start-up cannot be timed across them")
     times = {
         "pods": [began.pods_s],
         "main": [moment - began.launched_s for moment in main],
@@ -87,10 +87,10 @@ def _parsed(stdout: str, began: Began) -> Parsed:
         metrics=tuple(_metric(key, times[key]) for key in LABELS),
         ranks=places,
         payload=Payload(),
-        mpi_library=str(found[0]["mpi_library"]),
+        mpi_library=str(all_records[0]["mpi_library"]),
         init_s=max(init),
         measured_s=max(modules),
-        wrong=() if told["verified"] else (_complaint(told),),
+        wrong=() if startup["verified"] else (_complaint(startup),),
     )
 
 
@@ -109,5 +109,5 @@ def _metric(key: str, ranks_s: Sequence[float]) -> Metric:
     )
 
 
-def _complaint(told: Mapping[str, Any]) -> str:
-    return f"{told['wrong_modules']} of {told['modules']} small files"
+def _complaint(startup: Mapping[str, Any]) -> str:
+    return f"{startup['wrong_modules']} of {startup['modules']} small files"

@@ -181,6 +181,21 @@ def test_a_wrong_option_command_or_value_is_a_usage_error_that_names_it(argument
     assert words in complaint(tare(*arguments))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence", "remedy"),
+    [
+        (("lab", "exex"), "no such command 'exex'; did you mean 'exec'?", "  `tare lab --help` lists the commands"),
+        (("run",), "missing argument 'study'", "  `tare run --help` lists the arguments and options"),
+    ],
+)
+def test_a_usage_error_is_one_sentence_with_the_help_to_read(
+    arguments: tuple[str, ...], sentence: str, remedy: str
+) -> None:
+    first, second = tare(*arguments).stderr.splitlines()
+    assert first == f"tare: {sentence}"
+    assert second == remedy
+
+
 @pytest.mark.parametrize("command", ["plan", "run"])
 def test_a_missing_study_file_is_named_with_the_one_that_may_be_meant(command: str, tmp_path: Path) -> None:
     (tmp_path / "quickstart.yaml").write_text("environments: [bare]\n")

@@ -90,10 +90,10 @@ def test_a_machine_that_others_use_is_not_quiet(
     assert f"{steal_s:.1%}" in line
 
 
-def test_what_killed_runs_left_is_told_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leftovers_of_killed_runs_are_counted_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     left = clean.Leftover(lab="s1", what="folder x")
     monkeypatch.setattr(clean, "find", lambda **options: (left,) * 3 if options == {"dead_only": True} else ())
-    assert doctor._left() == ["left behind by killed runs: 3 things; `tare clean` removes them"]
+    assert doctor._left() == ["left behind by killed runs: 3 items; `tare clean` removes them"]
 
 
 def test_environments_have_the_image_that_their_runtime_needs() -> None:

@@ -58,7 +58,7 @@ def test_one_core_for_both_is_a_binding_collapse_and_not_called_slow() -> None:
     [
         (("net", "mnt"), "one pod under one daemon"),
         (("mnt",), "one daemon on the host"),
-        ((), "start both by one"),
+        ((), "start both with one"),
     ],
 )
 def test_ranks_that_the_mpi_takes_for_two_hosts_lose_their_transport(own: tuple[str, ...], part: str) -> None:
@@ -132,13 +132,13 @@ def test_lines_that_a_launcher_put_together_are_told_apart(tmp_path: Path) -> No
     assert [each["rank"] for each in ask(launcher(tmp_path, said))] == [0, 1]
 
 
-def test_a_launcher_that_starts_nothing_is_told_with_what_it_said(tmp_path: Path) -> None:
-    with pytest.raises(CommandFailed, match="did not bring two ranks up") as caught:
+def test_the_error_of_a_launcher_that_starts_nothing_quotes_its_output(tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed, match="did not start two ranks") as caught:
         ask(launcher(tmp_path, "There are not enough slots", status=1))
     assert "--oversubscribe" in caught.value.remedy
 
 
-def test_a_command_that_is_not_there_is_refused() -> None:
-    with pytest.raises(UsageError, match="nowhere is not there"):
+def test_an_unknown_launcher_is_refused() -> None:
+    with pytest.raises(UsageError, match="there is no program nowhere"):
         doctor_locality.checked(["--", "nowhere", "-n", "2"])
     assert doctor_locality.checked([sys.executable]) == (sys.executable,)

@@ -57,17 +57,17 @@ def test_a_lab_comes_back_from_its_state_as_it_was(docker: bool) -> None:
     assert lab_commands._from_json(json.loads(json.dumps(lab_commands._as_json(value)))) == value
 
 
-def test_a_lab_that_does_not_exist_is_told_with_how_to_make_one() -> None:
+def test_the_error_for_an_unknown_lab_says_how_to_start_one() -> None:
     for command in (lambda: lab_commands.lab_down("other"), lambda: lab_commands.lab_exec("other", "n0", ["true"])):
-        with pytest.raises(UsageError, match=r"there is no lab other\n  tare lab up makes one"):
+        with pytest.raises(UsageError, match=r"there is no lab other\n  start one with `tare lab up`"):
             command()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"name": "lab", "nodes": 3}', "null"])
-def test_a_damaged_state_is_told_with_what_removes_the_lab(text: str, run: Path) -> None:
+def test_the_error_for_a_damaged_state_says_how_to_remove_the_lab(text: str, run: Path) -> None:
     (kept(run, made()) / lab_commands.STATE).write_text(text)
     for command in (lambda: lab_commands.lab_down("lab"), lab_commands.lab_status):
-        with pytest.raises(InfrastructureError, match=r"is damaged.*\n  tare clean removes the lab"):
+        with pytest.raises(InfrastructureError, match=r"is damaged.*\n  remove the lab with `tare clean`"):
             command()
 
 
@@ -99,9 +99,9 @@ def test_a_lab_that_is_up_is_kept_and_shown(
     assert "n1  cores 1  control 10.213.0.2  data0 10.214.0.2/24" in capsys.readouterr().out
 
 
-def test_a_lab_that_is_up_already_is_not_made_twice(run: Path, ups: list[tuple[str, LabSpec]]) -> None:
+def test_a_lab_that_is_already_up_is_not_started_again(run: Path, ups: list[tuple[str, LabSpec]]) -> None:
     kept(run, made())
-    with pytest.raises(UsageError, match="a lab lab is up already"):
+    with pytest.raises(UsageError, match="the lab lab is already up"):
         bring_up()
     assert ups == []
 
@@ -120,7 +120,7 @@ def test_what_is_left_of_a_lab_that_died_is_removed_before_a_new_one(
 def test_a_name_that_cannot_stand_in_names_of_links_and_folders_is_refused(
     name: str, run: Path, ups: list[tuple[str, LabSpec]]
 ) -> None:
-    with pytest.raises(UsageError, match="cannot name a lab"):
+    with pytest.raises(UsageError, match="is not a valid name of a lab"):
         bring_up(name)
     assert (ups, list(run.iterdir())) == ([], [])
 
@@ -217,12 +217,33 @@ def test_an_unknown_node_names_those_that_are_known(
     assert became == []
 
 
-def test_a_command_on_a_lab_that_died_is_told_with_the_remedy(
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--name", "zz", "--", "true"], "the option --name comes after the node"),
+        (["-v"], "the option -v comes after the node"),
+        (["--"], "no command follows the node"),
+        ([], "no command follows the node"),
+    ],
+)
+def test_an_option_or_nothing_after_the_node_is_refused_with_the_usage(words: list[str], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem) as caught:
+        lab_commands.command_after_node(words, "tare lab exec")
+    assert caught.value.remedy.endswith("tare lab exec [--name NAME] NODE -- COMMAND")
+
+
+def test_the_options_of_a_command_after_the_node_are_its_own() -> None:
+    assert lab_commands.command_after_node(["--", "ls", "--all"], "tare lab exec") == ["ls", "--all"]
+    assert lab_commands.command_after_node(["ls", "--", "-l"], "tare lab exec") == ["ls", "--", "-l"]
+
+
+def test_the_error_for_a_broken_lab_says_how_to_remove_it(
     became: list[tuple[tuple[str, ...], dict[str, str]]], run: Path
 ) -> None:
     kept(run, made(pid=GONE))
     with pytest.raises(
-        InfrastructureError, match=r"is broken: a holder is gone\n  tare lab down --name lab removes the rest"
+        InfrastructureError,
+        match=r"is broken: one of its processes has ended\n  remove the rest with `tare lab down --name lab`",
     ):
         lab_commands.lab_exec("lab", "n0", ["true"])
     assert became == []
@@ -239,7 +260,7 @@ def test_without_a_lab_the_status_says_so(capsys: pytest.CaptureFixture[str]) ->
 def test_a_lab_that_died_is_shown_as_broken(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept(run, made(pid=GONE))
     lab_commands.lab_status()
-    assert "broken: a holder is gone; tare lab down removes the rest" in capsys.readouterr().out
+    assert "broken: one of its processes has ended; remove the rest with `tare lab down`" in capsys.readouterr().out
 
 
 def test_a_lab_that_is_taken_down_is_forgotten(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,12 +44,12 @@ def test_every_network_is_listed_with_what_it_is_and_what_it_needs(capsys: pytes
     [
         ("host", "the data NIC of its node, shared; any runtime"),
         ("bridge", "a data NIC of its own; any runtime"),
-        ("overlay", "a Docker daemon a node; a runtime of docker; two nodes at least"),
-        ("docker-default", "a Docker daemon a node; a runtime of docker; one node only"),
+        ("overlay", "a Docker daemon on each node; only with runtime docker; at least two nodes"),
+        ("docker-default", "a Docker daemon on each node; only with runtime docker; one node only"),
         ("pasta", "no data NIC of its own; any runtime; one node only"),
     ],
 )
-def test_what_a_network_needs_is_told_in_words(name: str, words: str) -> None:
+def test_the_requirements_of_a_network_are_listed_in_words(name: str, words: str) -> None:
     assert needs_of(name, NETWORKS[name]) == words
 
 
@@ -65,8 +65,8 @@ def test_a_network_that_is_missing_is_listed_with_the_reason(monkeypatch: pytest
         (Wanted(network="bridge", runtime="dockr"), StudyError, "did you mean docker?"),
         (Wanted(network="overlay"), RefusedError, "wired by Docker itself"),
         (Wanted(network="pasta"), RefusedError, "long messages stall"),
-        (Wanted(network="fake", runtime="fake"), RefusedError, "wires nothing"),
-        (Wanted(network="bridge", name="a-b"), UsageError, "cannot name a lab"),
+        (Wanted(network="fake", runtime="fake"), RefusedError, "no network to try"),
+        (Wanted(network="bridge", name="a-b"), UsageError, "is not a valid name of a lab"),
         (Wanted(network="cni:/nowhere/x.conf"), RefusedError, "there is no /nowhere/x.conf"),
     ],
 )
@@ -77,16 +77,16 @@ def test_what_cannot_be_is_refused_before_anything_is_made(wanted: Wanted, error
 
 def test_a_second_network_on_one_lab_is_refused(run: Path) -> None:
     noted(run)
-    with pytest.raises(UsageError, match="up on the lab net already"):
+    with pytest.raises(UsageError, match="already up on the lab net"):
         network_up(Wanted(network="host"))
 
 
 def test_commands_on_a_network_that_is_not_up_say_what_makes_one(run: Path) -> None:
     for command in (
         lambda: network_commands.network_down("net"),
-        lambda: network_commands.network_exec("net", "n0", []),
+        lambda: network_commands.network_exec("net", "n0", ["true"]),
     ):
-        with pytest.raises(UsageError, match="no network is up on a lab net") as caught:
+        with pytest.raises(UsageError, match="no network is up on the lab net") as caught:
             command()
         assert "tare network up" in caught.value.remedy
     noted(run, start=1)  # whoever had this number has ended
@@ -105,11 +105,11 @@ def test_a_command_is_run_in_the_pod_on_a_node(run: Path, monkeypatch: pytest.Mo
     assert caught.value.remedy == "its nodes: n0"
 
 
-def test_a_network_that_does_not_end_is_told(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_that_is_not_removed_in_time_is_an_error(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     noted(run)
     killed: list[int] = []
     monkeypatch.setattr(network_commands.os, "kill", lambda pid, number: killed.append(pid))
     monkeypatch.setattr(network_commands, "DOWN_LIMIT_S", 0.05)
-    with pytest.raises(InfrastructureError, match="not down after"):
+    with pytest.raises(InfrastructureError, match="was not removed within"):
         network_commands.network_down("net")
     assert killed == [os.getpid()]

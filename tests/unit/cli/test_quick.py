@@ -89,7 +89,7 @@ def test_an_image_is_for_the_environments_that_have_one() -> None:
     [
         ({"environments": "bare,dockr+host"}, StudyError, "did you mean docker?"),
         ({"environments": "bare,,docker"}, UsageError, "has an empty name"),
-        ({"environments": "bare", "every": True}, UsageError, "exclude each other"),
+        ({"environments": "bare", "every": True}, UsageError, "cannot be combined"),
         ({"mpi": "openmpi6"}, StudyError, "did you mean openmpi?"),
         ({"transport": "smoke"}, StudyError, "smoke"),
         ({"binds": ("nowhere",)}, StudyError, "SOURCE:TARGET"),
@@ -174,7 +174,7 @@ def test_a_command_that_only_images_have_is_no_reason_to_refuse_a_study(folder: 
 
 @pytest.mark.parametrize("place", ["/", "/tmp", "/run", "/usr", "/opt/tare"])
 def test_a_folder_that_nodes_or_images_have_of_their_own_is_refused_in_a_sentence(place: str) -> None:
-    with pytest.raises(RefusedError, match=f"the current folder is {place}, and every node or container has"):
+    with pytest.raises(RefusedError, match=f"the current folder is {place}, but every node or container has"):
         located.check_can_be_shown(place, "the current folder")
     located.check_can_be_shown("/tmp/study", "the current folder")
 

@@ -43,7 +43,7 @@ def test_a_program_that_is_missing_says_what_to_do(example: CatalogueEntry, monk
     reason = missing_of(example)
     assert reason == "example is not here: apt-get install example"
     text = as_text([(example, reason)])
-    assert text.splitlines()[0] == "programs of others"
+    assert text.splitlines()[0] == "third-party programs"
     assert "  missing example  `program: example`  a program that does not exist (1 and 2)" in text
     assert f"missing: {reason}" in text
 

@@ -63,9 +63,9 @@ def test_pmix_before_2_1_is_named_and_which_side_is_to_be_renewed(one: tuple[int
     )
     result, reason = starts(old, new, "app")
     assert result is Outcome.FAILS
-    assert "from 2.1 on they understand each other" in reason
+    assert "which are compatible from 2.1 on" in reason
     assert ".".join(map(str, one)) in reason
-    assert reason.endswith(f"take a newer Open MPI {'3.0' if one < (2, 1) else '4.1'}")
+    assert reason.endswith(f"use a newer Open MPI {'3.0' if one < (2, 1) else '4.1'}")
 
 
 @given(st.sampled_from(["openmpi", "mpich"]), versions, versions, versions, versions)
@@ -100,7 +100,7 @@ def test_a_daemon_of_another_major_version_or_make_is_refused_with_ways_out(
 ) -> None:
     reason = controls(launcher, daemon)
     assert reason is not None
-    assert reason.startswith(f"the launcher is {launcher}, and the daemon in the image {daemon}")
+    assert reason.startswith(f"the launcher is {launcher}, which cannot work with the daemon of {daemon} in the image")
     for way in ("ssh", "daemon", "hybrid", "host-mpi"):
         assert way in reason
 
@@ -121,8 +121,8 @@ def test_an_image_without_a_daemon_is_told() -> None:
 @pytest.mark.parametrize(
     ("there", "reason"),
     [
-        ((), "app needs the GNU C library, and none was found in the image"),
-        ((2, 31), "app needs glibc 2.34, and the image has 2.31: take a newer image, or what was built for this one"),
+        ((), "app needs the GNU C library, but the image has none: use an image with glibc"),
+        ((2, 31), "app needs glibc 2.34, but the image has 2.31: use a newer image, or build the program in this one"),
         ((2, 34), None),
         ((2, 100), None),
     ],

@@ -81,7 +81,7 @@ def test_where_ranks_enter_their_containers_the_daemon_is_beside_them(asked: lis
 
 def test_a_daemon_of_another_major_version_makes_a_cell_unavailable(asked: list[Asked]) -> None:
     reason = preflight.misfit(cell(), FILES)
-    assert str(reason).startswith("the launcher is Open MPI 5.0, and the daemon in the image Open MPI 4.1")
+    assert str(reason).startswith("the launcher is Open MPI 5.0, which cannot work with the daemon of Open MPI 4.1")
 
 
 def test_a_program_of_the_users_is_looked_at_where_it_runs(asked: list[Asked], tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_program_of_the_users_is_looked_at_where_it_runs(asked: list[Asked], t
     application, _, place, machine = asked[0]
     assert application == Application(name="app", mpi=THERE, glibc=(2, 33), cpu=1)
     assert (place, machine) == (RankHost(name="the image", glibc=(2, 31), cpu=2), Machine(cpu=3))
-    assert str(reason).startswith("app needs glibc 2.33, and the image has 2.31")
+    assert str(reason).startswith("app needs glibc 2.33, but the image has 2.31")
     assert preflight.misfit(cell(str(program), runtime="bare", image=""), FILES) is None
 
 
@@ -108,7 +108,7 @@ def test_a_program_that_only_the_image_has_is_not_judged(
 
 def test_this_machines_mpi_in_an_image_needs_its_c_library(asked: list[Asked]) -> None:
     reason = preflight.misfit(cell(launch=Launching.HOST_MPI), FILES)
-    assert str(reason).startswith("this machine's MPI needs glibc 2.34, and the image has 2.31")
+    assert str(reason).startswith("this machine's MPI needs glibc 2.34, but the image has 2.31")
 
 
 def test_an_mpi_that_no_table_knows_is_let_through(asked: list[Asked]) -> None:

@@ -86,6 +86,6 @@ def test_what_is_wrong_in_a_study_is_told_with_its_place(key: str, told: str) ->
 
 def test_binds_need_an_image_to_be_made_in() -> None:
     bare = Environment(name="e", runtime="bare", network="host", binds=("/a:/b",))
-    assert "binds are made in containers" in (composition.refuse(bare, Placement()) or "")
+    assert "binds need a container or an image" in (composition.refuse(bare, Placement()) or "")
     image = Environment(name="e", runtime="bare", network="host", binds=("/a:/b",), image="debian-openmpi")
     assert composition.refuse(image, Placement()) is None

@@ -134,5 +134,5 @@ def test_a_study_names_devices_by_word_path_or_list(stated: str, wanted: tuple[s
 @pytest.mark.parametrize("stated", ["all", "[fuse]", "[/dev/../etc/shadow]", "/dev/fuse:/dev/x", "/dev/", "[/etc/x]"])
 def test_a_study_cannot_name_anything_else(stated: str) -> None:
     text = f"environments: [bare, docker+host: {{devices: {stated}}}]\nworkloads: {{m: {{kernels: [barrier]}}}}\n"
-    with pytest.raises(Exception, match="is no device: write infiniband, or a path as /dev/fuse"):
+    with pytest.raises(Exception, match="is not a device: write infiniband, or a path such as /dev/fuse"):
         parse(text)

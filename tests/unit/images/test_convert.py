@@ -159,7 +159,7 @@ def test_images_are_listed_with_their_digest_and_formats(
 ) -> None:
     monkeypatch.setenv("TARE_CACHE", str(image.cache))
     image_commands.image_list()
-    assert "no image is in the cache" in capsys.readouterr().out
+    assert "the cache has no image" in capsys.readouterr().out
     (image.rootfs.parent / "image.json").write_text(json.dumps({"name": "tiny", "digest": image.digest}))
     ensure_file(image, "oci")
     image_commands.image_list()
@@ -172,7 +172,7 @@ def test_images_are_listed_with_their_digest_and_formats(
 
 def test_a_limit_that_is_no_size_is_told_as_the_option_s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TARE_CACHE", str(tmp_path))
-    with pytest.raises(UsageError, match="--limit is '20 gold'"):
+    with pytest.raises(UsageError, match="--limit: '20 gold'"):
         image_commands.image_prune("20 gold", 60)
 
 

@@ -119,7 +119,7 @@ def test_kernels_that_need_a_partner_are_unavailable_on_one_rank() -> None:
     halo = Workload(name="field", kernels=(KernelSpec(kernel="halo"),))
     study = replace(STUDY, placements=(Placement(nodes=1),), workloads=(*STUDY.workloads, barrier, halo))
     plan = expand(study, everywhere)
-    assert plan.unavailable["p2p / 1n x 1r / bare"] == "latency needs at least 2 ranks, and this placement has 1"
+    assert plan.unavailable["p2p / 1n x 1r / bare"] == "latency needs at least 2 ranks, but this placement has 1"
     assert plan.unavailable["sync / 1n x 1r / bare"].startswith("barrier needs at least 2 ranks")
     assert "app / 1n x 1r / bare" not in plan.unavailable
     assert "field / 1n x 1r / bare" not in plan.unavailable

@@ -54,7 +54,7 @@ def test_all_that_a_study_is_given_is_listed_once_and_in_words() -> None:
 
 def test_a_study_of_tare_s_own_programs_is_given_nothing() -> None:
     assert grants(parsed(OWN)) == ()
-    assert in_words(()).startswith("This study runs tare's own programs and images only")
+    assert in_words(()).startswith("This study runs only tare's own programs and images")
 
 
 def test_what_a_terminal_takes_for_a_command_is_shown_as_text() -> None:
@@ -68,4 +68,4 @@ def test_the_plan_of_a_study_shows_it(tmp_path: Path, capsys: pytest.CaptureFixt
     file = tmp_path / "own.yaml"
     file.write_text(OWN.replace("docker+bridge", "bare+bridge").replace("2x1", "1x1"))
     commands.show_plan(file)
-    assert "This study runs tare's own programs and images only" in capsys.readouterr().out
+    assert "This study runs only tare's own programs and images" in capsys.readouterr().out

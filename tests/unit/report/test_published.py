@@ -131,7 +131,7 @@ def test_a_study_states_published_results() -> None:
         ("docker+hst", "w", "of_baseline: 80%", "unknown environment 'docker+hst'"),
         ("docker+host", "x", "of_baseline: 80%", "unknown workload 'x'"),
         ("bare", "w", "of_baseline: 80%", "bare is the baseline"),
-        ("docker+host", "w", "metric: x", "has `of_baseline`, or says in words"),
+        ("docker+host", "w", "metric: x", "needs `of_baseline`"),
         ("docker+host", "w", "of_baseline: 0%", "must be above 0"),
     ],
 )

@@ -137,16 +137,16 @@ def test_ssh_goes_where_an_sshd_has_the_rights_it_gives_up(runtime: str) -> None
 @pytest.mark.parametrize(
     ("runtime", "way", "placement", "more", "said"),
     [
-        ("apptainer", "ssh", None, {}, "has no rights for an sshd: use launch: hybrid"),
-        ("charliecloud", "ssh", None, {}, "has no rights for an sshd"),
+        ("apptainer", "ssh", None, {}, "lacks the privileges to run sshd: use launch: hybrid"),
+        ("charliecloud", "ssh", None, {}, "lacks the privileges to run sshd"),
         ("docker", "ssh", TWO_EACH, {}, "ssh reaches a pod and not the containers in it: use share: none"),
         ("docker", "ssh", None, {"sides": Sides.SENDER}, "one side only is launched with exec, not with ssh"),
-        ("docker", "hybrid", None, {}, "held and entered: use launch: daemon"),
-        ("bare", "daemon", None, {}, "bare has no containers"),
-        ("bare", "host-mpi", None, {}, "bare has no containers"),
-        ("docker", "host-mpi", TWO_EACH, {}, "launch: host-mpi has the daemon in the pod's one container"),
+        ("docker", "hybrid", None, {}, "which enter them: use launch: daemon"),
+        ("bare", "daemon", None, {}, "launch: daemon needs containers, which bare does not make"),
+        ("bare", "host-mpi", None, {}, "launch: host-mpi needs containers"),
+        ("docker", "host-mpi", TWO_EACH, {}, "launch: host-mpi runs the daemon in the pod's only container"),
         ("docker", "exec", None, {"control": Control.DATA}, "control: data needs launch: ssh"),
-        ("docker", "daemon", None, {"ssh_port": 9100}, "ssh_port is of no use with launch: daemon"),
+        ("docker", "daemon", None, {"ssh_port": 9100}, "ssh_port has no effect with launch: daemon"),
         ("docker", "daemon", OWN_PODS, {"network": "bridge"}, "use share: pod"),
     ],
 )

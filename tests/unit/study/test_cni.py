@@ -61,7 +61,7 @@ def test_what_is_wrong_is_told_with_its_place_in_the_study(folder: Path, stated:
 
 
 def test_a_name_that_says_another_network_is_told(folder: Path) -> None:
-    with pytest.raises(StudyError, match=r"the name says bridge and this says cni:mine\.conf"):
+    with pytest.raises(StudyError, match=r"the name says bridge, but this says cni:mine\.conf"):
         parse(f"environments: {{bare: , docker+bridge: {{network: {{cni: mine.conf}}}}}}{REST}", base=folder)
 
 

@@ -27,16 +27,17 @@ def many(key: str, number: int) -> str:
         ("environments: [bare, docker]\nplacements: [{nodes: 2, ranks_per_node: 100, threads_per_rank: 1000000,"
          " oversubscribe: true}]\n" + ONE, "needs 200000000 cores; the maximum is 262144"),
         ("environments: [bare, docker]\nplacements: [" + ", ".join(f"{n}x16" for n in range(100, 300)) + "]\n" + ONE,
-         "ranks together, and 65536 are the most"),
+         "ranks: use at most 65536"),
         ("environments: [bare, docker]\ncluster: {lab: {nodes: 1000000}}\n" + ONE,
-         "1000000 nodes, and 4096 are the most"),
+         "1000000 nodes are too many: use at most 4096"),
         ("environments: [bare, docker]\nrepetition: {rounds: 1000000, blocks_per_round: 1000000}\n" + ONE,
-         "are 3000000000000 launches, and 1000000 are the most"),
+         "are 3000000000000 launches, but at most 1000000 can run"),
         (many("environments", 200) + "placements: [" + ", ".join(f"1x{n}" for n in range(1, 201)) + "]\nworkloads:\n"
          + "".join(f"  w{n}: {{kernels: [barrier]}}\n" for n in range(200)),
-         "201 environments x 200 placements x 200 workloads are 8040000 cells, and 10000 are the most"),
+         "201 environments x 200 placements x 200 workloads are 8040000 cells, but at most 10000 can run"),
         ("environments: [bare, docker]\nworkloads: {w: {kernels: [{latency: ["
-         + ", ".join(str(n) for n in range(1, 1200)) + "]}]}}\n", "1199 kernels in one launch, and 1000 are the most"),
+         + ", ".join(str(n) for n in range(1, 1200)) + "]}]}}\n",
+         "1199 kernels in one launch are too many: use at most 1000"),
     ],
 )  # fmt: skip
 def test_a_study_beyond_all_bounds_is_refused_with_the_bound_and_soon(text: str, told: str) -> None:
@@ -58,5 +59,5 @@ def test_a_placement_beyond_the_bounds_is_refused_before_its_ranks_are_placed() 
 
 
 def test_a_device_is_no_study_file() -> None:
-    with pytest.raises(StudyError, match="more than 1 MiB: that is no study file"):
+    with pytest.raises(StudyError, match="more than 1 MiB, which is too large"):
         load(Path("/dev/zero"))

@@ -167,7 +167,7 @@ def test_a_name_says_runtime_image_and_network(name: str, runtime: str, network:
     [
         ("dockr", "unknown runtime 'dockr'; did you mean docker?"),
         ("docker+brideg", "unknown network 'brideg'; did you mean bridge?"),
-        ("bare+bridge+host", "not a name of the form runtime[+dockerd][+image][+network]"),
+        ("bare+bridge+host", "write it as runtime[+dockerd][+image][+network]"),
         ("", "unknown runtime ''"),
     ],
 )

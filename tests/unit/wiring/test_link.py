@@ -125,8 +125,8 @@ def test_a_mask_of_cores_is_written_as_in_sys(cores: tuple[int, ...], mask: str)
     [
         ("overlay", Link(mtu=9000), "overlay has no NIC of its own"),
         ("pasta", Link(mtu=9000), "pasta has no NIC of its own"),
-        ("host", Link(conntrack=Tracking.TRACK), "which host has not"),
-        ("macvlan", Link(br_netfilter=True), "macvlan has none: use bridge"),
+        ("host", Link(conntrack=Tracking.TRACK), "which host lacks"),
+        ("macvlan", Link(br_netfilter=True), "which macvlan lacks: use bridge"),
     ],
 )
 def test_a_link_that_a_network_cannot_have_is_refused_with_the_reason(network: str, wanted: Link, words: str) -> None:

@@ -213,12 +213,16 @@ BARE = Environment(name="e", runtime="bare", network="host")
             "MPICH 5 has no ofi:shm: within a host it moves messages itself",
         ),
         ({"transport": "openib", "mpi": "mpich"}, Placement(), "MPICH has no transport 'openib' here"),
-        ({"transport": "ipoib", "network": "bridge"}, Placement(), "IP over InfiniBand is the node's own"),
-        ({"transport": "ofi:tcp"}, Placement(ranks_per_node=2), "neighbours by ofi:tcp too, over lo"),
+        (
+            {"transport": "ipoib", "network": "bridge"},
+            Placement(),
+            "bridge does not give pods the node's interface of IP over InfiniBand",
+        ),
+        ({"transport": "ofi:tcp"}, Placement(ranks_per_node=2), "uses ofi:tcp between ranks of one node too, over lo"),
         (
             {"transport": "verbs", "runtime": "docker", "image": "debian-openmpi"},
             Placement(),
-            "needs the adapter's: devices: infiniband",
+            "needs the adapter's device files: set devices: infiniband",
         ),
     ],
 )

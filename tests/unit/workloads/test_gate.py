@@ -141,7 +141,7 @@ def test_a_kernel_record_with_hostile_values_fails_the_launch(changed: dict[str,
 
 def test_more_samples_than_any_launch_has_fail_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tare.workloads.gate.MOST_SAMPLES", 3)
-    with pytest.raises(OutputError, match="4 samples, and 3 are the most"):
+    with pytest.raises(OutputError, match="4 samples; at most 3 are stored"):
         latency()
 
 
@@ -181,7 +181,7 @@ def test_a_program_that_finds_its_own_results_wrong_is_told_so_even_without_a_fi
     parsed = WORKLOADS["program"].parse(
         Workload(name="h", program="hpcg"), text(START, RANK, WALL) + "\n".join(lines) + "\n" + text(END)
     )
-    assert any("spectral convergence test says FAILED" in wrong for wrong in parsed.wrong)
+    assert any("the result of the spectral convergence test is FAILED" in wrong for wrong in parsed.wrong)
 
 
 def test_the_mounts_of_a_rank_are_a_text_of_several_lines() -> None:

@@ -12,7 +12,7 @@ from tare.model import Environment, Placement, Study, Workload
 from tare.workloads import WORKLOADS
 from tare.workloads.located import cannot_run, is_shown, located, not_in_image, program_file, shown_folder
 from tare.workloads.output import OutputError
-from tare.workloads.program import said
+from tare.workloads.program import own_output
 from unit.adapters import ExampleAdapter
 from unit.runs import known_study
 
@@ -28,7 +28,7 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def launch(text: str, *, wall: bool = True) -> str:
-    """Return the output of a launch in which rank 0 said a text."""
+    """Return the output of a launch in which rank 0 printed a text."""
     place = {"type": "rank", "rank": 0, "hostname": "n0", "boot_id": "b", "pid": 7, "cpus": "0", "namespaces": {}}
     found = [
         {"type": "start", "protocol": 1, "ranks": 1, "mpi_library": "Open MPI 4.1.4", "init_s": 0.1},
@@ -53,8 +53,8 @@ def test_the_figures_are_the_programs_and_the_places_are_those_that_our_library_
 
 
 def test_a_line_that_was_cut_off_does_not_look_whole() -> None:
-    assert said("a\n@tare {}\nrating of=9.5") == "a\nrating of=9.5"
-    assert said("a@tare {}\nb\n") == "a\nb\n"
+    assert own_output("a\n@tare {}\nrating of=9.5") == "a\nrating of=9.5"
+    assert own_output("a@tare {}\nb\n") == "a\nb\n"
 
 
 def test_what_the_program_finds_wrong_is_wrong() -> None:
@@ -79,8 +79,8 @@ def test_what_is_no_result_is_refused(text: str, told: str) -> None:
 
 
 def test_our_records_are_not_handed_to_the_adapter() -> None:
-    assert said('one\n@tare {"a": 1}\ntwo @tare {}\n\nthree\n') == "one\ntwo \n\nthree\n"
-    assert said('@tare {"a": 1}\n') == ""
+    assert own_output('one\n@tare {"a": 1}\ntwo @tare {}\n\nthree\n') == "one\ntwo \n\nthree\n"
+    assert own_output('@tare {"a": 1}\n') == ""
 
 
 # --- starting -----------------------------------------------------------------------------------------------------

@@ -86,12 +86,12 @@ def test_files_that_were_not_as_they_should_be_are_wrong_data() -> None:
 @pytest.mark.parametrize(
     ("changes", "said_of_it"),
     [
-        ({"rank_main_s": [99.9, 100.5]}, "clocks of launcher and ranks disagree"),
-        ({"rank_ready_s": [101.0, 102.1]}, "clocks of launcher and ranks disagree"),
-        ({"rank_ready_s": [100.0, 100.2]}, "clocks of launcher and ranks disagree"),
-        ({"rank_init_s": [0.2]}, "not all of 2 ranks told"),
-        ({"type": "other"}, "told nothing of its start-up"),
-        ({"rank_main_s": None}, "not as the protocol has it"),
+        ({"rank_main_s": [99.9, 100.5]}, "clocks of launcher and ranks differ"),
+        ({"rank_ready_s": [101.0, 102.1]}, "clocks of launcher and ranks differ"),
+        ({"rank_ready_s": [100.0, 100.2]}, "clocks of launcher and ranks differ"),
+        ({"rank_init_s": [0.2]}, "not all of 2 ranks reported"),
+        ({"type": "other"}, "printed no record of its start-up"),
+        ({"rank_main_s": None}, "does not follow the protocol"),
     ],
 )
 def test_what_cannot_be_a_start_up_is_no_result(changes: dict[str, Any], said_of_it: str) -> None:

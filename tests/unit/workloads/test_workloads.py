@@ -205,7 +205,7 @@ def test_a_rank_record_without_one_of_its_parts_is_refused(key: str) -> None:
         ({"data": ["not base64!"]}, "protocol"),
         ({"data": [base64.b64encode(b"seven b").decode()]}, "protocol"),
         ({"data": [""]}, "protocol"),
-        ({"kernel": "allreduce"}, "a result of allreduce stands where latency was asked for"),
+        ({"kernel": "allreduce"}, "a result of allreduce in place of latency"),
     ],
 )
 def test_samples_that_cannot_be_samples_are_refused(values: dict[str, Any], words: str) -> None:

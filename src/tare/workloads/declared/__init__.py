@@ -1,7 +1,7 @@
-"""The mini-applications (miniapps/) as a study and a plan must know them: nothing is compiled to read a study.
+"""Declare the mini-applications (miniapps/) for studies and plans: nothing is compiled to read a study.
 
-The registry in C says the same (miniapps/apps/registry.c, `tare-miniapps --list` and `--ask`), and a test holds the two
-against each other: tests/miniapps/test_declarations.py.
+The registry in C has the same facts (miniapps/apps/registry.c, `tare-miniapps --list` and `--ask`);
+tests/miniapps/test_declarations.py compares the two.
 """
 
 from __future__ import annotations
@@ -24,5 +24,5 @@ MINIAPPS: Final[Mapping[str, MiniApp]] = {
 
 
 def choice_of(spec: str) -> Choice:
-    """Return what a specification as `npb-cg:class=A` chooses, or raise `ValueError` with what is allowed."""
+    """Return the choice in a specification such as `npb-cg:class=A`, or raise `ValueError` with what is allowed."""
     return read(spec, MINIAPPS)

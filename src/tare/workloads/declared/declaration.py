@@ -1,4 +1,4 @@
-"""What is declared of a mini-application, and one of them with its class and parameters chosen."""
+"""Define the declaration of a mini-application, and the choice of one with its class and parameters."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from dataclasses import dataclass, field
 from typing import Final
 
 CLASS: Final = "class"
-"""The key that stands before the parameters of an application that has classes."""
+"""The key of the class, for applications that have classes."""
 
 PACE: Final = "pace"
 OFFICIAL: Final = "official"
-"""The parameter that slows the arithmetic, and the word that it takes beside a number."""
+"""The parameter that slows the arithmetic, and the word that it allows besides a number."""
 
 INT_MAX: Final = 2**31 - 1
-"""The largest count that an MPI call takes."""
+"""The largest count in an MPI call."""
 
 _WHOLE: Final = re.compile(r"[-+]?[0-9]{1,18}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """A whole number that a study may set; `usual` where it does not."""
+    """A whole number that a study may set; `usual` is the default."""
 
     name: str
     meaning: str
@@ -43,7 +43,7 @@ PACE_PARAMETER: Final = Parameter(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """An application with its class ("" where it has none) and the values of all of its parameters."""
+    """An application with its class ("" if it has none) and the values of all of its parameters."""
 
     app: MiniApp
     letter: str = ""
@@ -51,18 +51,18 @@ class Choice:
 
     @property
     def pace(self) -> float:
-        """Return how many times as long the arithmetic is to take as it does."""
+        """Return the factor by which the arithmetic is slowed."""
         return self.values.get(PACE, PACE_PARAMETER.usual) / PACE_PARAMETER.usual
 
     @property
     def spec(self) -> str:
-        """Return what `tare-miniapps` takes: the class, and the values that are not the usual ones."""
+        """Return the specification for `tare-miniapps`: the class, and the values that are not the defaults."""
         words = self._words(f"{CLASS}=")
         return f"{self.app.name}:{','.join(words)}" if words else self.app.name
 
     @property
     def label(self) -> str:
-        """Return the same as it is read: `npb-cg A`."""
+        """Return the specification for readers: `npb-cg A`."""
         return " ".join((self.app.name, *self._words("")))
 
     def _words(self, before_class: str) -> list[str]:
@@ -73,13 +73,13 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MiniApp:
-    """What the registry in C has of an application, and what a plan asks of it before anything runs.
+    """The facts of the registry in C about an application, and the functions that a plan calls before anything runs.
 
     `rate` is the unit of its rate and `classes` its letters, the smallest first. `refuse` returns why a choice cannot
-    run on so many ranks and what is allowed, or None; `memory_bytes` what one rank needs then. `operations` is what
-    the timed section does, in the unit of the rate; where launches differ in that, it is the amount for which their
-    times are compared. `expected_s` is about how long a whole run takes. All are pure. `official_pace` is what
-    `pace=official` stands for, 0 where the application has no pace.
+    run on a number of ranks and what is allowed, or None; `memory_bytes` is the memory of one rank. `operations` is the
+    work of the timed section, in the unit of the rate; if launches differ in it, their times are compared for this
+    amount. `expected_s` is about how long a whole run takes. All are pure. `official_pace` is the value of
+    `pace=official`, 0 if the application has no pace.
     """
 
     name: str
@@ -103,9 +103,9 @@ class MiniApp:
 
 
 def choose(app: MiniApp, given: Mapping[str, str]) -> Choice:
-    """Return an application with what is given, as text. Raises `ValueError` with what is allowed.
+    """Return an application with the given class and values (texts). Raises `ValueError` with what is allowed.
 
-    Class and values that are not given are the smallest class and the usual values.
+    The default class is the smallest.
     """
     for key, text in given.items():
         check(app, key, text)
@@ -115,11 +115,11 @@ def choose(app: MiniApp, given: Mapping[str, str]) -> Choice:
 
 
 def check(app: MiniApp, key: str, text: str) -> None:
-    """Raise `ValueError` with what is allowed where a key or its value is none of the application's."""
+    """Raise `ValueError` with what is allowed if the application does not have a key or its value."""
     if key not in app.keys:
         near = difflib.get_close_matches(key, app.keys, 1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        raise ValueError(f"{app.name} does not know {key!r}{hint} (allowed: {', '.join(app.keys) or 'none'})")
+        raise ValueError(f"{app.name} has no parameter {key!r}{hint} (allowed: {', '.join(app.keys) or 'none'})")
     if key == CLASS:
         if len(text) != 1 or text not in app.classes:
             raise ValueError(f"{app.name} has no class {text!r} (allowed: {', '.join(app.classes)})")
@@ -128,17 +128,17 @@ def check(app: MiniApp, key: str, text: str) -> None:
     if (key, text) == (PACE, OFFICIAL):
         return
     if not _WHOLE.fullmatch(text) or not parameter.low <= int(text) <= parameter.high:
-        told = f"a whole number from {parameter.low} to {parameter.high}{f', or {OFFICIAL}' if key == PACE else ''}"
-        raise ValueError(f"{key} of {app.name} cannot be {text!r} (allowed: {told})")
+        allowed = f"a whole number from {parameter.low} to {parameter.high}{f', or {OFFICIAL}' if key == PACE else ''}"
+        raise ValueError(f"{key} of {app.name} cannot be {text!r} (allowed: {allowed})")
 
 
 def number(app: MiniApp, key: str, text: str) -> int:
-    """Return the number that a value of a parameter stands for."""
+    """Return the number for the text of a parameter's value."""
     return app.official_pace if (key, text) == (PACE, OFFICIAL) else int(text)
 
 
 def find(name: str, apps: Mapping[str, MiniApp]) -> MiniApp:
-    """Return the application of this name, or raise `ValueError` with all that there are."""
+    """Return the application of this name, or raise `ValueError` with all names."""
     if name not in apps:
         near = difflib.get_close_matches(name, apps, 1)
         hint = f"; did you mean {near[0]}?" if near else ""
@@ -147,14 +147,14 @@ def find(name: str, apps: Mapping[str, MiniApp]) -> MiniApp:
 
 
 def read(spec: str, apps: Mapping[str, MiniApp]) -> Choice:
-    """Return what a specification `NAME[:key=value,...]` chooses, or raise `ValueError` with what is allowed."""
+    """Return the choice in a specification `NAME[:key=value,...]`, or raise `ValueError` with what is allowed."""
     name, colon, rest = spec.partition(":")
     app = find(name, apps)
     given: dict[str, str] = {}
     for pair in rest.split(",") if colon else ():
         key, equals, text = pair.partition("=")
         if not equals:
-            raise ValueError(f"{spec!r} is not as {name}:key=value,... (keys: {', '.join(app.keys) or 'none'})")
+            raise ValueError(f"write {spec!r} as {name}:key=value,... (keys: {', '.join(app.keys) or 'none'})")
         if key in given:
             raise ValueError(f"{key} is given twice in {spec!r}")
         given[key] = text
@@ -162,7 +162,7 @@ def read(spec: str, apps: Mapping[str, MiniApp]) -> Choice:
 
 
 def by_rate(rate: float, untimed: float = 0.1) -> Callable[[Choice, int], float]:
-    """Return an estimate of the time from a modest rate of one rank, and the work outside of the timed section."""
+    """Return a function that estimates the time from the rate of one rank; `untimed` is the share of untimed work."""
 
     def expected_s(choice: Choice, ranks: int) -> float:
         return (1 + untimed) * choice.app.operations(choice, ranks) / (rate * ranks)
@@ -171,5 +171,5 @@ def by_rate(rate: float, untimed: float = 0.1) -> Callable[[Choice, int], float]
 
 
 def is_power_of_two(ranks: int) -> bool:
-    """Tell whether a number of ranks is 1, 2, 4, 8, ..."""
+    """Return whether a number of ranks is 1, 2, 4, 8, ..."""
     return ranks > 0 and ranks & (ranks - 1) == 0

@@ -79,8 +79,8 @@ def _adi(method: _Adi, *, description: str, rate: float, pace: int) -> MiniApp:
         most = method.cubes[choice.letter].points // ADI_LEAST_POINTS
         if isqrt(ranks) <= most:
             return None
-        told = f"up to {(most + 1) ** 2 - 1}, of which the largest square number takes part"
-        return f"{method.name} class {choice.letter} cannot run on {ranks} ranks; allowed: {told}"
+        allowed = f"up to {(most + 1) ** 2 - 1}, of which the largest square number takes part"
+        return f"{method.name} class {choice.letter} cannot run on {ranks} ranks; allowed: {allowed}"
 
     def memory_bytes(choice: Choice, ranks: int) -> float:
         parts = isqrt(ranks)

@@ -1,4 +1,4 @@
-"""Throughput and round trips of TCP and UDP, past MPI, between the first rank and the last."""
+"""Throughput and round trips of TCP and UDP, without MPI, between the first rank and the last."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tare.workloads.declared.declaration import Choice, MiniApp, Parameter
 
 LEAST_RANKS: Final = 2
 NOMINAL_MB: Final = 1000.0
-"""Launches send as much as their time allows: their times are compared for so many megabits."""
+"""Launches send as much as their time allows: their times are compared for this number of megabits."""
 
 ROUND_TRIP_S: Final = 100e-6
 DATAGRAM: Final = 65507

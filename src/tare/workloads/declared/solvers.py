@@ -47,7 +47,7 @@ def _hpcg_refuse(choice: Choice, ranks: int) -> str | None:
 
 
 def _hpcg_operations(choice: Choice, ranks: int) -> float:
-    """Return the operations of one set: others differ in how many of them their time allows."""
+    """Return the operations of one set: how many sets run depends on the time."""
     sides = [parts * choice.values[axis] for parts, axis in zip(_hpcg_grid(ranks), AXES, strict=True)]
     entries = [math.prod(3.0 * (side >> level) - 2.0 for side in sides) for level in range(HPCG_LEVELS)]
     dots = (3.0 * HPCG_ITERATIONS + 1) * 2.0 * math.prod(sides)
@@ -97,7 +97,7 @@ MINIFE_RATE: Final = 2_000.0
 
 @cache
 def _minife_cut(lengths: tuple[int, int, int], ranks: int) -> bool:
-    """Tell whether recursive bisection leaves every rank an element."""
+    """Return whether recursive bisection leaves every rank an element."""
     if math.prod(lengths) < ranks:
         return False
     if ranks == 1:
@@ -120,8 +120,8 @@ def _minife_refuse(choice: Choice, ranks: int) -> str | None:
     x, y, z = (choice.values[axis] for axis in AXES)
     if _minife_cut((x, y, z), ranks) and _minife_nodes(choice) / ranks < MINIFE_MOST_NODES:
         return None
-    told = "at least one element and fewer than 1e9 nodes a rank"
-    return f"minife cannot cut {x}x{y}x{z} elements for {ranks} ranks; allowed: {told}"
+    allowed = "at least one element and fewer than 1e9 nodes a rank"
+    return f"minife cannot cut {x}x{y}x{z} elements for {ranks} ranks; allowed: {allowed}"
 
 
 def _minife_operations(choice: Choice, _: int) -> float:

@@ -1,4 +1,7 @@
-"""Programs of others that tare knows: how each is started, and how what it says becomes metrics. One file a family."""
+"""Define the third-party programs that tare knows: how each is started, and how its output becomes metrics.
+
+One file for each family.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a third-party program is to tare: how it is called, what it prints, which ranks it takes."""
+"""Define the adapter of a third-party program: its command, its output, and the numbers of ranks that it supports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tare.workloads.programs.options import called
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a program said: figures to compare, figures to show, and what it found wrong with its own results."""
+    """A program's output: figures to compare, figures to show, and errors that it reports in its own results."""
 
     metrics: tuple[Metric, ...]
     figures: tuple[Figure, ...] = ()
@@ -20,11 +20,11 @@ class Reading:
 
 
 class ProgramAdapter(ABC):
-    """A third-party program: a member sets the attributes without a default, and says how its output is read.
+    """A third-party program: a member sets the attributes without a default, and reads the program's output.
 
-    All of it is pure. `arguments` are those of the study; the program gets them as they are. Where it reads a file of
-    its own instead, they are `key=value` and `describes` says which keys there are. `measures`, `timer`,
-    `synchronisation` and `reduction` say how its figures come about. `brought_by` says what installs it.
+    All of it is pure. `arguments` are those of the study, passed on unchanged. If the program reads its options from a
+    file, they are `key=value` and `describes` lists the keys. `measures`, `timer`, `synchronisation` and `reduction`
+    describe how its figures are measured. `brought_by` is the command that installs it.
     """
 
     name: str
@@ -32,30 +32,30 @@ class ProgramAdapter(ABC):
     timer: str
     brought_by: str
     versions: str = "any"
-    """The versions whose output is understood."""
+    """The versions whose output is supported."""
     places: tuple[str, ...] = ()
     """Folders to look in after PATH; `*` stands for one folder's name."""
     files: tuple[str, ...] = ()
-    """Patterns of result files in the working folder that are read in place of standard output."""
+    """Patterns of the result files in the working folder that are read in place of standard output."""
 
     @property
     @abstractmethod
     def describes(self) -> str:
-        """Return what it is in one line."""
+        """Return a description of one line."""
 
     @property
     @abstractmethod
     def synchronisation(self) -> str:
-        """Return how its iterations begin."""
+        """Return how its iterations are synchronised."""
 
     @property
     @abstractmethod
     def reduction(self) -> str:
-        """Return how one figure is made of those of all iterations and ranks."""
+        """Return how one figure is computed from all iterations and ranks."""
 
     @property
     def ranks(self) -> str:
-        """Return its rule on ranks, in words; `refuse` checks a placement against it."""
+        """Return the allowed numbers of ranks, in words; `refuse` checks a placement against them."""
         return "any"
 
     def executable(self, arguments: tuple[str, ...]) -> str:
@@ -63,9 +63,9 @@ class ProgramAdapter(ABC):
         return self.name
 
     def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
-        """Return what each rank runs. `program` is the program's path, or a folder above it, "" for the one on PATH.
+        """Return the command of each rank; `program` is its path or a folder above it, "" for the program on PATH.
 
-        A first word that begins with `tare-` is one of our own programs, wherever they are in the rank's file system.
+        A first word that begins with `tare-` is one of tare's own programs, wherever they are for the rank.
         """
         return called(self.executable(arguments), self.places, program, arguments)
 
@@ -74,15 +74,15 @@ class ProgramAdapter(ABC):
         return {}
 
     def refuse(self, arguments: tuple[str, ...], placement: Placement) -> str | None:
-        """Return why these arguments, or so many ranks, cannot be run, with what can, or None.
+        """Return why these arguments, or this number of ranks, cannot run, with what is allowed, or None.
 
-        Everything else here is asked only when it returned None.
+        The other methods are called only if it returns None.
         """
         return None
 
     @abstractmethod
     def metrics(self, arguments: tuple[str, ...], placement: Placement) -> tuple[MetricInfo, ...]:
-        """Return the metrics that a completed launch will have, as far as the arguments tell."""
+        """Return the metrics that a completed launch will have, as far as the arguments determine them."""
 
     def expected_s(self, arguments: tuple[str, ...], placement: Placement) -> float:
         """Return roughly how long a launch takes."""
@@ -90,4 +90,4 @@ class ProgramAdapter(ABC):
 
     @abstractmethod
     def read(self, text: str, arguments: tuple[str, ...]) -> Reading:
-        """Return what the program's output says; raise `OutputError` naming the line that is missing or wrong."""
+        """Parse the program's output; raise `OutputError` naming the line that is missing or wrong."""

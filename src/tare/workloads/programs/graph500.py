@@ -58,7 +58,7 @@ class Graph500(ProgramAdapter):
             return f"graph500: {error}"
         ranks = placement.ranks
         if ranks & (ranks - 1):
-            return f"graph500 runs on a power of two of ranks, the placement has {ranks}"
+            return f"graph500 runs on a power of two of ranks, but the placement has {ranks}"
         return None
 
     def metrics(self, arguments: tuple[str, ...], placement: Placement) -> tuple[MetricInfo, ...]:
@@ -74,8 +74,10 @@ class Graph500(ProgramAdapter):
         values = _values(lines)
         for label, key in (("SCALE", "scale"), ("edgefactor", "edgefactor")):
             if int(number(_value(values, label), label)) != int(keyed(arguments, USUAL)[key]):
-                raise OutputError(f"the output is of Graph500 {label} {values[label]}, which is not what was asked for")
-        # The line after it is there only when the one with the result was whole.
+                raise OutputError(
+                    f"the output is of Graph500 {label} {values[label]}, not {keyed(arguments, USUAL)[key]}"
+                )
+        # The line after it is printed only after the complete line with the result.
         teps, _ = number(_value(values, TEPS), TEPS), _value(values, SPREAD)
         if VALIDATED not in values:
             raise OutputError(

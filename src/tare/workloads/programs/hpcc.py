@@ -51,7 +51,7 @@ FIGURES: Final[Mapping[str, tuple[str, float, str]]] = {
 
 
 class Hpcc(ProgramAdapter):
-    """The program of Debian, which runs all of its tests; its input file is written for the ranks that there are."""
+    """The program of Debian, which runs all of its tests; its input file is written for the number of ranks."""
 
     name = "hpcc"
     describes = (
@@ -97,7 +97,7 @@ class Hpcc(ProgramAdapter):
 
 
 def summary(lines: Sequence[str]) -> dict[str, str]:
-    """Return the `key=value` lines of the summary; raise `OutputError` where it does not begin or end."""
+    """Return the `key=value` lines of the summary; raise `OutputError` if its first or last line is missing."""
     for mark in (BEGIN, END):
         if mark not in lines:
             raise OutputError(f"hpcc: the line {mark!r} is missing")
@@ -112,17 +112,17 @@ def _value(values: Mapping[str, str], key: str) -> str:
 
 
 def _wrong(values: Mapping[str, str], lines: Sequence[str]) -> tuple[str, ...]:
-    """Return what the tests say against their own results."""
-    found = []
+    """Return the errors that the tests report in their own results."""
+    errors = []
     if _value(values, "Success") != "1":
-        found.append(f"hpcc: Success={values['Success']}")
+        errors.append(f"hpcc: Success={values['Success']}")
     share = number(_value(values, "MPIRandomAccess_ErrorsFraction"), "MPIRandomAccess_ErrorsFraction")
     if not share <= ERRORS_ALLOWED:
-        found.append(f"RandomAccess: {100 * share:g} % of the table are wrong, {100 * ERRORS_ALLOWED:g} % are allowed")
+        errors.append(f"RandomAccess: {100 * share:g} % of the table is wrong; {100 * ERRORS_ALLOWED:g} % is allowed")
     if any("Node(s) with error" in line and line.split()[-1] != "0" for line in lines):
-        found.append("hpcc: a line 'Node(s) with error' counts some")
+        errors.append("hpcc: a line 'Node(s) with error' is not 0")
     if any(line.startswith(("WALL", "CPU")) and " FAILED " in line for line in lines):
-        found.append("PTRANS: a residual check failed")
+        errors.append("PTRANS: a residual check failed")
     if not any(line.strip().startswith("Solution Validates") for line in lines):
-        found.append("STREAM: no line says that the solution validates")
-    return tuple(found)
+        errors.append("STREAM: the line 'Solution Validates' is missing")
+    return tuple(errors)

@@ -62,7 +62,7 @@ class Hpcg(ProgramAdapter):
         except Wrong as error:
             return f"hpcg: {error}"
         if any(size % 8 for size in sizes):
-            return f"hpcg: nx, ny and nz must be multiples of 8, they are {sizes[0]}, {sizes[1]} and {sizes[2]}"
+            return f"hpcg: nx, ny and nz must be multiples of 8, not {sizes[0]}, {sizes[1]} and {sizes[2]}"
         if max(sizes) > ASPECT * min(sizes):
             return f"hpcg: no side of the local grid may be longer than {ASPECT} times another"
         return None
@@ -85,7 +85,7 @@ class Hpcg(ProgramAdapter):
             if key not in values:
                 raise OutputError(f"HPCG: the line '{key}=' is missing")
             if values[key] != "PASSED":
-                wrong.append(f"HPCG: the {label} says {values[key]}")
+                wrong.append(f"HPCG: the result of the {label} is {values[key]}")
         if RATING not in values:
             verdict = next((f"{k}={v}" for k, v in values.items() if k.startswith(INVALID)), None)
             if verdict is None:

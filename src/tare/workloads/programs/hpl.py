@@ -36,7 +36,7 @@ END: Final = "End of Tests."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solution:
-    """One row: order, blocking factor, process grid, FLOP/s, time, and the scaled residual with what HPL says of it."""
+    """One row: order, blocking factor, process grid, FLOP/s, time, and the scaled residual with HPL's verdict on it."""
 
     n: int
     nb: int
@@ -49,7 +49,7 @@ class Solution:
 
 
 class Hpl(ProgramAdapter):
-    """`xhpl`; its HPL.dat is written for the ranks that there are."""
+    """`xhpl`; its HPL.dat is written for the number of ranks."""
 
     name = "hpl"
     describes = "HPL (xhpl): arguments n= (order) or memory= (share of one node's memory) and nb= (list)"
@@ -78,9 +78,9 @@ class Hpl(ProgramAdapter):
 
     def read(self, text: str, arguments: tuple[str, ...]) -> Reading:
         lines = whole(text)
-        found = solutions(lines)
+        solved = solutions(lines)
         ended(lines, END, what="HPL")
-        return reading(found, blockings(arguments))
+        return reading(solved, blockings(arguments))
 
 
 def quantity(nb: int) -> Quantity:
@@ -94,7 +94,7 @@ def operations(n: int) -> float:
 
 
 def solutions(lines: Sequence[str]) -> list[Solution]:
-    """Return all rows of results with their checks; raise `OutputError` where one of them is missing."""
+    """Return all rows of results with their checks; raise `OutputError` if one is missing."""
     banner = next((found for line in lines if (found := BANNER.match(line.strip()))), None)
     if banner is None:
         raise OutputError("HPL: its first line 'HPLinpack ...' is missing")
@@ -115,10 +115,10 @@ def _solution(row: re.Match[str], lines: Sequence[str]) -> Solution:
     n, gflops = count(row["n"], f"N of {where}"), number(row["gflops"], f"Gflops of {where}")
     seconds = number(row["time"], f"Time of {where}")
     if gflops <= 0 or abs(operations(n) / (gflops * 1e9) - seconds) > 0.02 * seconds + 0.0051:
-        raise OutputError(f"{where}: {gflops:g} Gflops and {seconds:g} s do not fit: one of the two is not right")
+        raise OutputError(f"{where}: {gflops:g} Gflops and {seconds:g} s contradict each other: one of them is wrong")
     verdict, residual = check["verdict"].upper(), float(check["residual"])
     if verdict not in {"PASSED", "FAILED"}:
-        raise OutputError(f"{where}: its check says {check['verdict']!r}, which is neither PASSED nor FAILED")
+        raise OutputError(f"{where}: its check prints {check['verdict']!r}, neither PASSED nor FAILED")
     nb, p, q = (count(row[key], f"{key.upper()} of {where}") for key in ("nb", "p", "q"))
     return Solution(
         n=n, nb=nb, p=p, q=q, flops_a_second=gflops * 1e9, seconds=seconds,
@@ -126,27 +126,27 @@ def _solution(row: re.Match[str], lines: Sequence[str]) -> Solution:
     )  # fmt: skip
 
 
-def reading(found: Sequence[Solution], asked: Sequence[int]) -> Reading:
-    """Return the metrics of all solutions, one for each blocking factor that was asked for."""
-    by_blocking = {one.nb: one for one in found}
-    for nb in asked:
+def reading(solved: Sequence[Solution], factors: Sequence[int]) -> Reading:
+    """Return the metrics of all solutions, one for each requested blocking factor."""
+    by_blocking = {solution.nb: solution for solution in solved}
+    for nb in factors:
         if nb not in by_blocking:
             raise OutputError(f"HPL: the row of NB={nb} is missing")
-    last = by_blocking[asked[-1]]
+    last = by_blocking[factors[-1]]
     wrong = tuple(
-        f"HPL N={one.n} NB={one.nb}: the scaled residual is {one.residual:g}, which must be below 16"
-        for one in found
-        if not one.passed
+        f"HPL N={solution.n} NB={solution.nb}: the scaled residual is {solution.residual:g}, which must be below 16"
+        for solution in solved
+        if not solution.passed
     )
     figures = (
         Figure(key="hpl.n", label="HPL, order of the matrix", value=last.n),
         Figure(key="hpl.residual", label="HPL, scaled residual", value=last.residual),
     )
-    metrics = tuple(quantity(nb).ran(by_blocking[nb].flops_a_second) for nb in asked)
+    metrics = tuple(quantity(nb).ran(by_blocking[nb].flops_a_second) for nb in factors)
     return Reading(metrics=metrics, figures=() if wrong else figures, wrong=wrong)
 
 
-# --- what is asked for --------------------------------------------------------------------------------------------
+# --- arguments ----------------------------------------------------------------------------------------------------
 
 
 def input_options(file: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
@@ -162,7 +162,7 @@ def blockings(arguments: tuple[str, ...]) -> tuple[int, ...]:
 
 
 def refused(name: str, arguments: tuple[str, ...]) -> str | None:
-    """Return why these arguments cannot be taken, or None."""
+    """Return why these arguments are not valid, or None."""
     try:
         values = keyed(arguments, USUAL)
         if values["n"] and values["memory"]:
@@ -178,7 +178,7 @@ def refused(name: str, arguments: tuple[str, ...]) -> str | None:
 
 
 def expected_s(arguments: tuple[str, ...], placement: Placement) -> float:
-    """Return roughly how long the solutions take at 10 GFLOP/s a rank; with memory= on nodes with this machine's."""
+    """Return roughly how long the solutions take at 10 GFLOP/s a rank; memory= is a share of this machine's."""
     values = keyed(arguments, USUAL)
     n = int(values["n"] or USUAL_N)
     if values["memory"]:

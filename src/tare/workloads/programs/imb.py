@@ -20,14 +20,14 @@ VERSIONS: Final = ("2018", "2019", "2021")
 BYTES: Final = "#bytes"
 REPETITIONS: Final = "#repetitions"
 TIMES: Final = ("t_max[usec]", "t[usec]", "t_ovrl[usec]", "t_avg[usec]")
-"""Columns that are the metric, the best first: the slowest rank's is what the job waits for."""
+"""Columns that can be the metric, the best first: a job waits for its slowest rank."""
 RATE: Final = "Mbytes/sec"
 OVERLAP: Final = "overlap[%]"
 END: Final = "# All processes entering MPI_Finalize"
 HEADER: Final = re.compile(r"Intel\(R\) MPI Benchmarks\s+(?:20\d\d Update \d+|(?P<version>\d[\d.]*))")
 LARGEST_LOG: Final = 22
 ALL_RANKS: Final = "1000000"
-"""More than there are for -npmin: then only all ranks together are measured, not 2, 4, ... as well."""
+"""A value of -npmin above any number of ranks: then only all ranks together are measured, not also 2, 4, ..."""
 
 REDUCING: Final = re.compile("reduce|accumulate", re.IGNORECASE)
 """Benchmarks that calculate with floats, so that they begin with four bytes."""
@@ -66,7 +66,7 @@ class Imb(ProgramAdapter):
 
     @property
     def describes(self) -> str:
-        """Return what it is in one line."""
+        """Return a description of one line."""
         return f"{self.name} of the Intel MPI Benchmarks"
 
     def argv(self, arguments: tuple[str, ...], program: str = "") -> tuple[str, ...]:
@@ -75,9 +75,9 @@ class Imb(ProgramAdapter):
 
     def refuse(self, arguments: tuple[str, ...], placement: Placement) -> str | None:
         if not benchmarks(arguments):
-            return f"{self.name}: name the benchmarks to run among its arguments, as PingPong; all of them take hours"
+            return f"{self.name}: name the benchmarks to run in arguments, such as PingPong; all of them take hours"
         if placement.ranks < 2:
-            return f"{self.name} needs 2 ranks or more, the placement has {placement.ranks}"
+            return f"{self.name} needs 2 ranks or more, but the placement has {placement.ranks}"
         if _sizes(arguments) is None:
             return f"{self.name}: -msglog takes MIN:MAX or MAX, powers of two of bytes, no more than 30"
         return None
@@ -160,14 +160,14 @@ def _tables(lines: Sequence[str]) -> list[Table]:
 
 
 def _parts(test: str, lines: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...], list[str]]]:
-    """Yield name, columns and rows of each mode of a benchmark (one-sided ones have an aggregate and another)."""
+    """Yield name, columns and rows of each mode of a benchmark (one-sided ones have two, one of them aggregate)."""
     mode, name = "", test
     columns: tuple[str, ...] = ()
     body: list[str] = []
     for line in lines:
         text = line.strip()
-        if told := re.match(r"#\s*MODE:\s*(\S+)", text):
-            mode = told[1].lower()
+        if heading := re.match(r"#\s*MODE:\s*(\S+)", text):
+            mode = heading[1].lower()
         elif REPETITIONS in text.split():
             if columns:
                 yield name, columns, body
@@ -185,7 +185,7 @@ def _parts(test: str, lines: Sequence[str]) -> Iterator[tuple[str, tuple[str, ..
 def _row(test: str, columns: Sequence[str], line: str) -> tuple[str, ...]:
     cells = tuple(line.split())
     if len(cells) != len(columns):
-        raise OutputError(f"{test}: a row has not the {len(columns)} columns of its header: {line[:80]}")
+        raise OutputError(f"{test}: a row does not have the {len(columns)} columns of its header: {line[:80]}")
     for name, cell in zip(columns, cells, strict=True):
         number(cell, f"{name} of {test}")
     return cells
@@ -209,7 +209,7 @@ def _metrics(table: Table) -> Iterator[Metric]:
 
 
 def _figures(table: Table) -> Iterator[Figure]:
-    """Yield the rate of the largest message and how much of a collective went on beside computing."""
+    """Yield the rate of the largest message, and the share of a collective that overlaps computation."""
     last = dict(zip(table.columns, table.rows[-1], strict=True))
     if RATE in last and any(name in last for name in TIMES):
         rate = number(last[RATE], f"{RATE} of {table.test}")
@@ -227,7 +227,7 @@ def _quantity(test: str, size: int | None, done: float = 0.0) -> Quantity:
 
 
 def _sizes(arguments: Sequence[str]) -> tuple[int, ...] | None:
-    """Return the message sizes that -msglog asks for, or None where it is not understood."""
+    """Return the message sizes in -msglog, or None if it is not valid."""
     text = f"0:{LARGEST_LOG}"
     for at, argument in enumerate(arguments):
         if argument == "-msglog":

@@ -13,7 +13,7 @@ from tare.workloads.programs.adapter import ProgramAdapter, Reading
 from tare.workloads.programs.quantities import Quantity
 
 PAIR: Final = "tare-pair"
-"""Our program that starts iperf3's server on the last rank and its client on the first (kernels/pair)."""
+"""tare's program that starts iperf3's server on the last rank and its client on the first (kernels/pair)."""
 
 USUAL_S: Final = 10.0
 LARGEST: Final = 1e300
@@ -34,7 +34,7 @@ FORBIDDEN: Final = frozenset(
         "--pidfile",
     }
 )
-"""What `tare-pair` gives the two sides itself, or what would hide the result."""
+"""Options that `tare-pair` sets for the two sides itself, or that would hide the result."""
 
 STATISTIC: Final = "mean of one run, as the receiver saw it"
 QUANTITIES: Final = {
@@ -48,7 +48,7 @@ class Iperf3(ProgramAdapter):
 
     name = "iperf3"
     describes = "iperf3 from the first rank's host to the last rank's; arguments are the client's, as -t 5, -u -b 0"
-    measures = "b/s that the receiver took, over TCP or UDP; retransmissions or loss beside it"
+    measures = "b/s at the receiver, over TCP or UDP; also retransmissions or loss"
     versions = "3.x"
     ranks = "2 or more; those between the first and the last wait"
     timer = "iperf3's own clock on each side"
@@ -69,10 +69,10 @@ class Iperf3(ProgramAdapter):
 
     def refuse(self, arguments: tuple[str, ...], placement: Placement) -> str | None:
         if placement.ranks < 2:
-            return f"iperf3 needs 2 ranks or more, one for each side; the placement has {placement.ranks}"
+            return f"iperf3 needs 2 ranks or more, one for each side, but the placement has {placement.ranks}"
         for argument in arguments:
             if argument.partition("=")[0] in FORBIDDEN:
-                return f"iperf3: {argument} cannot be given, tare starts both sides itself"
+                return f"iperf3: leave {argument} out: tare starts both sides itself"
         return None
 
     def metrics(self, arguments: tuple[str, ...], placement: Placement) -> tuple[MetricInfo, ...]:
@@ -87,13 +87,13 @@ class Iperf3(ProgramAdapter):
     def read(self, text: str, arguments: tuple[str, ...]) -> Reading:
         result = _document(text)
         if "error" in result:
-            raise OutputError(f"iperf3 says: {result['error']}")
+            raise OutputError(f"iperf3 reports: {result['error']}")
         version = str(_at(result, "start", "version"))
         if not re.match(r"iperf 3\.\d", version):
-            raise OutputError(f"iperf3: {version!r} is not known here; known is iperf 3.x")
+            raise OutputError(f"iperf3: {version!r} is not supported; supported: iperf 3.x")
         protocol = _at(result, "start", "test_start", "protocol")
         if protocol != _protocol(arguments):
-            raise OutputError(f"iperf3: the output is of {protocol}, {_protocol(arguments)} was asked for")
+            raise OutputError(f"iperf3: the output is of {protocol}, not of {_protocol(arguments)}")
         received = _number(result, "end", "sum_received", "bits_per_second")
         figures = _udp(result) if protocol == "UDP" else _tcp(result)
         figures += [
@@ -111,16 +111,16 @@ def _protocol(arguments: tuple[str, ...]) -> str:
 
 
 def _document(text: str) -> dict[str, Any]:
-    """Return the JSON object in a program's output; what stands before or after it is not looked at."""
+    """Return the JSON object in a program's output; text before or after it is ignored."""
     start = re.search(r"^\{", text, re.MULTILINE)
     if not start:
         raise OutputError("iperf3: the line '{' that begins its JSON is missing")
     try:
         found, _ = json.JSONDecoder().raw_decode(text[start.start() :])
     except (ValueError, RecursionError) as error:
-        raise OutputError("iperf3: the output is cut off or broken, its JSON has no end: '}' is missing") from error
+        raise OutputError("iperf3: the output is cut off or broken: the '}' that ends its JSON is missing") from error
     if not isinstance(found, dict):
-        raise OutputError("iperf3: its JSON is no object")
+        raise OutputError("iperf3: its JSON is not an object")
     return found
 
 
@@ -136,7 +136,7 @@ def _at(result: Mapping[str, Any], *keys: str) -> object:
 def _number(result: Mapping[str, Any], *keys: str) -> float:
     value = _at(result, *keys)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST:  # nor NaN
-        raise OutputError(f"iperf3: {'.'.join(keys)} is {value}, which is no number")
+        raise OutputError(f"iperf3: {'.'.join(keys)} is {value}, which is not a finite number")
     return float(value)
 
 

@@ -52,7 +52,7 @@ class Kmi(ProgramAdapter):
         if int(values["q"]) > int(values["l"]):
             return f"kmi: queries of {values['q']} letters are longer than the reads of {values['l']}"
         if placement.ranks < 2:
-            return "kmi needs 2 ranks or more: on one it leaves the sorting out"
+            return "kmi needs 2 ranks or more: on one rank it skips the sorting"
         return None
 
     def metrics(self, arguments: tuple[str, ...], placement: Placement) -> tuple[MetricInfo, ...]:
@@ -64,12 +64,12 @@ class Kmi(ProgramAdapter):
 
     def read(self, text: str, arguments: tuple[str, ...]) -> Reading:
         lines = whole(text)
-        rates = [value for line in lines if (value := _told(line, THROUGHPUT)) is not None]
+        rates = [value for line in lines if (value := _value(line, THROUGHPUT)) is not None]
         if not rates:
             raise OutputError(f"KMI: the line '{THROUGHPUT}' is missing")
         rate = number(rates[-1], THROUGHPUT)
-        hits = [value for line in lines if (value := _told(line, "Hit count")) is not None]
-        commits = [value for line in lines if (value := _told(line, "Commit time")) is not None]
+        hits = [value for line in lines if (value := _value(line, "Hit count")) is not None]
+        commits = [value for line in lines if (value := _value(line, "Commit time")) is not None]
         figures = []
         if hits:
             figures.append(Figure(key="kmi.hits", label="KMI, hits", value=number(hits[-1], "Hit count")))
@@ -79,7 +79,7 @@ class Kmi(ProgramAdapter):
         return Reading(metrics=(QUANTITY.ran(rate),), figures=tuple(figures))
 
 
-def _told(line: str, label: str) -> str | None:
+def _value(line: str, label: str) -> str | None:
     """Return the number that a line gives for a label, with a colon, an equals sign or nothing between them."""
     found = re.match(rf"\W*{re.escape(label)}[^\d:=+-]*[:=]?\s*(?P<value>{NUMBER})(?:\s+\S+)?\s*$", line, re.IGNORECASE)
     return found["value"] if found else None

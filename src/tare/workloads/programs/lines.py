@@ -1,4 +1,4 @@
-"""Read what programs print: whole lines, numbers that are numbers, versions that are known."""
+"""Read the output of programs: complete lines, finite numbers, known versions."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ NUMBER: Final = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?nan|[-+]?inf(?:
 
 
 def whole(text: str) -> list[str]:
-    """Return the lines that have their end; what follows the last may be half a number, so it is not looked at."""
+    """Return the lines that are complete; text after the last line end may be half a number and is ignored."""
     return [line.rstrip("\r") for line in text.split("\n")[:-1]]
 
 
 def number(token: str, where: str) -> float:
-    """Return the number that a program printed; `where` says which, for the message of `OutputError`."""
+    """Return the number that a program printed; `where` names it in the message of `OutputError`."""
     try:
         value = float(token)
     except ValueError as error:
-        raise OutputError(f"{where}: {token!r} is no number") from error
+        raise OutputError(f"{where}: {token!r} is not a number") from error
     if not math.isfinite(value):
-        raise OutputError(f"{where} is {token.strip()}: the program did not calculate with numbers any more")
+        raise OutputError(f"{where} is {token.strip()}, which is not a finite number")
     return value
 
 
 def count(token: str, where: str) -> int:
     """Return the whole number, not below zero, that a program printed."""
     if not re.fullmatch(r"\d{1,18}", token):
-        raise OutputError(f"{where}: {token!r} is no count")
+        raise OutputError(f"{where}: {token!r} is not a whole number from 0")
     return int(token)
 
 
 def after(lines: Sequence[str], label: str, *, what: str) -> str:
-    """Return what follows a label on the last line that begins with it; raise `OutputError` if there is none."""
+    """Return the text after a label on the last line that begins with it; raise `OutputError` if there is none."""
     for line in reversed(lines):
         text = line.strip()
         if text.startswith(label):
@@ -45,7 +45,7 @@ def after(lines: Sequence[str], label: str, *, what: str) -> str:
 
 
 def ended(lines: Sequence[str], mark: str, *, what: str) -> None:
-    """Raise `OutputError` when the line that ends a program's output is missing."""
+    """Raise `OutputError` if the line that ends a program's output is missing."""
     if not any(line.strip().startswith(mark) for line in lines):
         raise OutputError(f"{what}: the output is cut off, its line {mark!r} is missing")
 
@@ -53,4 +53,4 @@ def ended(lines: Sequence[str], mark: str, *, what: str) -> None:
 def known_version(version: str, known: Sequence[str], *, what: str) -> None:
     """Raise `OutputError` unless a version is one of `known`, or begins with one of them and a point."""
     if not any(version == one or version.startswith(f"{one}.") for one in known):
-        raise OutputError(f"{what} {version} is not known here; known are {', '.join(known)}")
+        raise OutputError(f"{what} {version} is not supported; supported: {', '.join(known)}")

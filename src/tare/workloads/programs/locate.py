@@ -1,4 +1,4 @@
-"""Find a program of others: below a folder that the study names, on PATH, or where tools/programs puts it."""
+"""Find a third-party program: below a folder that the study names, on PATH, or where tools/programs installs it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from tare.images.inside.below import inside
 from tare.workloads.programs.adapter import ProgramAdapter
 
 PATH: Final = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
-"""Where an image is looked through; its own variables are not known here."""
+"""The folders that are searched in an image; its own variables are not known here."""
 
 BELOW: Final = ("", "bin", "libexec/osu-micro-benchmarks/mpi/*", "mpi/*", "*")
-"""Where a program is below the folder that a study names, as `tare-run` looks for it."""
+"""The folders below the one that a study names in which a program is searched, as by `tare-run`."""
 
 
 def found(
     adapter: ProgramAdapter, arguments: tuple[str, ...] = (), path: str = "", root: Path | None = None
 ) -> Path | None:
-    """Return where a program is, as its ranks see it, or None.
+    """Return the path of a program as its ranks see it, or None.
 
-    `path` is the study's: the program itself or a folder above it. `root` is an image's root file system, None for this
-    machine.
+    `path` is that of the study: the program itself or a folder above it. `root` is an image's root file system, or None
+    for this machine.
     """
     name = adapter.executable(arguments)
     for place in _candidates(adapter, name, path, root):
@@ -35,13 +35,13 @@ def found(
 def missing(
     adapter: ProgramAdapter, arguments: tuple[str, ...] = (), path: str = "", root: Path | None = None
 ) -> str | None:
-    """Return why a program cannot be run, with what brings it, or None."""
+    """Return why a program cannot run, with the command that installs it, or None."""
     if found(adapter, arguments, path, root):
         return None
     name = adapter.executable(arguments)
     where = "in the image" if root else "here"
     if path:
-        return f"{name} is neither {path} nor in a folder below it {where}"
+        return f"{name} is neither {path} nor in a folder below it {where}: correct path: in the study"
     return f"{name} is not {where}: {adapter.brought_by}"
 
 
@@ -60,7 +60,7 @@ def _candidates(adapter: ProgramAdapter, name: str, path: str, root: Path | None
 
 
 def _matches(root: Path | None, folder: Path, name: str) -> Iterator[Path]:
-    """Yield the program in a folder whose last part may be `*`, any one folder."""
+    """Yield the program in a folder whose last part may be `*`, which stands for any one folder."""
     if folder.name != "*":
         yield folder / name
         return
@@ -75,6 +75,6 @@ def _below(root: Path | None, path: Path) -> Path:
 
 
 def _is_program(path: Path, root: Path | None) -> bool:
-    """Tell whether a file can be run; a link of an image leads from the image's own root."""
-    found = inside(root, str(path.relative_to(root))) if root and path.is_relative_to(root) else path
-    return found is not None and found.is_file() and os.access(found, os.X_OK)
+    """Return whether a file is executable; a link in an image is followed from the image's root."""
+    file = inside(root, str(path.relative_to(root))) if root and path.is_relative_to(root) else path
+    return file is not None and file.is_file() and os.access(file, os.X_OK)

@@ -1,4 +1,4 @@
-"""The Jones 2009 model of the neocortex in hnn-core on NEURON, run by our own driver (drivers/jones2009.py)."""
+"""The Jones 2009 model of the neocortex in hnn-core on NEURON, run by tare's driver (drivers/jones2009.py)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ PLACE: Final = "/opt/tare/programs/hnn"
 DRIVER: Final = "jones2009.py"
 USUAL: Final = {"tstop": "170", "mesh": "10"}
 PRECISION: Final = 1e-6
-"""Ten digits of the sum are printed; two libraries of mathematics may differ in the last few."""
+"""Allowed difference: ten digits of the sum are printed, and two mathematical libraries may differ in the last few."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What a run of hnn-core 0.6.1 on NEURON 8.2.7 gives on any number of ranks: spikes, and the dipole's sum."""
+    """The result of hnn-core 0.6.1 on NEURON 8.2.7 on any number of ranks: spikes, and the dipole's sum."""
 
     spikes: int
     dipole_sum: float
@@ -71,7 +71,7 @@ class Neuron(ProgramAdapter):
             "OPENBLAS_NUM_THREADS": "1",
             "MPLCONFIGDIR": "/tmp",
             "MPLBACKEND": "Agg",
-            # It is linked with the cell's MPI: else mpi4py would load whichever it finds first.
+            # This library is linked with the cell's MPI; without it mpi4py would load the first MPI that it finds.
             "LD_PRELOAD": "libtare_wall_report.so",
         }
 
@@ -82,8 +82,8 @@ class Neuron(ProgramAdapter):
         except Wrong as error:
             return f"hnn: {error}"
         if asked not in KNOWN:
-            told = ", ".join(f"tstop={tstop} mesh={mesh}" for tstop, mesh in KNOWN)
-            return f"hnn: tstop={asked[0]} mesh={asked[1]} has no known result to check against; there are {told}"
+            allowed = ", ".join(f"tstop={tstop} mesh={mesh}" for tstop, mesh in KNOWN)
+            return f"hnn: tstop={asked[0]} mesh={asked[1]} has no known result to check against (allowed: {allowed})"
         return None
 
     def metrics(self, arguments: tuple[str, ...], placement: Placement) -> tuple[MetricInfo, ...]:
@@ -102,14 +102,14 @@ class Neuron(ProgramAdapter):
         tstop, mesh = _asked(arguments)
         if (values["tstop"], values["mesh"]) != (tstop, mesh):
             raise OutputError(
-                f"hnn: the output is of tstop {values['tstop']:g} mesh {values['mesh']:g}, not as asked for"
+                f"hnn: the output is of tstop {values['tstop']:g} mesh {values['mesh']:g}, not {tstop} and {mesh}"
             )
         expected = KNOWN[tstop, mesh]
         wrong = []
         if values["nspikes"] != expected.spikes:
-            wrong.append(f"hnn: {values['nspikes']:g} spikes where {expected.spikes} are known")
+            wrong.append(f"hnn: {values['nspikes']:g} spikes, expected {expected.spikes}")
         if not abs(values["agg_sum"] - expected.dipole_sum) <= PRECISION * abs(expected.dipole_sum):
-            wrong.append(f"hnn: the dipole's sum is {values['agg_sum']:.10g} where {expected.dipole_sum:.10g} is known")
+            wrong.append(f"hnn: the dipole's sum is {values['agg_sum']:.10g}, expected {expected.dipole_sum:.10g}")
         figures = (
             Figure(key="hnn.import", label="hnn, importing", value=values["import_s"], unit="s"),
             Figure(key="hnn.spikes", label="hnn, spikes", value=values["nspikes"]),

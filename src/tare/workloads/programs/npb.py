@@ -18,7 +18,7 @@ VERSIONS: Final = ("3.3", "3.4")
 BINARY: Final = re.compile(r"(?P<kernel>ep|is|cg|mg|ft|bt|sp|lu)\.(?P<letter>[SWABCD])\.(?P<ranks>x|[1-9]\d*)")
 COMPLETED: Final = re.compile(r"^\s*([A-Z]{2}) Benchmark Completed\.?\s*$")
 OPS_A_SECOND: Final = 1e9
-"""A modest rate per rank, to tell how long a run takes."""
+"""A modest rate per rank, to estimate how long a run takes."""
 
 _CLASSES: Final = "SWABCD"
 _EP: Final = (24, 25, 28, 30, 32, 36)
@@ -62,12 +62,12 @@ _OPERATIONS: Final[Mapping[str, Callable[[int], float]]] = {
 
 
 def operations(kernel: str, letter: str) -> float:
-    """Return what the benchmark counts as its operations: the formulas and sizes of NAS's own reports."""
+    """Return the number of operations that the benchmark counts: the formulas and sizes of NAS's own reports."""
     return _OPERATIONS[kernel](_CLASSES.index(letter))
 
 
 class Npb(ProgramAdapter):
-    """A binary of the suite; the first argument is its name, which tells benchmark, class and ranks."""
+    """A binary of the suite; the first argument is its name, which contains benchmark, class and ranks."""
 
     name = "npb"
     describes = "a binary of the NAS Parallel Benchmarks: arguments: [bt.A.x], or bt.A.4 of 3.3"
@@ -97,7 +97,7 @@ class Npb(ProgramAdapter):
             )
         ranks = placement.ranks
         if binary["ranks"] not in {"x", str(ranks)}:
-            return f"{arguments[0]} was compiled for {binary['ranks']} ranks, the placement has {ranks}"
+            return f"{arguments[0]} was compiled for {binary['ranks']} ranks, but the placement has {ranks}"
         return _rank_rule(binary["kernel"], ranks)
 
     def metrics(self, arguments: tuple[str, ...], placement: Placement) -> tuple[MetricInfo, ...]:
@@ -118,9 +118,7 @@ class Npb(ProgramAdapter):
         known_version(version, VERSIONS, what="NPB")
         ran = (found[1] if (found := COMPLETED.match(lines[start])) else "").lower()
         if (ran, _value(report, "Class", what)) != (kernel, letter):
-            raise OutputError(
-                f"the output is of {ran}.{_value(report, 'Class', what)} where {kernel}.{letter} was asked for"
-            )
+            raise OutputError(f"the output is of {ran}.{_value(report, 'Class', what)}, not of {kernel}.{letter}")
         mops = number(_value(report, "Mop/s total", what), f"Mop/s total of {what}")
         seconds = number(_value(report, "Time in seconds", what), f"Time in seconds of {what}")
         verification = _value(report, "Verification", what)
@@ -128,7 +126,7 @@ class Npb(ProgramAdapter):
         if abs(metric.value - seconds) > 0.02 * seconds + 0.0051:
             raise OutputError(
                 f"{what}: {mops:g} Mop/s in {seconds:g} s are not the operations of class {letter}: "
-                "one of the two lines is not right"
+                "one of the two lines is wrong"
             )
         wrong = () if verification == "SUCCESSFUL" else (f"{what} class {letter}: Verification = {verification}",)
         ranks = number(_value(report, "Total processes", what), f"Total processes of {what}")
@@ -139,7 +137,7 @@ class Npb(ProgramAdapter):
 def _asked(arguments: tuple[str, ...]) -> tuple[str, str]:
     binary = BINARY.fullmatch(arguments[0]) if arguments else None
     if not binary:
-        raise OutputError("npb: its arguments do not begin with the name of a binary")
+        raise OutputError("npb: the first argument is not the name of a binary")
     return binary["kernel"], binary["letter"]
 
 
@@ -151,7 +149,7 @@ def _quantity(kernel: str, letter: str) -> Quantity:
 
 
 def _value(report: list[str], label: str, what: str) -> str:
-    """Return what stands behind `label =` in the report; a label is the whole of the text before the sign."""
+    """Return the value after `label =` in the report; the label must be the whole text before the sign."""
     for line in report:
         name, sign, value = line.partition("=")
         if sign and name.strip() == label and value.strip():
@@ -161,11 +159,10 @@ def _value(report: list[str], label: str, what: str) -> str:
 
 def _rank_rule(kernel: str, ranks: int) -> str | None:
     if kernel in {"is", "cg", "mg", "ft"} and ranks & (ranks - 1):
-        return f"NPB {kernel.upper()} runs on a power of two of ranks, the placement has {ranks}"
+        return f"NPB {kernel.upper()} runs on a power of two of ranks, but the placement has {ranks}"
     if kernel in {"bt", "sp"} and math.isqrt(ranks) ** 2 != ranks:
-        return (
-            f"NPB {kernel.upper()} runs on a square number of ranks (others would be idle), the placement has {ranks}"
-        )
+        rule = f"NPB {kernel.upper()} needs a square number of ranks (others would be idle)"
+        return f"{rule}, but the placement has {ranks}"
     if kernel == "lu":
         rows = next(part for part in range(math.isqrt(ranks), 0, -1) if ranks % part == 0)
         if ranks // rows > 2 * rows:

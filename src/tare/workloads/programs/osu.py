@@ -20,12 +20,12 @@ VALIDATION: Final = "Validation"
 VERSIONS: Final = ("5", "6", "7")
 HEADER: Final = re.compile(r"^#\s*OSU (?P<title>.*?)\s+v(?P<version>\d\S*)\s*$")
 SMALLEST_FLOAT: Final = 4
-"""Reductions begin with one float; what a 5.x prints for 0 bytes was not asked for and is left out."""
+"""Reductions begin with one float; the row for 0 bytes that a 5.x prints is left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Osu(ProgramAdapter):
-    """One test; `title` is how its header names it, `window` how many messages a sample of a bandwidth is."""
+    """One test; `title` is its name in the header, `window` the number of messages in a sample of a bandwidth."""
 
     name: str
     title: str
@@ -46,29 +46,29 @@ class Osu(ProgramAdapter):
 
     @property
     def describes(self) -> str:
-        """Return what it is in one line."""
+        """Return a description of one line."""
         return f"{self.name} of the OSU micro-benchmarks"
 
     @property
     def synchronisation(self) -> str:
-        """Return how iterations begin."""
+        """Return how its iterations are synchronised."""
         return "none: one message follows another" if self.pair else "MPI_Barrier after each iteration, not timed"
 
     @property
     def ranks(self) -> str:
-        """Return its rule on ranks."""
+        """Return the allowed numbers of ranks."""
         return "exactly 2" if self.pair else "2 or more"
 
     @property
     def reduction(self) -> str:
-        """Return how one figure is made."""
+        """Return how one figure is computed."""
         return "mean over iterations" if self.pair else "mean over iterations, average over ranks"
 
     def refuse(self, arguments: tuple[str, ...], placement: Placement) -> str | None:
         if self.pair and placement.ranks != 2:
-            return f"{self.name} runs on exactly 2 ranks, the placement has {placement.ranks}"
+            return f"{self.name} runs on exactly 2 ranks, but the placement has {placement.ranks}"
         if placement.ranks < 2:
-            return f"{self.name} needs 2 ranks or more, the placement has {placement.ranks}"
+            return f"{self.name} needs 2 ranks or more, but the placement has {placement.ranks}"
         if _bounds(arguments, self.largest) is None:
             return f"{self.name}: -m takes MIN:MAX or MAX in bytes, no more than {1 << 30}"
         return None
@@ -118,7 +118,7 @@ class Osu(ProgramAdapter):
             raise OutputError(f"{self.name}: its first line '# OSU ... v...' is missing")
         known_version(headers[0]["version"], VERSIONS, what="the OSU benchmarks' version")
         if not re.search(self.title, headers[0]["title"]):
-            raise OutputError(f"the output is of 'OSU {headers[0]['title']}' where {self.name} was asked for")
+            raise OutputError(f"the output is of 'OSU {headers[0]['title']}', not of {self.name}")
         named = [
             line for line in lines if line.startswith("#") and re.search(r"Latency ?\(us\)|Bandwidth \(MB/s\)", line)
         ]
@@ -131,7 +131,7 @@ class Osu(ProgramAdapter):
         broken = next((row for row in rows if not re.fullmatch(shape, " ".join(row))), None)
         if broken:
             raise OutputError(
-                f"{self.name}: a row has not the {len(columns)} columns of its header: {' '.join(broken)}"
+                f"{self.name}: a row does not have the {len(columns)} columns of its header: {' '.join(broken)}"
             )
         return columns, rows
 
@@ -143,7 +143,7 @@ class Osu(ProgramAdapter):
         raise OutputError(f"{self.name}: no column of {wanted.lower()} among {', '.join(columns)}")
 
     def _check_sizes(self, sizes: Sequence[int], rows: Sequence[object], low: int, high: int) -> None:
-        """Raise `OutputError` unless sizes double from the first that was asked for to the last."""
+        """Raise `OutputError` unless sizes double from the first requested one to the last."""
         if not rows:
             raise OutputError(f"{self.name}: the table has no row")
         if self.sizeless:
@@ -172,7 +172,7 @@ class Osu(ProgramAdapter):
 
 
 def _bounds(arguments: Sequence[str], largest: int) -> tuple[int, int] | None:
-    """Return the least and the largest message size that -m asks for, or None where it is not understood."""
+    """Return the smallest and the largest message size in -m, or None if it is not valid."""
     text = ""
     for at, argument in enumerate(arguments):
         if argument in {"-m", "--message-size"}:

@@ -1,4 +1,4 @@
-"""Metrics of programs that print means instead of samples: times are costs, and what is done in a second a rate."""
+"""Make metrics of programs that print means instead of samples: times are costs, work per second is a rate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tare.workloads.output import OutputError
 class Quantity:
     """One metric of a program before it has a value.
 
-    `done` is what one sample of a rate does, in `unit` less its `/s`; 0 is a time.
+    `done` is the work of one sample of a rate, in `unit` without its `/s`; 0 means a time.
     """
 
     key: str
@@ -26,11 +26,11 @@ class Quantity:
 
     @property
     def kind(self) -> MetricKind:
-        """Return whether it is a cost or a rate."""
+        """Return the kind of the metric: a cost or a rate."""
         return MetricKind.RATE if self.done > 0 else MetricKind.COST
 
     def info(self) -> MetricInfo:
-        """Return the column that it will be; the caller gives it its group."""
+        """Return the column of this metric; the caller sets its group."""
         return MetricInfo(
             key=self.key,
             label=self.label,
@@ -43,9 +43,9 @@ class Quantity:
         )
 
     def took(self, seconds: float) -> Metric:
-        """Return the metric of a sample that took so long; raise `OutputError` for a time that cannot be."""
+        """Return the metric of a sample of this time; raise `OutputError` for an impossible time."""
         if not 0 < seconds < math.inf:
-            raise OutputError(f"{self.label}: {seconds:g} s is no time that something took")
+            raise OutputError(f"{self.label}: {seconds:g} s is not a possible time")
         return Metric(
             key=self.key,
             label=self.label,
@@ -63,7 +63,7 @@ class Quantity:
     def ran(self, per_second: float) -> Metric:
         """Return the metric of a rate, in units a second; raise `OutputError` for one that is not above zero."""
         if not per_second > 0:
-            raise OutputError(f"{self.label}: {per_second:g} {self.unit} is no rate")
+            raise OutputError(f"{self.label}: {per_second:g} {self.unit} is not a possible rate")
         return self.took(self.done / per_second)
 
 

@@ -40,7 +40,7 @@ def test_a_share_of_the_memory_takes_as_long_as_the_matrix_that_fills_it(monkeyp
 @pytest.mark.parametrize(
     ("program", "arguments", "ranks", "told"),
     [
-        ("osu_latency", (), 4, "osu_latency runs on exactly 2 ranks, the placement has 4"),
+        ("osu_latency", (), 4, "osu_latency runs on exactly 2 ranks, but the placement has 4"),
         ("osu_bibw", (), 1, "exactly 2 ranks"),
         ("osu_barrier", (), 1, "needs 2 ranks or more"),
         ("osu_bw", ("-m", "big"), 2, "-m takes MIN:MAX or MAX"),
@@ -52,30 +52,30 @@ def test_a_share_of_the_memory_takes_as_long_as_the_matrix_that_fills_it(monkeyp
         ("npb", (), 4, "the first argument is the binary's name"),
         ("npb", ("bt.E.x",), 4, "a class of S W A B C D"),
         ("npb", ("xx.A.x",), 4, "a kernel of ep is cg mg ft bt sp lu"),
-        ("npb", ("bt.A.9",), 4, "compiled for 9 ranks, the placement has 4"),
+        ("npb", ("bt.A.9",), 4, "compiled for 9 ranks, but the placement has 4"),
         ("npb", ("bt.A.x",), 2, "a square number of ranks"),
         ("npb", ("cg.A.x",), 6, "a power of two of ranks"),
         ("npb", ("lu.A.x",), 5, "no more than twice as long as wide"),
         ("hpcg", ("nx=33",), 2, "multiples of 8"),
-        ("hpcg", ("nx=8",), 2, "nx=8: a whole number from 16"),
+        ("hpcg", ("nx=8",), 2, "nx=8 is not valid: use a whole number from 16"),
         ("hpcg", ("nx=256", "ny=16"), 2, "longer than 8 times"),
-        ("hpcg", ("size=32",), 2, "'size=32' is not understood; arguments are key=value of nx, ny, nz, rt"),
+        ("hpcg", ("size=32",), 2, "'size=32'; write KEY=VALUE with a key of nx, ny, nz, rt"),
         ("hpl", ("n=1000", "memory=0.5"), 2, "not both"),
         ("hpl", ("memory=2",), 2, "a number from 1e-06 to 0.95"),
         ("hpl", ("memory=nan",), 2, "a number from 1e-06 to 0.95"),
-        ("hpcc", ("nb=0",), 2, "nb=0: a whole number from 1"),
+        ("hpcc", ("nb=0",), 2, "nb=0 is not valid: use a whole number from 1"),
         ("hpcc", ("nb=64,,128",), 2, "a whole number from 1"),
-        ("hpcc", ("n=ten",), 2, "n=ten: a whole number"),
+        ("hpcc", ("n=ten",), 2, "n=ten is not valid: use a whole number"),
         ("minife", ("nx=1", "ny=1", "nz=1"), 2, "fewer than the ranks"),
         ("graph500", (), 3, "a power of two of ranks"),
-        ("graph500", ("scale=99",), 2, "scale=99: a whole number from 4 to 40"),
+        ("graph500", ("scale=99",), 2, "scale=99 is not valid: use a whole number from 4 to 40"),
         ("kmi", (), 1, "2 ranks or more"),
         ("kmi", ("l=10",), 2, "longer than the reads"),
         ("iperf3", (), 1, "2 ranks or more"),
         ("iperf3", ("-s",), 2, "tare starts both sides itself"),
         ("iperf3", ("--port=1",), 2, "tare starts both sides itself"),
-        ("hnn", ("tstop=21",), 2, "no known result to check against; there are tstop=170 mesh=10"),
-        ("hnn", ("tstop=soon",), 2, "tstop=soon: a whole number"),
+        ("hnn", ("tstop=21",), 2, "no known result to check against (allowed: tstop=170 mesh=10"),
+        ("hnn", ("tstop=soon",), 2, "tstop=soon is not valid: use a whole number"),
     ],
 )
 def test_what_cannot_run_is_refused_with_what_can(
@@ -165,7 +165,7 @@ def test_a_program_is_found_below_a_folder_of_the_study(tmp_path: Path, inside: 
 def test_a_folder_without_the_program_is_told(tmp_path: Path) -> None:
     made(tmp_path / "bt.A.4").chmod(0o644)
     assert missing(PROGRAMS["npb"], ("bt.A.4",), str(tmp_path)) == (
-        f"bt.A.4 is neither {tmp_path} nor in a folder below it here"
+        f"bt.A.4 is neither {tmp_path} nor in a folder below it here: correct path: in the study"
     )
 
 
