@@ -48,7 +48,7 @@ def told_once(result: Ended) -> str:
     assert "Traceback" not in result.stderr, result.stderr
     assert "internal error" not in result.stderr, result.stderr
     messages = [line for line in result.stderr.splitlines()
-                if line.startswith("tare: ") and "has a lab up as well" not in line]  # fmt: skip
+                if line.startswith("tare: ") and "another lab is up" not in line]  # fmt: skip
     assert len(messages) == 1, result.stderr
     return result.stderr
 

@@ -58,10 +58,11 @@ def test_lines_say_whose_they_are_on_request(app: Path) -> None:
 def test_our_own_failures_have_the_codes_of_docker_run(app: Path) -> None:
     (app.parent / "text").write_text("no program")
     for words, status, said in (
-        (("--", "./nowhere"), 127, "./nowhere is not there"),
+        (("--", "./nowhere"), 127, "there is no program ./nowhere"),
+        (("--", "no-such-program"), 127, "no-such-program"),
         (("--", "./text"), 126, "./text is not executable"),
         (("-n", "64", "--", "./app"), 125, "64 ranks need 64 cores"),
-        (("-n", "3", "--nodes", "2", "--", "./app"), 125, "3 ranks cannot be shared out equally over 2 nodes"),
+        (("-n", "3", "--nodes", "2", "--", "./app"), 125, "3 ranks cannot be divided equally among 2 nodes"),
         (("--runtime", "dockr", "--", "./app"), 125, "unknown runtime 'dockr'"),
     ):
         result = launched(app, *words)

@@ -29,7 +29,7 @@ def test_two_studies_at_once_have_the_same_addresses_and_do_not_hear_each_other(
     for name in names:
         watch.look(name)
     results = [ended(process, 110) for process in processes]
-    assert re.search(rf"process [\d, ]*{processes[0].pid}[\d, ]* has a lab up as well", results[1].stderr)
+    assert re.search(rf"another lab is up \(process [\d, ]*{processes[0].pid}[\d, ]*\)", results[1].stderr)
     for study, result in zip(("one", "two"), results, strict=True):
         assert result.status in (0, 3), result.stderr
         found = by_environment(tmp_path / "results" / study)

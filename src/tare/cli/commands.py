@@ -82,10 +82,10 @@ def _programs(plan: Plan) -> dict[str, Path]:
 
 
 def _tell_others() -> None:
-    """Say that another run is going on: its lab is kept apart from ours, but not its use of the machine."""
+    """Report another run: its lab is separate from this one, but it uses the same machine."""
     if beside := clean.running_beside():
         numbers = ", ".join(map(str, beside))
-        _say(f"tare: process {numbers} has a lab up as well: it shares this study's cores, and disturbs its figures")
+        _say(f"tare: another lab is up (process {numbers}): it shares this study's cores and disturbs its figures")
 
 
 def show_report(folder: Path, html: Path | None) -> int:
@@ -101,9 +101,9 @@ def show_clean(*, dry_run: bool) -> None:
     for stays in dict.fromkeys(item.stays for item in found if item.stays):
         _say(f"tare: {stays}")
     for folder in clean.unmarked():
-        _say(f"tare: left alone: the cgroup {folder}, which has no mark of tare's")
+        _say(f"tare: left alone: the cgroup {folder} was not created by tare")
     if not found:
-        print("nothing of tare is here")
+        print("nothing to remove")
 
 
 def plan_text(plan: Plan) -> str:
@@ -137,7 +137,9 @@ def _report(results: Results, html: Path | None, write: Callable[[Path, str], No
         try:
             write(html, text)
         except OSError as error:
-            raise UsageError(f"the report cannot be written to {html}: {error.strerror}") from error
+            raise UsageError(
+                f"the report cannot be written to {html}: {error.strerror}", remedy="name another file with --html"
+            ) from error
         print(f"report: {html}")
     return summary.exit_code
 
@@ -145,8 +147,8 @@ def _report(results: Results, html: Path | None, write: Callable[[Path, str], No
 def _tell_resumed(store: Store) -> None:
     if store.trials:
         broken = f", {store.interrupted} interrupted block(s) are run again" if store.interrupted else ""
-        torn = f", {store.truncated} torn line(s) were set aside" if store.truncated else ""
-        _say(f"going on in {store.path}: {len(store.trials)} trials are there{broken}{torn}")
+        torn = f", {store.truncated} torn line(s) were archived" if store.truncated else ""
+        _say(f"resuming {store.path}: {len(store.trials)} trials are done{broken}{torn}")
 
 
 def _why(plan: Plan, cell: Cell) -> str:
@@ -156,7 +158,7 @@ def _why(plan: Plan, cell: Cell) -> str:
     expected_s, limit_s = estimate_trial_s(cell), cell.workload.time_limit_s
     if expected_s <= limit_s:
         return ""
-    return f"  (about {duration(expected_s)}, and its time limit is {duration(limit_s)}: raise time_limit)"
+    return f"  (takes about {duration(expected_s)}, but its time limit is {duration(limit_s)}: raise time_limit)"
 
 
 def _say(message: str) -> None:

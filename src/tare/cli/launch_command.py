@@ -94,9 +94,7 @@ def _unusable(program: str) -> int | None:
         return None
     path = Path(program)
     if not path.is_file():
-        print(
-            f"tare: {program} is not there\n  name a program by its path, or one that is in the image", file=sys.stderr
-        )
+        print(f"tare: there is no program {program}\n  check its path, or name a program in the image", file=sys.stderr)
         return NOT_FOUND
     if not os.access(path, os.X_OK):
         print(f"tare: {program} is not executable\n  chmod +x {program}", file=sys.stderr)
@@ -107,7 +105,10 @@ def _unusable(program: str) -> int | None:
 def make_plan(wanted: Wanted) -> Plan:
     """Return the plan of the one cell that is asked for; a combination that cannot work is reported as in a study."""
     if wanted.ranks % wanted.nodes:
-        raise UsageError(f"{wanted.ranks} ranks cannot be shared out equally over {wanted.nodes} nodes")
+        raise UsageError(
+            f"{wanted.ranks} ranks cannot be divided equally among {wanted.nodes} nodes",
+            remedy=f"use a multiple of {wanted.nodes} for -n",
+        )
     name, _, network = wanted.environment.partition("+")
     environment: dict[str, object] = {
         "mpi": wanted.mpi,
@@ -178,6 +179,9 @@ def _run(wanted: Wanted) -> int:
     _check_available(plan)
     (cell,) = available(plan)
     program = cell.workload.command[0]
+    if not cell.environment.image and located.command_file(program) is None:
+        _say(f"tare: {located.no_such_program(program)}")
+        return NOT_FOUND
     on_host = "/" in program and not in_image_only(wanted)
     folder, here = str(Path(program).parent), str(Path.cwd())
     shown = (folder,) if on_host and not located.is_of_system(Path(program)) else ()
@@ -238,7 +242,7 @@ def _attended(wanted: Wanted, launch: Launch, agent: Path, site: Site, up: Deplo
     if hit := up.memory_hit(kills):
         _say(f"tare: {hit}")
     if wanted.verbose:
-        _say(f"tare: the job took {time.monotonic() - started:.2f} s, its start among it")
+        _say(f"tare: the job took {time.monotonic() - started:.2f} s, including its start")
     return status
 
 
@@ -248,11 +252,11 @@ def described(launch: Launch, agent: str, up: Deployed, expectation: str) -> str
     for host in launch.hosts:
         if up.ssh is not None:
             reach = (str(up.ssh / ssh.AGENT_NAME), host.name)
-            lines += [f"# the daemon of {host.name}, its command after it, from the first host", shlex.join(reach)]
+            lines += [f"# the daemon of {host.name}, followed by its command, from the first host", shlex.join(reach)]
         elif host.agent is not None:
-            lines += [f"# the daemon of {host.name}, its command after it", shlex.join(host.agent.argv)]
+            lines += [f"# the daemon of {host.name}, followed by its command", shlex.join(host.agent.argv)]
         for local, entry in enumerate(host.enter):
-            lines += [f"# rank {local} of {host.name}, the program after it", shlex.join(entry.argv)]
+            lines += [f"# rank {local} of {host.name}, followed by the program", shlex.join(entry.argv)]
     return "\n".join(lines)
 
 

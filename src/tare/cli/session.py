@@ -87,7 +87,10 @@ def no_memory(workload: Workload, placement: Placement, machine_bytes: int) -> s
     ):
         if allowed and ranks * each > allowed:
             needed = bytes_label(math.ceil(ranks * each / 2**20) << 20)
-            return f"{workload.name} needs about {needed} for {ranks} rank(s), and {what} has {bytes_label(allowed)}"
+            return (
+                f"{workload.name} needs about {needed} for {ranks} rank(s), but {what} has {bytes_label(allowed)}: "
+                "use fewer ranks or a smaller size"
+            )
     return None
 
 
@@ -148,5 +151,8 @@ def _no_place(placement: Placement, topology: Topology) -> str | None:
         return error.message
     used = [core for slot in slots for core in slot.cores]
     if len(set(used)) < len(used) and not placement.oversubscribe:
-        return f"{placement.label} needs more cores than this machine has: its nodes would share cores"
+        return (
+            f"{placement.label} needs more cores than this machine has, so its nodes would share cores: "
+            "use fewer nodes or ranks, or oversubscribe: true"
+        )
     return None

@@ -327,7 +327,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_the_same_command_finishes_it(
     study.write_text(FAKE.replace("rounds: 2", "rounds: 4"))
     again = tare("run", "known.yaml", cwd=tmp_path)
     assert again.returncode in {0, 3}, again.stderr
-    assert "going on in results/known" in again.stderr
+    assert "resuming results/known" in again.stderr
 
 
 def test_a_report_that_cannot_be_written_is_told(study: Path, tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def test_clean_says_so_where_there_is_nothing(
 ) -> None:
     monkeypatch.setattr(commands.clean, "remove", lambda **_: ())
     commands.show_clean(dry_run=False)
-    assert capsys.readouterr().out == "nothing of tare is here\n"
+    assert capsys.readouterr().out == "nothing to remove\n"
 
 
 # --- memory -------------------------------------------------------------------------------------------------------
@@ -162,7 +162,9 @@ def test_a_workload_that_needs_more_memory_than_there_is_is_refused_with_both_fi
     two = Placement(nodes=2, ranks_per_node=1)
     assert session.no_memory(ft, two, 16 << 30) is None
     reason = session.no_memory(ft, two, 4 << 30)
-    assert reason == "ft needs about 6224 MiB for 2 rank(s), and this machine has 4 GiB"
+    assert (
+        reason == "ft needs about 6224 MiB for 2 rank(s), but this machine has 4 GiB: use fewer ranks or a smaller size"
+    )
     assert session.no_memory(ft, two, 0) is None
 
 
@@ -171,7 +173,7 @@ def test_the_ranks_of_a_container_share_its_memory() -> None:
     limited = Placement(nodes=2, ranks_per_node=4, containers_per_node=2, memory_per_container=128 << 20)
     reason = session.no_memory(mg, limited, 64 << 30)
     assert reason is not None
-    assert "for 2 rank(s), and a container has 128 MiB" in reason
+    assert "for 2 rank(s), but a container has 128 MiB" in reason
     assert session.no_memory(mg, replace(limited, memory_per_container=1 << 30), 64 << 30) is None
     assert session.no_memory(Workload(name="app", command=("a",)), limited, 1) is None
 
@@ -180,6 +182,6 @@ def test_a_plan_tells_which_launches_may_not_end_within_their_time_limit() -> No
     bare = environment_of("bare")
     cg = Workload(name="cg", miniapp="npb-cg:class=C", time_limit_s=20.0)
     stated = replace(study().study, environments=(bare,), baseline="bare", placements=(Placement(),), workloads=(cg,))
-    assert "s, and its time limit is 20 s: raise time_limit)" in plan_text(expand(stated, composition.refuse))
+    assert "s, but its time limit is 20 s: raise time_limit)" in plan_text(expand(stated, composition.refuse))
     longer = replace(stated, workloads=(replace(cg, time_limit_s=600.0),))
     assert "time limit" not in plan_text(expand(longer, composition.refuse))

@@ -277,7 +277,7 @@ def test_what_stays_is_listed_as_left_and_not_as_removed(
     shown = capsys.readouterr()
     assert shown.out.splitlines() == [f"left process {FOREIGN} of s1", "left cgroup /tare/s1"]
     assert "do not end" in shown.err
-    assert f"left alone: the cgroup {tree.top / 'theirs'}, which has no mark of tare's" in shown.err
+    assert f"left alone: the cgroup {tree.top / 'theirs'} was not created by tare" in shown.err
 
 
 def test_a_lab_whose_former_self_does_not_end_is_to_have_another_name(

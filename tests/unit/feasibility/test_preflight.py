@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tare.cli import commands
+from tare.cli import session
 from tare.deploy.study_files import StudyFiles
 from tare.errors import RefusedError
 from tare.feasibility import compatibility, preflight
@@ -149,7 +149,7 @@ def test_a_cell_that_does_not_fit_stays_in_the_plan_with_its_reason(asked: list[
 
 def test_a_study_of_which_nothing_fits_is_refused_with_the_reason(asked: list[Asked]) -> None:
     with pytest.raises(RefusedError) as caught:
-        commands._fitting(plan(BORROWED), EVERY)
+        session.check_available(preflight.fitting(plan(BORROWED), EVERY))
     assert "glibc 2.34" in str(caught.value.remedy)
 
 

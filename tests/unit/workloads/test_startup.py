@@ -133,12 +133,11 @@ def noted(events: list[str]) -> Iterator[str]:
     ],
 )
 def test_pods_are_made_once_more_where_a_start_up_wants_to_know_how_long_that_takes(
-    wanted: set[Caches | None], before: list[str], monkeypatch: pytest.MonkeyPatch
+    wanted: set[Caches | None], before: list[str]
 ) -> None:
     events: list[str] = []
-    monkeypatch.setattr(page_cache, "drop", lambda: events.append("dropped"))
     with ExitStack() as stack:
-        found = made(lambda: noted(events), stack, wanted)
+        found = made(lambda: noted(events), stack, wanted, lambda: events.append("dropped"))
         assert events == [*before, "up"]
         assert found.up == "the pods"
         assert set(found.took_s) == wanted | {None}
