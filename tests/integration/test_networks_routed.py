@@ -213,7 +213,7 @@ def test_a_bird_that_cannot_start_is_told_with_its_own_words(tmp_path: Path, mon
     environment = Environment(name="e", runtime="bare", network="calico")
     with (
         lab_site(nics=2) as site,
-        pytest.raises(InfrastructureError, match=r"bird on n\d ended without the routes .*syntax error"),
+        pytest.raises(InfrastructureError, match=r"bird on n\d exited without the routes .*syntax error"),
         deployed(site, environment, Placement(), slot=0, nic=1, files=Files(host_prefix=tmp_path)),
     ):
         pass

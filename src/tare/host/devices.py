@@ -64,15 +64,15 @@ def infiniband(dev: Path = DEV, classes: Path = CLASSES) -> tuple[str, ...]:
     if not names:
         raise RefusedError(
             f"this machine has no InfiniBand device (no {FOLDER}/uverbs0)",
-            remedy="load the driver of its adapter and ib_uverbs, or leave devices: infiniband out",
+            remedy="load the driver of its adapter and ib_uverbs, or remove devices: infiniband",
         )
     ports = {name: _ports(classes, name) for name in names}
     active = [name for name in names if any(ACTIVE in state for state in ports[name].values())]
     if not active:
         told = ", ".join(f"{port} is {state}" for found in ports.values() for port, state in found.items())
         raise RefusedError(
-            f"no InfiniBand port of this machine is active ({told or 'no adapter tells of any'})",
-            remedy="look at cable and subnet manager, or leave devices: infiniband out",
+            f"no InfiniBand port of this machine is active ({told or 'no adapter reports one'})",
+            remedy="check the cable and the subnet manager, or remove devices: infiniband",
         )
     manager = ["rdma_cm"] if (folder / "rdma_cm").exists() else []
     return tuple(f"{FOLDER}/{name}" for name in (*active, *manager))
@@ -112,8 +112,8 @@ def locked_too_little(hard: int, *, can_raise: bool) -> str | None:
     if hard == resource.RLIM_INFINITY or can_raise:
         return None
     return (
-        f"InfiniBand pins memory, and no more than {hard // 1024} KiB may be locked here (ulimit -H -l): raise the "
-        "limit where tare is started, with LimitMEMLOCK=infinity of a service or memlock in /etc/security/limits.conf"
+        f"InfiniBand pins memory, and at most {hard // 1024} KiB may be locked here (ulimit -H -l): raise the "
+        "limit, with LimitMEMLOCK=infinity in the service that starts tare or memlock in /etc/security/limits.conf"
     )
 
 
@@ -126,9 +126,9 @@ def _present(path: str) -> str:
     try:
         mode = Path(path).stat().st_mode
     except OSError:
-        raise RefusedError(f"this machine has no {path}", remedy="leave it out of devices") from None
+        raise RefusedError(f"{path} does not exist on this machine", remedy="remove it from devices") from None
     if not (stat.S_ISCHR(mode) or stat.S_ISBLK(mode)):
-        raise RefusedError(f"{path} is no device", remedy="leave it out of devices; files are shown by other means")
+        raise RefusedError(f"{path} is not a device", remedy="remove it from devices; use binds for a file or folder")
     return path
 
 

@@ -39,7 +39,7 @@ def lacks_module(name: str) -> str | None:
 
 def lacking(what: str) -> str:
     """Return the sentence on the feature that this kernel does not support."""
-    return f"this kernel ({platform.release()}) has no {what}: run a kernel that has it, as Debian's linux-image-amd64"
+    return f"this kernel ({platform.release()}) has no {what}: boot one that has it, such as Debian's linux-image-amd64"
 
 
 def has_module(name: str, loaded: Path = LOADED, modules: Path = MODULES) -> bool:

@@ -45,11 +45,11 @@ def hold(mark: str, spec: Mapping[str, Any]) -> int:
     try:
         answer = json.loads(result.stdout)
     except ValueError:
-        answer = {"error": result.stderr_tail or "the holder said nothing"}
+        answer = {"error": result.stderr_tail or "the holder printed nothing"}
     if "error" in answer:
         raise InfrastructureError(
-            f"cannot make the namespaces of {mark}: {answer['error']}",
-            remedy="run as root, or where ordinary users may make user namespaces",
+            f"cannot create the namespaces of {mark}: {answer['error']}",
+            remedy="run as root, or on a machine where ordinary users may create user namespaces",
         )
     return int(answer["pid"])
 
@@ -156,7 +156,7 @@ def index_of(route: IPRoute, interface: str) -> int:
     """Return the index of an interface, or raise `InfrastructureError` naming it."""
     found = list(route.link_lookup(ifname=interface))
     if not found:
-        raise InfrastructureError(f"there is no interface {interface} in the namespace")
+        raise InfrastructureError(f"the network namespace has no interface {interface}")
     return int(found[0])
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from tare.errors import InfrastructureError
 
-OTHER: Final = "remove it, or name a folder of yours with XDG_RUNTIME_DIR"
+OTHER: Final = "remove it, or set XDG_RUNTIME_DIR to a folder that you own"
 RUN_FOLDER: Final = "TARE_RUN_FOLDER"
 """Names the user's state folder for a command inside a user namespace, where everybody is root."""
 
@@ -36,9 +36,9 @@ def run_folder() -> Path:
     if not stat.S_ISDIR(found.st_mode):
         raise InfrastructureError(f"{folder} is not a folder", remedy=OTHER)
     if found.st_uid != os.geteuid():
-        raise InfrastructureError(f"{folder} belongs to another user (number {found.st_uid})", remedy=OTHER)
+        raise InfrastructureError(f"{folder} belongs to another user (uid {found.st_uid})", remedy=OTHER)
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise InfrastructureError(f"{folder} can be written to by other users", remedy=f"chmod go-w {folder}")
+        raise InfrastructureError(f"{folder} is writable by other users", remedy=f"chmod go-w {folder}")
     return folder
 
 

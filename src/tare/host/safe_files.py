@@ -59,7 +59,7 @@ def open_file(folder: int, name: str, flags: int, *, place: Path) -> int:
         raise _refused(shown, "is not a regular file")
     if found.st_nlink > 1 and os.fstat(folder).st_uid != os.geteuid():
         os.close(number)
-        raise _refused(shown, "has another name as well (a hard link)")
+        raise _refused(shown, "has another hard link")
     return number
 
 
@@ -139,7 +139,7 @@ def _target(link: int, shown: Path, kind: os.stat_result, links: int) -> Path:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(shown))
     trusted = {0, os.geteuid()} | (set() if is_real_root() or os.geteuid() else {NOBODY})
     if _owner(kind) not in trusted:
-        raise _refused(shown, f"is a symbolic link of another user's (number {_owner(kind)})")
+        raise _refused(shown, f"is a symbolic link of another user (uid {_owner(kind)})")
     return Path(os.readlink("", dir_fd=link))
 
 
@@ -148,4 +148,4 @@ def _owner(found: os.stat_result) -> int:
 
 
 def _refused(path: Path, why: str) -> ResultsError:
-    return ResultsError(f"{path} {why}: nothing is written through it", remedy="name the folder that it leads to")
+    return ResultsError(f"{path} {why}: tare does not write to it", remedy="remove it, or name another folder")

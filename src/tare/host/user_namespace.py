@@ -22,7 +22,7 @@ def probe() -> str | None:
     if find("unshare") is None or find("nsenter") is None:
         return "unshare and nsenter are not installed: apt-get install util-linux"
     if run((*UNSHARE, "true"), check=False, timeout_s=10).status != 0:
-        return "this machine lets no ordinary user make a user namespace"
+        return "ordinary users may not create user namespaces on this machine"
     return None
 
 

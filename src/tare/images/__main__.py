@@ -55,7 +55,7 @@ def tasks(argv: Sequence[str]) -> list[partial[Path]]:
         else:
             break
     if not named:
-        raise UsageError("say what to prepare", remedy="python -m tare.images kernels MPI... image NAME... | list")
+        raise UsageError("name what to prepare", remedy="python -m tare.images kernels MPI... image NAME... | list")
     kernels = [partial(_kernels, name) for name in named.get("kernels", ()) or ["openmpi"] * ("kernels" in named)]
     images = [partial(_image, name) for name in named.get("image", ()) or [DEFAULT] * ("image" in named)]
     pairs = zip_longest(images, kernels)

@@ -99,7 +99,7 @@ def ensure_image(recipe: Recipe, cache_dir: Path | None = None, progress: Progre
                 _compile(recipe, debian / "builder", work)
             else:
                 host_build.copied(ensure_kernels(recipe.mpi, cache, progress), work / "kernels")
-            progress(f"image {recipe.name}: putting it together")
+            progress(f"image {recipe.name}: assembling it")
             _assemble(recipe, debian / "base.tar", work, digest)
     built = read_image(place)
     if built is None:
@@ -179,7 +179,7 @@ def _need_space(cache: Path) -> None:
     if free < _NEEDED_BYTES:
         raise InfrastructureError(
             f"building an image needs {_NEEDED_BYTES / 1e9:.0f} GB in {cache}, of which {free / 1e9:.1f} GB are free",
-            remedy="make room, or name a folder on another disk with XDG_CACHE_HOME",
+            remedy="free some disk space, or set XDG_CACHE_HOME to a folder on another disk",
         )
 
 
@@ -194,7 +194,7 @@ def _ensure_debian(recipe: Recipe, cache: Path, progress: Progress) -> Path:
     with locked(place, what=f"image {recipe.name}", progress=progress):
         if _is_usable(place, same):
             return place
-        progress(f"image {recipe.name}: getting Debian's packages (mmdebstrap, about a minute)")
+        progress(f"image {recipe.name}: downloading Debian's packages (mmdebstrap, about a minute)")
         with made_whole(place, PRIVATE) as work:
             _debootstrap(recipe, work, same)
     return place
@@ -253,7 +253,7 @@ def _compile(recipe: Recipe, builder: Path, work: Path) -> None:
     _step(
         recipes.compile_argv(recipe, root=builder, result=result, as_root=_is_root()),
         recipe.name,
-        "compiling our programs inside the image",
+        "compiling tare's programs inside the image",
         env={
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
             "LC_ALL": "C.UTF-8",
@@ -302,7 +302,7 @@ def _pack(name: str, rootfs: Path, tar: Path) -> None:
         ("tar", "--create", f"--file={tar}", f"--directory={rootfs}", *what),
         name,
         "packing the root file system",
-        remedy="make room in the cache folder, then run the same command again",
+        remedy="free some disk space in the cache folder, then run the same command again",
     )
 
 
@@ -313,7 +313,7 @@ def _unpack(recipe: Recipe, tar: Path, folder: Path) -> None:
         ("tar", "--extract", f"--file={tar}", f"--directory={folder}", "--preserve-permissions", *rights),
         recipe.name,
         "unpacking the root file system",
-        remedy="make room in the cache folder, then run the same command again",
+        remedy="free some disk space in the cache folder, then run the same command again",
     )
 
 

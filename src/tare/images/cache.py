@@ -98,7 +98,7 @@ def _lock_file(folder: Path, name: str) -> Iterator[int]:
     except OSError as error:
         raise InfrastructureError(
             f"the cache folder {folder} cannot be written: {error.strerror}",
-            remedy="make it writable, or name another one with XDG_CACHE_HOME",
+            remedy="make it writable, or set XDG_CACHE_HOME to another folder",
         ) from error
     try:
         yield handle

@@ -34,9 +34,9 @@ class ClusterRecipe:
 def recipe_text(wanted: ClusterRecipe, form: str) -> str:
     """Return a recipe as a text; raise `UsageError` for an unsupported one, `MissingTool` without hpccm."""
     if form not in FORMATS:
-        raise UsageError(f"there is no form {form!r} of a recipe", remedy=f"known: {', '.join(FORMATS)}")
+        raise UsageError(f"unknown format {form!r} of a recipe", remedy=f"known: {', '.join(FORMATS)}")
     if wanted.mpi not in MPIS:
-        raise UsageError(f"no recipe has the MPI {wanted.mpi!r}", remedy=f"known: {', '.join(MPIS)}")
+        raise UsageError(f"no recipe installs the MPI {wanted.mpi!r}", remedy=f"known: {', '.join(MPIS)}")
     hpccm = _hpccm()
     hpccm.config.set_container_format(form)  # before any block is created: each reads the format then
     distribution = LIKE.get(wanted.base.rpartition("/")[2].partition(":")[0], "")

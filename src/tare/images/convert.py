@@ -81,7 +81,7 @@ def ensure_file(image: Image, wanted: str, program: str = "", progress: Progress
             (work / _RECORD).write_text(json.dumps(told, indent=1) + "\n")
     made = _read(place, wanted)
     if made is None:
-        raise InfrastructureError(f"{place} was removed while it was made", remedy="run the same command again")
+        raise InfrastructureError(f"{place} was removed while tare wrote it", remedy="run the same command again")
     return made
 
 
@@ -93,11 +93,11 @@ def convert(
     Raises `UsageError` if `out` exists already.
     """
     if wanted not in FORMATS:
-        raise UsageError(f"there is no format {wanted!r}", remedy=f"known formats: {', '.join(FORMATS)}")
+        raise UsageError(f"unknown format {wanted!r}", remedy=f"known formats: {', '.join(FORMATS)}")
     if out is not None and (out.exists() or out.is_symlink()):
-        raise UsageError(f"{out} is there already", remedy="name a file or folder that is not there, or remove it")
+        raise UsageError(f"{out} already exists", remedy="remove it, or choose another name")
     if out is not None and not out.absolute().parent.is_dir():
-        raise UsageError(f"there is no folder {out.absolute().parent} to write to")
+        raise UsageError(f"the folder {out.absolute().parent} does not exist", remedy="create it, or name another one")
     if wanted == "podman":
         return _into_podman(image, out, progress)
     if wanted in FILES:
@@ -235,7 +235,7 @@ def _whole(out: Path, make: Callable[[Path], object]) -> None:
         make(part)
         part.rename(out)
     except OSError as error:
-        raise UsageError(f"{out} cannot be written: {error.strerror}") from error
+        raise UsageError(f"{out} cannot be written: {error.strerror}", remedy="choose another place") from error
     finally:
         if part.exists():
             remove_tree(part)

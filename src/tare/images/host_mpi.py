@@ -125,7 +125,7 @@ def loaded(files: Sequence[Path]) -> tuple[Path, ...]:
     """Return the libraries that the dynamic loader finds for files, except those of the C library."""
     if find("ldd") is None or not files:
         raise InfrastructureError(
-            "ldd is missing, so the libraries of the MPI cannot be found: apt-get install libc-bin"
+            "ldd, which finds the libraries of the MPI, is not installed", remedy="apt-get install libc-bin"
         )
     said = run(("ldd", *map(str, files)), check=False, timeout_s=60).stdout
     return tuple(sorted({Path(path) for name, path in LOADED.findall(said) if not LIBC.fullmatch(name)}))

@@ -57,7 +57,7 @@ def ensure_own(path: Path, cache_dir: Path | None = None, progress: Progress = s
             (work / RECORD).write_text(json.dumps(record | _made(path, kind, work, progress), indent=1) + "\n")
     made = read_image(place)
     if made is None:
-        raise InfrastructureError(f"{place} was removed while it was made", remedy="run the same command again")
+        raise InfrastructureError(f"{place} was removed while tare wrote it", remedy="run the same command again")
     return _at(made, path)
 
 
@@ -69,7 +69,7 @@ def _at(image: Image, path: Path) -> Image:
 def kind_of(path: Path) -> str:
     """Return what a path is: sif, squashfs, archive, layout (a folder) or directory; raise `UsageError` otherwise."""
     if not path.exists():
-        raise UsageError(f"there is no image at {path}", remedy=f"name {KINDS}")
+        raise UsageError(f"no image found at {path}", remedy=f"name {KINDS}")
     if path.is_dir():
         return "layout" if (path / "oci-layout").is_file() else "directory"
     if not path.is_file():  # a pipe or device may be endless
@@ -87,7 +87,7 @@ def kind_of(path: Path) -> str:
         return "squashfs"
     if is_tar(path):
         return "archive"
-    what = "is no SIF" if path.suffix == ".sif" else "is no image that can be used"
+    what = "is not a SIF" if path.suffix == ".sif" else "is not a supported image"
     raise UsageError(f"{path} {what if head else 'is empty'}", remedy=f"name {KINDS}")
 
 
@@ -98,7 +98,7 @@ def _digest(path: Path, kind: str) -> str:
     except OSError as error:
         raise UsageError(f"the image {path} cannot be read: {error.strerror}") from error
     except RecursionError:
-        raise UsageError(f"the image {path} cannot be read: its folders lie too deep in one another") from None
+        raise UsageError(f"the image {path} cannot be read: its folders are nested too deeply") from None
     return hashlib.sha256(f"{kind} {told} {sorted(MOUNT_POINTS)}".encode()).hexdigest()[:32]
 
 
@@ -119,8 +119,8 @@ def _made(path: Path, kind: str, work: Path, progress: Progress) -> dict[str, An
         lacking = [name for name in KERNELS_FOLDERS if not (path / name).is_dir()]
         if lacking:
             raise UsageError(
-                f"{path} is no root file system: it has no {', '.join(lacking)}",
-                remedy="name the folder in which bin, lib, proc, ... are, or make the empty folders",
+                f"{path} is not a root file system: it lacks {', '.join(lacking)}",
+                remedy="name the folder that contains bin, lib, proc, ..., or create the empty folders",
             )
         return {"rootfs": str(path), "variables": variables_of(path)}
     progress(f"image {path.name}: unpacking it")
@@ -147,7 +147,7 @@ def _unsquash(path: Path, where: sif.Partition, rootfs: Path) -> None:
     done = process.run(argv, timeout_s=_LIMIT_S, check=False)
     # 2: a file could not be created as it was, such as a device node by an ordinary user
     if done.status not in ((0,) if os.geteuid() == 0 else (0, 2)) or not any(rootfs.iterdir()):
-        said = (done.stderr_tail or done.stdout.strip()).splitlines()[-1:] or ["it said nothing"]
+        said = (done.stderr_tail or done.stdout.strip()).splitlines()[-1:] or ["no output"]
         raise ImageError(f"{path} cannot be unpacked: {plain(said[0])}", remedy="copy it again, or rebuild it")
     strip_privileges(rootfs)
 

@@ -165,7 +165,9 @@ def prune(
     for entry in found:
         old = now - entry.used_unix_s > unused_s
         if (old or size > allowed) and _remove(entry.place):
-            why = f"not used for {unused_s / 86400:g} days" if old else f"the cache may have {allowed / 1e9:g} GB"
+            why = (
+                f"not used for {unused_s / 86400:g} days" if old else f"the limit of the cache is {allowed / 1e9:g} GB"
+            )
             progress(f"cache: removed {entry.name} ({why})")
             size -= entry.size_bytes
             removed.append(entry)

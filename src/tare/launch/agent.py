@@ -122,10 +122,10 @@ def as_rank(command: list[str]) -> int:
     if name not in hosts:
         return fail(f"the launch map has no host {name}; it has {', '.join(sorted(hosts))}")
     if local is None:
-        return fail(f"no MPI told its local rank ({', '.join(LOCAL_RANK)})")
+        return fail(f"no MPI set its local rank ({', '.join(LOCAL_RANK)})")
     ranks = hosts[name]["ranks"]
     if local >= len(ranks):
-        return fail(f"host {name} has {len(ranks)} rank(s) in the map, local rank {local} is none of them")
+        return fail(f"host {name} has {len(ranks)} rank(s) in the map; local rank {local} is not one of them")
     return start(ranks[local], command)
 
 

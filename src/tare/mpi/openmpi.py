@@ -36,7 +36,7 @@ OVER_LIBFABRIC: Final = Way(
     parameters={"pml": "cm", "mtl": "ofi"},
     needs=("mtl ofi",),
     by_network=True,
-    cannot={"shm": "mtl ofi wants a provider that reaches other hosts too: use transport: shm"},
+    cannot={"shm": "mtl ofi needs a provider that reaches other hosts too: use transport: shm"},
 )
 WITHIN: Final = "shm,sm2,udp,rstream"
 """Providers of libfabric that Open MPI must not use: those of one host, or of datagrams that get lost."""
@@ -88,9 +88,7 @@ class OpenMpi(Mpi):
         if "Open MPI" not in version:
             return f"{program} is not Open MPI but {version!r}: apt-get install openmpi-bin"
         if (found := re.search(r"Open MPI (\d+)", version)) and int(found.group(1)) > NEWEST:
-            return (
-                f"{program} is {version}, whose options are others: use mpi: openmpi5, or apt-get install openmpi-bin"
-            )
+            return f"{program} is {version}, whose options differ: use mpi: openmpi5, or apt-get install openmpi-bin"
         return None
 
     def lacks(self, transport: str) -> str | None:

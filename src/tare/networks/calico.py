@@ -89,7 +89,7 @@ class Calico(Network):
 
     def probe(self) -> str | None:
         if not is_real_root():
-            return f"{self.name} sets up its nodes' forwarding and routes: that needs root"
+            return f"{self.name} changes forwarding and routes on its nodes, which needs root"
         if find("nsenter") is None:
             return "nsenter is not installed: apt-get install util-linux"
         return bird.missing() or (None if self._wrapping is Wrapping.NEVER else ipip.missing())

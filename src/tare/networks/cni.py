@@ -93,9 +93,7 @@ class Cni(Network):
         except ValueError as error:
             return str(error)
         if "dhcp" in stated.programs:
-            return (
-                f"{self._path} asks for dhcp, and there is no DHCP server on a data network: use host-local or static"
-            )
+            return f"{self._path} uses dhcp, but the data network has no DHCP server: use host-local or static"
         return refusal(stated, nodes, lab=SUBNETS, host=routes_of_machine(ROUTES))
 
     @contextmanager
@@ -159,7 +157,7 @@ class Cni(Network):
         if other != pod.name:
             raise InfrastructureError(
                 f"{self._path} gave {address.ip} to {other} and to {pod.name}",
-                remedy="say which node and pod it is, by ${node} and ${pod}, or take the address that ${cidr} is",
+                remedy="make the addresses differ with ${node} and ${pod}, or use ${cidr}",
             )
         return address
 
@@ -251,11 +249,11 @@ def missing(conflist: Conflist) -> str | None:
     lacking = [name for name in conflist.programs if cni_plugin(name) is None]
     if not lacking:
         return None
-    folders = ", ".join(str(folder) for folder in cni_folders()) or "no folder of plug-ins"
-    remedy = "name their folder in CNI_PATH"
+    folders = ", ".join(str(folder) for folder in cni_folders()) or "no plug-in folder"
+    remedy = "add their folder to CNI_PATH"
     if DEBIAN.issuperset(lacking):
         remedy = f"apt-get install containernetworking-plugins, or {remedy}"
-    return f"CNI plug-in {', '.join(lacking)} of {conflist.path} is missing, looked for in {folders}: {remedy}"
+    return f"CNI plug-in {', '.join(lacking)} of {conflist.path} not found in {folders}: {remedy}"
 
 
 def routes_of_machine(table: Path) -> tuple[tuple[IPv4Network, str], ...]:

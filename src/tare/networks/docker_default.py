@@ -26,7 +26,7 @@ class DockerDefault(Network):
         if runtime != "docker":
             return f"docker-default is wired by Docker itself: {runtime} cannot use it; use bridge"
         if nodes > 1:
-            return "Docker's default bridge is private to one node: containers of two nodes cannot meet on it"
+            return "Docker's default bridge is private to one node: containers of two nodes cannot reach each other"
         return None
 
     def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:

@@ -228,11 +228,11 @@ def flanneld() -> str | None:
 def missing(backend: str) -> str | None:
     """Return what flannel with this backend needs and lacks here, or None."""
     if not is_real_root():
-        return "flanneld changes routes and makes devices: that needs root"
+        return "flanneld changes routes and creates devices, which needs root"
     if flanneld() is None:
         return "flanneld is not installed: run tools/networks flannel"
     if not BRIDGE_NETFILTER.exists():
-        return f"flanneld insists on {BRIDGE_NETFILTER}, which is not there: modprobe br_netfilter"
+        return f"flanneld needs {BRIDGE_NETFILTER}, which does not exist: modprobe br_netfilter"
     if backend == "udp" and not os.access(TUN, os.R_OK | os.W_OK):
         return f"flannel's udp needs {TUN}, which cannot be opened here: modprobe tun"
     return etcd.missing()

@@ -33,7 +33,7 @@ class Pasta(Network):
     def refuse(self, runtime: str, nodes: int) -> str | None:
         if nodes > 1:
             return (
-                "between containers behind pasta long messages stall: on several nodes, or with share: none, use bridge"
+                "long messages stall between containers behind pasta: on several nodes, or with share: none, use bridge"
             )
         return None
 

@@ -34,7 +34,7 @@ class Slirp4netns(Network):
 
     def refuse(self, runtime: str, nodes: int) -> str | None:
         if nodes > 1:
-            return f"slirp4netns gives every container the address {ADDRESS}: two of them cannot meet; use pasta"
+            return f"slirp4netns gives every container the address {ADDRESS}, so two cannot reach each other: use pasta"
         return None
 
     @contextmanager

@@ -48,7 +48,7 @@ class Apptainer(Runtime):
         if program is None:
             return MISSING
         if not self.version():
-            return f"{program} does not start or is another program: run tools/apptainer, or apt-get install apptainer"
+            return f"{program} does not start, or is another program: run tools/apptainer, or apt-get install apptainer"
         return None
 
     def version(self) -> str:

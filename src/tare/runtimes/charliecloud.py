@@ -62,7 +62,9 @@ class Charliecloud(Runtime):
         if find("ch-run") is None:
             return "ch-run is not installed: apt-get install charliecloud-runtime"
         if LIMIT.exists() and LIMIT.read_text().strip() == "0":
-            return "this machine allows no user namespaces, which ch-run needs: sysctl user.max_user_namespaces=1000"
+            return (
+                "ch-run needs user namespaces, which this machine does not allow: sysctl user.max_user_namespaces=1000"
+            )
         return None
 
     @contextmanager
@@ -108,7 +110,7 @@ class Charliecloud(Runtime):
 
 def _show(outside: tuple[str, ...], folder: str) -> None:
     script = ("/bin/sh", "-c", SHOW, f"{PLACE}/root", folder)
-    run((*outside, *script), what=f"showing {folder} in a container", timeout_s=20)
+    run((*outside, *script), what=f"mounting {folder} in a container", timeout_s=20)
 
 
 def _bind(outside: tuple[str, ...], request: PodRequest) -> None:

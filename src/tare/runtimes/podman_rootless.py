@@ -72,7 +72,7 @@ class PodmanRootless(Runtime):
 
     def probe(self) -> str | None:
         if not is_real_root():
-            return "the ordinary user of podman-rootless is made up by root: run as root"
+            return "podman-rootless needs root to create its ordinary user: run as root"
         for program, package in (("podman", "podman"), ("crun", "crun"), ("newuidmap", "uidmap")):
             if find(program) is None:
                 return f"{program} is not installed: apt-get install {package}"

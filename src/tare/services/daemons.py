@@ -67,14 +67,14 @@ class Daemon:
         until = time.monotonic() + limit_s
         while (seen := look()) is None:
             if self.process.poll() is not None:
-                raise self._error(f"ended without {what}")
+                raise self._error(f"exited without {what}")
             if time.monotonic() > until:
-                raise self._error(f"runs, but is without {what} after {limit_s:g} s")
+                raise self._error(f"still runs without {what} after {limit_s:g} s")
             time.sleep(PAUSE_S)
         return seen
 
     def _error(self, how: str) -> InfrastructureError:
-        tail = self.said()[-TAIL_CHARACTERS:].strip() or "it said nothing"
+        tail = self.said()[-TAIL_CHARACTERS:].strip() or "no output"
         return InfrastructureError(f"{self.name} on {self.place.node.name} {how}: {tail}")
 
 

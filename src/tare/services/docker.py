@@ -38,7 +38,7 @@ ADVERTISED_PORT: Final = 2376
 def probe() -> str | None:
     """Return why Docker is not available here, or None."""
     if not is_real_root():
-        return "a Docker daemon of our own needs root"
+        return "a Docker daemon in a node needs root"
     if find("dockerd") is None:
         return "dockerd is not installed: apt-get install docker.io"
     if find("docker") is None:
@@ -63,7 +63,7 @@ def client(node: Node, *arguments: str) -> tuple[str, ...]:
 def daemons(nodes: Sequence[Node], *, log_folder: Path, swarm: bool, store: bool = False) -> Iterator[tuple[Node, ...]]:
     """Keep a daemon running on every node, in a Swarm or with a store; yield the nodes with their sockets."""
     if swarm and store:
-        raise RefusedError("daemons of Docker that agree through a store cannot be in a Swarm")
+        raise RefusedError("Docker daemons with a key-value store cannot join a Swarm")
     if reason := probe():
         raise MissingTool(f"Docker cannot be used: {reason}")
     with ExitStack() as stack:
@@ -165,7 +165,7 @@ def _root_folder(index: int) -> Iterator[Path]:
             finally:
                 _forget(root)
             return
-    raise InfrastructureError("64 labs use Docker's cached data folders; end some: tare clean")
+    raise InfrastructureError("64 labs use Docker's cached data folders", remedy="end some of them: tare clean")
 
 
 def _forget(root: Path) -> None:
@@ -235,7 +235,7 @@ def _wait_until_ready(node: Node, daemon: Popen[str], log_folder: Path) -> Node:
     until = time.monotonic() + START_LIMIT_S
     while not Path(ready.docker_socket).exists() or not docker_api.answers(ready):
         if daemon.poll() is not None or time.monotonic() > until:
-            how = f"is not up after {START_LIMIT_S:g} s" if daemon.poll() is None else "ended as it started"
+            how = f"is not ready after {START_LIMIT_S:g} s" if daemon.poll() is None else "exited while starting"
             tail = _tail(_log(log_folder, node))
             raise InfrastructureError(
                 f"dockerd on {node.name} {how}: {tail}",

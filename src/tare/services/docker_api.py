@@ -51,7 +51,7 @@ def request(
         answer = connection.getresponse()
         data = answer.read()
     except (OSError, http.client.HTTPException) as error:
-        raise InfrastructureError(f"{what} on {node.name} failed: its daemon does not answer ({error})") from error
+        raise InfrastructureError(f"{what} on {node.name} failed: the daemon does not answer ({error})") from error
     finally:
         connection.close()
     told: Mapping[str, Any] = json.loads(data) if data.strip() else {}

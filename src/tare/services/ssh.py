@@ -151,8 +151,8 @@ def _start(host: SshHost, folder: Path) -> frozenset[int]:
     config.write_text(daemon_config(host, folder, _environment_of(pod) if pod.container else {}))
     if listens(pod.pid, host.port):
         raise InfrastructureError(
-            f"port {host.port} of {host.name} is taken, so no sshd can listen there",
-            remedy="name another with ssh_port",
+            f"port {host.port} of {host.name} is in use, so sshd cannot listen on it",
+            remedy="choose another one with ssh_port",
         )
     before = set(pod.group.pids())
     entry: dict[str, object] = {"argv": list(pod.enter)}
@@ -166,7 +166,7 @@ def _start(host: SshHost, folder: Path) -> frozenset[int]:
             return frozenset(pod.group.pids()) - before
         time.sleep(0.005)
     said = result.stderr_tail.splitlines()[-1:] or [f"it did not listen within {LISTENS_S:g} s"]
-    raise InfrastructureError(f"sshd of {host.name} does not start at {host.address}:{host.port}: {said[0]}")
+    raise InfrastructureError(f"sshd of {host.name} does not start on {host.address}:{host.port}: {said[0]}")
 
 
 def listens(pid: int, port: int) -> bool:

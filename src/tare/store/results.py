@@ -30,6 +30,8 @@ SAMPLES: Final = "samples"
 MOST_BYTES: Final = 1 << 30
 """Largest file size: a study of a week writes some ten MB of trials and a launch at most some hundred MB of samples."""
 
+RESTORE: Final = "restore the file from a copy, or start over with `tare run --fresh`"
+
 COLUMN: Final = re.compile(r"(?!.*\.\.)[A-Za-z0-9_.:=,+@/-]{1,200}")
 """Valid names of sample columns."""
 
@@ -64,7 +66,7 @@ class Results:
             if wrong := next((name for name in columns if not COLUMN.fullmatch(name)), None):
                 raise ValueError(f"{wrong!r:.80} cannot name a column of samples")
         except FileNotFoundError:
-            raise ResultsError(f"{path} is missing, and a trial in {TRIALS} refers to it") from None
+            raise ResultsError(f"{path} is missing, but a trial in {TRIALS} refers to it") from None
         except (OSError, ValueError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
             raise ResultsError(f"{path} is damaged: {error}") from error
         return columns
@@ -77,7 +79,7 @@ def read_only(path: Path) -> Results:
     Raises `ResultsError` if the folder is not a results folder.
     """
     if not path.is_dir():
-        raise ResultsError(f"{path}: there is no such results folder", remedy="`tare run STUDY.yaml` makes one")
+        raise ResultsError(f"results folder {path} not found", remedy="`tare run STUDY.yaml` creates one")
     header = shown(read_plan(path))
     plan = plan_of(path, header)
     trials, torn_at, _ = read_trials(path / TRIALS, plan, to_show=True)
@@ -100,14 +102,14 @@ def read_plan(path: Path) -> dict[str, Any]:
         version = header["format"]
         _check_header(header)
     except FileNotFoundError:
-        raise ResultsError(f"{path} is not a results folder: it has no {PLAN}") from None
+        raise ResultsError(f"{path} is not a results folder: it has no {PLAN}", remedy="name another folder") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise ResultsError(f"{file} is damaged: {error}") from None
+        raise ResultsError(f"{file} is damaged: {error}", remedy=RESTORE) from None
     except OSError as error:
         raise ResultsError(f"{file} cannot be read: {error.strerror}") from error
     if version > FORMAT:
         raise ResultsError(
-            f"{path} was written in format {version}, and this tare reads formats up to {FORMAT}",
+            f"{path} was written in format {version}; this tare reads formats up to {FORMAT}",
             remedy="update tare, or use another folder",
         )
     return dict(header)
@@ -132,16 +134,16 @@ def _rounds_of(revision: Mapping[str, Any]) -> Any:
 
 def _check_header(header: dict[str, Any]) -> None:
     if isinstance(header["format"], bool) or not isinstance(header["format"], int):
-        raise ValueError("its format is no number")
+        raise ValueError("its format is not a number")
     if not isinstance(header.get("facts", {}), dict):
-        raise ValueError("its facts are no mapping")
+        raise ValueError("its facts are not a mapping")
     if not isinstance(header.get("facts", {}).get("identity", {}), dict):
-        raise ValueError("its facts have no mapping as identity")
+        raise ValueError("the identity in its facts is not a mapping")
     revisions = header.get("revisions", [])
     if not isinstance(revisions, list) or not all(isinstance(revision, dict) for revision in revisions):
-        raise ValueError("its revisions are no list of mappings")
+        raise ValueError("its revisions are not a list of mappings")
     if not isinstance(header.get("looks", []), list | type(None)):
-        raise ValueError("its looks are no list")
+        raise ValueError("its looks are not a list")
 
 
 def plan_of(path: Path, header: Mapping[str, Any]) -> model.Plan:
@@ -150,7 +152,7 @@ def plan_of(path: Path, header: Mapping[str, Any]) -> model.Plan:
         plan = decode(model.Plan, header["plan"])
         check_plan(plan)
     except (ValueError, KeyError, TypeError) as error:
-        raise ResultsError(f"{path / PLAN} is damaged: {error}") from None
+        raise ResultsError(f"{path / PLAN} is damaged: {error}", remedy=RESTORE) from None
     return plan
 
 
@@ -164,7 +166,7 @@ def read_trials(file: Path, plan: model.Plan, *, to_show: bool = False) -> tuple
     except FileNotFoundError:
         return [], None, b""
     except ValueError as error:
-        raise ResultsError(f"{file} is damaged: {error}") from None
+        raise ResultsError(f"{file} is damaged: {error}", remedy=RESTORE) from None
     except OSError as error:
         raise ResultsError(f"{file} cannot be read: {error.strerror}") from error
     lines = data.split(b"\n")
@@ -181,13 +183,13 @@ def read_trials(file: Path, plan: model.Plan, *, to_show: bool = False) -> tuple
             trial = checked_trial(decode(model.Trial, shown(value) if to_show else value))
         except (ValueError, TypeError) as error:
             raise ResultsError(
-                f"{file}:{number}: this line is no trial ({error})",
-                remedy="lines are never changed by tare: restore the file from a copy, or begin afresh (--fresh)",
+                f"{file}:{number}: this line is not a trial ({error})",
+                remedy=f"tare never changes a line: {RESTORE}",
             ) from None
         if trial.key in seen:
-            raise ResultsError(f"{file}:{number}: this trial is there twice: {key_text(trial.key)}")
+            raise ResultsError(f"{file}:{number}: this trial occurs twice: {key_text(trial.key)}", remedy=RESTORE)
         if trial.key.cell not in cells:
-            raise ResultsError(f"{file}:{number}: the plan has no cell {trial.key.cell!r}")
+            raise ResultsError(f"{file}:{number}: the plan has no cell {trial.key.cell!r}", remedy=RESTORE)
         seen.add(trial.key)
         trials.append(trial)
     return trials, torn_at, b"" if torn_at is None else data[torn_at:]

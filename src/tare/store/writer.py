@@ -146,7 +146,8 @@ class Store(Results):
             write_plan(self.path, self.plan, {**read_plan(self.path), **changed})
         except OSError as error:
             raise InfrastructureError(
-                f"{self.path / PLAN} cannot be written: {error.strerror}", remedy="make room, then repeat the command"
+                f"{self.path / PLAN} cannot be written: {error.strerror}",
+                remedy="free some disk space, then run the same command again",
             ) from error
 
     def close(self) -> None:
@@ -259,7 +260,7 @@ def _refuse_other_study(path: Path, stored: model.Plan, plan: model.Plan) -> Non
     differ = ", ".join(name for name in names if getattr(stored.study, name) != getattr(plan.study, name)) or "form"
     raise ResultsError(
         f"{path} holds the results of another study ({stored.study.name}); they differ in {differ}",
-        remedy="name another folder, or move these results aside and begin afresh with --fresh",
+        remedy="name another folder, or archive these results and start over with --fresh",
     )
 
 
@@ -276,7 +277,7 @@ def _refuse_other_host(path: Path, stored: Mapping[str, Any], facts: Mapping[str
         told = "; ".join(f"{key} was {before[key]!r} and is {now[key]!r}" for key in changed)
         raise ResultsError(
             f"{path} was measured elsewhere or on other software: {told}",
-            remedy="runs from unlike hosts are not merged: name another folder, or begin afresh with --fresh",
+            remedy="results of different hosts are not merged: name another folder, or start over with --fresh",
         )
 
 
@@ -286,5 +287,5 @@ def _refuse_lost_cells(path: Path, plan: model.Plan, trials: Sequence[model.Tria
         if reason is not None and isinstance(trial.outcome, model.Completed):
             raise ResultsError(
                 f"{path} has trials of {trial.key.cell!r}, which cannot run now: {reason}",
-                remedy="make it available again and repeat the command, or begin afresh with --fresh",
+                remedy="make it available and run the same command again, or start over with --fresh",
             )

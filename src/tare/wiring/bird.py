@@ -58,7 +58,9 @@ def _unfit(path: str) -> str | None:
     said = f"{done.stdout} {done.stderr}".strip()
     if re.search(r"version 2\.", said):
         return None
-    return f"{path} is not BIRD 2 but {said.splitlines()[0][:200] if said else 'silent'}: apt-get install bird2"
+    return (
+        f"{path} is not BIRD 2 but {said.splitlines()[0][:200] if said else 'prints no version'}: apt-get install bird2"
+    )
 
 
 def command(path: str, folder: str) -> tuple[str, ...]:

@@ -166,7 +166,7 @@ def word(packed: bytes) -> int:
 
 def make_map(kind: int, *, key_bytes: int, value_bytes: int, entries: int) -> int:
     """Create a map and return its file descriptor."""
-    return _call(MAP_CREATE, struct.pack("<IIII", kind, key_bytes, value_bytes, entries), "making a BPF map")
+    return _call(MAP_CREATE, struct.pack("<IIII", kind, key_bytes, value_bytes, entries), "creating a BPF map")
 
 
 def update(file: int, key: bytes, value: bytes) -> None:
@@ -224,7 +224,7 @@ def missing() -> str | None:
             files.append(make_map(ARRAY_MAP, key_bytes=4, value_bytes=8, entries=1))
             files.append(load_program(assemble([put(R0, 0), leave()]), "tare_probe"))
     except InfrastructureError as error:
-        return f"the kernel takes no BPF program from us: {error.message}"
+        return f"the kernel rejects tare's BPF programs: {error.message}"
     return None
 
 
@@ -254,7 +254,7 @@ def on_interface(pid: int, interface: str, *, ingress: int, egress: int) -> Iter
                 put_on(fd=ingress, name="tare_in", parent=INGRESS)
                 put_on(fd=egress, name="tare_out", parent=EGRESS)
         except NetlinkError as error:
-            raise InfrastructureError(f"tc does not take a BPF program on {interface}: {error}") from error
+            raise InfrastructureError(f"tc rejects a BPF program on {interface}: {error}") from error
         yield
     finally:
         if Path(f"/proc/{pid}").exists():
@@ -272,7 +272,7 @@ def _pointers(*values: bytes) -> Iterator[tuple[int, ...]]:
 def _call(command: int, attributes: bytes | ctypes.Array[ctypes.c_char], what: str) -> int:
     number = CALL_NUMBER.get(platform.machine())
     if number is None:
-        raise InfrastructureError(f"{what} is not known on {platform.machine()}")
+        raise InfrastructureError(f"{what} is not supported on {platform.machine()}")
     buffer = ctypes.create_string_buffer(attributes, len(attributes)) if isinstance(attributes, bytes) else attributes
     libc = ctypes.CDLL(None, use_errno=True)
     libc.syscall.restype = ctypes.c_long

@@ -213,7 +213,7 @@ def part_of(range_: Mapping[str, Json], index: int, parts: int) -> dict[str, str
     last = int(IPv4Address(range_["rangeEnd"])) if "rangeEnd" in range_ else int(network.broadcast_address) - 1
     each = (last - first + 1) // parts
     if each < 1:
-        raise ValueError(f"the range {network} has not an address for each of {parts} nodes")
+        raise ValueError(f"the range {network} has too few addresses for {parts} nodes")
     start = first + index * each
     return {"rangeStart": str(IPv4Address(start)), "rangeEnd": str(IPv4Address(start + each - 1))}
 
@@ -291,8 +291,8 @@ def refusal(
     whole = cover(stated)
     if whole is not None and (met := next((what for other, what in lab if other.overlaps(whole)), None)):
         return (
-            f"the subnets of {conflist.path} lie too far apart: MPI is told one network that holds all of them, and "
-            f"{whole} holds {met} as well; choose subnets beside each other, as 10.244.${{node}}.0/24"
+            f"the subnets of {conflist.path} lie too far apart: MPI gets one network that contains all of them, and "
+            f"{whole} also contains {met}; choose adjacent subnets, such as 10.244.${{node}}.0/24"
         )
     return None
 
@@ -301,11 +301,11 @@ def _network(value: object) -> IPv4Network:
     try:
         return IPv4Network(str(value), strict=False)
     except ValueError:
-        raise ValueError(f"{shown(value)!r} is no subnet: write it as 10.244.${{node}}.0/24") from None
+        raise ValueError(f"{shown(value)!r} is not a subnet: write it as 10.244.${{node}}.0/24") from None
 
 
 def _interface(value: object) -> IPv4Interface:
     try:
         return IPv4Interface(str(value))
     except ValueError:
-        raise ValueError(f"{shown(value)!r} is no address: write it as 10.50.0.2/24, or ${{cidr}}") from None
+        raise ValueError(f"{shown(value)!r} is not an address: write it as 10.50.0.2/24, or ${{cidr}}") from None

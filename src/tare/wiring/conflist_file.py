@@ -27,13 +27,13 @@ def read(path: str) -> Conflist:
     try:
         data = _bytes_of(path)
     except FileNotFoundError:
-        raise ValueError(f"there is no {path}: name a CNI configuration, a .conflist or a .conf") from None
+        raise ValueError(f"{path} not found: name a CNI configuration, a .conflist or a .conf") from None
     except IsADirectoryError:
         raise ValueError(f"{path} is a folder: name the CNI configuration in it") from None
     except (OSError, ValueError) as error:
         raise ValueError(f"{path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if len(data) > MAX_BYTES:
-        raise ValueError(f"{path} has more than {MAX_BYTES} bytes: that is no CNI configuration")
+        raise ValueError(f"{path} has more than {MAX_BYTES} bytes: it is not a CNI configuration")
     try:
         return parse(data.decode("utf-8-sig"), path)
     except UnicodeDecodeError as error:
@@ -83,9 +83,9 @@ def _plugins(stated: Mapping[str, Json], path: str) -> tuple[Mapping[str, Json],
     """Return the chain that a file states; a plain .conf is a chain of one."""
     listed = stated.get("plugins", [stated] if "type" in stated else None)
     if not isinstance(listed, list) or not listed:
-        raise ValueError(f'{path}: there are no plug-ins in it: "plugins" must be a list of at least one')
+        raise ValueError(f'{path}: it has no plug-ins: "plugins" must be a list of at least one')
     if len(listed) > MAX_PLUGINS:
-        raise ValueError(f"{path}: it has {len(listed)} plug-ins, and {MAX_PLUGINS} are allowed")
+        raise ValueError(f"{path}: it has {len(listed)} plug-ins; at most {MAX_PLUGINS} are allowed")
     for number, plugin in enumerate(listed, start=1):
         where = f"{path}: plug-in {number} of {len(listed)}"
         if not isinstance(plugin, dict) or not isinstance(plugin.get("type"), str) or not plugin["type"]:
@@ -101,7 +101,7 @@ def _plugins(stated: Mapping[str, Json], path: str) -> tuple[Mapping[str, Json],
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{shown(name)} is no number of JSON")
+    raise ValueError(f"{shown(name)} is not a JSON number")
 
 
 def _finite(text: str) -> float:

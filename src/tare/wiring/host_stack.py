@@ -80,7 +80,9 @@ def control_address(node: Node, study: str) -> str:
     slot = study.rpartition("-")[2]
     number = int(slot) if slot.isdecimal() else 0
     if number >= MOST_SLOTS:
-        raise InfrastructureError(f"the control network has no address for more than {MOST_SLOTS} environments at once")
+        raise InfrastructureError(
+            f"the control network has addresses for only {MOST_SLOTS} environments at once", remedy="divide the study"
+        )
     base = ".".join(node.control_address.split(".")[:2])
     return f"{base}.{FIRST_OCTET + number}.{node.index + 1}"
 

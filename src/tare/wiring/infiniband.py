@@ -106,7 +106,7 @@ def port_for(transport: str, found: Sequence[Port]) -> Port:
     fitting = [port for port in found if port.adapter.startswith(begins)]
     if not fitting:
         what = f"{begins} adapter" if begins else "InfiniBand or RoCE adapter"
-        raise RefusedError(f"transport: {transport} needs an {what}, and this machine has none")
+        raise RefusedError(f"transport: {transport} needs an {what}, but this machine has none")
     active = [port for port in fitting if ACTIVE in port.state]
     if not active:
         told = ", ".join(f"{port.name} is {port.state or 'silent'}" for port in fitting)
@@ -126,9 +126,9 @@ def missing(transport: str, classes: Path = CLASSES) -> str | None:
 def ipoib_missing(classes: Path = CLASSES) -> str | None:
     """Return why this machine has no IP over InfiniBand, or None."""
     if not (folder := classes / "infiniband").is_dir() or not any(folder.iterdir()):
-        return "transport: ipoib needs an InfiniBand adapter, and this machine has none"
+        return "transport: ipoib needs an InfiniBand adapter, but this machine has none"
     if not ipoib_interfaces(classes):
-        return "this machine has no interface of IP over InfiniBand: modprobe ib_ipoib, and give it an address"
+        return "this machine has no IP over InfiniBand interface: modprobe ib_ipoib, and give it an address"
     return None
 
 
@@ -159,7 +159,9 @@ def watch_of(port: Port, pod: Pod) -> Watch:
     if port.counted:
         return Watch(pid=0, interface=port.name, role=port.role)
     if not port.interface:
-        raise InfrastructureError(f"{port.name} counts nothing and has no interface: nothing could prove its traffic")
+        raise InfrastructureError(
+            f"{port.name} has neither counters nor an interface, so nothing can prove its traffic"
+        )
     place = pod.pid if port.interface in interfaces_in(pod.pid) else pod.node.pid
     return Watch(pid=place, interface=port.interface, role=f"interface under the {port.role}")
 
@@ -173,7 +175,7 @@ def over_ipoib(endpoint: Endpoint, pod: Pod, classes: Path = CLASSES) -> Endpoin
     name = next((each for each in ipoib_interfaces(classes) if each in here), None)
     if name is None:
         raise InfrastructureError(
-            f"{pod.node.name} sees no interface of IP over InfiniBand with an address: give one to its ib0"
+            f"{pod.node.name} has no IP over InfiniBand interface with an address", remedy="give its ib0 an address"
         )
     address, prefix = here[name]
     quiet = tuple(replace(watch, role=SILENT_ROLE) for watch in endpoint.watches if watch.role != SILENT_ROLE)
@@ -210,10 +212,10 @@ def unfit(rootfs: Path, transport: str, classes: Path = CLASSES) -> str | None:
         )
     private = re.search(r"-rdmav(\d+)\.so", providers[0].name)
     if private and not holds(library, f"rdmav{private[1]}".encode()):
-        return f"the image's {providers[0].name} is of another rdma-core than its libibverbs, which does not load it"
+        return f"the image's {providers[0].name} is from another rdma-core than its libibverbs, which will not load it"
     abi = _text(classes / "infiniband_verbs" / "abi_version")
     if abi.isdigit() and not OLDEST_ABI <= int(abi) <= NEWEST_ABI:
-        return f"this kernel's interface for verbs has version {abi}, and rdma-core speaks {OLDEST_ABI} to {NEWEST_ABI}"
+        return f"the verbs ABI of this kernel is {abi}, but rdma-core supports {OLDEST_ABI} to {NEWEST_ABI}"
     return None
 
 

@@ -124,15 +124,15 @@ def missing(link: Link) -> str | None:
         if wanted and find(program) is None:
             return f"link: needs {program}, which is not installed: apt-get install {package}"
     if link.br_netfilter and not Path("/proc/sys/net/bridge").exists():
-        return "link: br_netfilter needs the kernel's module of that name, which is not loaded: modprobe br_netfilter"
+        return "link: br_netfilter needs the kernel module of that name, which is not loaded: modprobe br_netfilter"
     if link.rps and not Path("/sys/class/net/lo/queues/rx-0/rps_cpus").exists():
-        return "link: rps needs a kernel with CONFIG_RPS, which this one has not"
+        return "link: rps is not supported by this kernel (CONFIG_RPS)"
     if link.delay_s and not _kernel_takes(("tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms")):
-        return "link: delay needs netem, which this kernel has not (sch_netem; docs/networks.md)"
+        return "link: delay is not supported by this kernel (sch_netem; docs/networks.md)"
     if link.rate_bps and not _kernel_takes(qdiscs(Link(rate_bps=10**9), "lo")[0]):
-        return "link: rate needs tbf, which this kernel has not (sch_tbf)"
+        return "link: rate is not supported by this kernel (sch_tbf)"
     if link.conntrack and not _kernel_takes(("nft", "-f", "-"), rules(Tracking.NOTRACK, "lo")):
-        return "link: conntrack needs nf_tables and nf_conntrack, which this kernel has not or does not let us use"
+        return "link: conntrack needs nf_tables and nf_conntrack, which this kernel lacks or denies"
     return None
 
 
@@ -210,8 +210,11 @@ def _offloads(place: NetnsInterface, wanted: Sequence[str]) -> Iterator[list[str
     try:
         for word, value in asked.items():
             if after.get(word, "").split(" ")[0] != value:
-                told = after.get(word, "not there")
-                raise InfrastructureError(f"{place.interface} cannot have {word} {value}: it is {told}")
+                told = after.get(word, "missing")
+                raise InfrastructureError(
+                    f"{place.interface} cannot have {word} {value}: it is {told}",
+                    remedy="remove it from link: offloads",
+                )
         yield [f"{word} {after[word].split(' ')[0]}" for word in asked]
     finally:
         if changed and _is_there(place):
@@ -285,7 +288,10 @@ def bridge_of(node: Node, place: NetnsInterface) -> tuple[str, bool]:
     with netlink(node.pid) as route:
         master = route.get_links(peer)[0].get_attr("IFLA_MASTER") if peer else None
         if not master:
-            raise InfrastructureError(f"{place.interface} of the pod leads to no bridge on {node.name}")
+            raise InfrastructureError(
+                f"{place.interface} of the pod is not connected to a bridge on {node.name}",
+                remedy="remove link: br_netfilter, or use the network bridge",
+            )
         bridge = route.get_links(master)[0]
         told = bridge.get_attr("IFLA_LINKINFO").get_attr("IFLA_INFO_DATA")
         passes = told.get_attr("IFLA_BR_NF_CALL_IPTABLES") if told is not None else 0
@@ -302,7 +308,9 @@ def _set_mtu(place: NetnsInterface, mtu: int) -> None:
     try:
         run(argv, what=f"setting the MTU of {place.interface} to {mtu}")
     except CommandFailed as error:
-        raise InfrastructureError(f"{place.interface} cannot have an MTU of {mtu}: {error.stderr_tail}") from error
+        raise InfrastructureError(
+            f"{place.interface} cannot have an MTU of {mtu}: {error.stderr_tail}", remedy="choose a smaller link: mtu"
+        ) from error
 
 
 def _mtu(place: NetnsInterface) -> int:

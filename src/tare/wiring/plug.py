@@ -35,7 +35,7 @@ SUBNETS: Final = tuple(
         (OVERLAY_SUBNETS, "for the overlays of Docker"),
         ("10.216", "for docker0, and for pods of calico"),
         ("10.217", "for pods of flannel"),
-        (POD_SUBNETS, "for pods that have a subnet beside the NIC's"),
+        (POD_SUBNETS, "for pods with a subnet of their own"),
     )
 )
 """The networks that tare uses itself, each with its purpose."""
@@ -77,7 +77,7 @@ def cni(command: str, config: Mapping[str, Any], pod: Pod, where: str = "") -> d
     plugin = str(config["type"])
     program = cni_plugin(plugin)
     if program is None:
-        raise InfrastructureError(cni_missing(plugin) or f"CNI plug-in {plugin} is gone")
+        raise InfrastructureError(cni_missing(plugin) or f"CNI plug-in {plugin} not found")
     environment = {
         "CNI_COMMAND": command,
         "CNI_CONTAINERID": pod.name,
@@ -92,7 +92,7 @@ def cni(command: str, config: Mapping[str, Any], pod: Pod, where: str = "") -> d
     if result.timed_out:
         raise CommandFailed(f"{what} did not end within 30 s: {result.stderr_tail}", argv=argv)
     if result.status != 0:
-        said = cni_message(result.stdout) or result.stderr_tail or "it said nothing"
+        said = cni_message(result.stdout) or result.stderr_tail or "no output"
         raise CommandFailed(f"{what} failed: {said}", argv=argv, status=result.status)
     return dict(json.loads(result.stdout)) if result.stdout.strip() else {}
 

@@ -39,7 +39,7 @@ START_LIMIT_S: Final = 10.0
 def missing(program: str, package: str) -> str | None:
     """Return why a user-mode network is not available here, or None."""
     if not is_real_root():
-        return f"{program} is started beside a pod in the cgroup of its node, by which it is ended: that needs root"
+        return f"{program} runs in the cgroup of its node, which needs root"
     if find(program) is None:
         return f"{program} is not installed: apt-get install {package}"
     if not os.access(TUN, os.R_OK | os.W_OK):
@@ -76,6 +76,6 @@ def _wait(pod: Pod, helper: Popen[str], subnet: str, log: Path) -> None:
             if helper.poll() is None and time.monotonic() < until:
                 time.sleep(0.02)
                 continue
-            said = log.read_text(errors="replace")[-600:].strip() or "it said nothing"
+            said = log.read_text(errors="replace")[-600:].strip() or "no output"
             raise InfrastructureError(f"the network of {pod.name} did not come up: {said}") from None
         return

@@ -75,7 +75,7 @@ def needed(name: str) -> str:
     """Return the path of a program, or raise `InfrastructureError`."""
     path = program(name)
     if path is None:
-        raise InfrastructureError(f"{name} is not there", remedy="tools/bootstrap unpacks Open vSwitch")
+        raise InfrastructureError(f"{name} not found", remedy="tools/bootstrap unpacks Open vSwitch")
     return path
 
 
@@ -123,4 +123,4 @@ def running(place: Place) -> Iterator[Vswitch]:
 def wait_for_socket(daemon: Daemon, name: str) -> None:
     """Wait until a daemon listens; raise `InfrastructureError` with the end of its log if it does not."""
     path = daemon.place.path(name)
-    daemon.wait_for(lambda: True if path.exists() else None, "a socket to talk to", limit_s=START_LIMIT_S)
+    daemon.wait_for(lambda: True if path.exists() else None, "a socket", limit_s=START_LIMIT_S)

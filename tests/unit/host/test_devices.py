@@ -63,7 +63,7 @@ def test_a_machine_whose_ports_are_down_is_told_which(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match=r"no InfiniBand port .*mlx4_0 port 1 is 1: DOWN"):
         devices.infiniband(dev, classes)
     dev, classes = tree(tmp_path / "other", verbs={"uverbs0": "mlx4_0"})
-    with pytest.raises(RefusedError, match="no adapter tells of any"):
+    with pytest.raises(RefusedError, match="no adapter reports one"):
         devices.infiniband(dev, classes)
 
 
@@ -73,7 +73,7 @@ def test_words_and_paths_become_device_nodes_once_each(tmp_path: Path) -> None:
     assert devices.given(()) == ()
 
 
-@pytest.mark.parametrize(("path", "words"), [("/dev/tare-nothing", "has no"), ("/dev/shm", "is no device")])
+@pytest.mark.parametrize(("path", "words"), [("/dev/tare-nothing", "does not exist"), ("/dev/shm", "is not a device")])
 def test_what_is_no_device_is_refused(path: str, words: str) -> None:
     with pytest.raises(RefusedError, match=words):
         devices.given((path,))
@@ -109,7 +109,7 @@ def test_the_limit_alone_can_be_taken_back(words: list[str]) -> None:
 def test_memory_is_locked_where_the_limit_allows_it_or_can_be_raised() -> None:
     assert devices.locked_too_little(resource.RLIM_INFINITY, can_raise=False) is None
     assert devices.locked_too_little(8 << 20, can_raise=True) is None
-    assert "no more than 8192 KiB" in str(devices.locked_too_little(8 << 20, can_raise=False))
+    assert "at most 8192 KiB" in str(devices.locked_too_little(8 << 20, can_raise=False))
 
 
 def test_only_infiniband_pins_memory() -> None:

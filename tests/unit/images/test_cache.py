@@ -78,5 +78,5 @@ def test_images_and_kernels_are_prepared_in_turn() -> None:
 
 @pytest.mark.parametrize("argv", [(), ("nonsense",), ("nonsense", "image")])
 def test_what_is_not_known_is_refused(argv: tuple[str, ...]) -> None:
-    with pytest.raises(UsageError, match="say what to prepare"):
+    with pytest.raises(UsageError, match="name what to prepare"):
         tasks(argv)

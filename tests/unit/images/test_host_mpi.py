@@ -50,7 +50,7 @@ def test_each_library_that_the_loader_found_is_taken_once(monkeypatch: pytest.Mo
 
 def test_without_the_loader_nothing_is_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_mpi, "find", lambda name: None)
-    with pytest.raises(InfrastructureError, match="ldd is missing"):
+    with pytest.raises(InfrastructureError, match="ldd, which finds the libraries of the MPI, is not installed"):
         loaded([Path("/usr/bin/orted")])
 
 

@@ -123,9 +123,9 @@ def test_a_configuration_that_is_not_there_is_told_everywhere(tmp_path: Path) ->
     network = Cni(f"{tmp_path}/none")
     for reason in (network.probe(), network.refuse("bare", 2)):
         assert reason is not None
-        assert "there is no" in reason
+        assert "not found" in reason
     assert "cannot be read" in network.product
-    with pytest.raises(RefusedError, match="there is no"):
+    with pytest.raises(RefusedError, match="not found"):
         _ = network.reaches_outside
 
 
@@ -142,7 +142,7 @@ def test_a_plugin_that_is_missing_is_named_with_the_folders_and_what_brings_it(
     (tmp_path / "bridge").touch()
     told = str(missing(read(str(path))))
     assert told.startswith("CNI plug-in host-local, tuning, portmap of ")
-    assert f"looked for in {tmp_path}: apt-get install containernetworking-plugins" in told
+    assert f"not found in {tmp_path}: apt-get install containernetworking-plugins" in told
     path.write_text('{"name": "x", "type": "cilium-cni"}')
     told = str(missing(read(str(path))))
     assert "apt-get" not in told

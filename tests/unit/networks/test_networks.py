@@ -129,7 +129,7 @@ def test_a_plugin_that_says_nothing_is_told_so_and_which_of_a_chain_it_is(plugin
     spy.answer = (2, "", "")
     with pytest.raises(CommandFailed) as caught:
         cni("ADD", config("bridge", NIC), POD, " (2 of 3 in x.conflist)")
-    told = "CNI bridge (2 of 3 in x.conflist) ADD for tare-lab-1-n1 on n1 failed: it said nothing"
+    told = "CNI bridge (2 of 3 in x.conflist) ADD for tare-lab-1-n1 on n1 failed: no output"
     assert str(caught.value) == told
 
 

@@ -155,8 +155,8 @@ def test_the_bare_side_of_an_environment_has_the_same_nic_and_no_filter_of_a_pod
 def test_what_the_kernel_or_the_machine_has_not_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link, "_kernel_takes", lambda *_: False)
     for wanted, words in [
-        (Link(delay_s=1e-6), "needs netem, which this kernel has not"),
-        (Link(rate_bps=1), "needs tbf"),
+        (Link(delay_s=1e-6), "delay is not supported by this kernel"),
+        (Link(rate_bps=1), "rate is not supported by this kernel"),
         (Link(conntrack=Tracking.TRACK), "needs nf_tables"),
     ]:
         assert words in str(link.missing(wanted))

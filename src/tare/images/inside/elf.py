@@ -89,7 +89,7 @@ def dynamic_of(file: BinaryIO) -> Dynamic | None:
     if head[:5] != b"\x7fELF\x02":
         return None
     if len(head) < 64 or head[5] not in (1, 2):
-        raise DamagedError("its header is cut off")
+        raise DamagedError("its header is truncated")
     order = "<>"[head[5] - 1]
     (machine,) = struct.unpack_from(f"{order}H", head, 18)
     segments = _segments(file, head, order)
@@ -119,9 +119,9 @@ def _segments(file: BinaryIO, head: bytes, order: str) -> tuple[_Segment, ...]:
     offset = struct.unpack_from(f"{order}Q", head, 32)[0]
     size, count = struct.unpack_from(f"{order}HH", head, 54)
     if count and size != 56:
-        raise DamagedError("its table of segments makes no sense")
+        raise DamagedError("its table of segments is invalid")
     if count > MOST_SEGMENTS:
-        raise DamagedError(f"it states {count} segments")
+        raise DamagedError(f"it claims {count} segments")
     table = _read(file, offset, size * count)
     rows = struct.iter_unpack(f"{order}IIQQQQQQ", table)
     return tuple(
@@ -152,7 +152,7 @@ def _text(file: BinaryIO, offset: int, size: int) -> str:
     content = _read(file, offset, min(size, LONGEST_TEXT), whole=False)
     text, end, _ = content.partition(b"\0")
     if not end:
-        raise DamagedError("one of its names has no end")
+        raise DamagedError("one of its names does not end")
     return os.fsdecode(text)
 
 
@@ -161,9 +161,9 @@ def _read(file: BinaryIO, offset: int, size: int, *, whole: bool = True) -> byte
         file.seek(offset)
         content = file.read(max(0, size))
     except (OSError, OverflowError, ValueError) as error:
-        raise DamagedError("it states a place that no file has") from error
+        raise DamagedError("one of its offsets is beyond any file") from error
     if whole and len(content) < size:
-        raise DamagedError("its end is missing")
+        raise DamagedError("it is truncated")
     return content
 
 

@@ -155,7 +155,7 @@ class _Search:
                 damage = damage or str(error)
                 continue
             if stated is None or stated.machine != by.stated.machine:  # the loader skips other machines' too
-                damage = damage or ("it is no library" if stated is None else "it is for another CPU")
+                damage = damage or ("it is not a library" if stated is None else "it is for another CPU")
                 continue
             self._loaded |= {name, stated.soname or name}
             self._found[name] = self._file(place)
