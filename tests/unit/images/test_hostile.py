@@ -187,7 +187,7 @@ def test_links_in_an_archive_lead_to_its_members_and_end(tmp_path: Path, cache: 
     with pytest.raises(ImageError, match=r"l\.tar is not a regular file"):
         ensure_own(archive, cache)
     archive = docker(tmp_path / "y.tar", member("l.tar", type=tarfile.SYMTYPE, linkname="../../etc/passwd"))
-    with pytest.raises(ImageError, match="it lacks ../../etc/passwd"):
+    with pytest.raises(ImageError, match=r"it lacks \.\./\.\./etc/passwd"):
         ensure_own(archive, cache)
 
 

@@ -134,7 +134,7 @@ def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path: Path) ->
         Store.create_or_open(tmp_path / "thesis.tex", PLAN)
     with pytest.raises(ResultsError, match="not a results folder"):
         read_only(tmp_path)
-    with pytest.raises(ResultsError, match="results folder .* not found"):
+    with pytest.raises(ResultsError, match=r"results folder .* not found"):
         read_only(tmp_path / "none")
 
 
