@@ -27,7 +27,7 @@ from contract.launch_bench import (
     launch_of,
     sentence,
 )
-from tare.launch import Context, Entry, Host, Launch, bound, contexts
+from tare.launch import Context, Entry, Host, Launch, bound, group_contexts
 from tare.launch.agent import LOCAL_RANK
 
 # --- every way, through one contract ------------------------------------------------------------------------------
@@ -208,17 +208,17 @@ def test_options_that_an_rsh_gets_before_the_host_are_passed_over(options: tuple
 
 def test_sides_that_differ_are_two_contexts_and_alike_sides_one() -> None:
     hosts = hosts_of(WAYS[0])
-    alike = contexts(hosts, (PROGRAM, PROGRAM), ({}, {}))
+    alike = group_contexts(hosts, (PROGRAM, PROGRAM), ({}, {}))
     assert [(part.hosts, part.ranks) for part in alike] == [(hosts, 4)]
-    other_program = contexts(hosts, (PROGRAM, ("/opt/app",)), ({}, {}))
-    other_variables = contexts(hosts, (PROGRAM, PROGRAM), ({}, {"LD_PRELOAD": "/x"}))
+    other_program = group_contexts(hosts, (PROGRAM, ("/opt/app",)), ({}, {}))
+    other_variables = group_contexts(hosts, (PROGRAM, PROGRAM), ({}, {"LD_PRELOAD": "/x"}))
     for parts in (other_program, other_variables):
         assert [(part.hosts, part.ranks) for part in parts] == [((hosts[0],), 2), ((hosts[1],), 2)]
 
 
 def test_contexts_keep_the_order_of_the_hosts_because_it_is_the_order_of_ranks() -> None:
     hosts = tuple(Host(name=f"n{i}", ranks=1) for i in range(4))
-    parts = contexts(hosts, (("a",), ("b",), ("b",), ("a",)), ({},) * 4)
+    parts = group_contexts(hosts, (("a",), ("b",), ("b",), ("a",)), ({},) * 4)
     assert [host for part in parts for host in part.hosts] == list(hosts)
     assert [part.program for part in parts] == [("a",), ("b",), ("a",)]
 
@@ -226,7 +226,7 @@ def test_contexts_keep_the_order_of_the_hosts_because_it_is_the_order_of_ranks()
 def test_each_side_of_a_job_runs_its_own_program_through_its_own_entry(bench: Bench) -> None:
     bare, docker = hosts_of(WAYS[0])[0], hosts_of(WAYS[1])[1]
     hosts = (bare, docker)
-    parts = contexts(hosts, (("app", "bare"), ("app", "in the image")), ({}, {}))
+    parts = group_contexts(hosts, (("app", "bare"), ("app", "in the image")), ({}, {}))
     parts = tuple(replace(part, options=(f"{part.hosts[0].name}=2",)) for part in parts)
     launch = Launch(head=(), launcher=("mpirun",), hosts=hosts, contexts=parts)
     bench.map(launch)

@@ -56,13 +56,13 @@ ACROSS: Mapping[str, set[str]] = {
 
 def need_wrapping() -> None:
     """Skip a test of IP-in-IP where the kernel has neither tunnels nor takes programs."""
-    if reason := ipip.missing():
+    if reason := ipip.probe():
         pytest.skip(f"this machine cannot: {reason}")
 
 
 def need_programs() -> None:
     """Skip a test of the programs where the kernel takes none."""
-    if reason := bpf.missing():
+    if reason := bpf.probe():
         pytest.skip(f"this machine cannot: {reason}")
 
 
@@ -245,8 +245,8 @@ def test_a_packet_is_wrapped_for_the_node_of_its_pod_and_comes_out_as_it_was() -
         counters = bpf.make_map(bpf.ARRAY_MAP, key_bytes=4, value_bytes=16, entries=2)
         files += [ways, counters]
         bpf.update(ways, POD, OTHER)
-        wrap = bpf.load_program(ipip.wrapping(OWN, ways, counters), "tare_test_out")
-        unwrap = bpf.load_program(ipip.unwrapping(OTHER, counters), "tare_test_in")
+        wrap = bpf.load_program(ipip.egress_program(OWN, ways, counters), "tare_test_out")
+        unwrap = bpf.load_program(ipip.ingress_program(OTHER, counters), "tare_test_in")
         files += [wrap, unwrap]
         inner = frame(POD)
         answer, outer = bpf.try_on(wrap, inner)
@@ -261,7 +261,7 @@ def test_a_packet_is_wrapped_for_the_node_of_its_pod_and_comes_out_as_it_was() -
         assert fields[8:] == (OWN, OTHER)
         assert bpf.try_on(unwrap, outer) == (ipip.PASS, inner)
         length = len(inner) - 14 + 20
-        assert ipip.counted(counters) == (length, 1, length, 1)
+        assert ipip.read_counters(counters) == (length, 1, length, 1)
 
 
 def test_packets_for_others_are_left_alone() -> None:
@@ -270,13 +270,13 @@ def test_packets_for_others_are_left_alone() -> None:
         ways = bpf.make_map(bpf.HASH_MAP, key_bytes=4, value_bytes=4, entries=1)
         counters = bpf.make_map(bpf.ARRAY_MAP, key_bytes=4, value_bytes=16, entries=2)
         files += [ways, counters]
-        files.append(wrap := bpf.load_program(ipip.wrapping(OWN, ways, counters), "tare_test_out"))
-        files.append(unwrap := bpf.load_program(ipip.unwrapping(OWN, counters), "tare_test_in"))
+        files.append(wrap := bpf.load_program(ipip.egress_program(OWN, ways, counters), "tare_test_out"))
+        files.append(unwrap := bpf.load_program(ipip.ingress_program(OWN, counters), "tare_test_in"))
         for packet in (frame(OTHER), bytes(12) + b"\x08\x06" + bytes(60), bytes(12) + b"\x86\xdd" + bytes(60)):
             assert bpf.try_on(wrap, packet) == (ipip.PASS, packet)
         for packet in (frame(OTHER, 4), frame(OWN, 17), bytes(12) + b"\x08\x06" + bytes(60)):
             assert bpf.try_on(unwrap, packet) == (ipip.PASS, packet)
-        assert ipip.counted(counters) == (0, 0, 0, 0)
+        assert ipip.read_counters(counters) == (0, 0, 0, 0)
 
 
 def test_a_program_that_the_kernel_refuses_is_told_with_its_reason() -> None:

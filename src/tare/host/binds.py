@@ -41,7 +41,7 @@ def bind_of(text: str, base: Path | None = None) -> Bind:
     return Bind(source=absolute, target=os.path.normpath(target), read_only=mode == "ro")
 
 
-def written(bind: Bind) -> str:
+def format_bind(bind: Bind) -> str:
     """Return a bind in its written form."""
     return f"{bind.source}:{bind.target}{':ro' if bind.read_only else ''}"
 
@@ -65,7 +65,7 @@ def check_workdir(text: str) -> str:
     return text
 
 
-def missing(binds: Iterable[str]) -> str | None:
+def probe(binds: Iterable[str]) -> str | None:
     """Return why one of the binds is not possible on this machine, or None."""
     sources = (bind_of(text).source for text in binds)
     lacking = next((source for source in sources if not os.path.exists(source)), None)

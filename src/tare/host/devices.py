@@ -38,11 +38,11 @@ def given(wanted: Sequence[str], dev: Path = DEV, classes: Path = CLASSES) -> tu
     """
     paths: list[str] = []
     for word in wanted:
-        paths += infiniband(dev, classes) if word == INFINIBAND else [_present(word)]
+        paths += find_infiniband(dev, classes) if word == INFINIBAND else [_present(word)]
     return tuple(dict.fromkeys(paths))
 
 
-def missing(wanted: Sequence[str]) -> str | None:
+def probe(wanted: Sequence[str]) -> str | None:
     """Return why an environment's devices are not available on this machine, or None."""
     try:
         paths = given(wanted)
@@ -52,7 +52,7 @@ def missing(wanted: Sequence[str]) -> str | None:
     return locked_too_little(hard, can_raise=_may_raise_limits()) if pins_memory(paths) else None
 
 
-def infiniband(dev: Path = DEV, classes: Path = CLASSES) -> tuple[str, ...]:
+def find_infiniband(dev: Path = DEV, classes: Path = CLASSES) -> tuple[str, ...]:
     """Return the device nodes that verbs need: one of every adapter with an active port, and the connection manager's.
 
     Raises `RefusedError` if there is no adapter, or none with an active port.

@@ -93,14 +93,14 @@ def _check(value: Any, levels: int) -> None:
             _check(inner, levels - 1)
 
 
-def shown(value: Any, *, lines: bool = False) -> Any:
+def make_printable(value: Any, *, lines: bool = False) -> Any:
     """Return a JSON value with printable texts, for display; a program's stderr keeps its lines."""
     if isinstance(value, str):
         return printable(value, lines=lines)
     if isinstance(value, list):
-        return [shown(inner, lines=lines) for inner in value]
+        return [make_printable(inner, lines=lines) for inner in value]
     if isinstance(value, dict):
-        return {printable(key): shown(inner, lines=key in SEVERAL_LINES) for key, inner in value.items()}
+        return {printable(key): make_printable(inner, lines=key in SEVERAL_LINES) for key, inner in value.items()}
     return value
 
 

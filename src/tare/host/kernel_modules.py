@@ -21,7 +21,7 @@ LOADED: Final = Path("/sys/module")
 PACKED: Final = ("", ".xz", ".zst", ".gz")
 
 
-def lacks_link(kind: str) -> str | None:
+def probe_link(kind: str) -> str | None:
     """Return that the kernel does not support a kind of link (such as `ipvlan`) on top of another, or None.
 
     If no link may be created here, the list of the kernel's modules decides.
@@ -29,15 +29,15 @@ def lacks_link(kind: str) -> str | None:
     found = _tried(kind)
     if found is None:
         found = has_module(kind)
-    return None if found else lacking(kind)
+    return None if found else _unsupported(kind)
 
 
-def lacks_module(name: str) -> str | None:
+def probe_module(name: str) -> str | None:
     """Return that the kernel has no module of this name, or None."""
-    return None if has_module(name) else lacking(name)
+    return None if has_module(name) else _unsupported(name)
 
 
-def lacking(what: str) -> str:
+def _unsupported(what: str) -> str:
     """Return the sentence on the feature that this kernel does not support."""
     return f"this kernel ({platform.release()}) has no {what}: boot one that has it, such as Debian's linux-image-amd64"
 

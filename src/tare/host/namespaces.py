@@ -78,12 +78,12 @@ PF_EXITING: Final = 0x4
 def runs(pid: int) -> bool:
     """Return whether a process is still running; a zombie is not."""
     try:
-        return has_not_ended(Path(f"/proc/{pid}/stat").read_text())
+        return is_running(Path(f"/proc/{pid}/stat").read_text())
     except OSError:
         return False
 
 
-def has_not_ended(stat: str) -> bool:
+def is_running(stat: str) -> bool:
     """Return whether a process runs, from its /proc/PID/stat (proc(5))."""
     fields = stat.rsplit(")", 1)[1].split()
     return fields[0] not in "ZX" and not int(fields[6]) & PF_EXITING

@@ -25,11 +25,11 @@ from tare.host import process
 from tare.host.paths import cache_folder
 from tare.images import host_build
 from tare.images import recipe as recipes
-from tare.images.cache import PRIVATE, Progress, locked, made_whole, make_private, silent
+from tare.images.cache import PRIVATE, Progress, locked, make_private, silent, write_atomically
 from tare.images.inside.archive import sha256_of
 from tare.images.kernels import ensure_kernels
 from tare.images.recipe import Recipe
-from tare.images.usage import keep
+from tare.images.usage import mark_used
 
 RECORD: Final = "image.json"
 FITS: Final = "fits.json"
@@ -80,7 +80,7 @@ def ensure_image(recipe: Recipe, cache_dir: Path | None = None, progress: Progre
     cache = cache_dir or cache_folder()
     digest = recipe.digest
     place = cache / "images" / digest
-    keep(place)
+    mark_used(place)
     found = read_image(place)
     if found is not None:
         make_private(place)
@@ -93,12 +93,12 @@ def ensure_image(recipe: Recipe, cache_dir: Path | None = None, progress: Progre
             return found
         _need_space(cache)
         debian = _ensure_debian(recipe, cache, progress)
-        with made_whole(place, PRIVATE) as work:
+        with write_atomically(place, PRIVATE) as work:
             if (debian / "builder").is_dir():
                 progress(f"image {recipe.name}: compiling kernels and mini-applications against its own MPI")
                 _compile(recipe, debian / "builder", work)
             else:
-                host_build.copied(ensure_kernels(recipe.mpi, cache, progress), work / "kernels")
+                host_build.copy_programs(ensure_kernels(recipe.mpi, cache, progress), work / "kernels")
             progress(f"image {recipe.name}: assembling it")
             _assemble(recipe, debian / "base.tar", work, digest)
     built = read_image(place)
@@ -186,8 +186,8 @@ def _need_space(cache: Path) -> None:
 def _ensure_debian(recipe: Recipe, cache: Path, progress: Progress) -> Path:
     """Return the folder with the Debian part: base.tar and builder/."""
     place = cache / "roots" / recipe.debian_digest
-    keep(place)
-    same = host_build.wanted(recipe)
+    mark_used(place)
+    same = host_build.find_versions(recipe)
     if _is_usable(place, same):
         make_private(place)
         return place
@@ -195,7 +195,7 @@ def _ensure_debian(recipe: Recipe, cache: Path, progress: Progress) -> Path:
         if _is_usable(place, same):
             return place
         progress(f"image {recipe.name}: downloading Debian's packages (mmdebstrap, about a minute)")
-        with made_whole(place, PRIVATE) as work:
+        with write_atomically(place, PRIVATE) as work:
             _debootstrap(recipe, work, same)
     return place
 

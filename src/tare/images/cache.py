@@ -53,7 +53,7 @@ def make_private(folder: Path) -> None:
 
 
 @contextmanager
-def made_whole(target: Path, mode: int = 0o755) -> Iterator[Path]:
+def write_atomically(target: Path, mode: int = 0o755) -> Iterator[Path]:
     """Create a new folder to fill and move it to `target` when the block succeeds; remove it otherwise.
 
     The caller must hold the lock of `target`. Unfinished siblings whose process is gone are removed: a process that

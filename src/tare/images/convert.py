@@ -22,10 +22,10 @@ from typing import Final
 from tare.errors import InfrastructureError, UsageError
 from tare.host import process
 from tare.images.build import Image, ensure_tar
-from tare.images.cache import PRIVATE, Progress, locked, made_whole, remove_tree, silent
+from tare.images.cache import PRIVATE, Progress, locked, remove_tree, silent, write_atomically
 from tare.images.inside import archive
 from tare.images.inside.below import strip_privileges, write_file
-from tare.images.usage import keep
+from tare.images.usage import mark_used
 
 FILES: Final[Mapping[str, str]] = {
     "oci": "image.oci.tar",
@@ -52,7 +52,7 @@ class Converted:
     digest: str
 
 
-def tag_of(image: Image) -> str:
+def image_tag(image: Image) -> str:
     """Return the tag of an image in Docker and Podman."""
     name = re.sub(r"[^a-z0-9]+", "-", image.name.lower()).strip("-") or "image"
     return f"tare/{name}:{image.digest[:16]}"
@@ -64,7 +64,7 @@ def ensure_file(image: Image, wanted: str, program: str = "", progress: Progress
     `program` is Apptainer's, for a SIF. Raises `CommandFailed` with the end of the packing program's output.
     """
     place = image.cache / wanted / image.digest
-    keep(place)
+    mark_used(place)
     if (found := _read(place, wanted)) is not None:
         return found
     source = ensure_tar(image, progress) if wanted in ("docker-archive", "oci") else image.rootfs
@@ -74,7 +74,7 @@ def ensure_file(image: Image, wanted: str, program: str = "", progress: Progress
         if (found := _read(place, wanted)) is not None:
             return found
         progress(f"image {image.name}: packing it as {wanted}{_how_long(wanted)}")
-        with made_whole(place) as work:
+        with write_atomically(place) as work:
             target = work / FILES[wanted]
             _makers(program)[wanted](image, source, target)
             told = {"format": wanted, "digest": f"sha256:{archive.sha256_of(target)}", "bytes": target.stat().st_size}
@@ -169,7 +169,7 @@ def _configuration(image: Image, layer: Path) -> dict[str, object]:
 
 
 def _docker_archive(image: Image, layer: Path, target: Path) -> None:
-    archive.write_docker_archive(target, layer, _configuration(image, layer), tag_of(image))
+    archive.write_docker_archive(target, layer, _configuration(image, layer), image_tag(image))
 
 
 def _oci(image: Image, layer: Path, target: Path) -> None:
@@ -219,13 +219,13 @@ def _into_podman(image: Image, storage: Path | None, progress: Progress) -> Conv
     program = process.need("podman", package="podman")
     source = ensure_file(image, "docker-archive", progress=progress).path
     where = "Podman's storage" if storage is None else str(storage)
-    progress(f"image {image.name}: loading it into {where} as {tag_of(image)}")
+    progress(f"image {image.name}: loading it into {where} as {image_tag(image)}")
     with tempfile.TemporaryDirectory(prefix="tare-", dir="/tmp") as state:
         argv = podman_argv(program, source, storage, Path(state))
         process.run(argv, timeout_s=_LIMIT_S, what=f"loading {image.name} into {where}")
     if storage is not None and (storage / "libpod").is_dir():
         remove_tree(storage / "libpod")  # Podman's record of its state a moment ago, which it would insist on
-    return Converted(path=storage or Path(tag_of(image)), digest=image.digest)
+    return Converted(path=storage or Path(image_tag(image)), digest=image.digest)
 
 
 def _whole(out: Path, make: Callable[[Path], object]) -> None:

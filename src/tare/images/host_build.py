@@ -21,7 +21,7 @@ from tare.sources import kernels_source, miniapps_source
 OS_RELEASE: Final = Path("/etc/os-release")
 
 
-def wanted(recipe: Recipe) -> Mapping[str, str]:
+def find_versions(recipe: Recipe) -> Mapping[str, str]:
     """Return the versions of the image's packages with which this machine's programs fit it; none if they cannot.
 
     `recipe.same` maps packages of the image to those of this machine.
@@ -36,7 +36,7 @@ def wanted(recipe: Recipe) -> Mapping[str, str]:
     return {package: here[own] for package, own in recipe.same.items()} if all(here.values()) else {}
 
 
-def copied(build: KernelBuild, result: Path) -> None:
+def copy_programs(build: KernelBuild, result: Path) -> None:
     """Copy this machine's programs into `result` in the image's layout, without debug information."""
     target = result / PREFIX.lstrip("/")
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -20,16 +20,16 @@ from tare.errors import ImageError, InfrastructureError, UsageError
 from tare.host import process
 from tare.host.paths import cache_folder
 from tare.images.build import RECORD, Image, read_image
-from tare.images.cache import PRIVATE, Progress, locked, made_whole, make_private, silent
+from tare.images.cache import PRIVATE, Progress, locked, make_private, silent, write_atomically
 from tare.images.inside import sif
 from tare.images.inside.archive import sha256_of
 from tare.images.inside.below import make_folder, strip_privileges, write_file
-from tare.images.inside.budget import MOST_BYTES, Budget, refused
+from tare.images.inside.budget import MOST_BYTES, Budget, too_large
 from tare.images.inside.inspect import plain
 from tare.images.inside.layered import KINDS, is_tar, unpack_layers
 from tare.images.inside.variables import merged, variables_of
 from tare.images.recipe import MOUNT_FILES, MOUNT_POINTS
-from tare.images.usage import keep
+from tare.images.usage import mark_used
 
 KERNELS_FOLDERS: Final = ("dev", "proc", "sys", "tmp")
 _LIMIT_S: Final = 900.0
@@ -45,14 +45,14 @@ def ensure_own(path: Path, cache_dir: Path | None = None, progress: Progress = s
     kind = kind_of(path)
     digest = _digest(path, kind)
     place = (cache_dir or cache_folder()) / "images" / digest
-    keep(place)
+    mark_used(place)
     if (found := read_image(place)) is not None:
         make_private(place)
         return _at(found, path)
     with locked(place, what=f"image {path.name}", progress=progress):
         if (found := read_image(place)) is not None:
             return _at(found, path)
-        with made_whole(place, PRIVATE) as work:
+        with write_atomically(place, PRIVATE) as work:
             record = {"name": path.name, "digest": digest, "source": str(path), "kind": kind}
             (work / RECORD).write_text(json.dumps(record | _made(path, kind, work, progress), indent=1) + "\n")
     made = read_image(place)
@@ -78,7 +78,7 @@ def kind_of(path: Path) -> str:
         with path.open("rb") as file:
             head = file.read(64)
         if path.stat().st_size > MOST_BYTES:
-            raise refused(path, MOST_BYTES)
+            raise too_large(path, MOST_BYTES)
     except OSError as error:
         raise UsageError(f"the image {path} cannot be read: {error.strerror}") from error
     if sif.is_sif(head):
@@ -166,7 +166,7 @@ def _check_size(path: Path, listing: tuple[str, ...], rootfs: Path) -> None:
             while listed.poll() is None and time.monotonic() < until:
                 time.sleep(0.01)
         if file.seek(0, os.SEEK_END) >= _LIST_BYTES:
-            raise refused(path, most_bytes)
+            raise too_large(path, most_bytes)
         file.seek(0)
         for line in file:
             words = line.split(maxsplit=3)
@@ -174,7 +174,7 @@ def _check_size(path: Path, listing: tuple[str, ...], rootfs: Path) -> None:
                 budget.spend(1, 0)
                 most_bytes -= int(words[2][:30])
             if most_bytes < 0 or not budget.left_members:
-                raise refused(path, min(budget.most_of(path.stat().st_size), budget.left_bytes))
+                raise too_large(path, min(budget.most_of(path.stat().st_size), budget.left_bytes))
 
 
 def _make_mountable(rootfs: Path) -> None:

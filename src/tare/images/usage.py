@@ -55,7 +55,7 @@ class CacheEntry:
         return f"{self.place.parent.name}/{self.place.name}"
 
 
-def keep(entry: Path) -> None:
+def mark_used(entry: Path) -> None:
     """Protect an entry from removal while this process lives, and record its use.
 
     It need not exist yet: a caller that does this before looking finds the entry complete or not at all. In a read-only

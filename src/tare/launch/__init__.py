@@ -148,7 +148,7 @@ class Launch:
         return next(host for host in self.hosts if host.name == name)
 
 
-def contexts(
+def group_contexts(
     hosts: tuple[Host, ...], programs: tuple[tuple[str, ...], ...], environments: tuple[Mapping[str, str], ...]
 ) -> tuple[Context, ...]:
     """Return the contexts of a job: adjacent hosts with the same program and variables share one."""

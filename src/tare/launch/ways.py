@@ -62,16 +62,16 @@ def way_of(ways: Mapping[str, Way], transport: str, title: str) -> Way:
     keys = (transport, f"{wanted.name}:") if wanted.detail else (transport,)
     found = next((ways[key] for key in keys if key in ways), None)
     if found is None:
-        raise RefusedError(f"{title} has no transport {transport!r} here: {', '.join(listed(ways))}")
+        raise RefusedError(f"{title} has no transport {transport!r} here: {', '.join(list_transports(ways))}")
     return found
 
 
-def listed(ways: Mapping[str, Way]) -> tuple[str, ...]:
+def list_transports(ways: Mapping[str, Way]) -> tuple[str, ...]:
     """Return the transports of a table as a user writes them, each name once."""
     return tuple(dict.fromkeys(key.partition(":")[0] for key in ways))
 
 
-def filled(texts: Mapping[str, str], wiring: MpiWiring) -> dict[str, str]:
+def fill_in(texts: Mapping[str, str], wiring: MpiWiring) -> dict[str, str]:
     """Return settings with the placeholders replaced by values of a job's networks."""
     port = wiring.ports[0] if wiring.ports else ""
     detail = read(wiring.transport).detail
@@ -82,14 +82,14 @@ def filled(texts: Mapping[str, str], wiring: MpiWiring) -> dict[str, str]:
 def parameters_of(way: Way, wiring: MpiWiring) -> dict[str, str]:
     """Return the parameters of a way in a job, including those that make the library report if it is asked."""
     more = {**(way.roce if wiring.roce else {}), **(way.asks_parameters if wiring.asks else {})}
-    return filled({**way.parameters, **more}, wiring)
+    return fill_in({**way.parameters, **more}, wiring)
 
 
 def variables_of(way: Way, wiring: MpiWiring, hosts: Sequence[Host]) -> dict[str, str]:
     """Return the variables of a way in a job that are the same on all hosts."""
     several = len(hosts) > 1
     more = way.alone if not several else way.crowded if any(host.ranks > 1 for host in hosts) else {}
-    return filled({**way.variables, **more, **(way.asks if wiring.asks else {})}, wiring)
+    return fill_in({**way.variables, **more, **(way.asks if wiring.asks else {})}, wiring)
 
 
 def with_devices(

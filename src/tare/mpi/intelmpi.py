@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.host import wheels
-from tare.launch import PADDING, Context, Host, Launch, contexts
+from tare.launch import PADDING, Context, Host, Launch, group_contexts
 from tare.launch.job_networks import MpiWiring
 from tare.launch.mpi import Mpi
 from tare.launch.ways import OWN_WITHIN, Way, libfabric, variables_of, way_of, with_devices
@@ -57,11 +57,11 @@ class IntelMpi(Mpi):
     ways = WAYS
 
     def probe(self) -> str | None:
-        return wheels.missing(self.name)
+        return wheels.probe(self.name)
 
     def lacks(self, transport: str) -> str | None:
         way_of(WAYS, transport, TITLE)
-        return infiniband.missing(transport) if transport == "ucx" else None  # mlx supports no other transport
+        return infiniband.probe(transport) if transport == "ucx" else None  # mlx supports no other transport
 
     def version(self) -> str:
         found = wheels.version(self.name)
@@ -107,7 +107,7 @@ def contexts_by_host(
 ) -> tuple[Context, ...]:
     """Return a context for each host: Intel MPI takes the ranks of a host only after the host's name."""
     each = zip(hosts, programs, environments, strict=True)
-    return tuple(context for host, program, given in each for context in contexts((host,), (program,), (given,)))
+    return tuple(context for host, program, given in each for context in group_contexts((host,), (program,), (given,)))
 
 
 def _options(part: Context) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.host.process import find, run
-from tare.launch import PADDING, Context, Host, Launch, contexts
+from tare.launch import PADDING, Context, Host, Launch, group_contexts
 from tare.launch.job_networks import MpiWiring
 from tare.launch.mpi import Mpi
 from tare.launch.ways import EAGER, UCX_DEVICES, Way, libfabric, ucx, variables_of, way_of, with_devices
@@ -116,7 +116,7 @@ def hydra(
 ) -> Launch:
     """Return a launch by MPICH's launcher, Hydra; `way` has the settings that leave the MPI no choice."""
     pinned = variables_of(way, wiring, hosts)
-    parts = contexts(hosts, programs, with_devices(way, wiring, environments))
+    parts = group_contexts(hosts, programs, with_devices(way, wiring, environments))
     launcher = (
         program,
         "-launcher", "rsh",

@@ -50,7 +50,7 @@ class Mpich5(Mpi):
     ways = WAYS
 
     def probe(self) -> str | None:
-        return wheels.missing(self.name)
+        return wheels.probe(self.name)
 
     def lacks(self, transport: str) -> str | None:
         way_of(WAYS, transport, TITLE)

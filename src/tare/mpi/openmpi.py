@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.host.process import find, run
-from tare.launch import PADDING, Context, Host, Launch, contexts
+from tare.launch import PADDING, Context, Host, Launch, group_contexts
 from tare.launch.job_networks import MpiWiring
 from tare.launch.mpi import Mpi
 from tare.launch.ways import EAGER, Way, libfabric, parameters_of, ucx, variables_of, way_of, with_devices
@@ -129,7 +129,7 @@ class OpenMpi(Mpi):
             "--map-by", "slot",
         )  # fmt: skip
         given = with_variables(way_of(WAYS, wiring.transport, TITLE), wiring, hosts, environments)
-        parts = tuple(replace(part, options=told(part)) for part in contexts(hosts, programs, given))
+        parts = tuple(replace(part, options=context_arguments(part)) for part in group_contexts(hosts, programs, given))
         return Launch(head=head, launcher=launcher, hosts=hosts, contexts=parts)
 
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
@@ -144,7 +144,7 @@ class OpenMpi(Mpi):
         return next((path for name in PROGRAMS if (path := find(name))), None)
 
 
-def told(part: Context) -> tuple[str, ...]:
+def context_arguments(part: Context) -> tuple[str, ...]:
     """Return the arguments of `mpirun` for the hosts, ranks and variables of one part of a job."""
     carried = [f"{name}={value}" for name, value in sorted(part.environment.items())]
     return (

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.host import wheels
-from tare.launch import Host, Launch, contexts
+from tare.launch import Host, Launch, group_contexts
 from tare.launch.job_networks import MpiWiring
 from tare.launch.mpi import Mpi
 from tare.launch.ways import Way, libfabric, ucx, way_of
@@ -21,9 +21,9 @@ from tare.mpi.openmpi import (
     WITHIN,
     binding,
     components,
+    context_arguments,
     missing_part,
     point_to_point,
-    told,
     with_variables,
 )
 
@@ -59,7 +59,7 @@ class OpenMpi5(Mpi):
     ways = WAYS
 
     def probe(self) -> str | None:
-        return wheels.missing(self.name)
+        return wheels.probe(self.name)
 
     def lacks(self, transport: str) -> str | None:
         way = way_of(WAYS, transport, TITLE)
@@ -97,7 +97,7 @@ class OpenMpi5(Mpi):
             "--map-by", "slot",
         )  # fmt: skip
         given = with_variables(way_of(WAYS, wiring.transport, TITLE), wiring, hosts, environments)
-        parts = tuple(replace(part, options=told(part)) for part in contexts(hosts, programs, given))
+        parts = tuple(replace(part, options=context_arguments(part)) for part in group_contexts(hosts, programs, given))
         return Launch(head=head, launcher=launcher, hosts=hosts, contexts=parts)
 
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:

@@ -26,9 +26,9 @@ from tare.host.namespaces import index_of, netlink, set_network
 from tare.host.process import find
 from tare.host.user_namespace import is_real_root
 from tare.node import Endpoint, Nic, Node, Pod, Wired
-from tare.services.daemons import Daemon, Place, kept
+from tare.services.daemons import Daemon, Place, run_daemon
 from tare.wiring import bird, ipip
-from tare.wiring.host_stack import host_stacks, lent
+from tare.wiring.host_stack import host_stacks, lend_nic
 from tare.wiring.network import Network
 from tare.wiring.plug import POD_INTERFACE, carriers, mtu_of, silent
 
@@ -92,7 +92,7 @@ class Calico(Network):
             return f"{self.name} changes forwarding and routes on its nodes, which needs root"
         if find("nsenter") is None:
             return "nsenter is not installed: apt-get install util-linux"
-        return bird.missing() or (None if self._wrapping is Wrapping.NEVER else ipip.missing())
+        return bird.probe() or (None if self._wrapping is Wrapping.NEVER else ipip.probe())
 
     @contextmanager
     def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
@@ -109,20 +109,20 @@ class Calico(Network):
         place = net.places[node.name]
         others = [other for other in net.nodes if other is not node]
         with ExitStack() as stack:
-            stack.enter_context(lent(place, nic))
+            stack.enter_context(lend_nic(place, nic))
             _lead_to_gateway(place, nic)
             far = [
-                ipip.Far(index=other.index, address=like(nic, other).address)
+                ipip.Far(index=other.index, address=find_same_nic(nic, other).address)
                 for other in others
-                if self._wraps(nic, like(nic, other))
+                if self._wraps(nic, find_same_nic(nic, other))
             ]
             tunnels = stack.enter_context(ipip.tunnels(place, nic, far)) if far else ipip.NO_TUNNELS
             daemon = None
             if others:
-                sessions = sessions_of(nic, others, tunnels)
+                sessions = list_sessions(nic, others, tunnels)
                 place.path(bird.CONFIG).write_text(bird.config(node.control_address, pool_of(nic), sessions))
                 argv = bird.command(bird.program() or "bird", place.folder)
-                daemon = stack.enter_context(kept(place, "bird", argv))
+                daemon = stack.enter_context(run_daemon(place, "bird", argv))
             net.members[node.name] = _Member(nic=nic, tunnels=tunnels, daemon=daemon)
             yield
 
@@ -152,11 +152,11 @@ class Calico(Network):
         net = self._prepared()
         for member in net.members.values():
             for each in pods:
-                ipip.lead(member.tunnels, each.endpoint.address, each.nic.address)
+                ipip.add_route(member.tunnels, each.endpoint.address, each.nic.address)
         for name, member in net.members.items():
-            wanted = ways(name, member.nic, pods, member.tunnels)
+            wanted = route_interfaces(name, member.nic, pods, member.tunnels)
             if member.daemon is not None and wanted:
-                came = partial(bird.routes_came, net.places[name].pid, wanted)
+                came = partial(bird.has_routes, net.places[name].pid, wanted)
                 member.daemon.wait_for(came, f"the routes to {', '.join(wanted)}", limit_s=bird.ROUTES_S)
         several = Counter(each.pod.node.name for each in pods)
         return tuple(
@@ -179,28 +179,28 @@ class Calico(Network):
 
     def _all_wrapped(self, wired: Wired) -> bool:
         others = (other for other in self._prepared().nodes if other.name != wired.pod.node.name)
-        return all(self._wraps(wired.nic, like(wired.nic, other)) for other in others)
+        return all(self._wraps(wired.nic, find_same_nic(wired.nic, other)) for other in others)
 
 
-def like(nic: Nic, node: Node) -> Nic:
+def find_same_nic(nic: Nic, node: Node) -> Nic:
     """Return another node's NIC on the same segment."""
     return next(each for each in node.nics if each.name == nic.name)
 
 
-def sessions_of(nic: Nic, others: Sequence[Node], tunnels: ipip.Tunnels) -> tuple[bird.Session, ...]:
+def list_sessions(nic: Nic, others: Sequence[Node], tunnels: ipip.Tunnels) -> tuple[bird.Session, ...]:
     """Return the BGP sessions of a NIC's node with all other nodes."""
     return tuple(
         bird.Session(
             name=other.name,
             own=nic.address,
-            other=like(nic, other).address,
+            other=find_same_nic(nic, other).address,
             interface=tunnels.interfaces.get(other.index, ""),
         )
         for other in others
     )
 
 
-def ways(node: str, nic: Nic, pods: Sequence[Wired], tunnels: ipip.Tunnels) -> dict[str, str]:
+def route_interfaces(node: str, nic: Nic, pods: Sequence[Wired], tunnels: ipip.Tunnels) -> dict[str, str]:
     """Return the interface of the route to every pod on other nodes."""
     return {
         each.endpoint.address: tunnels.interfaces.get(each.pod.node.index, nic.name)

@@ -21,21 +21,21 @@ from tare.errors import InfrastructureError, RefusedError
 from tare.host.namespaces import netlink
 from tare.node import Endpoint, Nic, Node, Pod
 from tare.services.daemons import Place
-from tare.wiring.conflist import PREFIX, Conflist, Plugins, Values, cover, for_node, own_subnets, refusal
+from tare.wiring.conflist import PREFIX, Conflist, Plugins, Values, fill_in_for_node, find_supernet, own_subnets, refuse
 from tare.wiring.conflist_file import read
-from tare.wiring.host_stack import host_stacks, in_stack, lent, without_address
+from tare.wiring.host_stack import flush_address, host_stacks, in_stack, lend_nic
 from tare.wiring.network import Network
 from tare.wiring.plug import (
     POD_INTERFACE,
     SUBNETS,
+    call_cni,
     carriers,
-    cni,
     cni_folders,
     cni_plugin,
     mtu_of,
     silent,
 )
-from tare.wiring.routing import Route, routed
+from tare.wiring.routing import Route, add_routes
 
 LEASES: Final = "leases"
 """Where host-local records the addresses of a node's pods: in the stack's folder, so the records end with it."""
@@ -83,7 +83,7 @@ class Cni(Network):
 
     def probe(self) -> str | None:
         try:
-            return missing(read(self._path))
+            return probe_plugins(read(self._path))
         except ValueError as error:
             return str(error)
 
@@ -94,7 +94,7 @@ class Cni(Network):
             return str(error)
         if "dhcp" in stated.programs:
             return f"{self._path} uses dhcp, but the data network has no DHCP server: use host-local or static"
-        return refusal(stated, nodes, lab=SUBNETS, host=routes_of_machine(ROUTES))
+        return refuse(stated, nodes, lab=SUBNETS, host=routes_of_machine(ROUTES))
 
     @contextmanager
     def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
@@ -105,16 +105,16 @@ class Cni(Network):
     @contextmanager
     def on_node(self, node: Node, nic: Nic) -> Iterator[None]:
         place = self._places[node.name]
-        with lent(place, nic):
+        with lend_nic(place, nic):
             if self._conflist.takes_subnet:
-                without_address(place, nic)
-            with routed(place.pid, node.name, self._routes(node, nic)):
+                flush_address(place, nic)
+            with add_routes(place.pid, node.name, self._routes(node, nic)):
                 yield
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
         place = self._places[pod.node.name]
-        with chained(self._plugins(place, nic, pod.number), in_stack(pod, place), self._path):
+        with call_chain(self._plugins(place, nic, pod.number), in_stack(pod, place), self._path):
             own = self._address(pod)
             nic_stays = not self._conflist.moves_nic
             yield Endpoint(
@@ -139,13 +139,13 @@ class Cni(Network):
             pod=number,
         )
         try:
-            return for_node(self._conflist, values, str(place.path(LEASES)))
+            return fill_in_for_node(self._conflist, values, str(place.path(LEASES)))
         except ValueError as error:
             raise RefusedError(str(error)) from None
 
     def _address(self, pod: Pod) -> IPv4Interface:
         """Return the address that a pod was given; raise `InfrastructureError` if it has none, or another pod's."""
-        found = addresses(pod.pid, POD_INTERFACE)
+        found = read_addresses(pod.pid, POD_INTERFACE)
         if not found:
             raise InfrastructureError(
                 f"{self._path} gave {pod.name} no IPv4 address",
@@ -168,7 +168,7 @@ class Cni(Network):
     def _prefix(self, own: IPv4Interface) -> int:
         """Return the prefix length of one network with the addresses of all nodes, which MPI needs."""
         stated = list(chain.from_iterable(self._subnets()))
-        whole = cover([*stated, own.network]) if stated else None
+        whole = find_supernet([*stated, own.network]) if stated else None
         return own.network.prefixlen if whole is None else whole.prefixlen
 
     def _routes(self, node: Node, nic: Nic) -> list[Route]:
@@ -187,14 +187,14 @@ class Cni(Network):
 
 
 @contextmanager
-def chained(plugins: Plugins, pod: Pod, path: str) -> Iterator[None]:
+def call_chain(plugins: Plugins, pod: Pod, path: str) -> Iterator[None]:
     """Keep a pod wired by a chain of plug-ins; if one of them fails, it and the previous ones are undone."""
     called: list[tuple[str, Mapping[str, Any]]] = []
     result: dict[str, Any] = {}
     try:
         for number, plugin in enumerate(plugins, start=1):
             called.append((f" ({number} of {len(plugins)} in {path})", plugin))
-            result = cni("ADD", with_result(plugin, result), pod, called[-1][0])
+            result = call_cni("ADD", with_result(plugin, result), pod, called[-1][0])
     except BaseException:
         with suppress(InfrastructureError):  # report the first error
             _undo(called, result, pod)
@@ -212,7 +212,7 @@ def _undo(added: Sequence[tuple[str, Mapping[str, Any]]], result: Mapping[str, A
     failure: InfrastructureError | None = None
     for where, plugin in reversed(added):
         try:
-            cni("DEL", with_result(plugin, result if keeps_result(plugin) else {}), pod, where)
+            call_cni("DEL", with_result(plugin, result if keeps_result(plugin) else {}), pod, where)
         except InfrastructureError as error:
             failure = failure or error
     if failure is not None:
@@ -230,7 +230,7 @@ def keeps_result(plugin: Mapping[str, Any]) -> bool:
     return tuple(numbers) >= (0, 4)
 
 
-def addresses(pid: int, interface: str) -> list[IPv4Interface]:
+def read_addresses(pid: int, interface: str) -> list[IPv4Interface]:
     """Return the IPv4 addresses of an interface in a process's network namespace, none if there is no interface."""
     with netlink(pid) as route:
         index = next(iter(route.link_lookup(ifname=interface)), None)
@@ -244,7 +244,7 @@ def addresses(pid: int, interface: str) -> list[IPv4Interface]:
 # --- missing plug-ins, used networks ------------------------------------------------------------------------------
 
 
-def missing(conflist: Conflist) -> str | None:
+def probe_plugins(conflist: Conflist) -> str | None:
     """Return which plug-ins of a configuration are missing, and where they were searched for, or None."""
     lacking = [name for name in conflist.programs if cni_plugin(name) is None]
     if not lacking:

@@ -25,10 +25,10 @@ from tare.host.signals import uninterrupted
 from tare.host.user_namespace import is_real_root
 from tare.node import Endpoint, Nic, Node, Pod, Watch
 from tare.services import etcd
-from tare.services.daemons import Daemon, Place, kept
-from tare.wiring.host_stack import control_address, host_stack, in_stack, lent
+from tare.services.daemons import Daemon, Place, run_daemon
+from tare.wiring.host_stack import control_address, host_stack, in_stack, lend_nic
 from tare.wiring.network import Network
-from tare.wiring.plug import CNI_VERSION, POD_INTERFACE, carriers, cni_missing, mtu_of, plugged, silent
+from tare.wiring.plug import CNI_VERSION, POD_INTERFACE, carriers, mtu_of, probe_cni, silent, wire_by_cni
 
 OWN: Final = Path("/opt/tare/flannel/flanneld")
 NETWORK: Final = ipaddress.IPv4Network("10.217.0.0/16")
@@ -113,7 +113,7 @@ class Flannel(Network):
         return self.backend != "host-gw"
 
     def probe(self) -> str | None:
-        return cni_missing("bridge", "static") or missing(self.backend)
+        return probe_cni("bridge", "static") or probe_programs(self.backend)
 
     @contextmanager
     def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
@@ -141,9 +141,9 @@ class Flannel(Network):
         net = self._prepared()
         place = net.places[node.name]
         argv = command(flanneld() or "", net.store.url, nic.name, f"{place.folder}/{SUBNET_FILE}")
-        with lent(place, nic):
+        with lend_nic(place, nic):
             net.configure(self.backend)
-            with kept(place, "flanneld", argv) as net.daemons[node.name]:
+            with run_daemon(place, "flanneld", argv) as net.daemons[node.name]:
                 yield
 
     @contextmanager
@@ -151,7 +151,7 @@ class Flannel(Network):
         net = self._prepared()
         place, member = net.places[pod.node.name], self._member(net, pod.node)
         address = member.lease.address(pod.number)
-        with plugged(in_stack(pod, place), self.plug_in(member.lease, address)):
+        with wire_by_cni(in_stack(pod, place), self.plug_in(member.lease, address)):
             self.guard(place, pod)
             yield Endpoint(
                 address=str(address.ip),
@@ -214,7 +214,7 @@ class Flannel(Network):
         told = self.backend == "udp"  # its routes are in flanneld itself
 
         def look() -> bool | None:
-            known = subnets_told(daemon.said()) if told else _routes(daemon.place.pid)
+            known = parse_subnets(daemon.said()) if told else _routes(daemon.place.pid)
             return True if wanted <= known else None
 
         return look
@@ -225,7 +225,7 @@ def flanneld() -> str | None:
     return str(OWN) if OWN.exists() else find("flanneld")
 
 
-def missing(backend: str) -> str | None:
+def probe_programs(backend: str) -> str | None:
     """Return what flannel with this backend needs and lacks here, or None."""
     if not is_real_root():
         return "flanneld changes routes and creates devices, which needs root"
@@ -235,7 +235,7 @@ def missing(backend: str) -> str | None:
         return f"flanneld needs {BRIDGE_NETFILTER}, which does not exist: modprobe br_netfilter"
     if backend == "udp" and not os.access(TUN, os.R_OK | os.W_OK):
         return f"flannel's udp needs {TUN}, which cannot be opened here: modprobe tun"
-    return etcd.missing()
+    return etcd.probe()
 
 
 def network_config(backend: str) -> dict[str, Any]:
@@ -269,7 +269,7 @@ def read_lease(text: str) -> Lease | None:
         return None
 
 
-def subnets_told(log: str) -> set[str]:
+def parse_subnets(log: str) -> set[str]:
     """Return the subnets of other nodes that a flanneld with the udp backend reports to have learned."""
     said = (line.partition("Subnet added: ")[2].split() for line in log.splitlines())
     return {words[0] for words in said if words}

@@ -11,21 +11,21 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import replace
 from ipaddress import IPv4Network
 
-from tare.host.kernel_modules import lacks_link
+from tare.host.kernel_modules import probe_link
 from tare.node import Endpoint, Nic, Node, Pod
 from tare.wiring.network import Network
 from tare.wiring.plug import (
     POD_INTERFACE,
     carriers,
-    cni_missing,
     config,
-    given_away,
     in_pod_subnet,
     mtu_of,
-    plugged,
+    probe_cni,
     silent,
+    wire_by_cni,
+    without_address,
 )
-from tare.wiring.routing import Route, routed
+from tare.wiring.routing import Route, add_routes
 
 
 class Ipvlan(Network):
@@ -44,7 +44,7 @@ class Ipvlan(Network):
         return self._mode == "l2"
 
     def probe(self) -> str | None:
-        return cni_missing("ipvlan", "static") or lacks_link("ipvlan")
+        return probe_cni("ipvlan", "static") or probe_link("ipvlan")
 
     @contextmanager
     def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
@@ -52,13 +52,13 @@ class Ipvlan(Network):
         yield
 
     def on_node(self, node: Node, nic: Nic) -> AbstractContextManager[None]:
-        return given_away(node, nic) if self._mode == "l2" else nullcontext()
+        return without_address(node, nic) if self._mode == "l2" else nullcontext()
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
         own = nic if self._mode == "l2" else in_pod_subnet(nic)
         with ExitStack() as stack:
-            stack.enter_context(plugged(pod, config("ipvlan", own, master=nic.name, mode=self._mode, mtu=nic.mtu)))
+            stack.enter_context(wire_by_cni(pod, config("ipvlan", own, master=nic.name, mode=self._mode, mtu=nic.mtu)))
             if self._mode == "l3":
                 self._tell(stack, pod, nic, own)
             yield Endpoint(
@@ -83,4 +83,4 @@ class Ipvlan(Network):
         for peer in self._nodes:
             if peer.index != pod.node.index:
                 over = replace(route, interface=peer.nics[number].name)
-                stack.enter_context(routed(peer.pid, peer.name, [over]))
+                stack.enter_context(add_routes(peer.pid, peer.name, [over]))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.node import Endpoint, Nic, Node, Pod
-from tare.services.docker import docker
+from tare.services.docker import run_docker
 from tare.wiring.network import Network
 from tare.wiring.plug import OVERLAY_SUBNETS, Wiring, carriers, interface_in, mtu_of, silent
 
@@ -42,14 +42,14 @@ class Overlay(Network):
     def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
         manager = nodes[0]
         name = network_name(study)
-        docker(
+        run_docker(
             manager, "network", "create", "--driver", "overlay", "--attachable", "--label", f"tare.study={study}",
             "--subnet", f"{overlay_subnet(study)}.0/24", name,
         )  # fmt: skip
         try:
             yield
         finally:
-            removed(nodes, name)
+            remove_network(nodes, name)
 
     def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
         # Docker assigns addresses from the subnet's beginning to containers that request none.
@@ -72,7 +72,7 @@ class Overlay(Network):
         )
 
 
-def removed(nodes: Sequence[Node], name: str) -> None:
+def remove_network(nodes: Sequence[Node], name: str) -> None:
     """Remove the overlay and wait until every daemon has released it: a Swarm does so some time after it confirms."""
     until = time.monotonic() + REMOVED_S
     left = list(nodes)
@@ -80,8 +80,8 @@ def removed(nodes: Sequence[Node], name: str) -> None:
         if not Path(f"/proc/{nodes[0].pid}").exists():
             return
         if nodes[0] in left:
-            docker(nodes[0], "network", "rm", name, check=False)
-        left = [node for node in left if docker(node, "network", "inspect", name, check=False).status == 0]
+            run_docker(nodes[0], "network", "rm", name, check=False)
+        left = [node for node in left if run_docker(node, "network", "inspect", name, check=False).status == 0]
         time.sleep(0.02 if left else 0)
 
 

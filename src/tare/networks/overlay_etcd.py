@@ -16,10 +16,10 @@ from typing import Final
 
 from tare.errors import InfrastructureError
 from tare.host.process import find, run
-from tare.networks.overlay import Overlay, network_name, overlay_subnet, removed
+from tare.networks.overlay import Overlay, network_name, overlay_subnet, remove_network
 from tare.node import Node
 from tare.services import etcd
-from tare.services.docker import docker
+from tare.services.docker import run_docker
 from tare.services.docker_api import request
 
 LAST_WITH_STORE: Final = 20
@@ -38,7 +38,7 @@ class OverlayEtcd(Overlay):
     needs_store = True
 
     def probe(self) -> str | None:
-        return etcd.missing() or gone(_version())
+        return etcd.probe() or probe_version(_version())
 
     @contextmanager
     def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
@@ -49,7 +49,7 @@ class OverlayEtcd(Overlay):
                 remedy="run overlay-etcd in a study, which starts its daemons with it",
             )
         name = network_name(study)
-        docker(
+        run_docker(
             first, "network", "create", "--driver", "overlay", "--label", f"tare.study={study}",
             "--subnet", f"{overlay_subnet(study)}.0/24", name,
         )  # fmt: skip
@@ -57,13 +57,13 @@ class OverlayEtcd(Overlay):
             _wait_until_seen(nodes, name)
             yield
         finally:
-            removed(nodes, name)
+            remove_network(nodes, name)
             for node in nodes:  # Docker made it for the first container; while it is in use it stays
                 if Path(f"/proc/{node.pid}").exists():
-                    docker(node, "network", "rm", GATEWAY, check=False)
+                    run_docker(node, "network", "rm", GATEWAY, check=False)
 
 
-def gone(version: str) -> str | None:
+def probe_version(version: str) -> str | None:
     """Return that Docker of this version has no `--cluster-store` any more, or None."""
     numbers = re.search(r"version (\d+)\.(\S+?),?(?:\s|$)", version)
     if numbers is None or int(numbers[1]) <= LAST_WITH_STORE:
@@ -85,7 +85,7 @@ def _wait_until_seen(nodes: Sequence[Node], name: str) -> None:
     """Wait until every daemon has read the overlay from the store."""
     until = time.monotonic() + SEEN_S
     for node in nodes:
-        while docker(node, "network", "inspect", name, check=False).status != 0:
+        while run_docker(node, "network", "inspect", name, check=False).status != 0:
             if time.monotonic() > until:
                 raise InfrastructureError(f"dockerd on {node.name} did not find {name} in etcd within {SEEN_S:g} s")
             if not Path(f"/proc/{node.pid}").exists():

@@ -9,10 +9,10 @@ from typing import Final
 from tare.node import Endpoint, Nic, Node, Pod
 from tare.services.daemons import Place
 from tare.wiring import vswitch
-from tare.wiring.host_stack import host_stacks, in_stack, lent, without_address
+from tare.wiring.host_stack import flush_address, host_stacks, in_stack, lend_nic
 from tare.wiring.network import Network
 from tare.wiring.plug import POD_INTERFACE, carriers, mtu_of, silent
-from tare.wiring.veth import paired
+from tare.wiring.veth import make_veth
 
 BRIDGE: Final = "ovs0"
 
@@ -28,7 +28,7 @@ class Ovs(Network):
         self._places: Mapping[str, Place] = {}
 
     def probe(self) -> str | None:
-        return vswitch.missing(self._datapath)
+        return vswitch.probe(self._datapath)
 
     @contextmanager
     def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
@@ -38,8 +38,8 @@ class Ovs(Network):
     @contextmanager
     def on_node(self, node: Node, nic: Nic) -> Iterator[None]:
         place = self._places[node.name]
-        with lent(place, nic), vswitch.running(place) as up, ExitStack() as stack:
-            without_address(place, nic)
+        with lend_nic(place, nic), vswitch.running(place) as up, ExitStack() as stack:
+            flush_address(place, nic)
             up.tell(*bridge(BRIDGE, self._datapath), "--", "add-port", BRIDGE, nic.name)
             stack.callback(up.undo, "del-br", BRIDGE)
             yield
@@ -48,7 +48,7 @@ class Ovs(Network):
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
         place = self._places[pod.node.name]
         up, outer = vswitch.Vswitch(place=place), f"veth{pod.number}"
-        with paired(in_stack(pod, place), outer, nic), ExitStack() as stack:
+        with make_veth(in_stack(pod, place), outer, nic), ExitStack() as stack:
             up.tell("add-port", BRIDGE, outer)
             stack.callback(up.undo, "del-port", BRIDGE, outer)
             yield Endpoint(

@@ -17,10 +17,10 @@ from tare.networks.ovs import bridge
 from tare.node import Endpoint, Nic, Node, Pod
 from tare.services.daemons import Place
 from tare.wiring import vswitch
-from tare.wiring.host_stack import host_stacks, in_stack, lent
+from tare.wiring.host_stack import host_stacks, in_stack, lend_nic
 from tare.wiring.network import Network
 from tare.wiring.plug import POD_INTERFACE, carriers, in_pod_subnet, mtu_of, silent
-from tare.wiring.veth import paired
+from tare.wiring.veth import make_veth
 
 BRIDGE: Final = "weave"
 SWITCH: Final = "datapath"
@@ -46,7 +46,7 @@ class Weave(Network):
         self._places: Mapping[str, Place] = {}
 
     def probe(self) -> str | None:
-        return vswitch.missing(self._datapath)
+        return vswitch.probe(self._datapath)
 
     @contextmanager
     def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
@@ -58,7 +58,7 @@ class Weave(Network):
     def on_node(self, node: Node, nic: Nic) -> Iterator[None]:
         place, number = self._places[node.name], node.nics.index(nic)
         peers = [peer.nics[number].address for peer in self._nodes if peer.index != node.index]
-        with lent(place, nic), vswitch.running(place) as up, ExitStack() as stack:
+        with lend_nic(place, nic), vswitch.running(place) as up, ExitStack() as stack:
             up.tell(*bridge(SWITCH, self._datapath))
             stack.callback(up.undo, "del-br", SWITCH)
             make_bridge(place, nic.mtu - OVERHEAD_BYTES)
@@ -72,7 +72,7 @@ class Weave(Network):
         place = self._places[pod.node.name]
         own, outer = replace(in_pod_subnet(nic), mtu=nic.mtu - OVERHEAD_BYTES), f"vethwepl{pod.number}"
         under = ((place.pid, TUNNEL, "VXLAN of Open vSwitch"),) if self._datapath == vswitch.KERNEL else ()
-        with paired(in_stack(pod, place), outer, own):
+        with make_veth(in_stack(pod, place), outer, own):
             with netlink(place.pid) as route:
                 route.link("set", index=index_of(route, outer), master=index_of(route, BRIDGE))
             yield Endpoint(

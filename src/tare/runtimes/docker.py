@@ -39,7 +39,7 @@ class Docker(Runtime):
     def pod(self, request: PodRequest) -> Iterator[Pod]:
         node = request.node
         try:
-            daemon.docker(node, *run_options(request), timeout_s=60)
+            daemon.run_docker(node, *run_options(request), timeout_s=60)
             pid = daemon.container_pid(node, request.name)
             show_boot_id(node, pid)
             group = container_group(node, pid)

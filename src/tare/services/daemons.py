@@ -79,7 +79,7 @@ class Daemon:
 
 
 @contextmanager
-def kept(place: Place, name: str, argv: Sequence[str]) -> Iterator[Daemon]:
+def run_daemon(place: Place, name: str, argv: Sequence[str]) -> Iterator[Daemon]:
     """Run a daemon in a place while the block runs; its output goes to a log in the place's folder."""
     place.path().mkdir(parents=True, exist_ok=True)
     group = place.node.group.below(f"{name}-{PurePath(place.folder).name}").create()

@@ -46,7 +46,7 @@ def probe() -> str | None:
     return None
 
 
-def docker(
+def run_docker(
     node: Node, *arguments: str, check: bool = True, timeout_s: float = 60.0, stdin: str | None = None
 ) -> Result:
     """Run the docker client against a node's daemon."""
@@ -110,8 +110,8 @@ def import_image(nodes: Sequence[Node], tar: Path, tag: str) -> None:
 
     def one(node: Node) -> None:
         if not docker_api.image_present(node, tag):
-            docker(node, "import", "--change", "ENV PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", str(tar), tag,
-                   timeout_s=300)  # fmt: skip
+            run_docker(node, "import", "--change", "ENV PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", str(tar),
+                       tag, timeout_s=300)  # fmt: skip
 
     with ThreadPoolExecutor(max_workers=2) as pool:
         list(pool.map(one, nodes))
@@ -119,7 +119,7 @@ def import_image(nodes: Sequence[Node], tar: Path, tag: str) -> None:
 
 def container_pid(node: Node, container: str) -> int:
     """Return the number of a container's first process on this machine."""
-    inside = int(docker(node, "inspect", "--format", "{{.State.Pid}}", container).stdout)
+    inside = int(run_docker(node, "inspect", "--format", "{{.State.Pid}}", container).stdout)
     if inside == 0:
         raise InfrastructureError(f"the container {container} on {node.name} is not running")
     return outer_pid(node, inside)
@@ -251,13 +251,13 @@ def _tail(path: Path) -> str:
 
 def _join_swarm(nodes: Sequence[Node]) -> None:
     manager = nodes[0]
-    docker(
+    run_docker(
         manager, "swarm", "init", "--advertise-addr", manager.control_address,
         "--data-path-addr", manager.nics[0].address, "--listen-addr", f"{manager.control_address}:2377",
     )  # fmt: skip
-    token = docker(manager, "swarm", "join-token", "-q", "worker").stdout.strip()
+    token = run_docker(manager, "swarm", "join-token", "-q", "worker").stdout.strip()
     for node in nodes[1:]:
-        docker(
+        run_docker(
             node, "swarm", "join", "--token", token, "--advertise-addr", node.control_address,
             "--data-path-addr", node.nics[0].address, f"{manager.control_address}:2377",
         )  # fmt: skip

@@ -19,7 +19,7 @@ from typing import Any, Final
 from tare.errors import InfrastructureError
 from tare.host.namespaces import inside_network
 from tare.host.process import find
-from tare.services.daemons import Daemon, Place, kept
+from tare.services.daemons import Daemon, Place, run_daemon
 
 OWN: Final = Path("/opt/tare/etcd/usr/bin/etcd")
 PORT: Final = 2379
@@ -61,7 +61,7 @@ def program() -> str | None:
     return find("etcd") or (str(OWN) if OWN.exists() else None)
 
 
-def missing() -> str | None:
+def probe() -> str | None:
     """Return that etcd is missing and how to install it, or None."""
     return None if program() else "etcd is not installed: run tools/networks etcd"
 
@@ -71,8 +71,8 @@ def running(place: Place, address: str, *, version_2: bool = False) -> Iterator[
     """Keep an etcd running in a place that has the address; its caller may wait for it at once or later."""
     found = program()
     if found is None:
-        raise InfrastructureError(missing() or "no etcd")
-    with kept(place, "etcd", command(found, address, place.folder, version_2=version_2)) as daemon:
+        raise InfrastructureError(probe() or "no etcd")
+    with run_daemon(place, "etcd", command(found, address, place.folder, version_2=version_2)) as daemon:
         yield EtcdStore(address=address, daemon=daemon)
 
 

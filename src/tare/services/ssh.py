@@ -185,7 +185,7 @@ def _environment_of(pod: Pod) -> dict[str, str]:
     return dict(line.split("=", 1) for line in text.split("\0") if "=" in line)
 
 
-def missing_on_node() -> str | None:
+def probe_node() -> str | None:
     """Return what bare processes, which use this machine's files, lack for ssh, or None."""
     if not any(Path(path).exists() for path in SSHD):
         return "sshd is not installed: tools/bootstrap unpacks it, or apt-get install openssh-server"

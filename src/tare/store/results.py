@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tare import model
 from tare.errors import ResultsError
-from tare.host.foreign import read_arrays, read_json, read_regular, shown
+from tare.host.foreign import make_printable, read_arrays, read_json, read_regular
 from tare.store.codec import decode
-from tare.store.results_checks import check_plan, checked_trial
+from tare.store.results_checks import check_plan, check_trial
 
 if TYPE_CHECKING:
     import numpy as np
@@ -80,8 +80,8 @@ def read_only(path: Path) -> Results:
     """
     if not path.is_dir():
         raise ResultsError(f"results folder {path} not found", remedy="`tare run STUDY.yaml` creates one")
-    header = shown(read_plan(path))
-    plan = plan_of(path, header)
+    header = make_printable(read_plan(path))
+    plan = decode_plan(path, header)
     trials, torn_at, _ = read_trials(path / TRIALS, plan, to_show=True)
     return Results(
         path=path,
@@ -90,7 +90,7 @@ def read_only(path: Path) -> Results:
         trials=trials,
         truncated=count_notes(path) + (torn_at is not None),
         revisions=tuple(header.get("revisions", ())),
-        looks=looks_of(header),
+        looks=parse_looks(header),
     )
 
 
@@ -115,7 +115,7 @@ def read_plan(path: Path) -> dict[str, Any]:
     return dict(header)
 
 
-def looks_of(header: Mapping[str, Any]) -> tuple[int, ...]:
+def parse_looks(header: Mapping[str, Any]) -> tuple[int, ...]:
     """Return the numbers of rounds after which verdicts were shown.
 
     0.1.0 stored only the previously requested numbers of rounds, in the revisions; those are used then.
@@ -146,7 +146,7 @@ def _check_header(header: dict[str, Any]) -> None:
         raise ValueError("its looks are not a list")
 
 
-def plan_of(path: Path, header: Mapping[str, Any]) -> model.Plan:
+def decode_plan(path: Path, header: Mapping[str, Any]) -> model.Plan:
     """Return the plan from a header that `read_plan` returned."""
     try:
         plan = decode(model.Plan, header["plan"])
@@ -180,7 +180,7 @@ def read_trials(file: Path, plan: model.Plan, *, to_show: bool = False) -> tuple
     for number, line in enumerate(whole, start=1):
         try:
             value = read_json(line)
-            trial = checked_trial(decode(model.Trial, shown(value) if to_show else value))
+            trial = check_trial(decode(model.Trial, make_printable(value) if to_show else value))
         except (ValueError, TypeError) as error:
             raise ResultsError(
                 f"{file}:{number}: this line is not a trial ({error})",

@@ -72,7 +72,7 @@ def _of_cells(plan: model.Plan) -> Iterator[str]:
         yield "two cells of a group have the same environment"
 
 
-def checked_trial(trial: model.Trial) -> model.Trial:
+def check_trial(trial: model.Trial) -> model.Trial:
     """Return the trial, marked invalid if a figure is implausible; raise `ValueError` for other impossible values."""
     for complaint in _of_trial(trial):
         raise ValueError(complaint)

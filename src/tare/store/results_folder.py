@@ -85,7 +85,7 @@ def close_file(number: int) -> None:
         os.close(number)
 
 
-def move_aside(path: Path) -> None:
+def archive_results(path: Path) -> None:
     """Rename the folder to the first free `NAME.previous-N`."""
     path = Path(os.path.abspath(path))
     with folder_at(path.parent) as parent:
@@ -113,7 +113,7 @@ def write_plan(path: Path, plan: model.Plan, header: Mapping[str, Any]) -> None:
         os.fsync(folder)
 
 
-def cut_off(path: Path, offset: int, torn: bytes) -> None:
+def set_torn_line_aside(path: Path, offset: int, torn: bytes) -> None:
     """Save a torn last line to a separate file, then truncate the trials file."""
     note = {"unix_s": time.time(), "offset": offset, "text": torn.decode(errors="backslashreplace")}
     with folder_at(path) as folder:

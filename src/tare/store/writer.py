@@ -31,26 +31,26 @@ from tare.store.results import (
     TRIALS,
     Results,
     count_notes,
+    decode_plan,
     key_text,
-    looks_of,
-    plan_of,
+    parse_looks,
     read_only,
     read_plan,
     read_trials,
 )
 from tare.store.results_folder import (
+    archive_results,
     close_file,
-    cut_off,
     make_folder,
     make_samples,
-    move_aside,
     open_trials,
     remove_orphans,
+    set_torn_line_aside,
     take_lock,
     write_plan,
     write_samples,
 )
-from tare.store.schedule import attempts, can_run, is_complete, is_interrupted, remaining_blocks
+from tare.store.schedule import can_run, group_by_attempt, is_complete, is_interrupted, remaining_blocks
 
 if TYPE_CHECKING:
     from tare.store.results import Columns
@@ -58,9 +58,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Results",
     "Store",
-    "attempts",
     "decode",
     "encode",
+    "group_by_attempt",
     "is_complete",
     "read_only",
     "remaining_blocks",
@@ -94,7 +94,7 @@ class Store(Results):
             make_folder(path)
             lock = take_lock(path)
             if fresh and (path / PLAN).exists():
-                move_aside(path)
+                archive_results(path)
                 os.close(lock)
                 lock = -1
                 make_folder(path)
@@ -172,14 +172,14 @@ class Store(Results):
     @classmethod
     def _open(cls, path: Path, plan: model.Plan, facts: Mapping[str, Any], lock: int) -> Store:
         header = read_plan(path)
-        stored = plan_of(path, header)
+        stored = decode_plan(path, header)
         _refuse_other_study(path, stored, plan)
         _refuse_other_host(path, header.get("facts", {}), facts)
         trials, torn_at, torn = read_trials(path / TRIALS, plan)
         _refuse_lost_cells(path, plan, trials)
         make_samples(path)
         if torn_at is not None:
-            cut_off(path, torn_at, torn)
+            set_torn_line_aside(path, torn_at, torn)
         remove_orphans(path, trials)
         file = open_trials(path)
         store = cls(
@@ -198,7 +198,7 @@ class Store(Results):
         if stored != plan:
             write_plan(path, plan, header)
         store.revisions = tuple(header.get("revisions", ()))
-        store.looks = looks_of(header)
+        store.looks = parse_looks(header)
         return store
 
     def _mark_interrupted(self, planned: model.Plan) -> int:
@@ -207,7 +207,7 @@ class Store(Results):
         `planned` is the plan under which they ran. Blocks run one after the other, so only two attempts can be
         incomplete: the attempt of the last line, and one whose marking was itself interrupted.
         """
-        found = attempts(self.trials)
+        found = group_by_attempt(self.trials)
         marked = {key for key, block in found.items() if is_interrupted(block)}
         if self.trials:
             last = self.trials[-1].key

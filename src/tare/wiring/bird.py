@@ -44,7 +44,7 @@ def program() -> str | None:
     return find("bird") or (str(UNPACKED) if UNPACKED.exists() else None)
 
 
-def missing() -> str | None:
+def probe() -> str | None:
     """Return why BIRD 2 is not available, or None."""
     path = program()
     if path is None:
@@ -120,7 +120,7 @@ def host_routes(table: str) -> dict[str, str]:
     return found
 
 
-def routes_came(pid: int, wanted: Mapping[str, str]) -> bool | None:
+def has_routes(pid: int, wanted: Mapping[str, str]) -> bool | None:
     """Return true once a process's network namespace has routes to all hosts, each via its interface; else None.
 
     `wanted` maps each host's address to the interface.

@@ -217,7 +217,7 @@ def try_on(program: int, packet: bytes) -> tuple[int, bytes]:
     return answer, out.raw[:length]
 
 
-def missing() -> str | None:
+def probe() -> str | None:
     """Return why no program can be loaded here, or None; whatever is created for the test is removed at once."""
     try:
         with opened() as files:

@@ -65,12 +65,12 @@ class Conflist:
     @property
     def takes_subnet(self) -> bool:
         """Return whether pods get addresses in the subnet of their NICs, which then have none themselves."""
-        return not {"address", "cidr", "subnet"}.isdisjoint(variables(list(self.plugins)))
+        return not {"address", "cidr", "subnet"}.isdisjoint(find_variables(list(self.plugins)))
 
     @property
     def takes_address(self) -> bool:
         """Return whether a pod gets exactly the address that its node would have."""
-        return not {"address", "cidr"}.isdisjoint(variables(list(self.plugins)))
+        return not {"address", "cidr"}.isdisjoint(find_variables(list(self.plugins)))
 
     @property
     def moves_nic(self) -> bool:
@@ -109,19 +109,19 @@ def _ipam(plugin: Mapping[str, Json]) -> Mapping[str, Json]:
     return found if isinstance(found, dict) else {}
 
 
-def variables(value: Json) -> Iterator[str]:
+def find_variables(value: Json) -> Iterator[str]:
     """Yield the variables in a value and in everything nested in it."""
     if isinstance(value, str):
         yield from _VARIABLE.findall(value)
     elif isinstance(value, Mapping):
         for each in value.values():
-            yield from variables(each)
+            yield from find_variables(each)
     elif isinstance(value, list):
         for each in value:
-            yield from variables(each)
+            yield from find_variables(each)
 
 
-def shown(text: object) -> str:
+def shorten(text: object) -> str:
     """Return the beginning of a text of the file, in printable form."""
     printable = str(text)
     printable = printable if printable.isprintable() else ascii(printable)[1:-1]
@@ -131,7 +131,7 @@ def shown(text: object) -> str:
 # --- filling in ---------------------------------------------------------------------------------------------------
 
 
-def filled(conflist: Conflist, place: Values) -> Plugins:
+def fill_in(conflist: Conflist, place: Values) -> Plugins:
     """Return the plug-ins' configurations with the values of a place, each with the name and version of the list.
 
     Raises `ValueError` if an address in them is invalid.
@@ -159,14 +159,14 @@ def _with_values(value: Json, values: Mapping[str, str | int]) -> Json:
     return value
 
 
-def for_node(conflist: Conflist, place: Values, folder: str) -> Plugins:
+def fill_in_for_node(conflist: Conflist, place: Values, folder: str) -> Plugins:
     """Return the configurations for a pod: filled in, ranges divided among the nodes, leases kept in `folder`.
 
     host-local does not know about nodes. A range that is the same on several nodes is split into equal parts, so that
     no two nodes hand out the same address.
     """
-    own = filled(conflist, place)
-    all_nodes = [filled(conflist, replace(place, node=node)) for node in range(place.nodes)]
+    own = fill_in(conflist, place)
+    all_nodes = [fill_in(conflist, replace(place, node=node)) for node in range(place.nodes)]
     for number, plugin in enumerate(own):
         if _ipam(plugin).get("type") != _DIVIDED:
             continue
@@ -237,7 +237,7 @@ def fixed_addresses(plugins: Iterable[Mapping[str, Json]]) -> Iterator[str]:
                 yield str(each["address"])
 
 
-def places(nodes: int) -> tuple[Values, ...]:
+def make_places(nodes: int) -> tuple[Values, ...]:
     """Return places on `nodes` nodes with the NIC's subnet masked; each node keeps its own address."""
     return tuple(Values(node=node, nodes=nodes, nic=_hidden(node)) for node in range(nodes))
 
@@ -248,11 +248,11 @@ def _hidden(node: int) -> IPv4Interface:
 
 def own_subnets(conflist: Conflist, nodes: int) -> tuple[tuple[IPv4Network, ...], ...]:
     """Return, for each node, the subnets that the file itself names, without those that variables take from the NIC."""
-    found = ([*subnets(filled(conflist, place))] for place in places(nodes))
+    found = ([*subnets(fill_in(conflist, place))] for place in make_places(nodes))
     return tuple(tuple(each for each in its if not each.overlaps(HIDDEN.network)) for its in found)
 
 
-def cover(networks: Iterable[IPv4Network]) -> IPv4Network | None:
+def find_supernet(networks: Iterable[IPv4Network]) -> IPv4Network | None:
     """Return the smallest network that contains all the networks, or None if there are none."""
     listed = list(networks)
     if not listed:
@@ -263,7 +263,7 @@ def cover(networks: Iterable[IPv4Network]) -> IPv4Network | None:
     return found
 
 
-def refusal(
+def refuse(
     conflist: Conflist,
     nodes: int,
     *,
@@ -275,9 +275,9 @@ def refusal(
     `lab` and `host` are the lab's networks and this machine's routes, each with a description.
     """
     try:
-        each = [filled(conflist, place) for place in places(nodes)]
-        for place in places(nodes):
-            for_node(conflist, place, "/run")
+        each = [fill_in(conflist, place) for place in make_places(nodes)]
+        for place in make_places(nodes):
+            fill_in_for_node(conflist, place, "/run")
     except ValueError as error:
         return str(error)
     addresses = Counter(address for plugins in each for address in fixed_addresses(plugins))
@@ -288,7 +288,7 @@ def refusal(
     for network, (other, what) in product(stated, (*lab, *host)):
         if other.overlaps(network):
             return f"the subnet {network} of {conflist.path} overlaps {other}, which is {what}: choose another"
-    whole = cover(stated)
+    whole = find_supernet(stated)
     if whole is not None and (met := next((what for other, what in lab if other.overlaps(whole)), None)):
         return (
             f"the subnets of {conflist.path} lie too far apart: MPI gets one network that contains all of them, and "
@@ -301,11 +301,11 @@ def _network(value: object) -> IPv4Network:
     try:
         return IPv4Network(str(value), strict=False)
     except ValueError:
-        raise ValueError(f"{shown(value)!r} is not a subnet: write it as 10.244.${{node}}.0/24") from None
+        raise ValueError(f"{shorten(value)!r} is not a subnet: write it as 10.244.${{node}}.0/24") from None
 
 
 def _interface(value: object) -> IPv4Interface:
     try:
         return IPv4Interface(str(value))
     except ValueError:
-        raise ValueError(f"{shown(value)!r} is not an address: write it as 10.50.0.2/24, or ${{cidr}}") from None
+        raise ValueError(f"{shorten(value)!r} is not an address: write it as 10.50.0.2/24, or ${{cidr}}") from None

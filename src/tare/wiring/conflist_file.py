@@ -10,7 +10,7 @@ import stat
 from collections.abc import Mapping
 from typing import Final, NoReturn
 
-from tare.wiring.conflist import VARIABLES, Conflist, Json, Values, filled, shown, variables
+from tare.wiring.conflist import VARIABLES, Conflist, Json, Values, fill_in, find_variables, shorten
 
 MAX_BYTES: Final = 1 << 16
 MAX_DEPTH: Final = 32
@@ -71,11 +71,11 @@ def parse(text: str, path: str) -> Conflist:
     if not isinstance(version, str) or not _VERSION.fullmatch(version):
         raise ValueError(f'{path}: "cniVersion" must be a version, as "1.0.0"')
     conflist = Conflist(path=path, name=name, version=version, plugins=_plugins(stated, path), text=text)
-    for variable in variables(list(conflist.plugins)):
+    for variable in find_variables(list(conflist.plugins)):
         if variable not in VARIABLES:
             allowed = ", ".join(f"${{{each}}}" for each in VARIABLES)
-            raise ValueError(f"{path}: unknown variable ${{{shown(variable)}}} (allowed: {allowed})")
-    filled(conflist, Values(node=0, nodes=1))  # parses its addresses once
+            raise ValueError(f"{path}: unknown variable ${{{shorten(variable)}}} (allowed: {allowed})")
+    fill_in(conflist, Values(node=0, nodes=1))  # parses its addresses once
     return conflist
 
 
@@ -92,16 +92,16 @@ def _plugins(stated: Mapping[str, Json], path: str) -> tuple[Mapping[str, Json],
             raise ValueError(f'{where} has no "type", which is the name of its program')
         ipam = plugin.get("ipam", {})
         if not isinstance(ipam, dict) or not isinstance(ipam.get("type", ""), str):
-            raise ValueError(f'{where} ({shown(plugin["type"])}): "ipam" must be an object with a "type"')
+            raise ValueError(f'{where} ({shorten(plugin["type"])}): "ipam" must be an object with a "type"')
         for program in (plugin["type"], ipam.get("type", "")):
             if program and not _NAME.fullmatch(program):
                 what = f"no name of a program, which has at most {MAX_NAME} letters, digits, dots, dashes, underscores"
-                raise ValueError(f'{where}: the "type" {shown(program)!r} is {what}')
+                raise ValueError(f'{where}: the "type" {shorten(program)!r} is {what}')
     return tuple(listed)
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{shown(name)} is not a JSON number")
+    raise ValueError(f"{shorten(name)} is not a JSON number")
 
 
 def _finite(text: str) -> float:

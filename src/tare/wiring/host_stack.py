@@ -88,7 +88,7 @@ def control_address(node: Node, study: str) -> str:
 
 
 @contextmanager
-def lent(place: Place, nic: Nic) -> Iterator[None]:
+def lend_nic(place: Place, nic: Nic) -> Iterator[None]:
     """Move a NIC into a stack with its address, and restore it completely."""
     node = place.node
     _move(nic, node.pid, place.pid)
@@ -108,8 +108,8 @@ def in_stack(pod: Pod, place: Place) -> Pod:
     return replace(pod, node=replace(pod.node, pid=place.pid))
 
 
-def without_address(place: Place, nic: Nic) -> None:
-    """Remove the address from a NIC that is lent to a stack; `lent` restores it together with the NIC."""
+def flush_address(place: Place, nic: Nic) -> None:
+    """Remove the address from a NIC that is lent to a stack; `lend_nic` restores it together with the NIC."""
     with netlink(place.pid) as route:
         route.flush_addr(index=index_of(route, nic.name), family=2)
 

@@ -15,7 +15,7 @@ from typing import Final
 from tare.errors import InfrastructureError, RefusedError
 from tare.host.devices import ACTIVE, CLASSES
 from tare.images.inside.below import inside
-from tare.images.inside.inspect import holds
+from tare.images.inside.inspect import contains
 from tare.node import SILENT_ROLE, Endpoint, Pod, Watch
 from tare.wiring.plug import carriers, interfaces_in, mtu_of, silent
 from tare.wiring.transports import read
@@ -114,7 +114,7 @@ def port_for(transport: str, found: Sequence[Port]) -> Port:
     return min(active, key=lambda port: port.roce)
 
 
-def missing(transport: str, classes: Path = CLASSES) -> str | None:
+def probe(transport: str, classes: Path = CLASSES) -> str | None:
     """Return why this machine has no port for a transport, or None."""
     try:
         port_for(transport, ports(classes))
@@ -123,7 +123,7 @@ def missing(transport: str, classes: Path = CLASSES) -> str | None:
     return None
 
 
-def ipoib_missing(classes: Path = CLASSES) -> str | None:
+def probe_ipoib(classes: Path = CLASSES) -> str | None:
     """Return why this machine has no IP over InfiniBand, or None."""
     if not (folder := classes / "infiniband").is_dir() or not any(folder.iterdir()):
         return "transport: ipoib needs an InfiniBand adapter, but this machine has none"
@@ -211,7 +211,7 @@ def unfit(rootfs: Path, transport: str, classes: Path = CLASSES) -> str | None:
             f"the image has no driver for {port.adapter} (lib{name}-rdmav*.so): apt-get install ibverbs-providers in it"
         )
     private = re.search(r"-rdmav(\d+)\.so", providers[0].name)
-    if private and not holds(library, f"rdmav{private[1]}".encode()):
+    if private and not contains(library, f"rdmav{private[1]}".encode()):
         return f"the image's {providers[0].name} is from another rdma-core than its libibverbs, which will not load it"
     abi = _text(classes / "infiniband_verbs" / "abi_version")
     if abi.isdigit() and not OLDEST_ABI <= int(abi) <= NEWEST_ABI:

@@ -76,11 +76,11 @@ def kernel_has_tunnels() -> bool:
     return modprobe is not None and run((modprobe, "-n", "-q", "ipip"), check=False, timeout_s=20).status == 0
 
 
-def missing() -> str | None:
+def probe() -> str | None:
     """Return why IP-in-IP is not supported here, or None."""
     if kernel_has_tunnels():
         return None
-    reason = bpf.missing()
+    reason = bpf.probe()
     return f"IP-in-IP: the kernel has no ipip (modprobe ipip), and {reason}" if reason else None
 
 
@@ -92,7 +92,7 @@ def tunnels(place: Place, nic: Nic, far: Sequence[Far]) -> Iterator[Tunnels]:
         yield made
 
 
-def lead(tunnels: Tunnels, pod: str, node: str) -> None:
+def add_route(tunnels: Tunnels, pod: str, node: str) -> None:
     """Route packets for a pod through the tunnel to its node, if there is one; addresses identify both."""
     if tunnels.ways >= 0 and node in tunnels.far:
         bpf.update(tunnels.ways, socket.inet_aton(pod), socket.inet_aton(node))
@@ -143,22 +143,22 @@ def _by_programs(place: Place, nic: Nic, far: Sequence[Far]) -> Iterator[Tunnels
         files.append(ways)
         counters = bpf.make_map(bpf.ARRAY_MAP, key_bytes=4, value_bytes=COUNTERS.size, entries=2)
         files.append(counters)
-        files.append(egress := bpf.load_program(wrapping(own, ways, counters), "tare_ipip_out"))
-        files.append(ingress := bpf.load_program(unwrapping(own, counters), "tare_ipip_in"))
+        files.append(egress := bpf.load_program(egress_program(own, ways, counters), "tare_ipip_out"))
+        files.append(ingress := bpf.load_program(ingress_program(own, counters), "tare_ipip_in"))
         stack.enter_context(bpf.on_interface(place.pid, nic.name, ingress=ingress, egress=egress))
-        watch = Watch(pid=place.pid, interface=f"ipip-{nic.name}", role=ROLE, read=partial(counted, counters))
+        watch = Watch(pid=place.pid, interface=f"ipip-{nic.name}", role=ROLE, read=partial(read_counters, counters))
         to = frozenset(each.address for each in far)
         yield Tunnels(means="BPF programs of tare (the kernel has no ipip)", watches=(watch,), ways=ways, far=to)
 
 
-def counted(file: int) -> tuple[int, int, int, int]:
+def read_counters(file: int) -> tuple[int, int, int, int]:
     """Return bytes and packets decapsulated, and encapsulated, outer headers included."""
     both = (COUNTERS.unpack(bpf.look_up(file, struct.pack("<I", way), COUNTERS.size)) for way in (RECEIVED, SENT))
     (received, received_bytes), (sent, sent_bytes) = both
     return received_bytes, received, sent_bytes, sent
 
 
-def wrapping(own: bytes, ways: int, counters: int) -> bytes:
+def egress_program(own: bytes, ways: int, counters: int) -> bytes:
     """Return the egress program: a packet for a pod in the map `ways` gets an outer header to its node.
 
     `own` is this node's address in network byte order. The segment size stays: a pod's MTU leaves room for the outer
@@ -198,7 +198,7 @@ def wrapping(own: bytes, ways: int, counters: int) -> bytes:
     ])  # fmt: skip
 
 
-def unwrapping(own: bytes, counters: int) -> bytes:
+def ingress_program(own: bytes, counters: int) -> bytes:
     """Return the ingress program: a packet to this node with protocol 4 loses its outer header."""
     return bpf.assemble([
         bpf.copy(R6, R1),

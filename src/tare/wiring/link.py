@@ -113,7 +113,7 @@ def features(text: str) -> dict[str, str]:
 # --- is it supported? ------------------------------------------------------------------------------------------------
 
 
-def missing(link: Link) -> str | None:
+def probe(link: Link) -> str | None:
     """Return why this machine does not support a link's settings, or None; tested in a namespace that ends at once."""
     programs = (
         (link.offloads, "ethtool", "ethtool"),

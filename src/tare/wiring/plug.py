@@ -60,7 +60,7 @@ def cni_plugin(name: str) -> Path | None:
     return next((path for folder in cni_folders() if (path := folder / name).is_file()), None)
 
 
-def cni_missing(*plugins: str) -> str | None:
+def probe_cni(*plugins: str) -> str | None:
     """Return a sentence on the missing CNI plug-ins, or None."""
     missing = [name for name in plugins if cni_plugin(name) is None]
     if missing:
@@ -68,7 +68,7 @@ def cni_missing(*plugins: str) -> str | None:
     return None
 
 
-def cni(command: str, config: Mapping[str, Any], pod: Pod, where: str = "") -> dict[str, Any]:
+def call_cni(command: str, config: Mapping[str, Any], pod: Pod, where: str = "") -> dict[str, Any]:
     """Call a CNI plug-in (ADD or DEL) for a pod, in its node's network namespace; return its result.
 
     `where` says in error messages which plug-in of a chain failed. A pod that is gone has no network namespace: DEL
@@ -77,7 +77,7 @@ def cni(command: str, config: Mapping[str, Any], pod: Pod, where: str = "") -> d
     plugin = str(config["type"])
     program = cni_plugin(plugin)
     if program is None:
-        raise InfrastructureError(cni_missing(plugin) or f"CNI plug-in {plugin} not found")
+        raise InfrastructureError(probe_cni(plugin) or f"CNI plug-in {plugin} not found")
     environment = {
         "CNI_COMMAND": command,
         "CNI_CONTAINERID": pod.name,
@@ -116,18 +116,18 @@ def config(plugin: str, nic: Nic, **more: object) -> dict[str, Any]:
 
 
 @contextmanager
-def plugged(pod: Pod, configuration: Mapping[str, Any]) -> Iterator[None]:
+def wire_by_cni(pod: Pod, configuration: Mapping[str, Any]) -> Iterator[None]:
     """Keep a pod wired by a CNI plug-in while the block runs."""
-    cni("ADD", configuration, pod)
+    call_cni("ADD", configuration, pod)
     try:
         yield
     finally:
         if Path(f"/proc/{pod.pid}").exists():
-            cni("DEL", configuration, pod)
+            call_cni("DEL", configuration, pod)
 
 
 @contextmanager
-def given_away(node: Node, nic: Nic) -> Iterator[None]:
+def without_address(node: Node, nic: Nic) -> Iterator[None]:
     """Remove the address from a NIC that a network owns for a while, and restore both completely."""
     with netlink(node.pid) as route:
         route.flush_addr(index=index_of(route, nic.name), family=2)

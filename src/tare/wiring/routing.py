@@ -22,7 +22,7 @@ class Route:
 
 
 @contextmanager
-def routed(pid: int, where: str, routes: Sequence[Route]) -> Iterator[None]:
+def add_routes(pid: int, where: str, routes: Sequence[Route]) -> Iterator[None]:
     """Keep routes in a process's network namespace; `where` describes it in messages.
 
     Raises `InfrastructureError` if the kernel rejects one of them, for instance one that exists already.

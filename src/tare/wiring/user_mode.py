@@ -36,7 +36,7 @@ MTU: Final = 65520
 START_LIMIT_S: Final = 10.0
 
 
-def missing(program: str, package: str) -> str | None:
+def probe(program: str, package: str) -> str | None:
     """Return why a user-mode network is not available here, or None."""
     if not is_real_root():
         return f"{program} runs in the cgroup of its node, which needs root"
@@ -48,7 +48,7 @@ def missing(program: str, package: str) -> str | None:
 
 
 @contextmanager
-def beside(pod: Pod, argv: Sequence[str], subnet: str) -> Iterator[None]:
+def run_user_mode(pod: Pod, argv: Sequence[str], subnet: str) -> Iterator[None]:
     """Keep the process of a pod's network running, in the network and the cgroup of its node."""
     node = pod.node
     entry = {

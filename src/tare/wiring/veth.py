@@ -12,7 +12,7 @@ from tare.wiring.plug import POD_INTERFACE
 
 
 @contextmanager
-def paired(pod: Pod, outer: str, own: Nic) -> Iterator[None]:
+def make_veth(pod: Pod, outer: str, own: Nic) -> Iterator[None]:
     """Keep a pair: `outer` in the node, and the pod's interface with the address and MTU of `own`.
 
     Removing one end removes both.

@@ -41,7 +41,7 @@ def foreign(monkeypatch: pytest.MonkeyPatch) -> None:
 WRITES: dict[str, Callable[[Path], object]] = {
     "lock": results_folder.take_lock,
     TRIALS: results_folder.open_trials,
-    TRUNCATED: lambda path: results_folder.cut_off(path, 0, b"torn"),
+    TRUNCATED: lambda path: results_folder.set_torn_line_aside(path, 0, b"torn"),
 }
 REPLACES: dict[str, Callable[[Path], object]] = {
     f"{PLAN}.partial": lambda path: results_folder.write_plan(path, PLANNED, {}),
@@ -65,7 +65,7 @@ def test_a_file_of_the_folder_that_is_a_link_is_refused_with_its_name(name: str,
 def test_a_torn_line_is_not_cut_off_through_a_link(folder: Path, victim: Path) -> None:
     (folder / TRIALS).symlink_to(victim)
     with pytest.raises(ResultsError, match=f"{TRIALS} is a symbolic link"):
-        results_folder.cut_off(folder, 0, b"torn")
+        results_folder.set_torn_line_aside(folder, 0, b"torn")
     assert victim.read_text() == SECRET
 
 

@@ -20,7 +20,7 @@ from tare.errors import UsageError
 from tare.images.build import list_images
 from tare.images.inside import layered, sif
 from tare.images.inside.archive import architecture, config, write_docker_archive, write_oci_layout
-from tare.images.inside.variables import exported, merged, variables_of
+from tare.images.inside.variables import merged, parse_exports, variables_of
 from tare.images.kernels import KernelBuild
 from tare.images.own import ensure_own, kind_of
 from tare.model import Environment, Launching
@@ -204,7 +204,7 @@ def test_plain_exports_of_a_sif_are_its_variables() -> None:
     if true; then export D=${A}d; fi
     export E=plain
     """
-    told = dict(each.split("=", 1) for each in exported(script))
+    told = dict(each.split("=", 1) for each in parse_exports(script))
     assert told["PATH"].startswith("/opt/mpi/bin:/usr/local/sbin:")
     assert (told["B"], told["E"]) == ("two words", "plain")
     assert {"C", "APPTAINER_NAME"} & set(told) == set()

@@ -15,7 +15,7 @@ import pytest
 from tare.errors import CommandFailed, InfrastructureError, RefusedError
 from tare.networks import cni as module
 from tare.networks import find
-from tare.networks.cni import Cni, chained, missing, routes_of_machine
+from tare.networks.cni import Cni, call_chain, probe_plugins, routes_of_machine
 from tare.node import Node
 from tare.services.daemons import Place
 from tare.wiring import plug
@@ -61,7 +61,7 @@ class Plugins:
 
 def called(monkeypatch: pytest.MonkeyPatch, **how: str) -> Plugins:
     spy = Plugins(**how)
-    monkeypatch.setattr(module, "cni", spy)
+    monkeypatch.setattr(module, "call_cni", spy)
     return spy
 
 
@@ -73,7 +73,7 @@ def test_each_plugin_is_given_the_result_before_it_and_all_are_undone_in_reverse
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spy = called(monkeypatch)
-    with chained(chain(), POD, "x"):
+    with call_chain(chain(), POD, "x"):
         assert [(name, before) for _, name, before in spy.calls] == [
             ("bridge", None), ("tuning", {"by": "bridge"}), ("portmap", {"by": "tuning"}),
         ]  # fmt: skip
@@ -84,7 +84,7 @@ def test_each_plugin_is_given_the_result_before_it_and_all_are_undone_in_reverse
 
 def test_before_cni_0_4_a_plugin_is_told_no_result_when_it_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
     spy = called(monkeypatch)
-    with chained(chain("0.3.1"), POD, "x"):
+    with call_chain(chain("0.3.1"), POD, "x"):
         spy.calls.clear()
     assert {before for _, _, before in spy.calls} == {None}
 
@@ -93,7 +93,7 @@ def test_where_a_plugin_fails_it_and_those_before_it_are_undone_and_it_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spy = called(monkeypatch, fails="tuning")
-    with pytest.raises(CommandFailed, match=r"^tuning \(2 of 3 in x\)$"), chained(chain(), POD, "x"):
+    with pytest.raises(CommandFailed, match=r"^tuning \(2 of 3 in x\)$"), call_chain(chain(), POD, "x"):
         pytest.fail("it is not wired")
     assert spy.names == ["ADD bridge", "ADD tuning", "DEL tuning", "DEL bridge"]
 
@@ -102,7 +102,7 @@ def test_all_plugins_are_undone_also_where_one_of_them_cannot_and_that_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spy = called(monkeypatch, fails="portmap", command="DEL")
-    with pytest.raises(CommandFailed, match="portmap"), chained(chain(), POD, "x"):
+    with pytest.raises(CommandFailed, match="portmap"), call_chain(chain(), POD, "x"):
         spy.calls.clear()
     assert spy.names == ["DEL portmap", "DEL tuning", "DEL bridge"]
 
@@ -140,11 +140,11 @@ def test_a_plugin_that_is_missing_is_named_with_the_folders_and_what_brings_it(
     monkeypatch.setattr(plug, "CNI_FOLDERS", ())
     monkeypatch.setenv("CNI_PATH", str(tmp_path))
     (tmp_path / "bridge").touch()
-    told = str(missing(read(str(path))))
+    told = str(probe_plugins(read(str(path))))
     assert told.startswith("CNI plug-in host-local, tuning, portmap of ")
     assert f"not found in {tmp_path}: apt-get install containernetworking-plugins" in told
     path.write_text('{"name": "x", "type": "cilium-cni"}')
-    told = str(missing(read(str(path))))
+    told = str(probe_plugins(read(str(path))))
     assert "apt-get" not in told
     assert "CNI_PATH" in told
 
@@ -176,11 +176,11 @@ def test_two_pods_with_one_address_are_told(path: Path, monkeypatch: pytest.Monk
     network = Cni(str(path))
     with network.prepare([NODE], "lab-3"):
         found = IPv4Interface("10.244.1.2/24")
-        monkeypatch.setattr(module, "addresses", lambda *_: [found])
+        monkeypatch.setattr(module, "read_addresses", lambda *_: [found])
         assert network._address(POD) == found
         with pytest.raises(InfrastructureError, match=r"gave 10\.244\.1\.2 to tare-lab-1-n1 and to other"):
             network._address(replace(POD, name="other"))
-        monkeypatch.setattr(module, "addresses", lambda *_: [])
+        monkeypatch.setattr(module, "read_addresses", lambda *_: [])
         with pytest.raises(InfrastructureError, match="no IPv4 address"):
             network._address(POD)
 

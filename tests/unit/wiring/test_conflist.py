@@ -16,12 +16,12 @@ from tare.wiring.conflist import (
     VARIABLES,
     Conflist,
     Values,
-    cover,
-    filled,
-    for_node,
+    fill_in,
+    fill_in_for_node,
+    find_supernet,
     own_subnets,
     part_of,
-    refusal,
+    refuse,
 )
 from tare.wiring.conflist_file import parse, read
 
@@ -126,7 +126,7 @@ def test_a_device_or_a_pipe_is_no_configuration(tmp_path: Path) -> None:
 def test_any_json_is_a_configuration_or_told_what_is_wrong_with_it(value: Any) -> None:
     told = ""
     try:
-        told = refusal(parse(json.dumps(value), "x"), 2, lab=LAB) or ""
+        told = refuse(parse(json.dumps(value), "x"), 2, lab=LAB) or ""
     except ValueError as error:
         told = str(error)
     assert not told or "x" in told
@@ -135,7 +135,7 @@ def test_any_json_is_a_configuration_or_told_what_is_wrong_with_it(value: Any) -
 def test_a_plain_configuration_is_a_chain_of_one() -> None:
     one = parse('{"name": "x", "type": "ptp", "ipam": {"type": "static"}}', "x.conf")
     assert one.programs == ("ptp", "static")
-    (plugin,) = filled(one, HERE)
+    (plugin,) = fill_in(one, HERE)
     assert plugin["name"] == "x"
     assert "cniVersion" not in plugin
 
@@ -145,7 +145,7 @@ def test_a_plain_configuration_is_a_chain_of_one() -> None:
 
 def test_variables_take_the_values_of_the_place_and_numbers_stay_numbers() -> None:
     plugin = {"type": "x", "all": [f"${{{name}}}" for name in VARIABLES], "text": "${node}-${mtu}-${nic}"}
-    (made,) = filled(stated(plugin), HERE)
+    (made,) = fill_in(stated(plugin), HERE)
     values = dict(zip(VARIABLES, made["all"], strict=True))
     assert values == {
         "node": 1, "nodes": 2, "pod": 2, "nic": "data3", "mtu": 9000,
@@ -166,7 +166,7 @@ def test_what_a_file_says_of_the_nic_is_known() -> None:
 
 def leased(conflist: Conflist, node: int, nodes: int) -> set[IPv4Address]:
     """Return the addresses that host-local can hand out on a node."""
-    (plugin,) = for_node(conflist, Values(node=node, nodes=nodes), "/leases")
+    (plugin,) = fill_in_for_node(conflist, Values(node=node, nodes=nodes), "/leases")
     ipam = plugin["ipam"]
     assert ipam["dataDir"] == "/leases"
     found = set()
@@ -230,7 +230,7 @@ def test_parts_of_a_range_are_in_it_and_equal_or_it_is_told_to_be_too_small(pref
 )
 def test_addresses_that_cannot_be_are_refused_before_anything_is_made(plugin: dict[str, Any], words: str) -> None:
     host = ((IPv4Network("172.20.1.0/25"), "a route"),)
-    reason = refusal(stated(plugin), 2, lab=LAB, host=host)
+    reason = refuse(stated(plugin), 2, lab=LAB, host=host)
     assert reason is not None
     assert words in reason
     assert reason.count("mine.conflist") == 1
@@ -249,7 +249,7 @@ def test_addresses_that_cannot_be_are_refused_before_anything_is_made(plugin: di
     ],
 )
 def test_addresses_that_can_be_are_not_refused(plugin: dict[str, Any]) -> None:
-    assert refusal(stated(plugin), 2, lab=LAB) is None
+    assert refuse(stated(plugin), 2, lab=LAB) is None
 
 
 def test_the_subnets_of_nodes_are_those_that_the_file_names_itself() -> None:
@@ -260,5 +260,5 @@ def test_the_subnets_of_nodes_are_those_that_the_file_names_itself() -> None:
 
 def test_one_network_covers_those_of_all_nodes() -> None:
     networks = [IPv4Network(f"10.244.{node}.0/24") for node in range(3)]
-    assert cover(networks) == IPv4Network("10.244.0.0/22")
-    assert cover([]) is None
+    assert find_supernet(networks) == IPv4Network("10.244.0.0/22")
+    assert find_supernet([]) is None

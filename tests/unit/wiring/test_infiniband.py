@@ -65,13 +65,13 @@ def test_ports_that_are_down_and_adapters_of_another_kind_are_told(tmp_path: Pat
         infiniband.port_for("verbs", down)
     with pytest.raises(RefusedError, match="transport: ofi:psm2 needs an hfi1 adapter, but this machine has none"):
         infiniband.port_for("ofi:psm2", infiniband.ports(classes))
-    assert infiniband.missing("verbs", classes) is None
-    assert infiniband.missing("ofi:efa", classes) is not None
+    assert infiniband.probe("verbs", classes) is None
+    assert infiniband.probe("ofi:efa", classes) is not None
 
 
 def test_a_container_is_given_the_devices_of_active_adapters_and_is_never_privileged(tmp_path: Path) -> None:
     dev, classes = machine(tmp_path)
-    given = devices.infiniband(dev, classes)
+    given = devices.find_infiniband(dev, classes)
     assert given == tuple(f"/dev/infiniband/{name}" for name in ("uverbs0", "uverbs1", "rdma_cm"))
     request = PodRequest(name="tare-p", study="s", node=NODE, wiring=Wiring.OWN, image_tag="tare:x", devices=given)
     options = run_options(request)
@@ -121,11 +121,11 @@ def test_ip_over_infiniband_has_the_address_of_the_node_s_ib0(tmp_path: Path, mo
 
 
 def test_a_machine_without_ip_over_infiniband_is_told_what_is_missing(tmp_path: Path) -> None:
-    assert "needs an InfiniBand adapter" in str(infiniband.ipoib_missing(tmp_path))
+    assert "needs an InfiniBand adapter" in str(infiniband.probe_ipoib(tmp_path))
     _, classes = machine(tmp_path / "a", SOFT)
-    assert "modprobe ib_ipoib" in str(infiniband.ipoib_missing(classes))
+    assert "modprobe ib_ipoib" in str(infiniband.probe_ipoib(classes))
     _, classes = machine(tmp_path / "b")
-    assert infiniband.ipoib_missing(classes) is None
+    assert infiniband.probe_ipoib(classes) is None
 
 
 # --- counters -----------------------------------------------------------------------------------------------------

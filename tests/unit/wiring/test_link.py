@@ -159,10 +159,10 @@ def test_what_the_kernel_or_the_machine_has_not_is_told(monkeypatch: pytest.Monk
         (Link(rate_bps=1), "rate is not supported by this kernel"),
         (Link(conntrack=Tracking.TRACK), "needs nf_tables"),
     ]:
-        assert words in str(link.missing(wanted))
+        assert words in str(link.probe(wanted))
     monkeypatch.setattr(link, "find", lambda _: None)
-    assert "apt-get install ethtool" in str(link.missing(Link(offloads=("tso=off",))))
-    assert link.missing(Link(mtu=9000)) is None
+    assert "apt-get install ethtool" in str(link.probe(Link(offloads=("tso=off",))))
+    assert link.probe(Link(mtu=9000)) is None
 
 
 def test_a_link_is_set_where_the_nic_is_on_the_node_or_in_a_stack_of_its_own() -> None:

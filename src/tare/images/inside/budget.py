@@ -36,7 +36,7 @@ class Budget:
         self.left_bytes = max(0, self.left_bytes - size_bytes)
 
 
-def refused(path: Path, most_bytes: int) -> ImageError:
+def too_large(path: Path, most_bytes: int) -> ImageError:
     """Return the error for an image that exceeds the limit."""
     return ImageError(
         f"{path} was not unpacked: it would need more than {most_bytes / 1e9:.1f} GB",

@@ -130,16 +130,16 @@ def plain(text: str) -> str:
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
-def holds(file: Path, text: bytes) -> bool:
+def contains(file: Path, text: bytes) -> bool:
     """Return whether a file contains a short text."""
     try:
         with open_regular(file) as content:
-            return any(text in piece for piece in windows(content))
+            return any(text in piece for piece in read_overlapping(content))
     except OSError:
         return False
 
 
-def windows(file: BinaryIO) -> Iterator[bytes]:
+def read_overlapping(file: BinaryIO) -> Iterator[bytes]:
     """Yield a file in pieces, each preceded by the end of the previous one, to search for short texts."""
     end, left = b"", LARGEST_BYTES
     while left > 0 and (piece := file.read(min(left, PIECE_BYTES))):
@@ -153,7 +153,7 @@ def _first(pattern: re.Pattern[bytes], file: Path | None) -> str:
         return ""
     try:
         with open_regular(file) as content:
-            found = next((match for piece in windows(content) if (match := pattern.search(piece))), None)
+            found = next((match for piece in read_overlapping(content) if (match := pattern.search(piece))), None)
     except OSError:
         return ""
     return found.group(1).decode() if found else ""

@@ -28,9 +28,9 @@ from tare.host import process
 from tare.host.namespaces import plain_python
 from tare.images.inside.archive import architecture
 from tare.images.inside.below import open_file
-from tare.images.inside.budget import MOST_MEMBERS, Budget, refused
+from tare.images.inside.budget import MOST_MEMBERS, Budget, too_large
 from tare.images.inside.inspect import plain
-from tare.images.inside.variables import checked
+from tare.images.inside.variables import select_settable
 
 UNPACK: Final = Path(__file__).parent / "unpack.py"
 KINDS: Final = "a SIF, a squashfs, a tar of `docker save` or of an OCI layout, or a folder"
@@ -92,7 +92,7 @@ def unpack_layers(path: Path, rootfs: Path, work: Path) -> tuple[str, ...]:
         raise ImageError(
             f"{path} is truncated or damaged: {plain(str(error)[:200])}", remedy="copy it again"
         ) from error
-    return checked(variables)
+    return select_settable(variables)
 
 
 # --- files of an image ----------------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ class _Bounded(io.RawIOBase):
 
     def _check(self, offset: int) -> None:
         if offset > self._most_bytes:
-            raise refused(self._path, self._most_bytes)
+            raise too_large(self._path, self._most_bytes)
 
 
 def _archive(path: Path, stack: ExitStack) -> tarfile.TarFile:
@@ -280,7 +280,7 @@ def _copy(layer: BinaryIO, copy: BinaryIO, path: Path, budget: Budget) -> None:
     while piece := layer.read(min(1 << 20, left + 1)):
         left -= len(piece)
         if left < 0:
-            raise refused(path, budget.left_bytes)
+            raise too_large(path, budget.left_bytes)
         copy.write(piece)
 
 

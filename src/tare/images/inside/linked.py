@@ -72,7 +72,7 @@ class _Object:
         return _folders(self.stated.runpath, self)
 
 
-def linked(program: Path, rootfs: Path, shown: Path | None = None) -> Linked:
+def find_linked(program: Path, rootfs: Path, shown: Path | None = None) -> Linked:
     """Return the libraries of a program in an image, or of this machine's program in the folder `shown`.
 
     A script, or a statically linked program, has none.
