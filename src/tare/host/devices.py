@@ -69,9 +69,9 @@ def find_infiniband(dev: Path = DEV, classes: Path = CLASSES) -> tuple[str, ...]
     ports = {name: _ports(classes, name) for name in names}
     active = [name for name in names if any(ACTIVE in state for state in ports[name].values())]
     if not active:
-        told = ", ".join(f"{port} is {state}" for found in ports.values() for port, state in found.items())
+        states = ", ".join(f"{port} is {state}" for of_adapter in ports.values() for port, state in of_adapter.items())
         raise RefusedError(
-            f"no InfiniBand port of this machine is active ({told or 'no adapter reports one'})",
+            f"no InfiniBand port of this machine is active ({states or 'no adapter reports one'})",
             remedy="check the cable and the subnet manager, or remove devices: infiniband",
         )
     manager = ["rdma_cm"] if (folder / "rdma_cm").exists() else []

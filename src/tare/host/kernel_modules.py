@@ -26,10 +26,10 @@ def probe_link(kind: str) -> str | None:
 
     If no link may be created here, the list of the kernel's modules decides.
     """
-    found = _tried(kind)
-    if found is None:
-        found = has_module(kind)
-    return None if found else _unsupported(kind)
+    supported = _tried(kind)
+    if supported is None:
+        supported = has_module(kind)
+    return None if supported else _unsupported(kind)
 
 
 def probe_module(name: str) -> str | None:
@@ -60,11 +60,11 @@ def has_module(name: str, loaded: Path = LOADED, modules: Path = MODULES) -> boo
 @cache
 def _tried(kind: str) -> bool | None:
     """Return whether a link can be made, in a network namespace that ends with a thread; None: that cannot be tried."""
-    found: list[bool | None] = []
-    thread = Thread(target=lambda: found.append(_make(kind)), daemon=True)
+    answers: list[bool | None] = []
+    thread = Thread(target=lambda: answers.append(_make(kind)), daemon=True)
     thread.start()
     thread.join()
-    return found[0] if found else None
+    return answers[0] if answers else None
 
 
 def _make(kind: str) -> bool | None:

@@ -60,14 +60,14 @@ def processes_beside(pid: int) -> set[int]:
         wanted = os.readlink(f"/proc/{pid}/ns/pid")
     except OSError:
         return set()
-    found = set()
+    pids = set()
     for entry in Path("/proc").iterdir():
         try:
             if entry.name.isdigit() and os.readlink(entry / "ns" / "pid") == wanted and not is_holder(int(entry.name)):
-                found.add(int(entry.name))
+                pids.add(int(entry.name))
         except OSError:
             continue
-    return found
+    return pids
 
 
 PF_EXITING: Final = 0x4
@@ -154,10 +154,10 @@ def set_network(pid: int, name: str, value: str) -> str:
 
 def index_of(route: IPRoute, interface: str) -> int:
     """Return the index of an interface, or raise `InfrastructureError` naming it."""
-    found = list(route.link_lookup(ifname=interface))
-    if not found:
+    indices = list(route.link_lookup(ifname=interface))
+    if not indices:
         raise InfrastructureError(f"the network namespace has no interface {interface}")
-    return int(found[0])
+    return int(indices[0])
 
 
 def _setns(libc: ctypes.CDLL, descriptor: int) -> None:

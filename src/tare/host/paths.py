@@ -30,14 +30,14 @@ def run_folder() -> Path:
     """
     folder = _run_folder()
     try:
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError:
         return folder  # it does not exist yet
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         raise InfrastructureError(f"{folder} is not a folder", remedy=OTHER)
-    if found.st_uid != os.geteuid():
-        raise InfrastructureError(f"{folder} belongs to another user (uid {found.st_uid})", remedy=OTHER)
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if status.st_uid != os.geteuid():
+        raise InfrastructureError(f"{folder} belongs to another user (uid {status.st_uid})", remedy=OTHER)
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise InfrastructureError(f"{folder} is writable by other users", remedy=f"chmod go-w {folder}")
     return folder
 

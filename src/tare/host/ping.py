@@ -27,8 +27,8 @@ def ping(
     They are sent from the network namespace of process `pid`; `packet_bytes` includes the headers of IP and ICMP.
     """
     with inside_network(pid):
-        made = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
-    with made as raw:
+        opened = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+    with opened as raw:
         raw.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
         if source:
             raw.bind((source, 0))

@@ -218,13 +218,13 @@ def beside(
 
     The options are those of `start` and `end`.
     """
-    made: list[subprocess.Popen[str]] = []
+    started: list[subprocess.Popen[str]] = []
     try:
         with uninterrupted():
-            made.append(start(argv, env=env, log=log, stdout=stdout))
-        yield made[0]
+            started.append(start(argv, env=env, log=log, stdout=stdout))
+        yield started[0]
     finally:
-        for process in made:
+        for process in started:
             end(process, grace_s=grace_s)
 
 
@@ -255,17 +255,17 @@ def _running(
     stop: socket.socket | None,
 ) -> Iterator[tuple[subprocess.Popen[bytes], Capture]]:
     """Start a command and run the block; an error or an interrupt ends it, even while it is being started."""
-    made: list[tuple[subprocess.Popen[bytes], Capture]] = []
+    started: list[tuple[subprocess.Popen[bytes], Capture]] = []
     try:
         with uninterrupted():
-            made.append(_popen(argv, env=env, cwd=cwd, stdin=stdin, stop=stop))
-        yield made[0]
+            started.append(_popen(argv, env=env, cwd=cwd, stdin=stdin, stop=stop))
+        yield started[0]
     except BaseException:
-        for process, capture in made:
+        for process, capture in started:
             _end_and_drain(process, capture)
         raise
     finally:
-        for _, capture in made:
+        for _, capture in started:
             capture.close()
 
 

@@ -37,8 +37,8 @@ def become_root() -> None:
             "kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0",
         )
     folder = made_run_folder()
-    own = (sys.executable, "-m", "tare.cli.app", *sys.argv[1:])
-    replace((*UNSHARE, *own), {**os.environ, RUN_FOLDER: str(folder)})
+    command = (sys.executable, "-m", "tare.cli.app", *sys.argv[1:])
+    replace((*UNSHARE, *command), {**os.environ, RUN_FOLDER: str(folder)})
 
 
 def is_real_root(uid_map: Path = Path("/proc/self/uid_map")) -> bool:

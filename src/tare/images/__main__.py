@@ -29,10 +29,10 @@ def main(argv: Sequence[str]) -> int:
                 print(f"{image.name}  {image.digest}  {image.rootfs}")
             return 0
         with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-            made = [pool.submit(task) for task in tasks(argv)]
+            futures = [pool.submit(task) for task in tasks(argv)]
             try:
-                for each in made:
-                    print(each.result())
+                for future in futures:
+                    print(future.result())
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
@@ -46,12 +46,12 @@ def tasks(argv: Sequence[str]) -> list[partial[Path]]:
     """Return the tasks, alternating an image and kernels, because these two run side by side best."""
     named: dict[str, list[str]] = {}
     word = ""
-    for each in argv:
-        if each in WORDS:
-            word = each
+    for argument in argv:
+        if argument in WORDS:
+            word = argument
             named.setdefault(word, [])
         elif word:
-            named[word].append(each)
+            named[word].append(argument)
         else:
             break
     if not named:

@@ -81,16 +81,16 @@ def ensure_image(recipe: Recipe, cache_dir: Path | None = None, progress: Progre
     digest = recipe.digest
     place = cache / "images" / digest
     mark_used(place)
-    found = read_image(place)
-    if found is not None:
+    image = read_image(place)
+    if image is not None:
         make_private(place)
-        return found
+        return image
     for program, package in _TOOLS.items():
         process.need(program, package=package)
     with locked(place, what=f"image {recipe.name}", progress=progress):
-        found = read_image(place)
-        if found is not None:
-            return found
+        image = read_image(place)
+        if image is not None:
+            return image
         _need_space(cache)
         debian = _ensure_debian(recipe, cache, progress)
         with write_atomically(place, PRIVATE) as work:
@@ -113,8 +113,8 @@ def ensure_image(recipe: Recipe, cache_dir: Path | None = None, progress: Progre
 def list_images(cache_dir: Path | None = None) -> tuple[Image, ...]:
     """Return the images in the cache, by name and digest."""
     folder = (cache_dir or cache_folder()) / "images"
-    found = (read_image(place) for place in folder.glob("[0-9a-f]*"))
-    return tuple(sorted((image for image in found if image is not None), key=lambda i: (i.name, i.digest)))
+    images = (read_image(place) for place in folder.glob("[0-9a-f]*"))
+    return tuple(sorted((image for image in images if image is not None), key=lambda i: (i.name, i.digest)))
 
 
 def debian_sources(suite: str) -> tuple[str, ...]:
@@ -127,14 +127,14 @@ def debian_sources(suite: str) -> tuple[str, ...]:
         return ()
     fields = ("REPO_URI", "RELEASE", "COMPONENT", "ORIGIN")
     form = "|".join(f"$({field})" for field in fields)
-    told = process.run(("apt-get", "indextargets", "--format", form, "Created-By: Packages"), check=False)
+    targets = process.run(("apt-get", "indextargets", "--format", form, "Created-By: Packages"), check=False)
     lines = []
-    for line in told.stdout.splitlines():
+    for line in targets.stdout.splitlines():
         address, _, rest = line.partition("|")
         release, _, rest = rest.partition("|")
         component, _, origin = rest.partition("|")
         ours = release in (suite, f"{suite}-updates", f"{suite}-security")
-        if told.status == 0 and ours and component == "main" and origin == "Debian":
+        if targets.status == 0 and ours and component == "main" and origin == "Debian":
             lines.append(f"deb {address} {release} {component}")
     return tuple(dict.fromkeys(lines))
 
@@ -145,7 +145,7 @@ def read_image(place: Path) -> Image | None:
         record: dict[str, Any] = json.loads((place / RECORD).read_text())
     except (OSError, ValueError):
         return None
-    own = "source" in record
+    is_users = "source" in record
     image = Image(
         name=str(record.get("name", "")),
         digest=place.name,
@@ -157,7 +157,7 @@ def read_image(place: Path) -> Image | None:
         source=str(record.get("source", "")),
         sif=Path(record["sif"]) if "sif" in record else None,
     )
-    whole = record.get("digest") == place.name and image.rootfs.is_dir() and (own or image.tar.is_file())
+    whole = record.get("digest") == place.name and image.rootfs.is_dir() and (is_users or image.tar.is_file())
     return image if whole else None
 
 
@@ -341,8 +341,8 @@ def machine_apt_options() -> tuple[str, ...]:
     """Return this machine's apt settings for reaching the mirrors (proxies, certificates, dates)."""
     if process.find("apt-config") is None:
         return ()
-    told = process.run(("apt-config", "dump"), check=False)
-    return tuple(line.rstrip(";") for line in told.stdout.splitlines() if _APT_OPTIONS.match(line))
+    dump = process.run(("apt-config", "dump"), check=False)
+    return tuple(line.rstrip(";") for line in dump.stdout.splitlines() if _APT_OPTIONS.match(line))
 
 
 def _package_versions(status: Path) -> dict[str, str]:

@@ -35,11 +35,11 @@ def locked(target: Path, *, what: str, progress: Progress) -> Iterator[None]:
     The lock belongs to the open file, so it ends with the process however that ends.
     """
     with _lock_file(target.parent, f".lock-{target.name}") as handle:
-        said = False
+        is_announced = False
         while not _try_lock(handle):
-            if not said:
+            if not is_announced:
                 progress(f"{what}: another process is building it in {target.parent}; waiting for it")
-                said = True
+                is_announced = True
             time.sleep(_RETRY_S)
         yield
 
@@ -47,8 +47,8 @@ def locked(target: Path, *, what: str, progress: Progress) -> Iterator[None]:
 def make_private(folder: Path) -> None:
     """Keep other users out of a folder of this user's: images contain old setuid programs of others."""
     with suppress(OSError):
-        told = folder.stat()
-        if told.st_uid == os.geteuid() and told.st_mode & 0o077:
+        status = folder.stat()
+        if status.st_uid == os.geteuid() and status.st_mode & 0o077:
             folder.chmod(PRIVATE)
 
 

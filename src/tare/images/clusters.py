@@ -52,23 +52,23 @@ def recipe_text(wanted: ClusterRecipe, form: str) -> str:
 
 def _blocks(hpccm: Any, wanted: ClusterRecipe) -> list[Any]:
     blocks = hpccm.building_blocks
-    made: list[Any] = [
+    chosen: list[Any] = [
         blocks.gnu(fortran=True),
         blocks.packages(ospackages=["ca-certificates", "cmake", "openssh-client", "openssh-server", "procps"]),
     ]
     if wanted.rdma_core:
-        made.append(blocks.rdma_core(version=VERSIONS["rdma-core"]))
+        chosen.append(blocks.rdma_core(version=VERSIONS["rdma-core"]))
     if wanted.ucx:
         verbs = {"with_verbs": "/usr/local/rdma-core", "with_rdmacm": "/usr/local/rdma-core"}
-        made.append(blocks.ucx(version=VERSIONS["ucx"], cuda=False, **(verbs if wanted.rdma_core else {})))
+        chosen.append(blocks.ucx(version=VERSIONS["ucx"], cuda=False, **(verbs if wanted.rdma_core else {})))
     version = VERSIONS[wanted.mpi]
     if wanted.mpi == "openmpi":
         ucx = {"ucx": "/usr/local/ucx"} if wanted.ucx else {}
-        made.append(blocks.openmpi(version=version, cuda=False, infiniband=False, **ucx))
+        chosen.append(blocks.openmpi(version=version, cuda=False, infiniband=False, **ucx))
     else:
         device = {"with_device": "ch4:ucx", "with_ucx": "/usr/local/ucx"} if wanted.ucx else {"with_device": "ch4:ofi"}
-        made.append(blocks.mpich(version=version, **device))
-    return made
+        chosen.append(blocks.mpich(version=version, **device))
+    return chosen
 
 
 def _parts(wanted: ClusterRecipe) -> str:

@@ -65,24 +65,24 @@ def ensure_file(image: Image, wanted: str, program: str = "", progress: Progress
     """
     place = image.cache / wanted / image.digest
     mark_used(place)
-    if (found := _read(place, wanted)) is not None:
-        return found
+    if (cached := _read(place, wanted)) is not None:
+        return cached
     source = ensure_tar(image, progress) if wanted in ("docker-archive", "oci") else image.rootfs
     if wanted == "sif":
         source = ensure_file(image, "docker-archive", progress=progress).path
     with locked(place, what=f"image {image.name} as {wanted}", progress=progress):
-        if (found := _read(place, wanted)) is not None:
-            return found
+        if (cached := _read(place, wanted)) is not None:
+            return cached
         progress(f"image {image.name}: packing it as {wanted}{_how_long(wanted)}")
         with write_atomically(place) as work:
             target = work / FILES[wanted]
             _makers(program)[wanted](image, source, target)
-            told = {"format": wanted, "digest": f"sha256:{archive.sha256_of(target)}", "bytes": target.stat().st_size}
-            (work / _RECORD).write_text(json.dumps(told, indent=1) + "\n")
-    made = _read(place, wanted)
-    if made is None:
+            record = {"format": wanted, "digest": f"sha256:{archive.sha256_of(target)}", "bytes": target.stat().st_size}
+            (work / _RECORD).write_text(json.dumps(record, indent=1) + "\n")
+    converted = _read(place, wanted)
+    if converted is None:
         raise InfrastructureError(f"{place} was removed while tare wrote it", remedy="run the same command again")
-    return made
+    return converted
 
 
 def convert(
@@ -101,11 +101,11 @@ def convert(
     if wanted == "podman":
         return _into_podman(image, out, progress)
     if wanted in FILES:
-        made = ensure_file(image, wanted, program, progress)
+        converted = ensure_file(image, wanted, program, progress)
         if out is None:
-            return made
-        _whole(out, partial(shutil.copyfile, made.path))
-        return Converted(path=out, digest=made.digest)
+            return converted
+        _whole(out, partial(shutil.copyfile, converted.path))
+        return Converted(path=out, digest=converted.digest)
     if out is None:
         return Converted(path=image.rootfs, digest=image.digest)
     progress(f"image {image.name}: copying its files to {out}")
@@ -136,8 +136,10 @@ def podman_argv(program: str, source: Path, storage: Path | None, state: Path) -
     With a folder, Podman's runtime files are in `state`, whose name must be short: Podman allows 50 characters.
     """
     folders = (("--root", storage), ("--runroot", state / "run"), ("--tmpdir", state / "tmp"))
-    own = [] if storage is None else [token for option, folder in folders for token in (option, str(folder))]
-    return (program, *own, "load", "--quiet", "--input", str(source))
+    storage_options = (
+        [] if storage is None else [token for option, folder in folders for token in (option, str(folder))]
+    )
+    return (program, *storage_options, "load", "--quiet", "--input", str(source))
 
 
 def _read(place: Path, wanted: str) -> Converted | None:

@@ -32,8 +32,8 @@ def find_versions(recipe: Recipe) -> Mapping[str, str]:
         return {}
     if not recipe.same or any(process.find(program) is None for program in ("dpkg-query", "cmake", "gcc")):
         return {}
-    here = {own: _version(own) for own in recipe.same.values()}
-    return {package: here[own] for package, own in recipe.same.items()} if all(here.values()) else {}
+    here = {name: _version(name) for name in recipe.same.values()}
+    return {package: here[name] for package, name in recipe.same.items()} if all(here.values()) else {}
 
 
 def copy_programs(build: KernelBuild, result: Path) -> None:
@@ -51,9 +51,9 @@ def copy_programs(build: KernelBuild, result: Path) -> None:
 
 
 def _version(package: str) -> str:
-    told = process.run(("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}", package), check=False)
-    status, _, version = told.stdout.partition(" ")
-    return version.strip() if told.status == 0 and status == "installed" else ""
+    answer = process.run(("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}", package), check=False)
+    status, _, version = answer.stdout.partition(" ")
+    return version.strip() if answer.status == 0 and status == "installed" else ""
 
 
 def _lines(path: Path) -> tuple[str, ...]:

@@ -93,8 +93,8 @@ def _digest(sources: str, wrapper: Path) -> str:
     """Return the digest of the sources and of the compiler; an upgraded MPI brings a new wrapper."""
     real = wrapper.resolve()
     stat = real.stat()
-    told = f"{sources} {wrapper} {real} {stat.st_size} {stat.st_mtime_ns}"
-    return hashlib.sha256(told.encode()).hexdigest()[:32]
+    stamp = f"{sources} {wrapper} {real} {stat.st_size} {stat.st_mtime_ns}"
+    return hashlib.sha256(stamp.encode()).hexdigest()[:32]
 
 
 def _build(source: Path, wrapper: Path, work: Path, mpi: str) -> None:

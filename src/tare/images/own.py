@@ -46,19 +46,19 @@ def ensure_own(path: Path, cache_dir: Path | None = None, progress: Progress = s
     digest = _digest(path, kind)
     place = (cache_dir or cache_folder()) / "images" / digest
     mark_used(place)
-    if (found := read_image(place)) is not None:
+    if (cached := read_image(place)) is not None:
         make_private(place)
-        return _at(found, path)
+        return _at(cached, path)
     with locked(place, what=f"image {path.name}", progress=progress):
-        if (found := read_image(place)) is not None:
-            return _at(found, path)
+        if (cached := read_image(place)) is not None:
+            return _at(cached, path)
         with write_atomically(place, PRIVATE) as work:
             record = {"name": path.name, "digest": digest, "source": str(path), "kind": kind}
             (work / RECORD).write_text(json.dumps(record | _made(path, kind, work, progress), indent=1) + "\n")
-    made = read_image(place)
-    if made is None:
+    image = read_image(place)
+    if image is None:
         raise InfrastructureError(f"{place} was removed while tare wrote it", remedy="run the same command again")
-    return _at(made, path)
+    return _at(image, path)
 
 
 def _at(image: Image, path: Path) -> Image:
@@ -94,12 +94,12 @@ def kind_of(path: Path) -> str:
 def _digest(path: Path, kind: str) -> str:
     """Return the digest by which the cache identifies an image: of a file's content, of a folder's metadata."""
     try:
-        told = _metadata(path) if path.is_dir() else sha256_of(path)
+        content = _metadata(path) if path.is_dir() else sha256_of(path)
     except OSError as error:
         raise UsageError(f"the image {path} cannot be read: {error.strerror}") from error
     except RecursionError:
         raise UsageError(f"the image {path} cannot be read: its folders are nested too deeply") from None
-    return hashlib.sha256(f"{kind} {told} {sorted(MOUNT_POINTS)}".encode()).hexdigest()[:32]
+    return hashlib.sha256(f"{kind} {content} {sorted(MOUNT_POINTS)}".encode()).hexdigest()[:32]
 
 
 def _metadata(folder: Path) -> str:
@@ -107,9 +107,11 @@ def _metadata(folder: Path) -> str:
     for at, folders, files in os.walk(folder):
         folders.sort()
         for name in sorted([*folders, *files]):
-            each = Path(at, name)
-            told = each.lstat()
-            total.update(f"{each} {told.st_mode} {told.st_size} {told.st_mtime_ns}\n".encode(errors="surrogateescape"))
+            file = Path(at, name)
+            status = file.lstat()
+            total.update(
+                f"{file} {status.st_mode} {status.st_size} {status.st_mtime_ns}\n".encode(errors="surrogateescape")
+            )
     return total.hexdigest()
 
 
@@ -135,8 +137,8 @@ def _made(path: Path, kind: str, work: Path, progress: Progress) -> dict[str, An
         case _:
             variables = unpack_layers(path, rootfs, work)
     _make_mountable(rootfs)
-    own = {"sif": str(path)} if kind == "sif" else {}
-    return {**own, "variables": merged(variables_of(rootfs), variables)}
+    source = {"sif": str(path)} if kind == "sif" else {}
+    return {**source, "variables": merged(variables_of(rootfs), variables)}
 
 
 def _unsquash(path: Path, where: sif.Partition, rootfs: Path) -> None:
@@ -147,8 +149,8 @@ def _unsquash(path: Path, where: sif.Partition, rootfs: Path) -> None:
     done = process.run(argv, timeout_s=_LIMIT_S, check=False)
     # 2: a file could not be created as it was, such as a device node by an ordinary user
     if done.status not in ((0,) if os.geteuid() == 0 else (0, 2)) or not any(rootfs.iterdir()):
-        said = (done.stderr_tail or done.stdout.strip()).splitlines()[-1:] or ["no output"]
-        raise ImageError(f"{path} cannot be unpacked: {plain(said[0])}", remedy="copy it again, or rebuild it")
+        last_line = (done.stderr_tail or done.stdout.strip()).splitlines()[-1:] or ["no output"]
+        raise ImageError(f"{path} cannot be unpacked: {plain(last_line[0])}", remedy="copy it again, or rebuild it")
     strip_privileges(rootfs)
 
 

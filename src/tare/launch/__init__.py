@@ -152,14 +152,14 @@ def group_contexts(
     hosts: tuple[Host, ...], programs: tuple[tuple[str, ...], ...], environments: tuple[Mapping[str, str], ...]
 ) -> tuple[Context, ...]:
     """Return the contexts of a job: adjacent hosts with the same program and variables share one."""
-    made: list[Context] = []
+    grouped: list[Context] = []
     for host, program, environment in zip(hosts, programs, environments, strict=True):
-        if made and (made[-1].program, dict(made[-1].environment)) == (program, dict(environment)):
-            last = made.pop()
-            made.append(replace(last, hosts=(*last.hosts, host)))
+        if grouped and (grouped[-1].program, dict(grouped[-1].environment)) == (program, dict(environment)):
+            last = grouped.pop()
+            grouped.append(replace(last, hosts=(*last.hosts, host)))
         else:
-            made.append(Context(hosts=(host,), program=program, environment=environment))
-    return tuple(made)
+            grouped.append(Context(hosts=(host,), program=program, environment=environment))
+    return tuple(grouped)
 
 
 def bound(program: tuple[str, ...], cores: Sequence[tuple[int, ...]]) -> tuple[str, ...]:
@@ -168,7 +168,7 @@ def bound(program: tuple[str, ...], cores: Sequence[tuple[int, ...]]) -> tuple[s
     Every container has a shell and taskset. An MPI's own binding is not used, because it sees the whole machine even
     from inside a container.
     """
-    lists = " ".join(",".join(map(str, own)) for own in cores)
+    lists = " ".join(",".join(map(str, of_rank)) for of_rank in cores)
     return ("/bin/sh", "-c", BIND_SCRIPT, "tare-bind", lists, *program)
 
 

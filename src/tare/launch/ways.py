@@ -60,10 +60,10 @@ def way_of(ways: Mapping[str, Way], transport: str, title: str) -> Way:
     """
     wanted = read(transport)
     keys = (transport, f"{wanted.name}:") if wanted.detail else (transport,)
-    found = next((ways[key] for key in keys if key in ways), None)
-    if found is None:
+    way = next((ways[key] for key in keys if key in ways), None)
+    if way is None:
         raise RefusedError(f"{title} has no transport {transport!r} here: {', '.join(list_transports(ways))}")
-    return found
+    return way
 
 
 def list_transports(ways: Mapping[str, Way]) -> tuple[str, ...]:
@@ -75,8 +75,8 @@ def fill_in(texts: Mapping[str, str], wiring: MpiWiring) -> dict[str, str]:
     """Return settings with the placeholders replaced by values of a job's networks."""
     port = wiring.ports[0] if wiring.ports else ""
     detail = read(wiring.transport).detail
-    told = {"subnet": wiring.data_subnet, "port": port, "adapter": port.partition(":")[0], "detail": detail}
-    return {name: text.format(**told) for name, text in texts.items()}
+    values = {"subnet": wiring.data_subnet, "port": port, "adapter": port.partition(":")[0], "detail": detail}
+    return {name: text.format(**values) for name, text in texts.items()}
 
 
 def parameters_of(way: Way, wiring: MpiWiring) -> dict[str, str]:
@@ -102,13 +102,13 @@ def with_devices(
     """
     if not wiring.interfaces or not way.devices:
         return environments
-    made = []
+    by_host = []
     for number, environment in enumerate(environments):
         interface = wiring.interfaces[number]
         port = wiring.ports[number] if wiring.ports else ""
-        told = {"interface": interface, "port": port, "device": ",".join(each for each in (port, interface) if each)}
-        made.append({**environment, **{name: text.format(**told) for name, text in way.devices.items()}})
-    return tuple(made)
+        values = {"interface": interface, "port": port, "device": ",".join(part for part in (port, interface) if part)}
+        by_host.append({**environment, **{name: text.format(**values) for name, text in way.devices.items()}})
+    return tuple(by_host)
 
 
 def ucx(way: Way, within: str) -> dict[str, Way]:
@@ -138,7 +138,7 @@ def libfabric(way: Way, provider: str, choosing: Mapping[str, str]) -> dict[str,
     """
     named = {provider: "{detail}"}
     chosen = replace(way, devices=LIBFABRIC_DEVICES, asks=WITH_LIBFABRIC, tells="libfabric")
-    one = (
+    fixed = (
         replace(chosen, variables={**way.variables, **named})
         if provider.isupper()
         else replace(chosen, parameters={**way.parameters, **named})
@@ -148,4 +148,4 @@ def libfabric(way: Way, provider: str, choosing: Mapping[str, str]) -> dict[str,
         if provider.isupper()
         else replace(chosen, parameters={**way.parameters, **choosing})
     )
-    return {"ofi": free, "ofi:": one}
+    return {"ofi": free, "ofi:": fixed}

@@ -64,8 +64,8 @@ class IntelMpi(Mpi):
         return infiniband.probe(transport) if transport == "ucx" else None  # mlx supports no other transport
 
     def version(self) -> str:
-        found = wheels.version(self.name)
-        return f"Intel MPI {found}" if found else ""
+        number = wheels.version(self.name)
+        return f"Intel MPI {number}" if number else ""
 
     def launch(
         self,
@@ -88,8 +88,8 @@ class IntelMpi(Mpi):
             *(token for name, value in pinned.items() for token in ("-genv", name, value)),
         )  # fmt: skip
         parts = contexts_by_host(hosts, programs, with_devices(way, wiring, environments))
-        told = tuple(replace(part, options=_options(part)) for part in parts)
-        return Launch(head=head, launcher=launcher, hosts=hosts, contexts=told)
+        with_options = tuple(replace(part, options=_options(part)) for part in parts)
+        return Launch(head=head, launcher=launcher, hosts=hosts, contexts=with_options)
 
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
         return ("-wdir", cwd, *(("-prepend-rank",) if by_rank else ()))
@@ -106,8 +106,10 @@ def contexts_by_host(
     hosts: tuple[Host, ...], programs: tuple[tuple[str, ...], ...], environments: tuple[Mapping[str, str], ...]
 ) -> tuple[Context, ...]:
     """Return a context for each host: Intel MPI takes the ranks of a host only after the host's name."""
-    each = zip(hosts, programs, environments, strict=True)
-    return tuple(context for host, program, given in each for context in group_contexts((host,), (program,), (given,)))
+    by_host = zip(hosts, programs, environments, strict=True)
+    return tuple(
+        context for host, program, given in by_host for context in group_contexts((host,), (program,), (given,))
+    )
 
 
 def _options(part: Context) -> tuple[str, ...]:

@@ -67,9 +67,9 @@ class Mpich(Mpi):
         if program is None:
             return ""
         build = _build(program)
-        found = re.search(r"^\s*Version:\s+(\S+)", build, re.MULTILINE)
+        match = re.search(r"^\s*Version:\s+(\S+)", build, re.MULTILINE)
         lines = build.splitlines()
-        return f"MPICH {found.group(1)}" if found else (lines[0] if lines else "")
+        return f"MPICH {match.group(1)}" if match else (lines[0] if lines else "")
 
     def launch(
         self,
@@ -129,8 +129,8 @@ def hydra(
         "-genvlist", PADDING,
         *(token for name, value in pinned.items() for token in ("-genv", name, value)),
     )  # fmt: skip
-    told = tuple(replace(part, options=_options(part)) for part in parts)
-    return Launch(head=head, launcher=launcher, hosts=hosts, contexts=told)
+    with_options = tuple(replace(part, options=_options(part)) for part in parts)
+    return Launch(head=head, launcher=launcher, hosts=hosts, contexts=with_options)
 
 
 def _build(program: str) -> str:

@@ -57,8 +57,8 @@ class Mpich5(Mpi):
         return None  # the wheel has both of its layers
 
     def version(self) -> str:
-        found = wheels.version(self.name)
-        return f"MPICH {found}" if found else ""
+        number = wheels.version(self.name)
+        return f"MPICH {number}" if number else ""
 
     def launch(
         self,

@@ -87,7 +87,7 @@ class OpenMpi(Mpi):
         version = self.version()
         if "Open MPI" not in version:
             return f"{program} is not Open MPI but {version!r}: apt-get install openmpi-bin"
-        if (found := re.search(r"Open MPI (\d+)", version)) and int(found.group(1)) > NEWEST:
+        if (match := re.search(r"Open MPI (\d+)", version)) and int(match.group(1)) > NEWEST:
             return f"{program} is {version}, whose options differ: use mpi: openmpi5, or apt-get install openmpi-bin"
         return None
 
@@ -103,8 +103,8 @@ class OpenMpi(Mpi):
         if program is None:
             return ""
         lines = run((program, "--version"), check=False, timeout_s=20).stdout.splitlines()
-        found = re.search(r"\((?:Open MPI|OpenRTE)\)\s+(\S+)", lines[0]) if lines else None
-        return f"Open MPI {found.group(1)}" if found else (lines[0] if lines else "")
+        match = re.search(r"\((?:Open MPI|OpenRTE)\)\s+(\S+)", lines[0]) if lines else None
+        return f"Open MPI {match.group(1)}" if match else (lines[0] if lines else "")
 
     def launch(
         self,
@@ -175,8 +175,8 @@ def components(program: str) -> frozenset[str]:
 
     Empty if its program does not list them.
     """
-    said = run((program, "--parsable"), check=False, timeout_s=20).stdout
-    return frozenset(f"{framework} {name}" for framework, name in COMPONENT.findall(said))
+    output = run((program, "--parsable"), check=False, timeout_s=20).stdout
+    return frozenset(f"{framework} {name}" for framework, name in COMPONENT.findall(output))
 
 
 def missing_part(way: Way, built: frozenset[str], version: str, transport: str) -> str | None:

@@ -69,8 +69,8 @@ class OpenMpi5(Mpi):
         return missing_part(way, built, self.version(), transport)
 
     def version(self) -> str:
-        found = wheels.version(self.name)
-        return f"Open MPI {found}" if found else ""
+        number = wheels.version(self.name)
+        return f"Open MPI {number}" if number else ""
 
     def launch(
         self,

@@ -151,21 +151,21 @@ class Calico(Network):
         """
         net = self._prepared()
         for member in net.members.values():
-            for each in pods:
-                ipip.add_route(member.tunnels, each.endpoint.address, each.nic.address)
+            for wired in pods:
+                ipip.add_route(member.tunnels, wired.endpoint.address, wired.nic.address)
         for name, member in net.members.items():
             wanted = route_interfaces(name, member.nic, pods, member.tunnels)
             if member.daemon is not None and wanted:
                 came = partial(bird.has_routes, net.places[name].pid, wanted)
                 member.daemon.wait_for(came, f"the routes to {', '.join(wanted)}", limit_s=bird.ROUTES_S)
-        several = Counter(each.pod.node.name for each in pods)
+        several = Counter(wired.pod.node.name for wired in pods)
         return tuple(
             _proven(
-                each.endpoint,
-                net.members[each.pod.node.name].tunnels,
-                proof=several[each.pod.node.name] == 1 and self._all_wrapped(each),
+                wired.endpoint,
+                net.members[wired.pod.node.name].tunnels,
+                proof=several[wired.pod.node.name] == 1 and self._all_wrapped(wired),
             )
-            for each in pods
+            for wired in pods
         )
 
     def _prepared(self) -> _Net:
@@ -173,8 +173,8 @@ class Calico(Network):
             raise InfrastructureError(f"the network {self.name} was not prepared")
         return self._net
 
-    def _wraps(self, one: Nic, other: Nic) -> bool:
-        across = ipaddress.ip_interface(one.cidr).network != ipaddress.ip_interface(other.cidr).network
+    def _wraps(self, nic: Nic, other: Nic) -> bool:
+        across = ipaddress.ip_interface(nic.cidr).network != ipaddress.ip_interface(other.cidr).network
         return self._wrapping is Wrapping.ALWAYS or (self._wrapping is Wrapping.CROSS_SUBNET and across)
 
     def _all_wrapped(self, wired: Wired) -> bool:
@@ -184,7 +184,7 @@ class Calico(Network):
 
 def find_same_nic(nic: Nic, node: Node) -> Nic:
     """Return another node's NIC on the same segment."""
-    return next(each for each in node.nics if each.name == nic.name)
+    return next(other for other in node.nics if other.name == nic.name)
 
 
 def list_sessions(nic: Nic, others: Sequence[Node], tunnels: ipip.Tunnels) -> tuple[bird.Session, ...]:
@@ -203,9 +203,9 @@ def list_sessions(nic: Nic, others: Sequence[Node], tunnels: ipip.Tunnels) -> tu
 def route_interfaces(node: str, nic: Nic, pods: Sequence[Wired], tunnels: ipip.Tunnels) -> dict[str, str]:
     """Return the interface of the route to every pod on other nodes."""
     return {
-        each.endpoint.address: tunnels.interfaces.get(each.pod.node.index, nic.name)
-        for each in pods
-        if each.pod.node.name != node
+        wired.endpoint.address: tunnels.interfaces.get(wired.pod.node.index, nic.name)
+        for wired in pods
+        if wired.pod.node.name != node
     }
 
 

@@ -66,7 +66,7 @@ class Canal(Flannel):
 
 def rules(workloads: Sequence[str]) -> str:
     """Return the whole table for the pods behind these interfaces; it replaces the previous one."""
-    own = "".join(_workload(name) for name in workloads)
+    chains = "".join(_workload(name) for name in workloads)
     leaving = "".join(f'    iifname "{name}" goto cali-fw-{name}\n' for name in workloads)
     coming = "".join(f'    oifname "{name}" goto cali-tw-{name}\n' for name in workloads)
     listed = ", ".join(f'"{name}"' for name in workloads)
@@ -107,7 +107,7 @@ table ip calico {{
     meta mark set meta mark | {ACCEPTED}
     meta mark & {ACCEPTED} == {ACCEPTED} return
   }}
-{own}  chain cali-from-wl-dispatch {{
+{chains}  chain cali-from-wl-dispatch {{
 {leaving}    drop
   }}
   chain cali-to-wl-dispatch {{

@@ -23,7 +23,7 @@ from tare.node import Endpoint, Nic, Node, Pod
 from tare.services.daemons import Place
 from tare.wiring.conflist import PREFIX, Conflist, Plugins, Values, fill_in_for_node, find_supernet, own_subnets, refuse
 from tare.wiring.conflist_file import read
-from tare.wiring.host_stack import flush_address, host_stacks, in_stack, lend_nic
+from tare.wiring.host_stack import host_stacks, in_stack, lend_nic
 from tare.wiring.network import Network
 from tare.wiring.plug import (
     POD_INTERFACE,
@@ -32,6 +32,7 @@ from tare.wiring.plug import (
     carriers,
     cni_folders,
     cni_plugin,
+    flush_address,
     mtu_of,
     silent,
 )
@@ -107,7 +108,7 @@ class Cni(Network):
         place = self._places[node.name]
         with lend_nic(place, nic):
             if self._conflist.takes_subnet:
-                flush_address(place, nic)
+                flush_address(place.pid, nic)
             with add_routes(place.pid, node.name, self._routes(node, nic)):
                 yield
 
@@ -115,11 +116,11 @@ class Cni(Network):
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
         place = self._places[pod.node.name]
         with call_chain(self._plugins(place, nic, pod.number), in_stack(pod, place), self._path):
-            own = self._address(pod)
+            address = self._address(pod)
             nic_stays = not self._conflist.moves_nic
             yield Endpoint(
-                address=str(own.ip),
-                prefix=self._prefix(own),
+                address=str(address.ip),
+                prefix=self._prefix(address),
                 interface=POD_INTERFACE,
                 mtu=mtu_of(pod.pid, POD_INTERFACE),
                 watches=(
@@ -145,13 +146,13 @@ class Cni(Network):
 
     def _address(self, pod: Pod) -> IPv4Interface:
         """Return the address that a pod was given; raise `InfrastructureError` if it has none, or another pod's."""
-        found = read_addresses(pod.pid, POD_INTERFACE)
-        if not found:
+        addresses = read_addresses(pod.pid, POD_INTERFACE)
+        if not addresses:
             raise InfrastructureError(
                 f"{self._path} gave {pod.name} no IPv4 address",
                 remedy='give a plug-in an "ipam", as {"type": "static", "addresses": [{"address": "${cidr}"}]}',
             )
-        address = found[0]
+        address = addresses[0]
         with self._lock:
             other = self._given.setdefault(str(address.ip), pod.name)
         if other != pod.name:
@@ -165,21 +166,21 @@ class Cni(Network):
         """Return the subnets that the file names for the pods of each node."""
         return own_subnets(self._conflist, len(self._nodes))
 
-    def _prefix(self, own: IPv4Interface) -> int:
+    def _prefix(self, address: IPv4Interface) -> int:
         """Return the prefix length of one network with the addresses of all nodes, which MPI needs."""
         stated = list(chain.from_iterable(self._subnets()))
-        whole = find_supernet([*stated, own.network]) if stated else None
-        return own.network.prefixlen if whole is None else whole.prefixlen
+        whole = find_supernet([*stated, address.network]) if stated else None
+        return address.network.prefixlen if whole is None else whole.prefixlen
 
     def _routes(self, node: Node, nic: Nic) -> list[Route]:
         """Return the routes to the pods of the other nodes if each node has its own subnet."""
-        each = self._subnets()
+        by_node = self._subnets()
         number = node.nics.index(nic)
         return [
             Route(network=network, gateway=peer.nics[number].address, interface=nic.name)
             for peer in self._nodes
-            for network in each[peer.index]
-            if network not in each[node.index]
+            for network in by_node[peer.index]
+            if network not in by_node[node.index]
         ]
 
 
@@ -265,13 +266,13 @@ def routes_of_machine(table: Path) -> tuple[tuple[IPv4Network, str], ...]:
         lines = table.read_text().splitlines()[1:]
     except OSError:
         return ()
-    found = []
+    routes = []
     for line in lines:
         interface, destination, _, _, _, _, _, mask = line.split()[:8]
         network = IPv4Network((_address_of(destination), _address_of(mask)), strict=False)
         if network.prefixlen:
-            found.append((network, f"a route of this machine (by {interface})"))
-    return tuple(found)
+            routes.append((network, f"a route of this machine (by {interface})"))
+    return tuple(routes)
 
 
 def _address_of(word: str) -> str:

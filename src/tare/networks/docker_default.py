@@ -36,12 +36,12 @@ class DockerDefault(Network):
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
         with netlink(pod.pid) as route:
             index = index_of(route, POD_INTERFACE)
-            found = [a for a in route.get_addr(family=2) if a["index"] == index]
-        if not found:
+            addresses = [a for a in route.get_addr(family=2) if a["index"] == index]
+        if not addresses:
             raise InfrastructureError(f"Docker gave the container {pod.container} no address")
         yield Endpoint(
-            address=str(found[0].get_attr("IFA_LOCAL")),
-            prefix=int(found[0]["prefixlen"]),
+            address=str(addresses[0].get_attr("IFA_LOCAL")),
+            prefix=int(addresses[0]["prefixlen"]),
             interface=POD_INTERFACE,
             mtu=mtu_of(pod.pid, POD_INTERFACE),
             watches=carriers((pod.pid, POD_INTERFACE, "veth of the container")),

@@ -129,8 +129,8 @@ class Flannel(Network):
                 store = stack.enter_context(etcd.running(first, control_address(nodes[0], study)))
                 with ThreadPoolExecutor(max_workers=4) as pool:
                     others = [pool.submit(make, number) for number in range(1, len(nodes))]
-            made = (first, *(other.result() for other in others))
-            self._net = _Net(store=store, places={place.node.name: place for place in made})
+            members = (first, *(other.result() for other in others))
+            self._net = _Net(store=store, places={place.node.name: place for place in members})
             try:
                 yield
             finally:
@@ -204,17 +204,17 @@ class Flannel(Network):
 
     def _wait_for_each_other(self, members: Sequence[Member]) -> None:
         """Wait until each node has learned of the others; the last node to join waits for all of them."""
-        for one in members:
-            others = [other.lease for other in members if other is not one]
-            found = self._found(one.daemon, others)
-            one.daemon.wait_for(found, "the subnets of the other nodes", limit_s=LIMIT_S)
+        for member in members:
+            others = [other.lease for other in members if other is not member]
+            has_subnets = self._found(member.daemon, others)
+            member.daemon.wait_for(has_subnets, "the subnets of the other nodes", limit_s=LIMIT_S)
 
     def _found(self, daemon: Daemon, others: Sequence[Lease]) -> Callable[[], bool | None]:
         wanted = {str(lease.gateway.network) for lease in others}
-        told = self.backend == "udp"  # its routes are in flanneld itself
+        is_udp = self.backend == "udp"  # its routes are in flanneld itself
 
         def look() -> bool | None:
-            known = parse_subnets(daemon.said()) if told else _routes(daemon.place.pid)
+            known = parse_subnets(daemon.said()) if is_udp else _routes(daemon.place.pid)
             return True if wanted <= known else None
 
         return look
@@ -271,16 +271,16 @@ def read_lease(text: str) -> Lease | None:
 
 def parse_subnets(log: str) -> set[str]:
     """Return the subnets of other nodes that a flanneld with the udp backend reports to have learned."""
-    said = (line.partition("Subnet added: ")[2].split() for line in log.splitlines())
-    return {words[0] for words in said if words}
+    reports = (line.partition("Subnet added: ")[2].split() for line in log.splitlines())
+    return {words[0] for words in reports if words}
 
 
 def daemons_of(store: etcd.EtcdStore, member: Member) -> dict[str, int]:
     """Return the processes that a node's part of the network depends on, by name."""
-    found = {"flanneld": member.daemon.process.pid}
+    pids = {"flanneld": member.daemon.process.pid}
     if store.daemon.place.node.name == member.daemon.place.node.name:
-        found["etcd"] = store.daemon.process.pid
-    return found
+        pids["etcd"] = store.daemon.process.pid
+    return pids
 
 
 def _lease(place: Place) -> Lease | None:

@@ -56,14 +56,16 @@ class Ipvlan(Network):
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
-        own = nic if self._mode == "l2" else in_pod_subnet(nic)
+        pod_nic = nic if self._mode == "l2" else in_pod_subnet(nic)
         with ExitStack() as stack:
-            stack.enter_context(wire_by_cni(pod, config("ipvlan", own, master=nic.name, mode=self._mode, mtu=nic.mtu)))
+            stack.enter_context(
+                wire_by_cni(pod, config("ipvlan", pod_nic, master=nic.name, mode=self._mode, mtu=nic.mtu))
+            )
             if self._mode == "l3":
-                self._tell(stack, pod, nic, own)
+                self._tell(stack, pod, nic, pod_nic)
             yield Endpoint(
-                address=own.address,
-                prefix=own.prefix,
+                address=pod_nic.address,
+                prefix=pod_nic.prefix,
                 interface=POD_INTERFACE,
                 mtu=mtu_of(pod.pid, POD_INTERFACE),
                 watches=(
@@ -72,14 +74,14 @@ class Ipvlan(Network):
                 ),
             )
 
-    def _tell(self, stack: ExitStack, pod: Pod, nic: Nic, own: Nic) -> None:
+    def _tell(self, stack: ExitStack, pod: Pod, nic: Nic, pod_nic: Nic) -> None:
         """Add a route to the pod on the other nodes: in mode l3 it does not answer ARP.
 
         The gateway is the address that the node's NIC keeps, which may differ from the NIC's address for this pod.
         """
-        number = next(number for number, each in enumerate(pod.node.nics) if each.name == nic.name)
+        number = next(number for number, other in enumerate(pod.node.nics) if other.name == nic.name)
         gateway = pod.node.nics[number].address
-        route = Route(network=IPv4Network(own.address), gateway=gateway, interface=nic.name)
+        route = Route(network=IPv4Network(pod_nic.address), gateway=gateway, interface=nic.name)
         for peer in self._nodes:
             if peer.index != pod.node.index:
                 over = replace(route, interface=peer.nics[number].name)

@@ -53,8 +53,8 @@ class Overlay(Network):
 
     def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
         # Docker assigns addresses from the subnet's beginning to containers that request none.
-        own = ("--ip", overlay_address(node, study)) if number == 0 else ()
-        return ("--network", network_name(study), *own)
+        address = ("--ip", overlay_address(node, study)) if number == 0 else ()
+        return ("--network", network_name(study), *address)
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:

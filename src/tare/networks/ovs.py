@@ -9,9 +9,9 @@ from typing import Final
 from tare.node import Endpoint, Nic, Node, Pod
 from tare.services.daemons import Place
 from tare.wiring import vswitch
-from tare.wiring.host_stack import flush_address, host_stacks, in_stack, lend_nic
+from tare.wiring.host_stack import host_stacks, in_stack, lend_nic
 from tare.wiring.network import Network
-from tare.wiring.plug import POD_INTERFACE, carriers, mtu_of, silent
+from tare.wiring.plug import POD_INTERFACE, carriers, flush_address, mtu_of, silent
 from tare.wiring.veth import make_veth
 
 BRIDGE: Final = "ovs0"
@@ -39,7 +39,7 @@ class Ovs(Network):
     def on_node(self, node: Node, nic: Nic) -> Iterator[None]:
         place = self._places[node.name]
         with lend_nic(place, nic), vswitch.running(place) as up, ExitStack() as stack:
-            flush_address(place, nic)
+            flush_address(place.pid, nic)
             up.tell(*bridge(BRIDGE, self._datapath), "--", "add-port", BRIDGE, nic.name)
             stack.callback(up.undo, "del-br", BRIDGE)
             yield

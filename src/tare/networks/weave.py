@@ -70,14 +70,14 @@ class Weave(Network):
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
         place = self._places[pod.node.name]
-        own, outer = replace(in_pod_subnet(nic), mtu=nic.mtu - OVERHEAD_BYTES), f"vethwepl{pod.number}"
+        pod_nic, outer = replace(in_pod_subnet(nic), mtu=nic.mtu - OVERHEAD_BYTES), f"vethwepl{pod.number}"
         under = ((place.pid, TUNNEL, "VXLAN of Open vSwitch"),) if self._datapath == vswitch.KERNEL else ()
-        with make_veth(in_stack(pod, place), outer, own):
+        with make_veth(in_stack(pod, place), outer, pod_nic):
             with netlink(place.pid) as route:
                 route.link("set", index=index_of(route, outer), master=index_of(route, BRIDGE))
             yield Endpoint(
-                address=own.address,
-                prefix=own.prefix,
+                address=pod_nic.address,
+                prefix=pod_nic.prefix,
                 interface=POD_INTERFACE,
                 mtu=mtu_of(pod.pid, POD_INTERFACE),
                 watches=(
@@ -97,14 +97,14 @@ def tunnels(name: str, peers: Sequence[str]) -> list[tuple[str, ...]]:
     A packet from one tunnel is not sent on through another (`protected`): all nodes have tunnels to all others, so it
     would loop.
     """
-    told: list[tuple[str, ...]] = []
+    commands: list[tuple[str, ...]] = []
     for index, peer in enumerate(peers):
         tunnel = f"tunnel{index}"
-        told.append(
+        commands.append(
             ("add-port", name, tunnel, "--", "set", "interface", tunnel, "type=vxlan", f"options:remote_ip={peer}",
              f"options:dst_port={PORT}", "--", "set", "port", tunnel, "protected=true")
         )  # fmt: skip
-    return told
+    return commands
 
 
 def make_bridge(place: Place, mtu: int) -> None:

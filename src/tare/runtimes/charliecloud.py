@@ -21,7 +21,7 @@ from tare.host.binds import bind_of
 from tare.host.process import find, need, run
 from tare.images.inside.below import check_places
 from tare.node import Container, Pod
-from tare.wiring.plug import Wiring
+from tare.wiring.plug import Wiring, refuse_docker_wiring
 
 LIMIT: Final = Path("/proc/sys/user/max_user_namespaces")
 PLACE: Final = "/run/tare-charliecloud"
@@ -69,8 +69,7 @@ class Charliecloud(Runtime):
 
     @contextmanager
     def pod(self, request: PodRequest) -> Iterator[Pod]:
-        if request.wiring is Wiring.DOCKER:
-            raise RefusedError("containers of charliecloud cannot be put into a network that Docker makes")
+        refuse_docker_wiring(request.wiring, self.name)
         if request.host not in ("", request.node.name):
             raise RefusedError("containers of charliecloud have their node's hostname: share: none is not possible")
         program = need("ch-run", package="charliecloud-runtime")
@@ -115,9 +114,9 @@ def _show(outside: tuple[str, ...], folder: str) -> None:
 
 def _bind(outside: tuple[str, ...], request: PodRequest) -> None:
     binds = [bind_of(text) for text in request.binds]
-    told = [token for bind in binds for token in (bind.source, bind.target, "ro" if bind.read_only else "rw")]
-    if told:
-        script = ("/bin/sh", "-c", BIND, f"{PLACE}/root", *told)
+    words = [token for bind in binds for token in (bind.source, bind.target, "ro" if bind.read_only else "rw")]
+    if words:
+        script = ("/bin/sh", "-c", BIND, f"{PLACE}/root", *words)
         run((*outside, *script), what=f"showing what is bound in {request.name}", timeout_s=20)
 
 
@@ -127,5 +126,5 @@ def ch_run(program: str, *, cwd: str = "/", variables: Sequence[str] = ()) -> tu
     /proc, /sys, /dev with /dev/shm, and /tmp are the node's, as is Charliecloud's default; the image is read-only.
     ch-run fails without $USER, and passes on the caller's environment, whose PATH is the host's.
     """
-    told = ("env", *variables) if variables else ()
-    return ("env", "USER=root", program, f"--cd={cwd}", f"--set-env={INSIDE_PATH}", f"{PLACE}/root", "--", *told)
+    prefix = ("env", *variables) if variables else ()
+    return ("env", "USER=root", program, f"--cd={cwd}", f"--set-env={INSIDE_PATH}", f"{PLACE}/root", "--", *prefix)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -101,4 +101,9 @@ def command(place: Place, group: Group, argv: Sequence[str]) -> tuple[str, ...]:
         "cgroups": [str(folder) for folder in group.folders],
         "argv": ["nsenter", "-t", str(place.pid), "--all", "--"],
     }
+    return agent_argv(entry, argv)
+
+
+def agent_argv(entry: Mapping[str, object], argv: Sequence[str]) -> tuple[str, ...]:
+    """Return the argv that starts a program through the agent: in an entry's cgroups, on its cores, behind its argv."""
     return (plain_python(), "-IS", str(AGENT), "--entry", json.dumps(entry), "--", *argv)

@@ -49,11 +49,11 @@ class EtcdStore:
         """Store a value under a key through etcd's API 3."""
         body = {name: base64.b64encode(text.encode()).decode() for name, text in (("key", key), ("value", value))}
         try:
-            status, said = _request(self.daemon.place.pid, self.address, "POST", "/v3/kv/put", body)
+            status, answer = _request(self.daemon.place.pid, self.address, "POST", "/v3/kv/put", body)
         except OSError as error:
             raise InfrastructureError(f"etcd at {self.url} does not answer: {error}") from error
         if status != http.HTTPStatus.OK:
-            raise InfrastructureError(f"etcd at {self.url} does not store {key}: {said[-300:]}")
+            raise InfrastructureError(f"etcd at {self.url} does not store {key}: {answer[-300:]}")
 
 
 def program() -> str | None:
@@ -69,10 +69,10 @@ def probe() -> str | None:
 @contextmanager
 def running(place: Place, address: str, *, version_2: bool = False) -> Iterator[EtcdStore]:
     """Keep an etcd running in a place that has the address; its caller may wait for it at once or later."""
-    found = program()
-    if found is None:
+    path = program()
+    if path is None:
         raise InfrastructureError(probe() or "no etcd")
-    with run_daemon(place, "etcd", command(found, address, place.folder, version_2=version_2)) as daemon:
+    with run_daemon(place, "etcd", command(path, address, place.folder, version_2=version_2)) as daemon:
         yield EtcdStore(address=address, daemon=daemon)
 
 

@@ -91,7 +91,7 @@ def _decode_enum(wanted: type[Enum], data: Any) -> Enum:
     try:
         return wanted(data)
     except (TypeError, ValueError):
-        raise ValueError(f"{data!r:.60} is not one of {', '.join(repr(each.value) for each in wanted)}") from None
+        raise ValueError(f"{data!r:.60} is not one of {', '.join(repr(choice.value) for choice in wanted)}") from None
 
 
 def _decode_dataclass(wanted: Any, data: Any) -> Any:

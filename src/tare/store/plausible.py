@@ -24,7 +24,7 @@ MOST_DONE: Final = 1e30
 
 def why_no_figures(metrics: tuple[Metric, ...], figures: tuple[Figure, ...]) -> str:
     """Return why the values that a launch reported are impossible, or ""."""
-    return next((why for each in (_of_metrics(metrics), _of_figures(figures)) for why in each), "")
+    return next((why for complaints in (_of_metrics(metrics), _of_figures(figures)) for why in complaints), "")
 
 
 def is_time(seconds: float) -> bool:

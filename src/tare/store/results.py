@@ -123,7 +123,9 @@ def parse_looks(header: Mapping[str, Any]) -> tuple[int, ...]:
     noted = header.get("looks")
     if noted is None:
         noted = [_rounds_of(revision) for revision in header.get("revisions", ())]
-    return tuple(sorted({each for each in noted if isinstance(each, int) and not isinstance(each, bool) and each > 0}))
+    return tuple(
+        sorted({rounds for rounds in noted if isinstance(rounds, int) and not isinstance(rounds, bool) and rounds > 0})
+    )
 
 
 def _rounds_of(revision: Mapping[str, Any]) -> Any:

@@ -105,10 +105,10 @@ def _of_trial(trial: model.Trial) -> Iterator[str]:
         if not 0 <= place.rank <= MOST:
             yield f"a rank is number {place.rank}"
     for traffic in trial.traffic:
-        for each in fields(traffic):
-            number = getattr(traffic, each.name)
+        for field in fields(traffic):
+            number = getattr(traffic, field.name)
             if isinstance(number, int) and number < 0:
-                yield f"{each.name} is {number}"
+                yield f"{field.name} is {number}"
 
 
 def _numbers_of(trial: model.Trial) -> Iterator[tuple[str, Mapping[str, float]]]:

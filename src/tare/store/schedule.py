@@ -12,10 +12,10 @@ BlockKey = tuple[int, int, int]
 
 def group_by_attempt(trials: Iterable[model.Trial]) -> dict[BlockKey, dict[str, model.Trial]]:
     """Return the trials by (round, block, attempt), then by cell."""
-    found: defaultdict[BlockKey, dict[str, model.Trial]] = defaultdict(dict)
+    by_attempt: defaultdict[BlockKey, dict[str, model.Trial]] = defaultdict(dict)
     for trial in trials:
-        found[trial.key.round, trial.key.block, trial.key.attempt][trial.key.cell] = trial
-    return dict(found)
+        by_attempt[trial.key.round, trial.key.block, trial.key.attempt][trial.key.cell] = trial
+    return dict(by_attempt)
 
 
 def is_complete(plan: model.Plan, block: dict[str, model.Trial]) -> bool:

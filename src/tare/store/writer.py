@@ -207,14 +207,14 @@ class Store(Results):
         `planned` is the plan under which they ran. Blocks run one after the other, so only two attempts can be
         incomplete: the attempt of the last line, and one whose marking was itself interrupted.
         """
-        found = group_by_attempt(self.trials)
-        marked = {key for key, block in found.items() if is_interrupted(block)}
+        by_attempt = group_by_attempt(self.trials)
+        marked = {key for key, block in by_attempt.items() if is_interrupted(block)}
         if self.trials:
             last = self.trials[-1].key
             marked.add((last.round, last.block, last.attempt))
         broken = 0
         for round_, block, attempt in sorted(marked):
-            ran = found[round_, block, attempt]
+            ran = by_attempt[round_, block, attempt]
             missing = [cell for cell in can_run(planned) if cell not in ran]
             broken += bool(missing)
             markers = [
@@ -274,9 +274,9 @@ def _refuse_other_host(path: Path, stored: Mapping[str, Any], facts: Mapping[str
     before, now = stored.get("identity", {}), encode(facts.get("identity", {}))
     changed = [key for key in now if now[key] != before.get(key, now[key])]
     if changed:
-        told = "; ".join(f"{key} was {before[key]!r} and is {now[key]!r}" for key in changed)
+        changes = "; ".join(f"{key} was {before[key]!r} and is {now[key]!r}" for key in changed)
         raise ResultsError(
-            f"{path} was measured elsewhere or on other software: {told}",
+            f"{path} was measured elsewhere or on other software: {changes}",
             remedy="results of different hosts are not merged: name another folder, or start over with --fresh",
         )
 

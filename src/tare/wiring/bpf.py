@@ -177,10 +177,10 @@ def update(file: int, key: bytes, value: bytes) -> None:
 
 def look_up(file: int, key: bytes, value_bytes: int) -> bytes:
     """Return a value of a map."""
-    found = ctypes.create_string_buffer(value_bytes)
+    value = ctypes.create_string_buffer(value_bytes)
     with _pointers(key) as (at_key,):
-        _call(MAP_LOOKUP, struct.pack("<IIQQQ", file, 0, at_key, ctypes.addressof(found), 0), "reading a BPF map")
-    return found.raw
+        _call(MAP_LOOKUP, struct.pack("<IIQQQ", file, 0, at_key, ctypes.addressof(value), 0), "reading a BPF map")
+    return value.raw
 
 
 def load_program(code: bytes, name: str) -> int:
@@ -191,17 +191,17 @@ def load_program(code: bytes, name: str) -> int:
         log = ctypes.create_string_buffer(LOG_BYTES)
         with suppress(InfrastructureError):  # retry with a log for the reason: a program that loads may have a long one
             return _load(code, name, log)
-        said = log.value.decode(errors="replace").strip().splitlines()[-6:]
-        raise InfrastructureError(": ".join([error.message, *(["; ".join(said)] if said else [])])) from error
+        reasons = log.value.decode(errors="replace").strip().splitlines()[-6:]
+        raise InfrastructureError(": ".join([error.message, *(["; ".join(reasons)] if reasons else [])])) from error
 
 
 def _load(code: bytes, name: str, log: ctypes.Array[ctypes.c_char] | None) -> int:
     into = (1, LOG_BYTES, ctypes.addressof(log)) if log is not None else (0, 0, 0)
     with _pointers(code, LICENSE) as (at_code, at_license):
-        told = struct.pack(
+        attributes = struct.pack(
             "<IIQQIIQII16s", FOR_TC, len(code) // 8, at_code, at_license, *into, 0, 0, name.encode()[:15]
         )
-        return _call(PROGRAM_LOAD, told, f"loading the BPF program {name}")
+        return _call(PROGRAM_LOAD, attributes, f"loading the BPF program {name}")
 
 
 def try_on(program: int, packet: bytes) -> tuple[int, bytes]:
@@ -279,6 +279,6 @@ def _call(command: int, attributes: bytes | ctypes.Array[ctypes.c_char], what: s
     answer = int(libc.syscall(ctypes.c_long(number), ctypes.c_long(command), buffer, ctypes.c_long(len(buffer))))
     if answer < 0:
         failure = ctypes.get_errno()
-        told = "permission denied" if failure == errno.EPERM else os.strerror(failure)
-        raise InfrastructureError(f"{what} failed: {told}")
+        reason = "permission denied" if failure == errno.EPERM else os.strerror(failure)
+        raise InfrastructureError(f"{what} failed: {reason}")
     return answer

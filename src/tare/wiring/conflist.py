@@ -105,8 +105,8 @@ class Values:
 
 
 def _ipam(plugin: Mapping[str, Json]) -> Mapping[str, Json]:
-    found = plugin.get("ipam", {})
-    return found if isinstance(found, dict) else {}
+    ipam = plugin.get("ipam", {})
+    return ipam if isinstance(ipam, dict) else {}
 
 
 def find_variables(value: Json) -> Iterator[str]:
@@ -114,11 +114,11 @@ def find_variables(value: Json) -> Iterator[str]:
     if isinstance(value, str):
         yield from _VARIABLE.findall(value)
     elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from find_variables(each)
+        for inner in value.values():
+            yield from find_variables(inner)
     elif isinstance(value, list):
-        for each in value:
-            yield from find_variables(each)
+        for inner in value:
+            yield from find_variables(inner)
 
 
 def shorten(text: object) -> str:
@@ -153,9 +153,9 @@ def _with_values(value: Json, values: Mapping[str, str | int]) -> Json:
             return values[alone.group(1)]
         return _VARIABLE.sub(lambda match: str(values[match.group(1)]), value)
     if isinstance(value, Mapping):
-        return {key: _with_values(each, values) for key, each in value.items()}
+        return {key: _with_values(inner, values) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_with_values(each, values) for each in value]
+        return [_with_values(inner, values) for inner in value]
     return value
 
 
@@ -165,34 +165,38 @@ def fill_in_for_node(conflist: Conflist, place: Values, folder: str) -> Plugins:
     host-local does not know about nodes. A range that is the same on several nodes is split into equal parts, so that
     no two nodes hand out the same address.
     """
-    own = fill_in(conflist, place)
+    plugins_here = fill_in(conflist, place)
     all_nodes = [fill_in(conflist, replace(place, node=node)) for node in range(place.nodes)]
-    for number, plugin in enumerate(own):
+    for number, plugin in enumerate(plugins_here):
         if _ipam(plugin).get("type") != _DIVIDED:
             continue
         for index, own_range in enumerate(_ranges(plugin)):
             bounds = [_bounds(plugins, number, index) for plugins in all_nodes]
-            alike = [node for node, its in enumerate(bounds) if its == bounds[place.node]]
+            alike = [node for node, bound in enumerate(bounds) if bound == bounds[place.node]]
             if len(alike) > 1:
                 own_range.update(_part(conflist.path, own_range, alike.index(place.node), len(alike)))
         plugin["ipam"]["dataDir"] = folder
-    return own
+    return plugins_here
 
 
 def _bounds(plugins: Plugins, number: int, index: int) -> tuple[Json, ...] | None:
     """Return the address bounds that a plug-in's range states, or None if the plug-in has no such range."""
-    found = next(islice(_ranges(plugins[number]), index, None), None)
-    return None if found is None else tuple(found.get(key) for key in ("subnet", "rangeStart", "rangeEnd"))
+    range_ = next(islice(_ranges(plugins[number]), index, None), None)
+    return None if range_ is None else tuple(range_.get(key) for key in ("subnet", "rangeStart", "rangeEnd"))
 
 
 def _ranges(plugin: Mapping[str, Json]) -> Iterator[dict[str, Json]]:
     """Yield the IPv4 ranges of host-local: of the short form, and of the sets of ranges."""
     ipam = plugin.get("ipam", {})
     sets = ipam.get("ranges", [])
-    listed = chain.from_iterable(one for one in sets if isinstance(one, list)) if isinstance(sets, list) else ()
-    for each in (ipam, *listed):
-        if isinstance(each, dict) and "subnet" in each and ":" not in str(each["subnet"]):
-            yield each
+    listed = (
+        chain.from_iterable(listed_set for listed_set in sets if isinstance(listed_set, list))
+        if isinstance(sets, list)
+        else ()
+    )
+    for range_ in (ipam, *listed):
+        if isinstance(range_, dict) and "subnet" in range_ and ":" not in str(range_["subnet"]):
+            yield range_
 
 
 def _part(path: str, range_: Mapping[str, Json], index: int, parts: int) -> dict[str, str]:
@@ -211,11 +215,11 @@ def part_of(range_: Mapping[str, Json], index: int, parts: int) -> dict[str, str
     network = _network(range_["subnet"])
     first = int(IPv4Address(range_["rangeStart"])) if "rangeStart" in range_ else int(network.network_address) + 2
     last = int(IPv4Address(range_["rangeEnd"])) if "rangeEnd" in range_ else int(network.broadcast_address) - 1
-    each = (last - first + 1) // parts
-    if each < 1:
+    size = (last - first + 1) // parts
+    if size < 1:
         raise ValueError(f"the range {network} has too few addresses for {parts} nodes")
-    start = first + index * each
-    return {"rangeStart": str(IPv4Address(start)), "rangeEnd": str(IPv4Address(start + each - 1))}
+    start = first + index * size
+    return {"rangeStart": str(IPv4Address(start)), "rangeEnd": str(IPv4Address(start + size - 1))}
 
 
 # --- checking -----------------------------------------------------------------------------------------------------
@@ -224,7 +228,7 @@ def part_of(range_: Mapping[str, Json], index: int, parts: int) -> dict[str, str
 def subnets(plugins: Iterable[Mapping[str, Json]]) -> Iterator[IPv4Network]:
     """Yield the IPv4 subnets from which plug-ins assign addresses, as far as host-local and static state them."""
     for plugin in plugins:
-        yield from (_network(each["subnet"]) for each in _ranges(plugin))
+        yield from (_network(range_["subnet"]) for range_ in _ranges(plugin))
         yield from (_interface(address).network for address in fixed_addresses([plugin]))
 
 
@@ -232,9 +236,9 @@ def fixed_addresses(plugins: Iterable[Mapping[str, Json]]) -> Iterator[str]:
     """Yield the IPv4 addresses that `static` assigns to every pod."""
     for plugin in plugins:
         listed = _ipam(plugin).get("addresses", []) if _ipam(plugin).get("type") == "static" else []
-        for each in listed if isinstance(listed, list) else ():
-            if isinstance(each, dict) and ":" not in str(each.get("address", ":")):
-                yield str(each["address"])
+        for entry in listed if isinstance(listed, list) else ():
+            if isinstance(entry, dict) and ":" not in str(entry.get("address", ":")):
+                yield str(entry["address"])
 
 
 def make_places(nodes: int) -> tuple[Values, ...]:
@@ -248,8 +252,8 @@ def _hidden(node: int) -> IPv4Interface:
 
 def own_subnets(conflist: Conflist, nodes: int) -> tuple[tuple[IPv4Network, ...], ...]:
     """Return, for each node, the subnets that the file itself names, without those that variables take from the NIC."""
-    found = ([*subnets(fill_in(conflist, place))] for place in make_places(nodes))
-    return tuple(tuple(each for each in its if not each.overlaps(HIDDEN.network)) for its in found)
+    by_node = ([*subnets(fill_in(conflist, place))] for place in make_places(nodes))
+    return tuple(tuple(network for network in networks if not network.overlaps(HIDDEN.network)) for networks in by_node)
 
 
 def find_supernet(networks: Iterable[IPv4Network]) -> IPv4Network | None:
@@ -257,10 +261,10 @@ def find_supernet(networks: Iterable[IPv4Network]) -> IPv4Network | None:
     listed = list(networks)
     if not listed:
         return None
-    found = listed[0]
-    while not all(each.subnet_of(found) for each in listed):
-        found = found.supernet()
-    return found
+    network = listed[0]
+    while not all(inner.subnet_of(network) for inner in listed):
+        network = network.supernet()
+    return network
 
 
 def refuse(
@@ -275,12 +279,12 @@ def refuse(
     `lab` and `host` are the lab's networks and this machine's routes, each with a description.
     """
     try:
-        each = [fill_in(conflist, place) for place in make_places(nodes)]
+        by_node = [fill_in(conflist, place) for place in make_places(nodes)]
         for place in make_places(nodes):
             fill_in_for_node(conflist, place, "/run")
     except ValueError as error:
         return str(error)
-    addresses = Counter(address for plugins in each for address in fixed_addresses(plugins))
+    addresses = Counter(address for plugins in by_node for address in fixed_addresses(plugins))
     twice = next((address for address, times in addresses.items() if times > 1), None)
     if twice is not None:
         return f"{conflist.path} gives {twice} to a pod on every node: write ${{cidr}}, or 10.50.0.1${{node}}/24"

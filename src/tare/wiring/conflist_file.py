@@ -73,7 +73,7 @@ def parse(text: str, path: str) -> Conflist:
     conflist = Conflist(path=path, name=name, version=version, plugins=_plugins(stated, path), text=text)
     for variable in find_variables(list(conflist.plugins)):
         if variable not in VARIABLES:
-            allowed = ", ".join(f"${{{each}}}" for each in VARIABLES)
+            allowed = ", ".join(f"${{{allowed_name}}}" for allowed_name in VARIABLES)
             raise ValueError(f"{path}: unknown variable ${{{shorten(variable)}}} (allowed: {allowed})")
     fill_in(conflist, Values(node=0, nodes=1))  # parses its addresses once
     return conflist
@@ -114,4 +114,4 @@ def _is_deep(value: Json, depth: int = 0) -> bool:
     if not isinstance(value, dict | list):
         return False
     inner = value.values() if isinstance(value, dict) else value
-    return depth >= MAX_DEPTH or any(_is_deep(each, depth + 1) for each in inner)
+    return depth >= MAX_DEPTH or any(_is_deep(member, depth + 1) for member in inner)

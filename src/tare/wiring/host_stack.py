@@ -68,11 +68,11 @@ def host_stacks(nodes: Sequence[Node], study: str, what: str) -> Iterator[dict[s
     with ExitStack() as stack:
         stacks = [stack.enter_context(ExitStack()) for _ in nodes]
         with uninterrupted(), ThreadPoolExecutor(max_workers=min(4, len(nodes))) as pool:
-            made = [
-                pool.submit(own.enter_context, host_stack(node, study, what))
-                for own, node in zip(stacks, nodes, strict=True)
+            futures = [
+                pool.submit(of_node.enter_context, host_stack(node, study, what))
+                for of_node, node in zip(stacks, nodes, strict=True)
             ]
-        yield {node.name: one.result() for node, one in zip(nodes, made, strict=True)}
+        yield {node.name: future.result() for node, future in zip(nodes, futures, strict=True)}
 
 
 def control_address(node: Node, study: str) -> str:
@@ -106,12 +106,6 @@ def lend_nic(place: Place, nic: Nic) -> Iterator[None]:
 def in_stack(pod: Pod, place: Place) -> Pod:
     """Return a pod whose node is the stack, so that changes to the node's network are made in the stack."""
     return replace(pod, node=replace(pod.node, pid=place.pid))
-
-
-def flush_address(place: Place, nic: Nic) -> None:
-    """Remove the address from a NIC that is lent to a stack; `lend_nic` restores it together with the NIC."""
-    with netlink(place.pid) as route:
-        route.flush_addr(index=index_of(route, nic.name), family=2)
 
 
 def _move(nic: Nic, source: int, target: int) -> None:

@@ -76,13 +76,13 @@ class Port:
 def ports(classes: Path = CLASSES) -> tuple[Port, ...]:
     """Return all ports of all adapters, sorted by name."""
     folder = classes / "infiniband"
-    found = []
+    listed = []
     for place in sorted(folder.glob("*/ports/*"), key=lambda path: (path.parts[-3], path.name)):
         if not place.name.isdigit():
             continue
         adapter = folder / place.parts[-3]
         layer = _text(place / "link_layer") or "InfiniBand"
-        found.append(
+        listed.append(
             Port(
                 adapter=adapter.name,
                 number=int(place.name),
@@ -94,23 +94,23 @@ def ports(classes: Path = CLASSES) -> tuple[Port, ...]:
                 counted=(place / "counters" / "port_xmit_data").exists(),
             )
         )
-    return tuple(found)
+    return tuple(listed)
 
 
-def port_for(transport: str, found: Sequence[Port]) -> Port:
+def port_for(transport: str, listed: Sequence[Port]) -> Port:
     """Return the port that a transport takes: the first active one, InfiniBand before Ethernet.
 
     Raises `RefusedError` if there is none.
     """
     begins = ADAPTERS.get(read(transport).detail, "")
-    fitting = [port for port in found if port.adapter.startswith(begins)]
+    fitting = [port for port in listed if port.adapter.startswith(begins)]
     if not fitting:
         what = f"{begins} adapter" if begins else "InfiniBand or RoCE adapter"
         raise RefusedError(f"transport: {transport} needs an {what}, but this machine has none")
     active = [port for port in fitting if ACTIVE in port.state]
     if not active:
-        told = ", ".join(f"{port.name} is {port.state or 'silent'}" for port in fitting)
-        raise RefusedError(f"transport: {transport} needs an active port ({told})")
+        states = ", ".join(f"{port.name} is {port.state or 'silent'}" for port in fitting)
+        raise RefusedError(f"transport: {transport} needs an active port ({states})")
     return min(active, key=lambda port: port.roce)
 
 
@@ -172,7 +172,7 @@ def over_ipoib(endpoint: Endpoint, pod: Pod, classes: Path = CLASSES) -> Endpoin
     Raises `InfrastructureError` if the pod sees no such interface with an address.
     """
     here = interfaces_in(pod.pid)
-    name = next((each for each in ipoib_interfaces(classes) if each in here), None)
+    name = next((interface for interface in ipoib_interfaces(classes) if interface in here), None)
     if name is None:
         raise InfrastructureError(
             f"{pod.node.name} has no IP over InfiniBand interface with an address", remedy="give its ib0 an address"
@@ -221,12 +221,12 @@ def unfit(rootfs: Path, transport: str, classes: Path = CLASSES) -> str | None:
 
 def versions(rootfs: Path) -> dict[str, str]:
     """Return the versions of an image's libibverbs and libmlx5, from their file names."""
-    found = {}
+    by_library = {}
     for name in ("libibverbs.so.1", "libmlx5.so.1"):
         path = _first(rootfs, name)
         if path is not None:
-            found[name.partition(".")[0]] = path.name.partition(".so.")[2]
-    return found
+            by_library[name.partition(".")[0]] = path.name.partition(".so.")[2]
+    return by_library
 
 
 def user_driver(port: Port) -> str:
@@ -240,9 +240,9 @@ def _first(rootfs: Path, name: str) -> Path | None:
     """Return the file that a library's name resolves to in an image, or None."""
     for folder in LIBRARY_FOLDERS:
         for path in sorted(rootfs.glob(f"{folder}/{name}")):
-            found = inside(rootfs, "/" + str(path.relative_to(rootfs)))
-            if found is not None:
-                return found
+            file = inside(rootfs, "/" + str(path.relative_to(rootfs)))
+            if file is not None:
+                return file
     return None
 
 

@@ -63,8 +63,8 @@ def program(name: str) -> str | None:
     The system's is used, which gets security updates, if it has all the programs; else the unpacked one.
     """
     unpacked = (UNPACKED / folder / name for folder in FOLDERS)
-    own = next((str(path) for path in unpacked if path.is_file()), None)
-    return find(name) if own is None or _system_has_all() else own
+    unpacked_path = next((str(path) for path in unpacked if path.is_file()), None)
+    return find(name) if unpacked_path is None or _system_has_all() else unpacked_path
 
 
 def _system_has_all() -> bool:

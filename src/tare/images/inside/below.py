@@ -118,11 +118,11 @@ def strip_privileges(folder: Path) -> None:
 def _strip_privileges(folder: Path) -> None:
     for _, folders, files, at in os.fwalk(folder, follow_symlinks=False):
         for name in (*folders, *files):
-            found = os.stat(name, dir_fd=at, follow_symlinks=False)
-            if stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode):
+            status = os.stat(name, dir_fd=at, follow_symlinks=False)
+            if stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode):
                 os.unlink(name, dir_fd=at)
-            elif found.st_mode & _PRIVILEGED and not stat.S_ISLNK(found.st_mode):
-                os.chmod(name, stat.S_IMODE(found.st_mode) & ~_PRIVILEGED, dir_fd=at)
+            elif status.st_mode & _PRIVILEGED and not stat.S_ISLNK(status.st_mode):
+                os.chmod(name, stat.S_IMODE(status.st_mode) & ~_PRIVILEGED, dir_fd=at)
 
 
 @contextmanager

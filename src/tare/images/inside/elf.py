@@ -93,8 +93,8 @@ def dynamic_of(file: BinaryIO) -> Dynamic | None:
     order = "<>"[head[5] - 1]
     (machine,) = struct.unpack_from(f"{order}H", head, 18)
     segments = _segments(file, head, order)
-    interpreter = next((each for each in segments if each.kind == INTERPRETER), None)
-    entries = next((each for each in segments if each.kind == DYNAMIC), None)
+    interpreter = next((segment for segment in segments if segment.kind == INTERPRETER), None)
+    entries = next((segment for segment in segments if segment.kind == DYNAMIC), None)
     program = _text(file, interpreter.offset, interpreter.length) if interpreter else ""
     if entries is None:
         return Dynamic(machine=machine, interpreter=program)
@@ -132,19 +132,19 @@ def _segments(file: BinaryIO, head: bytes, order: str) -> tuple[_Segment, ...]:
 
 def _entries(table: bytes, order: str) -> Mapping[int, list[int]]:
     """Return the values of a dynamic section by their tags, up to its end."""
-    found: dict[int, list[int]] = {}
+    entries: dict[int, list[int]] = {}
     for tag, value in struct.iter_unpack(f"{order}QQ", table[: len(table) // 16 * 16]):
         if tag == 0:
             break
-        found.setdefault(tag, []).append(value)
-    return found
+        entries.setdefault(tag, []).append(value)
+    return entries
 
 
 def _place_of(address: int, segments: Iterable[_Segment]) -> int:
     """Return the file offset from which a memory address is loaded."""
-    for each in segments:
-        if each.kind == LOAD and each.address <= address < each.address + each.length:
-            return each.offset + address - each.address
+    for segment in segments:
+        if segment.kind == LOAD and segment.address <= address < segment.address + segment.length:
+            return segment.offset + address - segment.address
     raise DamagedError("its names lie in no segment")
 
 
@@ -173,8 +173,8 @@ def _level(file: Path) -> int:
             head = handle.read(64)
             if len(head) < 64 or head[:6] != b"\x7fELF\x02\x01":
                 return 0
-            notes = (each for each in _segments(handle, head, "<") if each.kind in NOTES)
-            pieces = [_read(handle, each.offset, min(each.length, LARGEST), whole=False) for each in notes]
+            notes = (segment for segment in _segments(handle, head, "<") if segment.kind in NOTES)
+            pieces = [_read(handle, segment.offset, min(segment.length, LARGEST), whole=False) for segment in notes]
             return max((level for piece in pieces for level in _in_notes(piece)), default=0)
     except (OSError, DamagedError, struct.error):
         return 0

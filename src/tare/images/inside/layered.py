@@ -130,7 +130,7 @@ def _archive(path: Path, stack: ExitStack) -> tarfile.TarFile:
     """Open a tar; reading never exceeds the size that the file may have when it is unpacked."""
     with path.open("rb") as file:
         head = file.read(8)
-    opened = next((each for magic, each in _PACKED.items() if head.startswith(magic)), None)
+    opened = next((opener for magic, opener in _PACKED.items() if head.startswith(magic)), None)
     size = path.stat().st_size
     file = stack.enter_context(opened(path) if opened else path.open("rb"))
     most_bytes = Budget.most_of(size) if opened else sys.maxsize
@@ -186,7 +186,7 @@ def _docker_manifest(opener: Opener) -> tuple[dict[str, Any], list[str]] | None:
         raise ValueError(f"it holds {count} images; it must hold one")
     stated = _object(manifest[0], "manifest.json")
     config = _object(_json(opener, _name(stated.get("Config"))), "its configuration")
-    return config, [_name(each) for each in _list(stated.get("Layers"), "Layers")]
+    return config, [_name(layer) for layer in _list(stated.get("Layers"), "Layers")]
 
 
 def _oci_manifest(opener: Opener, path: Path) -> tuple[dict[str, Any], list[str]]:
@@ -196,8 +196,8 @@ def _oci_manifest(opener: Opener, path: Path) -> tuple[dict[str, Any], list[str]
         if "manifests" not in stated:
             config = _object(_json(opener, _blob(stated.get("config"))), "its configuration")
             return config, [_blob(layer) for layer in _list(stated.get("layers"), "layers")]
-        listed = [_object(each, "a manifest") for each in _list(stated["manifests"], "manifests")]
-        fitting = [each for each in listed if _machine_of(each) == architecture()]
+        listed = [_object(manifest, "a manifest") for manifest in _list(stated["manifests"], "manifests")]
+        fitting = [manifest for manifest in listed if _machine_of(manifest) == architecture()]
         if not fitting:
             raise ImageError(f"{path} has no image for this machine, which is {architecture()}")
         stated = _object(_json(opener, _blob(fitting[0])), "a manifest")
@@ -212,7 +212,7 @@ def _machine_of(descriptor: Mapping[str, Any]) -> object:
 def _variables(config: Mapping[str, Any]) -> list[str]:
     inner = config.get("config") or {}
     listed = _list(_object(inner, "config").get("Env") or [], "Env")
-    if not all(isinstance(each, str) for each in listed):
+    if not all(isinstance(variable, str) for variable in listed):
         raise ValueError("Env is not a list of strings")
     return listed
 

@@ -60,7 +60,7 @@ def _text(rootfs: Path, path: str) -> str:
 
 def select_settable(variables: Iterable[str]) -> tuple[str, ...]:
     """Return the entries that are `NAME=value` and can be set; of several with one name, the last."""
-    named = {name: value for name, sign, value in (each.partition("=") for each in variables) if sign}
+    named = {name: value for name, sign, value in (variable.partition("=") for variable in variables) if sign}
     return tuple(f"{name}={value}" for name, value in named.items() if NAME.fullmatch(name) and _can_be_set(value))
 
 
@@ -82,12 +82,12 @@ def parse_exports(script: str) -> tuple[str, ...]:
         if value is not None:
             known[name] = stated[name] = value
     kept = (f"{name}={value}" for name, value in stated.items())
-    return select_settable(each for each in kept if not each.startswith(OF_THE_RUNTIME))
+    return select_settable(variable for variable in kept if not variable.startswith(OF_THE_RUNTIME))
 
 
 def merged(*parts: Iterable[str]) -> tuple[str, ...]:
     """Merge lists of variables; later values override earlier ones."""
-    return select_settable(each for part in parts for each in part)
+    return select_settable(variable for part in parts for variable in part)
 
 
 def _expanded(text: str, known: dict[str, str]) -> str | None:
