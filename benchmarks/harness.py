@@ -34,10 +34,8 @@ from tare.cli import session
 from tare.cluster import Site
 from tare.deploy import study_files
 from tare.host.paths import cache_folder
-from tare.host.process import run
-from tare.launch import PADDING, write_map
+from tare.launch import PADDING
 from tare.model import Caches, Cell, Completed, Role, Study, TrialKey, Workload
-from tare.node import monitor
 from tare.run import job, runner
 from tare.run.outcome import Ready
 from tare.store.writer import Store
@@ -123,7 +121,7 @@ def tare_overhead(runs: int) -> tuple[list[float], list[float]]:
     ):
         ready = run.pods(stack)
         key, one = next(iter(ready.items()))
-        environment = {**os.environ, **one.environment, PADDING: ""}
+        environment = {**os.environ, **one.command.environment, PADDING: ""}
         for number in range(runs + 1):
             started = time.perf_counter()
             done = subprocess.run(one.argv, env=environment, capture_output=True, check=True)
@@ -138,7 +136,7 @@ def tare_overhead(runs: int) -> tuple[list[float], list[float]]:
         assert all(type(trial.outcome).__name__ == "Completed" for trial in store.trials), store.trials[-1].outcome
         started = time.perf_counter()
         for _ in range(100):
-            monitor.read(one.places)
+            one.deployed.counters()
         print(f"  of this, one reading of all counters: {10 * (time.perf_counter() - started):.2f} ms")
     return extra, bare
 
@@ -147,15 +145,8 @@ def empty_launch_s(site: Site, ready: Ready, agent: Path) -> float:
     """Return how long a program takes where a trial has just run that does nothing but start and end its MPI."""
     cell = replace(ready.cell, workload=EMPTY)
     launch = job.make_launch(site, cell, ready.deployed)
-    path = site.folder / "empty.json"
-    write_map(launch, path)
-    environment = {**job.head_environment(site, cell.environment, ready.deployed, agent), "TARE_LAUNCH_MAP": str(path)}
-    done = run(
-        launch.argv(str(agent)),
-        env={**os.environ, **environment, PADDING: ""},
-        cwd=Path("/"),
-        started=site.adopt,
-    )
+    command = job.command_of(site, ready.deployed, launch, agent, name="empty")
+    done = job.started(site, command, timeout_s=60)
     (told,) = [record for record in records(done.stdout) if record["type"] == "startup"]
     return done.elapsed_s - max(told["rank_modules_s"])
 
@@ -180,7 +171,8 @@ def parts_of(stated: Study, runs: int) -> dict[str, list[Parts]]:
     ):
         ready = run_.pods(stack)
         run_.site.settle()
-        job.wait_for_carriers(each.deployed for each in ready.values())
+        for each in ready.values():
+            each.deployed.wait_for_carriers()
         for number in range(runs + 1):
             for key, one in ready.items():
                 if one.cell.role is Role.SELF:

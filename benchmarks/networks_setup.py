@@ -27,10 +27,11 @@ from tare.cli import session
 from tare.cluster import Needs
 from tare.cluster.lab_site import LabCluster
 from tare.deploy import study_files
-from tare.deploy.pods import Files, deployed
+from tare.deploy.pods import deployed
 from tare.images.cache import silent
 from tare.model import Environment, LabSpec, Placement
 from tare.networks import NETWORKS, canal
+from tare.node_service.order import Files
 from tare.services import daemons, docker, docker_api, etcd
 from tare.wiring import plug
 
@@ -107,7 +108,7 @@ def measured(network: str, runs: int) -> tuple[list[float], list[float]]:
     needs = Needs(nics=2, docker=runtime == "docker", swarm=network == "overlay", store=network == "overlay-etcd")
     totals, own = [], []
     with files_for(network) as files, LabCluster().open(f"b{os.getpid()}", LabSpec(nodes=2), needs) as site:
-        study_files.import_images(site.daemon_nodes, [files])
+        study_files.import_images(site, [files])
         for number in range(runs + 1):
             WAITS.clear()
             began = time.perf_counter()

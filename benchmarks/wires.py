@@ -16,12 +16,12 @@ from pathlib import Path
 from tare.cluster import Needs, Site
 from tare.cluster.lab_site import LabCluster
 from tare.deploy.hosts import Deployed
-from tare.deploy.pods import Files, deployed
+from tare.deploy.pods import deployed
 from tare.host.namespaces import plain_python
-from tare.host.process import run
-from tare.launch import PADDING, write_agent, write_map
+from tare.launch import write_agent
 from tare.model import Cell, Environment, LabSpec, Placement, Role, Workload
 from tare.networks import NETWORKS
+from tare.node_service.order import Files
 from tare.run import job
 
 PLACEMENT = Placement()
@@ -52,20 +52,11 @@ class Wires:
             placement=PLACEMENT,
         )
         launch = job.make_launch(self.site, cell, up, preload=False)
-        path = self.site.folder / f"agreement-{next(NUMBERS)}.json"
-        write_map(launch, path)
-        told = job.head_environment(self.site, up.environment, up, self.agent)
-        result = run(
-            launch.argv(str(self.agent)),
-            env={**os.environ, **told, "TARE_LAUNCH_MAP": str(path), PADDING: ""},
-            timeout_s=LIMIT_S,
-            cwd=Path("/"),
-            check=False,
-            started=self.site.adopt,
-        )
+        command = job.command_of(self.site, up, launch, self.agent, name=f"agreement-{next(NUMBERS)}")
+        result = job.started(self.site, command, timeout_s=LIMIT_S)
         if result.status != 0:
-            command = " ".join(map(str, argv))
-            raise SystemExit(f"agreement: status {result.status} of: {command}\n{result.stdout}{result.stderr}")
+            line = " ".join(map(str, argv))
+            raise SystemExit(f"agreement: status {result.status} of: {line}\n{result.stdout}{result.stderr}")
         return result.stdout
 
 
@@ -86,5 +77,6 @@ def wires(names: tuple[str, ...], mpi: str, prefix: Path) -> Iterator[Wires]:
             nic = int(network != "host")
             made[name] = stack.enter_context(deployed(site, environment, PLACEMENT, slot=slot, nic=nic, files=files))
         site.settle()
-        job.wait_for_carriers(made.values())
+        for up in made.values():
+            up.wait_for_carriers()
         yield Wires(site=site, agent=write_agent(site.folder, plain_python()), made=made)

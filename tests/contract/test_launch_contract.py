@@ -11,6 +11,7 @@ import json
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,8 +28,11 @@ from contract.launch_bench import (
     launch_of,
     sentence,
 )
-from tare.launch import Context, Entry, Host, Launch, bound, group_contexts
+from factory_job import job_of
+from tare.launch import Context, Entry, Host, Launch, bound
 from tare.launch.agent import LOCAL_RANK
+from tare.launch.job import contexts
+from tare.model import Placement
 
 # --- every way, through one contract ------------------------------------------------------------------------------
 
@@ -206,19 +210,25 @@ def test_options_that_an_rsh_gets_before_the_host_are_passed_over(options: tuple
 # --- sides that differ --------------------------------------------------------------------------------------------
 
 
+def parts_of(
+    hosts: tuple[Host, ...], programs: Sequence[tuple[str, ...]], environments: Sequence[Mapping[str, str]] = ({},)
+) -> tuple[Context, ...]:
+    return contexts(job_of(hosts, Placement(), programs=programs, environments=environments).members)
+
+
 def test_sides_that_differ_are_two_contexts_and_alike_sides_one() -> None:
     hosts = hosts_of(WAYS[0])
-    alike = group_contexts(hosts, (PROGRAM, PROGRAM), ({}, {}))
+    alike = parts_of(hosts, (PROGRAM,))
     assert [(part.hosts, part.ranks) for part in alike] == [(hosts, 4)]
-    other_program = group_contexts(hosts, (PROGRAM, ("/opt/app",)), ({}, {}))
-    other_variables = group_contexts(hosts, (PROGRAM, PROGRAM), ({}, {"LD_PRELOAD": "/x"}))
+    other_program = parts_of(hosts, (PROGRAM, ("/opt/app",)))
+    other_variables = parts_of(hosts, (PROGRAM,), ({}, {"LD_PRELOAD": "/x"}))
     for parts in (other_program, other_variables):
         assert [(part.hosts, part.ranks) for part in parts] == [((hosts[0],), 2), ((hosts[1],), 2)]
 
 
 def test_contexts_keep_the_order_of_the_hosts_because_it_is_the_order_of_ranks() -> None:
     hosts = tuple(Host(name=f"n{i}", ranks=1) for i in range(4))
-    parts = group_contexts(hosts, (("a",), ("b",), ("b",), ("a",)), ({},) * 4)
+    parts = parts_of(hosts, (("a",), ("b",), ("b",), ("a",)))
     assert [host for part in parts for host in part.hosts] == list(hosts)
     assert [part.program for part in parts] == [("a",), ("b",), ("a",)]
 
@@ -226,7 +236,7 @@ def test_contexts_keep_the_order_of_the_hosts_because_it_is_the_order_of_ranks()
 def test_each_side_of_a_job_runs_its_own_program_through_its_own_entry(bench: Bench) -> None:
     bare, docker = hosts_of(WAYS[0])[0], hosts_of(WAYS[1])[1]
     hosts = (bare, docker)
-    parts = group_contexts(hosts, (("app", "bare"), ("app", "in the image")), ({}, {}))
+    parts = parts_of(hosts, (("app", "bare"), ("app", "in the image")))
     parts = tuple(replace(part, options=(f"{part.hosts[0].name}=2",)) for part in parts)
     launch = Launch(head=(), launcher=("mpirun",), hosts=hosts, contexts=parts)
     bench.map(launch)

@@ -17,10 +17,11 @@ import tare.networks
 import tare.runtimes
 import tare.workloads
 from contract.compositions import is_sentence
+from factory_job import job_of
 from tare.cluster import CLUSTERS
 from tare.launch import Entry, Host
 from tare.model import LabSpec, Placement
-from tare.mpi import MPIS, MpiWiring
+from tare.mpi import MPIS
 from tare.networks import NETWORKS, find
 from tare.runtimes import RUNTIMES
 from tare.study import KNOWN
@@ -150,18 +151,17 @@ def test_a_cluster_says_whether_it_is_emulated(name: str) -> None:
 
 
 HOSTS = tuple(Host(name=f"n{i}", ranks=2, agent=Entry(argv=("nsenter", "-t", str(i), "--all", "--"))) for i in range(2))
-WIRING = MpiWiring(control_subnet="10.213.0.0/16", data_subnet="10.214.0.0/24")
 
 
 def launched(name: str, hosts: tuple[Host, ...] = HOSTS, placement: Placement | None = None) -> Any:
-    return MPIS[name].launch(
+    job = job_of(
+        hosts,
+        placement or Placement(ranks_per_node=2),
         head=("nsenter", "--net=/x", "--"),
-        hosts=hosts,
-        placement=placement or Placement(ranks_per_node=2),
-        wiring=WIRING,
-        programs=(("app", "a b"),) * len(hosts),
-        environments=({"X": "1"},) * len(hosts),
+        programs=(("app", "a b"),),
+        environments=({"X": "1"},),
     )
+    return MPIS[name].launch(job)
 
 
 @pytest.mark.parametrize("name", MPIS)

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from factory_job import job_of
 from integration.live import compiled, lab_site, live, tare
 from tare.cluster.lab_site import LabSite
 from tare.deploy.hosts import Deployed
-from tare.deploy.pods import Files, deployed
+from tare.deploy.pods import deployed
 from tare.feasibility import compatibility
 from tare.feasibility.compatibility import Outcome
 from tare.feasibility.compatibility_table import FILE, MPIS_SHOWN, Seen, predicted, written
@@ -28,7 +29,7 @@ from tare.images.inside.inspect import mpi_of
 from tare.launch import write_agent, write_map
 from tare.model import Environment, Placement
 from tare.mpi import MPIS, MpiWiring
-from tare.run import job
+from tare.node_service.order import Files
 
 pytestmark = live("openmpi5", "mpich", "mpich5", "apptainer", "mmdebstrap")
 
@@ -70,19 +71,13 @@ def outcome(site: LabSite, up: Deployed, launcher: str, program: Path, *, fails:
         way = hosts[0].agent
         assert way is not None
         hosts = (replace(hosts[0], agent=replace(way, argv=(plain_python(), "-ISc", SWAP, daemon, *way.argv))),)
-    launch = MPIS[launcher].launch(
-        head=site.head,
-        hosts=hosts,
-        placement=TWO,
-        wiring=MpiWiring(control_subnet=site.control_subnet, data_subnet=up.subnet),
-        programs=((str(program),),),
-        environments=({},),
-    )
+    wiring = MpiWiring(control_subnet=site.control_subnet, data_subnet=up.subnet)
+    launch = MPIS[launcher].launch(job_of(hosts, TWO, wiring, head=site.head, programs=((str(program),),)))
     agent, path = write_agent(site.folder, plain_python()), site.folder / "map.json"
     write_map(launch, path)
     variables = {**os.environ, **MPIS[launcher].head_environment(str(agent)), "TARE_LAUNCH_MAP": str(path)}
     done = process.run(launch.argv(str(agent)), env=variables, timeout_s=LIMITS_S[fails], cwd=Path("/"), check=False)
-    job.end_strays(up)
+    up.end_strays()
     heard = sorted(re.findall(r"rank \d of \d heard -?\d+", done.stdout))
     if done.status == 0 and heard == ["rank 0 of 2 heard 42", "rank 1 of 2 heard 41"]:
         return Outcome.WORKS

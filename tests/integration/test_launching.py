@@ -30,9 +30,10 @@ from integration.live import (
     wait_for,
     write_study,
 )
-from tare.deploy.pods import Files, deployed
+from tare.deploy.pods import deployed
 from tare.errors import InfrastructureError
 from tare.model import Environment, Launching, Placement
+from tare.node_service.order import Files
 from tare.services import ssh
 
 pytestmark = live("docker", "podman", "charliecloud", "apptainer", "cni", "mmdebstrap", "sshd")

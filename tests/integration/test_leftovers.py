@@ -24,9 +24,10 @@ from integration.live import (
     wait_for,
     write_study,
 )
-from tare.deploy.pods import Files, deployed
+from tare.deploy.pods import deployed
 from tare.host.namespaces import netlink
 from tare.model import Environment, Placement
+from tare.node_service.order import Files
 
 pytestmark = [*live("cni"), pytest.mark.alone]
 WITH_DAEMONS = ["bare", "docker+bridge", "docker+overlay"]

@@ -11,17 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from factory_job import job_of
 from integration.live import compiled, lab_site, live, sent_on, wait_for
 from tare.cluster.lab_site import LabSite
 from tare.containers.held import enter
 from tare.deploy.hosts import Deployed
-from tare.deploy.pods import Files, deployed
+from tare.deploy.pods import deployed
 from tare.host import process
 from tare.host.namespaces import plain_python
 from tare.images.kernels import ensure_kernels
-from tare.launch import write_agent, write_map
+from tare.launch import Launch, write_agent, write_map
 from tare.model import Environment, Placement
 from tare.mpi import MPIS, MpiWiring
+from tare.node_service.order import Files
 
 pytestmark = [*live(), pytest.mark.quiet]
 MIB_8 = 8 << 20
@@ -76,19 +78,13 @@ def shared_with(output: str) -> dict[int, int]:
 
 
 def prepared(site: LabSite, up: Deployed, placement: Placement) -> Path:
-    hosts = up.hosts(placement)
-    wiring = MpiWiring(control_subnet=site.control_subnet, data_subnet=up.subnet)
-    programs = (("true",),) * len(hosts)
-    launch = MPIS["openmpi"].launch(
-        head=site.head,
-        hosts=hosts,
-        placement=placement,
-        wiring=wiring,
-        programs=programs,
-        environments=({},) * len(hosts),
-    )
-    write_map(launch, site.folder / "map.json")
+    write_map(launch_of(site, up, placement, ("true",)), site.folder / "map.json")
     return write_agent(site.folder, plain_python())
+
+
+def launch_of(site: LabSite, up: Deployed, placement: Placement, program: tuple[str, ...]) -> Launch:
+    wiring = MpiWiring(control_subnet=site.control_subnet, data_subnet=up.subnet)
+    return MPIS["openmpi"].launch(job_of(up.hosts(placement), placement, wiring, head=site.head, programs=(program,)))
 
 
 PLACEMENTS = [
@@ -116,17 +112,7 @@ def test_open_mpi_shares_memory_within_a_node_and_never_between_two(
     program = split(placement, folder)
     with deployed(site, BARE, placement, slot=0, nic=0, files=Files(host_prefix=folder)) as up:
         agent = prepared(site, up, placement)
-        hosts = up.hosts(placement)
-        wiring = MpiWiring(control_subnet=site.control_subnet, data_subnet=up.subnet)
-        launch = MPIS["openmpi"].launch(
-            head=site.head,
-            hosts=hosts,
-            placement=placement,
-            wiring=wiring,
-            programs=(program,) * len(hosts),
-            environments=({},) * len(hosts),
-        )
-        argv = list(launch.argv(str(agent)))
+        argv = list(launch_of(site, up, placement, program).argv(str(agent)))
         if chosen == "by Open MPI":  # its own choice of transports, on our nodes
             at = argv.index("btl")
             del argv[at - 1 : at + 2]

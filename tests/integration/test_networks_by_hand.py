@@ -14,9 +14,10 @@ import pytest
 from integration.live import lab_site, live, settled, wait_for
 from integration.test_networks_contract import rules_of, shown
 from tare.cluster.lab_site import LabSite
-from tare.deploy.pods import Files, deployed
+from tare.deploy.pods import deployed
 from tare.host.namespaces import hold
 from tare.model import Environment, Placement
+from tare.node_service.order import Files
 
 pytestmark = live("cni", "nftables", "iptables")
 

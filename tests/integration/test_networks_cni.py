@@ -25,10 +25,10 @@ from integration.live import (
 from integration.test_networks_contract import are_as_before, reach_each_other, shown, state_of
 from tare.cluster.lab_site import LabSite
 from tare.deploy.hosts import Deployed
-from tare.deploy.pods import Files, deployed
+from tare.deploy.pods import deployed
 from tare.errors import CommandFailed
 from tare.model import Environment, Placement
-from tare.run import job
+from tare.node_service.order import Files
 
 pytestmark = live("docker", "cni", "mmdebstrap", "nftables", "iptables")
 
@@ -81,7 +81,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def up(site: LabSite, path: Path, slot: int = 0) -> Iterator[Deployed]:
     wanted = Environment(name="mine", runtime="bare", network=f"cni:{path}")
     with deployed(site, wanted, Placement(), slot=slot, nic=1, files=Files(host_prefix=Path("/"))) as made:
-        job.wait_for_carriers([made])
+        made.wait_for_carriers()
         yield made
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from integration.live import Ended, Watch, by_environment, counters, ended, live, outcome, start, wait_for, write_study
+from integration.live import Ended, Watch, by_environment, ended, live, outcome, start, wait_for, write_study
 from tare.cluster.lab_site import LabCluster, LabSite
 from tare.deploy import study_files
 from tare.deploy.hosts import Deployed
@@ -30,9 +30,10 @@ from tare.images import DEFAULT
 from tare.model import Environment, LabSpec, Placement, Plan, Study, Workload
 from tare.networks import NETWORKS, Wiring, find
 from tare.node import SILENT_ROLE, Node
+from tare.node.monitor import key_of
 from tare.plan import composition
 from tare.plan.cells import expand
-from tare.run import job, runner
+from tare.run import runner
 
 pytestmark = [*live("docker", "cni", "mmdebstrap", "nftables", "iptables"), pytest.mark.timeout(240)]
 
@@ -136,7 +137,7 @@ def _made(stack: ExitStack, name: str, wanted: list[Environment]) -> Up:
     plan = plan_of(wanted)
     files = study_files.make_files(plan, print, measured=False)
     site = stack.enter_context(LabCluster().open(name, plan.study.lab, runner.needs(plan, files.seen_by_nodes)))
-    study_files.import_images(site.daemon_nodes, files.every)
+    study_files.import_images(site, files.every)
     return Up(site=site, files=files)
 
 
@@ -232,7 +233,7 @@ def test_two_pods_on_two_nodes_reach_each_other_and_nothing_is_left(network: str
         wait_for_steady(on)
     before = [state_of(node) for node in on]
     with deployed(lab.site, wanted, TWO, slot=0, nic=1 if owns else 0, files=lab.files.of(wanted)) as up:
-        job.wait_for_carriers([up])
+        up.wait_for_carriers()
         during = [state_of(node) for node in on]
         reach_each_other(up)
         carry_what_is_sent(up)
@@ -269,20 +270,18 @@ def carry_what_is_sent(up: Deployed) -> None:
     first, second = up.sides
     assert first.endpoint.watches
 
-    def bytes_of(watch: Any) -> int:
-        if watch.read is not None:
-            received, _, sent, _ = watch.read()
-            return int(received + sent)
-        found = counters(watch.pid)[watch.interface]
-        return found[0] + found[8]
+    def carried() -> list[int]:
+        values = up.counters().interfaces
+        watches = [values[key_of(side.pod.node, watch)] for side in up.sides for watch in side.endpoint.watches]
+        return [received + sent for received, _, sent, _ in watches]
 
     watches = [watch for side in up.sides for watch in side.endpoint.watches]
-    before = [bytes_of(watch) for watch in watches]
+    before = carried()
     size = first.endpoint.mtu - 100
     sent = ping(first.pod.pid, second.endpoint.address, count=30, packet_bytes=size, source=first.endpoint.address)
     assert len(sent) >= 29
-    for watch, had in zip(watches, before, strict=True):
-        grown = bytes_of(watch) - had
+    for watch, had, has in zip(watches, before, carried(), strict=True):
+        grown = has - had
         if watch.role == SILENT_ROLE:
             assert grown < 20 * size, watch
         else:

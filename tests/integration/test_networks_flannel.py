@@ -29,13 +29,13 @@ from integration.test_leftovers import interfaces
 from tare.cluster import clean
 from tare.cluster.lab_site import LabSite
 from tare.deploy.hosts import Deployed
-from tare.deploy.pods import Files, deployed
+from tare.deploy.pods import deployed
 from tare.errors import InfrastructureError
 from tare.host.namespaces import netlink
 from tare.host.process import run
 from tare.model import Environment, Link, Placement
 from tare.networks import flannel
-from tare.run import job
+from tare.node_service.order import Files
 from tare.services import etcd
 
 CANNOT = "this machine cannot: "
@@ -155,11 +155,11 @@ def test_the_rules_and_routes_of_flannel_are_in_a_stack_of_its_own(tmp_path: Pat
 @pytest.mark.parametrize("victim", ["flanneld", "etcd"])
 def test_a_daemon_that_is_killed_is_named(victim: str, tmp_path: Path) -> None:
     with up("flannel-host-gw", tmp_path) as (site, one):
-        assert job.gone(one) is None
+        assert one.ended() is None
         for pid in pids_of(site.name):
             if Path(argv_of(pid)[0]).name == victim:
                 os.kill(pid, signal.SIGKILL)
-        reason = wait_for(lambda: job.gone(one), "end of the daemon", 5)
+        reason = wait_for(one.ended, "end of the daemon", 5)
     assert reason in [f"{victim} on {node} has ended" for node in (("n0", "n1") if victim == "flanneld" else ("n0",))]
 
 

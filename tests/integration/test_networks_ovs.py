@@ -13,11 +13,11 @@ import pytest
 import tare.networks
 from integration.live import Watch, lab_site, live
 from integration.test_networks_contract import are_as_before, shown, state_of
-from tare.deploy.pods import Files, deployed
+from tare.deploy.pods import deployed
 from tare.host.ping import ping
 from tare.model import Environment, Placement
 from tare.networks.ovs import BRIDGE, Ovs
-from tare.run import job
+from tare.node_service.order import Files
 from tare.wiring.vswitch import Vswitch
 
 pytestmark = live("nftables", "openvswitch")
@@ -31,7 +31,7 @@ def test_pods_answer_each_other_through_open_vswitch_and_nothing_is_left(monkeyp
         watch.look(site.name)
         before = [state_of(node) for node in site.nodes]
         with deployed(site, wanted, Placement(), slot=0, nic=1, files=Files(host_prefix=Path("/"))) as up:
-            job.wait_for_carriers([up])
+            up.wait_for_carriers()
             first, second = up.sides
             assert first.endpoint.address == "10.214.1.1"
             for one, other in ((first, second), (second, first)):

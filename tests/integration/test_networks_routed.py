@@ -30,11 +30,12 @@ from integration.live import (
     wait_for,
     write_study,
 )
-from tare.deploy.pods import Files, deployed
+from tare.deploy.pods import deployed
 from tare.errors import InfrastructureError
 from tare.host.namespaces import inside_network
 from tare.model import Environment, Placement
 from tare.node import Nic
+from tare.node_service.order import Files
 from tare.wiring import bird, bpf, ipip
 
 pytestmark = live("bird")

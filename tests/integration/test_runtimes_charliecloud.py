@@ -20,10 +20,11 @@ from integration.containers import (
     ran_everywhere,
 )
 from integration.live import Ended, Watch, by_environment, lab_site, live, outcome
-from tare.deploy.pods import Files, deployed
+from tare.deploy.pods import deployed
 from tare.images import find_recipe
 from tare.images.build import ensure_image
 from tare.model import Environment, Placement
+from tare.node_service.order import Files
 
 pytestmark = live("cni", "mmdebstrap", "charliecloud")
 

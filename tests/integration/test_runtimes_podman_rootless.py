@@ -11,10 +11,11 @@ import pytest
 
 from integration.containers import CARRIERS, check_killed, check_network, check_several, inside, ran
 from integration.live import Ended, Watch, by_environment, lab_site, live, tare
-from tare.deploy.pods import Files, deployed
+from tare.deploy.pods import deployed
 from tare.images import find_recipe
 from tare.images.build import ensure_image
 from tare.model import Environment, Placement
+from tare.node_service.order import Files
 from tare.runtimes.podman_rootless import IMAGE_OWNERS, USER
 
 pytestmark = live("cni", "mmdebstrap", "podman", "uidmap")

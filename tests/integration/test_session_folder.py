@@ -10,7 +10,7 @@ import pytest
 from integration.live import lab_site, live
 from tare.cluster.lab_site import LabSite
 from tare.deploy.hosts import Deployed
-from tare.deploy.pods import Files, deployed
+from tare.deploy.pods import deployed
 from tare.deploy.study_files import import_images
 from tare.host.namespaces import plain_python
 from tare.host.process import run
@@ -18,6 +18,7 @@ from tare.images import find_recipe
 from tare.images.build import ensure_image, ensure_tar
 from tare.launch import write_agent
 from tare.model import Environment, Placement
+from tare.node_service.order import Files
 
 pytestmark = live("docker", "podman", "charliecloud", "apptainer", "mmdebstrap")
 
@@ -47,7 +48,7 @@ def site(files: Files) -> Iterator[LabSite]:
     assert files.rootfs is not None
     shown = (*map(Path, files.seen_by_nodes), Path(files.tar or "/").parent)
     with lab_site(nodes=1, cores_per_node=2, docker=True, shown=shown) as up:
-        import_images(up.daemon_nodes, [files])
+        import_images(up, [files])
         write_agent(up.folder, plain_python())
         (up.folder / "ssh-9").mkdir()
         (up.folder / "ssh-9" / "user").write_text("the key of another environment\n")

@@ -23,15 +23,16 @@ from tare.cli.lab_commands import without_dashes
 from tare.cluster import CLUSTERS, Site, clean
 from tare.deploy import study_files
 from tare.deploy.hosts import Deployed
-from tare.deploy.pods import Files, deployed
+from tare.deploy.pods import deployed
 from tare.errors import InfrastructureError, RefusedError, TareError, UsageError
 from tare.feasibility import preflight
 from tare.host import process
 from tare.host.namespaces import plain_python
 from tare.host.user_namespace import become_root
-from tare.launch import PADDING, Launch, write_agent, write_map
+from tare.launch import PADDING, Launch, write_agent
 from tare.model import Cell, Plan
 from tare.mpi import MPIS
+from tare.node_service.order import Files
 from tare.plan.cells import available
 from tare.run import job, ping_pong, runner
 from tare.services import ssh
@@ -219,7 +220,7 @@ def _run(wanted: Wanted) -> int:
 def _site(plan: Plan, files: Files) -> Iterator[Site]:
     needs = runner.needs(plan, files.seen_by_nodes)
     with CLUSTERS[plan.study.cluster].open(clean.free_name(f"l{os.getpid()}"), plan.study.lab, needs) as site:
-        study_files.import_images(site.daemon_nodes, [files])
+        study_files.import_images(site, [files])
         yield site
 
 
@@ -229,8 +230,8 @@ def _deployed(site: Site, cell: Cell, files: Files) -> Iterator[Deployed]:
     with ExitStack() as stack:
         up = stack.enter_context(deployed(site, cell.environment, cell.placement, slot=0, nic=nic, files=files))
         site.settle()
-        job.wait_for_carriers([up])
-        stack.callback(job.end_strays, up)
+        up.wait_for_carriers()
+        stack.callback(up.end_strays)
         yield up
 
 
@@ -244,17 +245,15 @@ def _launch(wanted: Wanted, site: Site, cell: Cell, up: Deployed) -> Launch:
 
 
 def _attended(wanted: Wanted, launch: Launch, agent: Path, site: Site, up: Deployed) -> int:
-    path = site.folder / "launch.json"
-    write_map(launch, path)
-    told = job.head_environment(site, up.environment, up, agent)
-    own = {**told, "TARE_LAUNCH_MAP": str(path), PADDING: ""}
+    command = job.command_of(site, up, launch, agent, name="launch")
+    variables = {**os.environ, **command.environment, PADDING: ""}
     passed_on = partial(job.signal_launcher, up, launch)
     started = time.monotonic()
-    kills = job.memory_kills(up)
-    status = process.attend(launch.argv(str(agent)), env={**os.environ, **own}, started=site.adopt, passed_on=passed_on)
-    if status and (missing := job.gone(up)):
+    kills = up.memory_kills()
+    status = process.attend(command.argv, env=variables, started=site.adopt, passed_on=passed_on)
+    if status and (missing := up.ended()):
         raise InfrastructureError(f"{missing} while the application ran, which ended with status {status}")
-    if hit := job.memory_hit(up, kills):
+    if hit := up.memory_hit(kills):
         _say(f"tare: {hit}")
     if wanted.verbose:
         _say(f"tare: the job took {time.monotonic() - started:.2f} s, its start among it")

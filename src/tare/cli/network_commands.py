@@ -24,8 +24,8 @@ from tare.cluster import CLUSTERS, Site, clean
 from tare.cluster.lab_site import LabSite
 from tare.containers.held import enter
 from tare.deploy import study_files
-from tare.deploy.hosts import Deployed, Side
-from tare.deploy.pods import Files, deployed
+from tare.deploy.hosts import Deployed
+from tare.deploy.pods import deployed
 from tare.errors import InfrastructureError, RefusedError, UsageError
 from tare.host import process
 from tare.host.paths import made_run_folder, run_folder
@@ -36,8 +36,10 @@ from tare.model import Environment, LabSpec, Placement, Plan, Study, Workload
 from tare.networks import NETWORKS, Network, Wiring, find
 from tare.node.cgroups import bases
 from tare.node.owners import lives, owner
+from tare.node_service.order import Files
+from tare.node_service.sides import Side
 from tare.plan import cells, composition
-from tare.run import job, runner
+from tare.run import runner
 from tare.runtimes import RUNTIMES
 from tare.wiring.conflist import PREFIX, VARIABLES
 
@@ -177,7 +179,7 @@ def _attended(wanted: Wanted, one: Plan) -> None:
             print(line, flush=True)
         _ready(wanted)
         try:
-            while job.gone(up) is None:
+            while up.ended() is None:
                 time.sleep(0.5)
         except KeyboardInterrupt:
             pass
@@ -197,7 +199,7 @@ def _kept(wanted: Wanted, one: Plan) -> Iterator[Deployed]:
         site = stack.enter_context(_site(wanted, one, files, nics=nic + 1))
         up = stack.enter_context(deployed(site, cell.environment, cell.placement, slot=0, nic=nic, files=files))
         site.settle()
-        job.wait_for_carriers([up])
+        up.wait_for_carriers()
         yield up
 
 
@@ -221,7 +223,7 @@ def _site(wanted: Wanted, one: Plan, files: Files, nics: int) -> Iterator[Site]:
             folder = made_run_folder() / f"{wanted.name}-network"
             folder.mkdir(exist_ok=True)
             site = LabSite(name=made.name, lab=made, nodes=made.nodes, daemon_nodes=made.nodes, folder=folder)
-        study_files.import_images(site.daemon_nodes, [files])
+        study_files.import_images(site, [files])
         yield site
 
 

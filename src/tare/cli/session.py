@@ -18,6 +18,7 @@ from tare.model import Binding, Caches, Environment, Placement, Plan, Study, Sum
 from tare.model.placement import Topology, place
 from tare.model.text import bytes_label
 from tare.node import limits
+from tare.node_service import geometry
 from tare.plan import composition
 from tare.plan.cells import expand
 from tare.run import runner
@@ -50,7 +51,7 @@ def make_plan(study: Study, say: Progress = silent) -> Plan:
             or composition.refuse(wanted, placement)
             or apart.get(wanted.name)
             or composition.refuse_subnets(wanted, placement, study.lab)
-            or _no_place(composition.as_launched(wanted, placement), topology)
+            or _no_place(geometry.as_launched(wanted, placement), topology)
             or composition.probe(wanted)
             or (limits.missing() if limits.limited(placement) else None)
             or (_unfit(own[wanted.image], wanted) if wanted.image in own else None)

@@ -13,7 +13,8 @@ from tare.cluster.lab_site import LabCluster
 from tare.cluster.needs import Needs
 from tare.model import LabSpec
 from tare.model.placement import Topology
-from tare.node import Node, Pod
+from tare.node import Node
+from tare.node_service import NodeService
 
 __all__ = ["CLUSTERS", "Cluster", "Needs", "Site"]
 
@@ -33,6 +34,10 @@ class Site(Protocol):
         """
         ...
 
+    def service(self, node: Node) -> NodeService:
+        """Return the service of one of `nodes` or `daemon_nodes`, the same at every call."""
+        ...
+
     @property
     def head(self) -> tuple[str, ...]:
         """Return the argv prefix that starts a launcher on the head."""
@@ -44,12 +49,6 @@ class Site(Protocol):
     def folder(self) -> Path:
         """Return the folder for launch maps and logs of this run."""
         ...
-
-    def connect(self, pod: Pod, slot: int) -> AbstractContextManager[str]:
-        """Connect a pod that has its own network to the control network, and yield its address there.
-
-        `slot` identifies its environment. A pod on its node's network is connected already.
-        """
 
     def listen(self) -> socket.socket | None:
         """Return a socket bound to an address of the head that all pods can reach, or None if there is none."""

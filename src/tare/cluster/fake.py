@@ -6,7 +6,7 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from tare.model import LabSpec
 from tare.model.placement import NodeCores, Topology
 from tare.node import Nic, Node, Pod
 from tare.node.cgroups import Group
+from tare.node_service import LocalNode, NodeService
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -30,6 +31,10 @@ class FakeSite:
     head: tuple[str, ...] = ()
     control_subnet: str = "192.0.2.0/24"
     daemon_nodes: tuple[Node, ...] = ()
+    services: dict[str, NodeService] = field(default_factory=dict)
+
+    def service(self, node: Node) -> NodeService:
+        return self.services.setdefault(node.name, LocalNode(node, self.folder, _connect))
 
     def listen(self) -> socket.socket | None:
         return None
@@ -49,8 +54,9 @@ class FakeSite:
     def carries(self, nic: int, mtu: int) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def connect(self, pod: Pod, slot: int) -> AbstractContextManager[str]:
-        return nullcontext(pod.node.control_address)
+
+def _connect(pod: Pod, _slot: int) -> AbstractContextManager[str]:
+    return nullcontext(pod.node.control_address)
 
 
 class FakeCluster:

@@ -8,7 +8,7 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tare.cluster import lab
@@ -23,6 +23,7 @@ from tare.model.placement import Topology
 from tare.node import Node, Pod, bridges
 from tare.node.cgroups import bases
 from tare.node.owners import owner
+from tare.node_service import LocalNode, NodeService
 from tare.services import docker
 
 
@@ -35,6 +36,10 @@ class LabSite:
     nodes: tuple[Node, ...]
     daemon_nodes: tuple[Node, ...]
     folder: Path
+    services: dict[str, NodeService] = field(default_factory=dict)
+
+    def service(self, node: Node) -> NodeService:
+        return self.services.setdefault(node.name, LocalNode(node, self.folder, self._connect))
 
     @property
     def head(self) -> tuple[str, ...]:
@@ -76,7 +81,7 @@ class LabSite:
             lab.restore_mtu(self.lab, before)
 
     @contextmanager
-    def connect(self, pod: Pod, slot: int) -> Iterator[str]:
+    def _connect(self, pod: Pod, slot: int) -> Iterator[str]:
         if not pod.own_network:
             yield pod.node.control_address
             return

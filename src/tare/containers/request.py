@@ -18,7 +18,7 @@ class PodRequest:
     `shown` are folders of the host that are visible inside at the same path (a user's program); `cwd` is one that is
     also writable, in which ranks work. `network_options` are Docker's options for its network. `session` is the session
     folder of the MPI's daemon, in the run's folder, if ranks enter containers: the only folder of a run that containers
-    are shown (`tare.deploy.session_folder`; "": none). `host` is the pod's hostname, `cores` are its own cores ("" and
+    are shown ("": none). `host` is the pod's hostname, `cores` are its own cores ("" and
     (): the node's). `devices` are the device nodes that containers are given, `binds` what else they see of the host
     (`tare.host.binds`), `variables` their environment as `NAME=value`. A `foreign` root file system is a user's own
     folder, in which no mount point may be created. `limits` apply to each container that is requested, the pod's own or

@@ -1,47 +1,32 @@
-"""Describe an environment that is up: its pods as hosts of the MPI, and the cgroups of its jobs."""
+"""Describe an environment that is up: its pods as hosts of the MPI, and what can be asked of its nodes."""
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tare.containers.held import job_group
 from tare.launch import Entry, Host
 from tare.model import Environment, Placement
-from tare.node import Container, Endpoint, Pod
-from tare.node.cgroups import Group
-from tare.runtimes import RUNTIMES
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
-    """One host of a deployed environment: its pod, its endpoint, and the path of tare's programs inside.
-
-    `containers` are those that the host's ranks enter; if there are none, the MPI's daemon runs in the pod's own
-    container. `session` is the folder that they share with the daemon. `control` is the pod's address on the control
-    network, `variables` is the daemon's environment, as `NAME=value`.
-    """
-
-    pod: Pod
-    endpoint: Endpoint
-    prefix: Path
-    containers: tuple[Container, ...] = ()
-    session: str = ""
-    control: str = ""
-    variables: tuple[str, ...] = ()
+from tare.node import Endpoint, monitor
+from tare.node_service import NodeService
+from tare.node_service.local import watch_of
+from tare.node_service.sides import Side
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployed:
     """An environment that is up, its hosts in order of ranks; `ssh` is the folder with its keys, if it uses ssh.
 
-    `launcher` is the program that starts jobs, "" if it is this machine's own.
+    `nodes` serve it under its `name`. `launcher` is the program that starts jobs, "" if it is this machine's own.
     """
 
     environment: Environment
     sides: tuple[Side, ...]
+    name: str = ""
+    nodes: tuple[NodeService, ...] = ()
     ssh: Path | None = None
     launcher: str = ""
 
@@ -63,9 +48,52 @@ class Deployed:
             return first
         return {f"{name} of {host}": text for host, facts in told.items() for name, text in facts.items()}
 
+    @property
+    def watches(self) -> tuple[monitor.HostWatch, ...]:
+        """Return what is watched of its hosts."""
+        return tuple(map(watch_of, self.sides))
+
     def hosts(self, placement: Placement) -> tuple[Host, ...]:
         """Return the hosts as the MPI sees them."""
         return tuple(host_of(side, placement.ranks // len(self.sides)) for side in self.sides)
+
+    def side_of(self, rank: int, ranks: int) -> Side:
+        """Return the host of a rank of a job with so many ranks, the same number on each host."""
+        return self.sides[min(rank * len(self.sides) // max(1, ranks), len(self.sides) - 1)]
+
+    def limits(self) -> tuple[tuple[str, ...], ...]:
+        """Return the limits of the containers of each host (`tare.node.limits.stated`)."""
+        return tuple(limits for node in self.nodes for limits in node.limits(self.name))
+
+    def wait_for_carriers(self) -> None:
+        """Wait until the data interfaces of all pods are running."""
+        for node in self.nodes:
+            node.wait_for_carriers(self.name)
+
+    def counters(self, site_s: float = 0.0) -> monitor.CounterValues:
+        """Return the counters of all nodes; `site_s` is the CPU time of all processes of the study."""
+        return monitor.merged([node.counters(self.name) for node in self.nodes], site_s)
+
+    def ended(self) -> str | None:
+        """Return which container or daemon has ended although it should be running, or None."""
+        return next((reason for node in self.nodes if (reason := node.ended(self.name))), None)
+
+    def memory_kills(self) -> dict[str, int]:
+        """Return for each container how many processes the kernel has killed for exceeding its memory limit."""
+        return {what: kills for node in self.nodes for what, kills in node.memory_kills(self.name).items()}
+
+    def memory_hit(self, before: Mapping[str, int]) -> str | None:
+        """Return a sentence that names the container that has hit its memory limit since `before`, or None."""
+        return next((hit for node in self.nodes if (hit := node.memory_hit(self.name, before))), None)
+
+    def end_strays(self) -> None:
+        """Kill what remains of a failed launch in the pods."""
+        for node in self.nodes:
+            node.end_strays(self.name)
+
+    def signal_first(self, names: Collection[str], number: int) -> bool:
+        """Send a signal to the programs of these names in the first pod; return whether any was running."""
+        return self.nodes[0].signal_first(self.name, names, number)
 
 
 def host_of(side: Side, ranks: int) -> Host:
@@ -92,30 +120,6 @@ def host_of(side: Side, ranks: int) -> Host:
         cpus=pod.node.cores if pod.join_groups else (),
     )
     return Host(name=name, ranks=ranks, agent=agent)
-
-
-def groups_of(side: Side) -> Iterator[tuple[Group, frozenset[int]]]:
-    """Yield the cgroups in which a job's processes on a host can be, each with the processes that keep the pod up."""
-    yield side.pod.group, side.pod.keepers
-    if side.containers:
-        yield job_group(side.pod.node), frozenset()
-    yield from ((each.group, each.keepers) for each in side.containers if each.group is not None)
-
-
-def held_to(side: Side) -> Iterator[tuple[str, Group]]:
-    """Yield the cgroup of each container of a host, in order of its ranks, with a name for messages.
-
-    Containers without a cgroup of their own are in the group of all jobs of their node, which is then the only one.
-    """
-    pod = side.pod
-    named = [(each.name, each.group) for each in side.containers if each.group is not None]
-    for name, group in named:
-        yield f"container {name} on node {pod.node.name}", group
-    if side.containers and not named:
-        yield f"the jobs on node {pod.node.name}", job_group(pod.node)
-    if not side.containers:
-        what = f"container {pod.container or pod.name}" if RUNTIMES[pod.runtime].makes_containers else "the ranks"
-        yield f"{what} on node {pod.node.name}", pod.group
 
 
 def subnet_of(endpoint: Endpoint) -> str:

@@ -1,94 +1,35 @@
-"""Deploy an environment on the nodes of a site: pods, their network, their containers, and the hosts that MPI sees.
+"""Deploy an environment on the nodes of a site: the order of what their services do, and what it leaves on the head.
 
 MPI sees each pod as a host. A node usually has one pod; with `share: none` each of its containers has its own.
 """
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from tare.cluster import Site
-from tare.containers.held import job_group
-from tare.deploy.hosts import Deployed, Side
-from tare.deploy.session_folder import session_folder
+from tare.deploy.hosts import Deployed
 from tare.errors import RefusedError
-from tare.host.devices import given
 from tare.host.signals import uninterrupted
-from tare.images.host_mpi import HostMpi
-from tare.images.inside.variables import merged
-from tare.model import Control, Environment, Launching, Placement, Share
-from tare.model.placement import NodeCores, Topology, cores_of_container, place
+from tare.model import Control, Environment, Launching, Placement
 from tare.mpi import MPIS
-from tare.networks import Joining, Network, find
-from tare.node import Container, Endpoint, Nic, Node, Pod, Wired
-from tare.node.limits import Limits, limited, limits_of
-from tare.plan.composition import as_launched, bare_side, enters_containers, is_inside, on_daemon_nodes, pods_per_node
-from tare.runtimes import RUNTIMES, PodRequest
+from tare.node import Wired
+from tare.node_service import NodeService, Phase
+from tare.node_service.geometry import is_inside, on_daemon_nodes
+from tare.node_service.order import Files, Order
+from tare.node_service.sides import Side
 from tare.services import ssh
-from tare.wiring import infiniband, transports
-from tare.wiring.link import link_set, nic_set
 
-IMAGE_PREFIX: Final = Path("/opt/tare")
+__all__ = ["Files", "deployed", "on_each"]
 
+MOST_AT_ONCE: Final = 4
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Files:
-    """The files for pods: tare's programs on the host, the image (None if no environment needs one), visible folders.
-
-    `shown` lists folders visible in pods. `cwd` is the working folder of the ranks, which they may write to; "" if it
-    does not matter. `host_mpi` is this machine's MPI, for containers that use it instead of their own. For a user's own
-    image, `variables` is its environment, `foreign` means that nothing may be written to it, and `shows_kernels` that
-    it has no kernels, so that this machine's are mounted in it. `seen` lists further folders that nodes must see.
-    """
-
-    host_prefix: Path
-    rootfs: Path | None = None
-    tar: Path | None = None
-    sif: Path | None = None
-    image_tag: str = ""
-    shown: tuple[str, ...] = ()
-    cwd: str = ""
-    host_mpi: HostMpi | None = None
-    variables: tuple[str, ...] = ()
-    foreign: bool = False
-    shows_kernels: bool = False
-    seen: tuple[str, ...] = ()
-
-    @property
-    def seen_by_nodes(self) -> tuple[str, ...]:
-        """Return the folders that must be visible on the nodes, wherever they are."""
-        places = (
-            *self.shown,
-            *self.seen,
-            *(self.host_mpi.shown if self.host_mpi else ()),
-            str(self.rootfs) if self.rootfs else "",
-            str(self.sif.parent) if self.sif else "",
-            self.cwd,
-        )
-        return tuple(dict.fromkeys(place for place in places if place))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Order:
-    """The parts of a deployment that are the same for every pod."""
-
-    site: Site
-    environment: Environment
-    network: Network
-    placement: Placement
-    slot: int
-    nic: int
-    files: Files
-
-    @property
-    def study(self) -> str:
-        return f"{self.site.name}-{self.slot}"
+T = TypeVar("T")
 
 
 @contextmanager
@@ -101,56 +42,98 @@ def deployed(
         files = replace(files, shown=(*files.shown, str(keys)))
     if environment.launch is Launching.HOST_MPI:
         files = _with_host_mpi(files)
-    order = _Order(
-        site=site,
-        environment=environment,
-        network=find(environment.network),
-        placement=placement,
-        slot=slot,
-        nic=nic,
-        files=files,
-    )
-    nodes = (site.daemon_nodes if on_daemon_nodes(environment) else site.nodes)[: placement.nodes]
+    order = _order(site, environment, placement, slot=slot, nic=nic, files=files)
+    nodes = tuple(site.service(node) for node in order.nodes)
     with ExitStack() as stack:
         if keys is not None:
             stack.enter_context(ssh.prepared(keys))
         if environment.link.mtu:
             stack.enter_context(site.carries(nic, environment.link.mtu))
-        stack.enter_context(order.network.prepare(nodes, order.study))
-        stacks = stack.enter_context(closed_together(len(nodes)))
-
-        def one(node: Node) -> tuple[Side, ...]:
-            if is_inside(environment.sides, node.index, len(nodes)):
-                return _on_node(stacks[node.index], order, node)
-            bare = replace(order, environment=bare_side(environment), network=find("host"))
-            return _on_node(stacks[node.index], bare, site.nodes[node.index])
-
-        with uninterrupted(), ThreadPoolExecutor(max_workers=min(4, len(nodes))) as pool:
-            futures = [pool.submit(one, node) for node in nodes]
-        sides = tuple(side for future in futures for side in future.result())
-        if isinstance(order.network, Joining):
-            wired = [Wired(pod=side.pod, nic=side.pod.node.nics[nic], endpoint=side.endpoint) for side in sides]
-            endpoints = order.network.joined(wired)
-            sides = tuple(replace(side, endpoint=each) for side, each in zip(sides, endpoints, strict=True))
+        up = Deployed(environment=environment, name=order.study, nodes=nodes, sides=(), ssh=keys)
+        _leave_at_the_end(stack, up, Phase.PREPARED)
+        on_each(nodes, lambda node: node.prepare(order))
+        _leave_at_the_end(stack, up, Phase.SHARED)
+        site.service(order.wired_nodes[0]).share(order.study)
+        _leave_at_the_end(stack, up, Phase.DEPLOYED)
+        made = on_each(nodes, lambda node: node.deploy(order.study))
+        up = replace(up, sides=tuple(side for sides in made for side in sides))
+        _leave_at_the_end(stack, up, Phase.JOINED)
+        up = _join(up, nic)
         if keys is not None:
-            sides = stack.enter_context(_reached_by_ssh(sides, environment, keys))
-        launcher = MPIS[environment.mpi].inside if keys is not None and environment.image else ""
-        if environment.launch is Launching.HOST_MPI and files.host_mpi is not None:
-            launcher = str(files.host_mpi.launcher)
-        yield Deployed(environment=environment, sides=sides, ssh=keys, launcher=launcher)
+            _leave_at_the_end(stack, up, Phase.LISTENING)
+            up = _listen(up, keys)
+        yield replace(up, launcher=_launcher(environment, files))
 
 
-@contextmanager
-def closed_together(count: int) -> Iterator[tuple[ExitStack, ...]]:
-    """Yield stacks that are closed in parallel, so that no node's removal waits for another's."""
-    stacks = tuple(ExitStack() for _ in range(count))
-    try:
-        yield stacks
-    finally:
-        with uninterrupted(), ThreadPoolExecutor(max_workers=min(4, count)) as pool:
-            futures = [pool.submit(each.close) for each in stacks]
-        for future in futures:
-            future.result()
+def on_each(nodes: Sequence[NodeService], call: Callable[[NodeService], T]) -> tuple[T, ...]:
+    """Make a call on several nodes at the same time; return the results in order.
+
+    All calls have ended before the first error is raised.
+    """
+    with uninterrupted():
+        if len(nodes) == 1:
+            return (call(nodes[0]),)
+        with ThreadPoolExecutor(max_workers=min(MOST_AT_ONCE, len(nodes))) as pool:
+            futures = [pool.submit(call, node) for node in nodes]
+    return tuple(future.result() for future in futures)
+
+
+def _leave_at_the_end(stack: ExitStack, up: Deployed, phase: Phase) -> None:
+    """Make a stack leave a phase on all nodes at the same time, even if entering it fails on some of them."""
+    stack.callback(on_each, up.nodes, lambda node: node.leave(up.name, phase))
+
+
+def _order(site: Site, environment: Environment, placement: Placement, *, slot: int, nic: int, files: Files) -> Order:
+    """Return the order for the nodes; a bare side is not on the nodes with daemons."""
+    chosen = site.daemon_nodes if on_daemon_nodes(environment) else site.nodes
+    count = len(chosen[: placement.nodes])
+    nodes = tuple(
+        chosen[number] if is_inside(environment.sides, number, count) else site.nodes[number] for number in range(count)
+    )
+    return Order(
+        study=f"{site.name}-{slot}",
+        slot=slot,
+        environment=environment,
+        placement=placement,
+        nodes=nodes,
+        nic=nic,
+        hosts=2 * len(site.nodes),
+        files=files,
+    )
+
+
+def _join(up: Deployed, nic: int) -> Deployed:
+    """Make all pods reach each other; return the deployment with their final endpoints."""
+    wired = tuple(Wired(pod=side.pod, nic=side.pod.node.nics[nic], endpoint=side.endpoint) for side in up.sides)
+    answers = on_each(up.nodes, lambda node: node.join(up.name, wired))
+    endpoints = (endpoint for of_node in answers for endpoint in of_node)
+    pairs = zip(up.sides, endpoints, strict=True)
+    return replace(up, sides=tuple(replace(side, endpoint=endpoint) for side, endpoint in pairs))
+
+
+def _listen(up: Deployed, keys: Path) -> Deployed:
+    """Start an sshd in every pod; its processes belong to the pod and are not ended with a job."""
+    hosts = tuple(_ssh_host(side, up.environment, keys) for side in up.sides)
+    ssh.introduce(hosts, keys)
+
+    def listen(node: NodeService) -> tuple[Side, ...]:
+        return node.listen(up.name, [host for host in hosts if host.pod.node.name == node.node.name], keys)
+
+    answers = on_each(up.nodes, listen)
+    return replace(up, sides=tuple(side for sides in answers for side in sides))
+
+
+def _ssh_host(side: Side, environment: Environment, keys: Path) -> ssh.SshHost:
+    address = side.endpoint.address if environment.control is Control.DATA else side.control
+    port = ssh.port_of(side.pod, address, keys, environment.ssh_port)
+    return ssh.SshHost(name=side.pod.host or side.pod.node.name, address=address, port=port, pod=side.pod)
+
+
+def _launcher(environment: Environment, files: Files) -> str:
+    """Return the program that starts jobs, "" if it is this machine's own."""
+    if environment.launch is Launching.HOST_MPI and files.host_mpi is not None:
+        return str(files.host_mpi.launcher)
+    return MPIS[environment.mpi].inside if environment.launch is Launching.SSH and environment.image else ""
 
 
 def _with_host_mpi(files: Files) -> Files:
@@ -158,138 +141,3 @@ def _with_host_mpi(files: Files) -> Files:
     if files.host_mpi is None or files.rootfs is None:
         raise RefusedError("launch: host-mpi needs an image and this machine's MPI")
     return replace(files, shown=(*files.shown, *files.host_mpi.shown))
-
-
-@contextmanager
-def _reached_by_ssh(sides: tuple[Side, ...], environment: Environment, keys: Path) -> Iterator[tuple[Side, ...]]:
-    """Run an sshd in every pod; its processes belong to the pod and are not ended with a job."""
-    over_data = environment.control is Control.DATA
-    hosts = []
-    for side in sides:
-        address = side.endpoint.address if over_data else side.control
-        port = ssh.port_of(side.pod, address, keys, environment.ssh_port)
-        name = side.pod.host or side.pod.node.name
-        hosts.append(ssh.SshHost(name=name, address=address, port=port, pod=side.pod))
-    with ssh.listening(hosts, keys) as daemons:
-        yield tuple(
-            replace(side, pod=replace(side.pod, keepers=side.pod.keepers | pids))
-            for side, pids in zip(sides, daemons, strict=True)
-        )
-
-
-def _on_node(stack: ExitStack, order: _Order, node: Node) -> tuple[Side, ...]:
-    """Make the pods of one node, one after the other."""
-    nic = stack.enter_context(nic_set(node, node.nics[order.nic], order.environment.link))
-    stack.enter_context(order.network.on_node(node, nic))
-    return tuple(
-        _side(stack, order, node, nic, number) for number in range(pods_per_node(order.environment, order.placement))
-    )
-
-
-def _side(stack: ExitStack, order: _Order, node: Node, nic: Nic, number: int) -> Side:
-    environment, placement, files = order.environment, order.placement, order.files
-    network, runtime = order.network, RUNTIMES[environment.runtime]
-    request = _request(order, node, number)
-    if runtime.makes_containers and enters_containers(environment, placement):
-        session = session_folder(order.site.folder, order.slot, node, request.host)
-        request = replace(request, session=stack.enter_context(session))
-    pod = replace(stack.enter_context(runtime.pod(request)), number=number, host=request.host)
-    control = stack.enter_context(order.site.connect(pod, order.slot))
-    own = nic_of_pod(nic, number, hosts=2 * len(order.site.nodes))
-    endpoint = stack.enter_context(network.attach(pod, own))
-    endpoint = stack.enter_context(link_set(node, own, pod, endpoint, environment.link))
-    containers: tuple[Container, ...] = ()
-    if placement.share is Share.NONE and pods_per_node(environment, placement) > 1:
-        # A node's NIC carries only traffic to other nodes; each pod's own interface proves the rest.
-        endpoint = replace(endpoint, watches=tuple(watch for watch in endpoint.watches if watch.pid == pod.pid))
-    elif enters_containers(environment, placement):
-        several = as_launched(environment, placement)
-        inner = replace(request, limits=limits_of(several))
-        containers = stack.enter_context(runtime.containers(pod, inner, container_cores(several, node.places)))
-        if containers:
-            job_group(node).create()
-    endpoint = _over_fabric(endpoint, environment, pod)
-    host_mpi = files.host_mpi if environment.launch is Launching.HOST_MPI else None
-    return Side(
-        pod=pod,
-        endpoint=endpoint,
-        prefix=files.host_prefix if host_mpi or files.shows_kernels or not environment.image else IMAGE_PREFIX,
-        containers=containers,
-        session=request.session,
-        control=control,
-        variables=host_mpi.environment if host_mpi else (),
-    )
-
-
-def _over_fabric(endpoint: Endpoint, environment: Environment, pod: Pod) -> Endpoint:
-    """Return the endpoint that the environment's transport uses: the data network's, or InfiniBand's."""
-    if environment.transport == "ipoib":
-        return infiniband.over_ipoib(endpoint, pod)
-    if transports.needs_port(environment.transport, environment.devices):
-        return infiniband.over_port(endpoint, environment.transport, pod)
-    return endpoint
-
-
-def _request(order: _Order, node: Node, number: int) -> PodRequest:
-    environment, placement, files = order.environment, order.placement, order.files
-    network = order.network
-    several = pods_per_node(environment, placement) > 1
-    limits, cores = _pod_has(environment, placement, node, number)
-    host = f"{node.name}c{number}" if several else node.name
-    return PodRequest(
-        name=f"tare-{order.study}-{host}",
-        study=order.study,
-        node=node,
-        wiring=network.wiring,
-        rootfs=files.rootfs if environment.image else None,
-        image_tag=files.image_tag,
-        sif=files.sif if environment.image else None,
-        network_options=network.container_options(node, order.study, number),
-        shown=files.shown,
-        cwd=files.cwd,
-        host=host,
-        cores=cores,
-        devices=given(environment.devices),
-        limits=limits,
-        binds=environment.binds,
-        variables=merged(files.variables if environment.image else (), environment.env),
-        foreign=files.foreign,
-    )
-
-
-def _pod_has(
-    environment: Environment, placement: Placement, node: Node, number: int
-) -> tuple[Limits | None, tuple[int, ...]]:
-    """Return the limits and the cores of a pod's own container.
-
-    If containers in the pod have their own, the pod has no limits and the node's cores. A runtime that makes no
-    containers gets the limits and cores of all containers of a node together.
-    """
-    makes_containers = RUNTIMES[environment.runtime].makes_containers
-    if pods_per_node(environment, placement) > 1:
-        return limits_of(placement), container_cores(placement, node.places)[number]
-    if not limited(placement) or (makes_containers and enters_containers(environment, placement)):
-        return None, node.cores
-    every = container_cores(placement, node.places)
-    together = limits_of(placement, containers=placement.containers_per_node)
-    return together, tuple(sorted({core for own in every for core in own}))
-
-
-def nic_of_pod(nic: Nic, number: int, *, hosts: int) -> Nic:
-    """Return the NIC with the address of a node's pod of this number.
-
-    The first pod has the NIC's own address; other pods have addresses beyond those of all `hosts` of the cluster.
-    """
-    if number == 0:
-        return nic
-    interface = ipaddress.ip_interface(nic.cidr)
-    address = interface.ip + number * hosts
-    if address not in interface.network or address + 1 not in interface.network:
-        raise RefusedError(f"the data subnet {interface.network} has no address for pod {number + 1} of a node")
-    return replace(nic, address=str(address))
-
-
-def container_cores(placement: Placement, places: NodeCores) -> tuple[tuple[int, ...], ...]:
-    """Return the cores of each container of a node."""
-    slots = place(replace(placement, nodes=1), Topology(nodes=(places,)))
-    return tuple(cores_of_container(slots, node=0, container=i) for i in range(placement.containers_per_node))

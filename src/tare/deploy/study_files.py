@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tare.cluster import Site
 from tare.deploy.fit import has_kernels, unfit_for_kernels
-from tare.deploy.pods import Files
+from tare.deploy.pods import on_each
 from tare.errors import RefusedError
 from tare.host.binds import bind_of
 from tare.images import find_recipe
@@ -20,10 +21,10 @@ from tare.images.own import ensure_own
 from tare.images.usage import prune
 from tare.model import Cell, Environment, Launching, Plan
 from tare.mpi import MPIS
-from tare.node import Node
+from tare.node_service import NodeService
+from tare.node_service.order import Files
 from tare.plan.cells import available
 from tare.runtimes import RUNTIMES, apptainer
-from tare.services import docker
 from tare.study import is_path
 from tare.workloads.own_programs import missing_libraries
 
@@ -63,11 +64,16 @@ def make_files(plan: Plan, say: Progress = silent, shown: tuple[str, ...] = (), 
     return StudyFiles(made=made)
 
 
-def import_images(nodes: Sequence[Node], every: Collection[Files]) -> None:
-    """Import the images for Docker into the daemon of every node; nodes without Docker need none."""
-    for tag, tar in {files.image_tag: files.tar for files in every if files.tar}.items():
-        if nodes:
-            docker.import_image(nodes, tar, tag)
+def import_images(site: Site, every: Collection[Files]) -> None:
+    """Import the images for Docker into the daemon of every node that has one."""
+    archives = {files.image_tag: files.tar for files in every if files.tar}
+
+    def import_all(node: NodeService) -> None:
+        for tag, archive in archives.items():
+            node.import_image(tag, archive)
+
+    if site.daemon_nodes and archives:
+        on_each([site.service(node) for node in site.daemon_nodes], import_all)
 
 
 def check_program(path: str, images: Collection[Path]) -> None:

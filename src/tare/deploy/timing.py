@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from tare.host import page_cache
 from tare.model import Caches
 
 T = TypeVar("T")
@@ -22,7 +21,12 @@ class Made(Generic[T]):
     took_s: Mapping[Caches | None, float]
 
 
-def made(make: Callable[[], AbstractContextManager[T]], stack: ExitStack, wanted: Collection[Caches | None]) -> Made[T]:
+def made(
+    make: Callable[[], AbstractContextManager[T]],
+    stack: ExitStack,
+    wanted: Collection[Caches | None],
+    drop_caches: Callable[[], None],
+) -> Made[T]:
     """Return the result of `make`, kept up by `stack`, and its times in all required cache states.
 
     Cold is the first start-up after all caches were dropped. Warm is a second one, after the first has been removed
@@ -30,7 +34,7 @@ def made(make: Callable[[], AbstractContextManager[T]], stack: ExitStack, wanted
     """
     took_s: dict[Caches | None, float] = {}
     if Caches.COLD in wanted:
-        page_cache.drop()
+        drop_caches()
     if Caches.WARM in wanted:
         with ExitStack() as once:
             _, first_s = _timed(make, once)

@@ -11,7 +11,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from tare.deploy.pods import Files
 from tare.deploy.study_files import StudyFiles
 from tare.feasibility import compatibility
 from tare.feasibility.compatibility import Application, Launcher, Machine, MpiFacts, RankHost
@@ -23,8 +22,9 @@ from tare.images.inside.inspect import LIBRARIES, mpi_of, pmix_of, version_of
 from tare.launch.ways import way_of
 from tare.model import Cell, Environment, Launching, Plan
 from tare.mpi import MPIS
+from tare.node_service.geometry import enters_containers
+from tare.node_service.order import Files
 from tare.plan.cells import available
-from tare.plan.composition import enters_containers
 from tare.wiring import infiniband, transports
 from tare.workloads.located import not_in_image, program_file
 from tare.workloads.own_programs import libraries

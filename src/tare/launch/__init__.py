@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -146,20 +146,6 @@ class Launch:
 
     def _host(self, name: str) -> Host:
         return next(host for host in self.hosts if host.name == name)
-
-
-def group_contexts(
-    hosts: tuple[Host, ...], programs: tuple[tuple[str, ...], ...], environments: tuple[Mapping[str, str], ...]
-) -> tuple[Context, ...]:
-    """Return the contexts of a job: adjacent hosts with the same program and variables share one."""
-    grouped: list[Context] = []
-    for host, program, environment in zip(hosts, programs, environments, strict=True):
-        if grouped and (grouped[-1].program, dict(grouped[-1].environment)) == (program, dict(environment)):
-            last = grouped.pop()
-            grouped.append(replace(last, hosts=(*last.hosts, host)))
-        else:
-            grouped.append(Context(hosts=(host,), program=program, environment=environment))
-    return tuple(grouped)
 
 
 def bound(program: tuple[str, ...], cores: Sequence[tuple[int, ...]]) -> tuple[str, ...]:

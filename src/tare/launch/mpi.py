@@ -5,10 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
-from tare.launch import Host, Launch
-from tare.launch.job_networks import MpiWiring
+from tare.launch import Launch
+from tare.launch.job import Job
 from tare.launch.ways import Way
-from tare.model import Placement
 
 __all__ = ["Mpi"]
 
@@ -51,17 +50,8 @@ class Mpi(ABC):
         """Return the launcher's version line."""
 
     @abstractmethod
-    def launch(
-        self,
-        *,
-        head: tuple[str, ...],
-        hosts: tuple[Host, ...],
-        placement: Placement,
-        wiring: MpiWiring,
-        programs: tuple[tuple[str, ...], ...],
-        environments: tuple[Mapping[str, str], ...],
-    ) -> Launch:
-        """Return the launch of a job; `programs` and `environments` are one per host, in order. Pure."""
+    def launch(self, job: Job) -> Launch:
+        """Return the launch of a job. Pure."""
 
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
         """Return the launcher's options for an interactive job: the working folder, and the prefix of output lines."""

@@ -7,13 +7,12 @@ checked before a launch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tare.errors import RefusedError
-from tare.launch import Host
-from tare.launch.job_networks import MpiWiring
+from tare.launch.job import Job, JobHost
 from tare.wiring.transports import read
 
 WITH_UCX: Final = {"UCX_LOG_LEVEL": "info"}
@@ -52,6 +51,14 @@ class Way:
     by_network: bool = False
     cannot: Mapping[str, str] = field(default_factory=dict)
 
+    def plus(self, *, parameters: Mapping[str, str] | None = None, variables: Mapping[str, str] | None = None) -> Way:
+        """Return the way with further parameters and variables."""
+        return replace(
+            self,
+            parameters={**self.parameters, **(parameters or {})},
+            variables={**self.variables, **(variables or {})},
+        )
+
 
 def way_of(ways: Mapping[str, Way], transport: str, title: str) -> Way:
     """Return the way for a transport: an exact match, else that of `NAME:` with any detail, or of the name alone.
@@ -71,44 +78,43 @@ def list_transports(ways: Mapping[str, Way]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(key.partition(":")[0] for key in ways))
 
 
-def fill_in(texts: Mapping[str, str], wiring: MpiWiring) -> dict[str, str]:
+def fill_in(texts: Mapping[str, str], job: Job) -> dict[str, str]:
     """Return settings with the placeholders replaced by values of a job's networks."""
-    port = wiring.ports[0] if wiring.ports else ""
+    port, wiring = job.members[0].port, job.wiring
     detail = read(wiring.transport).detail
     values = {"subnet": wiring.data_subnet, "port": port, "adapter": port.partition(":")[0], "detail": detail}
     return {name: text.format(**values) for name, text in texts.items()}
 
 
-def parameters_of(way: Way, wiring: MpiWiring) -> dict[str, str]:
+def parameters_of(way: Way, job: Job) -> dict[str, str]:
     """Return the parameters of a way in a job, including those that make the library report if it is asked."""
+    wiring = job.wiring
     more = {**(way.roce if wiring.roce else {}), **(way.asks_parameters if wiring.asks else {})}
-    return fill_in({**way.parameters, **more}, wiring)
+    return fill_in({**way.parameters, **more}, job)
 
 
-def variables_of(way: Way, wiring: MpiWiring, hosts: Sequence[Host]) -> dict[str, str]:
+def variables_of(way: Way, job: Job) -> dict[str, str]:
     """Return the variables of a way in a job that are the same on all hosts."""
-    several = len(hosts) > 1
-    more = way.alone if not several else way.crowded if any(host.ranks > 1 for host in hosts) else {}
-    return fill_in({**way.variables, **more, **(way.asks if wiring.asks else {})}, wiring)
+    several = len(job.hosts) > 1
+    more = way.alone if not several else way.crowded if any(host.ranks > 1 for host in job.hosts) else {}
+    return fill_in({**way.variables, **more, **(way.asks if job.wiring.asks else {})}, job)
 
 
-def with_devices(
-    way: Way, wiring: MpiWiring, environments: tuple[Mapping[str, str], ...]
-) -> tuple[Mapping[str, str], ...]:
-    """Return each host's variables, with the device that the library may use there.
+def with_devices(way: Way, members: tuple[JobHost, ...]) -> tuple[JobHost, ...]:
+    """Return a job's hosts with the variables for the device that the library may use there.
 
     Libraries select by interface name, not by subnet, and the names differ between pods. Given all names, a library
     would pick one.
     """
-    if not wiring.interfaces or not way.devices:
-        return environments
-    by_host = []
-    for number, environment in enumerate(environments):
-        interface = wiring.interfaces[number]
-        port = wiring.ports[number] if wiring.ports else ""
-        values = {"interface": interface, "port": port, "device": ",".join(part for part in (port, interface) if part)}
-        by_host.append({**environment, **{name: text.format(**values) for name, text in way.devices.items()}})
-    return tuple(by_host)
+    if not way.devices or not all(part.interface for part in members):
+        return members
+    answers = []
+    for part in members:
+        device = ",".join(name for name in (part.port, part.interface) if name)
+        values = {"interface": part.interface, "port": part.port, "device": device}
+        devices = {name: text.format(**values) for name, text in way.devices.items()}
+        answers.append(replace(part, environment={**part.environment, **devices}))
+    return tuple(answers)
 
 
 def ucx(way: Way, within: str) -> dict[str, Way]:
@@ -130,22 +136,13 @@ def ucx(way: Way, within: str) -> dict[str, Way]:
     }
 
 
-def libfabric(way: Way, provider: str, choosing: Mapping[str, str]) -> dict[str, Way]:
-    """Return the ways of a family that has libfabric; `provider` is the parameter or variable that selects a provider.
+def libfabric(one: Way, free: Way) -> dict[str, Way]:
+    """Return the ways of a family that has libfabric: `one` provider is named, or it is `free` to choose among them.
 
-    A variable is written in capitals. `choosing` are the parameters or variables that let libfabric choose among all
-    providers that reach other hosts. Each TCP provider has its own variable for the interface.
+    Each TCP provider has its own variable for the interface.
     """
-    named = {provider: "{detail}"}
-    chosen = replace(way, devices=LIBFABRIC_DEVICES, asks=WITH_LIBFABRIC, tells="libfabric")
-    fixed = (
-        replace(chosen, variables={**way.variables, **named})
-        if provider.isupper()
-        else replace(chosen, parameters={**way.parameters, **named})
-    )
-    free = (
-        replace(chosen, variables={**way.variables, **choosing})
-        if provider.isupper()
-        else replace(chosen, parameters={**way.parameters, **choosing})
-    )
-    return {"ofi": free, "ofi:": fixed}
+    both = {"ofi": free, "ofi:": one}
+    return {
+        name: replace(way, devices=LIBFABRIC_DEVICES, asks=WITH_LIBFABRIC, tells="libfabric")
+        for name, way in both.items()
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tare.launch.job_networks import MpiWiring
+from tare.launch.job import MpiWiring
 from tare.launch.mpi import Mpi
 from tare.mpi.fake import FakeMpi
 from tare.mpi.intelmpi import IntelMpi

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from tare.host.namespaces import plain_python
-from tare.launch import Context, Host, Launch
-from tare.launch.job_networks import MpiWiring
+from tare.launch import Context, Launch
+from tare.launch.job import Job
 from tare.launch.mpi import Mpi
 from tare.launch.ways import Way
-from tare.model import Placement
 from tare.networks.fake import FACTORS
 
 PROGRAM: Final = Path(__file__).parent / "fake_program.py"
@@ -30,19 +29,12 @@ class FakeMpi(Mpi):
     def version(self) -> str:
         return "fake 1"
 
-    def launch(
-        self,
-        *,
-        head: tuple[str, ...],
-        hosts: tuple[Host, ...],
-        placement: Placement,
-        wiring: MpiWiring,
-        programs: tuple[tuple[str, ...], ...],
-        environments: tuple[Mapping[str, str], ...],
-    ) -> Launch:
+    def launch(self, job: Job) -> Launch:
         launcher = (
             plain_python(), "-IS", str(PROGRAM),
-            "--factor", f"{FACTORS.get(wiring.data_subnet, 1.0):g}", "--hosts", ",".join(host.name for host in hosts),
-            "--ranks-per-node", str(placement.ranks_per_node),
+            "--factor", f"{FACTORS.get(job.wiring.data_subnet, 1.0):g}",
+            "--hosts", ",".join(host.name for host in job.hosts),
+            "--ranks-per-node", str(job.placement.ranks_per_node),
         )  # fmt: skip
-        return Launch(head=head, launcher=launcher, hosts=hosts, contexts=(Context(hosts=hosts, program=programs[0]),))
+        context = Context(hosts=job.hosts, program=job.members[0].program)
+        return Launch(head=job.head, launcher=launcher, hosts=job.hosts, contexts=(context,))

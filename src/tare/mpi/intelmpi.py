@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from tare.host import wheels
-from tare.launch import PADDING, Context, Host, Launch, group_contexts
-from tare.launch.job_networks import MpiWiring
+from tare.launch import PADDING, Context, Launch
+from tare.launch.job import Job, JobHost, contexts
 from tare.launch.mpi import Mpi
 from tare.launch.ways import OWN_WITHIN, Way, libfabric, variables_of, way_of, with_devices
 from tare.model import Binding, Placement
@@ -42,7 +42,7 @@ WAYS: Final[Mapping[str, Way]] = {
     "ipoib": BY_TCP,
     "ucx": replace(OVER_LIBFABRIC, variables={**OVER_LIBFABRIC.variables, PROVIDER: "mlx"}),
     "verbs": replace(OVER_LIBFABRIC, variables={**OVER_LIBFABRIC.variables, PROVIDER: "verbs"}),
-    **_asked_itself(libfabric(OVER_LIBFABRIC, PROVIDER, {})),
+    **_asked_itself(libfabric(one=OVER_LIBFABRIC.plus(variables={PROVIDER: "{detail}"}), free=OVER_LIBFABRIC)),
 }
 """Intel MPI reaches UCX through a libfabric provider, `mlx`, which needs a Mellanox adapter."""
 
@@ -67,29 +67,20 @@ class IntelMpi(Mpi):
         number = wheels.version(self.name)
         return f"Intel MPI {number}" if number else ""
 
-    def launch(
-        self,
-        *,
-        head: tuple[str, ...],
-        hosts: tuple[Host, ...],
-        placement: Placement,
-        wiring: MpiWiring,
-        programs: tuple[tuple[str, ...], ...],
-        environments: tuple[Mapping[str, str], ...],
-    ) -> Launch:
-        way = way_of(WAYS, wiring.transport, TITLE)
-        pinned = {**variables_of(way, wiring, hosts), **_binding(placement)}
+    def launch(self, job: Job) -> Launch:
+        way = way_of(WAYS, job.wiring.transport, TITLE)
+        pinned = {**variables_of(way, job), **_binding(job.placement)}
         launcher = (
-            wiring.launcher or self.inside,
+            job.wiring.launcher or self.inside,
             "-bootstrap", "rsh",
             "-rmk", "user",
-            "-iface", wiring.control_interface,
+            "-iface", job.wiring.control_interface,
             "-genvlist", PADDING,
             *(token for name, value in pinned.items() for token in ("-genv", name, value)),
         )  # fmt: skip
-        parts = contexts_by_host(hosts, programs, with_devices(way, wiring, environments))
+        parts = contexts_by_host(with_devices(way, job.members))
         with_options = tuple(replace(part, options=_options(part)) for part in parts)
-        return Launch(head=head, launcher=launcher, hosts=hosts, contexts=with_options)
+        return Launch(head=job.head, launcher=launcher, hosts=job.hosts, contexts=with_options)
 
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
         return ("-wdir", cwd, *(("-prepend-rank",) if by_rank else ()))
@@ -102,14 +93,9 @@ class IntelMpi(Mpi):
         }
 
 
-def contexts_by_host(
-    hosts: tuple[Host, ...], programs: tuple[tuple[str, ...], ...], environments: tuple[Mapping[str, str], ...]
-) -> tuple[Context, ...]:
+def contexts_by_host(members: tuple[JobHost, ...]) -> tuple[Context, ...]:
     """Return a context for each host: Intel MPI takes the ranks of a host only after the host's name."""
-    by_host = zip(hosts, programs, environments, strict=True)
-    return tuple(
-        context for host, program, given in by_host for context in group_contexts((host,), (program,), (given,))
-    )
+    return tuple(context for member in members for context in contexts((member,)))
 
 
 def _options(part: Context) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from tare.host.process import find, run
-from tare.launch import PADDING, Context, Host, Launch, group_contexts
-from tare.launch.job_networks import MpiWiring
+from tare.launch import PADDING, Context, Host, Launch
+from tare.launch.job import Job, contexts
 from tare.launch.mpi import Mpi
 from tare.launch.ways import EAGER, UCX_DEVICES, Way, libfabric, ucx, variables_of, way_of, with_devices
 from tare.model import Binding, Placement
@@ -24,12 +24,13 @@ SHARED: Final = {"UCX_TLS": "self,sysv"}
 otherwise UCX would use it for long messages between neighbours, through `lo`."""
 OVER_UCX: Final = Way(alone=SHARED, crowded=EAGER, devices={UCX_DEVICES: "{interface}"}, needs=("ucx",))
 BY_TCP: Final = replace(OVER_UCX, variables={"UCX_TLS": "self,sysv,tcp"})
+OVER_LIBFABRIC: Final = Way(needs=("ofi",))
 WAYS: Final[Mapping[str, Way]] = {
     "tcp": BY_TCP,
     "shm": replace(OVER_UCX, variables=SHARED, crowded={}),
     "ipoib": BY_TCP,
     **ucx(OVER_UCX, "self,sysv"),
-    **libfabric(Way(needs=("ofi",)), "FI_PROVIDER", {}),
+    **libfabric(one=OVER_LIBFABRIC.plus(variables={"FI_PROVIDER": "{detail}"}), free=OVER_LIBFABRIC),
 }
 
 
@@ -71,26 +72,9 @@ class Mpich(Mpi):
         lines = build.splitlines()
         return f"MPICH {match.group(1)}" if match else (lines[0] if lines else "")
 
-    def launch(
-        self,
-        *,
-        head: tuple[str, ...],
-        hosts: tuple[Host, ...],
-        placement: Placement,
-        wiring: MpiWiring,
-        programs: tuple[tuple[str, ...], ...],
-        environments: tuple[Mapping[str, str], ...],
-    ) -> Launch:
-        return hydra(
-            program=wiring.launcher or self._program() or PROGRAMS[0],
-            head=head,
-            hosts=hosts,
-            placement=placement,
-            wiring=wiring,
-            way=way_of(WAYS, wiring.transport, TITLE),
-            programs=programs,
-            environments=environments,
-        )
+    def launch(self, job: Job) -> Launch:
+        program = job.wiring.launcher or self._program() or PROGRAMS[0]
+        return hydra(program, job, way_of(WAYS, job.wiring.transport, TITLE))
 
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
         return ("-wdir", cwd, *(("-prepend-rank",) if by_rank else ()))
@@ -103,34 +87,24 @@ class Mpich(Mpi):
         return next((path for name in PROGRAMS if (path := find(name))), None)
 
 
-def hydra(
-    *,
-    program: str,
-    head: tuple[str, ...],
-    hosts: tuple[Host, ...],
-    placement: Placement,
-    wiring: MpiWiring,
-    way: Way,
-    programs: tuple[tuple[str, ...], ...],
-    environments: tuple[Mapping[str, str], ...],
-) -> Launch:
+def hydra(program: str, job: Job, way: Way) -> Launch:
     """Return a launch by MPICH's launcher, Hydra; `way` has the settings that leave the MPI no choice."""
-    pinned = variables_of(way, wiring, hosts)
-    parts = group_contexts(hosts, programs, with_devices(way, wiring, environments))
+    pinned = variables_of(way, job)
+    parts = contexts(with_devices(way, job.members))
     launcher = (
         program,
         "-launcher", "rsh",
         "-rmk", "user",
-        "-iface", wiring.control_interface,
+        "-iface", job.wiring.control_interface,
         "-disable-hostname-propagation",
-        *_pmi(hosts),
-        *_binding(placement),
-        "-hosts", ",".join(f"{host.name}:{host.ranks}" for host in hosts),
+        *_pmi(job.hosts),
+        *_binding(job.placement),
+        "-hosts", ",".join(f"{host.name}:{host.ranks}" for host in job.hosts),
         "-genvlist", PADDING,
         *(token for name, value in pinned.items() for token in ("-genv", name, value)),
     )  # fmt: skip
     with_options = tuple(replace(part, options=_options(part)) for part in parts)
-    return Launch(head=head, launcher=launcher, hosts=hosts, contexts=with_options)
+    return Launch(head=job.head, launcher=launcher, hosts=job.hosts, contexts=with_options)
 
 
 def _build(program: str) -> str:

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from tare.host import wheels
-from tare.launch import Host, Launch
-from tare.launch.job_networks import MpiWiring
+from tare.launch import Launch
+from tare.launch.job import Job
 from tare.launch.mpi import Mpi
 from tare.launch.ways import EAGER, OWN_WITHIN, UCX_DEVICES, Way, libfabric, ucx, way_of
-from tare.model import Placement
 from tare.mpi.mpich import hydra
 
 TITLE: Final = "MPICH 5"
@@ -31,12 +30,13 @@ OVER_UCX: Final = Way(
 """UCX carries the traffic between hosts, and nothing else. If hosts have several ranks, all its messages are eager, as
 with MPICH 4: with rendezvous, ranks that share cores stalled for seconds (observed)."""
 BY_TCP: Final = replace(OVER_UCX, variables={**OVER_UCX.variables, "UCX_TLS": "self,tcp"})
+OVER_LIBFABRIC: Final = Way(variables={"MPIR_CVAR_CH4_NETMOD": "ofi", **SAME}, cannot=OWN_WITHIN)
 WAYS: Final[Mapping[str, Way]] = {
     "tcp": BY_TCP,
     "shm": replace(OVER_UCX, variables={**OVER_UCX.variables, **SHARED}, crowded={}),
     "ipoib": BY_TCP,
     **ucx(OVER_UCX, "self"),
-    **libfabric(Way(variables={"MPIR_CVAR_CH4_NETMOD": "ofi", **SAME}, cannot=OWN_WITHIN), "FI_PROVIDER", {}),
+    **libfabric(one=OVER_LIBFABRIC.plus(variables={"FI_PROVIDER": "{detail}"}), free=OVER_LIBFABRIC),
 }
 
 
@@ -60,26 +60,8 @@ class Mpich5(Mpi):
         number = wheels.version(self.name)
         return f"MPICH {number}" if number else ""
 
-    def launch(
-        self,
-        *,
-        head: tuple[str, ...],
-        hosts: tuple[Host, ...],
-        placement: Placement,
-        wiring: MpiWiring,
-        programs: tuple[tuple[str, ...], ...],
-        environments: tuple[Mapping[str, str], ...],
-    ) -> Launch:
-        return hydra(
-            program=wiring.launcher or self.inside,
-            head=head,
-            hosts=hosts,
-            placement=placement,
-            wiring=wiring,
-            way=way_of(WAYS, wiring.transport, TITLE),
-            programs=programs,
-            environments=environments,
-        )
+    def launch(self, job: Job) -> Launch:
+        return hydra(job.wiring.launcher or self.inside, job, way_of(WAYS, job.wiring.transport, TITLE))
 
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
         return ("-wdir", cwd, *(("-prepend-rank",) if by_rank else ()))

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from tare.host import wheels
-from tare.launch import Host, Launch, group_contexts
-from tare.launch.job_networks import MpiWiring
+from tare.launch import Launch
+from tare.launch.job import Job, contexts
 from tare.launch.mpi import Mpi
 from tare.launch.ways import Way, libfabric, ucx, way_of
-from tare.model import Placement
 from tare.mpi.openmpi import (
     ASKS_BTL,
     OVER_LIBFABRIC,
@@ -44,7 +43,10 @@ WAYS: Final[Mapping[str, Way]] = {
     **ucx(WITH_PML_UCX, "self,sysv"),
     "uct": BY_UCT,
     "uct:": replace(BY_UCT, parameters={**BY_UCT.parameters, "btl_uct_transports": UCT_TRANSPORTS}),
-    **libfabric(OVER_LIBFABRIC, "opal_common_ofi_provider_include", {"opal_common_ofi_provider_exclude": WITHIN}),
+    **libfabric(
+        one=OVER_LIBFABRIC.plus(parameters={"opal_common_ofi_provider_include": "{detail}"}),
+        free=OVER_LIBFABRIC.plus(parameters={"opal_common_ofi_provider_exclude": WITHIN}),
+    ),
 }
 """`openib` is not among them: Open MPI has dropped it."""
 
@@ -72,33 +74,24 @@ class OpenMpi5(Mpi):
         number = wheels.version(self.name)
         return f"Open MPI {number}" if number else ""
 
-    def launch(
-        self,
-        *,
-        head: tuple[str, ...],
-        hosts: tuple[Host, ...],
-        placement: Placement,
-        wiring: MpiWiring,
-        programs: tuple[tuple[str, ...], ...],
-        environments: tuple[Mapping[str, str], ...],
-    ) -> Launch:
+    def launch(self, job: Job) -> Launch:
         # gds hash: otherwise each rank gets 190 kB of job data over lo, which is then not silent; with it 20 kB.
         launcher = (
-            wiring.launcher or self.inside,
+            job.wiring.launcher or self.inside,
             "--allow-run-as-root",
             *_prte("plm_ssh_no_tree_spawn", "1"),
             *_prte("plm_ssh_pass_environ_mca_params", "0"),
             *_prte("plm", "ssh"),
             *_prte("ras", "^slurm"),
-            *_prte("prte_if_include", wiring.control_subnet),
+            *_prte("prte_if_include", job.wiring.control_subnet),
             *("--pmixmca", "gds", "hash"),
-            *point_to_point(wiring, WAYS, TITLE),
-            *binding(placement),
+            *point_to_point(job, WAYS, TITLE),
+            *binding(job.placement),
             "--map-by", "slot",
         )  # fmt: skip
-        given = with_variables(way_of(WAYS, wiring.transport, TITLE), wiring, hosts, environments)
-        parts = tuple(replace(part, options=context_arguments(part)) for part in group_contexts(hosts, programs, given))
-        return Launch(head=head, launcher=launcher, hosts=hosts, contexts=parts)
+        members = with_variables(way_of(WAYS, job.wiring.transport, TITLE), job)
+        parts = tuple(replace(part, options=context_arguments(part)) for part in contexts(members))
+        return Launch(head=job.head, launcher=launcher, hosts=job.hosts, contexts=parts)
 
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
         return ("--wdir", cwd, *(("--output", "tag") if by_rank else ()))

@@ -24,10 +24,10 @@ from tare.networks.pasta import Pasta
 from tare.networks.slirp4netns import Slirp4netns
 from tare.networks.weave import Weave
 from tare.wiring.conflist import PREFIX
-from tare.wiring.network import Joining, Network
+from tare.wiring.network import Network
 from tare.wiring.plug import Wiring
 
-__all__ = ["NETWORKS", "Joining", "Network", "Wiring", "find"]
+__all__ = ["NETWORKS", "Network", "Wiring", "find"]
 
 
 NETWORKS: Final[Mapping[str, Network]] = {
@@ -57,7 +57,7 @@ NETWORKS: Final[Mapping[str, Network]] = {
 
 
 def find(name: str) -> Network:
-    """Return the network that an environment names, as that environment's own object.
+    """Return the network that an environment names, as an object of one environment and one node.
 
     A name is a member of `NETWORKS`, or `cni:PATH` for a user's CNI configuration.
     """

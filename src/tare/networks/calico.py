@@ -12,10 +12,9 @@ between subnets ("CrossSubnet").
 from __future__ import annotations
 
 import ipaddress
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -25,12 +24,13 @@ from tare.errors import InfrastructureError
 from tare.host.namespaces import index_of, netlink, set_network
 from tare.host.process import find
 from tare.host.user_namespace import is_real_root
-from tare.node import Endpoint, Nic, Node, Pod, Wired
+from tare.node import Endpoint, Nic, Node, Pod, Watch, Wired
+from tare.node.monitor import Counts
 from tare.services.daemons import Daemon, Place, run_daemon
 from tare.wiring import bird, ipip
-from tare.wiring.host_stack import host_stacks, lend_nic
-from tare.wiring.network import Network
+from tare.wiring.host_stack import lend_nic
 from tare.wiring.plug import POD_INTERFACE, carriers, mtu_of, silent
+from tare.wiring.stacked import StackedNetwork
 
 POOLS: Final = "10.216"
 GATEWAY: Final = "169.254.1.1"
@@ -54,25 +54,7 @@ WRAPPED: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Member:
-    """A node that has joined the network: its tunnels, and its BIRD if there are other nodes."""
-
-    nic: Nic
-    tunnels: ipip.Tunnels
-    daemon: Daemon | None
-
-
-@dataclass(slots=True, kw_only=True)
-class _Net:
-    """One environment's nodes, each node's stack by the node's name, and the nodes that have joined."""
-
-    nodes: tuple[Node, ...]
-    places: dict[str, Place]
-    members: dict[str, _Member] = field(default_factory=dict)
-
-
-class Calico(Network):
+class Calico(StackedNetwork):
     """Route to pods over the data NIC."""
 
     reaches_outside = False
@@ -81,7 +63,8 @@ class Calico(Network):
         self.name = name
         self.product = PRODUCT + WRAPPED[wrapping]
         self._wrapping = wrapping
-        self._net: _Net | None = None
+        self._tunnels = ipip.NO_TUNNELS
+        self._bird: Daemon | None = None
 
     @property
     def crosses_subnets(self) -> bool:
@@ -95,19 +78,9 @@ class Calico(Network):
         return bird.probe() or (None if self._wrapping is Wrapping.NEVER else ipip.probe())
 
     @contextmanager
-    def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
-        with host_stacks(nodes, study, self.name) as places:
-            self._net = _Net(nodes=tuple(nodes), places=places)
-            try:
-                yield
-            finally:
-                self._net = None
-
-    @contextmanager
     def on_node(self, node: Node, nic: Nic) -> Iterator[None]:
-        net = self._prepared()
-        place = net.places[node.name]
-        others = [other for other in net.nodes if other is not node]
+        place = self.place
+        others = [other for other in self._nodes if other.name != node.name]
         with ExitStack() as stack:
             stack.enter_context(lend_nic(place, nic))
             _lead_to_gateway(place, nic)
@@ -116,19 +89,18 @@ class Calico(Network):
                 for other in others
                 if self._wraps(nic, find_same_nic(nic, other))
             ]
-            tunnels = stack.enter_context(ipip.tunnels(place, nic, far)) if far else ipip.NO_TUNNELS
-            daemon = None
+            if far:
+                self._tunnels = stack.enter_context(ipip.tunnels(place, nic, far))
             if others:
-                sessions = list_sessions(nic, others, tunnels)
+                sessions = list_sessions(nic, others, self._tunnels)
                 place.path(bird.CONFIG).write_text(bird.config(node.control_address, pool_of(nic), sessions))
                 argv = bird.command(bird.program() or "bird", place.folder)
-                daemon = stack.enter_context(run_daemon(place, "bird", argv))
-            net.members[node.name] = _Member(nic=nic, tunnels=tunnels, daemon=daemon)
+                self._bird = stack.enter_context(run_daemon(place, "bird", argv))
             yield
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
-        place = self._prepared().places[pod.node.name]
+        place = self.place
         address = pod_address(nic)
         mtu = nic.mtu - (0 if self._wrapping is Wrapping.NEVER else ipip.HEADER_BYTES)
         with _cable(pod, place, port_name(nic, pod.number), address, mtu):
@@ -143,42 +115,32 @@ class Calico(Network):
                 ),
             )
 
-    def joined(self, pods: Sequence[Wired]) -> tuple[Endpoint, ...]:
-        """Wait until the nodes have the routes to all pods; add the proof of encapsulation where there is any.
+    @contextmanager
+    def join(self, node: Node, pods: Sequence[Wired]) -> Iterator[tuple[Endpoint, ...]]:
+        """Wait until the node has the routes to all pods; add the proof of encapsulation where there is any.
 
-        The proof accounts for every byte of a node's NIC. It is left out if nodes have several pods, or if packets to
+        The proof accounts for every byte of a node's NIC. It is left out if the node has several pods, or if packets to
         only some of the other nodes are encapsulated.
         """
-        net = self._prepared()
-        for member in net.members.values():
-            for wired in pods:
-                ipip.add_route(member.tunnels, wired.endpoint.address, wired.nic.address)
-        for name, member in net.members.items():
-            wanted = route_interfaces(name, member.nic, pods, member.tunnels)
-            if member.daemon is not None and wanted:
-                came = partial(bird.has_routes, net.places[name].pid, wanted)
-                member.daemon.wait_for(came, f"the routes to {', '.join(wanted)}", limit_s=bird.ROUTES_S)
-        several = Counter(wired.pod.node.name for wired in pods)
-        return tuple(
-            _proven(
-                wired.endpoint,
-                net.members[wired.pod.node.name].tunnels,
-                proof=several[wired.pod.node.name] == 1 and self._all_wrapped(wired),
-            )
-            for wired in pods
-        )
+        place, own = self.place, [each for each in pods if each.pod.node.name == node.name]
+        for each in pods:
+            ipip.add_route(self._tunnels, each.endpoint.address, each.nic.address)
+        wanted = route_interfaces(node.name, own[0].nic, pods, self._tunnels)
+        if self._bird is not None and wanted:
+            came = partial(bird.has_routes, place.pid, wanted)
+            self._bird.wait_for(came, f"the routes to {', '.join(wanted)}", limit_s=bird.ROUTES_S)
+        proof = len(own) == 1 and self._all_wrapped(own[0])
+        yield tuple(_proven(each.endpoint, self._tunnels, proof=proof) for each in own)
 
-    def _prepared(self) -> _Net:
-        if self._net is None:
-            raise InfrastructureError(f"the network {self.name} was not prepared")
-        return self._net
+    def counted(self, watch: Watch) -> Counts:
+        return ipip.read_counters(self._tunnels.counters)
 
     def _wraps(self, nic: Nic, other: Nic) -> bool:
         across = ipaddress.ip_interface(nic.cidr).network != ipaddress.ip_interface(other.cidr).network
         return self._wrapping is Wrapping.ALWAYS or (self._wrapping is Wrapping.CROSS_SUBNET and across)
 
     def _all_wrapped(self, wired: Wired) -> bool:
-        others = (other for other in self._prepared().nodes if other.name != wired.pod.node.name)
+        others = (other for other in self._nodes if other.name != wired.pod.node.name)
         return all(self._wraps(wired.nic, find_same_nic(wired.nic, other)) for other in others)
 
 

@@ -8,7 +8,6 @@ with plain Linux: if each node has its own subnet, nodes get routes to the other
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -19,12 +18,11 @@ from typing import Any, Final
 
 from tare.errors import InfrastructureError, RefusedError
 from tare.host.namespaces import netlink
-from tare.node import Endpoint, Nic, Node, Pod
+from tare.node import Endpoint, Nic, Node, Pod, Wired
 from tare.services.daemons import Place
 from tare.wiring.conflist import PREFIX, Conflist, Plugins, Values, fill_in_for_node, find_supernet, own_subnets, refuse
 from tare.wiring.conflist_file import read
-from tare.wiring.host_stack import host_stacks, in_stack, lend_nic
-from tare.wiring.network import Network
+from tare.wiring.host_stack import in_stack, lend_nic
 from tare.wiring.plug import (
     POD_INTERFACE,
     SUBNETS,
@@ -37,6 +35,7 @@ from tare.wiring.plug import (
     silent,
 )
 from tare.wiring.routing import Route, add_routes
+from tare.wiring.stacked import StackedNetwork
 
 LEASES: Final = "leases"
 """Where host-local records the addresses of a node's pods: in the stack's folder, so the records end with it."""
@@ -48,16 +47,12 @@ DEBIAN: Final = frozenset(
 ROUTES: Final = Path("/proc/net/route")
 
 
-class Cni(Network):
+class Cni(StackedNetwork):
     """Wire a pod with a user's CNI configuration."""
 
     def __init__(self, path: str) -> None:
         self.name = f"{PREFIX}{path}"
         self._path = path
-        self._nodes: tuple[Node, ...] = ()
-        self._places: Mapping[str, Place] = {}
-        self._given: dict[str, str] = {}
-        self._lock = threading.Lock()
 
     @cached_property
     def _conflist(self) -> Conflist:
@@ -97,15 +92,13 @@ class Cni(Network):
             return f"{self._path} uses dhcp, but the data network has no DHCP server: use host-local or static"
         return refuse(stated, nodes, lab=SUBNETS, host=routes_of_machine(ROUTES))
 
-    @contextmanager
-    def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
-        self._nodes = tuple(nodes)
-        with host_stacks(nodes, study, "cni") as self._places:
-            yield
+    @property
+    def stack_name(self) -> str:
+        return "cni"
 
     @contextmanager
     def on_node(self, node: Node, nic: Nic) -> Iterator[None]:
-        place = self._places[node.name]
+        place = self.place
         with lend_nic(place, nic):
             if self._conflist.takes_subnet:
                 flush_address(place.pid, nic)
@@ -114,7 +107,7 @@ class Cni(Network):
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
-        place = self._places[pod.node.name]
+        place = self.place
         with call_chain(self._plugins(place, nic, pod.number), in_stack(pod, place), self._path):
             address = self._address(pod)
             nic_stays = not self._conflist.moves_nic
@@ -129,6 +122,19 @@ class Cni(Network):
                     *silent(pod.pid),
                 ),
             )
+
+    @contextmanager
+    def join(self, node: Node, pods: Sequence[Wired]) -> Iterator[tuple[Endpoint, ...]]:
+        owners: dict[str, str] = {}
+        for each in pods:
+            owner = owners.setdefault(each.endpoint.address, each.pod.name)
+            if owner != each.pod.name:
+                raise InfrastructureError(
+                    f"{self._path} gave {each.endpoint.address} to {owner} and to {each.pod.name}",
+                    remedy="make the addresses differ with ${node} and ${pod}, or use ${cidr}",
+                )
+        with super().join(node, pods) as endpoints:
+            yield endpoints
 
     def _plugins(self, place: Place, nic: Nic, number: int) -> Plugins:
         values = Values(
@@ -145,22 +151,14 @@ class Cni(Network):
             raise RefusedError(str(error)) from None
 
     def _address(self, pod: Pod) -> IPv4Interface:
-        """Return the address that a pod was given; raise `InfrastructureError` if it has none, or another pod's."""
-        addresses = read_addresses(pod.pid, POD_INTERFACE)
-        if not addresses:
+        """Return the address that a pod was given; raise `InfrastructureError` if it has none."""
+        given = read_addresses(pod.pid, POD_INTERFACE)
+        if not given:
             raise InfrastructureError(
                 f"{self._path} gave {pod.name} no IPv4 address",
                 remedy='give a plug-in an "ipam", as {"type": "static", "addresses": [{"address": "${cidr}"}]}',
             )
-        address = addresses[0]
-        with self._lock:
-            other = self._given.setdefault(str(address.ip), pod.name)
-        if other != pod.name:
-            raise InfrastructureError(
-                f"{self._path} gave {address.ip} to {other} and to {pod.name}",
-                remedy="make the addresses differ with ${node} and ${pod}, or use ${cidr}",
-            )
-        return address
+        return given[0]
 
     def _subnets(self) -> tuple[tuple[IPv4Network, ...], ...]:
         """Return the subnets that the file names for the pods of each node."""

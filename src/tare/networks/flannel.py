@@ -10,25 +10,22 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from tare.errors import InfrastructureError
 from tare.host.namespaces import index_of, netlink
 from tare.host.process import find
-from tare.host.signals import uninterrupted
 from tare.host.user_namespace import is_real_root
-from tare.node import Endpoint, Nic, Node, Pod, Watch
+from tare.node import Endpoint, Nic, Node, Pod, Watch, Wired
 from tare.services import etcd
 from tare.services.daemons import Daemon, Place, run_daemon
-from tare.wiring.host_stack import control_address, host_stack, in_stack, lend_nic
-from tare.wiring.network import Network
+from tare.wiring.host_stack import control_address, in_stack, lend_nic
 from tare.wiring.plug import CNI_VERSION, POD_INTERFACE, carriers, mtu_of, probe_cni, silent, wire_by_cni
+from tare.wiring.stacked import StackedNetwork
 
 OWN: Final = Path("/opt/tare/flannel/flanneld")
 NETWORK: Final = ipaddress.IPv4Network("10.217.0.0/16")
@@ -63,41 +60,7 @@ class Lease:
         return ipaddress.IPv4Interface(f"{wanted}/{self.gateway.network.prefixlen}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """A node that has joined the network: its flanneld and the lease."""
-
-    daemon: Daemon
-    lease: Lease
-
-
-@dataclass(slots=True, kw_only=True)
-class _Net:
-    """One environment's network: its store, and by node name the stack, the flanneld and the lease."""
-
-    store: etcd.EtcdStore
-    places: Mapping[str, Place]
-    daemons: dict[str, Daemon] = field(default_factory=dict)
-    members: dict[str, Member] = field(default_factory=dict)
-    configured: bool = False
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def configure(self, backend: str) -> None:
-        """Wait for the store and write flanneld's configuration to it, once."""
-        with self.lock:
-            if not self.configured:
-                self.store.wait()
-                self.store.put(f"{PREFIX}/config", json.dumps(network_config(backend)))
-                self.configured = True
-
-    def join(self, name: str, member: Member) -> bool:
-        """Record that a node has joined, and return whether it was the last."""
-        with self.lock:
-            self.members[name] = member
-            return len(self.members) == len(self.places)
-
-
-class Flannel(Network):
+class Flannel(StackedNetwork):
     """Let flanneld connect the nodes, and wire pods into their nodes' leases."""
 
     reaches_outside = False
@@ -106,7 +69,9 @@ class Flannel(Network):
         self.name = name
         self.backend = backend
         self.product = product or f"flannel itself: flanneld with the backend {backend} and etcd, without Kubernetes"
-        self._net: _Net | None = None
+        self._store_url = ""
+        self._etcd: Daemon | None = None
+        self._flanneld: Daemon | None = None
 
     @property
     def crosses_subnets(self) -> bool:
@@ -116,42 +81,31 @@ class Flannel(Network):
         return probe_cni("bridge", "static") or probe_programs(self.backend)
 
     @contextmanager
-    def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
-        # etcd takes time to start; other work is done meanwhile, here and in on_node.
-        with ExitStack() as stack:
-            stacks = [stack.enter_context(ExitStack()) for _ in nodes]
+    def prepare(self, node: Node, nodes: Sequence[Node], study: str) -> Iterator[None]:
+        self._store_url = etcd.url_of(control_address(nodes[0], study))
+        with super().prepare(node, nodes, study):
+            yield
 
-            def make(number: int) -> Place:
-                return stacks[number].enter_context(host_stack(nodes[number], study, self.name))
-
-            with uninterrupted():
-                first = make(0)
-                store = stack.enter_context(etcd.running(first, control_address(nodes[0], study)))
-                with ThreadPoolExecutor(max_workers=4) as pool:
-                    others = [pool.submit(make, number) for number in range(1, len(nodes))]
-            members = (first, *(other.result() for other in others))
-            self._net = _Net(store=store, places={place.node.name: place for place in members})
-            try:
-                yield
-            finally:
-                self._net = None
+    @contextmanager
+    def share(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
+        with etcd.running(self.place, control_address(nodes[0], study)) as store:
+            store.wait()
+            store.put(f"{PREFIX}/config", json.dumps(network_config(self.backend)))
+            self._etcd = store.daemon
+            yield
 
     @contextmanager
     def on_node(self, node: Node, nic: Nic) -> Iterator[None]:
-        net = self._prepared()
-        place = net.places[node.name]
-        argv = command(flanneld() or "", net.store.url, nic.name, f"{place.folder}/{SUBNET_FILE}")
-        with lend_nic(place, nic):
-            net.configure(self.backend)
-            with run_daemon(place, "flanneld", argv) as net.daemons[node.name]:
-                yield
+        place = self.place
+        argv = command(flanneld() or "", self._store_url, nic.name, f"{place.folder}/{SUBNET_FILE}")
+        with lend_nic(place, nic), run_daemon(place, "flanneld", argv) as self._flanneld:
+            yield
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
-        net = self._prepared()
-        place, member = net.places[pod.node.name], self._member(net, pod.node)
-        address = member.lease.address(pod.number)
-        with wire_by_cni(in_stack(pod, place), self.plug_in(member.lease, address)):
+        place, lease = self.place, self._lease()
+        address = lease.address(pod.number)
+        with wire_by_cni(in_stack(pod, place), self.plug_in(lease, address)):
             self.guard(place, pod)
             yield Endpoint(
                 address=str(address.ip),
@@ -159,9 +113,18 @@ class Flannel(Network):
                 interface=POD_INTERFACE,
                 mtu=mtu_of(pod.pid, POD_INTERFACE),
                 watches=self._watches(pod, place, nic),
-                facts={"flannel's backend": self.backend, "flannel's subnet": str(member.lease.gateway.network)},
-                daemons=daemons_of(net.store, member),
+                facts={"flannel's backend": self.backend, "flannel's subnet": str(lease.gateway.network)},
+                daemons=self._daemons(),
             )
+
+    @contextmanager
+    def join(self, node: Node, pods: Sequence[Wired]) -> Iterator[tuple[Endpoint, ...]]:
+        others = {each.endpoint.facts["flannel's subnet"] for each in pods if each.pod.node.name != node.name}
+        self._running().wait_for(
+            lambda: True if others <= self._subnets() else None, "the subnets of the other nodes", limit_s=LIMIT_S
+        )
+        with super().join(node, pods) as endpoints:
+            yield endpoints
 
     def plug_in(self, lease: Lease, address: ipaddress.IPv4Interface) -> dict[str, Any]:
         """Return the CNI configuration of a pod, as flannel's CNI plug-in delegates it."""
@@ -188,36 +151,25 @@ class Flannel(Network):
             *silent(pod.pid),
         )
 
-    def _prepared(self) -> _Net:
-        if self._net is None:
-            raise InfrastructureError(f"{self.name} was not prepared before its pods were wired")
-        return self._net
+    def _running(self) -> Daemon:
+        if self._flanneld is None:
+            raise InfrastructureError(f"the network {self.name} was not prepared")
+        return self._flanneld
 
-    def _member(self, net: _Net, node: Node) -> Member:
-        """Return a node's flanneld and lease; wait for the lease before the node's first pod."""
-        if node.name not in net.members:
-            daemon = net.daemons[node.name]
-            lease = daemon.wait_for(lambda: _lease(daemon.place), "a subnet", limit_s=LIMIT_S)
-            if net.join(node.name, Member(daemon=daemon, lease=lease)):
-                self._wait_for_each_other(tuple(net.members.values()))
-        return net.members[node.name]
+    def _lease(self) -> Lease:
+        """Return this node's lease; wait for it before the node's first pod."""
+        return self._running().wait_for(lambda: _read_lease(self.place), "a subnet", limit_s=LIMIT_S)
 
-    def _wait_for_each_other(self, members: Sequence[Member]) -> None:
-        """Wait until each node has learned of the others; the last node to join waits for all of them."""
-        for member in members:
-            others = [other.lease for other in members if other is not member]
-            has_subnets = self._found(member.daemon, others)
-            member.daemon.wait_for(has_subnets, "the subnets of the other nodes", limit_s=LIMIT_S)
+    def _subnets(self) -> set[str]:
+        """Return the subnets of other nodes that this node's flanneld has learned."""
+        if self.backend == "udp":  # its routes are in flanneld itself
+            return parse_subnets(self._running().said())
+        return _routes(self.place.pid)
 
-    def _found(self, daemon: Daemon, others: Sequence[Lease]) -> Callable[[], bool | None]:
-        wanted = {str(lease.gateway.network) for lease in others}
-        is_udp = self.backend == "udp"  # its routes are in flanneld itself
-
-        def look() -> bool | None:
-            known = parse_subnets(daemon.said()) if is_udp else _routes(daemon.place.pid)
-            return True if wanted <= known else None
-
-        return look
+    def _daemons(self) -> dict[str, int]:
+        """Return the processes that this node's part of the network depends on, by name."""
+        daemons = {"flanneld": self._running().process.pid}
+        return daemons if self._etcd is None else {**daemons, "etcd": self._etcd.process.pid}
 
 
 def flanneld() -> str | None:
@@ -275,15 +227,7 @@ def parse_subnets(log: str) -> set[str]:
     return {words[0] for words in reports if words}
 
 
-def daemons_of(store: etcd.EtcdStore, member: Member) -> dict[str, int]:
-    """Return the processes that a node's part of the network depends on, by name."""
-    pids = {"flanneld": member.daemon.process.pid}
-    if store.daemon.place.node.name == member.daemon.place.node.name:
-        pids["etcd"] = store.daemon.process.pid
-    return pids
-
-
-def _lease(place: Place) -> Lease | None:
+def _read_lease(place: Place) -> Lease | None:
     try:
         return read_lease(place.path(SUBNET_FILE).read_text())
     except OSError:

@@ -7,12 +7,11 @@ routes for its pods: they have a separate subnet, and every node has a route to 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import replace
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from ipaddress import IPv4Network
 
 from tare.host.kernel_modules import probe_link
-from tare.node import Endpoint, Nic, Node, Pod
+from tare.node import Endpoint, Nic, Node, Pod, Wired
 from tare.wiring.network import Network
 from tare.wiring.plug import (
     POD_INTERFACE,
@@ -37,7 +36,6 @@ class Ipvlan(Network):
         self.name = f"ipvlan-{mode}"
         self.product = f"Linux's ipvlan itself in mode {mode}, made by CNI's own ipvlan plug-in"
         self._mode = mode
-        self._nodes: tuple[Node, ...] = ()
 
     @property
     def reaches_outside(self) -> bool:
@@ -46,23 +44,13 @@ class Ipvlan(Network):
     def probe(self) -> str | None:
         return probe_cni("ipvlan", "static") or probe_link("ipvlan")
 
-    @contextmanager
-    def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
-        self._nodes = tuple(nodes)
-        yield
-
     def on_node(self, node: Node, nic: Nic) -> AbstractContextManager[None]:
         return without_address(node, nic) if self._mode == "l2" else nullcontext()
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
         pod_nic = nic if self._mode == "l2" else in_pod_subnet(nic)
-        with ExitStack() as stack:
-            stack.enter_context(
-                wire_by_cni(pod, config("ipvlan", pod_nic, master=nic.name, mode=self._mode, mtu=nic.mtu))
-            )
-            if self._mode == "l3":
-                self._tell(stack, pod, nic, pod_nic)
+        with wire_by_cni(pod, config("ipvlan", pod_nic, master=nic.name, mode=self._mode, mtu=nic.mtu)):
             yield Endpoint(
                 address=pod_nic.address,
                 prefix=pod_nic.prefix,
@@ -74,15 +62,23 @@ class Ipvlan(Network):
                 ),
             )
 
-    def _tell(self, stack: ExitStack, pod: Pod, nic: Nic, pod_nic: Nic) -> None:
-        """Add a route to the pod on the other nodes: in mode l3 it does not answer ARP.
+    @contextmanager
+    def join(self, node: Node, pods: Sequence[Wired]) -> Iterator[tuple[Endpoint, ...]]:
+        routes = routes_to(node, pods) if self._mode == "l3" else []
+        with add_routes(node.pid, node.name, routes), super().join(node, pods) as endpoints:
+            yield endpoints
 
-        The gateway is the address that the node's NIC keeps, which may differ from the NIC's address for this pod.
-        """
-        number = next(number for number, other in enumerate(pod.node.nics) if other.name == nic.name)
-        gateway = pod.node.nics[number].address
-        route = Route(network=IPv4Network(pod_nic.address), gateway=gateway, interface=nic.name)
-        for peer in self._nodes:
-            if peer.index != pod.node.index:
-                over = replace(route, interface=peer.nics[number].name)
-                stack.enter_context(add_routes(peer.pid, peer.name, [over]))
+
+def routes_to(node: Node, pods: Sequence[Wired]) -> list[Route]:
+    """Return a node's routes to the pods of the other nodes: in mode l3 a pod does not answer ARP.
+
+    The gateway is the address that the pod's node keeps, which may differ from its NIC's address for this pod.
+    """
+    routes = []
+    for each in pods:
+        there = each.pod.node
+        if there.name != node.name:
+            number = next(number for number, nic in enumerate(there.nics) if nic.name == each.nic.name)
+            network, gateway = IPv4Network(each.endpoint.address), there.nics[number].address
+            routes.append(Route(network=network, gateway=gateway, interface=node.nics[number].name))
+    return routes

@@ -14,6 +14,7 @@ from tare.wiring.network import Network
 from tare.wiring.plug import OVERLAY_SUBNETS, Wiring, carriers, interface_in, mtu_of, silent
 
 REMOVED_S: Final = 10.0
+PAUSE_S: Final = 0.02
 FIRST_ADDRESS: Final = 100
 MAX_NODES: Final = 255 - FIRST_ADDRESS
 
@@ -39,9 +40,15 @@ class Overlay(Network):
         return None
 
     @contextmanager
-    def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
-        manager = nodes[0]
-        name = network_name(study)
+    def prepare(self, node: Node, nodes: Sequence[Node], study: str) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            wait_until_released(node, network_name(study))
+
+    @contextmanager
+    def share(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
+        manager, name = nodes[0], network_name(study)
         run_docker(
             manager, "network", "create", "--driver", "overlay", "--attachable", "--label", f"tare.study={study}",
             "--subnet", f"{overlay_subnet(study)}.0/24", name,
@@ -49,7 +56,7 @@ class Overlay(Network):
         try:
             yield
         finally:
-            remove_network(nodes, name)
+            remove(manager, name)
 
     def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
         # Docker assigns addresses from the subnet's beginning to containers that request none.
@@ -72,17 +79,26 @@ class Overlay(Network):
         )
 
 
-def remove_network(nodes: Sequence[Node], name: str) -> None:
-    """Remove the overlay and wait until every daemon has released it: a Swarm does so some time after it confirms."""
+def remove(node: Node, name: str) -> None:
+    """Remove an overlay, which its daemon may refuse for some time after the last container has left."""
     until = time.monotonic() + REMOVED_S
-    left = list(nodes)
-    while left and time.monotonic() < until:
-        if not Path(f"/proc/{nodes[0].pid}").exists():
+    while Path(f"/proc/{node.pid}").exists() and time.monotonic() < until:
+        run_docker(node, "network", "rm", name, check=False)
+        if not knows(node, name):
             return
-        if nodes[0] in left:
-            run_docker(nodes[0], "network", "rm", name, check=False)
-        left = [node for node in left if run_docker(node, "network", "inspect", name, check=False).status == 0]
-        time.sleep(0.02 if left else 0)
+        time.sleep(PAUSE_S)
+
+
+def wait_until_released(node: Node, name: str) -> None:
+    """Wait until a node's daemon has released an overlay: a Swarm does so some time after it confirms the removal."""
+    until = time.monotonic() + REMOVED_S
+    while Path(f"/proc/{node.pid}").exists() and time.monotonic() < until and knows(node, name):
+        time.sleep(PAUSE_S)
+
+
+def knows(node: Node, name: str) -> bool:
+    """Return whether a node's daemon knows a network."""
+    return run_docker(node, "network", "inspect", name, check=False).status == 0
 
 
 def network_name(study: str) -> str:

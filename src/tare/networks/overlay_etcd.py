@@ -16,8 +16,8 @@ from typing import Final
 
 from tare.errors import InfrastructureError
 from tare.host.process import find, run
-from tare.networks.overlay import Overlay, network_name, overlay_subnet, remove_network
-from tare.node import Node
+from tare.networks.overlay import PAUSE_S, Overlay, knows, network_name, overlay_subnet, remove
+from tare.node import Nic, Node
 from tare.services import etcd
 from tare.services.docker import run_docker
 from tare.services.docker_api import request
@@ -37,30 +37,44 @@ class OverlayEtcd(Overlay):
     needs_swarm = False
     needs_store = True
 
+    def __init__(self) -> None:
+        self._network = ""
+
     def probe(self) -> str | None:
         return etcd.probe() or probe_version(_version())
 
     @contextmanager
-    def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
-        first = nodes[0]
+    def prepare(self, node: Node, nodes: Sequence[Node], study: str) -> Iterator[None]:
+        self._network = network_name(study)
+        try:
+            with super().prepare(node, nodes, study):
+                yield
+        finally:
+            # Docker made it for the first container; while it is in use it stays.
+            if Path(f"/proc/{node.pid}").exists():
+                run_docker(node, "network", "rm", GATEWAY, check=False)
+
+    @contextmanager
+    def share(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
+        first, name = nodes[0], network_name(study)
         if not request(first, "GET", "/info", what="asking for the store").get("ClusterStore"):
             raise InfrastructureError(
                 f"dockerd on {first.name} was started without --cluster-store",
                 remedy="run overlay-etcd in a study, which starts its daemons with it",
             )
-        name = network_name(study)
         run_docker(
             first, "network", "create", "--driver", "overlay", "--label", f"tare.study={study}",
             "--subnet", f"{overlay_subnet(study)}.0/24", name,
         )  # fmt: skip
         try:
-            _wait_until_seen(nodes, name)
             yield
         finally:
-            remove_network(nodes, name)
-            for node in nodes:  # Docker made it for the first container; while it is in use it stays
-                if Path(f"/proc/{node.pid}").exists():
-                    run_docker(node, "network", "rm", GATEWAY, check=False)
+            remove(first, name)
+
+    @contextmanager
+    def on_node(self, node: Node, nic: Nic) -> Iterator[None]:
+        _wait_until_known(node, self._network)
+        yield
 
 
 def probe_version(version: str) -> str | None:
@@ -81,13 +95,12 @@ def _said(path: str) -> str:
     return run((path, "--version"), check=False, timeout_s=10).stdout
 
 
-def _wait_until_seen(nodes: Sequence[Node], name: str) -> None:
-    """Wait until every daemon has read the overlay from the store."""
+def _wait_until_known(node: Node, name: str) -> None:
+    """Wait until a node's daemon has read the overlay from the store."""
     until = time.monotonic() + SEEN_S
-    for node in nodes:
-        while run_docker(node, "network", "inspect", name, check=False).status != 0:
-            if time.monotonic() > until:
-                raise InfrastructureError(f"dockerd on {node.name} did not find {name} in etcd within {SEEN_S:g} s")
-            if not Path(f"/proc/{node.pid}").exists():
-                raise InfrastructureError(f"the node {node.name} has ended")
-            time.sleep(0.02)
+    while not knows(node, name):
+        if time.monotonic() > until:
+            raise InfrastructureError(f"dockerd on {node.name} did not find {name} in etcd within {SEEN_S:g} s")
+        if not Path(f"/proc/{node.pid}").exists():
+            raise InfrastructureError(f"the node {node.name} has ended")
+        time.sleep(PAUSE_S)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from tare.node import Endpoint, Nic, Node, Pod
-from tare.services.daemons import Place
 from tare.wiring import vswitch
-from tare.wiring.host_stack import host_stacks, in_stack, lend_nic
-from tare.wiring.network import Network
+from tare.wiring.host_stack import in_stack, lend_nic
 from tare.wiring.plug import POD_INTERFACE, carriers, flush_address, mtu_of, silent
+from tare.wiring.stacked import StackedNetwork
 from tare.wiring.veth import make_veth
 
 BRIDGE: Final = "ovs0"
 
 
-class Ovs(Network):
+class Ovs(StackedNetwork):
     """Wire a pod through a bridge of Open vSwitch in its node."""
 
     name = "ovs"
@@ -25,19 +24,13 @@ class Ovs(Network):
 
     def __init__(self, datapath: str = vswitch.KERNEL) -> None:
         self._datapath = datapath
-        self._places: Mapping[str, Place] = {}
 
     def probe(self) -> str | None:
         return vswitch.probe(self._datapath)
 
     @contextmanager
-    def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
-        with host_stacks(nodes, study, self.name) as self._places:
-            yield
-
-    @contextmanager
     def on_node(self, node: Node, nic: Nic) -> Iterator[None]:
-        place = self._places[node.name]
+        place = self.place
         with lend_nic(place, nic), vswitch.running(place) as up, ExitStack() as stack:
             flush_address(place.pid, nic)
             up.tell(*bridge(BRIDGE, self._datapath), "--", "add-port", BRIDGE, nic.name)
@@ -46,7 +39,7 @@ class Ovs(Network):
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
-        place = self._places[pod.node.name]
+        place = self.place
         up, outer = vswitch.Vswitch(place=place), f"veth{pod.number}"
         with make_veth(in_stack(pod, place), outer, nic), ExitStack() as stack:
             up.tell("add-port", BRIDGE, outer)

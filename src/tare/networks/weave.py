@@ -7,7 +7,7 @@ Names, UDP port and MTU are Weave's. Its encryption and its multicast are not re
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Final
@@ -17,9 +17,9 @@ from tare.networks.ovs import bridge
 from tare.node import Endpoint, Nic, Node, Pod
 from tare.services.daemons import Place
 from tare.wiring import vswitch
-from tare.wiring.host_stack import host_stacks, in_stack, lend_nic
-from tare.wiring.network import Network
+from tare.wiring.host_stack import in_stack, lend_nic
 from tare.wiring.plug import POD_INTERFACE, carriers, in_pod_subnet, mtu_of, silent
+from tare.wiring.stacked import StackedNetwork
 from tare.wiring.veth import make_veth
 
 BRIDGE: Final = "weave"
@@ -33,7 +33,7 @@ OVERHEAD_BYTES: Final = 124
 """The headroom that Weave keeps below the NIC's MTU: its default is 1376 for an MTU of 1500."""
 
 
-class Weave(Network):
+class Weave(StackedNetwork):
     """Wire a pod through a bridge, Open vSwitch and VXLAN."""
 
     name = "weave"
@@ -42,21 +42,13 @@ class Weave(Network):
 
     def __init__(self, datapath: str = vswitch.KERNEL) -> None:
         self._datapath = datapath
-        self._nodes: tuple[Node, ...] = ()
-        self._places: Mapping[str, Place] = {}
 
     def probe(self) -> str | None:
         return vswitch.probe(self._datapath)
 
     @contextmanager
-    def prepare(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
-        self._nodes = tuple(nodes)
-        with host_stacks(nodes, study, self.name) as self._places:
-            yield
-
-    @contextmanager
     def on_node(self, node: Node, nic: Nic) -> Iterator[None]:
-        place, number = self._places[node.name], node.nics.index(nic)
+        place, number = self.place, node.nics.index(nic)
         peers = [peer.nics[number].address for peer in self._nodes if peer.index != node.index]
         with lend_nic(place, nic), vswitch.running(place) as up, ExitStack() as stack:
             up.tell(*bridge(SWITCH, self._datapath))
@@ -69,7 +61,7 @@ class Weave(Network):
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
-        place = self._places[pod.node.name]
+        place = self.place
         pod_nic, outer = replace(in_pod_subnet(nic), mtu=nic.mtu - OVERHEAD_BYTES), f"vethwepl{pod.number}"
         under = ((place.pid, TUNNEL, "VXLAN of Open vSwitch"),) if self._datapath == vswitch.KERNEL else ()
         with make_veth(in_stack(pod, place), outer, pod_nic):

@@ -6,7 +6,7 @@ afterwards, as in CNI.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -69,15 +69,14 @@ class Node:
 class Watch:
     """An interface whose counters prove the treatment; its role describes its traffic, or is `SILENT_ROLE`.
 
-    `read` returns bytes and packets received, and sent, if the counters are not those of an interface. An interface
-    name with a colon is the port of an adapter (`mlx5_0:1`), whose counters belong to this machine; `pid` is then
-    irrelevant.
+    With `by_network` there is no such interface: the network counts the traffic itself (`Network.counted`). A name with
+    a colon is the port of an adapter (`mlx5_0:1`), whose counters belong to the machine; `pid` is then irrelevant.
     """
 
     pid: int
     interface: str
     role: str
-    read: Callable[[], tuple[int, int, int, int]] | None = None
+    by_network: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

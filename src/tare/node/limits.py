@@ -149,19 +149,24 @@ def cpu_limit(group: Group) -> float:
     return int(quota) / int(period) if quota.isdigit() and period.isdigit() else 0.0
 
 
-def in_words(group: Group) -> str:
-    """Return a group's limits in words, read from outside: memory, CPU time, cores, number of processes."""
+def stated(group: Group) -> str:
+    """Return a group's limits, read from outside, as `memory_bytes=N cpus=N cores=N pids=N` without those it lacks.
+
+    Without a cgroup it is `cgroup=none`.
+    """
     if not group.hierarchies:
-        return "none: no cgroup"
-    memory, cpus = memory_limit(group), cpu_limit(group)
-    cores, pids = len(parse_list(_value(group, "cpuset", "cpuset.cpus"))), _value(group, "pids", "pids.max")
-    parts = [
-        f"{bytes_label(memory)} of memory" if memory else "",
-        f"{cpus:g} CPU{'s' * (cpus != 1)}" if cpus else "",
-        f"{cores} core{'s' * (cores > 1)}" if cores else "",
-        f"{pids} processes" if pids.isdigit() else "",
-    ]
-    return ", ".join(part for part in parts if part) or "none"
+        return "cgroup=none"
+    values = {
+        "memory_bytes": memory_limit(group),
+        "cpus": cpu_limit(group),
+        "cores": len(parse_list(_value(group, "cpuset", "cpuset.cpus"))),
+        "pids": _value(group, "pids", "pids.max").replace("max", ""),
+    }
+    return " ".join(
+        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
+        for name, value in values.items()
+        if value
+    )
 
 
 def _value(group: Group, controller: str, name: str) -> str:

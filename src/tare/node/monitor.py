@@ -1,11 +1,14 @@
-"""Read counters of interfaces, TCP and CPU before and after a launch; cumulative ones, so that no burst is missed."""
+"""Read counters of interfaces, TCP and CPU before and after a launch; cumulative ones, so that no burst is missed.
+
+`read` is done on a node. Everything else works on values: `merged` puts those of several nodes together.
+"""
 
 from __future__ import annotations
 
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -33,6 +36,12 @@ PORT_UNIT: Final = 4
 """Bytes per unit of a port's data counters (InfiniBand specification, PortCounters)."""
 
 
+Counts = tuple[int, int, int, int]
+"""Bytes and packets received, bytes and packets sent."""
+Key = tuple[str, int, str]
+"""An interface: machine, process in its network namespace, name."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostWatch:
     """The watches of one host (a node, or a pod on it), and a process in the network namespace of its TCP counters."""
@@ -45,10 +54,11 @@ class HostWatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterValues:
-    """Counter values at one moment."""
+    """Counter values at one moment, of one node or of several; `machine` is the one that the CPU times are of."""
 
-    interfaces: Mapping[tuple[int, str], tuple[int, int, int, int]] = field(default_factory=dict)
-    tcp: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    interfaces: Mapping[Key, Counts] = field(default_factory=dict)
+    tcp: Mapping[tuple[str, int], Mapping[str, int]] = field(default_factory=dict)
+    machine: str = ""
     busy_s: float = 0.0
     steal_s: float = 0.0
     softirq_s: float = 0.0
@@ -57,37 +67,62 @@ class CounterValues:
     throttled_s: float | None = None
 
 
-def read(places: Sequence[HostWatch], site_s: float = 0.0) -> CounterValues:
-    """Return the current values of all counters; takes well below a millisecond for two nodes.
+def read(places: Sequence[HostWatch], count: Callable[[Watch], Counts] | None = None) -> CounterValues:
+    """Return the current values of all counters of one node's hosts; takes well below a millisecond.
 
-    `site_s` is the CPU time of all processes of the study, including the job and its launcher.
+    `count` returns the values of watches that their network counts itself. The node must have at least one host.
     """
-    interfaces: dict[tuple[int, str], tuple[int, int, int, int]] = {}
-    tcp: dict[int, Mapping[str, int]] = {}
+    node = places[0].node
+    interfaces: dict[Key, Counts] = {}
+    tcp: dict[tuple[str, int], Mapping[str, int]] = {}
     seen: set[int] = set()
     for place in places:
         for watch in place.watches:
-            if watch.read is not None:
-                interfaces[watch.pid, watch.interface] = watch.read()
+            if watch.by_network and count is not None:
+                interfaces[key_of(node, watch)] = count(watch)
             elif ":" in watch.interface:
-                interfaces.update(port_counters(watch))
+                if (values := port_counters(watch.interface)) is not None:
+                    interfaces[key_of(node, watch)] = values
             elif watch.pid not in seen:
                 seen.add(watch.pid)
-                interfaces.update({(watch.pid, name): v for name, v in interface_counters(watch.pid).items()})
-        tcp[place.pid] = tcp_counters(place.pid)
-    nodes = {place.node.group.path: place.node for place in places}
-    job_s = sum(node.group.usage_s() for node in nodes.values())
+                counted = interface_counters(watch.pid)
+                interfaces.update({(node.machine, watch.pid, name): values for name, values in counted.items()})
+        tcp[node.machine, place.pid] = tcp_counters(place.pid)
     busy_s, steal_s, softirq_s = machine_times()
-    ours_s = max(site_s, job_s) + time.process_time()
     return CounterValues(
         interfaces=interfaces,
         tcp=tcp,
+        machine=node.machine,
         busy_s=busy_s,
         steal_s=steal_s,
         softirq_s=softirq_s,
+        job_s=node.group.usage_s(),
+        throttled_s=throttled_s([node.group]),
+    )
+
+
+def key_of(node: Node, watch: Watch) -> Key:
+    """Return the key of a watch's counters among the interfaces of all nodes."""
+    return node.machine, watch.pid, watch.interface
+
+
+def merged(nodes: Sequence[CounterValues], site_s: float = 0.0) -> CounterValues:
+    """Return the values of several nodes together; nodes on one machine have its CPU times in common.
+
+    `site_s` is the CPU time of all processes of the study, including the job and its launcher.
+    """
+    machines = list({each.machine: each for each in nodes}.values())
+    job_s = sum(each.job_s for each in nodes)
+    throttled = [each.throttled_s for each in nodes if each.throttled_s is not None]
+    return CounterValues(
+        interfaces={key: values for each in nodes for key, values in each.interfaces.items()},
+        tcp={key: values for each in nodes for key, values in each.tcp.items()},
+        busy_s=sum(each.busy_s for each in machines),
+        steal_s=sum(each.steal_s for each in machines),
+        softirq_s=sum(each.softirq_s for each in machines),
         job_s=job_s,
-        ours_s=ours_s,
-        throttled_s=throttled_s(node.group for node in nodes.values()),
+        ours_s=max(site_s, job_s) + time.process_time(),
+        throttled_s=sum(throttled) if throttled else None,
     )
 
 
@@ -102,12 +137,12 @@ def joined(sections: Sequence[tuple[CounterValues, CounterValues]]) -> tuple[Cou
                 if key in before.interfaces and key in after.interfaces
             },
             tcp={
-                pid: {
-                    name: value + after.tcp[pid][name] - before.tcp[pid][name]
+                namespace: {
+                    name: value + after.tcp[namespace][name] - before.tcp[namespace][name]
                     for name, value in values.items()
-                    if name in before.tcp[pid] and name in after.tcp[pid]
+                    if name in before.tcp[namespace] and name in after.tcp[namespace]
                 }
-                for pid, values in last.tcp.items()
+                for namespace, values in last.tcp.items()
             },
             busy_s=last.busy_s + after.busy_s - before.busy_s,
             steal_s=last.steal_s + after.steal_s - before.steal_s,
@@ -131,11 +166,11 @@ def traffic(places: Iterable[HostWatch], before: CounterValues, after: CounterVa
     Hosts on one machine may share an adapter's port; its traffic is then divided equally among them.
     """
     places = tuple(places)
-    sharing = Counter((watch.pid, watch.interface) for place in places for watch in place.watches)
+    sharing = Counter(key_of(place.node, watch) for place in places for watch in place.watches)
     found = []
     for place in places:
         for watch in place.watches:
-            key = (watch.pid, watch.interface)
+            key = key_of(place.node, watch)
             if key not in before.interfaces or key not in after.interfaces:
                 continue
             pairs = zip(before.interfaces[key], after.interfaces[key], strict=True)
@@ -157,9 +192,9 @@ def traffic(places: Iterable[HostWatch], before: CounterValues, after: CounterVa
 def counters(before: CounterValues, after: CounterValues) -> dict[str, float]:
     """Return the growth of TCP counters, summed over nodes; only those that grew."""
     grown: dict[str, float] = {}
-    for pid, values in after.tcp.items():
+    for namespace, values in after.tcp.items():
         for name, value in values.items():
-            growth = value - before.tcp.get(pid, {}).get(name, value)
+            growth = value - before.tcp.get(namespace, {}).get(name, value)
             if growth:
                 grown[name] = grown.get(name, 0) + growth
     return grown
@@ -186,9 +221,9 @@ def noise(before: CounterValues, after: CounterValues) -> dict[str, float]:
     return found
 
 
-def interface_counters(pid: int) -> dict[str, tuple[int, int, int, int]]:
+def interface_counters(pid: int) -> dict[str, Counts]:
     """Return (rx bytes, rx packets, tx bytes, tx packets) by interface, in a process's network namespace."""
-    found: dict[str, tuple[int, int, int, int]] = {}
+    found: dict[str, Counts] = {}
     for line in _text(f"/proc/{pid}/net/dev").splitlines()[2:]:
         name, _, values = line.partition(":")
         v = values.split()
@@ -196,16 +231,15 @@ def interface_counters(pid: int) -> dict[str, tuple[int, int, int, int]]:
     return found
 
 
-def port_counters(watch: Watch, classes: Path = CLASSES) -> dict[tuple[int, str], tuple[int, int, int, int]]:
-    """Return the same counters for an adapter's port; empty if they cannot be read."""
-    adapter, _, number = watch.interface.partition(":")
+def port_counters(port: str, classes: Path = CLASSES) -> Counts | None:
+    """Return the same counters for an adapter's port (`mlx5_0:1`), None if they cannot be read."""
+    adapter, _, number = port.partition(":")
     folder = classes / "infiniband" / adapter / "ports" / number / "counters"
     texts = [_text(str(folder / name)).strip() for name in PORT_COUNTERS]
     if not all(text.isdigit() for text in texts):
-        return {}
+        return None
     received, packets_in, sent, packets_out = map(int, texts)
-    key = (watch.pid, watch.interface)
-    return {key: (received * PORT_UNIT, packets_in, sent * PORT_UNIT, packets_out)}
+    return received * PORT_UNIT, packets_in, sent * PORT_UNIT, packets_out
 
 
 def tcp_counters(pid: int) -> dict[str, int]:

@@ -13,10 +13,11 @@ from tare.errors import RefusedError
 from tare.host import binds, devices
 from tare.images import MPI_OF
 from tare.launch.ways import way_of
-from tare.model import Control, Environment, LabSpec, Launching, Placement, Share, Sides, Tracking
+from tare.model import Control, Environment, LabSpec, Launching, Placement, Sides
 from tare.mpi import MPIS
 from tare.networks import NETWORKS, Wiring, find
 from tare.node.limits import limited
+from tare.node_service.geometry import enters_containers, pods_per_node
 from tare.runtimes import RUNTIMES
 from tare.services import ssh
 from tare.wiring import infiniband, link, transports
@@ -214,49 +215,3 @@ def under(environment: Environment, mpi: str) -> Environment:
     if image in MPI_OF and environment.launch is not Launching.HOST_MPI:
         image = next((name for name, inside in MPI_OF.items() if inside == mpi), image)
     return replace(environment, mpi=mpi, image=image)
-
-
-def on_daemon_nodes(environment: Environment) -> bool:
-    """Return whether an environment runs on the nodes that have a daemon (docs/adr/0004-docker-on-twins.md)."""
-    return bool(environment.daemon) or RUNTIMES[environment.runtime].needs_daemon
-
-
-def is_inside(sides: Sides, node: int, nodes: int) -> bool:
-    """Return whether a node's ranks run in the environment; the sender is the first node, the receiver the last."""
-    return sides is Sides.BOTH or node == (0 if sides is Sides.SENDER else nodes - 1)
-
-
-def bare_side(environment: Environment) -> Environment:
-    """Return the bare environment for the other side of an environment that is on one side only."""
-    return Environment(
-        name=environment.name,
-        runtime="bare",
-        network="host",
-        mpi=environment.mpi,
-        transport=environment.transport,
-        devices=environment.devices,
-        link=replace(environment.link, br_netfilter=None, conntrack=Tracking.AS_IT_IS),
-    )
-
-
-def as_launched(environment: Environment, placement: Placement) -> Placement:
-    """Return the placement with the actual number of containers: with `launch: hybrid` each rank starts one."""
-    if environment.launch is Launching.HYBRID:
-        return replace(placement, containers_per_node=placement.ranks_per_node)
-    return placement
-
-
-def enters_containers(environment: Environment, placement: Placement) -> bool:
-    """Return whether a host's daemon runs outside of its containers, so that ranks enter them."""
-    if pods_per_node(environment, placement) > 1:
-        return False
-    return placement.containers_per_node > 1 or environment.launch in (Launching.DAEMON, Launching.HYBRID)
-
-
-def pods_per_node(environment: Environment, placement: Placement) -> int:
-    """Return the number of pods on a node: one, or one a container if the placement shares nothing between them.
-
-    A runtime that makes no containers has one pod: its ranks stay together, as the baseline of the others.
-    """
-    several = placement.share is Share.NONE and RUNTIMES[environment.runtime].makes_containers
-    return placement.containers_per_node if several else 1

@@ -25,15 +25,14 @@ from tare.images.build import read_image
 from tare.model import Plan
 from tare.mpi import MPIS
 from tare.networks import find as find_network
-from tare.node import Node
 from tare.node.cgroups import hierarchies
+from tare.node_service import NodeService
+from tare.node_service.facts import UNKNOWN
 from tare.plan.cells import available
 from tare.runtimes import RUNTIMES
 from tare.study import is_conflist
 from tare.wiring import conflist, conflist_file
-from tare.wiring.link import features
 
-UNKNOWN: Final = "unknown"
 ABSENT: Final = "not installed"
 LIMIT_S: Final = 3.0
 SYSCTLS: Final = ("net/core/rmem_max", "net/core/wmem_max", "net/ipv4/tcp_rmem", "net/ipv4/tcp_congestion_control")
@@ -194,38 +193,14 @@ def system() -> dict[str, Any]:
     }
 
 
-def of_nodes(nodes: Sequence[Node]) -> dict[str, dict[str, Any]]:
-    """Return the number of packet filter rules and the data NIC's offloads, of one node with and one without a daemon.
-
-    A daemon's rules also slow down bare programs on its node, so that cost must not be attributed to the container.
-    """
+def of_nodes(services: Sequence[NodeService]) -> dict[str, dict[str, Any]]:
+    """Return the facts of one node with and one without a daemon, whose rules also slow down bare programs."""
     kinds = {
-        "with a daemon" if node.docker_socket else "without a daemon": node for node in reversed(nodes) if node.pid
+        "with a daemon" if service.node.docker_socket else "without a daemon": service
+        for service in reversed(services)
+        if service.node.pid
     }
-    return {kind: _of_node(node) for kind, node in sorted(kinds.items())}
-
-
-def _of_node(node: Node) -> dict[str, Any]:
-    enter = ("nsenter", f"--net=/proc/{node.pid}/ns/net")
-    nic = node.nics[0].name if node.nics else "lo"
-    rules = _said((*enter, "iptables-save"))
-    ruleset = _said((*enter, "nft", "-j", "list", "ruleset"))
-    offloads = _said((*enter, "ethtool", "-k", nic))
-    return {
-        "iptables rules": UNKNOWN if rules is None else sum(line.startswith("-A") for line in rules.splitlines()),
-        "nft rules": UNKNOWN if ruleset is None else ruleset.count('{"rule"'),
-        "offloads": UNKNOWN if offloads is None else features(offloads),
-    }
-
-
-def _said(argv: tuple[str, ...]) -> str | None:
-    if find(argv[2]) is None:
-        return None
-    try:
-        said = run((*argv[:2], str(find(argv[2])), *argv[3:]), timeout_s=LIMIT_S, check=False)
-    except TareError:
-        return None
-    return said.stdout if said.status == 0 else None
+    return {kind: dict(service.facts()) for kind, service in sorted(kinds.items())}
 
 
 def cpu_name() -> str:

@@ -14,7 +14,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -26,7 +26,6 @@ from tare.host.process import Result
 from tare.host.signals import uninterrupted
 from tare.model import Cell, Control
 from tare.node import monitor
-from tare.run import job
 from tare.run.outcome import Ready, run_launch
 from tare.run.turns import Seat, Table, Waited
 from tare.workloads.kernel_order import PROGRAM, in_flight_bytes
@@ -209,19 +208,19 @@ def _seated(table: Table, site: Site, ready: Ready, padding: int, *, turns: int)
     ours, theirs = socket.socketpair()
     seat = table.seat(ready.cell.placement.ranks, ours)
     return _Launch(
-        ready=replace(ready, argv=with_turns(ready.argv, table.option(seat, turns))),
+        ready=ready.with_argv(with_turns(ready.argv, table.option(seat, turns))),
         padding=padding,
         site=site,
         seat=seat,
         ended=theirs,
         stop=socket.socketpair(),
-        kills=job.memory_kills(ready.deployed),
+        kills=ready.deployed.memory_kills(),
     )
 
 
 def _section(table: Table, launch: _Launch, begin: Callable[[], None], *, to_end: bool = False) -> None:
     """Let a launch work until it sleeps again or ends; end it if its time is up."""
-    before, began = monitor.read(launch.ready.places, launch.site.usage_s()), time.monotonic()
+    before, began = launch.ready.deployed.counters(launch.site.usage_s()), time.monotonic()
     left_s = launch.ready.cell.workload.time_limit_s - launch.active_s
     begin()
     waited = table.wait(launch.seat, left_s)
@@ -232,7 +231,7 @@ def _section(table: Table, launch: _Launch, begin: Callable[[], None], *, to_end
     if launch.thread is not None and not launch.waits and (launch.result is None or launch.result.status != 0):
         end_rest(table, launch.site, launch.seat)
     launch.active_s += time.monotonic() - began
-    launch.sections.append((before, monitor.read(launch.ready.places, launch.site.usage_s())))
+    launch.sections.append((before, launch.ready.deployed.counters(launch.site.usage_s())))
 
 
 def _watched(launch: _Launch) -> Watched:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import socket
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tare.cluster import Site
 from tare.deploy.hosts import Deployed
-from tare.host.process import FLOODED, Result, run
-from tare.launch import PADDING, Launch
+from tare.host.process import FLOODED, Result
 from tare.model import Cell, Completed, Failed, InterfaceTraffic, Invalid, Outcome, Workload
-from tare.node import monitor
 from tare.node.stragglers import told
 from tare.run import proof
+from tare.run.job import ROOT, Command, started
 from tare.run.last_words import last_words
 from tare.run.symptoms import recognised
 from tare.run.transport_log import Chosen
@@ -32,19 +29,25 @@ NO_MPI: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """A cell's launch, prepared once a round: its command, where it is monitored, the start-up time of its pods.
+    """A cell's launch, prepared once a round: its command, and the start-up time of its pods.
 
     `chosen` is the transport that the MPI library reported, if it was asked.
     """
 
     cell: Cell
     deployed: Deployed
-    launch: Launch
-    argv: tuple[str, ...]
-    environment: Mapping[str, str]
-    places: tuple[monitor.HostWatch, ...]
+    command: Command
     pods_s: float
     chosen: Chosen | None = None
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """Return the command line of the launch."""
+        return self.command.argv
+
+    def with_argv(self, argv: tuple[str, ...]) -> Ready:
+        """Return the same launch with another command line."""
+        return replace(self, command=replace(self.command, argv=argv))
 
 
 def run_launch(
@@ -60,16 +63,12 @@ def run_launch(
     `its_own` returns the launch's processes, for when other launches are started while it runs.
     """
     before = site.pids()
-    environment = {**os.environ, **ready.environment, PADDING: "x" * padding}
-    # MPI starts ranks in its own working folder if the node has it; tare's programs need none.
-    cwd = None if ready.cell.workload.command else Path("/")
-    return run(
-        ready.argv,
-        env=environment,
+    return started(
+        site,
+        ready.command,
         timeout_s=ready.cell.workload.time_limit_s if stop is None else None,
-        cwd=cwd,
-        check=False,
-        started=site.adopt,
+        padding=padding,
+        cwd=None if ready.cell.workload.command else ROOT,
         at_limit=lambda: told(site.pids() - before if its_own is None else its_own()),
         stop=stop,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,11 +10,9 @@ from typing import Final
 from tare.cluster import Site
 from tare.deploy.hosts import Deployed
 from tare.errors import CommandFailed, CommandTimeout
-from tare.host.process import run
-from tare.launch import PADDING, write_map
 from tare.model import Cell, Environment, KernelSpec, Placement, RankPlace, Workload
 from tare.model.text import bytes_label
-from tare.plan.composition import pods_per_node
+from tare.node_service.geometry import pods_per_node
 from tare.run import job
 from tare.run.last_words import last_words
 from tare.run.symptoms import recognised
@@ -67,23 +64,14 @@ def ping_pong(site: Site, cell: Cell, up: Deployed, agent: Path) -> PingPong:
     probing = replace(cell, workload=PING_PONG, placement=placement)
     one_host = replace(up, sides=first)
     launch = job.make_launch(site, probing, one_host)
-    path = site.folder / "ping-pong.json"
-    write_map(launch, path)
-    told = job.head_environment(site, up.environment, one_host, agent)
-    result = run(
-        launch.argv(str(agent)),
-        env={**os.environ, **told, "TARE_LAUNCH_MAP": str(path), PADDING: ""},
-        timeout_s=PING_PONG.time_limit_s,
-        cwd=Path("/"),
-        check=False,
-        started=site.adopt,
-    )
+    command = job.command_of(site, one_host, launch, agent, name="ping-pong")
+    result = job.started(site, command, timeout_s=PING_PONG.time_limit_s)
     if result.timed_out:
         raise CommandTimeout(f"the ping-pong did not end within {PING_PONG.time_limit_s:g} s")
     try:
         parsed = plugin_of(PING_PONG).parse(PING_PONG, result.stdout)
     except OutputError as error:
-        job.end_strays(one_host)
+        up.end_strays()
         words = last_words(result.stderr) or str(error)
         raise CommandFailed(f"the ping-pong failed: {words}", remedy=recognised(result.stderr)) from error
     sizes = [spec.message_bytes or 0 for spec in PING_PONG.kernels]

@@ -22,10 +22,9 @@ from tare.deploy.pods import deployed
 from tare.deploy.study_files import StudyFiles, import_images
 from tare.deploy.timing import Made, made
 from tare.errors import TareError
-from tare.host import page_cache
 from tare.host.namespaces import plain_python
 from tare.host.process import Result
-from tare.launch import write_agent, write_map
+from tare.launch import write_agent
 from tare.model import (
     Caches,
     Cell,
@@ -40,8 +39,10 @@ from tare.model import (
 )
 from tare.networks import find
 from tare.node import monitor
+from tare.node_service import NodeService
+from tare.node_service.geometry import on_daemon_nodes
 from tare.plan.cells import available, block_order
-from tare.plan.composition import nic_slots, on_daemon_nodes
+from tare.plan.composition import nic_slots
 from tare.run import calibration, facts, in_turns, job, transport_probe
 from tare.run.core_watch import CoreWatch, watching
 from tare.run.outcome import Ready, judge, run_launch
@@ -52,7 +53,6 @@ from tare.store.writer import Store, remaining_blocks
 from tare.summary import precise_enough
 from tare.summary.disturbance import repeats_left, wants_repeat
 from tare.summary.select import select
-from tare.summary.surroundings import NodeHas
 from tare.workloads.kernel_order import in_order
 
 __all__ = ["PADDING_LIMIT", "Launched", "Run", "Watcher", "needs", "running"]
@@ -72,8 +72,6 @@ class Run:
     agent: Path
     cores: CoreWatch
     broken: dict[str, str] = field(default_factory=dict)
-    keepers: frozenset[int] = frozenset()
-    nodes: dict[int, NodeHas] = field(default_factory=dict)
     noted: bool = False
     rounds: int = 0
     done: int = 0
@@ -116,15 +114,16 @@ class Run:
         with ExitStack() as stack:
             ready = self.pods(stack)
             self.site.settle()
-            job.wait_for_carriers(each.deployed for each in ready.values())
+            for up in {id(each.deployed): each.deployed for each in ready.values()}.values():
+                up.wait_for_carriers()
             pairs = [(each.cell, each.deployed) for each in ready.values()]
-            answers = transport_probe.answers(self.site, pairs, self.agent, self.keepers)
+            answers = transport_probe.answers(self.site, pairs, self.agent)
             ready = {
                 key: replace(each, chosen=answers.get(transport_probe.pair_of(each.cell)))
                 for key, each in ready.items()
             }
             if not self.noted:
-                self.store.note_facts(nodes=facts.of_nodes((*self.site.nodes, *self.site.daemon_nodes)))
+                self.store.note_facts(nodes=facts.of_nodes(self._services()))
                 self.noted = True
             for cell in calibration.due(self.plan, self.store.trials):
                 self._calibrate(ready.get(cell.key))
@@ -136,7 +135,7 @@ class Run:
 
     def _calibrate(self, ready: Ready | None) -> None:
         """Launch a program once in the baseline; raise `CellsFailed` if it does not run there."""
-        if ready is None or job.gone(ready.deployed):
+        if ready is None or ready.deployed.ended():
             return  # the trials of this cell report why
         launched = self._launched(ready, 0)
         calibration.check(ready.cell, launched.outcome)
@@ -179,7 +178,7 @@ class Run:
         return next(each.group for each in self.plan.cells if each.key == cell)
 
     def _stands(self, key: TrialKey, ready: Mapping[str, Ready]) -> bool:
-        return key.cell in ready and job.gone(ready[key.cell].deployed) is None
+        return key.cell in ready and ready[key.cell].deployed.ended() is None
 
     def _take_turns(self, standing: Mapping[TrialKey, Ready], listener: socket.socket) -> None:
         """Run the trials of a group in turns and store them."""
@@ -195,13 +194,12 @@ class Run:
         for position, (key, (one, padding), watched) in enumerate(pairs):
             launched = self._judged(one, watched)
             counters = {**launched.counters, "environment_padding_bytes": padding, "turns": turns}
-            trial = trial_of(key, position, started, one, replace(launched, counters=counters), self.nodes)
+            trial = trial_of(key, position, started, one, replace(launched, counters=counters))
             self._stored(trial, launched)
 
     def pods(self, stack: ExitStack) -> dict[str, Ready]:
         """Make new pods for every environment and placement; record failures with their reasons."""
         self.broken.clear()
-        self.nodes.clear()
         cells = available(self.plan)
         slots = nic_slots((cell.environment, cell.placement) for cell in self.plan.cells)
         found: dict[tuple[Environment, Placement], Made[Deployed] | str] = {}
@@ -215,7 +213,6 @@ class Run:
                 self.broken[cell.key] = up
             else:
                 ready[cell.key] = self._prepare(cell, up, number=len(ready))
-        self.keepers = frozenset(pid for each in ready.values() for pid in job.keepers_of(each.deployed))
         return ready
 
     def _deploy(
@@ -228,7 +225,7 @@ class Run:
         pair = (environment, placement)
         wanted = {each.workload.startup for each in available(self.plan) if (each.environment, each.placement) == pair}
         try:
-            up = made(make, inner, wanted)
+            up = made(make, inner, wanted, self._drop_caches)
         except TareError as error:
             inner.close()
             return f"its pods could not be made: {error.message}"
@@ -238,32 +235,24 @@ class Run:
     def _prepare(self, cell: Cell, made: Made[Deployed], *, number: int) -> Ready:
         up = made.up
         launch = job.make_launch(self.site, cell, up)
-        path = self.site.folder / f"launch-{number}.json"
-        write_map(launch, path)
-        return Ready(
-            cell=cell,
-            deployed=up,
-            launch=launch,
-            argv=launch.argv(str(self.agent)),
-            environment={
-                **job.head_environment(self.site, cell.environment, up, self.agent),
-                "TARE_LAUNCH_MAP": str(path),
-            },
-            places=tuple(
-                monitor.HostWatch(
-                    node=side.pod.node, pid=side.pod.pid, watches=side.endpoint.watches, host=side.pod.host
-                )
-                for side in up.sides
-            ),
-            pods_s=made.took_s[cell.workload.startup],
-        )
+        command = job.command_of(self.site, up, launch, self.agent, name=f"launch-{number}")
+        return Ready(cell=cell, deployed=up, command=command, pods_s=made.took_s[cell.workload.startup])
+
+    def _services(self) -> tuple[NodeService, ...]:
+        """Return the services of all nodes."""
+        return tuple(self.site.service(node) for node in (*self.site.nodes, *self.site.daemon_nodes))
+
+    def _drop_caches(self) -> None:
+        """Drop the file caches of every machine of the site."""
+        for service in {each.node.machine: each for each in self._services()}.values():
+            service.drop_caches()
 
     def trial(self, key: TrialKey, position: int, ready: Ready | None) -> Trial:
         """Run one trial and store it. If its pods could not be made, or have ended since, it is stored as failed."""
         self.watcher.launch_started(key, self.done, self.total)
         started = time.time()
         launched = None
-        missing = self.broken.get(key.cell, "it was not made") if ready is None else job.gone(ready.deployed)
+        missing = self.broken.get(key.cell, "it was not made") if ready is None else ready.deployed.ended()
         if ready is None or missing:
             failed = Failed(reason=missing or "it was not made")
             trial = Trial(key=key, position=position, started_unix_s=started, elapsed_s=0.0, outcome=failed)
@@ -272,12 +261,12 @@ class Run:
             dropped = self._set_caches(ready, padding)
             launched = self._launched(ready, padding)
             counters = {**launched.counters, **dropped, "environment_padding_bytes": padding}
-            trial = trial_of(key, position, started, ready, replace(launched, counters=counters), self.nodes)
+            trial = trial_of(key, position, started, ready, replace(launched, counters=counters))
         return self._stored(trial, launched)
 
     def _drawn(self, key: TrialKey, ready: Ready) -> Ready:
         """Return a launch with its kernels in the order of its round and block."""
-        return replace(ready, argv=in_order(ready.argv, self.plan.study.seed, key.round, key.block))
+        return ready.with_argv(in_order(ready.argv, self.plan.study.seed, key.round, key.block))
 
     def _padding(self, key: TrialKey) -> int:
         return random.Random(f"{self.plan.study.seed}/{key}").randrange(PADDING_LIMIT)
@@ -291,10 +280,10 @@ class Run:
 
     def _launched(self, ready: Ready, padding: int) -> Launched:
         """Run a launch between two readings of all counters, and judge it."""
-        kills = job.memory_kills(ready.deployed)
-        before = monitor.read(ready.places, self.site.usage_s())
+        kills = ready.deployed.memory_kills()
+        before = ready.deployed.counters(self.site.usage_s())
         result = run_launch(ready, padding, self.site)
-        after = monitor.read(ready.places, self.site.usage_s())
+        after = ready.deployed.counters(self.site.usage_s())
         return self._judged(
             ready,
             in_turns.Watched(result=result, before=before, after=after, active_s=result.elapsed_s, kills=kills),
@@ -304,12 +293,12 @@ class Run:
         """Judge a launch that has ended, and kill its remaining processes."""
         result, before, after = watched.result, watched.before, watched.after
         if result.status != 0:
-            job.end_strays(ready.deployed, self.keepers)
-        traffic = monitor.traffic(ready.places, before, after)
+            ready.deployed.end_strays()
+        traffic = monitor.traffic(ready.deployed.watches, before, after)
         outcome, parsed = judge(ready, result, traffic)
-        if hit := job.memory_hit(ready.deployed, watched.kills):
+        if hit := ready.deployed.memory_hit(watched.kills):
             outcome = Failed(reason=hit, status=result.status, stderr_tail=result.stderr_tail)
-        if isinstance(outcome, Failed) and (missing := job.gone(ready.deployed)):
+        if isinstance(outcome, Failed) and (missing := ready.deployed.ended()):
             outcome = replace(outcome, reason=f"{missing} while the launch ran ({outcome.reason})")
         cores = self.cores.during(result.began_s, result.began_s + result.elapsed_s)
         if isinstance(outcome, Completed) and parsed is not None:
@@ -343,10 +332,10 @@ class Run:
         """
         wanted = ready.cell.workload.startup
         if wanted is Caches.COLD:
-            page_cache.drop()
+            self._drop_caches()
             return {"caches_dropped": 1}
         if wanted is Caches.WARM and run_launch(ready, padding, self.site).status != 0:
-            job.end_strays(ready.deployed, self.keepers)
+            ready.deployed.end_strays()
         return {}
 
 
@@ -356,7 +345,7 @@ def running(plan: Plan, store: Store, files: StudyFiles, watcher: Watcher, *, na
     cluster = CLUSTERS[plan.study.cluster]
     with cluster.open(name, plan.study.lab, needs(plan, files.seen_by_nodes)) as site:
         agent = write_agent(site.folder, plain_python())
-        import_images(site.daemon_nodes, files.every)
+        import_images(site, files.every)
         with watching(site, files.every[0].host_prefix / "bin" / "tare-cores") as cores:
             yield Run(plan=plan, store=store, site=site, files=files, watcher=watcher, agent=agent, cores=cores)
 

@@ -5,7 +5,6 @@ Reporting costs the library time, so the timed launches do not ask.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +12,6 @@ from typing import Final
 
 from tare.cluster import Site
 from tare.deploy.hosts import Deployed
-from tare.host.process import run
-from tare.launch import PADDING, write_map
 from tare.launch.ways import way_of
 from tare.model import Cell, Environment, KernelSpec, Placement, Workload
 from tare.mpi import MPIS
@@ -41,16 +38,14 @@ def pair_of(cell: Cell) -> Pair:
     return cell.environment, cell.placement
 
 
-def answers(
-    site: Site, launches: Iterable[tuple[Cell, Deployed]], agent: Path, keepers: frozenset[int]
-) -> dict[Pair, Chosen]:
+def answers(site: Site, launches: Iterable[tuple[Cell, Deployed]], agent: Path) -> dict[Pair, Chosen]:
     """Return the transports that the libraries selected, asking once per environment and placement."""
     found: dict[Pair, Chosen] = {}
     for cell, up in launches:
         if pair_of(cell) not in found and asks(cell, up):
             answer = found[pair_of(cell)] = ask(site, cell, up, agent)
             if not answer.taken:
-                job.end_strays(up, keepers)
+                up.end_strays()
     return found
 
 
@@ -70,17 +65,8 @@ def ask(site: Site, cell: Cell, up: Deployed, agent: Path) -> Chosen:
     environment = cell.environment
     asking = replace(cell, workload=QUESTION)
     launch = job.make_launch(site, asking, up, asks=True)
-    path = site.folder / "question.json"
-    write_map(launch, path)
-    told = job.head_environment(site, environment, up, agent)
-    result = run(
-        launch.argv(str(agent)),
-        env={**os.environ, **told, "TARE_LAUNCH_MAP": str(path), PADDING: ""},
-        timeout_s=QUESTION.time_limit_s,
-        cwd=Path("/"),
-        check=False,
-        started=site.adopt,
-    )
+    command = job.command_of(site, up, launch, agent, name="question")
+    result = job.started(site, command, timeout_s=QUESTION.time_limit_s)
     library = way_of(MPIS[environment.mpi].ways, environment.transport, environment.mpi).tells
     if result.status != 0:
         return Chosen(library=library, reason=f"asked what it took, the MPI ended with status {result.status}")

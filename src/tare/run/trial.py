@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tare.deploy.hosts import Deployed
 from tare.host.process import Result
 from tare.model import (
     InterfaceTraffic,
     Outcome,
-    RankPlace,
     Trial,
     TrialKey,
 )
-from tare.run import job
 from tare.run.outcome import Ready, startup
-from tare.summary.surroundings import NodeHas
+from tare.run.ranks import compared
 from tare.workloads import Parsed
 
 
@@ -33,10 +30,8 @@ class Launched:
     active_s: float
 
 
-def trial_of(
-    key: TrialKey, position: int, started_unix_s: float, ready: Ready, launched: Launched, nodes: dict[int, NodeHas]
-) -> Trial:
-    """Return the trial of a launch that has ended; `nodes` caches the devices and file systems of nodes."""
+def trial_of(key: TrialKey, position: int, started_unix_s: float, ready: Ready, launched: Launched) -> Trial:
+    """Return the trial of a launch that has ended."""
     parsed = launched.parsed
     return Trial(
         key=key,
@@ -46,16 +41,10 @@ def trial_of(
         outcome=launched.outcome,
         argv=ready.argv,
         startup_s=startup(ready.pods_s, launched.active_s, parsed),
-        ranks=_told(parsed, ready.deployed, nodes) if parsed else (),
+        ranks=compared(parsed.ranks, ready.deployed) if parsed else (),
         traffic=launched.traffic,
         counters=launched.counters,
         mpi_library=parsed.mpi_library if parsed else "",
         noise=launched.noise,
         facts=ready.deployed.facts | ({"transport": ready.chosen.words} if ready.chosen else {}),
     )
-
-
-def _told(parsed: Parsed, up: Deployed, nodes: dict[int, NodeHas]) -> tuple[RankPlace, ...]:
-    """Return the ranks' reports about themselves, compared with their nodes."""
-    ranks = job.with_core_sharers(job.with_node_namespaces(parsed.ranks, up), up)
-    return job.with_limits(job.with_surroundings(ranks, up, nodes), up)

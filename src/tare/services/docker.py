@@ -7,23 +7,24 @@ Containers, networks and the Swarm's state are not kept.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from tare.errors import InfrastructureError, MissingTool, RefusedError
+from tare.host.namespaces import plain_python
 from tare.host.paths import cache_folder
 from tare.host.process import Popen, Result, beside, find, need, run, start
 from tare.host.user_namespace import is_real_root
 from tare.node import Node
 from tare.services import docker_api, etcd
-from tare.services.daemons import Place, agent_argv
+from tare.services.daemons import AGENT, Place
 
 START_LIMIT_S: Final = 30.0
 DOCKER_BRIDGE: Final = "10.216.0.1/24"
@@ -103,16 +104,11 @@ def staying_folders(lab: str, nodes: Sequence[Node]) -> tuple[Path, ...]:
     return tuple(cache_folder() / "docker" / f"{STAYS}{lab}-{node.name}" for node in nodes)
 
 
-def import_image(nodes: Sequence[Node], tar: Path, tag: str) -> None:
-    """Import a root file system into every node's daemon that does not have it."""
-
-    def one(node: Node) -> None:
-        if not docker_api.image_present(node, tag):
-            run_docker(node, "import", "--change", "ENV PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", str(tar),
-                       tag, timeout_s=300)  # fmt: skip
-
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        list(pool.map(one, nodes))
+def import_image(node: Node, tar: Path, tag: str) -> None:
+    """Import a root file system into a node's daemon if that does not have it."""
+    if not docker_api.image_present(node, tag):
+        run_docker(node, "import", "--change", "ENV PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", str(tar), tag,
+               timeout_s=300)  # fmt: skip
 
 
 def container_pid(node: Node, container: str) -> int:
@@ -191,12 +187,13 @@ def _command(node: Node, root: Path, options: tuple[str, ...] = ()) -> tuple[str
     entry = {"cgroups": folders, "argv": ["nsenter", "-t", str(node.pid), "--all", "--"]}
     config = root / "daemon.json"
     config.write_text("{}")
-    return agent_argv(entry, (
+    return (
+        plain_python(), "-IS", str(AGENT), "--entry", json.dumps(entry), "--",
         need("dockerd", package="docker.io"),
         "--config-file", str(config), "--data-root", str(root), "--exec-root", "/run/docker",
         "--pidfile", "/run/docker.pid", "--host", "unix:///run/docker.sock", "--storage-driver", "overlay2",
         "--log-level", "warn", "--userland-proxy=false", "--label", "tare=lab", "--bip", DOCKER_BRIDGE, *options,
-    ))  # fmt: skip
+    )  # fmt: skip
 
 
 @contextmanager

@@ -38,7 +38,7 @@ class EtcdStore:
     @property
     def url(self) -> str:
         """Return its URL for clients."""
-        return f"http://{self.address}:{PORT}"
+        return url_of(self.address)
 
     def wait(self) -> None:
         """Wait until it responds; raise `InfrastructureError` with the end of its log if it does not."""
@@ -54,6 +54,11 @@ class EtcdStore:
             raise InfrastructureError(f"etcd at {self.url} does not answer: {error}") from error
         if status != http.HTTPStatus.OK:
             raise InfrastructureError(f"etcd at {self.url} does not store {key}: {answer[-300:]}")
+
+
+def url_of(address: str) -> str:
+    """Return the URL for clients of an etcd at an address."""
+    return f"http://{address}:{PORT}"
 
 
 def program() -> str | None:
@@ -78,7 +83,7 @@ def running(place: Place, address: str, *, version_2: bool = False) -> Iterator[
 
 def command(path: str, address: str, folder: str, *, version_2: bool) -> tuple[str, ...]:
     """Return the argv of a single etcd; with `version_2` it also supports the API that Docker uses."""
-    client, peer = f"http://{address}:{PORT}", f"http://{address}:{PEER_PORT}"
+    client, peer = url_of(address), f"http://{address}:{PEER_PORT}"
     return (
         path, "--name", "tare", "--data-dir", f"{folder}/etcd",
         "--listen-client-urls", client, "--advertise-client-urls", client,

@@ -123,11 +123,15 @@ def prepared(folder: Path) -> Iterator[None]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@contextmanager
-def listening(hosts: Sequence[SshHost], folder: Path) -> Iterator[tuple[frozenset[int], ...]]:
-    """Keep an sshd in the pod of each host; yield their process numbers by host."""
+def introduce(hosts: Sequence[SshHost], folder: Path) -> None:
+    """Write the client's configuration and the pinned keys for all hosts of a launch."""
     (folder / "config").write_text(client_config(hosts, folder))
     (folder / "known_hosts").write_text(known_hosts(hosts, (folder / "host.pub").read_text()))
+
+
+@contextmanager
+def listening(hosts: Sequence[SshHost], folder: Path) -> Iterator[tuple[frozenset[int], ...]]:
+    """Keep an sshd in the pod of each of a node's hosts; yield their process numbers by host."""
     started: list[frozenset[int]] = []
     try:
         for host in hosts:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from tare.model import Isolation, RankPlace, Trial
+from tare.summary import surroundings
 from tare.summary.surroundings import NOT_KNOWN
 
 CAPABILITIES: Final = (
@@ -43,9 +44,9 @@ def isolation_of(environment: str, runtime: str, trials: Iterable[Trial]) -> Iso
 
 def limits(ranks: Iterable[RankPlace]) -> str:
     """Return what containers were held to, each once: it differs from placement to placement."""
-    told = list(dict.fromkeys(rank.rights.get("limits", NOT_KNOWN) for rank in ranks))
-    more = f"; and {len(told) - FEW_LIMITS} more" if len(told) > FEW_LIMITS else ""
-    return "; ".join(told[:FEW_LIMITS]) + more
+    stated = list(dict.fromkeys(rank.rights.get("limits", NOT_KNOWN) for rank in ranks))
+    more = f"; and {len(stated) - FEW_LIMITS} more" if len(stated) > FEW_LIMITS else ""
+    return "; ".join(map(surroundings.limits, stated[:FEW_LIMITS])) + more
 
 
 def _isolation(environment: str, runtime: str, rank: RankPlace) -> Isolation:
@@ -59,8 +60,8 @@ def _isolation(environment: str, runtime: str, rank: RankPlace) -> Isolation:
         users=users(rights),
         speculation=rights.get("speculation_store_bypass", NOT_KNOWN),
         shared=tuple(name for name in NAMESPACES if name in rank.node_namespaces),
-        devices=rights.get("devices", NOT_KNOWN),
-        mounts=rights.get("mounts", NOT_KNOWN),
+        devices=surroundings.devices(rights),
+        mounts=surroundings.mounts(rights),
         setuid=rights.get("setuid", NOT_KNOWN),
     )
 

@@ -10,16 +10,14 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from tare.errors import InfrastructureError
 from tare.host.namespaces import bridges_pass_netfilter, hold, index_of, inside_network, netlink
-from tare.host.signals import uninterrupted
 from tare.node import Nic, Node, Pod
 from tare.services.daemons import Place
 from tare.wiring.plug import restore
@@ -60,19 +58,6 @@ def host_stack(node: Node, study: str, what: str) -> Iterator[Place]:
         shutil.rmtree(place.path(), ignore_errors=True)
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-
-
-@contextmanager
-def host_stacks(nodes: Sequence[Node], study: str, what: str) -> Iterator[dict[str, Place]]:
-    """Keep a stack on every node, keyed by node name."""
-    with ExitStack() as stack:
-        stacks = [stack.enter_context(ExitStack()) for _ in nodes]
-        with uninterrupted(), ThreadPoolExecutor(max_workers=min(4, len(nodes))) as pool:
-            futures = [
-                pool.submit(of_node.enter_context, host_stack(node, study, what))
-                for of_node, node in zip(stacks, nodes, strict=True)
-            ]
-        yield {node.name: future.result() for node, future in zip(nodes, futures, strict=True)}
 
 
 def control_address(node: Node, study: str) -> str:

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -61,6 +61,7 @@ class Tunnels:
     watches: tuple[Watch, ...] = ()
     interfaces: dict[int, str] = field(default_factory=dict)
     ways: int = -1
+    counters: int = -1
     far: frozenset[str] = frozenset()
 
 
@@ -146,9 +147,10 @@ def _by_programs(place: Place, nic: Nic, far: Sequence[Far]) -> Iterator[Tunnels
         files.append(egress := bpf.load_program(egress_program(address, ways, counters), "tare_ipip_out"))
         files.append(ingress := bpf.load_program(ingress_program(address, counters), "tare_ipip_in"))
         stack.enter_context(bpf.on_interface(place.pid, nic.name, ingress=ingress, egress=egress))
-        watch = Watch(pid=place.pid, interface=f"ipip-{nic.name}", role=ROLE, read=partial(read_counters, counters))
+        watch = Watch(pid=place.pid, interface=f"ipip-{nic.name}", role=ROLE, by_network=True)
         to = frozenset(other.address for other in far)
-        yield Tunnels(means="BPF programs of tare (the kernel has no ipip)", watches=(watch,), ways=ways, far=to)
+        means = "BPF programs of tare (the kernel has no ipip)"
+        yield Tunnels(means=means, watches=(watch,), ways=ways, counters=counters, far=to)
 
 
 def read_counters(file: int) -> tuple[int, int, int, int]:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from tare.node import Endpoint, Nic, Node, Pod, Wired
+from tare.node import Endpoint, Nic, Node, Pod, Watch, Wired
+from tare.node.monitor import Counts
 from tare.wiring.plug import Wiring
 
-__all__ = ["Joining", "Network"]
+__all__ = ["Network"]
 
 
 class Network(ABC):
     """A network: a member sets `name`, `product` and what differs from the defaults below, and wires pods in `attach`.
 
     Its `__init__` does no work, `probe` is read-only, and every context manager undoes its changes on exit. One object
-    serves one environment from `prepare` to its end, so it may keep the arguments of `prepare`.
+    serves one environment on one node, from `prepare` to its end, so it may keep the arguments of `prepare`. All nodes
+    complete `prepare`, `share`, `on_node` with `attach`, and `join`, each before the next.
     """
 
     name: str
@@ -77,8 +78,12 @@ class Network(ABC):
         """Return why this network cannot serve a runtime on this many nodes, or None."""
         return None
 
-    def prepare(self, nodes: Sequence[Node], study: str) -> AbstractContextManager[None]:
-        """Create what all pods of the network share, before there are pods."""
+    def prepare(self, node: Node, nodes: Sequence[Node], study: str) -> AbstractContextManager[None]:
+        """Create on a node what must exist before anything is shared; `nodes` are all nodes of the network."""
+        return nullcontext()
+
+    def share(self, nodes: Sequence[Node], study: str) -> AbstractContextManager[None]:
+        """Create on the first node what all nodes share; every node is prepared, and there are no pods."""
         return nullcontext()
 
     def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
@@ -93,10 +98,11 @@ class Network(ABC):
     def attach(self, pod: Pod, nic: Nic) -> AbstractContextManager[Endpoint]:
         """Wire a pod."""
 
+    @contextmanager
+    def join(self, node: Node, pods: Sequence[Wired]) -> Iterator[tuple[Endpoint, ...]]:
+        """Make a node's pods reach all `pods`, which are wired; yield the endpoints of its own, in order."""
+        yield tuple(each.endpoint for each in pods if each.pod.node.name == node.name)
 
-@runtime_checkable
-class Joining(Protocol):
-    """Hook that runs after all pods are wired, for networks in which pods reach each other only then."""
-
-    def joined(self, pods: Sequence[Wired]) -> tuple[Endpoint, ...]:
-        """Wait until wired pods reach each other; return their endpoints, in order, with all proofs of the path."""
+    def counted(self, watch: Watch) -> Counts:
+        """Return the counters of a watch that says `by_network`."""
+        raise LookupError(f"{self.name} counts nothing itself")

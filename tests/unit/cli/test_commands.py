@@ -11,7 +11,6 @@ from tare.cli import commands, session
 from tare.cli.commands import plan_text
 from tare.cli.quick import Wanted, quick_study
 from tare.deploy import study_files
-from tare.deploy.pods import Files
 from tare.deploy.study_files import StudyFiles
 from tare.errors import RefusedError
 from tare.model import (
@@ -22,6 +21,7 @@ from tare.model import (
     Workload,
 )
 from tare.model.placement import NodeCores, Topology
+from tare.node_service.order import Files
 from tare.plan import composition
 from tare.plan.cells import expand
 from tare.study import environment as environment_of

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from tare.cli import commands
-from tare.deploy.pods import Files
 from tare.deploy.study_files import StudyFiles
 from tare.errors import RefusedError
 from tare.feasibility import compatibility, preflight
 from tare.feasibility.compatibility import Application, Launcher, Machine, MpiFacts, RankHost
 from tare.images.host_mpi import HostMpi
 from tare.model import Cell, Environment, LabSpec, Launching, Placement, Plan, Role, Study, Workload
+from tare.node_service.order import Files
 from tare.plan.cells import available, expand
 
 HERE, THERE = MpiFacts(family="openmpi", version=(5, 0)), MpiFacts(family="openmpi", version=(4, 1))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from factory_job import WIRING, job_of
 from tare.errors import RefusedError
 from tare.images import MPI_OF, RECIPES
 from tare.launch import Entry, Host, Launch
@@ -26,10 +28,8 @@ def hosts(nodes: int = 2, ranks: int = 1) -> tuple[Host, ...]:
     return tuple(Host(name=f"n{i}", ranks=ranks, agent=Entry(argv=("nsenter", "--"))) for i in range(nodes))
 
 
-def wired(transport: str = "tcp", interfaces: tuple[str, ...] = ("data0", "data0")) -> MpiWiring:
-    return MpiWiring(
-        control_subnet="10.213.0.0/16", data_subnet="10.214.0.0/24", transport=transport, interfaces=interfaces
-    )
+def wired(transport: str = "tcp") -> MpiWiring:
+    return replace(WIRING, transport=transport)
 
 
 def launched(
@@ -40,15 +40,18 @@ def launched(
     programs: tuple[str, ...] = ("app", "app"),
     variables: tuple[dict[str, str], ...] = ({}, {}),
     binding: Binding = Binding.DISJOINT,
+    interfaces: tuple[str, ...] = ("data0",),
 ) -> Launch:
-    return Mpich().launch(
+    job = job_of(
+        hosts(nodes, ranks),
+        Placement(nodes=nodes, ranks_per_node=ranks, binding=binding),
+        wiring or wired(),
         head=("nsenter", "--"),
-        hosts=hosts(nodes, ranks),
-        placement=Placement(nodes=nodes, ranks_per_node=ranks, binding=binding),
-        wiring=wiring or wired(),
         programs=tuple((program, "two words") for program in programs[:nodes]),
         environments=variables[:nodes],
+        interfaces=interfaces,
     )
+    return Mpich().launch(job)
 
 
 def values(argv: tuple[str, ...], option: str) -> list[str]:
@@ -79,7 +82,7 @@ def test_alike_sides_are_one_context_with_the_device_of_both() -> None:
 
 
 def test_pods_whose_interfaces_differ_are_told_their_own() -> None:
-    argv = launched(wiring=wired(interfaces=("eth0", "data1")), programs=("inside", "outside")).argv("/agent")
+    argv = launched(interfaces=("eth0", "data1"), programs=("inside", "outside")).argv("/agent")
     first, second = argv[: argv.index(":")], argv[argv.index(":") :]
     assert variables(first, "-env") == [("UCX_NET_DEVICES", "eth0")]
     assert variables(second, "-env") == [("UCX_NET_DEVICES", "data1")]
@@ -109,8 +112,8 @@ def test_only_the_padding_is_taken_from_the_environment_of_the_launcher() -> Non
 def test_the_transport_is_named_and_neighbours_never_get_tcp(
     transport: str, nodes: int, ranks: int, named: dict[str, str]
 ) -> None:
-    wiring = wired(transport, ("data0",) * nodes)
-    assert variables_of(WAYS[transport], wiring, hosts(nodes, ranks)) == named
+    wiring = wired(transport)
+    assert variables_of(WAYS[transport], job_of(hosts(nodes, ranks), Placement(), wiring)) == named
     argv = launched(nodes=nodes, ranks=ranks, wiring=wiring).argv("/agent")
     assert dict(variables(argv, "-genv")) == named
 
@@ -128,14 +131,7 @@ def test_ranks_are_bound_by_us_or_by_the_mpi_but_never_by_both(binding: Binding,
 @pytest.mark.parametrize("carry", [True, False])
 def test_ranks_behind_a_door_that_closes_files_are_told_a_port(carry: bool) -> None:
     inside = Host(name="d0", ranks=1, agent=Entry(), enter=(Entry(argv=("docker", "exec", "c"), carry=carry),))
-    launch = Mpich().launch(
-        head=(),
-        hosts=(inside,),
-        placement=Placement(nodes=1),
-        wiring=wired(interfaces=("eth0",)),
-        programs=(("app",),),
-        environments=({},),
-    )
+    launch = Mpich().launch(job_of((inside,), Placement(nodes=1), wired(), interfaces=("eth0",)))
     assert ("-pmi-port" in launch.argv("/agent")) == carry
 
 

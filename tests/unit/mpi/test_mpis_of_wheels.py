@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from factory_job import WIRING, job_of
 from tare.errors import MissingTool, RefusedError
 from tare.host import wheels
 from tare.images import MPI_OF, RECIPES, find_recipe
 from tare.images.host_mpi import ensure_host_mpi
 from tare.images.kernels import ensure_kernels
 from tare.images.recipe import PREFIX, compile_argv
-from tare.launch import Entry, Host, Launch
+from tare.launch import Entry, Host
 from tare.model import Binding, Placement
-from tare.mpi import MPIS, MpiWiring
+from tare.mpi import MPIS
 from tare.study import KNOWN
 
 LOCK = Path(__file__).parents[3] / "lock" / "mpis.txt"
@@ -35,20 +36,10 @@ def unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def launched(mpi: str, transport: str = "tcp", *, nodes: int = 2, ranks: int = 1, **more: Binding) -> tuple[str, ...]:
-    made: Launch = MPIS[mpi].launch(
-        head=(),
-        hosts=tuple(Host(name=f"n{i}", ranks=ranks, agent=Entry(argv=("nsenter", "--"))) for i in range(nodes)),
-        placement=Placement(nodes=nodes, ranks_per_node=ranks, **more),
-        wiring=MpiWiring(
-            control_subnet="10.213.0.0/16",
-            data_subnet="10.214.0.0/24",
-            transport=transport,
-            interfaces=("data0",) * nodes,
-        ),
-        programs=(("app",),) * nodes,
-        environments=({},) * nodes,
-    )
-    return made.argv("/agent")
+    hosts = [Host(name=f"n{i}", ranks=ranks, agent=Entry(argv=("nsenter", "--"))) for i in range(nodes)]
+    placement = Placement(nodes=nodes, ranks_per_node=ranks, **more)
+    job = job_of(hosts, placement, replace(WIRING, transport=transport), interfaces=("data0",))
+    return MPIS[mpi].launch(job).argv("/agent")
 
 
 def values(argv: tuple[str, ...], option: str) -> dict[str, str]:

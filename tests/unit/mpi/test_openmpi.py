@@ -15,18 +15,22 @@ from pathlib import Path
 
 import pytest
 
+from factory_job import WIRING, job_of
 from tare.containers import held
-from tare.deploy.hosts import Deployed, Side
-from tare.deploy.pods import IMAGE_PREFIX, Files
+from tare.deploy.hosts import Deployed
 from tare.host.namespaces import plain_python
-from tare.launch import Launch
+from tare.launch import Host, Launch
 from tare.model import Binding, Cell, Environment, KernelSpec, Placement, Role, Sides, Workload
-from tare.mpi import MPIS, MpiWiring
+from tare.mpi import MPIS
 from tare.mpi.openmpi import OpenMpi, point_to_point
 from tare.networks import NETWORKS, Wiring
 from tare.networks.calico import Calico, pod_address
 from tare.node import Endpoint, Nic, Node, Pod
 from tare.node.cgroups import Group, Hierarchy
+from tare.node_service import geometry
+from tare.node_service.order import Files
+from tare.node_service.pods import IMAGE_PREFIX
+from tare.node_service.sides import Side
 from tare.plan import composition
 from tare.run import job, runner
 from tare.runtimes import RUNTIMES, PodRequest
@@ -188,8 +192,8 @@ def launched(case: Case, lines: list[str] | None = None) -> Launch:
     pair = (case.environment, case.placement)
     slot = composition.nic_slots([pair])[pair]
     for at in site.nodes:
-        inside = composition.is_inside(case.environment.sides, at.index, len(site.nodes))
-        wanted = case.environment if inside else composition.bare_side(case.environment)
+        inside = geometry.is_inside(case.environment.sides, at.index, len(site.nodes))
+        wanted = case.environment if inside else geometry.bare_side(case.environment)
         sides.append(side(wanted, at, at.nics[slot], [] if lines is None else lines))
     up = Deployed(environment=case.environment, sides=tuple(sides))
     cell = Cell(
@@ -364,7 +368,8 @@ def test_the_variables_of_a_program_of_the_users_follow_its_place() -> None:
 
 def test_shared_memory_copies_in_the_same_way_everywhere() -> None:
     for transport in ("tcp", "shm"):
-        options = point_to_point(MpiWiring(control_subnet="a", data_subnet="b", transport=transport))
+        hosts = (Host(name="n0", ranks=1),)
+        options = point_to_point(job_of(hosts, Placement(), replace(WIRING, transport=transport)))
         assert mca(options)["btl_vader_single_copy_mechanism"] == "none"
 
 

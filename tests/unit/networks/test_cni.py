@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from ipaddress import IPv4Interface, IPv4Network
@@ -16,7 +16,7 @@ from tare.errors import CommandFailed, InfrastructureError, RefusedError
 from tare.networks import cni as module
 from tare.networks import find
 from tare.networks.cni import Cni, call_chain, probe_plugins, routes_of_machine
-from tare.node import Node
+from tare.node import Endpoint, Node, Wired
 from tare.services.daemons import Place
 from tare.wiring import plug
 from tare.wiring.conflist_file import read
@@ -165,32 +165,36 @@ def stacks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stand for the stacks of nodes: nothing is made."""
 
     @contextmanager
-    def host_stacks(nodes: Sequence[Node], study: str, what: str) -> Iterator[dict[str, Place]]:
-        yield {node.name: Place(node=node, pid=7, folder=f"/run/{what}-{study}") for node in nodes}
+    def host_stack(node: Node, study: str, what: str) -> Iterator[Place]:
+        yield Place(node=node, pid=7, folder=f"/run/{what}-{study}")
 
-    monkeypatch.setattr(module, "host_stacks", host_stacks)
+    monkeypatch.setattr("tare.wiring.stacked.host_stack", host_stack)
 
 
-@pytest.mark.usefixtures("stacks")
-def test_two_pods_with_one_address_are_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    network = Cni(str(path))
-    with network.prepare([NODE], "lab-3"):
-        found = IPv4Interface("10.244.1.2/24")
-        monkeypatch.setattr(module, "read_addresses", lambda *_: [found])
-        assert network._address(POD) == found
-        with pytest.raises(InfrastructureError, match=r"gave 10\.244\.1\.2 to tare-lab-1-n1 and to other"):
-            network._address(replace(POD, name="other"))
-        monkeypatch.setattr(module, "read_addresses", lambda *_: [])
-        with pytest.raises(InfrastructureError, match="no IPv4 address"):
-            network._address(POD)
+def test_a_pod_without_an_address_and_two_pods_with_one_are_reported(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network, given = Cni(str(path)), IPv4Interface("10.244.1.2/24")
+    monkeypatch.setattr(module, "read_addresses", lambda *_: [given])
+    assert network._address(POD) == given
+    endpoint = Endpoint(address=str(given.ip), prefix=24, interface="eth0", mtu=1500)
+    pods = [Wired(pod=pod, nic=NIC, endpoint=endpoint) for pod in (POD, replace(POD, name="other"))]
+    with (
+        pytest.raises(InfrastructureError, match=r"gave 10\.244\.1\.2 to tare-lab-1-n1 and to other"),
+        network.join(NODE, pods),
+    ):
+        pass
+    monkeypatch.setattr(module, "read_addresses", lambda *_: [])
+    with pytest.raises(InfrastructureError, match="no IPv4 address"):
+        network._address(POD)
 
 
 @pytest.mark.usefixtures("stacks")
 def test_leases_are_kept_in_the_stack_and_each_node_is_told_the_way_to_the_others(path: Path) -> None:
     peers = [replace(NODE, name=f"n{i}", index=i, nics=(NIC, replace(NIC, name=f"data{i}"))) for i in range(3)]
     network = Cni(str(path))
-    with network.prepare(peers, "lab-3"):
-        plugins = network._plugins(network._places["n1"], NIC, 0)
+    with network.prepare(peers[1], peers, "lab-3"):
+        plugins = network._plugins(network.place, NIC, 0)
         routes = network._routes(peers[1], NIC)
         assert network._prefix(IPv4Interface("10.244.1.2/24")) == 22
     assert plugins[0]["ipam"]["dataDir"] == "/proc/7/root/run/cni-lab-3/leases"

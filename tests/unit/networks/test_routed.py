@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 
 from tare.cluster.lab import data_nic, router_address
-from tare.deploy.hosts import Deployed, Side
+from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError
 from tare.model import Environment, LabSpec, Placement
-from tare.networks import NETWORKS, Joining
+from tare.networks import NETWORKS
 from tare.networks.calico import Calico, Wrapping, list_sessions, pod_address, pool_of, port_name, route_interfaces
 from tare.node import Endpoint, Nic, Node, Pod, Watch, Wired, monitor
 from tare.node.cgroups import Group
+from tare.node_service.sides import Side
 from tare.plan.composition import refuse_subnets
 from tare.wiring import bird, bpf, ipip, plug
 
@@ -158,7 +159,7 @@ def test_packets_are_wrapped_always_or_between_subnets_or_never(
     calico = Calico("c", wrapping)
     first = every[0][0]
     assert [number for number in (1, 2, 3) if calico._wraps(first.nic, every[number][0].nic)] == wrapped
-    calico._net = SimpleNamespace(nodes=nodes_of(every))  # type: ignore[assignment]
+    calico._nodes = nodes_of(every)
     assert calico._all_wrapped(first) == (len(wrapped) == 3)
 
 
@@ -212,10 +213,10 @@ def test_both_programs_are_short_and_end() -> None:
 
 
 def test_counters_that_are_no_interface_s_are_read_where_they_are() -> None:
-    told = iter([(10, 1, 20, 2), (110, 3, 70, 7)])
-    watch = Watch(pid=1, interface="ipip-data3", role=ipip.ROLE, read=lambda: next(told))
+    values = iter([(10, 1, 20, 2), (110, 3, 70, 7)])
+    watch = Watch(pid=1, interface="ipip-data3", role=ipip.ROLE, by_network=True)
     place = monitor.HostWatch(node=places()[0][0].pod.node, pid=1, watches=(watch,))
-    before, after = monitor.read([place]), monitor.read([place])
+    before, after = (monitor.read([place], lambda _: next(values)) for _ in range(2))
     (item,) = monitor.traffic([place], before, after)
     assert (item.rx_bytes, item.rx_packets, item.tx_bytes, item.tx_packets) == (100, 2, 50, 5)
     assert (item.interface, item.role) == ("ipip-data3", "IP-in-IP")
@@ -305,7 +306,11 @@ def test_across_subnets_only_what_a_router_can_carry_is_not_refused(network: str
 
 
 def test_calico_s_pods_reach_each_other_once_all_are_known_and_those_of_a_bridge_at_once() -> None:
-    assert {name for name, network in NETWORKS.items() if isinstance(network, Joining)} >= {"calico", "calico-ipip"}
-    assert not isinstance(NETWORKS["bridge"], Joining)
-    with pytest.raises(InfrastructureError, match="the network calico was not prepared"):
-        Calico("calico").joined(places(nodes=1)[0])
+    pods = places(nodes=1)[0]
+    with NETWORKS["bridge"].join(pods[0].pod.node, pods) as endpoints:
+        assert endpoints == tuple(each.endpoint for each in pods)
+    with (
+        pytest.raises(InfrastructureError, match="the network calico was not prepared"),
+        Calico("calico").join(pods[0].pod.node, pods),
+    ):
+        pass

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tare.containers import held
-from tare.deploy.hosts import Deployed, Side
+from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError
 from tare.model import Environment, Placement, RankPlace
 from tare.node import Container, Endpoint, Node, Pod, limits
 from tare.node.cgroups import MARK, Group, Hierarchy
 from tare.node.limits import Limits, limits_of
-from tare.run import job
+from tare.node.surroundings import NodeHas
+from tare.node_service import upkeep
+from tare.node_service.sides import Side
+from tare.run.ranks import compared
 from tare.runtimes import PodRequest
 from tare.runtimes.docker import join_config
 from tare.runtimes.docker import run_options as docker_options
@@ -138,7 +142,7 @@ def test_docker_and_podman_are_told_in_their_words(
 
 def test_a_new_group_is_held_to_nothing(group: Group) -> None:
     assert (limits.memory_limit(group), limits.cpu_limit(group), limits.memory_kills(group)) == (0, 0.0, 0)
-    assert limits.in_words(group) == "2 cores"
+    assert limits.stated(group) == "cores=2"
 
 
 @given(memory=st.integers(6 * MIB, 2**45), hundredths=st.integers(1, 6400))
@@ -152,9 +156,9 @@ def test_what_a_group_was_told_is_what_is_read_back(
     assert limits.cpu_limit(made) == pytest.approx(hundredths / 100)
 
 
-def test_limits_are_written_swap_among_them_and_told_in_words(group: Group) -> None:
+def test_limits_are_written_swap_among_them_and_stated(group: Group) -> None:
     limits.hold(group, Limits(memory_bytes=64 * MIB, cpus=0.5))
-    assert limits.in_words(group) == "64 MiB of memory, 0.5 CPUs, 2 cores"
+    assert limits.stated(group) == "memory_bytes=67108864 cpus=0.5 cores=2"
     files = {path.name: path.read_text() for folder in group.folders for path in folder.iterdir()}
     if group.version == 2:
         assert (files["memory.swap.max"], files["cpu.max"]) == ("0", "50000 100000")
@@ -166,7 +170,7 @@ def test_limits_are_written_swap_among_them_and_told_in_words(group: Group) -> N
 def test_a_number_of_processes_is_told(group: Group) -> None:
     folder = next(folder for folder in group.folders if (folder / "pids.max").exists())
     (folder / "pids.max").write_text("2048\n")
-    assert limits.in_words(group) == "2 cores, 2048 processes"
+    assert limits.stated(group) == "cores=2 pids=2048"
 
 
 def test_a_kernel_that_does_not_count_swap_limits_memory_all_the_same(group: Group) -> None:
@@ -187,7 +191,7 @@ def test_a_limit_that_the_kernel_refuses_is_told_with_what_to_do(group: Group) -
 
 def test_without_cgroups_nothing_is_limited_and_nothing_is_read() -> None:
     none = Group(path="lab/n0", hierarchies=())
-    assert limits.in_words(none) == "none: no cgroup"
+    assert limits.stated(none) == "cgroup=none"
     assert (limits.memory_kills(none), limits.memory_limit(none), limits.cpu_limit(none)) == (0, 0, 0.0)
 
 
@@ -227,8 +231,8 @@ def test_each_container_of_a_runtime_without_cgroups_gets_one_that_who_enters_jo
         assert first.enter == ("taskset", "--cpu-list", "0", "enter")
         assert first.group is not None
         assert second.group is not None
-        assert limits.in_words(first.group) == "64 MiB of memory, 1 core"
-        assert limits.in_words(second.group) == "64 MiB of memory, 1 core"
+        assert limits.stated(first.group) == "memory_bytes=67108864 cores=1"
+        assert limits.stated(second.group) == "memory_bytes=67108864 cores=1"
         top = on_disk.group.hierarchies[0].mountpoint
         assert second.joins == (f"{top}/tare-s-n0-1",), "a node sees its own cgroup as the topmost"
         assert second.group.folders == (top / MARK / "lab/n0/tare-s-n0-1",)
@@ -247,7 +251,7 @@ def test_a_pod_with_limits_has_a_cgroup_of_its_own_that_goes_with_it(on_disk: No
     asked = replace(request(Limits(cpus=0.5)), node=on_disk, cores=(1,))
     with held.pod_group(asked) as group:
         assert group.path == "lab/n0/tare-s-n0"
-        assert limits.in_words(group) == "0.5 CPUs, 1 core"
+        assert limits.stated(group) == "cpus=0.5 cores=1"
     assert not group.folders[0].exists()
 
 
@@ -270,10 +274,10 @@ def test_a_memory_limit_that_is_hit_during_a_launch_is_told_with_container_node_
     limits.hold(group, Limits(memory_bytes=64 * MIB))
     up = deployed((replace(POD, group=group),))
     killed(group, 3)
-    before = job.memory_kills(up)
-    assert job.memory_hit(up, before) is None, "those of earlier launches do not count"
+    before = upkeep.memory_kills(up.sides)
+    assert upkeep.memory_hit(up.sides, before) is None, "those of earlier launches do not count"
     killed(group, 4)
-    assert job.memory_hit(up, before) == (
+    assert upkeep.memory_hit(up.sides, before) == (
         "the memory limit of container tare-s-n0 on node n0 (64 MiB) was hit: a rank's process was killed by the "
         "kernel; raise memory_per_container"
     )
@@ -282,7 +286,7 @@ def test_a_memory_limit_that_is_hit_during_a_launch_is_told_with_container_node_
 def test_bare_ranks_are_told_as_what_they_are(group: Group) -> None:
     up = deployed((replace(POD, runtime="bare", container="", group=group),))
     killed(group, 1)
-    assert str(job.memory_hit(up, {})).startswith("the memory limit of the ranks on node n0 ")
+    assert str(upkeep.memory_hit(up.sides, {})).startswith("the memory limit of the ranks on node n0 ")
 
 
 def test_of_several_containers_the_one_that_hit_its_limit_is_named(group: Group, tmp_path: Path) -> None:
@@ -290,22 +294,26 @@ def test_of_several_containers_the_one_that_hit_its_limit_is_named(group: Group,
     inside = tuple(Container(name=f"c{i}", enter=(), group=own) for i, own in enumerate((other, group)))
     up = deployed((POD,), (inside,))
     killed(group, 1)
-    assert "container c1 on node n0" in str(job.memory_hit(up, {}))
+    assert "container c1 on node n0" in str(upkeep.memory_hit(up.sides, {}))
 
 
-def test_every_rank_is_told_the_limits_of_its_own_container(group: Group) -> None:
+def test_every_rank_gets_the_limits_of_its_own_container(group: Group) -> None:
     limits.hold(group, Limits(memory_bytes=64 * MIB))
     unlimited = Group(path="other", hierarchies=())
     inside = tuple(Container(name=f"c{i}", enter=(), group=own) for i, own in enumerate((unlimited, group)))
-    up = deployed((POD, POD), (inside, inside))
-    ranks = [RankPlace(rank=i, host="b0/n0", hostname="n0", pid=i, cpus=(0,)) for i in range(8)]
-    words = [rank.rights["limits"] for rank in job.with_limits(ranks, up)]
-    assert words == (["none: no cgroup"] * 2 + ["64 MiB of memory, 2 cores"] * 2) * 2
+    assert (
+        limits_of_ranks(deployed((POD, POD), (inside, inside)), 8)
+        == (["cgroup=none"] * 2 + ["memory_bytes=67108864 cores=2"] * 2) * 2
+    )
 
 
 def test_containers_without_a_group_of_their_own_have_that_of_the_node_s_jobs() -> None:
     inside = (Container(name="c0", enter=()), Container(name="c1", enter=()))
-    ranks = [RankPlace(rank=i, host="b0/n0", hostname="n0", pid=i, cpus=(0,)) for i in range(2)]
-    assert [rank.rights["limits"] for rank in job.with_limits(ranks, deployed((POD,), (inside,)))] == [
-        "none: no cgroup", "none: no cgroup",
-    ]  # fmt: skip
+    assert limits_of_ranks(deployed((POD,), (inside,)), 2) == ["cgroup=none", "cgroup=none"]
+
+
+def limits_of_ranks(up: Deployed, count: int) -> list[str]:
+    """Return the limits of the ranks of a job whose pods are all on one node."""
+    node = SimpleNamespace(node=POD.node, surroundings=NodeHas, limits=lambda study: upkeep.limits_of(up.sides))
+    ranks = [RankPlace(rank=i, host="b0/n0", hostname="n0", pid=i, cpus=(0,)) for i in range(count)]
+    return [rank.rights["limits"] for rank in compared(ranks, replace(up, nodes=(node,)))]  # type: ignore[arg-type]

@@ -95,7 +95,7 @@ def test_real_counters_grow_with_what_is_sent() -> None:
 
 
 def reading(values: tuple[int, int, int, int], **more: object) -> CounterValues:
-    return CounterValues(interfaces={(70, "data0"): values}, **more)  # type: ignore[arg-type]
+    return CounterValues(interfaces={("", 70, "data0"): values}, **more)  # type: ignore[arg-type]
 
 
 PLACE = HostWatch(node=NODE, pid=70, watches=(Watch(pid=70, interface="data0", role="data NIC"),))
@@ -117,8 +117,8 @@ def test_the_same_interface_name_in_two_namespaces_is_two_interfaces() -> None:
         Watch(pid=71, interface="eth0", role=SILENT_ROLE),
     )
     place = HostWatch(node=NODE, pid=70, watches=watches)
-    before = CounterValues(interfaces={(70, "eth0"): (0, 0, 0, 0), (71, "eth0"): (5, 5, 5, 5)})
-    after = CounterValues(interfaces={(70, "eth0"): (9, 1, 8, 1), (71, "eth0"): (5, 5, 5, 5)})
+    before = CounterValues(interfaces={("", 70, "eth0"): (0, 0, 0, 0), ("", 71, "eth0"): (5, 5, 5, 5)})
+    after = CounterValues(interfaces={("", 70, "eth0"): (9, 1, 8, 1), ("", 71, "eth0"): (5, 5, 5, 5)})
     found = {item.role: item.tx_bytes for item in monitor.traffic([place], before, after)}
     assert found == {"veth of the pod": 8, SILENT_ROLE: 0}
 
@@ -129,13 +129,17 @@ def test_an_interface_that_is_missing_in_a_reading_is_left_out_instead_of_made_z
 
 
 def test_tcp_counters_are_summed_over_nodes_and_only_what_grew_is_told() -> None:
-    before = CounterValues(tcp={70: {"TcpRetransSegs": 1, "TcpExtTCPTimeouts": 4}, 71: {"TcpRetransSegs": 10}})
-    after = CounterValues(tcp={70: {"TcpRetransSegs": 3, "TcpExtTCPTimeouts": 4}, 71: {"TcpRetransSegs": 15}})
+    before = CounterValues(
+        tcp={("", 70): {"TcpRetransSegs": 1, "TcpExtTCPTimeouts": 4}, ("", 71): {"TcpRetransSegs": 10}}
+    )
+    after = CounterValues(
+        tcp={("", 70): {"TcpRetransSegs": 3, "TcpExtTCPTimeouts": 4}, ("", 71): {"TcpRetransSegs": 15}}
+    )
     assert monitor.counters(before, after) == {"TcpRetransSegs": 7}
 
 
 def test_a_namespace_that_was_not_read_before_adds_nothing() -> None:
-    assert monitor.counters(CounterValues(), CounterValues(tcp={70: {"TcpRetransSegs": 3}})) == {}
+    assert monitor.counters(CounterValues(), CounterValues(tcp={("", 70): {"TcpRetransSegs": 3}})) == {}
 
 
 @pytest.mark.parametrize(
@@ -199,3 +203,19 @@ def test_the_cpu_time_of_the_job_is_that_of_its_cgroup(tmp_path: Path) -> None:
     (tmp_path / MARK / "n0" / "cpu.stat").write_text("usage_usec 1250000\n")
     place = HostWatch(node=replace(NODE, group=group), pid=70, watches=())
     assert monitor.read([place, replace(place, pid=71)]).job_s == 1.25, "two pods of one node have its group"
+
+
+def test_values_of_several_nodes_are_merged_and_cpu_times_of_one_machine_count_once() -> None:
+    first = CounterValues(interfaces={("", 70, "a"): (1, 1, 1, 1)}, busy_s=5.0, job_s=1.0, throttled_s=0.5)
+    second = CounterValues(interfaces={("", 71, "a"): (2, 2, 2, 2)}, busy_s=5.0, job_s=2.0)
+    elsewhere = CounterValues(interfaces={("m", 70, "a"): (3, 3, 3, 3)}, machine="m", busy_s=7.0, job_s=4.0)
+    values = monitor.merged([first, second, elsewhere], site_s=3.0)
+    assert set(values.interfaces) == {("", 70, "a"), ("", 71, "a"), ("m", 70, "a")}
+    assert (values.busy_s, values.job_s, values.throttled_s) == (12.0, 7.0, 0.5)
+    assert values.ours_s >= 7.0, "the study's own time is at least its jobs'"
+
+
+def test_traffic_that_a_network_counts_itself_is_asked_of_the_network() -> None:
+    watch = Watch(pid=70, interface="ipip-data0", role="IP-in-IP", by_network=True)
+    values = monitor.read([HostWatch(node=NODE, pid=70, watches=(watch,))], lambda asked: (asked.pid, 1, 2, 3))
+    assert values.interfaces == {("", 70, "ipip-data0"): (70, 1, 2, 3)}

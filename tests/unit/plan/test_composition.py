@@ -13,17 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tare import networks
-from tare.deploy import pods
-from tare.deploy.hosts import Deployed, Side, host_of, subnet_of
-from tare.deploy.pods import IMAGE_PREFIX, Files, deployed, nic_of_pod
+from tare.deploy.hosts import Deployed, host_of, subnet_of
+from tare.deploy.pods import deployed
 from tare.errors import InfrastructureError, RefusedError
 from tare.model import Environment, Launching, Placement, Share, Sides
 from tare.networks import Wiring
-from tare.node import Container, Endpoint, Nic, Node, Pod
+from tare.node import Container, Endpoint, Nic, Node, Pod, Wired
 from tare.node.cgroups import Group, Hierarchy
 from tare.node.limits import Limits
+from tare.node_service import LocalNode, geometry, pods
+from tare.node_service.geometry import is_inside, nic_of_pod
+from tare.node_service.order import Files
+from tare.node_service.sides import Side
 from tare.plan import composition
-from tare.plan.composition import is_inside
 from tare.runtimes import PodRequest
 
 FILES = Files(host_prefix=Path("/cache/kernels"), rootfs=Path("/cache/rootfs"), image_tag="tare:1", shown=("/home/u",))
@@ -85,11 +87,25 @@ class Recorded:
     folder: Path = Path("/run/tare/lab")
     wiring: Wiring = Wiring.OWN
     nics: list[str] = field(default_factory=list)
+    services: dict[str, LocalNode] = field(default_factory=dict)
 
     @contextmanager
-    def prepare(self, nodes: tuple[Node, ...], study: str) -> Iterator[None]:
-        with self.journal.kept(f"prepare {study}"):
+    def prepare(self, node: Node, nodes: Sequence[Node], study: str) -> Iterator[None]:
+        with self.journal.kept(f"prepare {study} {node.name}"):
             yield
+
+    @contextmanager
+    def share(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
+        with self.journal.kept(f"share {study} {nodes[0].name}"):
+            yield
+
+    @contextmanager
+    def join(self, node: Node, pods: Sequence[Wired]) -> Iterator[tuple[Endpoint, ...]]:
+        with self.journal.kept(f"join {node.name}"):
+            yield tuple(each.endpoint for each in pods if each.pod.node.name == node.name)
+
+    def service(self, node: Node) -> LocalNode:
+        return self.services.setdefault(node.name, LocalNode(node, self.folder, self.connect))
 
     def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
         return ("--network", f"{study}-{node.name}")
@@ -102,7 +118,7 @@ class Recorded:
 
     @contextmanager
     def on_node(self, node: Node, nic: Nic) -> Iterator[None]:
-        with self.journal.kept(f"share {node.name}"):
+        with self.journal.kept(f"on_node {node.name}"):
             yield
 
     @contextmanager
@@ -117,9 +133,9 @@ class Recorded:
             )
 
     @contextmanager
-    def connect(self, pod: Pod, slot: int) -> Iterator[None]:
+    def connect(self, pod: Pod, slot: int) -> Iterator[str]:
         with self.journal.kept(f"connect {pod.node.name}"):
-            yield
+            yield "10.213.9.1"
 
     @contextmanager
     def pod(self, request: PodRequest) -> Iterator[Pod]:
@@ -138,7 +154,7 @@ class Recorded:
 @pytest.fixture
 def parts(monkeypatch: pytest.MonkeyPatch) -> Recorded:
     made = Recorded(Journal())
-    for module in (pods, composition):
+    for module in (pods, geometry, composition):
         monkeypatch.setattr(module, "RUNTIMES", dict.fromkeys(("bare", "docker"), made))
     monkeypatch.setattr(networks, "NETWORKS", dict.fromkeys(("host", "bridge", "overlay"), made))
     monkeypatch.setattr(
@@ -160,16 +176,23 @@ def put_up(parts: Recorded, wanted: Environment = DOCKER, nodes: int = 2, nic: i
 
 def test_a_node_gets_namespaces_first_then_control_then_data_and_loses_them_in_reverse(parts: Recorded) -> None:
     put_up(parts)
+    shares = {"n0": "share lab-3 n0"}
     for name in ("n0", "n1"):
+        outer = [f"prepare lab-3 {name}", *filter(None, [shares.get(name)])]
+        before, after = [f"+{line}" for line in outer], [f"-{line}" for line in reversed(outer)]
         assert parts.journal.of(name) == [
-            f"+share {name}", f"+pod {name}", f"+connect {name}", f"+attach {name}",
-            f"-attach {name}", f"-connect {name}", f"-pod {name}", f"-share {name}",
+            *before, f"+on_node {name}", f"+pod {name}", f"+connect {name}", f"+attach {name}", f"+join {name}",
+            f"-join {name}", f"-attach {name}", f"-connect {name}", f"-pod {name}", f"-on_node {name}", *after,
         ]  # fmt: skip
 
 
-def test_what_all_pods_share_is_made_before_the_first_and_removed_after_the_last(parts: Recorded) -> None:
+def test_all_nodes_complete_a_phase_before_the_next_and_leave_it_in_reverse(parts: Recorded) -> None:
     put_up(parts)
-    assert (parts.journal.lines[0], parts.journal.lines[-1]) == ("+prepare lab-3", "-prepare lab-3")
+    lines = [line.replace(" lab-3", "")[:-1] for line in parts.journal.lines]
+    assert sorted(lines[:2]) + lines[2:3] == ["+prepare n", "+prepare n", "+share n"]
+    assert sorted(lines[-2:]) + lines[-3:-2] == ["-prepare n", "-prepare n", "-share n"]
+    joins = [number for number, line in enumerate(lines) if line == "+join n"]
+    assert min(joins) > max(number for number, line in enumerate(lines) if line == "+attach n")
 
 
 def test_only_the_first_nodes_of_a_site_are_used(parts: Recorded) -> None:
@@ -201,15 +224,15 @@ def test_when_the_body_is_interrupted_everything_is_taken_down(parts: Recorded) 
         ),
     ):
         raise KeyboardInterrupt
-    assert parts.journal.lines.count("-prepare lab-3") == 1
-    assert sum(line.startswith("-") for line in parts.journal.lines) == 9
+    assert parts.journal.lines.count("-share lab-3 n0") == 1
+    assert sum(line.startswith("-") for line in parts.journal.lines) == 13
 
 
 def test_a_failing_end_of_one_node_does_not_keep_the_other_up(parts: Recorded) -> None:
     parts.journal.fail_at = "-attach n1"
     with pytest.raises(InfrastructureError):
         put_up(parts)
-    assert {"-pod n0", "-pod n1", "-connect n1", "-prepare lab-3"} <= set(parts.journal.lines)
+    assert {"-pod n0", "-pod n1", "-connect n1", "-prepare lab-3 n1"} <= set(parts.journal.lines)
 
 
 # --- what a pod is asked for --------------------------------------------------------------------------------------
@@ -230,7 +253,7 @@ def test_without_an_image_a_pod_has_the_files_of_the_host_and_its_programs(parts
 
 
 def test_with_an_image_the_programs_are_those_inside_it(parts: Recorded) -> None:
-    assert [side.prefix for side in put_up(parts).sides] == [IMAGE_PREFIX] * 2
+    assert [side.prefix for side in put_up(parts).sides] == [pods.IMAGE_PREFIX] * 2
 
 
 @pytest.mark.parametrize("nic", [0, 1, 2])
@@ -245,7 +268,7 @@ def test_one_side_is_in_the_environment_and_the_other_is_bare_with_the_same_mpi(
 ) -> None:
     up = put_up(parts, replace(DOCKER, sides=sides, mpi="openmpi"))
     prefixes = [side.prefix for side in up.sides]
-    assert prefixes[inside] == IMAGE_PREFIX
+    assert prefixes[inside] == pods.IMAGE_PREFIX
     assert prefixes[1 - inside] == FILES.host_prefix
     assert parts.journal.requests[f"n{1 - inside}"].rootfs is None
 
@@ -369,7 +392,7 @@ def test_with_a_pod_each_containers_are_hosts_with_addresses_and_cores_of_their_
     assert [side.endpoint.address for side in up.sides] == ["10.214.1.1", "10.214.1.3"]
     assert [(side.pod.number, side.pod.name) for side in up.sides] == [(0, "tare-lab-3-n0c0"), (1, "tare-lab-3-n0c1")]
     assert parts.journal.requests["n0"].cores == (2, 3)
-    assert [line for line in parts.journal.lines if "share" in line] == ["+share n0", "-share n0"]
+    assert [line for line in parts.journal.lines if "on_node" in line] == ["+on_node n0", "-on_node n0"]
 
 
 TIGHT = replace(FOUR, memory_per_container=64 * 2**20, cpus_per_container=0.5)
@@ -408,8 +431,8 @@ def test_a_rank_joins_the_cgroup_of_its_container_as_its_node_sees_it() -> None:
 
 def test_launched_in_hybrid_fashion_every_rank_is_a_container() -> None:
     hybrid = replace(DOCKER, runtime="apptainer", launch=Launching.HYBRID)
-    assert composition.as_launched(hybrid, TIGHT).containers_per_node == 4
-    assert composition.as_launched(DOCKER, TIGHT) == TIGHT
+    assert geometry.as_launched(hybrid, TIGHT).containers_per_node == 4
+    assert geometry.as_launched(DOCKER, TIGHT) == TIGHT
 
 
 def test_the_fake_runtime_cannot_be_limited() -> None:
@@ -420,7 +443,7 @@ def test_the_fake_runtime_cannot_be_limited() -> None:
 
 def test_what_makes_no_containers_keeps_its_ranks_together(parts: Recorded) -> None:
     parts.makes_containers = False
-    assert composition.pods_per_node(DOCKER, replace(FOUR, share=Share.NONE)) == 1
+    assert geometry.pods_per_node(DOCKER, replace(FOUR, share=Share.NONE)) == 1
 
 
 def test_a_subnet_that_is_full_has_no_address_for_one_more_pod() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,13 @@ from typing import Any
 import pytest
 
 from tare.cli import session
-from tare.deploy.pods import Files
 from tare.deploy.study_files import StudyFiles, make_files
 from tare.errors import ResultsError
 from tare.host.process import Result
 from tare.node import Nic, Node
 from tare.node.cgroups import Group
+from tare.node_service import LocalNode
+from tare.node_service.order import Files
 from tare.run import facts
 from tare.store.writer import Store
 from unit.runs import known_study
@@ -189,10 +191,12 @@ def test_rules_and_offloads_are_told_for_nodes_with_and_without_a_daemon(monkeyp
         }
         return Result(argv=argv, status=int(program == "nft"), stdout=texts.get(program, ""), stderr="", elapsed_s=0.0)
 
-    monkeypatch.setattr(facts, "find", lambda program: f"/usr/sbin/{program}")
-    monkeypatch.setattr(facts, "run", said)
-    found = facts.of_nodes(nodes)
+    monkeypatch.setattr("tare.node_service.facts.find", lambda program: f"/usr/sbin/{program}")
+    monkeypatch.setattr("tare.node_service.facts.run", said)
+    found = facts.of_nodes([LocalNode(each, Path("/"), nullcontext) for each in nodes])  # type: ignore[arg-type]
     assert {kind: each["iptables rules"] for kind, each in found.items()} == {"with a daemon": 7, "without a daemon": 0}
     assert {each["nft rules"] for each in found.values()} == {"unknown"}
     assert found["with a daemon"]["offloads"] == {"tso": "on"}
-    assert facts.of_nodes([replace(node, pid=0)]) == {}, "nodes that are no namespaces of ours are not looked at"
+    assert facts.of_nodes([LocalNode(replace(node, pid=0), Path("/"), nullcontext)]) == {}, (
+        "nodes that are no namespaces of ours are not looked at"
+    )

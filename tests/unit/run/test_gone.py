@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tare.deploy.hosts import Deployed, Side
 from tare.host.namespaces import is_running, runs
-from tare.model import Environment
 from tare.node import Container, Endpoint, Node, Pod
 from tare.node.cgroups import Group, Hierarchy
-from tare.run.job import end_strays, gone, keepers_of
+from tare.node_service.sides import Side
+from tare.node_service.upkeep import end_strays, ended, keepers_of
 
 GROUP = Group(path="x", hierarchies=())
 NODE = Node(
@@ -32,20 +31,19 @@ def living() -> Iterator[subprocess.Popen[bytes]]:
     process.communicate()
 
 
-def deployed(pid: int, *containers: Container, container: str = "") -> Deployed:
+def deployed(pid: int, *containers: Container, container: str = "") -> tuple[Side, ...]:
     pod = Pod(name="tare-s1-n0", node=NODE, runtime="r", pid=pid, enter=(), group=GROUP, container=container)
     endpoint = Endpoint(address="10.214.0.1", prefix=24, interface="data0", mtu=1500)
-    side = Side(pod=pod, endpoint=endpoint, prefix=Path("/opt/tare"), containers=containers)
-    return Deployed(environment=Environment(name="e", runtime="docker", network="host"), sides=(side,))
+    return (Side(pod=pod, endpoint=endpoint, prefix=Path("/opt/tare"), containers=containers),)
 
 
 def test_nothing_is_gone_while_all_first_processes_run(living: subprocess.Popen[bytes]) -> None:
-    assert gone(deployed(living.pid, Container(name="c0", enter=(), pid=living.pid))) is None
+    assert ended(deployed(living.pid, Container(name="c0", enter=(), pid=living.pid))) is None
 
 
 def test_containers_without_a_process_of_their_own_cannot_be_gone(living: subprocess.Popen[bytes]) -> None:
-    assert gone(deployed(living.pid, Container(name="c0", enter=()))) is None
-    assert gone(deployed(0)) is None
+    assert ended(deployed(living.pid, Container(name="c0", enter=()))) is None
+    assert ended(deployed(0)) is None
 
 
 def test_a_process_whose_end_nobody_asked_for_has_ended(living: subprocess.Popen[bytes]) -> None:
@@ -53,8 +51,8 @@ def test_a_process_whose_end_nobody_asked_for_has_ended(living: subprocess.Popen
     living.kill()
     _wait_until_it_is_a_zombie(living.pid)
     assert not runs(living.pid)
-    assert gone(deployed(living.pid, container="tare-s1-n0")) == "the container tare-s1-n0 on n0 has ended"
-    assert gone(deployed(living.pid)) == "what holds the pod tare-s1-n0 on n0 has ended"
+    assert ended(deployed(living.pid, container="tare-s1-n0")) == "the container tare-s1-n0 on n0 has ended"
+    assert ended(deployed(living.pid)) == "what holds the pod tare-s1-n0 on n0 has ended"
 
 
 @pytest.mark.parametrize(
@@ -74,7 +72,7 @@ def test_one_of_several_containers_is_named(living: subprocess.Popen[bytes]) -> 
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     both = (Container(name="c0", enter=(), pid=living.pid), Container(name="c1", enter=(), pid=dead.pid))
-    assert gone(deployed(living.pid, *both, container="tare-s1-n0")) == "the container c1 on n0 has ended"
+    assert ended(deployed(living.pid, *both, container="tare-s1-n0")) == "the container c1 on n0 has ended"
 
 
 def _wait_until_it_is_a_zombie(pid: int) -> None:
@@ -86,10 +84,9 @@ def test_ending_strays_spares_what_holds_other_environments(
 ) -> None:
     spared: list[set[int]] = []
     monkeypatch.setattr(Group, "kill", lambda self, *, spare: spared.append(set(spare)))
-    up = deployed(living.pid)
-    side = up.sides[0]
+    (side,) = deployed(living.pid)
     held = Group(path="lab/n0/job", hierarchies=(Hierarchy(mountpoint=Path("/x"), version=1),))
     mine = replace(side, pod=replace(side.pod, group=held, keepers=frozenset({7})))
-    end_strays(replace(up, sides=(mine,)), {8, 9})
+    end_strays((mine,), {8, 9})
     assert spared == [{7, 8, 9}]
-    assert keepers_of(replace(up, sides=(mine,))) == {7}
+    assert keepers_of((mine,)) == {7}

@@ -22,9 +22,10 @@ from tare.model import (
     Verdict,
 )
 from tare.model import Workload as Work
+from tare.node_service.geometry import on_daemon_nodes
 from tare.plan import cells
 from tare.plan.cells import expand
-from tare.plan.composition import on_daemon_nodes, probe, refuse
+from tare.plan.composition import probe, refuse
 from tare.run.runner import needs
 from tare.runtimes import RUNTIMES
 from tare.study import environment, parse

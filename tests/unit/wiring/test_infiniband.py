@@ -133,16 +133,15 @@ def test_a_machine_without_ip_over_infiniband_is_told_what_is_missing(tmp_path: 
 
 def test_a_port_counts_in_words_of_four_bytes(tmp_path: Path) -> None:
     _, classes = machine(tmp_path)
-    watch = Watch(pid=0, interface="mlx5_0:1", role="InfiniBand port")
-    assert monitor.port_counters(watch, classes) == {(0, "mlx5_0:1"): (8000, 20, 4000, 10)}
-    assert monitor.port_counters(replace(watch, interface="mlx5_2:1"), classes) == {}
+    assert monitor.port_counters("mlx5_0:1", classes) == (8000, 20, 4000, 10)
+    assert monitor.port_counters("mlx5_2:1", classes) is None
 
 
 def test_hosts_that_share_a_port_share_what_it_carried() -> None:
     watch = Watch(pid=0, interface="mlx5_0:1", role="InfiniBand port")
     places = [monitor.HostWatch(node=replace(NODE, name=name), pid=7, watches=(watch,)) for name in ("n0", "n1")]
-    before = monitor.CounterValues(interfaces={(0, "mlx5_0:1"): (0, 0, 0, 0)})
-    after = monitor.CounterValues(interfaces={(0, "mlx5_0:1"): (2000, 4, 2000, 4)})
+    before = monitor.CounterValues(interfaces={("", 0, "mlx5_0:1"): (0, 0, 0, 0)})
+    after = monitor.CounterValues(interfaces={("", 0, "mlx5_0:1"): (2000, 4, 2000, 4)})
     assert [(item.node, item.rx_bytes, item.tx_bytes) for item in monitor.traffic(places, before, after)] == [
         ("n0", 1000, 1000),
         ("n1", 1000, 1000),

@@ -9,6 +9,7 @@ import pytest
 from tare.model import Environment, Link, Placement, Sides, Tracking
 from tare.node import Endpoint, Nic, Node, Watch
 from tare.node.cgroups import Group
+from tare.node_service import geometry
 from tare.plan import composition
 from tare.study import parse
 from tare.wiring import link
@@ -148,7 +149,7 @@ def test_an_environment_with_a_link_has_a_nic_of_its_own(network: str) -> None:
 
 def test_the_bare_side_of_an_environment_has_the_same_nic_and_no_filter_of_a_pod() -> None:
     wanted = Link(mtu=9000, offloads=("tso=off",), br_netfilter=True, conntrack=Tracking.TRACK)
-    other = composition.bare_side(replace(BARE, sides=Sides.SENDER, link=wanted))
+    other = geometry.bare_side(replace(BARE, sides=Sides.SENDER, link=wanted))
     assert other.link == Link(mtu=9000, offloads=("tso=off",))
 
 

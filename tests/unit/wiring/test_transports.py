@@ -8,11 +8,12 @@ from dataclasses import replace
 
 import pytest
 
+from factory_job import WIRING, job_of
 from tare.errors import RefusedError
 from tare.launch import Entry, Host
 from tare.launch.ways import way_of
 from tare.model import Environment, Placement
-from tare.mpi import MPIS, MpiWiring
+from tare.mpi import MPIS
 from tare.mpi.openmpi import components, missing_part
 from tare.plan import composition
 from tare.run.transport_log import judged
@@ -23,28 +24,15 @@ REAL = ("openmpi", "openmpi5", "mpich", "mpich5", "intelmpi")
 PORTS = ("mlx5_0:1", "mlx5_3:1")
 
 
-def wired(transport: str, *, nodes: int = 2, ports: bool = False, **more: bool) -> MpiWiring:
-    return MpiWiring(
-        control_subnet="10.213.0.0/16",
-        data_subnet="10.214.0.0/24",
-        transport=transport,
-        interfaces=("data0", "eth0")[:nodes],
-        ports=PORTS[:nodes] if ports else (),
-        **more,
-    )
-
-
-def settings(mpi: str, wiring: MpiWiring, *, nodes: int = 2, ranks: int = 1) -> dict[str, str]:
+def settings(
+    mpi: str, transport: str, *, nodes: int = 2, ranks: int = 1, ports: bool = False, **more: bool
+) -> dict[str, str]:
     """Return all that an MPI is told, each setting by its name; of those that differ by host, the first host's."""
-    launch = MPIS[mpi].launch(
-        head=(),
-        hosts=tuple(Host(name=f"n{i}", ranks=ranks, agent=Entry(argv=("x",))) for i in range(nodes)),
-        placement=Placement(nodes=nodes, ranks_per_node=ranks),
-        wiring=wiring,
-        programs=(("app",),) * nodes,
-        environments=({},) * nodes,
-    )
-    argv = launch.argv("/agent")
+    hosts = [Host(name=f"n{i}", ranks=ranks, agent=Entry(argv=("x",))) for i in range(nodes)]
+    placement = Placement(nodes=nodes, ranks_per_node=ranks)
+    wiring = replace(WIRING, transport=transport, **more)
+    job = job_of(hosts, placement, wiring, interfaces=("data0", "eth0"), ports=PORTS if ports else ("",))
+    argv = MPIS[mpi].launch(job).argv("/agent")
     found: dict[str, str] = {}
     for at, token in enumerate(argv):
         if token in ("--mca", "-genv", "-env"):
@@ -96,7 +84,7 @@ TOLD: Mapping[tuple[str, str], Mapping[str, str]] = {
 @pytest.mark.parametrize(("mpi", "transport"), TOLD)
 def test_an_mpi_is_told_a_transport_in_its_own_words(mpi: str, transport: str) -> None:
     ports = transports.needs_port(transport, ())
-    told = settings(mpi, wired(transport, ports=ports))
+    told = settings(mpi, transport, ports=ports)
     assert {name: told.get(name) for name in TOLD[mpi, transport]} == TOLD[mpi, transport]
 
 
@@ -105,7 +93,7 @@ def test_every_way_of_a_table_can_be_launched_and_leaves_no_word_unfilled(mpi: s
     for key in MPIS[mpi].ways:
         name = key.partition(":")[0]
         for transport in [f"{name}:{detail}" for detail in transports.NAMES[name]] if key.endswith(":") else [key]:
-            told = settings(mpi, wired(transport, ports=True, asks=True, roce=True))
+            told = settings(mpi, transport, ports=True, asks=True, roce=True)
             assert not [value for value in told.values() if "{" in value], transport
 
 
@@ -113,27 +101,27 @@ def test_every_way_of_a_table_can_be_launched_and_leaves_no_word_unfilled(mpi: s
 def test_the_launch_that_is_asked_differs_in_nothing_but_what_lets_the_library_speak(mpi: str) -> None:
     for key, way in MPIS[mpi].ways.items():
         transport = f"{key}{transports.NAMES[key[:-1]][0]}" if key.endswith(":") else key
-        usual, asked = (settings(mpi, wired(transport, ports=True, asks=asks)) for asks in (False, True))
+        usual, asked = (settings(mpi, transport, ports=True, asks=asks) for asks in (False, True))
         assert bool(way.tells) == (asked != usual)
         assert {name: asked[name] for name in usual} == usual
         assert all(re.search("LOG_LEVEL|verbose|DEBUG", name) for name in asked.keys() - usual.keys())
 
 
 def test_where_ucx_may_choose_it_is_given_the_port_first_and_then_the_interface() -> None:
-    assert settings("openmpi", wired("ucx", ports=True))["UCX_NET_DEVICES"] == "mlx5_0:1,data0"
+    assert settings("openmpi", "ucx", ports=True)["UCX_NET_DEVICES"] == "mlx5_0:1,data0"
 
 
 @pytest.mark.parametrize("mpi", ["openmpi", "openmpi5", "mpich"])
 def test_neighbours_of_ucx_share_memory_and_never_use_tcp(mpi: str) -> None:
-    one = settings(mpi, wired("ucx:tcp", nodes=1), nodes=1, ranks=2)
+    one = settings(mpi, "ucx:tcp", nodes=1, ranks=2)
     assert one["UCX_TLS"] == "self,sysv"
-    several = settings(mpi, wired("ucx:tcp"), ranks=2)
+    several = settings(mpi, "ucx:tcp", ranks=2)
     assert (several["UCX_TLS"], several["UCX_RNDV_THRESH"]) == ("self,sysv,tcp", "inf")
 
 
 def test_openib_over_ethernet_connects_by_addresses() -> None:
-    assert settings("openmpi", wired("openib", ports=True, roce=True))["btl_openib_cpc_include"] == "rdmacm"
-    assert "btl_openib_cpc_include" not in settings("openmpi", wired("openib", ports=True))
+    assert settings("openmpi", "openib", ports=True, roce=True)["btl_openib_cpc_include"] == "rdmacm"
+    assert "btl_openib_cpc_include" not in settings("openmpi", "openib", ports=True)
 
 
 def test_open_mpi_5_has_no_openib_and_says_what_it_has() -> None:

@@ -26,7 +26,7 @@ from tare.model import (
     Verdict,
 )
 from tare.networks.fake import FakeNetwork
-from tare.run import outcome
+from tare.run import job
 from tare.store.writer import read_only
 from unit.runs import CELLS, FAULTS, BreakAfter, known_study, run_with
 
@@ -130,8 +130,8 @@ def test_a_failed_launch_keeps_its_status_and_the_end_of_what_it_said(
 def test_a_memory_limit_that_was_hit_is_the_reason_whatever_the_launch_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hits = iter((None, "the memory limit of container c on node n0 (64 MiB) was hit"))
-    monkeypatch.setattr("tare.run.job.memory_hit", lambda up, before: next(hits, None))
+    hits = iter((None, None, "the memory limit of container c on node n0 (64 MiB) was hit"))
+    monkeypatch.setattr("tare.node_service.upkeep.memory_hit", lambda sides, before: next(hits, None))
     commands.run_plan(known_study(rounds=1, kernels=1), tmp_path / "r")
     first, second, *_ = (trial.outcome for trial in read_only(tmp_path / "r").trials)
     assert isinstance(first, Completed)
@@ -253,7 +253,7 @@ def test_padding_is_the_only_variable_of_ours_that_a_launch_gets_beside_its_map(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[dict[str, str]] = []
-    plain = outcome.run
+    plain = job.run
 
     def spying(argv: tuple[str, ...], **options: object) -> object:
         seen.append({k: v for k, v in options["env"].items() if k.startswith("TARE_")})  # type: ignore[attr-defined]
@@ -261,7 +261,7 @@ def test_padding_is_the_only_variable_of_ours_that_a_launch_gets_beside_its_map(
 
     for name in [n for n in os.environ if n.startswith("TARE_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr(outcome, "run", spying)
+    monkeypatch.setattr(job, "run", spying)
     commands.run_plan(known_study(rounds=1, kernels=1), tmp_path / "r")
     assert [set(variables) for variables in seen] == [{PADDING, "TARE_LAUNCH_MAP"}] * CELLS
     assert len({variables["TARE_LAUNCH_MAP"] for variables in seen}) == CELLS

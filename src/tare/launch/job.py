@@ -1,0 +1,69 @@
+"""Describe a job for an MPI: its hosts with what runs there, where ranks are placed, its networks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from tare.launch import Context, Host
+from tare.model import Placement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MpiWiring:
+    """The subnets of control and data network (CIDR) and the transport for messages between hosts.
+
+    `control_interface` is the launcher's on the control network, for MPIs that cannot select by subnet. `roce` means
+    that the link of the hosts' adapters is Ethernet. With `asks`, the library reports the transport that it selected.
+    `launcher` is the launcher program if it is not this machine's own, because it starts inside an image.
+    """
+
+    control_subnet: str
+    data_subnet: str
+    transport: str = "tcp"
+    control_interface: str = "ctl0"
+    roce: bool = False
+    asks: bool = False
+    launcher: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobHost:
+    """A host of a job: as the MPI sees it, the argv of its ranks, and their variables.
+
+    `interface` is its interface on the data network, for MPIs that cannot select by subnet ("": any). `port` is its
+    InfiniBand adapter port (`mlx5_0:1`) if the transport uses one.
+    """
+
+    host: Host
+    program: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    interface: str = ""
+    port: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A job on its hosts, in order of ranks; `head` is the argv prefix that starts the launcher in its place."""
+
+    head: tuple[str, ...]
+    members: tuple[JobHost, ...]
+    placement: Placement
+    wiring: MpiWiring
+
+    @property
+    def hosts(self) -> tuple[Host, ...]:
+        """Return the hosts as the MPI sees them."""
+        return tuple(member.host for member in self.members)
+
+
+def contexts(members: tuple[JobHost, ...]) -> tuple[Context, ...]:
+    """Return the contexts of a job: adjacent hosts with the same program and variables share one."""
+    made: list[Context] = []
+    for each in members:
+        if made and (made[-1].program, dict(made[-1].environment)) == (each.program, dict(each.environment)):
+            last = made.pop()
+            made.append(replace(last, hosts=(*last.hosts, each.host)))
+        else:
+            made.append(Context(hosts=(each.host,), program=each.program, environment=each.environment))
+    return tuple(made)

@@ -1,0 +1,42 @@
+"""Read the facts of a node that explain its speed: packet filter rules and offloads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tare.errors import TareError
+from tare.host.process import find, run
+from tare.node import Node
+from tare.wiring.link import features
+
+UNKNOWN: Final = "unknown"
+LIMIT_S: Final = 3.0
+
+
+def facts_of(node: Node) -> Mapping[str, Any]:
+    """Return the number of packet filter rules and the first data NIC's offloads; `UNKNOWN` where they cannot be read.
+
+    A daemon's rules also slow down bare programs on its node, so that cost must not be attributed to the container.
+    """
+    enter = ("nsenter", f"--net=/proc/{node.pid}/ns/net")
+    nic = node.nics[0].name if node.nics else "lo"
+    rules = _output(enter, "iptables-save")
+    ruleset = _output(enter, "nft", "-j", "list", "ruleset")
+    offloads = _output(enter, "ethtool", "-k", nic)
+    return {
+        "iptables rules": UNKNOWN if rules is None else sum(line.startswith("-A") for line in rules.splitlines()),
+        "nft rules": UNKNOWN if ruleset is None else ruleset.count('{"rule"'),
+        "offloads": UNKNOWN if offloads is None else features(offloads),
+    }
+
+
+def _output(enter: tuple[str, ...], name: str, *arguments: str) -> str | None:
+    program = find(name)
+    if program is None:
+        return None
+    try:
+        result = run((*enter, program, *arguments), timeout_s=LIMIT_S, check=False)
+    except TareError:
+        return None
+    return result.stdout if result.status == 0 else None

@@ -1,0 +1,159 @@
+"""Serve a node that this process can reach itself: this machine, or a node of a lab on it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tare.host import page_cache
+from tare.networks import Network, find
+from tare.node import Endpoint, Node, Wired, monitor
+from tare.node.monitor import CounterValues, HostWatch
+from tare.node.surroundings import NodeHas, read_node
+from tare.node_service import upkeep
+from tare.node_service.facts import facts_of
+from tare.node_service.geometry import bare_side
+from tare.node_service.order import Order
+from tare.node_service.pods import Connect, Maker
+from tare.node_service.protocol import Phase
+from tare.node_service.sides import Side
+from tare.services import docker, ssh
+from tare.services.ssh import SshHost
+
+
+@dataclass(slots=True, kw_only=True)
+class _Deployment:
+    """What a node holds of a deployment, by phase."""
+
+    order: Order
+    network: Network
+    stacks: dict[Phase, ExitStack] = field(default_factory=dict)
+    sides: tuple[Side, ...] = ()
+
+    def stack(self, phase: Phase) -> ExitStack:
+        """Return the stack of a phase that begins."""
+        return self.stacks.setdefault(phase, ExitStack())
+
+
+class LocalNode:
+    """A `NodeService` in this process. `folder` is the run's; `connect` connects a pod to the control network."""
+
+    def __init__(self, node: Node, folder: Path, connect: Connect) -> None:
+        self.node = node
+        self._folder = folder
+        self._connect = connect
+        self._deployments: dict[str, _Deployment] = {}
+        self._surroundings: NodeHas | None = None
+
+    def import_image(self, tag: str, archive: Path) -> None:
+        docker.import_image(self.node, archive, tag)
+
+    # --- phases ---------------------------------------------------------------------------------------------------
+
+    def prepare(self, order: Order) -> None:
+        self._surroundings = None
+        if self.node not in order.wired_nodes:
+            order = replace(order, environment=bare_side(order.environment))
+        network = find(order.environment.network)
+        deployment = self._deployments[order.study] = _Deployment(order=order, network=network)
+        stack = deployment.stack(Phase.PREPARED)
+        stack.enter_context(network.prepare(self.node, order.nodes, order.study))
+
+    def share(self, study: str) -> None:
+        deployment = self._deployments[study]
+        stack = deployment.stack(Phase.SHARED)
+        stack.enter_context(deployment.network.share(deployment.order.nodes, study))
+
+    def deploy(self, study: str) -> tuple[Side, ...]:
+        deployment = self._deployments[study]
+        maker = Maker(
+            node=self.node,
+            folder=self._folder,
+            connect=self._connect,
+            order=deployment.order,
+            network=deployment.network,
+        )
+        deployment.sides = maker.make(deployment.stack(Phase.DEPLOYED))
+        return deployment.sides
+
+    def join(self, study: str, pods: Sequence[Wired]) -> tuple[Endpoint, ...]:
+        deployment = self._deployments[study]
+        stack = deployment.stack(Phase.JOINED)
+        endpoints = stack.enter_context(deployment.network.join(self.node, pods))
+        pairs = zip(deployment.sides, endpoints, strict=True)
+        deployment.sides = tuple(replace(side, endpoint=endpoint) for side, endpoint in pairs)
+        return endpoints
+
+    def listen(self, study: str, hosts: Sequence[SshHost], keys: Path) -> tuple[Side, ...]:
+        deployment = self._deployments[study]
+        daemons = deployment.stack(Phase.LISTENING).enter_context(ssh.listening(hosts, keys))
+        deployment.sides = tuple(
+            replace(side, pod=replace(side.pod, keepers=side.pod.keepers | pids))
+            for side, pids in zip(deployment.sides, daemons, strict=True)
+        )
+        return deployment.sides
+
+    def leave(self, study: str, phase: Phase) -> None:
+        deployment = self._deployments.get(study)
+        if deployment is None:
+            return
+        stack = deployment.stacks.pop(phase, None)
+        try:
+            if stack is not None:
+                stack.close()
+        finally:
+            if not deployment.stacks:
+                del self._deployments[study]
+
+    # --- while it is up -------------------------------------------------------------------------------------------
+
+    def wait_for_carriers(self, study: str) -> None:
+        upkeep.wait_for_carriers(self._sides(study))
+
+    def counters(self, study: str) -> CounterValues:
+        deployment = self._deployments[study]
+        return monitor.read(tuple(map(watch_of, deployment.sides)), deployment.network.counted)
+
+    def ended(self, study: str) -> str | None:
+        return upkeep.ended(self._sides(study))
+
+    def memory_kills(self, study: str) -> Mapping[str, int]:
+        return upkeep.memory_kills(self._sides(study))
+
+    def memory_hit(self, study: str, before: Mapping[str, int]) -> str | None:
+        return upkeep.memory_hit(self._sides(study), before)
+
+    def end_strays(self, study: str) -> None:
+        upkeep.end_strays(self._sides(study), upkeep.keepers_of(self._every_side()))
+
+    def signal_first(self, study: str, names: Collection[str], number: int) -> bool:
+        return upkeep.signal_programs(self._sides(study)[0], names, number)
+
+    def limits(self, study: str) -> tuple[tuple[str, ...], ...]:
+        return upkeep.limits_of(self._sides(study))
+
+    def surroundings(self) -> NodeHas:
+        if self._surroundings is None:
+            self._surroundings = read_node(self.node.pid)
+        return self._surroundings
+
+    def facts(self) -> Mapping[str, Any]:
+        return facts_of(self.node)
+
+    def drop_caches(self) -> None:
+        page_cache.drop()
+
+    def _sides(self, study: str) -> tuple[Side, ...]:
+        return self._deployments[study].sides
+
+    def _every_side(self) -> Iterator[Side]:
+        for deployment in tuple(self._deployments.values()):
+            yield from deployment.sides
+
+
+def watch_of(side: Side) -> HostWatch:
+    """Return what is watched of a host."""
+    return HostWatch(node=side.pod.node, pid=side.pod.pid, watches=side.endpoint.watches, host=side.pod.host)

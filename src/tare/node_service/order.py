@@ -1,0 +1,73 @@
+"""Define what a node is asked to deploy: an environment, a placement, and the files for its pods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tare.images.host_mpi import HostMpi
+from tare.model import Environment, Placement
+from tare.node import Node
+from tare.node_service.geometry import is_inside
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """The files for pods: tare's programs on the host, the image (None if no environment needs one), visible folders.
+
+    `shown` lists folders visible in pods. `cwd` is the working folder of the ranks, which they may write to; "" if it
+    does not matter. `host_mpi` is this machine's MPI, for containers that use it instead of their own. For a user's own
+    image, `variables` is its environment, `foreign` means that nothing may be written to it, and `shows_kernels` that
+    it has no kernels, so that this machine's are mounted in it. `seen` lists further folders that nodes must see.
+    """
+
+    host_prefix: Path
+    rootfs: Path | None = None
+    tar: Path | None = None
+    sif: Path | None = None
+    image_tag: str = ""
+    shown: tuple[str, ...] = ()
+    cwd: str = ""
+    host_mpi: HostMpi | None = None
+    variables: tuple[str, ...] = ()
+    foreign: bool = False
+    shows_kernels: bool = False
+    seen: tuple[str, ...] = ()
+
+    @property
+    def seen_by_nodes(self) -> tuple[str, ...]:
+        """Return the folders that must be visible on the nodes, wherever they are."""
+        places = (
+            *self.shown,
+            *self.seen,
+            *(self.host_mpi.shown if self.host_mpi else ()),
+            str(self.rootfs) if self.rootfs else "",
+            str(self.sif.parent) if self.sif else "",
+            self.cwd,
+        )
+        return tuple(dict.fromkeys(place for place in places if place))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """A deployment of an environment on `nodes`, the same for all of them.
+
+    `study` names the site and the deployment (`SITE-SLOT`); it is unique on a node. `nic` is the number of the data NIC
+    that the environment uses. `hosts` is the distance between the addresses of a node's pods: beyond those of all nodes
+    of the site.
+    """
+
+    study: str
+    slot: int
+    environment: Environment
+    placement: Placement
+    nodes: tuple[Node, ...]
+    nic: int
+    hosts: int
+    files: Files
+
+    @property
+    def wired_nodes(self) -> tuple[Node, ...]:
+        """Return the nodes on the environment's network: all, or those inside if it is on one side only."""
+        sides = self.environment.sides
+        return tuple(node for number, node in enumerate(self.nodes) if is_inside(sides, number, len(self.nodes)))

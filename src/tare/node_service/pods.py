@@ -1,0 +1,135 @@
+"""Make the pods of a deployment on one node: namespaces or containers, their control network, their data network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from tare.containers.held import job_group
+from tare.host.devices import given
+from tare.images.inside.variables import merged
+from tare.model import Environment, Launching, Placement, Share
+from tare.networks import Network
+from tare.node import Container, Endpoint, Nic, Node, Pod
+from tare.node.limits import Limits, limited, limits_of
+from tare.node_service.geometry import as_launched, container_cores, enters_containers, nic_of_pod, pods_per_node
+from tare.node_service.order import Order
+from tare.node_service.session_folder import session_folder
+from tare.node_service.sides import Side
+from tare.runtimes import RUNTIMES, PodRequest
+from tare.wiring import infiniband, transports
+from tare.wiring.link import link_set, nic_set
+
+IMAGE_PREFIX: Final = Path("/opt/tare")
+
+Connect = Callable[[Pod, int], AbstractContextManager[str]]
+"""Connects a pod to the control network; the number is the deployment's slot. Yields the pod's address there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maker:
+    """Makes pods on a node. `folder` is the run's folder there."""
+
+    node: Node
+    folder: Path
+    connect: Connect
+    order: Order
+    network: Network
+
+    def make(self, stack: ExitStack) -> tuple[Side, ...]:
+        """Make the node's pods, one after the other; `stack` removes them."""
+        order = self.order
+        nic = stack.enter_context(nic_set(self.node, self.node.nics[order.nic], order.environment.link))
+        stack.enter_context(self.network.on_node(self.node, nic))
+        count = pods_per_node(order.environment, order.placement)
+        return tuple(self._side(stack, nic, number) for number in range(count))
+
+    def _side(self, stack: ExitStack, nic: Nic, number: int) -> Side:
+        order, node = self.order, self.node
+        environment, placement, files = order.environment, order.placement, order.files
+        runtime = RUNTIMES[environment.runtime]
+        request = self._request(number)
+        if runtime.makes_containers and enters_containers(environment, placement):
+            session = session_folder(self.folder, order.slot, node, request.host)
+            request = replace(request, session=stack.enter_context(session))
+        pod = replace(stack.enter_context(runtime.pod(request)), number=number, host=request.host)
+        control = stack.enter_context(self.connect(pod, order.slot))
+        own = nic_of_pod(nic, number, hosts=order.hosts)
+        endpoint = stack.enter_context(self.network.attach(pod, own))
+        endpoint = stack.enter_context(link_set(node, own, pod, endpoint, environment.link))
+        containers: tuple[Container, ...] = ()
+        if placement.share is Share.NONE and pods_per_node(environment, placement) > 1:
+            # A node's NIC carries only traffic to other nodes; each pod's own interface proves the rest.
+            endpoint = replace(endpoint, watches=tuple(watch for watch in endpoint.watches if watch.pid == pod.pid))
+        elif enters_containers(environment, placement):
+            several = as_launched(environment, placement)
+            inner = replace(request, limits=limits_of(several))
+            containers = stack.enter_context(runtime.containers(pod, inner, container_cores(several, node.places)))
+            if containers:
+                job_group(node).create()
+        host_mpi = files.host_mpi if environment.launch is Launching.HOST_MPI else None
+        return Side(
+            pod=pod,
+            endpoint=_over_fabric(endpoint, environment, pod),
+            prefix=files.host_prefix if host_mpi or files.shows_kernels or not environment.image else IMAGE_PREFIX,
+            containers=containers,
+            session=request.session,
+            control=control,
+            variables=host_mpi.environment if host_mpi else (),
+        )
+
+    def _request(self, number: int) -> PodRequest:
+        order, node, network = self.order, self.node, self.network
+        environment, placement, files = order.environment, order.placement, order.files
+        several = pods_per_node(environment, placement) > 1
+        limits, cores = _pod_has(environment, placement, node, number)
+        host = f"{node.name}c{number}" if several else node.name
+        return PodRequest(
+            name=f"tare-{order.study}-{host}",
+            study=order.study,
+            node=node,
+            wiring=network.wiring,
+            rootfs=files.rootfs if environment.image else None,
+            image_tag=files.image_tag,
+            sif=files.sif if environment.image else None,
+            network_options=network.container_options(node, order.study, number),
+            shown=files.shown,
+            cwd=files.cwd,
+            host=host,
+            cores=cores,
+            devices=given(environment.devices),
+            limits=limits,
+            binds=environment.binds,
+            variables=merged(files.variables if environment.image else (), environment.env),
+            foreign=files.foreign,
+        )
+
+
+def _over_fabric(endpoint: Endpoint, environment: Environment, pod: Pod) -> Endpoint:
+    """Return the endpoint that the environment's transport uses: the data network's, or InfiniBand's."""
+    if environment.transport == "ipoib":
+        return infiniband.over_ipoib(endpoint, pod)
+    if transports.needs_port(environment.transport, environment.devices):
+        return infiniband.over_port(endpoint, environment.transport, pod)
+    return endpoint
+
+
+def _pod_has(
+    environment: Environment, placement: Placement, node: Node, number: int
+) -> tuple[Limits | None, tuple[int, ...]]:
+    """Return the limits and the cores of a pod's own container.
+
+    If containers in the pod have their own, the pod has no limits and the node's cores. A runtime that makes no
+    containers gets the limits and cores of all containers of a node together.
+    """
+    makes_containers = RUNTIMES[environment.runtime].makes_containers
+    if pods_per_node(environment, placement) > 1:
+        return limits_of(placement), container_cores(placement, node.places)[number]
+    if not limited(placement) or (makes_containers and enters_containers(environment, placement)):
+        return None, node.cores
+    every = container_cores(placement, node.places)
+    together = limits_of(placement, containers=placement.containers_per_node)
+    return together, tuple(sorted({core for own in every for core in own}))

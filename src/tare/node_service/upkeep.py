@@ -1,0 +1,93 @@
+"""Look after a deployment's pods on one node: what has ended, what hit a limit, what remains of a failed launch."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from tare.errors import InfrastructureError
+from tare.host.namespaces import processes_beside, runs
+from tare.node import limits
+from tare.node_service.sides import Side, groups_of, limited_groups
+from tare.wiring.plug import wait_until_running
+
+
+def wait_for_carriers(sides: Iterable[Side]) -> None:
+    """Wait until the data interfaces of all pods are running."""
+    for pid, interface in {(side.pod.pid, side.endpoint.interface) for side in sides if side.pod.pid}:
+        wait_until_running(pid, interface)
+
+
+def ended(sides: Sequence[Side]) -> str | None:
+    """Return which container or daemon has ended although it should be running, or None.
+
+    Runtimes whose containers live only as long as a rank hold namespaces instead, or use the node itself if they need
+    none.
+    """
+    for side in sides:
+        pod = side.pod
+        held = [(f"the container {pod.container}" if pod.container else f"what holds the pod {pod.name}", pod.pid)]
+        held += [(f"the container {each.name}", each.pid) for each in side.containers]
+        held += list(side.endpoint.daemons.items())
+        for what, pid in held:
+            if pid and not runs(pid):
+                return f"{what} on {pod.node.name} has ended"
+    return None
+
+
+def keepers_of(sides: Iterable[Side]) -> frozenset[int]:
+    """Return the processes that keep pods up, including their sshds."""
+    return frozenset(pid for side in sides for _, keepers in groups_of(side) for pid in keepers)
+
+
+def end_strays(sides: Iterable[Side], spare: Collection[int] = ()) -> None:
+    """Kill what remains of a failed launch in pods: killing docker exec, for one, leaves its process running.
+
+    `spare` are the processes that keep other deployments up: several of them on a node share a cgroup.
+    """
+    for side in sides:
+        if not side.pod.group.hierarchies:
+            for pid in processes_beside(side.pod.pid) if side.pod.pid else ():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            continue
+        for group, keepers in groups_of(side):
+            with suppress(InfrastructureError):
+                group.kill(spare=keepers.union(spare))
+
+
+def memory_kills(sides: Iterable[Side]) -> dict[str, int]:
+    """Return for each container how many processes the kernel has killed for exceeding its memory limit."""
+    return {what: limits.memory_kills(group) for side in sides for what, group in limited_groups(side)}
+
+
+def memory_hit(sides: Iterable[Side], before: Mapping[str, int]) -> str | None:
+    """Return a sentence that names the container that has hit its memory limit since `before`, or None."""
+    for side in sides:
+        for what, group in limited_groups(side):
+            if limits.memory_kills(group) > before.get(what, 0):
+                return limits.memory_hit(what, group)
+    return None
+
+
+def limits_of(sides: Iterable[Side]) -> tuple[tuple[str, ...], ...]:
+    """Return the limits of the containers of each host (`tare.node.limits.stated`)."""
+    return tuple(tuple(limits.stated(group) for _, group in limited_groups(side)) for side in sides)
+
+
+def signal_programs(side: Side, names: Collection[str], number: int) -> bool:
+    """Send a signal to the programs of these names in a pod, because `docker exec` forwards none; return if any ran."""
+    pids = [pid for pid in side.pod.group.pids() if _argv0(pid) in names]
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+    return bool(pids)
+
+
+def _argv0(pid: int) -> str:
+    with suppress(OSError):
+        return Path(os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0])).name
+    return ""

@@ -1,0 +1,65 @@
+"""A study runs the same with the service of every node in a process of its own: nothing but values reaches the head."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from integration.far_node import FarNode
+from integration.live import live, write_study
+from tare import study
+from tare.cli import commands
+from tare.cluster.lab_site import LabSite
+from tare.model import Completed, Failed
+from tare.node import Node
+from tare.store.writer import read_only
+
+pytestmark = live("docker", "podman", "flannel", "bird")
+# One network of each kind: made by a daemon, with a store on the first node, joined at the end, with routes of its own.
+ENVIRONMENTS = ("bare", "docker+overlay", "podman+flannel", "bare+calico-ipip", "{bare+macvlan: {launch: ssh}}")
+
+
+@pytest.fixture
+def far(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, FarNode]]:
+    """Put the service of every node into a process of its own, and return them by node."""
+    nodes: dict[str, FarNode] = {}
+    local = LabSite.service
+
+    def service(self: LabSite, node: Node) -> FarNode:
+        if node.name not in nodes:
+            nodes[node.name] = FarNode(local(self, node))
+        return nodes[node.name]
+
+    monkeypatch.setattr(LabSite, "service", service)
+    yield nodes
+    for node in nodes.values():
+        node.close()
+
+
+def test_the_head_needs_nothing_of_a_node_but_values(far: dict[str, FarNode], tmp_path: Path) -> None:
+    stated = study.load(write_study(tmp_path, "far", ENVIRONMENTS))
+    commands.run_plan(stated, tmp_path / "r")
+    trials = read_only(tmp_path / "r").trials
+    assert len(trials) == len(ENVIRONMENTS)
+    assert [trial.outcome for trial in trials if not isinstance(trial.outcome, Completed)] == []
+    assert {name: bool(node.calls) for name, node in far.items()} == dict.fromkeys(("n0", "n1", "d0", "d1"), True)
+    assert all(trial.traffic and trial.ranks for trial in trials)
+
+
+def test_an_error_on_a_node_reaches_the_head_with_its_sentence(
+    far: dict[str, FarNode], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tare.networks.macvlan.given_away", _fail)
+    stated = study.load(write_study(tmp_path, "far", ("bare", "bare+macvlan")))
+    commands.run_plan(stated, tmp_path / "r")
+    (failed,) = [trial for trial in read_only(tmp_path / "r").trials if isinstance(trial.outcome, Failed)]
+    assert isinstance(failed.outcome, Failed)
+    assert failed.outcome.reason == "its pods could not be made: the NIC is gone"
+
+
+def _fail(*_: object) -> None:
+    from tare.errors import InfrastructureError
+
+    raise InfrastructureError("the NIC is gone", remedy="plug it in")
