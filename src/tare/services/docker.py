@@ -7,7 +7,6 @@ Containers, networks and the Swarm's state are not kept.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import time
@@ -18,13 +17,12 @@ from pathlib import Path
 from typing import Final
 
 from tare.errors import InfrastructureError, MissingTool, RefusedError
-from tare.host.namespaces import plain_python
 from tare.host.paths import cache_folder
 from tare.host.process import Popen, Result, beside, find, need, run, start
 from tare.host.user_namespace import is_real_root
 from tare.node import Node
 from tare.services import docker_api, etcd
-from tare.services.daemons import AGENT, Place
+from tare.services.daemons import Place, agent_argv
 
 START_LIMIT_S: Final = 30.0
 DOCKER_BRIDGE: Final = "10.216.0.1/24"
@@ -187,13 +185,12 @@ def _command(node: Node, root: Path, options: tuple[str, ...] = ()) -> tuple[str
     entry = {"cgroups": folders, "argv": ["nsenter", "-t", str(node.pid), "--all", "--"]}
     config = root / "daemon.json"
     config.write_text("{}")
-    return (
-        plain_python(), "-IS", str(AGENT), "--entry", json.dumps(entry), "--",
+    return agent_argv(entry, (
         need("dockerd", package="docker.io"),
         "--config-file", str(config), "--data-root", str(root), "--exec-root", "/run/docker",
         "--pidfile", "/run/docker.pid", "--host", "unix:///run/docker.sock", "--storage-driver", "overlay2",
         "--log-level", "warn", "--userland-proxy=false", "--label", "tare=lab", "--bip", DOCKER_BRIDGE, *options,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 @contextmanager
