@@ -145,7 +145,7 @@ def main() -> int:
 
 def agreement(only: set[str], rounds: int, shuffle: random.Random) -> list[Line]:
     """Measure all lines in every round and return them."""
-    if reason := wheels.missing("mpich5"):
+    if reason := wheels.probe("mpich5"):
         raise SystemExit(f"agreement: {reason}")
     if not IMB.is_file():
         raise SystemExit("agreement: IMB-MPI1 is missing: tools/programs imb")

@@ -57,9 +57,9 @@ def one_after_the_other(node: Node, tag: str, number: int) -> float:
     names = [f"tare-serial-{index}" for index in range(number)]
     started = time.monotonic()
     for name in names:
-        docker.docker(node, "run", "--detach", "--network", "host", "--name", name, tag, "sleep", "infinity")
+        docker.run_docker(node, "run", "--detach", "--network", "host", "--name", name, tag, "sleep", "infinity")
     elapsed = time.monotonic() - started
-    docker.docker(node, "rm", "--force", *names, timeout_s=300)
+    docker.run_docker(node, "rm", "--force", *names, timeout_s=300)
     return elapsed
 
 

@@ -133,7 +133,7 @@ def main() -> int:
     parser.add_argument("networks", nargs="*", default=[*BARE, *DOCKER])
     options = parser.parse_args()
     for owner, name in (
-        (etcd.EtcdStore, "put"), (plug, "cni"), (canal, "run"), (docker, "run"),
+        (etcd.EtcdStore, "put"), (plug, "call_cni"), (canal, "run"), (docker, "run"),
         (docker_api, "request"),
     ):  # fmt: skip
         waited(owner, name)

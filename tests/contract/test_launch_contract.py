@@ -274,7 +274,7 @@ def test_an_unknown_host_names_those_that_are_known(bench: Bench) -> None:
         (("-x", "-l", "user"), {}, "no host given"),
         (("n0",), {}, "no command given for host n0"),
         (("--rank",), {"TARE_HOST": "n0", "PMI_LOCAL_RANK": "0"}, "no command given"),
-        (("--rank", "app"), {"TARE_HOST": "n0"}, "no MPI told its local rank"),
+        (("--rank", "app"), {"TARE_HOST": "n0"}, "no MPI set its local rank"),
         (("--rank", "app"), {"TARE_HOST": "n0", "PMI_LOCAL_RANK": "2"}, "host n0 has 2 rank(s) in the map"),
         (("--rank", "app"), {"TARE_HOST": "n0", "PMI_LOCAL_RANK": "first"}, "first"),
         (("--rank", "missing-program"), {"TARE_HOST": "n0", "PMI_LOCAL_RANK": "0"}, "cannot start missing-program"),

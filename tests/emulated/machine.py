@@ -20,7 +20,7 @@ from tare.host import process
 from tare.host.paths import cache_folder
 from tare.images import build, find_recipe
 from tare.images.build import debian_sources, ensure_image
-from tare.images.cache import locked, made_whole, silent
+from tare.images.cache import locked, silent, write_atomically
 from tare.images.kernels import ensure_kernels
 
 CLONE = Path(__file__).parents[2]
@@ -80,7 +80,7 @@ def ensure_root() -> Root:
     root = Root(disk=place / "root.img", kernel=place / "vmlinuz", initrd=place / "initrd.img")
     with locked(place, what="root of the emulated machine", progress=silent):
         if not place.is_dir():
-            with made_whole(place) as work:
+            with write_atomically(place) as work:
                 _build(work)
     return root
 

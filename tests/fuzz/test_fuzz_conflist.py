@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from fuzz.fuzzing import fuzz
-from tare.networks.cni import Cni, missing
-from tare.wiring.conflist import VARIABLES, Conflist, Values, for_node, own_subnets, refusal
+from tare.networks.cni import Cni, probe_plugins
+from tare.wiring.conflist import VARIABLES, Conflist, Values, fill_in_for_node, own_subnets, refuse
 from tare.wiring.conflist_file import read
 
 LAB = ((IPv4Network("10.213.0.0/16"), "the lab's"),)
@@ -114,11 +114,11 @@ def judged(path: str, nodes: int) -> str | None:
 
 def judged_values(stated: Conflist, nodes: int) -> str | None:
     assert len(stated.digest) == 16
-    assert (missing(stated) or "is missing").isprintable()
-    if reason := refusal(stated, nodes, lab=LAB):
+    assert (probe_plugins(stated) or "is missing").isprintable()
+    if reason := refuse(stated, nodes, lab=LAB):
         return reason
     for node in range(nodes):
-        plugins = for_node(stated, Values(node=node, nodes=nodes), "/leases")
+        plugins = fill_in_for_node(stated, Values(node=node, nodes=nodes), "/leases")
         text = json.dumps(plugins, allow_nan=False)
         assert not any(f"${{{name}}}" in text for name in VARIABLES)
         assert all(0 < len(os.fsencode(each)) <= LONGEST_NAME and "/" not in each for each in stated.programs)

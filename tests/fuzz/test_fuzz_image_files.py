@@ -13,7 +13,7 @@ from fuzz.fuzzing import fuzz
 from fuzz.hostile import PATHS, VICTIM, snapshot
 from tare.errors import ImageError
 from tare.images.inside.below import inside, make_folder, open_file, write_file
-from tare.images.inside.variables import exported
+from tare.images.inside.variables import parse_exports
 
 TREES = st.lists(st.tuples(PATHS, st.sampled_from(["file", "folder", "link", "pipe"]), PATHS), max_size=10)
 
@@ -84,7 +84,7 @@ SCRIPTS = st.lists(
 
 def test_any_script_states_variables_that_can_be_set() -> None:
     def check(script: str) -> None:
-        for variable in exported(script):
+        for variable in parse_exports(script):
             assert len(os.fsencode(variable)) < 1 << 17 * 4
             assert "\0" not in variable
 

@@ -66,7 +66,7 @@ def test_docker_loads_and_runs_the_docker_archive(image: Image, tmp_path: Path) 
     packed = convert(image, "docker-archive", tmp_path / "tiny.tar").path
     with lab_site(docker=True) as site:
         node = site.daemon_nodes[0]
-        assert "tare/tiny:0123456789abcdef" in docker.docker(node, "load", "--input", str(packed)).stdout
-        ran = docker.docker(node, "run", "--rm", "--network", "none", "tare/tiny:0123456789abcdef", *GREETING)
+        assert "tare/tiny:0123456789abcdef" in docker.run_docker(node, "load", "--input", str(packed)).stdout
+        ran = docker.run_docker(node, "run", "--rm", "--network", "none", "tare/tiny:0123456789abcdef", *GREETING)
         assert ran.stdout.strip() == SAID
-        docker.docker(node, "image", "rm", "tare/tiny:0123456789abcdef")
+        docker.run_docker(node, "image", "rm", "tare/tiny:0123456789abcdef")

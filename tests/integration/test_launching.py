@@ -195,12 +195,12 @@ def test_a_port_that_is_taken_is_named_with_its_host_and_the_way_out() -> None:
                 assert other.stdout.readline() == "up\n"
                 with (
                     ExitStack() as stack,
-                    pytest.raises(InfrastructureError, match="port 9200 of n0 is taken") as caught,
+                    pytest.raises(InfrastructureError, match="port 9200 of n0 is in use") as caught,
                 ):
                     stack.enter_context(up)
             finally:
                 other.kill()
-        assert caught.value.remedy == "name another with ssh_port"
+        assert caught.value.remedy == "choose another one with ssh_port"
         assert not list(site.folder.glob("ssh-*"))
 
 

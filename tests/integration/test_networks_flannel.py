@@ -169,7 +169,7 @@ def test_a_flanneld_that_does_not_come_up_is_told_with_the_end_of_its_log(
     wrong = {"Network": str(flannel.NETWORK), "Backend": {"Type": "nonsense"}}
     monkeypatch.setattr(flannel, "network_config", lambda _: wrong)
     with (
-        pytest.raises(InfrastructureError, match=r"(?s)flanneld on n[01] ended without a subnet: .*nonsense") as told,
+        pytest.raises(InfrastructureError, match=r"(?s)flanneld on n[01] exited without a subnet: .*nonsense") as told,
         up("flannel", tmp_path),
     ):
         pass
@@ -191,7 +191,7 @@ def test_an_etcd_that_does_not_start_is_told_with_the_end_of_its_log(
 ) -> None:
     monkeypatch.setattr(etcd, "command", lambda *_, **__: ("/bin/sh", "-c", "echo no room >&2; exit 1"))
     with (
-        pytest.raises(InfrastructureError, match="etcd on n0 ended without an answer: no room"),
+        pytest.raises(InfrastructureError, match="etcd on n0 exited without an answer: no room"),
         up("flannel", tmp_path),
     ):
         pass

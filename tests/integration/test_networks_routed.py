@@ -53,13 +53,13 @@ ACROSS: Mapping[str, set[str]] = {
 
 def need_wrapping() -> None:
     """Skip a test of IP-in-IP where the kernel has neither tunnels nor takes programs."""
-    if reason := ipip.missing():
+    if reason := ipip.probe():
         pytest.skip(f"this machine cannot: {reason}")
 
 
 def need_programs() -> None:
     """Skip a test of the programs where the kernel takes none."""
-    if reason := bpf.missing():
+    if reason := bpf.probe():
         pytest.skip(f"this machine cannot: {reason}")
 
 
@@ -196,7 +196,7 @@ def test_a_bird_that_cannot_start_is_told_with_its_own_words(tmp_path: Path, mon
     environment = Environment(name="e", runtime="bare", network="calico")
     with (
         lab_site(nics=2) as site,
-        pytest.raises(InfrastructureError, match=r"bird on n\d ended without the routes .*syntax error"),
+        pytest.raises(InfrastructureError, match=r"bird on n\d exited without the routes .*syntax error"),
         deployed(site, environment, Placement(), slot=0, nic=1, files=Files(host_prefix=tmp_path)),
     ):
         pass
@@ -228,8 +228,8 @@ def test_a_packet_is_wrapped_for_the_node_of_its_pod_and_comes_out_as_it_was() -
         counters = bpf.make_map(bpf.ARRAY_MAP, key_bytes=4, value_bytes=16, entries=2)
         files += [ways, counters]
         bpf.update(ways, POD, OTHER)
-        wrap = bpf.load_program(ipip.wrapping(OWN, ways, counters), "tare_test_out")
-        unwrap = bpf.load_program(ipip.unwrapping(OTHER, counters), "tare_test_in")
+        wrap = bpf.load_program(ipip.egress_program(OWN, ways, counters), "tare_test_out")
+        unwrap = bpf.load_program(ipip.ingress_program(OTHER, counters), "tare_test_in")
         files += [wrap, unwrap]
         inner = frame(POD)
         answer, outer = bpf.try_on(wrap, inner)
@@ -244,7 +244,7 @@ def test_a_packet_is_wrapped_for_the_node_of_its_pod_and_comes_out_as_it_was() -
         assert fields[8:] == (OWN, OTHER)
         assert bpf.try_on(unwrap, outer) == (ipip.PASS, inner)
         length = len(inner) - 14 + 20
-        assert ipip.counted(counters) == (length, 1, length, 1)
+        assert ipip.read_counters(counters) == (length, 1, length, 1)
 
 
 def test_packets_for_others_are_left_alone() -> None:
@@ -253,13 +253,13 @@ def test_packets_for_others_are_left_alone() -> None:
         ways = bpf.make_map(bpf.HASH_MAP, key_bytes=4, value_bytes=4, entries=1)
         counters = bpf.make_map(bpf.ARRAY_MAP, key_bytes=4, value_bytes=16, entries=2)
         files += [ways, counters]
-        files.append(wrap := bpf.load_program(ipip.wrapping(OWN, ways, counters), "tare_test_out"))
-        files.append(unwrap := bpf.load_program(ipip.unwrapping(OWN, counters), "tare_test_in"))
+        files.append(wrap := bpf.load_program(ipip.egress_program(OWN, ways, counters), "tare_test_out"))
+        files.append(unwrap := bpf.load_program(ipip.ingress_program(OWN, counters), "tare_test_in"))
         for packet in (frame(OTHER), bytes(12) + b"\x08\x06" + bytes(60), bytes(12) + b"\x86\xdd" + bytes(60)):
             assert bpf.try_on(wrap, packet) == (ipip.PASS, packet)
         for packet in (frame(OTHER, 4), frame(OWN, 17), bytes(12) + b"\x08\x06" + bytes(60)):
             assert bpf.try_on(unwrap, packet) == (ipip.PASS, packet)
-        assert ipip.counted(counters) == (0, 0, 0, 0)
+        assert ipip.read_counters(counters) == (0, 0, 0, 0)
 
 
 def test_a_program_that_the_kernel_refuses_is_told_with_its_reason() -> None:

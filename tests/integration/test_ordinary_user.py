@@ -166,7 +166,7 @@ def test_a_bare_study_runs_without_root_and_docker_s_cells_are_unavailable(user:
         first, second = trial["ranks"]
         assert not set(first["cpus"]) & set(second["cpus"]), name
         assert first["host"] != second["host"], name
-    assert "a Docker daemon of our own needs root" in " ".join(result.stdout.split())
+    assert "a Docker daemon in a node needs root" in " ".join(result.stdout.split())
     assert (user.folder / "results" / "mine" / "report.html").stat().st_uid == user.uid
     assert len(watch.namespaces) > 10
     assert user.left(watch, result.lab) == []
@@ -175,7 +175,7 @@ def test_a_bare_study_runs_without_root_and_docker_s_cells_are_unavailable(user:
 def test_a_study_that_only_root_can_run_is_refused_with_the_reason(user: User) -> None:
     result = user.tare("run", user.study("dock", ["docker+host", "docker+bridge"]))
     assert result.status == 2
-    assert "a Docker daemon of our own needs root" in result.stderr
+    assert "a Docker daemon in a node needs root" in result.stderr
     assert "Traceback" not in result.stderr
 
 

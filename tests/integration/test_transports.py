@@ -117,7 +117,7 @@ def test_an_adapter_that_cannot_be_opened_lets_ucx_fall_back_and_the_cell_is_inv
     """The machine says that it has a port, as where a driver does not fit; UCX takes TCP, and goes on."""
     port = infiniband.Port(adapter="mlx5_0", number=1, state="4: ACTIVE")
     monkeypatch.setattr("tare.wiring.infiniband.ports", lambda *_: (port,))
-    monkeypatch.setattr("tare.host.devices.infiniband", lambda *_: ())
+    monkeypatch.setattr("tare.host.devices.find_infiniband", lambda *_: ())
     monkeypatch.chdir(tmp_path)
     claimed = "runtime: bare, mpi: mpich, transport: ucx, devices: infiniband"
     path = write_study(tmp_path, "fallback", f"{{tcp: {{runtime: bare, mpi: mpich}}, ucx: {{{claimed}}}}}")

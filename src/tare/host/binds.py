@@ -34,14 +34,14 @@ def bind_of(text: str, base: Path | None = None) -> Bind:
     source, _, rest = text.partition(":")
     target, _, mode = rest.partition(":")
     if not source or not target or mode not in ("", "ro", "rw"):
-        raise ValueError(f"{text!r} is no bind: {FORM}")
+        raise ValueError(f"{text!r} is not a bind: {FORM}")
     if not target.startswith("/") or os.path.normpath(target) in KERNELS_OWN or ".." in Path(target).parts:
-        raise ValueError(f"{text!r} cannot be bound at {target}: name an absolute path inside, not / or a kernel's own")
+        raise ValueError(f"{text!r} cannot be bound at {target}: name an absolute path, not /, /dev, /proc or /sys")
     absolute = os.path.normpath((base or Path.cwd()) / Path(source).expanduser())
     return Bind(source=absolute, target=os.path.normpath(target), read_only=mode == "ro")
 
 
-def written(bind: Bind) -> str:
+def format_bind(bind: Bind) -> str:
     """Return a bind in its written form."""
     return f"{bind.source}:{bind.target}{':ro' if bind.read_only else ''}"
 
@@ -50,9 +50,9 @@ def check_variable(text: str) -> str:
     """Return a variable `NAME=value`; raise `ValueError` if it is malformed, or one of tare's own."""
     name, sign, value = text.partition("=")
     if not sign or not VARIABLE.fullmatch(name):
-        raise ValueError(f"{text!r} is no variable: write it as NAME=value")
+        raise ValueError(f"{text!r} is not an assignment: write it as NAME=value")
     if name.startswith("TARE_"):
-        raise ValueError(f"{name} is tare's own: choose another name")
+        raise ValueError(f"{name} is reserved for tare: choose another name")
     if "\0" in value or "\n" in value:
         raise ValueError(f"the value of {name} must be one line")
     return text
@@ -61,12 +61,12 @@ def check_variable(text: str) -> str:
 def check_workdir(text: str) -> str:
     """Return a working folder; raise `ValueError` if it is not absolute."""
     if text and not text.startswith("/"):
-        raise ValueError(f"{text!r} cannot be worked in: name an absolute path inside")
+        raise ValueError(f"{text!r} cannot be the working folder: name an absolute path")
     return text
 
 
-def missing(binds: Iterable[str]) -> str | None:
+def probe(binds: Iterable[str]) -> str | None:
     """Return why one of the binds is not possible on this machine, or None."""
     sources = (bind_of(text).source for text in binds)
     lacking = next((source for source in sources if not os.path.exists(source)), None)
-    return None if lacking is None else f"there is no {lacking} on this machine that binds could show"
+    return None if lacking is None else f"binds: {lacking} does not exist on this machine"

@@ -38,11 +38,11 @@ def given(wanted: Sequence[str], dev: Path = DEV, classes: Path = CLASSES) -> tu
     """
     paths: list[str] = []
     for word in wanted:
-        paths += infiniband(dev, classes) if word == INFINIBAND else [_present(word)]
+        paths += find_infiniband(dev, classes) if word == INFINIBAND else [_present(word)]
     return tuple(dict.fromkeys(paths))
 
 
-def missing(wanted: Sequence[str]) -> str | None:
+def probe(wanted: Sequence[str]) -> str | None:
     """Return why an environment's devices are not available on this machine, or None."""
     try:
         paths = given(wanted)
@@ -52,7 +52,7 @@ def missing(wanted: Sequence[str]) -> str | None:
     return locked_too_little(hard, can_raise=_may_raise_limits()) if pins_memory(paths) else None
 
 
-def infiniband(dev: Path = DEV, classes: Path = CLASSES) -> tuple[str, ...]:
+def find_infiniband(dev: Path = DEV, classes: Path = CLASSES) -> tuple[str, ...]:
     """Return the device nodes that verbs need: one of every adapter with an active port, and the connection manager's.
 
     Raises `RefusedError` if there is no adapter, or none with an active port.
@@ -64,15 +64,15 @@ def infiniband(dev: Path = DEV, classes: Path = CLASSES) -> tuple[str, ...]:
     if not names:
         raise RefusedError(
             f"this machine has no InfiniBand device (no {FOLDER}/uverbs0)",
-            remedy="load the driver of its adapter and ib_uverbs, or leave devices: infiniband out",
+            remedy="load the driver of its adapter and ib_uverbs, or remove devices: infiniband",
         )
     ports = {name: _ports(classes, name) for name in names}
     active = [name for name in names if any(ACTIVE in state for state in ports[name].values())]
     if not active:
-        told = ", ".join(f"{port} is {state}" for found in ports.values() for port, state in found.items())
+        states = ", ".join(f"{port} is {state}" for of_adapter in ports.values() for port, state in of_adapter.items())
         raise RefusedError(
-            f"no InfiniBand port of this machine is active ({told or 'no adapter tells of any'})",
-            remedy="look at cable and subnet manager, or leave devices: infiniband out",
+            f"no InfiniBand port of this machine is active ({states or 'no adapter reports one'})",
+            remedy="check the cable and the subnet manager, or remove devices: infiniband",
         )
     manager = ["rdma_cm"] if (folder / "rdma_cm").exists() else []
     return tuple(f"{FOLDER}/{name}" for name in (*active, *manager))
@@ -112,8 +112,8 @@ def locked_too_little(hard: int, *, can_raise: bool) -> str | None:
     if hard == resource.RLIM_INFINITY or can_raise:
         return None
     return (
-        f"InfiniBand pins memory, and no more than {hard // 1024} KiB may be locked here (ulimit -H -l): raise the "
-        "limit where tare is started, with LimitMEMLOCK=infinity of a service or memlock in /etc/security/limits.conf"
+        f"InfiniBand pins memory, and at most {hard // 1024} KiB may be locked here (ulimit -H -l): raise the "
+        "limit, with LimitMEMLOCK=infinity in the service that starts tare or memlock in /etc/security/limits.conf"
     )
 
 
@@ -126,9 +126,9 @@ def _present(path: str) -> str:
     try:
         mode = Path(path).stat().st_mode
     except OSError:
-        raise RefusedError(f"this machine has no {path}", remedy="leave it out of devices") from None
+        raise RefusedError(f"{path} does not exist on this machine", remedy="remove it from devices") from None
     if not (stat.S_ISCHR(mode) or stat.S_ISBLK(mode)):
-        raise RefusedError(f"{path} is no device", remedy="leave it out of devices; files are shown by other means")
+        raise RefusedError(f"{path} is not a device", remedy="remove it from devices; use binds for a file or folder")
     return path
 
 

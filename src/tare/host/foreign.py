@@ -53,7 +53,7 @@ def open_regular(path: Path, most_bytes: int) -> Iterator[IO[bytes]]:
         if not stat.S_ISREG(status.st_mode):
             raise ValueError("it is not a regular file")
         if status.st_size > most_bytes:
-            raise ValueError(f"it has {status.st_size} bytes, and {bytes_label(most_bytes)} is the most that is read")
+            raise ValueError(f"it has {status.st_size} bytes; at most {bytes_label(most_bytes)} are read")
         yield file
 
 
@@ -74,7 +74,7 @@ def read_json(data: bytes) -> Any:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _check(value: Any, levels: int) -> None:
@@ -93,14 +93,14 @@ def _check(value: Any, levels: int) -> None:
             _check(inner, levels - 1)
 
 
-def shown(value: Any, *, lines: bool = False) -> Any:
+def make_printable(value: Any, *, lines: bool = False) -> Any:
     """Return a JSON value with printable texts, for display; a program's stderr keeps its lines."""
     if isinstance(value, str):
         return printable(value, lines=lines)
     if isinstance(value, list):
-        return [shown(inner, lines=lines) for inner in value]
+        return [make_printable(inner, lines=lines) for inner in value]
     if isinstance(value, dict):
-        return {printable(key): shown(inner, lines=key in SEVERAL_LINES) for key, inner in value.items()}
+        return {printable(key): make_printable(inner, lines=key in SEVERAL_LINES) for key, inner in value.items()}
     return value
 
 
@@ -112,7 +112,7 @@ def read_arrays(path: Path, most_bytes: int) -> dict[str, NDArray[np.float64]]:
     with open_regular(path, most_bytes) as file, zipfile.ZipFile(file) as archive:
         members = archive.infolist()
         if len(members) > MOST_ARRAYS:
-            raise ValueError(f"it has {len(members)} members, and {MOST_ARRAYS} are the most")
+            raise ValueError(f"it has {len(members)} members; at most {MOST_ARRAYS} are read")
         if sum(member.file_size for member in members) > os.fstat(file.fileno()).st_size:
             raise ValueError("its members claim to be larger than the file")
         return {member.filename.removesuffix(".npy"): _array(archive, member) for member in members}
@@ -128,9 +128,9 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[np.floa
         begin = file.read(_MAGIC_BYTES)
         stated = _HEADER.fullmatch(file.read(int.from_bytes(begin[-2:], "little")))
         if begin[:-2] != _MAGIC or not stated:
-            raise ValueError(f"its member {name} is not one row of numbers")
+            raise ValueError(f"its member {name} is not a one-dimensional array of numbers")
         data = file.read(member.file_size)
     count, dtype = int(stated["count"]), np.dtype(stated["dtype"].decode("ascii"))
     if len(data) != count * dtype.itemsize:
-        raise ValueError(f"its member {name} has {len(data)} bytes of data, and {count} numbers are stated")
+        raise ValueError(f"its member {name} has {len(data)} bytes of data for {count} numbers")
     return np.frombuffer(data, dtype=dtype)

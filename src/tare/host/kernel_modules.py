@@ -21,25 +21,25 @@ LOADED: Final = Path("/sys/module")
 PACKED: Final = ("", ".xz", ".zst", ".gz")
 
 
-def lacks_link(kind: str) -> str | None:
+def probe_link(kind: str) -> str | None:
     """Return that the kernel does not support a kind of link (such as `ipvlan`) on top of another, or None.
 
     If no link may be created here, the list of the kernel's modules decides.
     """
-    found = _tried(kind)
-    if found is None:
-        found = has_module(kind)
-    return None if found else lacking(kind)
+    supported = _tried(kind)
+    if supported is None:
+        supported = has_module(kind)
+    return None if supported else _unsupported(kind)
 
 
-def lacks_module(name: str) -> str | None:
+def probe_module(name: str) -> str | None:
     """Return that the kernel has no module of this name, or None."""
-    return None if has_module(name) else lacking(name)
+    return None if has_module(name) else _unsupported(name)
 
 
-def lacking(what: str) -> str:
+def _unsupported(what: str) -> str:
     """Return the sentence on the feature that this kernel does not support."""
-    return f"this kernel ({platform.release()}) has no {what}: run a kernel that has it, as Debian's linux-image-amd64"
+    return f"this kernel ({platform.release()}) has no {what}: boot one that has it, such as Debian's linux-image-amd64"
 
 
 def has_module(name: str, loaded: Path = LOADED, modules: Path = MODULES) -> bool:
@@ -60,11 +60,11 @@ def has_module(name: str, loaded: Path = LOADED, modules: Path = MODULES) -> boo
 @cache
 def _tried(kind: str) -> bool | None:
     """Return whether a link can be made, in a network namespace that ends with a thread; None: that cannot be tried."""
-    found: list[bool | None] = []
-    thread = Thread(target=lambda: found.append(_make(kind)), daemon=True)
+    answers: list[bool | None] = []
+    thread = Thread(target=lambda: answers.append(_make(kind)), daemon=True)
     thread.start()
     thread.join()
-    return found[0] if found else None
+    return answers[0] if answers else None
 
 
 def _make(kind: str) -> bool | None:

@@ -45,11 +45,11 @@ def hold(mark: str, spec: Mapping[str, Any]) -> int:
     try:
         answer = json.loads(result.stdout)
     except ValueError:
-        answer = {"error": result.stderr_tail or "the holder said nothing"}
+        answer = {"error": result.stderr_tail or "the holder printed nothing"}
     if "error" in answer:
         raise InfrastructureError(
-            f"cannot make the namespaces of {mark}: {answer['error']}",
-            remedy="run as root, or where ordinary users may make user namespaces",
+            f"cannot create the namespaces of {mark}: {answer['error']}",
+            remedy="run as root, or on a machine where ordinary users may create user namespaces",
         )
     return int(answer["pid"])
 
@@ -60,14 +60,14 @@ def processes_beside(pid: int) -> set[int]:
         wanted = os.readlink(f"/proc/{pid}/ns/pid")
     except OSError:
         return set()
-    found = set()
+    pids = set()
     for entry in Path("/proc").iterdir():
         try:
             if entry.name.isdigit() and os.readlink(entry / "ns" / "pid") == wanted and not is_holder(int(entry.name)):
-                found.add(int(entry.name))
+                pids.add(int(entry.name))
         except OSError:
             continue
-    return found
+    return pids
 
 
 PF_EXITING: Final = 0x4
@@ -78,12 +78,12 @@ PF_EXITING: Final = 0x4
 def runs(pid: int) -> bool:
     """Return whether a process is still running; a zombie is not."""
     try:
-        return has_not_ended(Path(f"/proc/{pid}/stat").read_text())
+        return is_running(Path(f"/proc/{pid}/stat").read_text())
     except OSError:
         return False
 
 
-def has_not_ended(stat: str) -> bool:
+def is_running(stat: str) -> bool:
     """Return whether a process runs, from its /proc/PID/stat (proc(5))."""
     fields = stat.rsplit(")", 1)[1].split()
     return fields[0] not in "ZX" and not int(fields[6]) & PF_EXITING
@@ -154,10 +154,10 @@ def set_network(pid: int, name: str, value: str) -> str:
 
 def index_of(route: IPRoute, interface: str) -> int:
     """Return the index of an interface, or raise `InfrastructureError` naming it."""
-    found = list(route.link_lookup(ifname=interface))
-    if not found:
-        raise InfrastructureError(f"there is no interface {interface} in the namespace")
-    return int(found[0])
+    indices = list(route.link_lookup(ifname=interface))
+    if not indices:
+        raise InfrastructureError(f"the network namespace has no interface {interface}")
+    return int(indices[0])
 
 
 def _setns(libc: ctypes.CDLL, descriptor: int) -> None:

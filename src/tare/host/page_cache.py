@@ -22,7 +22,7 @@ def missing() -> str | None:
     if not DROP.exists():
         return f"this kernel has no {DROP}: use startup: warm"
     if not os.access(DROP, os.W_OK):
-        return f"{DROP} cannot be written here, so nothing is cold: be root of the machine, or use startup: warm"
+        return f"{DROP} cannot be written here, so caches stay warm: run as root of the machine, or use startup: warm"
     return None
 
 
@@ -36,5 +36,5 @@ def drop() -> None:
         DROP.write_text(ALL)
     except OSError as error:
         raise InfrastructureError(
-            f"the machine's file caches cannot be dropped: {error.strerror}", remedy="use startup: warm"
+            f"the machine's page cache cannot be dropped: {error.strerror}", remedy="use startup: warm"
         ) from error

@@ -9,7 +9,7 @@ from typing import Final
 
 from tare.errors import InfrastructureError
 
-OTHER: Final = "remove it, or name a folder of yours with XDG_RUNTIME_DIR"
+OTHER: Final = "remove it, or set XDG_RUNTIME_DIR to a folder that you own"
 RUN_FOLDER: Final = "TARE_RUN_FOLDER"
 """Names the user's state folder for a command inside a user namespace, where everybody is root."""
 
@@ -30,15 +30,15 @@ def run_folder() -> Path:
     """
     folder = _run_folder()
     try:
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError:
         return folder  # it does not exist yet
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         raise InfrastructureError(f"{folder} is not a folder", remedy=OTHER)
-    if found.st_uid != os.geteuid():
-        raise InfrastructureError(f"{folder} belongs to another user (number {found.st_uid})", remedy=OTHER)
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise InfrastructureError(f"{folder} can be written to by other users", remedy=f"chmod go-w {folder}")
+    if status.st_uid != os.geteuid():
+        raise InfrastructureError(f"{folder} belongs to another user (uid {status.st_uid})", remedy=OTHER)
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise InfrastructureError(f"{folder} is writable by other users", remedy=f"chmod go-w {folder}")
     return folder
 
 

@@ -27,8 +27,8 @@ def ping(
     They are sent from the network namespace of process `pid`; `packet_bytes` includes the headers of IP and ICMP.
     """
     with inside_network(pid):
-        made = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
-    with made as raw:
+        opened = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+    with opened as raw:
         raw.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
         if source:
             raw.bind((source, 0))
@@ -40,28 +40,28 @@ def ping(
 def _trip(
     raw: socket.socket, address: str, mark: int, number: int, packet_bytes: int, timeout_s: float
 ) -> float | None:
-    packet = echo(mark, number, b"tare" * ((packet_bytes - IP_HEADERS_BYTES) // 4 + 1), packet_bytes)
+    packet = make_request(mark, number, b"tare" * ((packet_bytes - IP_HEADERS_BYTES) // 4 + 1), packet_bytes)
     began_s = time.monotonic()
     try:
         raw.sendto(packet, (address, 0))
         while (left_s := began_s + timeout_s - time.monotonic()) > 0:
             raw.settimeout(left_s)
             answer, sender = raw.recvfrom(65536)
-            if sender[0] == address and answers(answer, mark, number):
+            if sender[0] == address and is_reply(answer, mark, number):
                 return time.monotonic() - began_s
     except OSError:  # too large, no route, or no reply in time
         return None
     return None
 
 
-def echo(mark: int, number: int, payload: bytes, packet_bytes: int) -> bytes:
+def make_request(mark: int, number: int, payload: bytes, packet_bytes: int) -> bytes:
     """Return the ICMP part of a request that makes an IP packet of this many bytes."""
     body = payload[: max(0, packet_bytes - IP_HEADERS_BYTES)]
     head = struct.pack("!BBHHH", REQUEST, 0, 0, mark, number)
     return struct.pack("!BBHHH", REQUEST, 0, checksum(head + body), mark, number) + body
 
 
-def answers(packet: bytes, mark: int, number: int) -> bool:
+def is_reply(packet: bytes, mark: int, number: int) -> bool:
     """Return whether an IP packet is the reply to a request."""
     start = (packet[0] & 0xF) * 4 if packet else 0
     if len(packet) < start + 8:

@@ -30,7 +30,7 @@ GRACE_S: Final = 2.0
 TAIL_CHARACTERS: Final = 4000
 STOP_SLICE_S: Final = 0.1
 """How often to poll whether to stop a process that has closed its outputs."""
-FLOODED: Final = f"wrote more than {STDOUT_BYTES >> 20} MiB to stdout, which is more than tare keeps, and was ended"
+FLOODED: Final = f"wrote more than {STDOUT_BYTES >> 20} MiB to stdout, the most that tare keeps, and was stopped"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +164,7 @@ def raise_unless_done(result: Result, *, timeout_s: float | None, what: str = ""
     if result.status != 0:
         tail = result.stderr_tail or result.stdout[-TAIL_CHARACTERS:].strip()
         raise CommandFailed(
-            f"{action} failed (status {result.status}): {tail[-600:] or 'it said nothing'}",
+            f"{action} failed (status {result.status}): {tail[-600:] or 'no output'}",
             argv=result.argv,
             status=result.status,
             stderr_tail=tail,
@@ -218,13 +218,13 @@ def beside(
 
     The options are those of `start` and `end`.
     """
-    made: list[subprocess.Popen[str]] = []
+    started: list[subprocess.Popen[str]] = []
     try:
         with uninterrupted():
-            made.append(start(argv, env=env, log=log, stdout=stdout))
-        yield made[0]
+            started.append(start(argv, env=env, log=log, stdout=stdout))
+        yield started[0]
     finally:
-        for process in made:
+        for process in started:
             end(process, grace_s=grace_s)
 
 
@@ -255,17 +255,17 @@ def _running(
     stop: socket.socket | None,
 ) -> Iterator[tuple[subprocess.Popen[bytes], Capture]]:
     """Start a command and run the block; an error or an interrupt ends it, even while it is being started."""
-    made: list[tuple[subprocess.Popen[bytes], Capture]] = []
+    started: list[tuple[subprocess.Popen[bytes], Capture]] = []
     try:
         with uninterrupted():
-            made.append(_popen(argv, env=env, cwd=cwd, stdin=stdin, stop=stop))
-        yield made[0]
+            started.append(_popen(argv, env=env, cwd=cwd, stdin=stdin, stop=stop))
+        yield started[0]
     except BaseException:
-        for process, capture in made:
+        for process, capture in started:
             _end_and_drain(process, capture)
         raise
     finally:
-        for _, capture in made:
+        for _, capture in started:
             capture.close()
 
 
@@ -297,7 +297,7 @@ def _popen(
 
 def _not_started(program: str, cwd: Path | None, error: OSError) -> InfrastructureError:
     if cwd is not None and not cwd.is_dir():
-        return InfrastructureError(f"{program} cannot be started in {cwd}: there is no such folder")
+        return InfrastructureError(f"{program} cannot be started in {cwd}: the folder does not exist")
     # If a folder of PATH is not readable, a program that exists nowhere fails with "permission denied".
     if isinstance(error, FileNotFoundError) or ("/" not in program and find(program) is None):
         return MissingTool(f"{program} is not installed")

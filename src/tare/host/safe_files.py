@@ -53,13 +53,13 @@ def open_file(folder: int, name: str, flags: int, *, place: Path) -> int:
         if error.errno == errno.ELOOP:
             raise _refused(shown, "is a symbolic link") from None
         raise
-    found = os.fstat(number)
-    if not stat.S_ISREG(found.st_mode):
+    status = os.fstat(number)
+    if not stat.S_ISREG(status.st_mode):
         os.close(number)
         raise _refused(shown, "is not a regular file")
-    if found.st_nlink > 1 and os.fstat(folder).st_uid != os.geteuid():
+    if status.st_nlink > 1 and os.fstat(folder).st_uid != os.geteuid():
         os.close(number)
-        raise _refused(shown, "has another name as well (a hard link)")
+        raise _refused(shown, "has another hard link")
     return number
 
 
@@ -96,25 +96,25 @@ def _walk(path: Path, *, make: bool) -> int:
     try:
         while left:
             name = left.pop(0)
-            found = _entry(at, name, make=make)
-            kind = os.fstat(found)
+            entry = _entry(at, name, make=make)
+            kind = os.fstat(entry)
             if stat.S_ISLNK(kind.st_mode):
                 links += 1
                 try:
-                    target = _target(found, walked / name, kind, links)
+                    target = _target(entry, walked / name, kind, links)
                 finally:
-                    os.close(found)
+                    os.close(entry)
                 left[:0] = [part for part in target.parts if part != "/"]
                 if not target.is_absolute():
                     continue
-                found, walked = os.open("/", _PLACE | os.O_DIRECTORY), Path("/")
+                entry, walked = os.open("/", _PLACE | os.O_DIRECTORY), Path("/")
             elif stat.S_ISDIR(kind.st_mode):
                 walked /= name
             else:
-                os.close(found)
+                os.close(entry)
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(walked / name))
             os.close(at)
-            at = found
+            at = entry
     except BaseException:
         os.close(at)
         raise
@@ -139,13 +139,13 @@ def _target(link: int, shown: Path, kind: os.stat_result, links: int) -> Path:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(shown))
     trusted = {0, os.geteuid()} | (set() if is_real_root() or os.geteuid() else {NOBODY})
     if _owner(kind) not in trusted:
-        raise _refused(shown, f"is a symbolic link of another user's (number {_owner(kind)})")
+        raise _refused(shown, f"is a symbolic link of another user (uid {_owner(kind)})")
     return Path(os.readlink("", dir_fd=link))
 
 
-def _owner(found: os.stat_result) -> int:
-    return found.st_uid
+def _owner(status: os.stat_result) -> int:
+    return status.st_uid
 
 
 def _refused(path: Path, why: str) -> ResultsError:
-    return ResultsError(f"{path} {why}: nothing is written through it", remedy="name the folder that it leads to")
+    return ResultsError(f"{path} {why}: tare does not write to it", remedy="remove it, or name another folder")

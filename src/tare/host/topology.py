@@ -25,9 +25,9 @@ def read_topology(cpus: Iterable[int], system: Path = SYSTEM) -> tuple[HardwareT
 def in_words(threads: Sequence[HardwareThread]) -> str:
     """Return a summary of the CPUs, as in `2 sockets, 2 NUMA nodes, 16 cores, 32 hardware threads`."""
     counts = (
-        (len({each.socket for each in threads}), "socket"),
-        (len({each.numa for each in threads}), "NUMA node"),
-        (len({each.core for each in threads}), "core"),
+        (len({thread.socket for thread in threads}), "socket"),
+        (len({thread.numa for thread in threads}), "NUMA node"),
+        (len({thread.core for thread in threads}), "core"),
         (len(threads), "hardware thread"),
     )
     return ", ".join(f"{count} {name}{'s' * (count != 1)}" for count, name in counts)
@@ -35,12 +35,12 @@ def in_words(threads: Sequence[HardwareThread]) -> str:
 
 def parse_list(text: str) -> tuple[int, ...]:
     """Parse a list of numbers in the kernel's format: `0-3,8`."""
-    found: list[int] = []
+    numbers: list[int] = []
     for part in text.strip().split(","):
         first, _, last = part.partition("-")
         if first:
-            found += range(int(first), int(last or first) + 1)
-    return tuple(found)
+            numbers += range(int(first), int(last or first) + 1)
+    return tuple(numbers)
 
 
 def _thread(cpu: int, numa: dict[int, int], system: Path) -> HardwareThread:
@@ -56,11 +56,11 @@ def _thread(cpu: int, numa: dict[int, int], system: Path) -> HardwareThread:
 
 
 def _numa_nodes(system: Path) -> dict[int, int]:
-    found: dict[int, int] = {}
+    numa_nodes: dict[int, int] = {}
     for folder in (system / "node").glob("node[0-9]*"):
         for cpu in parse_list(_text(folder / "cpulist")):
-            found[cpu] = int(folder.name.removeprefix("node"))
-    return found
+            numa_nodes[cpu] = int(folder.name.removeprefix("node"))
+    return numa_nodes
 
 
 def _text(path: Path) -> str:

@@ -22,7 +22,7 @@ def probe() -> str | None:
     if find("unshare") is None or find("nsenter") is None:
         return "unshare and nsenter are not installed: apt-get install util-linux"
     if run((*UNSHARE, "true"), check=False, timeout_s=10).status != 0:
-        return "this machine lets no ordinary user make a user namespace"
+        return "ordinary users may not create user namespaces on this machine"
     return None
 
 
@@ -37,8 +37,8 @@ def become_root() -> None:
             "kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0",
         )
     folder = made_run_folder()
-    own = (sys.executable, "-m", "tare.cli.app", *sys.argv[1:])
-    replace((*UNSHARE, *own), {**os.environ, RUN_FOLDER: str(folder)})
+    command = (sys.executable, "-m", "tare.cli.app", *sys.argv[1:])
+    replace((*UNSHARE, *command), {**os.environ, RUN_FOLDER: str(folder)})
 
 
 def is_real_root(uid_map: Path = Path("/proc/self/uid_map")) -> bool:

@@ -42,6 +42,6 @@ def version(mpi: str) -> str:
     return stamp(mpi).partition(" ")[0].partition("==")[2]
 
 
-def missing(mpi: str) -> str | None:
+def probe(mpi: str) -> str | None:
     """Return why an MPI is not available here and how to install it, or None."""
-    return None if stamp(mpi) else f"{mpi} is not in {folder(mpi)}: tools/mpis"
+    return None if stamp(mpi) else f"{mpi} is not installed in {folder(mpi)}: run tools/mpis"

@@ -33,5 +33,5 @@ def find_recipe(name: str = DEFAULT) -> Recipe:
     """Return the recipe of this name; raise `UsageError` naming the known ones."""
     make = RECIPES.get(name)
     if make is None:
-        raise UsageError(f"there is no image {name!r}", remedy=f"known images: {', '.join(sorted(RECIPES))}")
+        raise UsageError(f"unknown image {name!r}", remedy=f"known images: {', '.join(sorted(RECIPES))}")
     return make()

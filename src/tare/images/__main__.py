@@ -29,10 +29,10 @@ def main(argv: Sequence[str]) -> int:
                 print(f"{image.name}  {image.digest}  {image.rootfs}")
             return 0
         with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-            made = [pool.submit(task) for task in tasks(argv)]
+            futures = [pool.submit(task) for task in tasks(argv)]
             try:
-                for each in made:
-                    print(each.result())
+                for future in futures:
+                    print(future.result())
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
@@ -46,16 +46,16 @@ def tasks(argv: Sequence[str]) -> list[partial[Path]]:
     """Return the tasks, alternating an image and kernels, because these two run side by side best."""
     named: dict[str, list[str]] = {}
     word = ""
-    for each in argv:
-        if each in WORDS:
-            word = each
+    for argument in argv:
+        if argument in WORDS:
+            word = argument
             named.setdefault(word, [])
         elif word:
-            named[word].append(each)
+            named[word].append(argument)
         else:
             break
     if not named:
-        raise UsageError("say what to prepare", remedy="python -m tare.images kernels MPI... image NAME... | list")
+        raise UsageError("name what to prepare", remedy="python -m tare.images kernels MPI... image NAME... | list")
     kernels = [partial(_kernels, name) for name in named.get("kernels", ()) or ["openmpi"] * ("kernels" in named)]
     images = [partial(_image, name) for name in named.get("image", ()) or [DEFAULT] * ("image" in named)]
     pairs = zip_longest(images, kernels)

@@ -25,11 +25,11 @@ from tare.host import process
 from tare.host.paths import cache_folder
 from tare.images import host_build
 from tare.images import recipe as recipes
-from tare.images.cache import PRIVATE, Progress, locked, made_whole, make_private, silent
+from tare.images.cache import PRIVATE, Progress, locked, make_private, silent, write_atomically
 from tare.images.inside.archive import sha256_of
 from tare.images.kernels import ensure_kernels
 from tare.images.recipe import Recipe
-from tare.images.usage import keep
+from tare.images.usage import mark_used
 
 RECORD: Final = "image.json"
 FITS: Final = "fits.json"
@@ -80,26 +80,26 @@ def ensure_image(recipe: Recipe, cache_dir: Path | None = None, progress: Progre
     cache = cache_dir or cache_folder()
     digest = recipe.digest
     place = cache / "images" / digest
-    keep(place)
-    found = read_image(place)
-    if found is not None:
+    mark_used(place)
+    image = read_image(place)
+    if image is not None:
         make_private(place)
-        return found
+        return image
     for program, package in _TOOLS.items():
         process.need(program, package=package)
     with locked(place, what=f"image {recipe.name}", progress=progress):
-        found = read_image(place)
-        if found is not None:
-            return found
+        image = read_image(place)
+        if image is not None:
+            return image
         _need_space(cache)
         debian = _ensure_debian(recipe, cache, progress)
-        with made_whole(place, PRIVATE) as work:
+        with write_atomically(place, PRIVATE) as work:
             if (debian / "builder").is_dir():
                 progress(f"image {recipe.name}: compiling kernels and mini-applications against its own MPI")
                 _compile(recipe, debian / "builder", work)
             else:
-                host_build.copied(ensure_kernels(recipe.mpi, cache, progress), work / "kernels")
-            progress(f"image {recipe.name}: putting it together")
+                host_build.copy_programs(ensure_kernels(recipe.mpi, cache, progress), work / "kernels")
+            progress(f"image {recipe.name}: assembling it")
             _assemble(recipe, debian / "base.tar", work, digest)
     built = read_image(place)
     if built is None:
@@ -113,8 +113,8 @@ def ensure_image(recipe: Recipe, cache_dir: Path | None = None, progress: Progre
 def list_images(cache_dir: Path | None = None) -> tuple[Image, ...]:
     """Return the images in the cache, by name and digest."""
     folder = (cache_dir or cache_folder()) / "images"
-    found = (read_image(place) for place in folder.glob("[0-9a-f]*"))
-    return tuple(sorted((image for image in found if image is not None), key=lambda i: (i.name, i.digest)))
+    images = (read_image(place) for place in folder.glob("[0-9a-f]*"))
+    return tuple(sorted((image for image in images if image is not None), key=lambda i: (i.name, i.digest)))
 
 
 def debian_sources(suite: str) -> tuple[str, ...]:
@@ -127,14 +127,14 @@ def debian_sources(suite: str) -> tuple[str, ...]:
         return ()
     fields = ("REPO_URI", "RELEASE", "COMPONENT", "ORIGIN")
     form = "|".join(f"$({field})" for field in fields)
-    told = process.run(("apt-get", "indextargets", "--format", form, "Created-By: Packages"), check=False)
+    targets = process.run(("apt-get", "indextargets", "--format", form, "Created-By: Packages"), check=False)
     lines = []
-    for line in told.stdout.splitlines():
+    for line in targets.stdout.splitlines():
         address, _, rest = line.partition("|")
         release, _, rest = rest.partition("|")
         component, _, origin = rest.partition("|")
         ours = release in (suite, f"{suite}-updates", f"{suite}-security")
-        if told.status == 0 and ours and component == "main" and origin == "Debian":
+        if targets.status == 0 and ours and component == "main" and origin == "Debian":
             lines.append(f"deb {address} {release} {component}")
     return tuple(dict.fromkeys(lines))
 
@@ -145,7 +145,7 @@ def read_image(place: Path) -> Image | None:
         record: dict[str, Any] = json.loads((place / RECORD).read_text())
     except (OSError, ValueError):
         return None
-    own = "source" in record
+    is_users = "source" in record
     image = Image(
         name=str(record.get("name", "")),
         digest=place.name,
@@ -157,7 +157,7 @@ def read_image(place: Path) -> Image | None:
         source=str(record.get("source", "")),
         sif=Path(record["sif"]) if "sif" in record else None,
     )
-    whole = record.get("digest") == place.name and image.rootfs.is_dir() and (own or image.tar.is_file())
+    whole = record.get("digest") == place.name and image.rootfs.is_dir() and (is_users or image.tar.is_file())
     return image if whole else None
 
 
@@ -179,23 +179,23 @@ def _need_space(cache: Path) -> None:
     if free < _NEEDED_BYTES:
         raise InfrastructureError(
             f"building an image needs {_NEEDED_BYTES / 1e9:.0f} GB in {cache}, of which {free / 1e9:.1f} GB are free",
-            remedy="make room, or name a folder on another disk with XDG_CACHE_HOME",
+            remedy="free some disk space, or set XDG_CACHE_HOME to a folder on another disk",
         )
 
 
 def _ensure_debian(recipe: Recipe, cache: Path, progress: Progress) -> Path:
     """Return the folder with the Debian part: base.tar and builder/."""
     place = cache / "roots" / recipe.debian_digest
-    keep(place)
-    same = host_build.wanted(recipe)
+    mark_used(place)
+    same = host_build.find_versions(recipe)
     if _is_usable(place, same):
         make_private(place)
         return place
     with locked(place, what=f"image {recipe.name}", progress=progress):
         if _is_usable(place, same):
             return place
-        progress(f"image {recipe.name}: getting Debian's packages (mmdebstrap, about a minute)")
-        with made_whole(place, PRIVATE) as work:
+        progress(f"image {recipe.name}: downloading Debian's packages (mmdebstrap, about a minute)")
+        with write_atomically(place, PRIVATE) as work:
             _debootstrap(recipe, work, same)
     return place
 
@@ -253,7 +253,7 @@ def _compile(recipe: Recipe, builder: Path, work: Path) -> None:
     _step(
         recipes.compile_argv(recipe, root=builder, result=result, as_root=_is_root()),
         recipe.name,
-        "compiling our programs inside the image",
+        "compiling tare's programs inside the image",
         env={
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
             "LC_ALL": "C.UTF-8",
@@ -302,7 +302,7 @@ def _pack(name: str, rootfs: Path, tar: Path) -> None:
         ("tar", "--create", f"--file={tar}", f"--directory={rootfs}", *what),
         name,
         "packing the root file system",
-        remedy="make room in the cache folder, then run the same command again",
+        remedy="free some disk space in the cache folder, then run the same command again",
     )
 
 
@@ -313,7 +313,7 @@ def _unpack(recipe: Recipe, tar: Path, folder: Path) -> None:
         ("tar", "--extract", f"--file={tar}", f"--directory={folder}", "--preserve-permissions", *rights),
         recipe.name,
         "unpacking the root file system",
-        remedy="make room in the cache folder, then run the same command again",
+        remedy="free some disk space in the cache folder, then run the same command again",
     )
 
 
@@ -341,8 +341,8 @@ def machine_apt_options() -> tuple[str, ...]:
     """Return this machine's apt settings for reaching the mirrors (proxies, certificates, dates)."""
     if process.find("apt-config") is None:
         return ()
-    told = process.run(("apt-config", "dump"), check=False)
-    return tuple(line.rstrip(";") for line in told.stdout.splitlines() if _APT_OPTIONS.match(line))
+    dump = process.run(("apt-config", "dump"), check=False)
+    return tuple(line.rstrip(";") for line in dump.stdout.splitlines() if _APT_OPTIONS.match(line))
 
 
 def _package_versions(status: Path) -> dict[str, str]:

@@ -35,11 +35,11 @@ def locked(target: Path, *, what: str, progress: Progress) -> Iterator[None]:
     The lock belongs to the open file, so it ends with the process however that ends.
     """
     with _lock_file(target.parent, f".lock-{target.name}") as handle:
-        said = False
+        is_announced = False
         while not _try_lock(handle):
-            if not said:
+            if not is_announced:
                 progress(f"{what}: another process is building it in {target.parent}; waiting for it")
-                said = True
+                is_announced = True
             time.sleep(_RETRY_S)
         yield
 
@@ -47,13 +47,13 @@ def locked(target: Path, *, what: str, progress: Progress) -> Iterator[None]:
 def make_private(folder: Path) -> None:
     """Keep other users out of a folder of this user's: images contain old setuid programs of others."""
     with suppress(OSError):
-        told = folder.stat()
-        if told.st_uid == os.geteuid() and told.st_mode & 0o077:
+        status = folder.stat()
+        if status.st_uid == os.geteuid() and status.st_mode & 0o077:
             folder.chmod(PRIVATE)
 
 
 @contextmanager
-def made_whole(target: Path, mode: int = 0o755) -> Iterator[Path]:
+def write_atomically(target: Path, mode: int = 0o755) -> Iterator[Path]:
     """Create a new folder to fill and move it to `target` when the block succeeds; remove it otherwise.
 
     The caller must hold the lock of `target`. Unfinished siblings whose process is gone are removed: a process that
@@ -98,7 +98,7 @@ def _lock_file(folder: Path, name: str) -> Iterator[int]:
     except OSError as error:
         raise InfrastructureError(
             f"the cache folder {folder} cannot be written: {error.strerror}",
-            remedy="make it writable, or name another one with XDG_CACHE_HOME",
+            remedy="make it writable, or set XDG_CACHE_HOME to another folder",
         ) from error
     try:
         yield handle

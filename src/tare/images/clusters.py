@@ -34,9 +34,9 @@ class ClusterRecipe:
 def recipe_text(wanted: ClusterRecipe, form: str) -> str:
     """Return a recipe as a text; raise `UsageError` for an unsupported one, `MissingTool` without hpccm."""
     if form not in FORMATS:
-        raise UsageError(f"there is no form {form!r} of a recipe", remedy=f"known: {', '.join(FORMATS)}")
+        raise UsageError(f"unknown format {form!r} of a recipe", remedy=f"known: {', '.join(FORMATS)}")
     if wanted.mpi not in MPIS:
-        raise UsageError(f"no recipe has the MPI {wanted.mpi!r}", remedy=f"known: {', '.join(MPIS)}")
+        raise UsageError(f"no recipe installs the MPI {wanted.mpi!r}", remedy=f"known: {', '.join(MPIS)}")
     hpccm = _hpccm()
     hpccm.config.set_container_format(form)  # before any block is created: each reads the format then
     distribution = LIKE.get(wanted.base.rpartition("/")[2].partition(":")[0], "")
@@ -52,23 +52,23 @@ def recipe_text(wanted: ClusterRecipe, form: str) -> str:
 
 def _blocks(hpccm: Any, wanted: ClusterRecipe) -> list[Any]:
     blocks = hpccm.building_blocks
-    made: list[Any] = [
+    chosen: list[Any] = [
         blocks.gnu(fortran=True),
         blocks.packages(ospackages=["ca-certificates", "cmake", "openssh-client", "openssh-server", "procps"]),
     ]
     if wanted.rdma_core:
-        made.append(blocks.rdma_core(version=VERSIONS["rdma-core"]))
+        chosen.append(blocks.rdma_core(version=VERSIONS["rdma-core"]))
     if wanted.ucx:
         verbs = {"with_verbs": "/usr/local/rdma-core", "with_rdmacm": "/usr/local/rdma-core"}
-        made.append(blocks.ucx(version=VERSIONS["ucx"], cuda=False, **(verbs if wanted.rdma_core else {})))
+        chosen.append(blocks.ucx(version=VERSIONS["ucx"], cuda=False, **(verbs if wanted.rdma_core else {})))
     version = VERSIONS[wanted.mpi]
     if wanted.mpi == "openmpi":
         ucx = {"ucx": "/usr/local/ucx"} if wanted.ucx else {}
-        made.append(blocks.openmpi(version=version, cuda=False, infiniband=False, **ucx))
+        chosen.append(blocks.openmpi(version=version, cuda=False, infiniband=False, **ucx))
     else:
         device = {"with_device": "ch4:ucx", "with_ucx": "/usr/local/ucx"} if wanted.ucx else {"with_device": "ch4:ofi"}
-        made.append(blocks.mpich(version=version, **device))
-    return made
+        chosen.append(blocks.mpich(version=version, **device))
+    return chosen
 
 
 def _parts(wanted: ClusterRecipe) -> str:

@@ -22,10 +22,10 @@ from typing import Final
 from tare.errors import InfrastructureError, UsageError
 from tare.host import process
 from tare.images.build import Image, ensure_tar
-from tare.images.cache import PRIVATE, Progress, locked, made_whole, remove_tree, silent
+from tare.images.cache import PRIVATE, Progress, locked, remove_tree, silent, write_atomically
 from tare.images.inside import archive
 from tare.images.inside.below import strip_privileges, write_file
-from tare.images.usage import keep
+from tare.images.usage import mark_used
 
 FILES: Final[Mapping[str, str]] = {
     "oci": "image.oci.tar",
@@ -52,7 +52,7 @@ class Converted:
     digest: str
 
 
-def tag_of(image: Image) -> str:
+def image_tag(image: Image) -> str:
     """Return the tag of an image in Docker and Podman."""
     name = re.sub(r"[^a-z0-9]+", "-", image.name.lower()).strip("-") or "image"
     return f"tare/{name}:{image.digest[:16]}"
@@ -64,25 +64,25 @@ def ensure_file(image: Image, wanted: str, program: str = "", progress: Progress
     `program` is Apptainer's, for a SIF. Raises `CommandFailed` with the end of the packing program's output.
     """
     place = image.cache / wanted / image.digest
-    keep(place)
-    if (found := _read(place, wanted)) is not None:
-        return found
+    mark_used(place)
+    if (cached := _read(place, wanted)) is not None:
+        return cached
     source = ensure_tar(image, progress) if wanted in ("docker-archive", "oci") else image.rootfs
     if wanted == "sif":
         source = ensure_file(image, "docker-archive", progress=progress).path
     with locked(place, what=f"image {image.name} as {wanted}", progress=progress):
-        if (found := _read(place, wanted)) is not None:
-            return found
+        if (cached := _read(place, wanted)) is not None:
+            return cached
         progress(f"image {image.name}: packing it as {wanted}{_how_long(wanted)}")
-        with made_whole(place) as work:
+        with write_atomically(place) as work:
             target = work / FILES[wanted]
             _makers(program)[wanted](image, source, target)
-            told = {"format": wanted, "digest": f"sha256:{archive.sha256_of(target)}", "bytes": target.stat().st_size}
-            (work / _RECORD).write_text(json.dumps(told, indent=1) + "\n")
-    made = _read(place, wanted)
-    if made is None:
-        raise InfrastructureError(f"{place} was removed while it was made", remedy="run the same command again")
-    return made
+            record = {"format": wanted, "digest": f"sha256:{archive.sha256_of(target)}", "bytes": target.stat().st_size}
+            (work / _RECORD).write_text(json.dumps(record, indent=1) + "\n")
+    converted = _read(place, wanted)
+    if converted is None:
+        raise InfrastructureError(f"{place} was removed while tare wrote it", remedy="run the same command again")
+    return converted
 
 
 def convert(
@@ -93,19 +93,19 @@ def convert(
     Raises `UsageError` if `out` exists already.
     """
     if wanted not in FORMATS:
-        raise UsageError(f"there is no format {wanted!r}", remedy=f"known formats: {', '.join(FORMATS)}")
+        raise UsageError(f"unknown format {wanted!r}", remedy=f"known formats: {', '.join(FORMATS)}")
     if out is not None and (out.exists() or out.is_symlink()):
-        raise UsageError(f"{out} is there already", remedy="name a file or folder that is not there, or remove it")
+        raise UsageError(f"{out} already exists", remedy="remove it, or choose another name")
     if out is not None and not out.absolute().parent.is_dir():
-        raise UsageError(f"there is no folder {out.absolute().parent} to write to")
+        raise UsageError(f"the folder {out.absolute().parent} does not exist", remedy="create it, or name another one")
     if wanted == "podman":
         return _into_podman(image, out, progress)
     if wanted in FILES:
-        made = ensure_file(image, wanted, program, progress)
+        converted = ensure_file(image, wanted, program, progress)
         if out is None:
-            return made
-        _whole(out, partial(shutil.copyfile, made.path))
-        return Converted(path=out, digest=made.digest)
+            return converted
+        _whole(out, partial(shutil.copyfile, converted.path))
+        return Converted(path=out, digest=converted.digest)
     if out is None:
         return Converted(path=image.rootfs, digest=image.digest)
     progress(f"image {image.name}: copying its files to {out}")
@@ -136,8 +136,10 @@ def podman_argv(program: str, source: Path, storage: Path | None, state: Path) -
     With a folder, Podman's runtime files are in `state`, whose name must be short: Podman allows 50 characters.
     """
     folders = (("--root", storage), ("--runroot", state / "run"), ("--tmpdir", state / "tmp"))
-    own = [] if storage is None else [token for option, folder in folders for token in (option, str(folder))]
-    return (program, *own, "load", "--quiet", "--input", str(source))
+    storage_options = (
+        [] if storage is None else [token for option, folder in folders for token in (option, str(folder))]
+    )
+    return (program, *storage_options, "load", "--quiet", "--input", str(source))
 
 
 def _read(place: Path, wanted: str) -> Converted | None:
@@ -169,7 +171,7 @@ def _configuration(image: Image, layer: Path) -> dict[str, object]:
 
 
 def _docker_archive(image: Image, layer: Path, target: Path) -> None:
-    archive.write_docker_archive(target, layer, _configuration(image, layer), tag_of(image))
+    archive.write_docker_archive(target, layer, _configuration(image, layer), image_tag(image))
 
 
 def _oci(image: Image, layer: Path, target: Path) -> None:
@@ -219,13 +221,13 @@ def _into_podman(image: Image, storage: Path | None, progress: Progress) -> Conv
     program = process.need("podman", package="podman")
     source = ensure_file(image, "docker-archive", progress=progress).path
     where = "Podman's storage" if storage is None else str(storage)
-    progress(f"image {image.name}: loading it into {where} as {tag_of(image)}")
+    progress(f"image {image.name}: loading it into {where} as {image_tag(image)}")
     with tempfile.TemporaryDirectory(prefix="tare-", dir="/tmp") as state:
         argv = podman_argv(program, source, storage, Path(state))
         process.run(argv, timeout_s=_LIMIT_S, what=f"loading {image.name} into {where}")
     if storage is not None and (storage / "libpod").is_dir():
         remove_tree(storage / "libpod")  # Podman's record of its state a moment ago, which it would insist on
-    return Converted(path=storage or Path(tag_of(image)), digest=image.digest)
+    return Converted(path=storage or Path(image_tag(image)), digest=image.digest)
 
 
 def _whole(out: Path, make: Callable[[Path], object]) -> None:
@@ -235,7 +237,7 @@ def _whole(out: Path, make: Callable[[Path], object]) -> None:
         make(part)
         part.rename(out)
     except OSError as error:
-        raise UsageError(f"{out} cannot be written: {error.strerror}") from error
+        raise UsageError(f"{out} cannot be written: {error.strerror}", remedy="choose another place") from error
     finally:
         if part.exists():
             remove_tree(part)

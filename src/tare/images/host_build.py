@@ -21,7 +21,7 @@ from tare.sources import kernels_source, miniapps_source
 OS_RELEASE: Final = Path("/etc/os-release")
 
 
-def wanted(recipe: Recipe) -> Mapping[str, str]:
+def find_versions(recipe: Recipe) -> Mapping[str, str]:
     """Return the versions of the image's packages with which this machine's programs fit it; none if they cannot.
 
     `recipe.same` maps packages of the image to those of this machine.
@@ -32,11 +32,11 @@ def wanted(recipe: Recipe) -> Mapping[str, str]:
         return {}
     if not recipe.same or any(process.find(program) is None for program in ("dpkg-query", "cmake", "gcc")):
         return {}
-    here = {own: _version(own) for own in recipe.same.values()}
-    return {package: here[own] for package, own in recipe.same.items()} if all(here.values()) else {}
+    here = {name: _version(name) for name in recipe.same.values()}
+    return {package: here[name] for package, name in recipe.same.items()} if all(here.values()) else {}
 
 
-def copied(build: KernelBuild, result: Path) -> None:
+def copy_programs(build: KernelBuild, result: Path) -> None:
     """Copy this machine's programs into `result` in the image's layout, without debug information."""
     target = result / PREFIX.lstrip("/")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -51,9 +51,9 @@ def copied(build: KernelBuild, result: Path) -> None:
 
 
 def _version(package: str) -> str:
-    told = process.run(("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}", package), check=False)
-    status, _, version = told.stdout.partition(" ")
-    return version.strip() if told.status == 0 and status == "installed" else ""
+    answer = process.run(("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}", package), check=False)
+    status, _, version = answer.stdout.partition(" ")
+    return version.strip() if answer.status == 0 and status == "installed" else ""
 
 
 def _lines(path: Path) -> tuple[str, ...]:

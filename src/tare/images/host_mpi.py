@@ -21,10 +21,10 @@ from tare.errors import InfrastructureError
 from tare.host import wheels
 from tare.host.paths import cache_folder
 from tare.host.process import find, need, run
-from tare.images.cache import Progress, locked, made_whole, silent
+from tare.images.cache import Progress, locked, silent, write_atomically
 from tare.images.inside.below import open_file, open_regular
-from tare.images.inside.inspect import windows
-from tare.images.usage import keep
+from tare.images.inside.inspect import read_overlapping
+from tare.images.usage import mark_used
 
 LIBC: Final = re.compile(
     r"(?:ld-linux.*|lib(?:c|m|pthread|dl|rt|resolv|util|anl|nsl|mvec|thread_db|BrokenLocale))\.so\.\d+"
@@ -72,20 +72,22 @@ def ensure_host_mpi(mpi: str, program: Path, progress: Progress = silent) -> Hos
         return _wheel(mpi)
     package, launchers, name = PROGRAMS[mpi]
     daemon = Path(need(name, package=package))
-    launcher = Path(need(next((each for each in launchers if find(each)), launchers[0]), package=package))
-    places = plug_ins(mpi, program)
+    launcher = Path(
+        need(next((candidate for candidate in launchers if find(candidate)), launchers[0]), package=package)
+    )
+    places = find_plug_ins(mpi, program)
     files = [daemon, program, *(file for place in places for file in sorted(place.glob("**/*.so")))]
-    libraries = loaded(files)
-    told = "".join(
+    libraries = find_libraries(files)
+    stamp = "".join(
         f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}\n" for path in [launcher, daemon, *libraries]
     )
-    folder = cache_folder() / "host-mpi" / hashlib.sha256(told.encode()).hexdigest()[:32]
-    keep(folder)
+    folder = cache_folder() / "host-mpi" / hashlib.sha256(stamp.encode()).hexdigest()[:32]
+    mark_used(folder)
     if not folder.is_dir():
         with locked(folder, what=f"this machine's {mpi}", progress=progress):
             if not folder.is_dir():
                 progress(f"this machine's {mpi}: collecting {len(libraries)} libraries")
-                with made_whole(folder) as work:
+                with write_atomically(folder) as work:
                     _collect(work, (launcher, daemon), libraries)
     return HostMpi(
         folder=folder,
@@ -107,28 +109,28 @@ def _wheel(mpi: str) -> HostMpi:
     )
 
 
-def plug_ins(mpi: str, program: Path) -> tuple[Path, ...]:
+def find_plug_ins(mpi: str, program: Path) -> tuple[Path, ...]:
     """Return the folders of plug-ins and settings whose paths are compiled into the MPI."""
-    found: list[Path] = []
+    folders: list[Path] = []
     if mpi == "openmpi":
         for what in ("pkglibdir", "sysconfdir", "pkgdatadir"):
-            said = run((need("ompi_info", package="openmpi-bin"), "--path", what, "--parsable"), timeout_s=20).stdout
-            found += [Path(line.split(":", 2)[2]) for line in said.splitlines() if line.startswith(f"path:{what}:")]
-    for library in loaded([program, *(file for place in found for file in sorted(place.glob("*.so")))]):
+            output = run((need("ompi_info", package="openmpi-bin"), "--path", what, "--parsable"), timeout_s=20).stdout
+            folders += [Path(line.split(":", 2)[2]) for line in output.splitlines() if line.startswith(f"path:{what}:")]
+    for library in find_libraries([program, *(file for place in folders for file in sorted(place.glob("*.so")))]):
         beside = {"libpmix": "pmix", "libucp": "ucx"}.get(library.name.split(".")[0])
         if beside is not None:
-            found.append(library.resolve().parent / beside)
-    return tuple(dict.fromkeys(place for place in found if place.is_dir()))
+            folders.append(library.resolve().parent / beside)
+    return tuple(dict.fromkeys(place for place in folders if place.is_dir()))
 
 
-def loaded(files: Sequence[Path]) -> tuple[Path, ...]:
+def find_libraries(files: Sequence[Path]) -> tuple[Path, ...]:
     """Return the libraries that the dynamic loader finds for files, except those of the C library."""
     if find("ldd") is None or not files:
         raise InfrastructureError(
-            "ldd is missing, so the libraries of the MPI cannot be found: apt-get install libc-bin"
+            "ldd, which finds the libraries of the MPI, is not installed", remedy="apt-get install libc-bin"
         )
-    said = run(("ldd", *map(str, files)), check=False, timeout_s=60).stdout
-    return tuple(sorted({Path(path) for name, path in LOADED.findall(said) if not LIBC.fullmatch(name)}))
+    output = run(("ldd", *map(str, files)), check=False, timeout_s=60).stdout
+    return tuple(sorted({Path(path) for name, path in LOADED.findall(output) if not LIBC.fullmatch(name)}))
 
 
 def glibc_needed(file: Path) -> Version:
@@ -150,7 +152,7 @@ def glibc_of(rootfs: Path) -> Version | None:
 
 
 def _newest(file: BinaryIO) -> Version:
-    versions = (each for piece in windows(file) for each in GLIBC.findall(piece))
+    versions = (version for piece in read_overlapping(file) for version in GLIBC.findall(piece))
     return max(((int(major), int(minor)) for major, minor in versions), default=(0, 0))
 
 

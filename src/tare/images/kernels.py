@@ -11,9 +11,9 @@ from typing import Final
 from tare.errors import CommandFailed, InfrastructureError, MissingTool, UsageError
 from tare.host import process, wheels
 from tare.host.paths import cache_folder
-from tare.images.cache import Progress, locked, made_whole, silent
+from tare.images.cache import Progress, locked, silent, write_atomically
 from tare.images.recipe import sources_digest
-from tare.images.usage import keep
+from tare.images.usage import mark_used
 from tare.sources import kernels_source, miniapps_source
 
 _COMPILERS: Final = {
@@ -64,14 +64,14 @@ def ensure_kernels(
     digest = _digest(sources_digest(*sources), wrapper)
     place = (cache_dir or cache_folder()) / "kernels" / f"{digest}-{mpi}"
     build = KernelBuild(prefix=place, digest=digest)
-    keep(place)
+    mark_used(place)
     if build.program.is_file():
         return build
     process.need("cmake", package="cmake")
     with locked(place, what=f"kernels for {mpi}", progress=progress):
         if not build.program.is_file():
             progress(f"kernels and mini-applications for {mpi}: compiling")
-            with made_whole(place) as work:
+            with write_atomically(place) as work:
                 for source in sources:
                     _build(source, wrapper, work, mpi)
     return build
@@ -79,7 +79,7 @@ def ensure_kernels(
 
 def _compiler(mpi: str) -> Path:
     if mpi in wheels.PACKAGES:
-        if reason := wheels.missing(mpi):
+        if reason := wheels.probe(mpi):
             raise MissingTool(reason)
         return wheels.program(mpi, "mpicc")
     if mpi not in _COMPILERS:
@@ -93,8 +93,8 @@ def _digest(sources: str, wrapper: Path) -> str:
     """Return the digest of the sources and of the compiler; an upgraded MPI brings a new wrapper."""
     real = wrapper.resolve()
     stat = real.stat()
-    told = f"{sources} {wrapper} {real} {stat.st_size} {stat.st_mtime_ns}"
-    return hashlib.sha256(told.encode()).hexdigest()[:32]
+    stamp = f"{sources} {wrapper} {real} {stat.st_size} {stat.st_mtime_ns}"
+    return hashlib.sha256(stamp.encode()).hexdigest()[:32]
 
 
 def _build(source: Path, wrapper: Path, work: Path, mpi: str) -> None:

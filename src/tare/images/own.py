@@ -20,16 +20,16 @@ from tare.errors import ImageError, InfrastructureError, UsageError
 from tare.host import process
 from tare.host.paths import cache_folder
 from tare.images.build import RECORD, Image, read_image
-from tare.images.cache import PRIVATE, Progress, locked, made_whole, make_private, silent
+from tare.images.cache import PRIVATE, Progress, locked, make_private, silent, write_atomically
 from tare.images.inside import sif
 from tare.images.inside.archive import sha256_of
 from tare.images.inside.below import make_folder, strip_privileges, write_file
-from tare.images.inside.budget import MOST_BYTES, Budget, refused
+from tare.images.inside.budget import MOST_BYTES, Budget, too_large
 from tare.images.inside.inspect import plain
 from tare.images.inside.layered import KINDS, is_tar, unpack_layers
 from tare.images.inside.variables import merged, variables_of
 from tare.images.recipe import MOUNT_FILES, MOUNT_POINTS
-from tare.images.usage import keep
+from tare.images.usage import mark_used
 
 KERNELS_FOLDERS: Final = ("dev", "proc", "sys", "tmp")
 _LIMIT_S: Final = 900.0
@@ -45,20 +45,20 @@ def ensure_own(path: Path, cache_dir: Path | None = None, progress: Progress = s
     kind = kind_of(path)
     digest = _digest(path, kind)
     place = (cache_dir or cache_folder()) / "images" / digest
-    keep(place)
-    if (found := read_image(place)) is not None:
+    mark_used(place)
+    if (cached := read_image(place)) is not None:
         make_private(place)
-        return _at(found, path)
+        return _at(cached, path)
     with locked(place, what=f"image {path.name}", progress=progress):
-        if (found := read_image(place)) is not None:
-            return _at(found, path)
-        with made_whole(place, PRIVATE) as work:
+        if (cached := read_image(place)) is not None:
+            return _at(cached, path)
+        with write_atomically(place, PRIVATE) as work:
             record = {"name": path.name, "digest": digest, "source": str(path), "kind": kind}
             (work / RECORD).write_text(json.dumps(record | _made(path, kind, work, progress), indent=1) + "\n")
-    made = read_image(place)
-    if made is None:
-        raise InfrastructureError(f"{place} was removed while it was made", remedy="run the same command again")
-    return _at(made, path)
+    image = read_image(place)
+    if image is None:
+        raise InfrastructureError(f"{place} was removed while tare wrote it", remedy="run the same command again")
+    return _at(image, path)
 
 
 def _at(image: Image, path: Path) -> Image:
@@ -69,7 +69,7 @@ def _at(image: Image, path: Path) -> Image:
 def kind_of(path: Path) -> str:
     """Return what a path is: sif, squashfs, archive, layout (a folder) or directory; raise `UsageError` otherwise."""
     if not path.exists():
-        raise UsageError(f"there is no image at {path}", remedy=f"name {KINDS}")
+        raise UsageError(f"no image found at {path}", remedy=f"name {KINDS}")
     if path.is_dir():
         return "layout" if (path / "oci-layout").is_file() else "directory"
     if not path.is_file():  # a pipe or device may be endless
@@ -78,7 +78,7 @@ def kind_of(path: Path) -> str:
         with path.open("rb") as file:
             head = file.read(64)
         if path.stat().st_size > MOST_BYTES:
-            raise refused(path, MOST_BYTES)
+            raise too_large(path, MOST_BYTES)
     except OSError as error:
         raise UsageError(f"the image {path} cannot be read: {error.strerror}") from error
     if sif.is_sif(head):
@@ -87,19 +87,19 @@ def kind_of(path: Path) -> str:
         return "squashfs"
     if is_tar(path):
         return "archive"
-    what = "is no SIF" if path.suffix == ".sif" else "is no image that can be used"
+    what = "is not a SIF" if path.suffix == ".sif" else "is not a supported image"
     raise UsageError(f"{path} {what if head else 'is empty'}", remedy=f"name {KINDS}")
 
 
 def _digest(path: Path, kind: str) -> str:
     """Return the digest by which the cache identifies an image: of a file's content, of a folder's metadata."""
     try:
-        told = _metadata(path) if path.is_dir() else sha256_of(path)
+        content = _metadata(path) if path.is_dir() else sha256_of(path)
     except OSError as error:
         raise UsageError(f"the image {path} cannot be read: {error.strerror}") from error
     except RecursionError:
-        raise UsageError(f"the image {path} cannot be read: its folders lie too deep in one another") from None
-    return hashlib.sha256(f"{kind} {told} {sorted(MOUNT_POINTS)}".encode()).hexdigest()[:32]
+        raise UsageError(f"the image {path} cannot be read: its folders are nested too deeply") from None
+    return hashlib.sha256(f"{kind} {content} {sorted(MOUNT_POINTS)}".encode()).hexdigest()[:32]
 
 
 def _metadata(folder: Path) -> str:
@@ -107,9 +107,11 @@ def _metadata(folder: Path) -> str:
     for at, folders, files in os.walk(folder):
         folders.sort()
         for name in sorted([*folders, *files]):
-            each = Path(at, name)
-            told = each.lstat()
-            total.update(f"{each} {told.st_mode} {told.st_size} {told.st_mtime_ns}\n".encode(errors="surrogateescape"))
+            file = Path(at, name)
+            status = file.lstat()
+            total.update(
+                f"{file} {status.st_mode} {status.st_size} {status.st_mtime_ns}\n".encode(errors="surrogateescape")
+            )
     return total.hexdigest()
 
 
@@ -119,8 +121,8 @@ def _made(path: Path, kind: str, work: Path, progress: Progress) -> dict[str, An
         lacking = [name for name in KERNELS_FOLDERS if not (path / name).is_dir()]
         if lacking:
             raise UsageError(
-                f"{path} is no root file system: it has no {', '.join(lacking)}",
-                remedy="name the folder in which bin, lib, proc, ... are, or make the empty folders",
+                f"{path} is not a root file system: it lacks {', '.join(lacking)}",
+                remedy="name the folder that contains bin, lib, proc, ..., or create the empty folders",
             )
         return {"rootfs": str(path), "variables": variables_of(path)}
     progress(f"image {path.name}: unpacking it")
@@ -135,8 +137,8 @@ def _made(path: Path, kind: str, work: Path, progress: Progress) -> dict[str, An
         case _:
             variables = unpack_layers(path, rootfs, work)
     _make_mountable(rootfs)
-    own = {"sif": str(path)} if kind == "sif" else {}
-    return {**own, "variables": merged(variables_of(rootfs), variables)}
+    source = {"sif": str(path)} if kind == "sif" else {}
+    return {**source, "variables": merged(variables_of(rootfs), variables)}
 
 
 def _unsquash(path: Path, where: sif.Partition, rootfs: Path) -> None:
@@ -147,8 +149,8 @@ def _unsquash(path: Path, where: sif.Partition, rootfs: Path) -> None:
     done = process.run(argv, timeout_s=_LIMIT_S, check=False)
     # 2: a file could not be created as it was, such as a device node by an ordinary user
     if done.status not in ((0,) if os.geteuid() == 0 else (0, 2)) or not any(rootfs.iterdir()):
-        said = (done.stderr_tail or done.stdout.strip()).splitlines()[-1:] or ["it said nothing"]
-        raise ImageError(f"{path} cannot be unpacked: {plain(said[0])}", remedy="copy it again, or rebuild it")
+        last_line = (done.stderr_tail or done.stdout.strip()).splitlines()[-1:] or ["no output"]
+        raise ImageError(f"{path} cannot be unpacked: {plain(last_line[0])}", remedy="copy it again, or rebuild it")
     strip_privileges(rootfs)
 
 
@@ -166,7 +168,7 @@ def _check_size(path: Path, listing: tuple[str, ...], rootfs: Path) -> None:
             while listed.poll() is None and time.monotonic() < until:
                 time.sleep(0.01)
         if file.seek(0, os.SEEK_END) >= _LIST_BYTES:
-            raise refused(path, most_bytes)
+            raise too_large(path, most_bytes)
         file.seek(0)
         for line in file:
             words = line.split(maxsplit=3)
@@ -174,7 +176,7 @@ def _check_size(path: Path, listing: tuple[str, ...], rootfs: Path) -> None:
                 budget.spend(1, 0)
                 most_bytes -= int(words[2][:30])
             if most_bytes < 0 or not budget.left_members:
-                raise refused(path, min(budget.most_of(path.stat().st_size), budget.left_bytes))
+                raise too_large(path, min(budget.most_of(path.stat().st_size), budget.left_bytes))
 
 
 def _make_mountable(rootfs: Path) -> None:

@@ -130,7 +130,7 @@ def debian_mpich5() -> Recipe:
 
 def _with_wheel(mpi: str) -> Recipe:
     """Return Debian 12 with an MPI of tools/mpis at the path that it has on this machine; raises `MissingTool`."""
-    if reason := wheels.missing(mpi):
+    if reason := wheels.probe(mpi):
         raise MissingTool(reason)
     return Recipe(
         name=f"debian-{mpi}",

@@ -55,7 +55,7 @@ class CacheEntry:
         return f"{self.place.parent.name}/{self.place.name}"
 
 
-def keep(entry: Path) -> None:
+def mark_used(entry: Path) -> None:
     """Protect an entry from removal while this process lives, and record its use.
 
     It need not exist yet: a caller that does this before looking finds the entry complete or not at all. In a read-only
@@ -82,12 +82,12 @@ def entries(cache_dir: Path | None = None) -> tuple[CacheEntry, ...]:
     """Return what is in the cache, the least recently used first."""
     cache = cache_dir or cache_folder()
     places = (place for family in FAMILIES for place in (cache / family).glob("*"))
-    found = []
+    listed = []
     for place in places:
         with suppress(FileNotFoundError):  # it was removed meanwhile
             if not place.name.startswith((".", _STAYS)) and stat.S_ISDIR(place.stat().st_mode):
-                found.append(CacheEntry(place=place, size_bytes=_known_size(place), used_unix_s=used_unix_s(place)))
-    return tuple(sorted(found, key=lambda entry: (entry.used_unix_s, entry.name)))
+                listed.append(CacheEntry(place=place, size_bytes=_known_size(place), used_unix_s=used_unix_s(place)))
+    return tuple(sorted(listed, key=lambda entry: (entry.used_unix_s, entry.name)))
 
 
 def used_unix_s(place: Path) -> float:
@@ -117,9 +117,9 @@ def _known_size(place: Path) -> int:
 
 
 def _changed_unix_ns(place: Path) -> int:
-    for told in (place / _LISTS, place):
+    for file in (place / _LISTS, place):
         with suppress(OSError):
-            return told.stat().st_mtime_ns
+            return file.stat().st_mtime_ns
     return 0
 
 
@@ -133,15 +133,15 @@ def size_of(folder: Path) -> int:
     left = [str(folder)]
     while left:
         with suppress(OSError), os.scandir(left.pop()) as inside:
-            for one in inside:
-                told = one.stat(follow_symlinks=False)
-                if one.is_dir(follow_symlinks=False):
-                    left.append(one.path)
-                elif told.st_nlink > 1:
-                    if told.st_ino in linked:
+            for entry in inside:
+                status = entry.stat(follow_symlinks=False)
+                if entry.is_dir(follow_symlinks=False):
+                    left.append(entry.path)
+                elif status.st_nlink > 1:
+                    if status.st_ino in linked:
                         continue
-                    linked.add(told.st_ino)
-                total += told.st_blocks * 512
+                    linked.add(status.st_ino)
+                total += status.st_blocks * 512
     return total
 
 
@@ -159,13 +159,15 @@ def prune(
     """
     allowed = limit_bytes() if limit is None else limit
     now = time.time() if now_unix_s is None else now_unix_s
-    found = entries(cache_dir)
-    size = sum(entry.size_bytes for entry in found)
+    listed = entries(cache_dir)
+    size = sum(entry.size_bytes for entry in listed)
     removed = []
-    for entry in found:
+    for entry in listed:
         old = now - entry.used_unix_s > unused_s
         if (old or size > allowed) and _remove(entry.place):
-            why = f"not used for {unused_s / 86400:g} days" if old else f"the cache may have {allowed / 1e9:g} GB"
+            why = (
+                f"not used for {unused_s / 86400:g} days" if old else f"the limit of the cache is {allowed / 1e9:g} GB"
+            )
             progress(f"cache: removed {entry.name} ({why})")
             size -= entry.size_bytes
             removed.append(entry)

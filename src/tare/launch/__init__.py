@@ -154,7 +154,7 @@ def bound(program: tuple[str, ...], cores: Sequence[tuple[int, ...]]) -> tuple[s
     Every container has a shell and taskset. An MPI's own binding is not used, because it sees the whole machine even
     from inside a container.
     """
-    lists = " ".join(",".join(map(str, own)) for own in cores)
+    lists = " ".join(",".join(map(str, of_rank)) for of_rank in cores)
     return ("/bin/sh", "-c", BIND_SCRIPT, "tare-bind", lists, *program)
 
 

@@ -52,19 +52,19 @@ def start(entry: "dict[str, Any]", command: list[str], environment: dict[str, st
     except OSError as error:
         return fail(f"cannot join {place}: {error.strerror}")
     given = dict(os.environ if environment is None else environment)
-    argv = [*entry.get("argv", ()), *(carried(given) if entry.get("carry") else ()), *command]
+    argv = [*entry.get("argv", ()), *(environment_prefix(given) if entry.get("carry") else ()), *command]
     try:
         os.execvpe(argv[0], argv, given)
     except OSError as error:
         return fail(f"cannot start {argv[0]}: {error.strerror}")
 
 
-def carried(environment: dict[str, str]) -> list[str]:
+def environment_prefix(environment: dict[str, str]) -> list[str]:
     """Return the env(1) prefix that passes the variables of the launch and the MPI to a command."""
     return ["env", *(f"{name}={value}" for name, value in sorted(environment.items()) if name.startswith(INTO_RANKS))]
 
 
-def parsed(text: str) -> "Any":
+def parse_json(text: str) -> "Any":
     """Parse JSON with the scanner that the package json is built on; raise ValueError as json does."""
     try:
         from _json import make_scanner
@@ -86,7 +86,7 @@ class Plain:
 def read_map() -> "dict[str, Any]":
     """Return the hosts of the launch map that the environment variable names."""
     with open(os.environ["TARE_LAUNCH_MAP"]) as file:
-        return dict(parsed(file.read())["hosts"])
+        return dict(parse_json(file.read())["hosts"])
 
 
 def as_rsh(arguments: list[str]) -> int:
@@ -122,10 +122,10 @@ def as_rank(command: list[str]) -> int:
     if name not in hosts:
         return fail(f"the launch map has no host {name}; it has {', '.join(sorted(hosts))}")
     if local is None:
-        return fail(f"no MPI told its local rank ({', '.join(LOCAL_RANK)})")
+        return fail(f"no MPI set its local rank ({', '.join(LOCAL_RANK)})")
     ranks = hosts[name]["ranks"]
     if local >= len(ranks):
-        return fail(f"host {name} has {len(ranks)} rank(s) in the map, local rank {local} is none of them")
+        return fail(f"host {name} has {len(ranks)} rank(s) in the map; local rank {local} is not one of them")
     return start(ranks[local], command)
 
 
@@ -134,7 +134,7 @@ def main() -> int:
     arguments = sys.argv[1:]
     try:
         if arguments[:1] == ["--entry"] and arguments[2:3] == ["--"]:
-            return start(parsed(arguments[1]), arguments[3:])
+            return start(parse_json(arguments[1]), arguments[3:])
         if arguments[:1] == ["--rank"]:
             return as_rank(arguments[1:])
         return as_rsh(arguments)

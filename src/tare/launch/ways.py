@@ -67,18 +67,18 @@ def way_of(ways: Mapping[str, Way], transport: str, title: str) -> Way:
     """
     wanted = read(transport)
     keys = (transport, f"{wanted.name}:") if wanted.detail else (transport,)
-    found = next((ways[key] for key in keys if key in ways), None)
-    if found is None:
-        raise RefusedError(f"{title} has no transport {transport!r} here: {', '.join(listed(ways))}")
-    return found
+    way = next((ways[key] for key in keys if key in ways), None)
+    if way is None:
+        raise RefusedError(f"{title} has no transport {transport!r} here: {', '.join(list_transports(ways))}")
+    return way
 
 
-def listed(ways: Mapping[str, Way]) -> tuple[str, ...]:
+def list_transports(ways: Mapping[str, Way]) -> tuple[str, ...]:
     """Return the transports of a table as a user writes them, each name once."""
     return tuple(dict.fromkeys(key.partition(":")[0] for key in ways))
 
 
-def filled(texts: Mapping[str, str], job: Job) -> dict[str, str]:
+def fill_in(texts: Mapping[str, str], job: Job) -> dict[str, str]:
     """Return settings with the placeholders replaced by values of a job's networks."""
     port, wiring = job.members[0].port, job.wiring
     detail = read(wiring.transport).detail
@@ -90,14 +90,14 @@ def parameters_of(way: Way, job: Job) -> dict[str, str]:
     """Return the parameters of a way in a job, including those that make the library report if it is asked."""
     wiring = job.wiring
     more = {**(way.roce if wiring.roce else {}), **(way.asks_parameters if wiring.asks else {})}
-    return filled({**way.parameters, **more}, job)
+    return fill_in({**way.parameters, **more}, job)
 
 
 def variables_of(way: Way, job: Job) -> dict[str, str]:
     """Return the variables of a way in a job that are the same on all hosts."""
     several = len(job.hosts) > 1
     more = way.alone if not several else way.crowded if any(host.ranks > 1 for host in job.hosts) else {}
-    return filled({**way.variables, **more, **(way.asks if job.wiring.asks else {})}, job)
+    return fill_in({**way.variables, **more, **(way.asks if job.wiring.asks else {})}, job)
 
 
 def with_devices(way: Way, members: tuple[JobHost, ...]) -> tuple[JobHost, ...]:
@@ -106,14 +106,14 @@ def with_devices(way: Way, members: tuple[JobHost, ...]) -> tuple[JobHost, ...]:
     Libraries select by interface name, not by subnet, and the names differ between pods. Given all names, a library
     would pick one.
     """
-    if not way.devices or not all(each.interface for each in members):
+    if not way.devices or not all(part.interface for part in members):
         return members
     answers = []
-    for each in members:
-        device = ",".join(name for name in (each.port, each.interface) if name)
-        values = {"interface": each.interface, "port": each.port, "device": device}
+    for part in members:
+        device = ",".join(name for name in (part.port, part.interface) if name)
+        values = {"interface": part.interface, "port": part.port, "device": device}
         devices = {name: text.format(**values) for name, text in way.devices.items()}
-        answers.append(replace(each, environment={**each.environment, **devices}))
+        answers.append(replace(part, environment={**part.environment, **devices}))
     return tuple(answers)
 
 

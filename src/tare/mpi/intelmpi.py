@@ -57,15 +57,15 @@ class IntelMpi(Mpi):
     ways = WAYS
 
     def probe(self) -> str | None:
-        return wheels.missing(self.name)
+        return wheels.probe(self.name)
 
     def lacks(self, transport: str) -> str | None:
         way_of(WAYS, transport, TITLE)
-        return infiniband.missing(transport) if transport == "ucx" else None  # mlx supports no other transport
+        return infiniband.probe(transport) if transport == "ucx" else None  # mlx supports no other transport
 
     def version(self) -> str:
-        found = wheels.version(self.name)
-        return f"Intel MPI {found}" if found else ""
+        number = wheels.version(self.name)
+        return f"Intel MPI {number}" if number else ""
 
     def launch(self, job: Job) -> Launch:
         way = way_of(WAYS, job.wiring.transport, TITLE)
@@ -79,8 +79,8 @@ class IntelMpi(Mpi):
             *(token for name, value in pinned.items() for token in ("-genv", name, value)),
         )  # fmt: skip
         parts = contexts_by_host(with_devices(way, job.members))
-        told = tuple(replace(part, options=_options(part)) for part in parts)
-        return Launch(head=job.head, launcher=launcher, hosts=job.hosts, contexts=told)
+        with_options = tuple(replace(part, options=_options(part)) for part in parts)
+        return Launch(head=job.head, launcher=launcher, hosts=job.hosts, contexts=with_options)
 
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
         return ("-wdir", cwd, *(("-prepend-rank",) if by_rank else ()))

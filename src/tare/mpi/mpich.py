@@ -68,9 +68,9 @@ class Mpich(Mpi):
         if program is None:
             return ""
         build = _build(program)
-        found = re.search(r"^\s*Version:\s+(\S+)", build, re.MULTILINE)
+        match = re.search(r"^\s*Version:\s+(\S+)", build, re.MULTILINE)
         lines = build.splitlines()
-        return f"MPICH {found.group(1)}" if found else (lines[0] if lines else "")
+        return f"MPICH {match.group(1)}" if match else (lines[0] if lines else "")
 
     def launch(self, job: Job) -> Launch:
         program = job.wiring.launcher or self._program() or PROGRAMS[0]
@@ -103,8 +103,8 @@ def hydra(program: str, job: Job, way: Way) -> Launch:
         "-genvlist", PADDING,
         *(token for name, value in pinned.items() for token in ("-genv", name, value)),
     )  # fmt: skip
-    told = tuple(replace(part, options=_options(part)) for part in parts)
-    return Launch(head=job.head, launcher=launcher, hosts=job.hosts, contexts=told)
+    with_options = tuple(replace(part, options=_options(part)) for part in parts)
+    return Launch(head=job.head, launcher=launcher, hosts=job.hosts, contexts=with_options)
 
 
 def _build(program: str) -> str:

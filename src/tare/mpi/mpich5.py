@@ -50,15 +50,15 @@ class Mpich5(Mpi):
     ways = WAYS
 
     def probe(self) -> str | None:
-        return wheels.missing(self.name)
+        return wheels.probe(self.name)
 
     def lacks(self, transport: str) -> str | None:
         way_of(WAYS, transport, TITLE)
         return None  # the wheel has both of its layers
 
     def version(self) -> str:
-        found = wheels.version(self.name)
-        return f"MPICH {found}" if found else ""
+        number = wheels.version(self.name)
+        return f"MPICH {number}" if number else ""
 
     def launch(self, job: Job) -> Launch:
         return hydra(job.wiring.launcher or self.inside, job, way_of(WAYS, job.wiring.transport, TITLE))

@@ -36,7 +36,7 @@ OVER_LIBFABRIC: Final = Way(
     parameters={"pml": "cm", "mtl": "ofi"},
     needs=("mtl ofi",),
     by_network=True,
-    cannot={"shm": "mtl ofi wants a provider that reaches other hosts too: use transport: shm"},
+    cannot={"shm": "mtl ofi needs a provider that reaches other hosts too: use transport: shm"},
 )
 WITHIN: Final = "shm,sm2,udp,rstream"
 """Providers of libfabric that Open MPI must not use: those of one host, or of datagrams that get lost."""
@@ -90,10 +90,8 @@ class OpenMpi(Mpi):
         version = self.version()
         if "Open MPI" not in version:
             return f"{program} is not Open MPI but {version!r}: apt-get install openmpi-bin"
-        if (found := re.search(r"Open MPI (\d+)", version)) and int(found.group(1)) > NEWEST:
-            return (
-                f"{program} is {version}, whose options are others: use mpi: openmpi5, or apt-get install openmpi-bin"
-            )
+        if (match := re.search(r"Open MPI (\d+)", version)) and int(match.group(1)) > NEWEST:
+            return f"{program} is {version}, whose options differ: use mpi: openmpi5, or apt-get install openmpi-bin"
         return None
 
     def lacks(self, transport: str) -> str | None:
@@ -108,8 +106,8 @@ class OpenMpi(Mpi):
         if program is None:
             return ""
         lines = run((program, "--version"), check=False, timeout_s=20).stdout.splitlines()
-        found = re.search(r"\((?:Open MPI|OpenRTE)\)\s+(\S+)", lines[0]) if lines else None
-        return f"Open MPI {found.group(1)}" if found else (lines[0] if lines else "")
+        match = re.search(r"\((?:Open MPI|OpenRTE)\)\s+(\S+)", lines[0]) if lines else None
+        return f"Open MPI {match.group(1)}" if match else (lines[0] if lines else "")
 
     def launch(self, job: Job) -> Launch:
         launcher = (
@@ -125,7 +123,7 @@ class OpenMpi(Mpi):
             "--map-by", "slot",
         )  # fmt: skip
         members = with_variables(way_of(WAYS, job.wiring.transport, TITLE), job)
-        parts = tuple(replace(part, options=told(part)) for part in contexts(members))
+        parts = tuple(replace(part, options=context_arguments(part)) for part in contexts(members))
         return Launch(head=job.head, launcher=launcher, hosts=job.hosts, contexts=parts)
 
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
@@ -140,7 +138,7 @@ class OpenMpi(Mpi):
         return next((path for name in PROGRAMS if (path := find(name))), None)
 
 
-def told(part: Context) -> tuple[str, ...]:
+def context_arguments(part: Context) -> tuple[str, ...]:
     """Return the arguments of `mpirun` for the hosts, ranks and variables of one part of a job."""
     carried = [f"{name}={value}" for name, value in sorted(part.environment.items())]
     return (
@@ -170,8 +168,8 @@ def components(program: str) -> frozenset[str]:
 
     Empty if its program does not list them.
     """
-    said = run((program, "--parsable"), check=False, timeout_s=20).stdout
-    return frozenset(f"{framework} {name}" for framework, name in COMPONENT.findall(said))
+    output = run((program, "--parsable"), check=False, timeout_s=20).stdout
+    return frozenset(f"{framework} {name}" for framework, name in COMPONENT.findall(output))
 
 
 def missing_part(way: Way, built: frozenset[str], version: str, transport: str) -> str | None:

@@ -20,9 +20,9 @@ from tare.mpi.openmpi import (
     WITHIN,
     binding,
     components,
+    context_arguments,
     missing_part,
     point_to_point,
-    told,
     with_variables,
 )
 
@@ -61,7 +61,7 @@ class OpenMpi5(Mpi):
     ways = WAYS
 
     def probe(self) -> str | None:
-        return wheels.missing(self.name)
+        return wheels.probe(self.name)
 
     def lacks(self, transport: str) -> str | None:
         way = way_of(WAYS, transport, TITLE)
@@ -71,8 +71,8 @@ class OpenMpi5(Mpi):
         return missing_part(way, built, self.version(), transport)
 
     def version(self) -> str:
-        found = wheels.version(self.name)
-        return f"Open MPI {found}" if found else ""
+        number = wheels.version(self.name)
+        return f"Open MPI {number}" if number else ""
 
     def launch(self, job: Job) -> Launch:
         # gds hash: otherwise each rank gets 190 kB of job data over lo, which is then not silent; with it 20 kB.
@@ -90,7 +90,7 @@ class OpenMpi5(Mpi):
             "--map-by", "slot",
         )  # fmt: skip
         members = with_variables(way_of(WAYS, job.wiring.transport, TITLE), job)
-        parts = tuple(replace(part, options=told(part)) for part in contexts(members))
+        parts = tuple(replace(part, options=context_arguments(part)) for part in contexts(members))
         return Launch(head=job.head, launcher=launcher, hosts=job.hosts, contexts=parts)
 
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from tare.errors import InfrastructureError
 from tare.host.namespaces import index_of, netlink
 from tare.node import Endpoint, Nic, Node, Pod
 from tare.wiring.network import Network
-from tare.wiring.plug import POD_INTERFACE, carriers, cni_missing, config, given_away, mtu_of, plugged, silent
+from tare.wiring.plug import POD_INTERFACE, carriers, config, mtu_of, probe_cni, silent, wire_by_cni, without_address
 
 
 class Bridge(Network):
@@ -22,17 +22,17 @@ class Bridge(Network):
     product = "Linux's bridge itself, with the veths that CNI's own bridge plug-in makes"
 
     def probe(self) -> str | None:
-        return cni_missing("bridge", "static")
+        return probe_cni("bridge", "static")
 
     @contextmanager
     def on_node(self, node: Node, nic: Nic) -> Iterator[None]:
-        with given_away(node, nic), _bridge(node, nic):
+        with without_address(node, nic), _bridge(node, nic):
             yield
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
         bridge = bridge_name(nic)
-        with plugged(pod, config("bridge", nic, bridge=bridge, isGateway=False, ipMasq=False, mtu=nic.mtu)):
+        with wire_by_cni(pod, config("bridge", nic, bridge=bridge, isGateway=False, ipMasq=False, mtu=nic.mtu)):
             yield Endpoint(
                 address=nic.address,
                 prefix=nic.prefix,

@@ -26,9 +26,9 @@ from tare.host.process import find
 from tare.host.user_namespace import is_real_root
 from tare.node import Endpoint, Nic, Node, Pod, Watch, Wired
 from tare.node.monitor import Counts
-from tare.services.daemons import Daemon, Place, kept
+from tare.services.daemons import Daemon, Place, run_daemon
 from tare.wiring import bird, ipip
-from tare.wiring.host_stack import lent
+from tare.wiring.host_stack import lend_nic
 from tare.wiring.plug import POD_INTERFACE, carriers, mtu_of, silent
 from tare.wiring.stacked import StackedNetwork
 
@@ -72,30 +72,30 @@ class Calico(StackedNetwork):
 
     def probe(self) -> str | None:
         if not is_real_root():
-            return f"{self.name} sets up its nodes' forwarding and routes: that needs root"
+            return f"{self.name} changes forwarding and routes on its nodes, which needs root"
         if find("nsenter") is None:
             return "nsenter is not installed: apt-get install util-linux"
-        return bird.missing() or (None if self._wrapping is Wrapping.NEVER else ipip.missing())
+        return bird.probe() or (None if self._wrapping is Wrapping.NEVER else ipip.probe())
 
     @contextmanager
     def on_node(self, node: Node, nic: Nic) -> Iterator[None]:
         place = self.place
         others = [other for other in self._nodes if other.name != node.name]
         with ExitStack() as stack:
-            stack.enter_context(lent(place, nic))
+            stack.enter_context(lend_nic(place, nic))
             _lead_to_gateway(place, nic)
             far = [
-                ipip.Far(index=other.index, address=like(nic, other).address)
+                ipip.Far(index=other.index, address=find_same_nic(nic, other).address)
                 for other in others
-                if self._wraps(nic, like(nic, other))
+                if self._wraps(nic, find_same_nic(nic, other))
             ]
             if far:
                 self._tunnels = stack.enter_context(ipip.tunnels(place, nic, far))
             if others:
-                sessions = sessions_of(nic, others, self._tunnels)
+                sessions = list_sessions(nic, others, self._tunnels)
                 place.path(bird.CONFIG).write_text(bird.config(node.control_address, pool_of(nic), sessions))
                 argv = bird.command(bird.program() or "bird", place.folder)
-                self._bird = stack.enter_context(kept(place, "bird", argv))
+                self._bird = stack.enter_context(run_daemon(place, "bird", argv))
             yield
 
     @contextmanager
@@ -124,50 +124,50 @@ class Calico(StackedNetwork):
         """
         place, own = self.place, [each for each in pods if each.pod.node.name == node.name]
         for each in pods:
-            ipip.lead(self._tunnels, each.endpoint.address, each.nic.address)
-        wanted = ways(node.name, own[0].nic, pods, self._tunnels)
+            ipip.add_route(self._tunnels, each.endpoint.address, each.nic.address)
+        wanted = route_interfaces(node.name, own[0].nic, pods, self._tunnels)
         if self._bird is not None and wanted:
-            came = partial(bird.routes_came, place.pid, wanted)
+            came = partial(bird.has_routes, place.pid, wanted)
             self._bird.wait_for(came, f"the routes to {', '.join(wanted)}", limit_s=bird.ROUTES_S)
         proof = len(own) == 1 and self._all_wrapped(own[0])
         yield tuple(_proven(each.endpoint, self._tunnels, proof=proof) for each in own)
 
     def counted(self, watch: Watch) -> Counts:
-        return ipip.counted(self._tunnels.counters)
+        return ipip.read_counters(self._tunnels.counters)
 
-    def _wraps(self, one: Nic, other: Nic) -> bool:
-        across = ipaddress.ip_interface(one.cidr).network != ipaddress.ip_interface(other.cidr).network
+    def _wraps(self, nic: Nic, other: Nic) -> bool:
+        across = ipaddress.ip_interface(nic.cidr).network != ipaddress.ip_interface(other.cidr).network
         return self._wrapping is Wrapping.ALWAYS or (self._wrapping is Wrapping.CROSS_SUBNET and across)
 
     def _all_wrapped(self, wired: Wired) -> bool:
         others = (other for other in self._nodes if other.name != wired.pod.node.name)
-        return all(self._wraps(wired.nic, like(wired.nic, other)) for other in others)
+        return all(self._wraps(wired.nic, find_same_nic(wired.nic, other)) for other in others)
 
 
-def like(nic: Nic, node: Node) -> Nic:
+def find_same_nic(nic: Nic, node: Node) -> Nic:
     """Return another node's NIC on the same segment."""
-    return next(each for each in node.nics if each.name == nic.name)
+    return next(other for other in node.nics if other.name == nic.name)
 
 
-def sessions_of(nic: Nic, others: Sequence[Node], tunnels: ipip.Tunnels) -> tuple[bird.Session, ...]:
+def list_sessions(nic: Nic, others: Sequence[Node], tunnels: ipip.Tunnels) -> tuple[bird.Session, ...]:
     """Return the BGP sessions of a NIC's node with all other nodes."""
     return tuple(
         bird.Session(
             name=other.name,
             own=nic.address,
-            other=like(nic, other).address,
+            other=find_same_nic(nic, other).address,
             interface=tunnels.interfaces.get(other.index, ""),
         )
         for other in others
     )
 
 
-def ways(node: str, nic: Nic, pods: Sequence[Wired], tunnels: ipip.Tunnels) -> dict[str, str]:
+def route_interfaces(node: str, nic: Nic, pods: Sequence[Wired], tunnels: ipip.Tunnels) -> dict[str, str]:
     """Return the interface of the route to every pod on other nodes."""
     return {
-        each.endpoint.address: tunnels.interfaces.get(each.pod.node.index, nic.name)
-        for each in pods
-        if each.pod.node.name != node
+        wired.endpoint.address: tunnels.interfaces.get(wired.pod.node.index, nic.name)
+        for wired in pods
+        if wired.pod.node.name != node
     }
 
 

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tare.host.process import find, need, run
-from tare.networks.flannel import Flannel, Lease, ipam, missing, peer_of
+from tare.networks.flannel import Flannel, Lease, ipam, peer_of, probe_programs
 from tare.node import Pod
 from tare.services.daemons import Place
-from tare.wiring.plug import CNI_VERSION, POD_INTERFACE, cni_missing
+from tare.wiring.plug import CNI_VERSION, POD_INTERFACE, probe_cni
 
 PROFILE: Final = "cali-pro-default"
 ACCEPTED: Final = "0x00010000"
@@ -39,7 +39,7 @@ class Canal(Flannel):
     def probe(self) -> str | None:
         if find("nft") is None:
             return "nft is not installed: apt-get install nftables"
-        return cni_missing("ptp", "static") or missing(self.backend)
+        return probe_cni("ptp", "static") or probe_programs(self.backend)
 
     def plug_in(self, lease: Lease, address: ipaddress.IPv4Interface) -> dict[str, Any]:
         """Return the CNI configuration of a pod: a veth that the node routes to, like Calico's."""
@@ -66,7 +66,7 @@ class Canal(Flannel):
 
 def rules(workloads: Sequence[str]) -> str:
     """Return the whole table for the pods behind these interfaces; it replaces the previous one."""
-    own = "".join(_workload(name) for name in workloads)
+    chains = "".join(_workload(name) for name in workloads)
     leaving = "".join(f'    iifname "{name}" goto cali-fw-{name}\n' for name in workloads)
     coming = "".join(f'    oifname "{name}" goto cali-tw-{name}\n' for name in workloads)
     listed = ", ".join(f'"{name}"' for name in workloads)
@@ -107,7 +107,7 @@ table ip calico {{
     meta mark set meta mark | {ACCEPTED}
     meta mark & {ACCEPTED} == {ACCEPTED} return
   }}
-{own}  chain cali-from-wl-dispatch {{
+{chains}  chain cali-from-wl-dispatch {{
 {leaving}    drop
   }}
   chain cali-to-wl-dispatch {{

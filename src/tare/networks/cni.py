@@ -20,20 +20,21 @@ from tare.errors import InfrastructureError, RefusedError
 from tare.host.namespaces import netlink
 from tare.node import Endpoint, Nic, Node, Pod, Wired
 from tare.services.daemons import Place
-from tare.wiring.conflist import PREFIX, Conflist, Plugins, Values, cover, for_node, own_subnets, refusal
+from tare.wiring.conflist import PREFIX, Conflist, Plugins, Values, fill_in_for_node, find_supernet, own_subnets, refuse
 from tare.wiring.conflist_file import read
-from tare.wiring.host_stack import in_stack, lent, without_address
+from tare.wiring.host_stack import in_stack, lend_nic
 from tare.wiring.plug import (
     POD_INTERFACE,
     SUBNETS,
+    call_cni,
     carriers,
-    cni,
     cni_folders,
     cni_plugin,
+    flush_address,
     mtu_of,
     silent,
 )
-from tare.wiring.routing import Route, routed
+from tare.wiring.routing import Route, add_routes
 from tare.wiring.stacked import StackedNetwork
 
 LEASES: Final = "leases"
@@ -78,7 +79,7 @@ class Cni(StackedNetwork):
 
     def probe(self) -> str | None:
         try:
-            return missing(read(self._path))
+            return probe_plugins(read(self._path))
         except ValueError as error:
             return str(error)
 
@@ -88,10 +89,8 @@ class Cni(StackedNetwork):
         except ValueError as error:
             return str(error)
         if "dhcp" in stated.programs:
-            return (
-                f"{self._path} asks for dhcp, and there is no DHCP server on a data network: use host-local or static"
-            )
-        return refusal(stated, nodes, lab=SUBNETS, host=routes_of_machine(ROUTES))
+            return f"{self._path} uses dhcp, but the data network has no DHCP server: use host-local or static"
+        return refuse(stated, nodes, lab=SUBNETS, host=routes_of_machine(ROUTES))
 
     @property
     def stack_name(self) -> str:
@@ -100,21 +99,21 @@ class Cni(StackedNetwork):
     @contextmanager
     def on_node(self, node: Node, nic: Nic) -> Iterator[None]:
         place = self.place
-        with lent(place, nic):
+        with lend_nic(place, nic):
             if self._conflist.takes_subnet:
-                without_address(place, nic)
-            with routed(place.pid, node.name, self._routes(node, nic)):
+                flush_address(place.pid, nic)
+            with add_routes(place.pid, node.name, self._routes(node, nic)):
                 yield
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
         place = self.place
-        with chained(self._plugins(place, nic, pod.number), in_stack(pod, place), self._path):
-            own = self._address(pod)
+        with call_chain(self._plugins(place, nic, pod.number), in_stack(pod, place), self._path):
+            address = self._address(pod)
             nic_stays = not self._conflist.moves_nic
             yield Endpoint(
-                address=str(own.ip),
-                prefix=self._prefix(own),
+                address=str(address.ip),
+                prefix=self._prefix(address),
                 interface=POD_INTERFACE,
                 mtu=mtu_of(pod.pid, POD_INTERFACE),
                 watches=(
@@ -132,7 +131,7 @@ class Cni(StackedNetwork):
             if owner != each.pod.name:
                 raise InfrastructureError(
                     f"{self._path} gave {each.endpoint.address} to {owner} and to {each.pod.name}",
-                    remedy="say which node and pod it is, by ${node} and ${pod}, or take the address that ${cidr} is",
+                    remedy="make the addresses differ with ${node} and ${pod}, or use ${cidr}",
                 )
         with super().join(node, pods) as endpoints:
             yield endpoints
@@ -147,13 +146,13 @@ class Cni(StackedNetwork):
             pod=number,
         )
         try:
-            return for_node(self._conflist, values, str(place.path(LEASES)))
+            return fill_in_for_node(self._conflist, values, str(place.path(LEASES)))
         except ValueError as error:
             raise RefusedError(str(error)) from None
 
     def _address(self, pod: Pod) -> IPv4Interface:
         """Return the address that a pod was given; raise `InfrastructureError` if it has none."""
-        given = addresses(pod.pid, POD_INTERFACE)
+        given = read_addresses(pod.pid, POD_INTERFACE)
         if not given:
             raise InfrastructureError(
                 f"{self._path} gave {pod.name} no IPv4 address",
@@ -165,21 +164,21 @@ class Cni(StackedNetwork):
         """Return the subnets that the file names for the pods of each node."""
         return own_subnets(self._conflist, len(self._nodes))
 
-    def _prefix(self, own: IPv4Interface) -> int:
+    def _prefix(self, address: IPv4Interface) -> int:
         """Return the prefix length of one network with the addresses of all nodes, which MPI needs."""
         stated = list(chain.from_iterable(self._subnets()))
-        whole = cover([*stated, own.network]) if stated else None
-        return own.network.prefixlen if whole is None else whole.prefixlen
+        whole = find_supernet([*stated, address.network]) if stated else None
+        return address.network.prefixlen if whole is None else whole.prefixlen
 
     def _routes(self, node: Node, nic: Nic) -> list[Route]:
         """Return the routes to the pods of the other nodes if each node has its own subnet."""
-        each = self._subnets()
+        by_node = self._subnets()
         number = node.nics.index(nic)
         return [
             Route(network=network, gateway=peer.nics[number].address, interface=nic.name)
             for peer in self._nodes
-            for network in each[peer.index]
-            if network not in each[node.index]
+            for network in by_node[peer.index]
+            if network not in by_node[node.index]
         ]
 
 
@@ -187,14 +186,14 @@ class Cni(StackedNetwork):
 
 
 @contextmanager
-def chained(plugins: Plugins, pod: Pod, path: str) -> Iterator[None]:
+def call_chain(plugins: Plugins, pod: Pod, path: str) -> Iterator[None]:
     """Keep a pod wired by a chain of plug-ins; if one of them fails, it and the previous ones are undone."""
     called: list[tuple[str, Mapping[str, Any]]] = []
     result: dict[str, Any] = {}
     try:
         for number, plugin in enumerate(plugins, start=1):
             called.append((f" ({number} of {len(plugins)} in {path})", plugin))
-            result = cni("ADD", with_result(plugin, result), pod, called[-1][0])
+            result = call_cni("ADD", with_result(plugin, result), pod, called[-1][0])
     except BaseException:
         with suppress(InfrastructureError):  # report the first error
             _undo(called, result, pod)
@@ -212,7 +211,7 @@ def _undo(added: Sequence[tuple[str, Mapping[str, Any]]], result: Mapping[str, A
     failure: InfrastructureError | None = None
     for where, plugin in reversed(added):
         try:
-            cni("DEL", with_result(plugin, result if keeps_result(plugin) else {}), pod, where)
+            call_cni("DEL", with_result(plugin, result if keeps_result(plugin) else {}), pod, where)
         except InfrastructureError as error:
             failure = failure or error
     if failure is not None:
@@ -230,7 +229,7 @@ def keeps_result(plugin: Mapping[str, Any]) -> bool:
     return tuple(numbers) >= (0, 4)
 
 
-def addresses(pid: int, interface: str) -> list[IPv4Interface]:
+def read_addresses(pid: int, interface: str) -> list[IPv4Interface]:
     """Return the IPv4 addresses of an interface in a process's network namespace, none if there is no interface."""
     with netlink(pid) as route:
         index = next(iter(route.link_lookup(ifname=interface)), None)
@@ -244,16 +243,16 @@ def addresses(pid: int, interface: str) -> list[IPv4Interface]:
 # --- missing plug-ins, used networks ------------------------------------------------------------------------------
 
 
-def missing(conflist: Conflist) -> str | None:
+def probe_plugins(conflist: Conflist) -> str | None:
     """Return which plug-ins of a configuration are missing, and where they were searched for, or None."""
     lacking = [name for name in conflist.programs if cni_plugin(name) is None]
     if not lacking:
         return None
-    folders = ", ".join(str(folder) for folder in cni_folders()) or "no folder of plug-ins"
-    remedy = "name their folder in CNI_PATH"
+    folders = ", ".join(str(folder) for folder in cni_folders()) or "no plug-in folder"
+    remedy = "add their folder to CNI_PATH"
     if DEBIAN.issuperset(lacking):
         remedy = f"apt-get install containernetworking-plugins, or {remedy}"
-    return f"CNI plug-in {', '.join(lacking)} of {conflist.path} is missing, looked for in {folders}: {remedy}"
+    return f"CNI plug-in {', '.join(lacking)} of {conflist.path} not found in {folders}: {remedy}"
 
 
 def routes_of_machine(table: Path) -> tuple[tuple[IPv4Network, str], ...]:
@@ -265,13 +264,13 @@ def routes_of_machine(table: Path) -> tuple[tuple[IPv4Network, str], ...]:
         lines = table.read_text().splitlines()[1:]
     except OSError:
         return ()
-    found = []
+    routes = []
     for line in lines:
         interface, destination, _, _, _, _, _, mask = line.split()[:8]
         network = IPv4Network((_address_of(destination), _address_of(mask)), strict=False)
         if network.prefixlen:
-            found.append((network, f"a route of this machine (by {interface})"))
-    return tuple(found)
+            routes.append((network, f"a route of this machine (by {interface})"))
+    return tuple(routes)
 
 
 def _address_of(word: str) -> str:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from tare.node import Endpoint, Nic, Pod
 from tare.wiring.network import Network
-from tare.wiring.plug import POD_INTERFACE, carriers, cni_missing, config, given_away, mtu_of, plugged, silent
+from tare.wiring.plug import POD_INTERFACE, carriers, config, mtu_of, probe_cni, silent, wire_by_cni, without_address
 
 
 class Direct(Network):
@@ -19,11 +19,11 @@ class Direct(Network):
     has_bridge = False
 
     def probe(self) -> str | None:
-        return cni_missing("host-device", "static")
+        return probe_cni("host-device", "static")
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
-        with given_away(pod.node, nic), plugged(pod, config("host-device", nic, device=nic.name)):
+        with without_address(pod.node, nic), wire_by_cni(pod, config("host-device", nic, device=nic.name)):
             yield Endpoint(
                 address=nic.address,
                 prefix=nic.prefix,

@@ -26,7 +26,7 @@ class DockerDefault(Network):
         if runtime != "docker":
             return f"docker-default is wired by Docker itself: {runtime} cannot use it; use bridge"
         if nodes > 1:
-            return "Docker's default bridge is private to one node: containers of two nodes cannot meet on it"
+            return "Docker's default bridge is private to one node: containers of two nodes cannot reach each other"
         return None
 
     def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
@@ -36,12 +36,12 @@ class DockerDefault(Network):
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
         with netlink(pod.pid) as route:
             index = index_of(route, POD_INTERFACE)
-            found = [a for a in route.get_addr(family=2) if a["index"] == index]
-        if not found:
+            addresses = [a for a in route.get_addr(family=2) if a["index"] == index]
+        if not addresses:
             raise InfrastructureError(f"Docker gave the container {pod.container} no address")
         yield Endpoint(
-            address=str(found[0].get_attr("IFA_LOCAL")),
-            prefix=int(found[0]["prefixlen"]),
+            address=str(addresses[0].get_attr("IFA_LOCAL")),
+            prefix=int(addresses[0]["prefixlen"]),
             interface=POD_INTERFACE,
             mtu=mtu_of(pod.pid, POD_INTERFACE),
             watches=carriers((pod.pid, POD_INTERFACE, "veth of the container")),

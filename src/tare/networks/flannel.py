@@ -22,9 +22,9 @@ from tare.host.process import find
 from tare.host.user_namespace import is_real_root
 from tare.node import Endpoint, Nic, Node, Pod, Watch, Wired
 from tare.services import etcd
-from tare.services.daemons import Daemon, Place, kept
-from tare.wiring.host_stack import control_address, in_stack, lent
-from tare.wiring.plug import CNI_VERSION, POD_INTERFACE, carriers, cni_missing, mtu_of, plugged, silent
+from tare.services.daemons import Daemon, Place, run_daemon
+from tare.wiring.host_stack import control_address, in_stack, lend_nic
+from tare.wiring.plug import CNI_VERSION, POD_INTERFACE, carriers, mtu_of, probe_cni, silent, wire_by_cni
 from tare.wiring.stacked import StackedNetwork
 
 OWN: Final = Path("/opt/tare/flannel/flanneld")
@@ -78,7 +78,7 @@ class Flannel(StackedNetwork):
         return self.backend != "host-gw"
 
     def probe(self) -> str | None:
-        return cni_missing("bridge", "static") or missing(self.backend)
+        return probe_cni("bridge", "static") or probe_programs(self.backend)
 
     @contextmanager
     def prepare(self, node: Node, nodes: Sequence[Node], study: str) -> Iterator[None]:
@@ -98,14 +98,14 @@ class Flannel(StackedNetwork):
     def on_node(self, node: Node, nic: Nic) -> Iterator[None]:
         place = self.place
         argv = command(flanneld() or "", self._store_url, nic.name, f"{place.folder}/{SUBNET_FILE}")
-        with lent(place, nic), kept(place, "flanneld", argv) as self._flanneld:
+        with lend_nic(place, nic), run_daemon(place, "flanneld", argv) as self._flanneld:
             yield
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
         place, lease = self.place, self._lease()
         address = lease.address(pod.number)
-        with plugged(in_stack(pod, place), self.plug_in(lease, address)):
+        with wire_by_cni(in_stack(pod, place), self.plug_in(lease, address)):
             self.guard(place, pod)
             yield Endpoint(
                 address=str(address.ip),
@@ -163,7 +163,7 @@ class Flannel(StackedNetwork):
     def _subnets(self) -> set[str]:
         """Return the subnets of other nodes that this node's flanneld has learned."""
         if self.backend == "udp":  # its routes are in flanneld itself
-            return subnets_told(self._running().said())
+            return parse_subnets(self._running().said())
         return _routes(self.place.pid)
 
     def _daemons(self) -> dict[str, int]:
@@ -177,17 +177,17 @@ def flanneld() -> str | None:
     return str(OWN) if OWN.exists() else find("flanneld")
 
 
-def missing(backend: str) -> str | None:
+def probe_programs(backend: str) -> str | None:
     """Return what flannel with this backend needs and lacks here, or None."""
     if not is_real_root():
-        return "flanneld changes routes and makes devices: that needs root"
+        return "flanneld changes routes and creates devices, which needs root"
     if flanneld() is None:
         return "flanneld is not installed: run tools/networks flannel"
     if not BRIDGE_NETFILTER.exists():
-        return f"flanneld insists on {BRIDGE_NETFILTER}, which is not there: modprobe br_netfilter"
+        return f"flanneld needs {BRIDGE_NETFILTER}, which does not exist: modprobe br_netfilter"
     if backend == "udp" and not os.access(TUN, os.R_OK | os.W_OK):
         return f"flannel's udp needs {TUN}, which cannot be opened here: modprobe tun"
-    return etcd.missing()
+    return etcd.probe()
 
 
 def network_config(backend: str) -> dict[str, Any]:
@@ -221,10 +221,10 @@ def read_lease(text: str) -> Lease | None:
         return None
 
 
-def subnets_told(log: str) -> set[str]:
+def parse_subnets(log: str) -> set[str]:
     """Return the subnets of other nodes that a flanneld with the udp backend reports to have learned."""
-    said = (line.partition("Subnet added: ")[2].split() for line in log.splitlines())
-    return {words[0] for words in said if words}
+    reports = (line.partition("Subnet added: ")[2].split() for line in log.splitlines())
+    return {words[0] for words in reports if words}
 
 
 def _read_lease(place: Place) -> Lease | None:

@@ -10,21 +10,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from ipaddress import IPv4Network
 
-from tare.host.kernel_modules import lacks_link
+from tare.host.kernel_modules import probe_link
 from tare.node import Endpoint, Nic, Node, Pod, Wired
 from tare.wiring.network import Network
 from tare.wiring.plug import (
     POD_INTERFACE,
     carriers,
-    cni_missing,
     config,
-    given_away,
     in_pod_subnet,
     mtu_of,
-    plugged,
+    probe_cni,
     silent,
+    wire_by_cni,
+    without_address,
 )
-from tare.wiring.routing import Route, routed
+from tare.wiring.routing import Route, add_routes
 
 
 class Ipvlan(Network):
@@ -42,18 +42,18 @@ class Ipvlan(Network):
         return self._mode == "l2"
 
     def probe(self) -> str | None:
-        return cni_missing("ipvlan", "static") or lacks_link("ipvlan")
+        return probe_cni("ipvlan", "static") or probe_link("ipvlan")
 
     def on_node(self, node: Node, nic: Nic) -> AbstractContextManager[None]:
-        return given_away(node, nic) if self._mode == "l2" else nullcontext()
+        return without_address(node, nic) if self._mode == "l2" else nullcontext()
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
-        own = nic if self._mode == "l2" else in_pod_subnet(nic)
-        with plugged(pod, config("ipvlan", own, master=nic.name, mode=self._mode, mtu=nic.mtu)):
+        pod_nic = nic if self._mode == "l2" else in_pod_subnet(nic)
+        with wire_by_cni(pod, config("ipvlan", pod_nic, master=nic.name, mode=self._mode, mtu=nic.mtu)):
             yield Endpoint(
-                address=own.address,
-                prefix=own.prefix,
+                address=pod_nic.address,
+                prefix=pod_nic.prefix,
                 interface=POD_INTERFACE,
                 mtu=mtu_of(pod.pid, POD_INTERFACE),
                 watches=(
@@ -65,7 +65,7 @@ class Ipvlan(Network):
     @contextmanager
     def join(self, node: Node, pods: Sequence[Wired]) -> Iterator[tuple[Endpoint, ...]]:
         routes = routes_to(node, pods) if self._mode == "l3" else []
-        with routed(node.pid, node.name, routes), super().join(node, pods) as endpoints:
+        with add_routes(node.pid, node.name, routes), super().join(node, pods) as endpoints:
             yield endpoints
 
 

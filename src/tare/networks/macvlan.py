@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 from tare.node import Endpoint, Nic, Node, Pod
 from tare.wiring.network import Network
-from tare.wiring.plug import POD_INTERFACE, carriers, cni_missing, config, given_away, mtu_of, plugged, silent
+from tare.wiring.plug import POD_INTERFACE, carriers, config, mtu_of, probe_cni, silent, wire_by_cni, without_address
 
 
 class Macvlan(Network):
@@ -18,14 +18,14 @@ class Macvlan(Network):
     has_bridge = False
 
     def probe(self) -> str | None:
-        return cni_missing("macvlan", "static")
+        return probe_cni("macvlan", "static")
 
     def on_node(self, node: Node, nic: Nic) -> AbstractContextManager[None]:
-        return given_away(node, nic)
+        return without_address(node, nic)
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
-        with plugged(pod, config("macvlan", nic, master=nic.name, mode="bridge")):
+        with wire_by_cni(pod, config("macvlan", nic, master=nic.name, mode="bridge")):
             yield Endpoint(
                 address=nic.address,
                 prefix=nic.prefix,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.node import Endpoint, Nic, Node, Pod
-from tare.services.docker import docker
+from tare.services.docker import run_docker
 from tare.wiring.network import Network
 from tare.wiring.plug import OVERLAY_SUBNETS, Wiring, carriers, interface_in, mtu_of, silent
 
@@ -49,7 +49,7 @@ class Overlay(Network):
     @contextmanager
     def share(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
         manager, name = nodes[0], network_name(study)
-        docker(
+        run_docker(
             manager, "network", "create", "--driver", "overlay", "--attachable", "--label", f"tare.study={study}",
             "--subnet", f"{overlay_subnet(study)}.0/24", name,
         )  # fmt: skip
@@ -60,8 +60,8 @@ class Overlay(Network):
 
     def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
         # Docker assigns addresses from the subnet's beginning to containers that request none.
-        own = ("--ip", overlay_address(node, study)) if number == 0 else ()
-        return ("--network", network_name(study), *own)
+        address = ("--ip", overlay_address(node, study)) if number == 0 else ()
+        return ("--network", network_name(study), *address)
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
@@ -83,7 +83,7 @@ def remove(node: Node, name: str) -> None:
     """Remove an overlay, which its daemon may refuse for some time after the last container has left."""
     until = time.monotonic() + REMOVED_S
     while Path(f"/proc/{node.pid}").exists() and time.monotonic() < until:
-        docker(node, "network", "rm", name, check=False)
+        run_docker(node, "network", "rm", name, check=False)
         if not knows(node, name):
             return
         time.sleep(PAUSE_S)
@@ -98,7 +98,7 @@ def wait_until_released(node: Node, name: str) -> None:
 
 def knows(node: Node, name: str) -> bool:
     """Return whether a node's daemon knows a network."""
-    return docker(node, "network", "inspect", name, check=False).status == 0
+    return run_docker(node, "network", "inspect", name, check=False).status == 0
 
 
 def network_name(study: str) -> str:

@@ -19,7 +19,7 @@ from tare.host.process import find, run
 from tare.networks.overlay import PAUSE_S, Overlay, knows, network_name, overlay_subnet, remove
 from tare.node import Nic, Node
 from tare.services import etcd
-from tare.services.docker import docker
+from tare.services.docker import run_docker
 from tare.services.docker_api import request
 
 LAST_WITH_STORE: Final = 20
@@ -41,7 +41,7 @@ class OverlayEtcd(Overlay):
         self._network = ""
 
     def probe(self) -> str | None:
-        return etcd.missing() or gone(_version())
+        return etcd.probe() or probe_version(_version())
 
     @contextmanager
     def prepare(self, node: Node, nodes: Sequence[Node], study: str) -> Iterator[None]:
@@ -52,7 +52,7 @@ class OverlayEtcd(Overlay):
         finally:
             # Docker made it for the first container; while it is in use it stays.
             if Path(f"/proc/{node.pid}").exists():
-                docker(node, "network", "rm", GATEWAY, check=False)
+                run_docker(node, "network", "rm", GATEWAY, check=False)
 
     @contextmanager
     def share(self, nodes: Sequence[Node], study: str) -> Iterator[None]:
@@ -62,7 +62,7 @@ class OverlayEtcd(Overlay):
                 f"dockerd on {first.name} was started without --cluster-store",
                 remedy="run overlay-etcd in a study, which starts its daemons with it",
             )
-        docker(
+        run_docker(
             first, "network", "create", "--driver", "overlay", "--label", f"tare.study={study}",
             "--subnet", f"{overlay_subnet(study)}.0/24", name,
         )  # fmt: skip
@@ -77,7 +77,7 @@ class OverlayEtcd(Overlay):
         yield
 
 
-def gone(version: str) -> str | None:
+def probe_version(version: str) -> str | None:
     """Return that Docker of this version has no `--cluster-store` any more, or None."""
     numbers = re.search(r"version (\d+)\.(\S+?),?(?:\s|$)", version)
     if numbers is None or int(numbers[1]) <= LAST_WITH_STORE:

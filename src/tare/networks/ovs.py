@@ -8,10 +8,10 @@ from typing import Final
 
 from tare.node import Endpoint, Nic, Node, Pod
 from tare.wiring import vswitch
-from tare.wiring.host_stack import in_stack, lent, without_address
-from tare.wiring.plug import POD_INTERFACE, carriers, mtu_of, silent
+from tare.wiring.host_stack import in_stack, lend_nic
+from tare.wiring.plug import POD_INTERFACE, carriers, flush_address, mtu_of, silent
 from tare.wiring.stacked import StackedNetwork
-from tare.wiring.veth import paired
+from tare.wiring.veth import make_veth
 
 BRIDGE: Final = "ovs0"
 
@@ -26,13 +26,13 @@ class Ovs(StackedNetwork):
         self._datapath = datapath
 
     def probe(self) -> str | None:
-        return vswitch.missing(self._datapath)
+        return vswitch.probe(self._datapath)
 
     @contextmanager
     def on_node(self, node: Node, nic: Nic) -> Iterator[None]:
         place = self.place
-        with lent(place, nic), vswitch.running(place) as up, ExitStack() as stack:
-            without_address(place, nic)
+        with lend_nic(place, nic), vswitch.running(place) as up, ExitStack() as stack:
+            flush_address(place.pid, nic)
             up.tell(*bridge(BRIDGE, self._datapath), "--", "add-port", BRIDGE, nic.name)
             stack.callback(up.undo, "del-br", BRIDGE)
             yield
@@ -41,7 +41,7 @@ class Ovs(StackedNetwork):
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
         place = self.place
         up, outer = vswitch.Vswitch(place=place), f"veth{pod.number}"
-        with paired(in_stack(pod, place), outer, nic), ExitStack() as stack:
+        with make_veth(in_stack(pod, place), outer, nic), ExitStack() as stack:
             up.tell("add-port", BRIDGE, outer)
             stack.callback(up.undo, "del-port", BRIDGE, outer)
             yield Endpoint(

@@ -15,7 +15,7 @@ from tare.host.process import need
 from tare.node import Endpoint, Nic, Pod
 from tare.wiring.network import Network
 from tare.wiring.plug import POD_INTERFACE, carriers, mtu_of
-from tare.wiring.user_mode import MTU, NETNS, beside, missing
+from tare.wiring.user_mode import MTU, NETNS, probe, run_user_mode
 
 
 class Pasta(Network):
@@ -28,18 +28,18 @@ class Pasta(Network):
     pods_share_nic = False
 
     def probe(self) -> str | None:
-        return missing("pasta", "passt")
+        return probe("pasta", "passt")
 
     def refuse(self, runtime: str, nodes: int) -> str | None:
         if nodes > 1:
             return (
-                "between containers behind pasta long messages stall: on several nodes, or with share: none, use bridge"
+                "long messages stall between containers behind pasta: on several nodes, or with share: none, use bridge"
             )
         return None
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
-        with beside(pod, command(need("pasta", package="passt"), nic), subnet=str(_network(nic))):
+        with run_user_mode(pod, command(need("pasta", package="passt"), nic), subnet=str(_network(nic))):
             yield Endpoint(
                 address=nic.address,
                 prefix=nic.prefix,

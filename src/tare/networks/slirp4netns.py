@@ -14,7 +14,7 @@ from tare.host.process import need
 from tare.node import Endpoint, Nic, Pod
 from tare.wiring.network import Network
 from tare.wiring.plug import POD_INTERFACE, carriers, mtu_of
-from tare.wiring.user_mode import MTU, NETNS, beside, missing
+from tare.wiring.user_mode import MTU, NETNS, probe, run_user_mode
 
 ADDRESS: Final = "10.0.2.100"
 SUBNET: Final = "10.0.2.0/24"
@@ -30,16 +30,16 @@ class Slirp4netns(Network):
     pods_share_nic = False
 
     def probe(self) -> str | None:
-        return missing("slirp4netns", "slirp4netns")
+        return probe("slirp4netns", "slirp4netns")
 
     def refuse(self, runtime: str, nodes: int) -> str | None:
         if nodes > 1:
-            return f"slirp4netns gives every container the address {ADDRESS}: two of them cannot meet; use pasta"
+            return f"slirp4netns gives every container the address {ADDRESS}, so two cannot reach each other: use pasta"
         return None
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
-        with beside(pod, command(need("slirp4netns", package="slirp4netns")), subnet=SUBNET):
+        with run_user_mode(pod, command(need("slirp4netns", package="slirp4netns")), subnet=SUBNET):
             yield Endpoint(
                 address=ADDRESS,
                 prefix=24,

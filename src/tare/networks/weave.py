@@ -17,10 +17,10 @@ from tare.networks.ovs import bridge
 from tare.node import Endpoint, Nic, Node, Pod
 from tare.services.daemons import Place
 from tare.wiring import vswitch
-from tare.wiring.host_stack import in_stack, lent
+from tare.wiring.host_stack import in_stack, lend_nic
 from tare.wiring.plug import POD_INTERFACE, carriers, in_pod_subnet, mtu_of, silent
 from tare.wiring.stacked import StackedNetwork
-from tare.wiring.veth import paired
+from tare.wiring.veth import make_veth
 
 BRIDGE: Final = "weave"
 SWITCH: Final = "datapath"
@@ -44,13 +44,13 @@ class Weave(StackedNetwork):
         self._datapath = datapath
 
     def probe(self) -> str | None:
-        return vswitch.missing(self._datapath)
+        return vswitch.probe(self._datapath)
 
     @contextmanager
     def on_node(self, node: Node, nic: Nic) -> Iterator[None]:
         place, number = self.place, node.nics.index(nic)
         peers = [peer.nics[number].address for peer in self._nodes if peer.index != node.index]
-        with lent(place, nic), vswitch.running(place) as up, ExitStack() as stack:
+        with lend_nic(place, nic), vswitch.running(place) as up, ExitStack() as stack:
             up.tell(*bridge(SWITCH, self._datapath))
             stack.callback(up.undo, "del-br", SWITCH)
             make_bridge(place, nic.mtu - OVERHEAD_BYTES)
@@ -62,14 +62,14 @@ class Weave(StackedNetwork):
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
         place = self.place
-        own, outer = replace(in_pod_subnet(nic), mtu=nic.mtu - OVERHEAD_BYTES), f"vethwepl{pod.number}"
+        pod_nic, outer = replace(in_pod_subnet(nic), mtu=nic.mtu - OVERHEAD_BYTES), f"vethwepl{pod.number}"
         under = ((place.pid, TUNNEL, "VXLAN of Open vSwitch"),) if self._datapath == vswitch.KERNEL else ()
-        with paired(in_stack(pod, place), outer, own):
+        with make_veth(in_stack(pod, place), outer, pod_nic):
             with netlink(place.pid) as route:
                 route.link("set", index=index_of(route, outer), master=index_of(route, BRIDGE))
             yield Endpoint(
-                address=own.address,
-                prefix=own.prefix,
+                address=pod_nic.address,
+                prefix=pod_nic.prefix,
                 interface=POD_INTERFACE,
                 mtu=mtu_of(pod.pid, POD_INTERFACE),
                 watches=(
@@ -89,14 +89,14 @@ def tunnels(name: str, peers: Sequence[str]) -> list[tuple[str, ...]]:
     A packet from one tunnel is not sent on through another (`protected`): all nodes have tunnels to all others, so it
     would loop.
     """
-    told: list[tuple[str, ...]] = []
+    commands: list[tuple[str, ...]] = []
     for index, peer in enumerate(peers):
         tunnel = f"tunnel{index}"
-        told.append(
+        commands.append(
             ("add-port", name, tunnel, "--", "set", "interface", tunnel, "type=vxlan", f"options:remote_ip={peer}",
              f"options:dst_port={PORT}", "--", "set", "port", tunnel, "protected=true")
         )  # fmt: skip
-    return told
+    return commands
 
 
 def make_bridge(place: Place, mtu: int) -> None:

@@ -177,8 +177,8 @@ def probe(environment: Environment) -> str | None:
     reasons = (part.probe() for part in parts)
     missing = next((reason for reason in reasons if reason), None)
     if environment.launch is Launching.SSH and not environment.image:
-        missing = missing or ssh.missing_on_node()
-    missing = missing or devices.missing(environment.devices) or binds.missing(environment.binds)
+        missing = missing or ssh.probe_node()
+    missing = missing or devices.probe(environment.devices) or binds.probe(environment.binds)
     mpi = MPIS[environment.mpi]
     if mpi.is_fake:
         return missing
@@ -187,16 +187,16 @@ def probe(environment: Environment) -> str | None:
         or mpi.probe()
         or mpi.lacks(environment.transport)
         or _no_fabric(environment)
-        or link.missing(environment.link)
+        or link.probe(environment.link)
     )
 
 
 def _no_fabric(environment: Environment) -> str | None:
     """Return why this machine has no port or interface for a transport, or None."""
     if environment.transport == "ipoib":
-        return infiniband.ipoib_missing()
+        return infiniband.probe_ipoib()
     if transports.needs_port(environment.transport, environment.devices):
-        return infiniband.missing(environment.transport)
+        return infiniband.probe(environment.transport)
     return None
 
 

@@ -22,7 +22,7 @@ from tare.host import devices
 from tare.host.process import find, run
 from tare.host.user_namespace import is_real_root
 from tare.node import Container, Pod
-from tare.wiring.plug import Wiring
+from tare.wiring.plug import Wiring, refuse_docker_wiring
 
 PROGRAMS: Final = ("apptainer", "/opt/tare/apptainer/bin/apptainer", "singularity")
 """The system's, the one that tools/apptainer unpacks, and the older name, which in Debian is a game's."""
@@ -48,7 +48,7 @@ class Apptainer(Runtime):
         if program is None:
             return MISSING
         if not self.version():
-            return f"{program} does not start or is another program: run tools/apptainer, or apt-get install apptainer"
+            return f"{program} does not start, or is another program: run tools/apptainer, or apt-get install apptainer"
         return None
 
     def version(self) -> str:
@@ -56,13 +56,12 @@ class Apptainer(Runtime):
         program = find_program()
         if program is None:
             return ""
-        said = VERSION.match(run((program, "--version"), check=False, timeout_s=20).stdout)
-        return said.group().replace(" version ", " ") if said else ""
+        match = VERSION.match(run((program, "--version"), check=False, timeout_s=20).stdout)
+        return match.group().replace(" version ", " ") if match else ""
 
     @contextmanager
     def pod(self, request: PodRequest) -> Iterator[Pod]:
-        if request.wiring is Wiring.DOCKER:
-            raise RefusedError("containers of apptainer cannot be put into a network that Docker makes")
+        refuse_docker_wiring(request.wiring, self.name)
         command = self.command(request)
         with held(request) as pid, pod_group(request) as group:
             yield Pod(
@@ -134,8 +133,8 @@ def setuid(program: str) -> str:
     Without one it creates a user namespace; with `--userns` it does so however it was built.
     """
     name, _, value = SETTINGS.partition("=")
-    told = run((program, "buildcfg"), env={**os.environ, name: value}, check=False, timeout_s=20).stdout
-    if "_SUID_INSTALL=1" not in told:
+    settings = run((program, "buildcfg"), env={**os.environ, name: value}, check=False, timeout_s=20).stdout
+    if "_SUID_INSTALL=1" not in settings:
         return "none: built without"
     return "starter-suid" if is_real_root() else "none: starter-suid is there, and not used with --userns"
 

@@ -29,11 +29,9 @@ class ApptainerSif(Apptainer):
         if find("mksquashfs") is None:
             return "mksquashfs, which packs a SIF, is not installed: apt-get install squashfs-tools"
         if not is_real_root():
-            return (
-                "mounting a SIF needs root: an ordinary user has apptainer, which takes the image's files as they are"
-            )
+            return "mounting a SIF needs root: as an ordinary user use apptainer, which needs no SIF"
         if not LOOP.exists():
-            return f"a SIF is mounted through a loop device, and there is no {LOOP} here: modprobe loop"
+            return f"a SIF is mounted through a loop device, but {LOOP} does not exist: modprobe loop"
         return None
 
     def image(self, request: PodRequest) -> Path:

@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from tare.containers.held import enter, held, pod_group
 from tare.containers.request import PodRequest
 from tare.containers.runtime import Runtime
-from tare.errors import RefusedError
 from tare.host import devices
 from tare.node import Pod
-from tare.wiring.plug import Wiring
+from tare.wiring.plug import Wiring, refuse_docker_wiring
 
 
 class Bare(Runtime):
@@ -27,16 +26,15 @@ class Bare(Runtime):
 
     @contextmanager
     def pod(self, request: PodRequest) -> Iterator[Pod]:
-        if request.wiring is Wiring.DOCKER:
-            raise RefusedError("bare processes cannot be put into a network that Docker makes")
-        told = ("env", *request.variables) if request.variables else ()
+        refuse_docker_wiring(request.wiring, self.name)
+        variables = ("env", *request.variables) if request.variables else ()
         with held(request, root=request.rootfs) as pid, pod_group(request) as group:
             yield Pod(
                 name=request.name,
                 node=request.node,
                 runtime="bare",
                 pid=pid,
-                enter=(*enter(pid), *devices.inherited(request.devices), *told),
+                enter=(*enter(pid), *devices.inherited(request.devices), *variables),
                 group=group,
                 keepers=frozenset({pid} - {request.node.pid}),
                 own_network=request.wiring is Wiring.OWN,

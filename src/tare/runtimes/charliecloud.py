@@ -21,7 +21,7 @@ from tare.host.binds import bind_of
 from tare.host.process import find, need, run
 from tare.images.inside.below import check_places
 from tare.node import Container, Pod
-from tare.wiring.plug import Wiring
+from tare.wiring.plug import Wiring, refuse_docker_wiring
 
 LIMIT: Final = Path("/proc/sys/user/max_user_namespaces")
 PLACE: Final = "/run/tare-charliecloud"
@@ -62,13 +62,14 @@ class Charliecloud(Runtime):
         if find("ch-run") is None:
             return "ch-run is not installed: apt-get install charliecloud-runtime"
         if LIMIT.exists() and LIMIT.read_text().strip() == "0":
-            return "this machine allows no user namespaces, which ch-run needs: sysctl user.max_user_namespaces=1000"
+            return (
+                "ch-run needs user namespaces, which this machine does not allow: sysctl user.max_user_namespaces=1000"
+            )
         return None
 
     @contextmanager
     def pod(self, request: PodRequest) -> Iterator[Pod]:
-        if request.wiring is Wiring.DOCKER:
-            raise RefusedError("containers of charliecloud cannot be put into a network that Docker makes")
+        refuse_docker_wiring(request.wiring, self.name)
         if request.host not in ("", request.node.name):
             raise RefusedError("containers of charliecloud have their node's hostname: share: none is not possible")
         program = need("ch-run", package="charliecloud-runtime")
@@ -108,14 +109,14 @@ class Charliecloud(Runtime):
 
 def _show(outside: tuple[str, ...], folder: str) -> None:
     script = ("/bin/sh", "-c", SHOW, f"{PLACE}/root", folder)
-    run((*outside, *script), what=f"showing {folder} in a container", timeout_s=20)
+    run((*outside, *script), what=f"mounting {folder} in a container", timeout_s=20)
 
 
 def _bind(outside: tuple[str, ...], request: PodRequest) -> None:
     binds = [bind_of(text) for text in request.binds]
-    told = [token for bind in binds for token in (bind.source, bind.target, "ro" if bind.read_only else "rw")]
-    if told:
-        script = ("/bin/sh", "-c", BIND, f"{PLACE}/root", *told)
+    words = [token for bind in binds for token in (bind.source, bind.target, "ro" if bind.read_only else "rw")]
+    if words:
+        script = ("/bin/sh", "-c", BIND, f"{PLACE}/root", *words)
         run((*outside, *script), what=f"showing what is bound in {request.name}", timeout_s=20)
 
 
@@ -125,5 +126,5 @@ def ch_run(program: str, *, cwd: str = "/", variables: Sequence[str] = ()) -> tu
     /proc, /sys, /dev with /dev/shm, and /tmp are the node's, as is Charliecloud's default; the image is read-only.
     ch-run fails without $USER, and passes on the caller's environment, whose PATH is the host's.
     """
-    told = ("env", *variables) if variables else ()
-    return ("env", "USER=root", program, f"--cd={cwd}", f"--set-env={INSIDE_PATH}", f"{PLACE}/root", "--", *told)
+    prefix = ("env", *variables) if variables else ()
+    return ("env", "USER=root", program, f"--cd={cwd}", f"--set-env={INSIDE_PATH}", f"{PLACE}/root", "--", *prefix)

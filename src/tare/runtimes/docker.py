@@ -39,7 +39,7 @@ class Docker(Runtime):
     def pod(self, request: PodRequest) -> Iterator[Pod]:
         node = request.node
         try:
-            daemon.docker(node, *run_options(request), timeout_s=60)
+            daemon.run_docker(node, *run_options(request), timeout_s=60)
             pid = daemon.container_pid(node, request.name)
             show_boot_id(node, pid)
             group = container_group(node, pid)
@@ -73,7 +73,7 @@ def _join(pod: Pod, request: PodRequest, name: str, cores: tuple[int, ...]) -> C
     node = pod.node
     inside = api.start_container(node, name, join_config(pod, request, cores))
     if inside == 0:
-        raise InfrastructureError(f"the container {name} on {node.name} ended as it started")
+        raise InfrastructureError(f"the container {name} on {node.name} exited while starting")
     pid = daemon.outer_pid(node, inside)
     show_boot_id(node, pid)
     group = container_group(node, pid)

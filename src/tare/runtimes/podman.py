@@ -7,7 +7,6 @@ and pid namespace. So nothing is left on this machine, however a run ends.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -20,17 +19,16 @@ from tare.containers.held import enter, held
 from tare.containers.request import PodRequest
 from tare.containers.runtime import Runtime
 from tare.containers.together import started_together
-from tare.errors import InfrastructureError, RefusedError
+from tare.errors import InfrastructureError
 from tare.host import devices
-from tare.host.namespaces import plain_python
 from tare.host.process import Result, find, need, run
 from tare.host.user_namespace import is_real_root
 from tare.node import Container, Node, Pod
 from tare.node.cgroups import Group
 from tare.runtimes.docker import container_group, on_node, volumes
-from tare.services.daemons import AGENT
+from tare.services.daemons import agent_argv
 from tare.services.docker import outer_pid
-from tare.wiring.plug import Wiring
+from tare.wiring.plug import Wiring, refuse_docker_wiring
 
 STATE: Final = "/run/tare-podman"
 CAP_SYS_RESOURCE: Final = 24
@@ -52,14 +50,11 @@ class Podman(Runtime):
         for program in ("podman", "crun"):
             if find(program) is None:
                 return f"{program} is not installed: apt-get install {program}"
-        if find("catatonit") is None and not INIT.exists():
-            return "catatonit, which podman --init starts, is not installed: apt-get install catatonit"
-        return None
+        return probe_init()
 
     @contextmanager
     def pod(self, request: PodRequest) -> Iterator[Pod]:
-        if request.wiring is Wiring.DOCKER:
-            raise RefusedError("containers of podman cannot be put into a network that Docker makes")
+        refuse_docker_wiring(request.wiring, self.name)
         node = request.node
         with held(request) as holder:
             try:
@@ -87,6 +82,13 @@ class Podman(Runtime):
         start, remove = partial(_join, pod, request), partial(_remove, pod.node)
         with started_together(pod, cores, start, remove) as containers:
             yield containers
+
+
+def probe_init() -> str | None:
+    """Return why `podman --init` does not work here, or None."""
+    if find("catatonit") is None and not INIT.exists():
+        return "catatonit, which podman --init starts, is not installed: apt-get install catatonit"
+    return None
 
 
 def client(*arguments: str) -> tuple[str, ...]:
@@ -167,7 +169,7 @@ def _remove(node: Node, name: str) -> None:
 def _podman(node: Node, *arguments: str, check: bool = True, before: tuple[str, ...] = ()) -> Result:
     """Run podman on a node, in the node's cgroup, which its monitors inherit; `before` precedes its argv."""
     entry = {"cgroups": [str(folder) for folder in node.group.leaf.folders], "argv": [*enter(node.pid), *before]}
-    argv = (plain_python(), "-IS", str(AGENT), "--entry", json.dumps(entry), "--", *client(*arguments))
+    argv = agent_argv(entry, client(*arguments))
     return run(argv, check=check, timeout_s=60, what=f"podman {arguments[0]} on {node.name}")
 
 

@@ -11,7 +11,6 @@ are shown as the container's, the ranks' working folders as the user's (`tare.co
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -24,17 +23,17 @@ from tare.containers.held import enter, held, on_cores, pod_group
 from tare.containers.request import PodRequest
 from tare.containers.runtime import Runtime
 from tare.containers.together import started_together
-from tare.errors import InfrastructureError, RefusedError
+from tare.errors import InfrastructureError
 from tare.host import devices
 from tare.host.namespaces import plain_python
 from tare.host.process import Result, find, need, run
 from tare.host.user_namespace import is_real_root
 from tare.node import Container, Node, Pod
 from tare.runtimes.docker import on_node
-from tare.runtimes.podman import INIT
-from tare.services.daemons import AGENT
+from tare.runtimes.podman import probe_init
+from tare.services.daemons import agent_argv
 from tare.services.docker import outer_pid
-from tare.wiring.plug import Wiring
+from tare.wiring.plug import Wiring, refuse_docker_wiring
 
 PLACE: Final = "/run/tare-podman-rootless"
 USER: Final = 59123
@@ -72,14 +71,14 @@ class PodmanRootless(Runtime):
 
     def probe(self) -> str | None:
         if not is_real_root():
-            return "the ordinary user of podman-rootless is made up by root: run as root"
+            return "podman-rootless needs root to create its ordinary user: run as root"
         for program, package in (("podman", "podman"), ("crun", "crun"), ("newuidmap", "uidmap")):
             if find(program) is None:
                 return f"{program} is not installed: apt-get install {package}"
-        if find("catatonit") is None and not INIT.exists():
-            return "catatonit, which podman --init starts, is not installed: apt-get install catatonit"
+        if reason := probe_init():
+            return reason
         if lacking := [name for name in ("/etc/subuid", "/etc/subgid") if not Path(name).exists()]:
-            return f"there is no {lacking[0]} to show ranges of users in: apt-get install uidmap"
+            return f"{lacking[0]}, which lists subordinate IDs, does not exist: apt-get install uidmap"
         if kernel(Path("/proc/sys/kernel/osrelease").read_text()) < KERNEL:
             return (
                 f"this kernel is older than {'.'.join(map(str, KERNEL))}, and cannot map the owners of an image's files"
@@ -88,8 +87,7 @@ class PodmanRootless(Runtime):
 
     @contextmanager
     def pod(self, request: PodRequest) -> Iterator[Pod]:
-        if request.wiring is Wiring.DOCKER:
-            raise RefusedError("containers of podman-rootless cannot be put into a network that Docker makes")
+        refuse_docker_wiring(request.wiring, self.name)
         node = request.node
         # Podman creates the container's network namespace itself: the user must own the one it works in.
         with held(replace(request, wiring=Wiring.NODE), own_mounts=True) as holder, pod_group(request) as group:
@@ -257,5 +255,5 @@ def _remove(node: Node, holder: int, name: str) -> None:
 def _podman(node: Node, holder: int, *arguments: str, check: bool = True, passed: Sequence[str] = ()) -> Result:
     """Run podman as the user, in the node's cgroup, which its monitors and containers inherit."""
     entry = {"cgroups": [str(folder) for folder in node.group.leaf.folders], "argv": [*enter(holder), *as_user(passed)]}
-    argv = (plain_python(), "-IS", str(AGENT), "--entry", json.dumps(entry), "--", *client(*arguments))
+    argv = agent_argv(entry, client(*arguments))
     return run(argv, check=check, timeout_s=60, what=f"podman {arguments[0]} on {node.name}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -67,19 +67,19 @@ class Daemon:
         until = time.monotonic() + limit_s
         while (seen := look()) is None:
             if self.process.poll() is not None:
-                raise self._error(f"ended without {what}")
+                raise self._error(f"exited without {what}")
             if time.monotonic() > until:
-                raise self._error(f"runs, but is without {what} after {limit_s:g} s")
+                raise self._error(f"still runs without {what} after {limit_s:g} s")
             time.sleep(PAUSE_S)
         return seen
 
     def _error(self, how: str) -> InfrastructureError:
-        tail = self.said()[-TAIL_CHARACTERS:].strip() or "it said nothing"
+        tail = self.said()[-TAIL_CHARACTERS:].strip() or "no output"
         return InfrastructureError(f"{self.name} on {self.place.node.name} {how}: {tail}")
 
 
 @contextmanager
-def kept(place: Place, name: str, argv: Sequence[str]) -> Iterator[Daemon]:
+def run_daemon(place: Place, name: str, argv: Sequence[str]) -> Iterator[Daemon]:
     """Run a daemon in a place while the block runs; its output goes to a log in the place's folder."""
     place.path().mkdir(parents=True, exist_ok=True)
     group = place.node.group.below(f"{name}-{PurePath(place.folder).name}").create()
@@ -101,4 +101,9 @@ def command(place: Place, group: Group, argv: Sequence[str]) -> tuple[str, ...]:
         "cgroups": [str(folder) for folder in group.folders],
         "argv": ["nsenter", "-t", str(place.pid), "--all", "--"],
     }
+    return agent_argv(entry, argv)
+
+
+def agent_argv(entry: Mapping[str, object], argv: Sequence[str]) -> tuple[str, ...]:
+    """Return the argv that starts a program through the agent: in an entry's cgroups, on its cores, behind its argv."""
     return (plain_python(), "-IS", str(AGENT), "--entry", json.dumps(entry), "--", *argv)

@@ -7,7 +7,6 @@ Containers, networks and the Swarm's state are not kept.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import time
@@ -18,13 +17,12 @@ from pathlib import Path
 from typing import Final
 
 from tare.errors import InfrastructureError, MissingTool, RefusedError
-from tare.host.namespaces import plain_python
 from tare.host.paths import cache_folder
 from tare.host.process import Popen, Result, beside, find, need, run, start
 from tare.host.user_namespace import is_real_root
 from tare.node import Node
 from tare.services import docker_api, etcd
-from tare.services.daemons import AGENT, Place
+from tare.services.daemons import Place, agent_argv
 
 START_LIMIT_S: Final = 30.0
 DOCKER_BRIDGE: Final = "10.216.0.1/24"
@@ -37,7 +35,7 @@ ADVERTISED_PORT: Final = 2376
 def probe() -> str | None:
     """Return why Docker is not available here, or None."""
     if not is_real_root():
-        return "a Docker daemon of our own needs root"
+        return "a Docker daemon in a node needs root"
     if find("dockerd") is None:
         return "dockerd is not installed: apt-get install docker.io"
     if find("docker") is None:
@@ -45,7 +43,7 @@ def probe() -> str | None:
     return None
 
 
-def docker(
+def run_docker(
     node: Node, *arguments: str, check: bool = True, timeout_s: float = 60.0, stdin: str | None = None
 ) -> Result:
     """Run the docker client against a node's daemon."""
@@ -62,7 +60,7 @@ def client(node: Node, *arguments: str) -> tuple[str, ...]:
 def daemons(nodes: Sequence[Node], *, log_folder: Path, swarm: bool, store: bool = False) -> Iterator[tuple[Node, ...]]:
     """Keep a daemon running on every node, in a Swarm or with a store; yield the nodes with their sockets."""
     if swarm and store:
-        raise RefusedError("daemons of Docker that agree through a store cannot be in a Swarm")
+        raise RefusedError("Docker daemons with a key-value store cannot join a Swarm")
     if reason := probe():
         raise MissingTool(f"Docker cannot be used: {reason}")
     with ExitStack() as stack:
@@ -107,13 +105,13 @@ def staying_folders(lab: str, nodes: Sequence[Node]) -> tuple[Path, ...]:
 def import_image(node: Node, tar: Path, tag: str) -> None:
     """Import a root file system into a node's daemon if that does not have it."""
     if not docker_api.image_present(node, tag):
-        docker(node, "import", "--change", "ENV PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", str(tar), tag,
+        run_docker(node, "import", "--change", "ENV PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", str(tar), tag,
                timeout_s=300)  # fmt: skip
 
 
 def container_pid(node: Node, container: str) -> int:
     """Return the number of a container's first process on this machine."""
-    inside = int(docker(node, "inspect", "--format", "{{.State.Pid}}", container).stdout)
+    inside = int(run_docker(node, "inspect", "--format", "{{.State.Pid}}", container).stdout)
     if inside == 0:
         raise InfrastructureError(f"the container {container} on {node.name} is not running")
     return outer_pid(node, inside)
@@ -159,7 +157,7 @@ def _root_folder(index: int) -> Iterator[Path]:
             finally:
                 _forget(root)
             return
-    raise InfrastructureError("64 labs use Docker's cached data folders; end some: tare clean")
+    raise InfrastructureError("64 labs use Docker's cached data folders", remedy="end some of them: tare clean")
 
 
 def _forget(root: Path) -> None:
@@ -187,13 +185,12 @@ def _command(node: Node, root: Path, options: tuple[str, ...] = ()) -> tuple[str
     entry = {"cgroups": folders, "argv": ["nsenter", "-t", str(node.pid), "--all", "--"]}
     config = root / "daemon.json"
     config.write_text("{}")
-    return (
-        plain_python(), "-IS", str(AGENT), "--entry", json.dumps(entry), "--",
+    return agent_argv(entry, (
         need("dockerd", package="docker.io"),
         "--config-file", str(config), "--data-root", str(root), "--exec-root", "/run/docker",
         "--pidfile", "/run/docker.pid", "--host", "unix:///run/docker.sock", "--storage-driver", "overlay2",
         "--log-level", "warn", "--userland-proxy=false", "--label", "tare=lab", "--bip", DOCKER_BRIDGE, *options,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 @contextmanager
@@ -229,7 +226,7 @@ def _wait_until_ready(node: Node, daemon: Popen[str], log_folder: Path) -> Node:
     until = time.monotonic() + START_LIMIT_S
     while not Path(ready.docker_socket).exists() or not docker_api.answers(ready):
         if daemon.poll() is not None or time.monotonic() > until:
-            how = f"is not up after {START_LIMIT_S:g} s" if daemon.poll() is None else "ended as it started"
+            how = f"is not ready after {START_LIMIT_S:g} s" if daemon.poll() is None else "exited while starting"
             tail = _tail(_log(log_folder, node))
             raise InfrastructureError(
                 f"dockerd on {node.name} {how}: {tail}",
@@ -245,13 +242,13 @@ def _tail(path: Path) -> str:
 
 def _join_swarm(nodes: Sequence[Node]) -> None:
     manager = nodes[0]
-    docker(
+    run_docker(
         manager, "swarm", "init", "--advertise-addr", manager.control_address,
         "--data-path-addr", manager.nics[0].address, "--listen-addr", f"{manager.control_address}:2377",
     )  # fmt: skip
-    token = docker(manager, "swarm", "join-token", "-q", "worker").stdout.strip()
+    token = run_docker(manager, "swarm", "join-token", "-q", "worker").stdout.strip()
     for node in nodes[1:]:
-        docker(
+        run_docker(
             node, "swarm", "join", "--token", token, "--advertise-addr", node.control_address,
             "--data-path-addr", node.nics[0].address, f"{manager.control_address}:2377",
         )  # fmt: skip

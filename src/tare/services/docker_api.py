@@ -51,13 +51,15 @@ def request(
         answer = connection.getresponse()
         data = answer.read()
     except (OSError, http.client.HTTPException) as error:
-        raise InfrastructureError(f"{what} on {node.name} failed: its daemon does not answer ({error})") from error
+        raise InfrastructureError(f"{what} on {node.name} failed: the daemon does not answer ({error})") from error
     finally:
         connection.close()
-    told: Mapping[str, Any] = json.loads(data) if data.strip() else {}
+    content: Mapping[str, Any] = json.loads(data) if data.strip() else {}
     if answer.status >= http.HTTPStatus.BAD_REQUEST:
-        raise CommandFailed(f"{what} on {node.name} failed: {told.get('message', answer.reason)}", status=answer.status)
-    return told
+        raise CommandFailed(
+            f"{what} on {node.name} failed: {content.get('message', answer.reason)}", status=answer.status
+        )
+    return content
 
 
 def answers(node: Node) -> bool:

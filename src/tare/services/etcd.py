@@ -19,7 +19,7 @@ from typing import Any, Final
 from tare.errors import InfrastructureError
 from tare.host.namespaces import inside_network
 from tare.host.process import find
-from tare.services.daemons import Daemon, Place, kept
+from tare.services.daemons import Daemon, Place, run_daemon
 
 OWN: Final = Path("/opt/tare/etcd/usr/bin/etcd")
 PORT: Final = 2379
@@ -49,11 +49,11 @@ class EtcdStore:
         """Store a value under a key through etcd's API 3."""
         body = {name: base64.b64encode(text.encode()).decode() for name, text in (("key", key), ("value", value))}
         try:
-            status, said = _request(self.daemon.place.pid, self.address, "POST", "/v3/kv/put", body)
+            status, answer = _request(self.daemon.place.pid, self.address, "POST", "/v3/kv/put", body)
         except OSError as error:
             raise InfrastructureError(f"etcd at {self.url} does not answer: {error}") from error
         if status != http.HTTPStatus.OK:
-            raise InfrastructureError(f"etcd at {self.url} does not store {key}: {said[-300:]}")
+            raise InfrastructureError(f"etcd at {self.url} does not store {key}: {answer[-300:]}")
 
 
 def url_of(address: str) -> str:
@@ -66,7 +66,7 @@ def program() -> str | None:
     return find("etcd") or (str(OWN) if OWN.exists() else None)
 
 
-def missing() -> str | None:
+def probe() -> str | None:
     """Return that etcd is missing and how to install it, or None."""
     return None if program() else "etcd is not installed: run tools/networks etcd"
 
@@ -74,10 +74,10 @@ def missing() -> str | None:
 @contextmanager
 def running(place: Place, address: str, *, version_2: bool = False) -> Iterator[EtcdStore]:
     """Keep an etcd running in a place that has the address; its caller may wait for it at once or later."""
-    found = program()
-    if found is None:
-        raise InfrastructureError(missing() or "no etcd")
-    with kept(place, "etcd", command(found, address, place.folder, version_2=version_2)) as daemon:
+    path = program()
+    if path is None:
+        raise InfrastructureError(probe() or "no etcd")
+    with run_daemon(place, "etcd", command(path, address, place.folder, version_2=version_2)) as daemon:
         yield EtcdStore(address=address, daemon=daemon)
 
 

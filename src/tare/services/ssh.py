@@ -7,7 +7,6 @@ the image's. On a node's network it has its own port (from the paper's 9100 on),
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -21,10 +20,9 @@ from pathlib import Path
 from typing import Final
 
 from tare.errors import InfrastructureError
-from tare.host.namespaces import plain_python
 from tare.host.process import find, need, run
 from tare.node import Pod
-from tare.services.daemons import AGENT
+from tare.services.daemons import agent_argv
 
 PORT_ON_NODE: Final = 9100
 PORT: Final = 22
@@ -155,22 +153,21 @@ def _start(host: SshHost, folder: Path) -> frozenset[int]:
     config.write_text(daemon_config(host, folder, _environment_of(pod) if pod.container else {}))
     if listens(pod.pid, host.port):
         raise InfrastructureError(
-            f"port {host.port} of {host.name} is taken, so no sshd can listen there",
-            remedy="name another with ssh_port",
+            f"port {host.port} of {host.name} is in use, so sshd cannot listen on it",
+            remedy="choose another one with ssh_port",
         )
     before = set(pod.group.pids())
     entry: dict[str, object] = {"argv": list(pod.enter)}
     if pod.join_groups:
-        entry |= {"cgroups": [str(each) for each in pod.group.folders], "cpus": list(pod.node.cores)}
-    argv = (plain_python(), "-IS", str(AGENT), "--entry", json.dumps(entry), "--", "/bin/sh", "-c", START, str(config))
-    result = run(argv, check=False, timeout_s=20)
+        entry |= {"cgroups": [str(group) for group in pod.group.folders], "cpus": list(pod.node.cores)}
+    result = run(agent_argv(entry, ("/bin/sh", "-c", START, str(config))), check=False, timeout_s=20)
     until = time.monotonic() + LISTENS_S
     while result.status == 0 and time.monotonic() < until:
         if listens(pod.pid, host.port):
             return frozenset(pod.group.pids()) - before
         time.sleep(0.005)
-    said = result.stderr_tail.splitlines()[-1:] or [f"it did not listen within {LISTENS_S:g} s"]
-    raise InfrastructureError(f"sshd of {host.name} does not start at {host.address}:{host.port}: {said[0]}")
+    last_line = result.stderr_tail.splitlines()[-1:] or [f"it did not listen within {LISTENS_S:g} s"]
+    raise InfrastructureError(f"sshd of {host.name} does not start on {host.address}:{host.port}: {last_line[0]}")
 
 
 def listens(pid: int, port: int) -> bool:
@@ -189,7 +186,7 @@ def _environment_of(pod: Pod) -> dict[str, str]:
     return dict(line.split("=", 1) for line in text.split("\0") if "=" in line)
 
 
-def missing_on_node() -> str | None:
+def probe_node() -> str | None:
     """Return what bare processes, which use this machine's files, lack for ssh, or None."""
     if not any(Path(path).exists() for path in SSHD):
         return "sshd is not installed: tools/bootstrap unpacks it, or apt-get install openssh-server"

@@ -84,20 +84,20 @@ def _decode_union(members: Sequence[Any], data: Any) -> Any:
     for choice in choices:
         if choice.__name__ == name:
             return _decode(choice, data)
-    raise ValueError(f"{name!r:.60} is none of {', '.join(choice.__name__ for choice in choices)}")
+    raise ValueError(f"{name!r:.60} is not one of {', '.join(choice.__name__ for choice in choices)}")
 
 
 def _decode_enum(wanted: type[Enum], data: Any) -> Enum:
     try:
         return wanted(data)
     except (TypeError, ValueError):
-        raise ValueError(f"{data!r:.60} is none of {', '.join(repr(each.value) for each in wanted)}") from None
+        raise ValueError(f"{data!r:.60} is not one of {', '.join(repr(choice.value) for choice in wanted)}") from None
 
 
 def _decode_dataclass(wanted: Any, data: Any) -> Any:
     given = _expect(data, dict)
     if given.get("type", wanted.__name__) != wanted.__name__:
-        raise ValueError(f"{given['type']!r:.60} stands where {wanted.__name__} should")
+        raise ValueError(f"found {given['type']!r:.60} instead of {wanted.__name__}")
     values = {}
     for name, hint, needed in _fields_of(wanted):
         if name in given:
@@ -115,5 +115,5 @@ def _fields_of(wanted: Any) -> tuple[tuple[str, Any, bool], ...]:
 
 def _expect(data: Any, *allowed: type) -> Any:
     if not isinstance(data, allowed) or (isinstance(data, bool) and bool not in allowed):
-        raise ValueError(f"{data!r:.60} stands where {' or '.join(kind.__name__ for kind in allowed)} should")
+        raise ValueError(f"found {data!r:.60} instead of {' or '.join(kind.__name__ for kind in allowed)}")
     return data

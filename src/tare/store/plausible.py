@@ -24,7 +24,7 @@ MOST_DONE: Final = 1e30
 
 def why_no_figures(metrics: tuple[Metric, ...], figures: tuple[Figure, ...]) -> str:
     """Return why the values that a launch reported are impossible, or ""."""
-    return next((why for each in (_of_metrics(metrics), _of_figures(figures)) for why in each), "")
+    return next((why for complaints in (_of_metrics(metrics), _of_figures(figures)) for why in complaints), "")
 
 
 def is_time(seconds: float) -> bool:
@@ -35,17 +35,17 @@ def is_time(seconds: float) -> bool:
 def _of_metrics(metrics: tuple[Metric, ...]) -> Iterator[str]:
     for metric in metrics:
         if not LEAST_S <= metric.value <= MOST_S:
-            yield f"{metric.label} is {metric.value:g} s: that is no cost"
+            yield f"{metric.label} is {metric.value:g} s, which is impossible"
         for what in ("median_s", "p99_s", "rank_average_s"):
             if not is_time(seconds := getattr(metric, what)):
-                yield f"{what} of {metric.label} is {seconds:g}: that is no time"
+                yield f"{what} of {metric.label} is {seconds:g}, which is impossible"
         if not 0 <= metric.done_per_sample <= MOST_DONE:
-            yield f"a sample of {metric.label} does {metric.done_per_sample:g} {metric.rate_unit}: that is no amount"
+            yield f"a sample of {metric.label} does {metric.done_per_sample:g} {metric.rate_unit}, which is impossible"
         if metric.samples < 0 or metric.late < 0 or (metric.message_bytes or 0) < 0:
-            yield f"{metric.label} counts below zero"
+            yield f"{metric.label} has a negative count"
 
 
 def _of_figures(figures: tuple[Figure, ...]) -> Iterator[str]:
     for figure in figures:
         if not (math.isfinite(figure.value) and abs(figure.value) <= MOST_DONE):
-            yield f"{figure.label} is {figure.value:g}: that is no figure"
+            yield f"{figure.label} is {figure.value:g}, which is impossible"

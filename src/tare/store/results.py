@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tare import model
 from tare.errors import ResultsError
-from tare.host.foreign import read_arrays, read_json, read_regular, shown
+from tare.host.foreign import make_printable, read_arrays, read_json, read_regular
 from tare.store.codec import decode
-from tare.store.results_checks import check_plan, checked_trial
+from tare.store.results_checks import check_plan, check_trial
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,6 +29,8 @@ TRUNCATED: Final = "trials.jsonl.truncated"
 SAMPLES: Final = "samples"
 MOST_BYTES: Final = 1 << 30
 """Largest file size: a study of a week writes some ten MB of trials and a launch at most some hundred MB of samples."""
+
+RESTORE: Final = "restore the file from a copy, or start over with `tare run --fresh`"
 
 COLUMN: Final = re.compile(r"(?!.*\.\.)[A-Za-z0-9_.:=,+@/-]{1,200}")
 """Valid names of sample columns."""
@@ -64,7 +66,7 @@ class Results:
             if wrong := next((name for name in columns if not COLUMN.fullmatch(name)), None):
                 raise ValueError(f"{wrong!r:.80} cannot name a column of samples")
         except FileNotFoundError:
-            raise ResultsError(f"{path} is missing, and a trial in {TRIALS} refers to it") from None
+            raise ResultsError(f"{path} is missing, but a trial in {TRIALS} refers to it") from None
         except (OSError, ValueError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
             raise ResultsError(f"{path} is damaged: {error}") from error
         return columns
@@ -77,9 +79,9 @@ def read_only(path: Path) -> Results:
     Raises `ResultsError` if the folder is not a results folder.
     """
     if not path.is_dir():
-        raise ResultsError(f"{path}: there is no such results folder", remedy="`tare run STUDY.yaml` makes one")
-    header = shown(read_plan(path))
-    plan = plan_of(path, header)
+        raise ResultsError(f"results folder {path} not found", remedy="`tare run STUDY.yaml` creates one")
+    header = make_printable(read_plan(path))
+    plan = decode_plan(path, header)
     trials, torn_at, _ = read_trials(path / TRIALS, plan, to_show=True)
     return Results(
         path=path,
@@ -88,7 +90,7 @@ def read_only(path: Path) -> Results:
         trials=trials,
         truncated=count_notes(path) + (torn_at is not None),
         revisions=tuple(header.get("revisions", ())),
-        looks=looks_of(header),
+        looks=parse_looks(header),
     )
 
 
@@ -100,20 +102,20 @@ def read_plan(path: Path) -> dict[str, Any]:
         version = header["format"]
         _check_header(header)
     except FileNotFoundError:
-        raise ResultsError(f"{path} is not a results folder: it has no {PLAN}") from None
+        raise ResultsError(f"{path} is not a results folder: it has no {PLAN}", remedy="name another folder") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise ResultsError(f"{file} is damaged: {error}") from None
+        raise ResultsError(f"{file} is damaged: {error}", remedy=RESTORE) from None
     except OSError as error:
         raise ResultsError(f"{file} cannot be read: {error.strerror}") from error
     if version > FORMAT:
         raise ResultsError(
-            f"{path} was written in format {version}, and this tare reads formats up to {FORMAT}",
+            f"{path} was written in format {version}; this tare reads formats up to {FORMAT}",
             remedy="update tare, or use another folder",
         )
     return dict(header)
 
 
-def looks_of(header: Mapping[str, Any]) -> tuple[int, ...]:
+def parse_looks(header: Mapping[str, Any]) -> tuple[int, ...]:
     """Return the numbers of rounds after which verdicts were shown.
 
     0.1.0 stored only the previously requested numbers of rounds, in the revisions; those are used then.
@@ -121,7 +123,9 @@ def looks_of(header: Mapping[str, Any]) -> tuple[int, ...]:
     noted = header.get("looks")
     if noted is None:
         noted = [_rounds_of(revision) for revision in header.get("revisions", ())]
-    return tuple(sorted({each for each in noted if isinstance(each, int) and not isinstance(each, bool) and each > 0}))
+    return tuple(
+        sorted({rounds for rounds in noted if isinstance(rounds, int) and not isinstance(rounds, bool) and rounds > 0})
+    )
 
 
 def _rounds_of(revision: Mapping[str, Any]) -> Any:
@@ -132,25 +136,25 @@ def _rounds_of(revision: Mapping[str, Any]) -> Any:
 
 def _check_header(header: dict[str, Any]) -> None:
     if isinstance(header["format"], bool) or not isinstance(header["format"], int):
-        raise ValueError("its format is no number")
+        raise ValueError("its format is not a number")
     if not isinstance(header.get("facts", {}), dict):
-        raise ValueError("its facts are no mapping")
+        raise ValueError("its facts are not a mapping")
     if not isinstance(header.get("facts", {}).get("identity", {}), dict):
-        raise ValueError("its facts have no mapping as identity")
+        raise ValueError("the identity in its facts is not a mapping")
     revisions = header.get("revisions", [])
     if not isinstance(revisions, list) or not all(isinstance(revision, dict) for revision in revisions):
-        raise ValueError("its revisions are no list of mappings")
+        raise ValueError("its revisions are not a list of mappings")
     if not isinstance(header.get("looks", []), list | type(None)):
-        raise ValueError("its looks are no list")
+        raise ValueError("its looks are not a list")
 
 
-def plan_of(path: Path, header: Mapping[str, Any]) -> model.Plan:
+def decode_plan(path: Path, header: Mapping[str, Any]) -> model.Plan:
     """Return the plan from a header that `read_plan` returned."""
     try:
         plan = decode(model.Plan, header["plan"])
         check_plan(plan)
     except (ValueError, KeyError, TypeError) as error:
-        raise ResultsError(f"{path / PLAN} is damaged: {error}") from None
+        raise ResultsError(f"{path / PLAN} is damaged: {error}", remedy=RESTORE) from None
     return plan
 
 
@@ -164,7 +168,7 @@ def read_trials(file: Path, plan: model.Plan, *, to_show: bool = False) -> tuple
     except FileNotFoundError:
         return [], None, b""
     except ValueError as error:
-        raise ResultsError(f"{file} is damaged: {error}") from None
+        raise ResultsError(f"{file} is damaged: {error}", remedy=RESTORE) from None
     except OSError as error:
         raise ResultsError(f"{file} cannot be read: {error.strerror}") from error
     lines = data.split(b"\n")
@@ -178,16 +182,16 @@ def read_trials(file: Path, plan: model.Plan, *, to_show: bool = False) -> tuple
     for number, line in enumerate(whole, start=1):
         try:
             value = read_json(line)
-            trial = checked_trial(decode(model.Trial, shown(value) if to_show else value))
+            trial = check_trial(decode(model.Trial, make_printable(value) if to_show else value))
         except (ValueError, TypeError) as error:
             raise ResultsError(
-                f"{file}:{number}: this line is no trial ({error})",
-                remedy="lines are never changed by tare: restore the file from a copy, or begin afresh (--fresh)",
+                f"{file}:{number}: this line is not a trial ({error})",
+                remedy=f"tare never changes a line: {RESTORE}",
             ) from None
         if trial.key in seen:
-            raise ResultsError(f"{file}:{number}: this trial is there twice: {key_text(trial.key)}")
+            raise ResultsError(f"{file}:{number}: this trial occurs twice: {key_text(trial.key)}", remedy=RESTORE)
         if trial.key.cell not in cells:
-            raise ResultsError(f"{file}:{number}: the plan has no cell {trial.key.cell!r}")
+            raise ResultsError(f"{file}:{number}: the plan has no cell {trial.key.cell!r}", remedy=RESTORE)
         seen.add(trial.key)
         trials.append(trial)
     return trials, torn_at, b"" if torn_at is None else data[torn_at:]

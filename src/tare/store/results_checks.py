@@ -55,14 +55,14 @@ def _of_cells(plan: model.Plan) -> Iterator[str]:
     if len(keys) != len(plan.cells):
         yield "two cells have the same key"
     if not plan.unavailable.keys() <= keys:
-        yield "a cell is unavailable that is not in the plan"
+        yield "an unavailable cell is not in the plan"
     baselines = Counter(cell.group for cell in plan.cells if cell.role is model.Role.BASELINE)
     environments = {environment.name for environment in plan.study.environments}
     for cell in plan.cells:
         if baselines[cell.group] != 1:
             yield f"the group {cell.group!r:.80} has {baselines[cell.group]} baselines"
         if cell.role is model.Role.BASELINE and cell.environment.name != plan.study.baseline:
-            yield f"the cell {cell.key!r:.80} is not of the baseline"
+            yield f"the cell {cell.key!r:.80} does not run in the baseline"
         if cell.role is not model.Role.SELF and cell.environment.name not in environments:
             yield f"the environment of the cell {cell.key!r:.80} is not one of the study's"
         if max(len(cell.key), len(cell.group), len(cell.environment.name)) > LONGEST_NAME:
@@ -72,7 +72,7 @@ def _of_cells(plan: model.Plan) -> Iterator[str]:
         yield "two cells of a group have the same environment"
 
 
-def checked_trial(trial: model.Trial) -> model.Trial:
+def check_trial(trial: model.Trial) -> model.Trial:
     """Return the trial, marked invalid if a figure is implausible; raise `ValueError` for other impossible values."""
     for complaint in _of_trial(trial):
         raise ValueError(complaint)
@@ -98,17 +98,17 @@ def _of_trial(trial: model.Trial) -> Iterator[str]:
     if not is_time(trial.elapsed_s):
         yield f"elapsed_s is {trial.elapsed_s:g}"
     if trial.samples_file and not SAMPLES_FILE.fullmatch(trial.samples_file):
-        yield f"{trial.samples_file!r:.80} is no file of samples"
+        yield f"{trial.samples_file!r:.80} is not a file of samples"
     for what, numbers in _numbers_of(trial):
         yield from _of_numbers(what, numbers)
     for place in trial.ranks:
         if not 0 <= place.rank <= MOST:
-            yield f"a rank is {place.rank}"
+            yield f"a rank is number {place.rank}"
     for traffic in trial.traffic:
-        for each in fields(traffic):
-            number = getattr(traffic, each.name)
+        for field in fields(traffic):
+            number = getattr(traffic, field.name)
             if isinstance(number, int) and number < 0:
-                yield f"{each.name} is {number}"
+                yield f"{field.name} is {number}"
 
 
 def _numbers_of(trial: model.Trial) -> Iterator[tuple[str, Mapping[str, float]]]:

@@ -38,7 +38,9 @@ def make_folder(path: Path) -> None:
         with folder_at(path, make=True) as folder:
             _check_ours(path, folder)
     except NotADirectoryError as error:
-        raise ResultsError(f"{error.filename or path} is a file: results need a folder") from None
+        raise ResultsError(
+            f"{error.filename or path} is a file: results need a folder", remedy="name a folder"
+        ) from None
 
 
 def _check_ours(path: Path, folder: int) -> None:
@@ -47,7 +49,7 @@ def _check_ours(path: Path, folder: int) -> None:
     foreign = sorted(name for name in os.listdir(folder) if name not in _OURS)
     if foreign:
         raise ResultsError(
-            f"{path} is not a results folder and not empty (it has {foreign[0]})", remedy="name another folder"
+            f"{path} is not empty, and not a results folder (it contains {foreign[0]})", remedy="name another folder"
         )
     if exists(folder, TRIALS) and os.stat(TRIALS, dir_fd=folder, follow_symlinks=False).st_size:
         raise ResultsError(f"{path} has trials but no {PLAN}", remedy="restore it from a copy, or name another folder")
@@ -69,8 +71,8 @@ def take_lock(path: Path) -> int:
         owner = os.pread(number, 20, 0).decode(errors="replace").strip()
         os.close(number)
         raise ResultsError(
-            f"another tare writes to {path} now (process {owner or 'unknown'})",
-            remedy="wait until it has ended, or name another folder",
+            f"another tare is writing to {path} (process {owner or 'unknown'})",
+            remedy="wait until it ends, or name another folder",
         ) from None
     os.ftruncate(number, 0)
     os.pwrite(number, f"{os.getpid()}\n".encode(), 0)
@@ -83,7 +85,7 @@ def close_file(number: int) -> None:
         os.close(number)
 
 
-def move_aside(path: Path) -> None:
+def archive_results(path: Path) -> None:
     """Rename the folder to the first free `NAME.previous-N`."""
     path = Path(os.path.abspath(path))
     with folder_at(path.parent) as parent:
@@ -111,7 +113,7 @@ def write_plan(path: Path, plan: model.Plan, header: Mapping[str, Any]) -> None:
         os.fsync(folder)
 
 
-def cut_off(path: Path, offset: int, torn: bytes) -> None:
+def set_torn_line_aside(path: Path, offset: int, torn: bytes) -> None:
     """Save a torn last line to a separate file, then truncate the trials file."""
     note = {"unix_s": time.time(), "offset": offset, "text": torn.decode(errors="backslashreplace")}
     with folder_at(path) as folder:

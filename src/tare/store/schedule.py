@@ -10,12 +10,12 @@ from tare import model
 BlockKey = tuple[int, int, int]
 
 
-def attempts(trials: Iterable[model.Trial]) -> dict[BlockKey, dict[str, model.Trial]]:
+def group_by_attempt(trials: Iterable[model.Trial]) -> dict[BlockKey, dict[str, model.Trial]]:
     """Return the trials by (round, block, attempt), then by cell."""
-    found: defaultdict[BlockKey, dict[str, model.Trial]] = defaultdict(dict)
+    by_attempt: defaultdict[BlockKey, dict[str, model.Trial]] = defaultdict(dict)
     for trial in trials:
-        found[trial.key.round, trial.key.block, trial.key.attempt][trial.key.cell] = trial
-    return dict(found)
+        by_attempt[trial.key.round, trial.key.block, trial.key.attempt][trial.key.cell] = trial
+    return dict(by_attempt)
 
 
 def is_complete(plan: model.Plan, block: dict[str, model.Trial]) -> bool:
@@ -35,7 +35,7 @@ def remaining_blocks(
         return
     tried: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     complete: set[tuple[int, int]] = set()
-    for (round_, block, attempt), cells in attempts(trials).items():
+    for (round_, block, attempt), cells in group_by_attempt(trials).items():
         tried[round_, block].append(attempt)
         if is_complete(plan, cells):
             complete.add((round_, block))

@@ -31,26 +31,26 @@ from tare.store.results import (
     TRIALS,
     Results,
     count_notes,
+    decode_plan,
     key_text,
-    looks_of,
-    plan_of,
+    parse_looks,
     read_only,
     read_plan,
     read_trials,
 )
 from tare.store.results_folder import (
+    archive_results,
     close_file,
-    cut_off,
     make_folder,
     make_samples,
-    move_aside,
     open_trials,
     remove_orphans,
+    set_torn_line_aside,
     take_lock,
     write_plan,
     write_samples,
 )
-from tare.store.schedule import attempts, can_run, is_complete, is_interrupted, remaining_blocks
+from tare.store.schedule import can_run, group_by_attempt, is_complete, is_interrupted, remaining_blocks
 
 if TYPE_CHECKING:
     from tare.store.results import Columns
@@ -58,9 +58,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Results",
     "Store",
-    "attempts",
     "decode",
     "encode",
+    "group_by_attempt",
     "is_complete",
     "read_only",
     "remaining_blocks",
@@ -94,7 +94,7 @@ class Store(Results):
             make_folder(path)
             lock = take_lock(path)
             if fresh and (path / PLAN).exists():
-                move_aside(path)
+                archive_results(path)
                 os.close(lock)
                 lock = -1
                 make_folder(path)
@@ -146,7 +146,8 @@ class Store(Results):
             write_plan(self.path, self.plan, {**read_plan(self.path), **changed})
         except OSError as error:
             raise InfrastructureError(
-                f"{self.path / PLAN} cannot be written: {error.strerror}", remedy="make room, then repeat the command"
+                f"{self.path / PLAN} cannot be written: {error.strerror}",
+                remedy="free some disk space, then run the same command again",
             ) from error
 
     def close(self) -> None:
@@ -171,14 +172,14 @@ class Store(Results):
     @classmethod
     def _open(cls, path: Path, plan: model.Plan, facts: Mapping[str, Any], lock: int) -> Store:
         header = read_plan(path)
-        stored = plan_of(path, header)
+        stored = decode_plan(path, header)
         _refuse_other_study(path, stored, plan)
         _refuse_other_host(path, header.get("facts", {}), facts)
         trials, torn_at, torn = read_trials(path / TRIALS, plan)
         _refuse_lost_cells(path, plan, trials)
         make_samples(path)
         if torn_at is not None:
-            cut_off(path, torn_at, torn)
+            set_torn_line_aside(path, torn_at, torn)
         remove_orphans(path, trials)
         file = open_trials(path)
         store = cls(
@@ -197,7 +198,7 @@ class Store(Results):
         if stored != plan:
             write_plan(path, plan, header)
         store.revisions = tuple(header.get("revisions", ()))
-        store.looks = looks_of(header)
+        store.looks = parse_looks(header)
         return store
 
     def _mark_interrupted(self, planned: model.Plan) -> int:
@@ -206,14 +207,14 @@ class Store(Results):
         `planned` is the plan under which they ran. Blocks run one after the other, so only two attempts can be
         incomplete: the attempt of the last line, and one whose marking was itself interrupted.
         """
-        found = attempts(self.trials)
-        marked = {key for key, block in found.items() if is_interrupted(block)}
+        by_attempt = group_by_attempt(self.trials)
+        marked = {key for key, block in by_attempt.items() if is_interrupted(block)}
         if self.trials:
             last = self.trials[-1].key
             marked.add((last.round, last.block, last.attempt))
         broken = 0
         for round_, block, attempt in sorted(marked):
-            ran = found[round_, block, attempt]
+            ran = by_attempt[round_, block, attempt]
             missing = [cell for cell in can_run(planned) if cell not in ran]
             broken += bool(missing)
             markers = [
@@ -259,7 +260,7 @@ def _refuse_other_study(path: Path, stored: model.Plan, plan: model.Plan) -> Non
     differ = ", ".join(name for name in names if getattr(stored.study, name) != getattr(plan.study, name)) or "form"
     raise ResultsError(
         f"{path} holds the results of another study ({stored.study.name}); they differ in {differ}",
-        remedy="name another folder, or move these results aside and begin afresh with --fresh",
+        remedy="name another folder, or archive these results and start over with --fresh",
     )
 
 
@@ -273,10 +274,10 @@ def _refuse_other_host(path: Path, stored: Mapping[str, Any], facts: Mapping[str
     before, now = stored.get("identity", {}), encode(facts.get("identity", {}))
     changed = [key for key in now if now[key] != before.get(key, now[key])]
     if changed:
-        told = "; ".join(f"{key} was {before[key]!r} and is {now[key]!r}" for key in changed)
+        changes = "; ".join(f"{key} was {before[key]!r} and is {now[key]!r}" for key in changed)
         raise ResultsError(
-            f"{path} was measured elsewhere or on other software: {told}",
-            remedy="runs from unlike hosts are not merged: name another folder, or begin afresh with --fresh",
+            f"{path} was measured elsewhere or on other software: {changes}",
+            remedy="results of different hosts are not merged: name another folder, or start over with --fresh",
         )
 
 
@@ -286,5 +287,5 @@ def _refuse_lost_cells(path: Path, plan: model.Plan, trials: Sequence[model.Tria
         if reason is not None and isinstance(trial.outcome, model.Completed):
             raise ResultsError(
                 f"{path} has trials of {trial.key.cell!r}, which cannot run now: {reason}",
-                remedy="make it available again and repeat the command, or begin afresh with --fresh",
+                remedy="make it available and run the same command again, or start over with --fresh",
             )

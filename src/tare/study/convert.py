@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from tare import model
-from tare.host.binds import bind_of, written
+from tare.host.binds import bind_of, format_bind
 from tare.study.names import is_conflist, is_path
 from tare.study.schema import ClusterIn, EnvironmentIn, LinkIn, PlacementIn, StudyIn, WorkloadIn
 from tare.wiring.conflist import PREFIX
@@ -67,7 +67,7 @@ def _choices(stated: EnvironmentIn, base: Path) -> dict[str, object]:
         "devices": tuple(dict.fromkeys(stated.devices)),
         "image": os.path.normpath(base / stated.image) if is_path(stated.image) else stated.image,
         "network": network_of(stated.network, base),
-        "binds": tuple(written(bind_of(text, base)) for text in stated.binds),
+        "binds": tuple(format_bind(bind_of(text, base)) for text in stated.binds),
         "env": tuple(f"{name}={value}" for name, value in stated.env.items()),
         "link": _link(stated.link),
     }

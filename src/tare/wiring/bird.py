@@ -44,7 +44,7 @@ def program() -> str | None:
     return find("bird") or (str(UNPACKED) if UNPACKED.exists() else None)
 
 
-def missing() -> str | None:
+def probe() -> str | None:
     """Return why BIRD 2 is not available, or None."""
     path = program()
     if path is None:
@@ -55,10 +55,11 @@ def missing() -> str | None:
 @cache
 def _unfit(path: str) -> str | None:
     done = run((path, "--version"), check=False, timeout_s=20)
-    said = f"{done.stdout} {done.stderr}".strip()
-    if re.search(r"version 2\.", said):
+    output = f"{done.stdout} {done.stderr}".strip()
+    if re.search(r"version 2\.", output):
         return None
-    return f"{path} is not BIRD 2 but {said.splitlines()[0][:200] if said else 'silent'}: apt-get install bird2"
+    version = output.splitlines()[0][:200] if output else "a program that prints no version"
+    return f"{path} is not BIRD 2 but {version}: apt-get install bird2"
 
 
 def command(path: str, folder: str) -> tuple[str, ...]:
@@ -84,22 +85,22 @@ def config(router_id: str, pool: str, sessions: Sequence[Session]) -> str:
         "  scan time 3600;\n"
         "  ipv4 { import all; export where source = RTS_BGP; };\n"
         "}\n"
-    ) + "".join(_session(pods, each) for each in sessions)
+    ) + "".join(_session(pods, session) for session in sessions)
 
 
-def _session(pods: str, each: Session) -> str:
-    into = f'import filter {{ if {pods} then {{ ifname = "{each.interface}"; accept; }} reject; }}'
+def _session(pods: str, session: Session) -> str:
+    into = f'import filter {{ if {pods} then {{ ifname = "{session.interface}"; accept; }} reject; }}'
     return (
-        f"protocol bgp {re.sub(r'[^A-Za-z0-9_]', '_', each.name)} {{\n"
-        f"  local {each.own} as {AS};\n"
-        f"  neighbor {each.other} as {AS};\n"
+        f"protocol bgp {re.sub(r'[^A-Za-z0-9_]', '_', session.name)} {{\n"
+        f"  local {session.own} as {AS};\n"
+        f"  neighbor {session.other} as {AS};\n"
         "  multihop;\n"
         "  strict bind yes;\n"
         "  connect delay time 1;\n"
         "  connect retry time 1;\n"
         "  error wait time 1, 2;\n"
         "  ipv4 {\n"
-        f"    {into if each.interface else f'import where {pods}'};\n"
+        f"    {into if session.interface else f'import where {pods}'};\n"
         f"    export where {pods} && source = RTS_INHERIT;\n"
         "    next hop self;\n"
         "    gateway recursive;\n"
@@ -110,15 +111,15 @@ def _session(pods: str, each: Session) -> str:
 
 def host_routes(table: str) -> dict[str, str]:
     """Return the interface of each route to a single host in the text of /proc/net/route (proc(5))."""
-    found = {}
+    interfaces = {}
     for line in table.splitlines()[1:]:
         words = line.split()
         if len(words) > 7 and words[7] == HOST_MASK and not int(words[3], 16) & REJECTED:
-            found[socket.inet_ntoa(int(words[1], 16).to_bytes(4, "little"))] = words[0]
-    return found
+            interfaces[socket.inet_ntoa(int(words[1], 16).to_bytes(4, "little"))] = words[0]
+    return interfaces
 
 
-def routes_came(pid: int, wanted: Mapping[str, str]) -> bool | None:
+def has_routes(pid: int, wanted: Mapping[str, str]) -> bool | None:
     """Return true once a process's network namespace has routes to all hosts, each via its interface; else None.
 
     `wanted` maps each host's address to the interface.

@@ -166,7 +166,7 @@ def word(packed: bytes) -> int:
 
 def make_map(kind: int, *, key_bytes: int, value_bytes: int, entries: int) -> int:
     """Create a map and return its file descriptor."""
-    return _call(MAP_CREATE, struct.pack("<IIII", kind, key_bytes, value_bytes, entries), "making a BPF map")
+    return _call(MAP_CREATE, struct.pack("<IIII", kind, key_bytes, value_bytes, entries), "creating a BPF map")
 
 
 def update(file: int, key: bytes, value: bytes) -> None:
@@ -177,10 +177,10 @@ def update(file: int, key: bytes, value: bytes) -> None:
 
 def look_up(file: int, key: bytes, value_bytes: int) -> bytes:
     """Return a value of a map."""
-    found = ctypes.create_string_buffer(value_bytes)
+    value = ctypes.create_string_buffer(value_bytes)
     with _pointers(key) as (at_key,):
-        _call(MAP_LOOKUP, struct.pack("<IIQQQ", file, 0, at_key, ctypes.addressof(found), 0), "reading a BPF map")
-    return found.raw
+        _call(MAP_LOOKUP, struct.pack("<IIQQQ", file, 0, at_key, ctypes.addressof(value), 0), "reading a BPF map")
+    return value.raw
 
 
 def load_program(code: bytes, name: str) -> int:
@@ -191,17 +191,17 @@ def load_program(code: bytes, name: str) -> int:
         log = ctypes.create_string_buffer(LOG_BYTES)
         with suppress(InfrastructureError):  # retry with a log for the reason: a program that loads may have a long one
             return _load(code, name, log)
-        said = log.value.decode(errors="replace").strip().splitlines()[-6:]
-        raise InfrastructureError(": ".join([error.message, *(["; ".join(said)] if said else [])])) from error
+        reasons = log.value.decode(errors="replace").strip().splitlines()[-6:]
+        raise InfrastructureError(": ".join([error.message, *(["; ".join(reasons)] if reasons else [])])) from error
 
 
 def _load(code: bytes, name: str, log: ctypes.Array[ctypes.c_char] | None) -> int:
     into = (1, LOG_BYTES, ctypes.addressof(log)) if log is not None else (0, 0, 0)
     with _pointers(code, LICENSE) as (at_code, at_license):
-        told = struct.pack(
+        attributes = struct.pack(
             "<IIQQIIQII16s", FOR_TC, len(code) // 8, at_code, at_license, *into, 0, 0, name.encode()[:15]
         )
-        return _call(PROGRAM_LOAD, told, f"loading the BPF program {name}")
+        return _call(PROGRAM_LOAD, attributes, f"loading the BPF program {name}")
 
 
 def try_on(program: int, packet: bytes) -> tuple[int, bytes]:
@@ -217,14 +217,14 @@ def try_on(program: int, packet: bytes) -> tuple[int, bytes]:
     return answer, out.raw[:length]
 
 
-def missing() -> str | None:
+def probe() -> str | None:
     """Return why no program can be loaded here, or None; whatever is created for the test is removed at once."""
     try:
         with opened() as files:
             files.append(make_map(ARRAY_MAP, key_bytes=4, value_bytes=8, entries=1))
             files.append(load_program(assemble([put(R0, 0), leave()]), "tare_probe"))
     except InfrastructureError as error:
-        return f"the kernel takes no BPF program from us: {error.message}"
+        return f"the kernel rejects tare's BPF programs: {error.message}"
     return None
 
 
@@ -254,7 +254,7 @@ def on_interface(pid: int, interface: str, *, ingress: int, egress: int) -> Iter
                 put_on(fd=ingress, name="tare_in", parent=INGRESS)
                 put_on(fd=egress, name="tare_out", parent=EGRESS)
         except NetlinkError as error:
-            raise InfrastructureError(f"tc does not take a BPF program on {interface}: {error}") from error
+            raise InfrastructureError(f"tc rejects a BPF program on {interface}: {error}") from error
         yield
     finally:
         if Path(f"/proc/{pid}").exists():
@@ -272,13 +272,13 @@ def _pointers(*values: bytes) -> Iterator[tuple[int, ...]]:
 def _call(command: int, attributes: bytes | ctypes.Array[ctypes.c_char], what: str) -> int:
     number = CALL_NUMBER.get(platform.machine())
     if number is None:
-        raise InfrastructureError(f"{what} is not known on {platform.machine()}")
+        raise InfrastructureError(f"{what} is not supported on {platform.machine()}")
     buffer = ctypes.create_string_buffer(attributes, len(attributes)) if isinstance(attributes, bytes) else attributes
     libc = ctypes.CDLL(None, use_errno=True)
     libc.syscall.restype = ctypes.c_long
     answer = int(libc.syscall(ctypes.c_long(number), ctypes.c_long(command), buffer, ctypes.c_long(len(buffer))))
     if answer < 0:
         failure = ctypes.get_errno()
-        told = "permission denied" if failure == errno.EPERM else os.strerror(failure)
-        raise InfrastructureError(f"{what} failed: {told}")
+        reason = "permission denied" if failure == errno.EPERM else os.strerror(failure)
+        raise InfrastructureError(f"{what} failed: {reason}")
     return answer

@@ -65,12 +65,12 @@ class Conflist:
     @property
     def takes_subnet(self) -> bool:
         """Return whether pods get addresses in the subnet of their NICs, which then have none themselves."""
-        return not {"address", "cidr", "subnet"}.isdisjoint(variables(list(self.plugins)))
+        return not {"address", "cidr", "subnet"}.isdisjoint(find_variables(list(self.plugins)))
 
     @property
     def takes_address(self) -> bool:
         """Return whether a pod gets exactly the address that its node would have."""
-        return not {"address", "cidr"}.isdisjoint(variables(list(self.plugins)))
+        return not {"address", "cidr"}.isdisjoint(find_variables(list(self.plugins)))
 
     @property
     def moves_nic(self) -> bool:
@@ -105,23 +105,23 @@ class Values:
 
 
 def _ipam(plugin: Mapping[str, Json]) -> Mapping[str, Json]:
-    found = plugin.get("ipam", {})
-    return found if isinstance(found, dict) else {}
+    ipam = plugin.get("ipam", {})
+    return ipam if isinstance(ipam, dict) else {}
 
 
-def variables(value: Json) -> Iterator[str]:
+def find_variables(value: Json) -> Iterator[str]:
     """Yield the variables in a value and in everything nested in it."""
     if isinstance(value, str):
         yield from _VARIABLE.findall(value)
     elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from variables(each)
+        for inner in value.values():
+            yield from find_variables(inner)
     elif isinstance(value, list):
-        for each in value:
-            yield from variables(each)
+        for inner in value:
+            yield from find_variables(inner)
 
 
-def shown(text: object) -> str:
+def shorten(text: object) -> str:
     """Return the beginning of a text of the file, in printable form."""
     printable = str(text)
     printable = printable if printable.isprintable() else ascii(printable)[1:-1]
@@ -131,7 +131,7 @@ def shown(text: object) -> str:
 # --- filling in ---------------------------------------------------------------------------------------------------
 
 
-def filled(conflist: Conflist, place: Values) -> Plugins:
+def fill_in(conflist: Conflist, place: Values) -> Plugins:
     """Return the plug-ins' configurations with the values of a place, each with the name and version of the list.
 
     Raises `ValueError` if an address in them is invalid.
@@ -153,46 +153,50 @@ def _with_values(value: Json, values: Mapping[str, str | int]) -> Json:
             return values[alone.group(1)]
         return _VARIABLE.sub(lambda match: str(values[match.group(1)]), value)
     if isinstance(value, Mapping):
-        return {key: _with_values(each, values) for key, each in value.items()}
+        return {key: _with_values(inner, values) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_with_values(each, values) for each in value]
+        return [_with_values(inner, values) for inner in value]
     return value
 
 
-def for_node(conflist: Conflist, place: Values, folder: str) -> Plugins:
+def fill_in_for_node(conflist: Conflist, place: Values, folder: str) -> Plugins:
     """Return the configurations for a pod: filled in, ranges divided among the nodes, leases kept in `folder`.
 
     host-local does not know about nodes. A range that is the same on several nodes is split into equal parts, so that
     no two nodes hand out the same address.
     """
-    own = filled(conflist, place)
-    all_nodes = [filled(conflist, replace(place, node=node)) for node in range(place.nodes)]
-    for number, plugin in enumerate(own):
+    plugins_here = fill_in(conflist, place)
+    all_nodes = [fill_in(conflist, replace(place, node=node)) for node in range(place.nodes)]
+    for number, plugin in enumerate(plugins_here):
         if _ipam(plugin).get("type") != _DIVIDED:
             continue
         for index, own_range in enumerate(_ranges(plugin)):
             bounds = [_bounds(plugins, number, index) for plugins in all_nodes]
-            alike = [node for node, its in enumerate(bounds) if its == bounds[place.node]]
+            alike = [node for node, bound in enumerate(bounds) if bound == bounds[place.node]]
             if len(alike) > 1:
                 own_range.update(_part(conflist.path, own_range, alike.index(place.node), len(alike)))
         plugin["ipam"]["dataDir"] = folder
-    return own
+    return plugins_here
 
 
 def _bounds(plugins: Plugins, number: int, index: int) -> tuple[Json, ...] | None:
     """Return the address bounds that a plug-in's range states, or None if the plug-in has no such range."""
-    found = next(islice(_ranges(plugins[number]), index, None), None)
-    return None if found is None else tuple(found.get(key) for key in ("subnet", "rangeStart", "rangeEnd"))
+    range_ = next(islice(_ranges(plugins[number]), index, None), None)
+    return None if range_ is None else tuple(range_.get(key) for key in ("subnet", "rangeStart", "rangeEnd"))
 
 
 def _ranges(plugin: Mapping[str, Json]) -> Iterator[dict[str, Json]]:
     """Yield the IPv4 ranges of host-local: of the short form, and of the sets of ranges."""
     ipam = plugin.get("ipam", {})
     sets = ipam.get("ranges", [])
-    listed = chain.from_iterable(one for one in sets if isinstance(one, list)) if isinstance(sets, list) else ()
-    for each in (ipam, *listed):
-        if isinstance(each, dict) and "subnet" in each and ":" not in str(each["subnet"]):
-            yield each
+    listed = (
+        chain.from_iterable(listed_set for listed_set in sets if isinstance(listed_set, list))
+        if isinstance(sets, list)
+        else ()
+    )
+    for range_ in (ipam, *listed):
+        if isinstance(range_, dict) and "subnet" in range_ and ":" not in str(range_["subnet"]):
+            yield range_
 
 
 def _part(path: str, range_: Mapping[str, Json], index: int, parts: int) -> dict[str, str]:
@@ -211,11 +215,11 @@ def part_of(range_: Mapping[str, Json], index: int, parts: int) -> dict[str, str
     network = _network(range_["subnet"])
     first = int(IPv4Address(range_["rangeStart"])) if "rangeStart" in range_ else int(network.network_address) + 2
     last = int(IPv4Address(range_["rangeEnd"])) if "rangeEnd" in range_ else int(network.broadcast_address) - 1
-    each = (last - first + 1) // parts
-    if each < 1:
-        raise ValueError(f"the range {network} has not an address for each of {parts} nodes")
-    start = first + index * each
-    return {"rangeStart": str(IPv4Address(start)), "rangeEnd": str(IPv4Address(start + each - 1))}
+    size = (last - first + 1) // parts
+    if size < 1:
+        raise ValueError(f"the range {network} has too few addresses for {parts} nodes")
+    start = first + index * size
+    return {"rangeStart": str(IPv4Address(start)), "rangeEnd": str(IPv4Address(start + size - 1))}
 
 
 # --- checking -----------------------------------------------------------------------------------------------------
@@ -224,7 +228,7 @@ def part_of(range_: Mapping[str, Json], index: int, parts: int) -> dict[str, str
 def subnets(plugins: Iterable[Mapping[str, Json]]) -> Iterator[IPv4Network]:
     """Yield the IPv4 subnets from which plug-ins assign addresses, as far as host-local and static state them."""
     for plugin in plugins:
-        yield from (_network(each["subnet"]) for each in _ranges(plugin))
+        yield from (_network(range_["subnet"]) for range_ in _ranges(plugin))
         yield from (_interface(address).network for address in fixed_addresses([plugin]))
 
 
@@ -232,12 +236,12 @@ def fixed_addresses(plugins: Iterable[Mapping[str, Json]]) -> Iterator[str]:
     """Yield the IPv4 addresses that `static` assigns to every pod."""
     for plugin in plugins:
         listed = _ipam(plugin).get("addresses", []) if _ipam(plugin).get("type") == "static" else []
-        for each in listed if isinstance(listed, list) else ():
-            if isinstance(each, dict) and ":" not in str(each.get("address", ":")):
-                yield str(each["address"])
+        for entry in listed if isinstance(listed, list) else ():
+            if isinstance(entry, dict) and ":" not in str(entry.get("address", ":")):
+                yield str(entry["address"])
 
 
-def places(nodes: int) -> tuple[Values, ...]:
+def make_places(nodes: int) -> tuple[Values, ...]:
     """Return places on `nodes` nodes with the NIC's subnet masked; each node keeps its own address."""
     return tuple(Values(node=node, nodes=nodes, nic=_hidden(node)) for node in range(nodes))
 
@@ -248,22 +252,22 @@ def _hidden(node: int) -> IPv4Interface:
 
 def own_subnets(conflist: Conflist, nodes: int) -> tuple[tuple[IPv4Network, ...], ...]:
     """Return, for each node, the subnets that the file itself names, without those that variables take from the NIC."""
-    found = ([*subnets(filled(conflist, place))] for place in places(nodes))
-    return tuple(tuple(each for each in its if not each.overlaps(HIDDEN.network)) for its in found)
+    by_node = ([*subnets(fill_in(conflist, place))] for place in make_places(nodes))
+    return tuple(tuple(network for network in networks if not network.overlaps(HIDDEN.network)) for networks in by_node)
 
 
-def cover(networks: Iterable[IPv4Network]) -> IPv4Network | None:
+def find_supernet(networks: Iterable[IPv4Network]) -> IPv4Network | None:
     """Return the smallest network that contains all the networks, or None if there are none."""
     listed = list(networks)
     if not listed:
         return None
-    found = listed[0]
-    while not all(each.subnet_of(found) for each in listed):
-        found = found.supernet()
-    return found
+    network = listed[0]
+    while not all(inner.subnet_of(network) for inner in listed):
+        network = network.supernet()
+    return network
 
 
-def refusal(
+def refuse(
     conflist: Conflist,
     nodes: int,
     *,
@@ -275,12 +279,12 @@ def refusal(
     `lab` and `host` are the lab's networks and this machine's routes, each with a description.
     """
     try:
-        each = [filled(conflist, place) for place in places(nodes)]
-        for place in places(nodes):
-            for_node(conflist, place, "/run")
+        by_node = [fill_in(conflist, place) for place in make_places(nodes)]
+        for place in make_places(nodes):
+            fill_in_for_node(conflist, place, "/run")
     except ValueError as error:
         return str(error)
-    addresses = Counter(address for plugins in each for address in fixed_addresses(plugins))
+    addresses = Counter(address for plugins in by_node for address in fixed_addresses(plugins))
     twice = next((address for address, times in addresses.items() if times > 1), None)
     if twice is not None:
         return f"{conflist.path} gives {twice} to a pod on every node: write ${{cidr}}, or 10.50.0.1${{node}}/24"
@@ -288,11 +292,11 @@ def refusal(
     for network, (other, what) in product(stated, (*lab, *host)):
         if other.overlaps(network):
             return f"the subnet {network} of {conflist.path} overlaps {other}, which is {what}: choose another"
-    whole = cover(stated)
+    whole = find_supernet(stated)
     if whole is not None and (met := next((what for other, what in lab if other.overlaps(whole)), None)):
         return (
-            f"the subnets of {conflist.path} lie too far apart: MPI is told one network that holds all of them, and "
-            f"{whole} holds {met} as well; choose subnets beside each other, as 10.244.${{node}}.0/24"
+            f"the subnets of {conflist.path} lie too far apart: MPI gets one network that contains all of them, and "
+            f"{whole} also contains {met}; choose adjacent subnets, such as 10.244.${{node}}.0/24"
         )
     return None
 
@@ -301,11 +305,11 @@ def _network(value: object) -> IPv4Network:
     try:
         return IPv4Network(str(value), strict=False)
     except ValueError:
-        raise ValueError(f"{shown(value)!r} is no subnet: write it as 10.244.${{node}}.0/24") from None
+        raise ValueError(f"{shorten(value)!r} is not a subnet: write it as 10.244.${{node}}.0/24") from None
 
 
 def _interface(value: object) -> IPv4Interface:
     try:
         return IPv4Interface(str(value))
     except ValueError:
-        raise ValueError(f"{shown(value)!r} is no address: write it as 10.50.0.2/24, or ${{cidr}}") from None
+        raise ValueError(f"{shorten(value)!r} is not an address: write it as 10.50.0.2/24, or ${{cidr}}") from None

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Mapping
 from typing import Final, NoReturn
 
-from tare.wiring.conflist import VARIABLES, Conflist, Json, Values, filled, shown, variables
+from tare.wiring.conflist import VARIABLES, Conflist, Json, Values, fill_in, find_variables, shorten
 
 MAX_BYTES: Final = 1 << 16
 MAX_DEPTH: Final = 32
@@ -27,13 +27,13 @@ def read(path: str) -> Conflist:
     try:
         data = _bytes_of(path)
     except FileNotFoundError:
-        raise ValueError(f"there is no {path}: name a CNI configuration, a .conflist or a .conf") from None
+        raise ValueError(f"{path} not found: name a CNI configuration, a .conflist or a .conf") from None
     except IsADirectoryError:
         raise ValueError(f"{path} is a folder: name the CNI configuration in it") from None
     except (OSError, ValueError) as error:
         raise ValueError(f"{path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if len(data) > MAX_BYTES:
-        raise ValueError(f"{path} has more than {MAX_BYTES} bytes: that is no CNI configuration")
+        raise ValueError(f"{path} has more than {MAX_BYTES} bytes: it is not a CNI configuration")
     try:
         return parse(data.decode("utf-8-sig"), path)
     except UnicodeDecodeError as error:
@@ -71,11 +71,11 @@ def parse(text: str, path: str) -> Conflist:
     if not isinstance(version, str) or not _VERSION.fullmatch(version):
         raise ValueError(f'{path}: "cniVersion" must be a version, as "1.0.0"')
     conflist = Conflist(path=path, name=name, version=version, plugins=_plugins(stated, path), text=text)
-    for variable in variables(list(conflist.plugins)):
+    for variable in find_variables(list(conflist.plugins)):
         if variable not in VARIABLES:
-            allowed = ", ".join(f"${{{each}}}" for each in VARIABLES)
-            raise ValueError(f"{path}: unknown variable ${{{shown(variable)}}} (allowed: {allowed})")
-    filled(conflist, Values(node=0, nodes=1))  # parses its addresses once
+            allowed = ", ".join(f"${{{allowed_name}}}" for allowed_name in VARIABLES)
+            raise ValueError(f"{path}: unknown variable ${{{shorten(variable)}}} (allowed: {allowed})")
+    fill_in(conflist, Values(node=0, nodes=1))  # parses its addresses once
     return conflist
 
 
@@ -83,25 +83,25 @@ def _plugins(stated: Mapping[str, Json], path: str) -> tuple[Mapping[str, Json],
     """Return the chain that a file states; a plain .conf is a chain of one."""
     listed = stated.get("plugins", [stated] if "type" in stated else None)
     if not isinstance(listed, list) or not listed:
-        raise ValueError(f'{path}: there are no plug-ins in it: "plugins" must be a list of at least one')
+        raise ValueError(f'{path}: it has no plug-ins: "plugins" must be a list of at least one')
     if len(listed) > MAX_PLUGINS:
-        raise ValueError(f"{path}: it has {len(listed)} plug-ins, and {MAX_PLUGINS} are allowed")
+        raise ValueError(f"{path}: it has {len(listed)} plug-ins; at most {MAX_PLUGINS} are allowed")
     for number, plugin in enumerate(listed, start=1):
         where = f"{path}: plug-in {number} of {len(listed)}"
         if not isinstance(plugin, dict) or not isinstance(plugin.get("type"), str) or not plugin["type"]:
             raise ValueError(f'{where} has no "type", which is the name of its program')
         ipam = plugin.get("ipam", {})
         if not isinstance(ipam, dict) or not isinstance(ipam.get("type", ""), str):
-            raise ValueError(f'{where} ({shown(plugin["type"])}): "ipam" must be an object with a "type"')
+            raise ValueError(f'{where} ({shorten(plugin["type"])}): "ipam" must be an object with a "type"')
         for program in (plugin["type"], ipam.get("type", "")):
             if program and not _NAME.fullmatch(program):
                 what = f"no name of a program, which has at most {MAX_NAME} letters, digits, dots, dashes, underscores"
-                raise ValueError(f'{where}: the "type" {shown(program)!r} is {what}')
+                raise ValueError(f'{where}: the "type" {shorten(program)!r} is {what}')
     return tuple(listed)
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{shown(name)} is no number of JSON")
+    raise ValueError(f"{shorten(name)} is not a JSON number")
 
 
 def _finite(text: str) -> float:
@@ -114,4 +114,4 @@ def _is_deep(value: Json, depth: int = 0) -> bool:
     if not isinstance(value, dict | list):
         return False
     inner = value.values() if isinstance(value, dict) else value
-    return depth >= MAX_DEPTH or any(_is_deep(each, depth + 1) for each in inner)
+    return depth >= MAX_DEPTH or any(_is_deep(member, depth + 1) for member in inner)

@@ -65,13 +65,15 @@ def control_address(node: Node, study: str) -> str:
     slot = study.rpartition("-")[2]
     number = int(slot) if slot.isdecimal() else 0
     if number >= MOST_SLOTS:
-        raise InfrastructureError(f"the control network has no address for more than {MOST_SLOTS} environments at once")
+        raise InfrastructureError(
+            f"the control network has addresses for only {MOST_SLOTS} environments at once", remedy="divide the study"
+        )
     base = ".".join(node.control_address.split(".")[:2])
     return f"{base}.{FIRST_OCTET + number}.{node.index + 1}"
 
 
 @contextmanager
-def lent(place: Place, nic: Nic) -> Iterator[None]:
+def lend_nic(place: Place, nic: Nic) -> Iterator[None]:
     """Move a NIC into a stack with its address, and restore it completely."""
     node = place.node
     _move(nic, node.pid, place.pid)
@@ -89,12 +91,6 @@ def lent(place: Place, nic: Nic) -> Iterator[None]:
 def in_stack(pod: Pod, place: Place) -> Pod:
     """Return a pod whose node is the stack, so that changes to the node's network are made in the stack."""
     return replace(pod, node=replace(pod.node, pid=place.pid))
-
-
-def without_address(place: Place, nic: Nic) -> None:
-    """Remove the address from a NIC that is lent to a stack; `lent` restores it together with the NIC."""
-    with netlink(place.pid) as route:
-        route.flush_addr(index=index_of(route, nic.name), family=2)
 
 
 def _move(nic: Nic, source: int, target: int) -> None:

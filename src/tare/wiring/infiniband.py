@@ -15,7 +15,7 @@ from typing import Final
 from tare.errors import InfrastructureError, RefusedError
 from tare.host.devices import ACTIVE, CLASSES
 from tare.images.inside.below import inside
-from tare.images.inside.inspect import holds
+from tare.images.inside.inspect import contains
 from tare.node import SILENT_ROLE, Endpoint, Pod, Watch
 from tare.wiring.plug import carriers, interfaces_in, mtu_of, silent
 from tare.wiring.transports import read
@@ -76,13 +76,13 @@ class Port:
 def ports(classes: Path = CLASSES) -> tuple[Port, ...]:
     """Return all ports of all adapters, sorted by name."""
     folder = classes / "infiniband"
-    found = []
+    listed = []
     for place in sorted(folder.glob("*/ports/*"), key=lambda path: (path.parts[-3], path.name)):
         if not place.name.isdigit():
             continue
         adapter = folder / place.parts[-3]
         layer = _text(place / "link_layer") or "InfiniBand"
-        found.append(
+        listed.append(
             Port(
                 adapter=adapter.name,
                 number=int(place.name),
@@ -94,27 +94,27 @@ def ports(classes: Path = CLASSES) -> tuple[Port, ...]:
                 counted=(place / "counters" / "port_xmit_data").exists(),
             )
         )
-    return tuple(found)
+    return tuple(listed)
 
 
-def port_for(transport: str, found: Sequence[Port]) -> Port:
+def port_for(transport: str, listed: Sequence[Port]) -> Port:
     """Return the port that a transport takes: the first active one, InfiniBand before Ethernet.
 
     Raises `RefusedError` if there is none.
     """
     begins = ADAPTERS.get(read(transport).detail, "")
-    fitting = [port for port in found if port.adapter.startswith(begins)]
+    fitting = [port for port in listed if port.adapter.startswith(begins)]
     if not fitting:
         what = f"{begins} adapter" if begins else "InfiniBand or RoCE adapter"
-        raise RefusedError(f"transport: {transport} needs an {what}, and this machine has none")
+        raise RefusedError(f"transport: {transport} needs an {what}, but this machine has none")
     active = [port for port in fitting if ACTIVE in port.state]
     if not active:
-        told = ", ".join(f"{port.name} is {port.state or 'silent'}" for port in fitting)
-        raise RefusedError(f"transport: {transport} needs an active port ({told})")
+        states = ", ".join(f"{port.name} is {port.state or 'silent'}" for port in fitting)
+        raise RefusedError(f"transport: {transport} needs an active port ({states})")
     return min(active, key=lambda port: port.roce)
 
 
-def missing(transport: str, classes: Path = CLASSES) -> str | None:
+def probe(transport: str, classes: Path = CLASSES) -> str | None:
     """Return why this machine has no port for a transport, or None."""
     try:
         port_for(transport, ports(classes))
@@ -123,12 +123,12 @@ def missing(transport: str, classes: Path = CLASSES) -> str | None:
     return None
 
 
-def ipoib_missing(classes: Path = CLASSES) -> str | None:
+def probe_ipoib(classes: Path = CLASSES) -> str | None:
     """Return why this machine has no IP over InfiniBand, or None."""
     if not (folder := classes / "infiniband").is_dir() or not any(folder.iterdir()):
-        return "transport: ipoib needs an InfiniBand adapter, and this machine has none"
+        return "transport: ipoib needs an InfiniBand adapter, but this machine has none"
     if not ipoib_interfaces(classes):
-        return "this machine has no interface of IP over InfiniBand: modprobe ib_ipoib, and give it an address"
+        return "this machine has no IP over InfiniBand interface: modprobe ib_ipoib, and give it an address"
     return None
 
 
@@ -159,7 +159,9 @@ def watch_of(port: Port, pod: Pod) -> Watch:
     if port.counted:
         return Watch(pid=0, interface=port.name, role=port.role)
     if not port.interface:
-        raise InfrastructureError(f"{port.name} counts nothing and has no interface: nothing could prove its traffic")
+        raise InfrastructureError(
+            f"{port.name} has neither counters nor an interface, so nothing can prove its traffic"
+        )
     place = pod.pid if port.interface in interfaces_in(pod.pid) else pod.node.pid
     return Watch(pid=place, interface=port.interface, role=f"interface under the {port.role}")
 
@@ -170,10 +172,10 @@ def over_ipoib(endpoint: Endpoint, pod: Pod, classes: Path = CLASSES) -> Endpoin
     Raises `InfrastructureError` if the pod sees no such interface with an address.
     """
     here = interfaces_in(pod.pid)
-    name = next((each for each in ipoib_interfaces(classes) if each in here), None)
+    name = next((interface for interface in ipoib_interfaces(classes) if interface in here), None)
     if name is None:
         raise InfrastructureError(
-            f"{pod.node.name} sees no interface of IP over InfiniBand with an address: give one to its ib0"
+            f"{pod.node.name} has no IP over InfiniBand interface with an address", remedy="give its ib0 an address"
         )
     address, prefix = here[name]
     quiet = tuple(replace(watch, role=SILENT_ROLE) for watch in endpoint.watches if watch.role != SILENT_ROLE)
@@ -209,22 +211,22 @@ def unfit(rootfs: Path, transport: str, classes: Path = CLASSES) -> str | None:
             f"the image has no driver for {port.adapter} (lib{name}-rdmav*.so): apt-get install ibverbs-providers in it"
         )
     private = re.search(r"-rdmav(\d+)\.so", providers[0].name)
-    if private and not holds(library, f"rdmav{private[1]}".encode()):
-        return f"the image's {providers[0].name} is of another rdma-core than its libibverbs, which does not load it"
+    if private and not contains(library, f"rdmav{private[1]}".encode()):
+        return f"the image's {providers[0].name} is from another rdma-core than its libibverbs, which will not load it"
     abi = _text(classes / "infiniband_verbs" / "abi_version")
     if abi.isdigit() and not OLDEST_ABI <= int(abi) <= NEWEST_ABI:
-        return f"this kernel's interface for verbs has version {abi}, and rdma-core speaks {OLDEST_ABI} to {NEWEST_ABI}"
+        return f"the verbs ABI of this kernel is {abi}, but rdma-core supports {OLDEST_ABI} to {NEWEST_ABI}"
     return None
 
 
 def versions(rootfs: Path) -> dict[str, str]:
     """Return the versions of an image's libibverbs and libmlx5, from their file names."""
-    found = {}
+    by_library = {}
     for name in ("libibverbs.so.1", "libmlx5.so.1"):
         path = _first(rootfs, name)
         if path is not None:
-            found[name.partition(".")[0]] = path.name.partition(".so.")[2]
-    return found
+            by_library[name.partition(".")[0]] = path.name.partition(".so.")[2]
+    return by_library
 
 
 def user_driver(port: Port) -> str:
@@ -238,9 +240,9 @@ def _first(rootfs: Path, name: str) -> Path | None:
     """Return the file that a library's name resolves to in an image, or None."""
     for folder in LIBRARY_FOLDERS:
         for path in sorted(rootfs.glob(f"{folder}/{name}")):
-            found = inside(rootfs, "/" + str(path.relative_to(rootfs)))
-            if found is not None:
-                return found
+            file = inside(rootfs, "/" + str(path.relative_to(rootfs)))
+            if file is not None:
+                return file
     return None
 
 

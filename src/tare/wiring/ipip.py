@@ -77,11 +77,11 @@ def kernel_has_tunnels() -> bool:
     return modprobe is not None and run((modprobe, "-n", "-q", "ipip"), check=False, timeout_s=20).status == 0
 
 
-def missing() -> str | None:
+def probe() -> str | None:
     """Return why IP-in-IP is not supported here, or None."""
     if kernel_has_tunnels():
         return None
-    reason = bpf.missing()
+    reason = bpf.probe()
     return f"IP-in-IP: the kernel has no ipip (modprobe ipip), and {reason}" if reason else None
 
 
@@ -89,11 +89,11 @@ def missing() -> str | None:
 def tunnels(place: Place, nic: Nic, far: Sequence[Far]) -> Iterator[Tunnels]:
     """Keep tunnels from a NIC, in its node's stack, to other nodes."""
     make = _by_kernel if kernel_has_tunnels() else _by_programs
-    with make(place, nic, far) as made:
-        yield made
+    with make(place, nic, far) as up:
+        yield up
 
 
-def lead(tunnels: Tunnels, pod: str, node: str) -> None:
+def add_route(tunnels: Tunnels, pod: str, node: str) -> None:
     """Route packets for a pod through the tunnel to its node, if there is one; addresses identify both."""
     if tunnels.ways >= 0 and node in tunnels.far:
         bpf.update(tunnels.ways, socket.inet_aton(pod), socket.inet_aton(node))
@@ -117,13 +117,13 @@ def tunnel_command(nic: Nic, far: Far) -> tuple[str, ...]:
 
 @contextmanager
 def _by_kernel(place: Place, nic: Nic, far: Sequence[Far]) -> Iterator[Tunnels]:
-    names = {each.index: tunnel_name(nic, each) for each in far}
+    names = {other.index: tunnel_name(nic, other) for other in far}
     inside = ("nsenter", f"--net=/proc/{place.pid}/ns/net", "--", "ip")
     try:
-        for each in far:
-            what = f"making the tunnel {names[each.index]} on {place.node.name}"
-            run((*inside, *tunnel_command(nic, each)), timeout_s=20, what=what)
-            run((*inside, "link", "set", names[each.index], "up"), timeout_s=20, what=what)
+        for other in far:
+            what = f"making the tunnel {names[other.index]} on {place.node.name}"
+            run((*inside, *tunnel_command(nic, other)), timeout_s=20, what=what)
+            run((*inside, "link", "set", names[other.index], "up"), timeout_s=20, what=what)
         watches = tuple(Watch(pid=place.pid, interface=name, role=ROLE) for name in names.values())
         yield Tunnels(means="the kernel's ipip", watches=watches, interfaces=names)
     finally:
@@ -137,30 +137,30 @@ def _by_kernel(place: Place, nic: Nic, far: Sequence[Far]) -> Iterator[Tunnels]:
 
 @contextmanager
 def _by_programs(place: Place, nic: Nic, far: Sequence[Far]) -> Iterator[Tunnels]:
-    own = socket.inet_aton(nic.address)
+    address = socket.inet_aton(nic.address)
     with ExitStack() as stack:
         files = stack.enter_context(bpf.opened())
         ways = bpf.make_map(bpf.HASH_MAP, key_bytes=4, value_bytes=4, entries=MOST_PODS)
         files.append(ways)
         counters = bpf.make_map(bpf.ARRAY_MAP, key_bytes=4, value_bytes=COUNTERS.size, entries=2)
         files.append(counters)
-        files.append(egress := bpf.load_program(wrapping(own, ways, counters), "tare_ipip_out"))
-        files.append(ingress := bpf.load_program(unwrapping(own, counters), "tare_ipip_in"))
+        files.append(egress := bpf.load_program(egress_program(address, ways, counters), "tare_ipip_out"))
+        files.append(ingress := bpf.load_program(ingress_program(address, counters), "tare_ipip_in"))
         stack.enter_context(bpf.on_interface(place.pid, nic.name, ingress=ingress, egress=egress))
         watch = Watch(pid=place.pid, interface=f"ipip-{nic.name}", role=ROLE, by_network=True)
-        to = frozenset(each.address for each in far)
+        to = frozenset(other.address for other in far)
         means = "BPF programs of tare (the kernel has no ipip)"
         yield Tunnels(means=means, watches=(watch,), ways=ways, counters=counters, far=to)
 
 
-def counted(file: int) -> tuple[int, int, int, int]:
+def read_counters(file: int) -> tuple[int, int, int, int]:
     """Return bytes and packets decapsulated, and encapsulated, outer headers included."""
     both = (COUNTERS.unpack(bpf.look_up(file, struct.pack("<I", way), COUNTERS.size)) for way in (RECEIVED, SENT))
     (received, received_bytes), (sent, sent_bytes) = both
     return received_bytes, received, sent_bytes, sent
 
 
-def wrapping(own: bytes, ways: int, counters: int) -> bytes:
+def egress_program(address: bytes, ways: int, counters: int) -> bytes:
     """Return the egress program: a packet for a pod in the map `ways` gets an outer header to its node.
 
     `own` is this node's address in network byte order. The segment size stays: a pod's MTU leaves room for the outer
@@ -188,7 +188,7 @@ def wrapping(own: bytes, ways: int, counters: int) -> bytes:
         bpf.store_value(FRAME, -16, TTL, 1),
         bpf.store_value(FRAME, -15, PROTOCOL, 1),
         bpf.store_value(FRAME, -14, 0, 2),
-        bpf.store_value(FRAME, -12, bpf.word(own), 4),
+        bpf.store_value(FRAME, -12, bpf.word(address), 4),
         bpf.store(FRAME, -8, R7, 4),
         *_checksum_of(header),
         bpf.store(FRAME, -14, R0, 2),
@@ -200,7 +200,7 @@ def wrapping(own: bytes, ways: int, counters: int) -> bytes:
     ])  # fmt: skip
 
 
-def unwrapping(own: bytes, counters: int) -> bytes:
+def ingress_program(address: bytes, counters: int) -> bytes:
     """Return the ingress program: a packet to this node with protocol 4 loses its outer header."""
     return bpf.assemble([
         bpf.copy(R6, R1),
@@ -212,7 +212,7 @@ def unwrapping(own: bytes, counters: int) -> bytes:
         bpf.load(R0, FRAME, -11, 1),
         bpf.unless_equal(R0, PROTOCOL, "pass"),
         bpf.load(R0, FRAME, -4, 4),
-        bpf.unless_equal(R0, bpf.word(own), "pass"),
+        bpf.unless_equal(R0, bpf.word(address), "pass"),
         bpf.load(R8, R6, PACKET_LENGTH, 4),
         bpf.add(R8, -ETHERNET_BYTES),
         *_adjust(-HEADER_BYTES, KEEP_SEGMENT_SIZE | KEEP_CHECKSUM),

@@ -61,20 +61,20 @@ class NetnsInterface:
 
 def ethtool_words(offloads: Sequence[str]) -> tuple[str, ...]:
     """Return the `ethtool -K` arguments for offloads such as `tso=off`."""
-    return tuple(word for each in offloads for word in each.split("="))
+    return tuple(word for setting in offloads for word in setting.split("="))
 
 
 def qdiscs(link: Link, interface: str) -> tuple[tuple[str, ...], ...]:
     """Return the tc commands for a link's delay and rate on an interface: the delay first, as on a wire."""
     begin = ("tc", "qdisc", "add", "dev", interface)
-    made: list[tuple[str, ...]] = []
+    commands: list[tuple[str, ...]] = []
     if link.delay_s:
-        made.append((*begin, "root", "handle", "1:", "netem", "delay", f"{link.delay_s * 1e6:.12g}us"))
+        commands.append((*begin, "root", "handle", "1:", "netem", "delay", f"{link.delay_s * 1e6:.12g}us"))
     if link.rate_bps:
         at = ("parent", "1:", "handle", "2:") if link.delay_s else ("root", "handle", "1:")
         burst = max(int(link.rate_bps / 8 * BURST_S), LEAST_BURST_BYTES)
-        made.append((*begin, *at, "tbf", "rate", f"{link.rate_bps}bit", "burst", str(burst), "latency", "50ms"))
-    return tuple(made)
+        commands.append((*begin, *at, "tbf", "rate", f"{link.rate_bps}bit", "burst", str(burst), "latency", "50ms"))
+    return tuple(commands)
 
 
 def rules(tracking: Tracking, interface: str) -> str:
@@ -106,14 +106,14 @@ def mask_of(cores: Sequence[int]) -> str:
 
 def features(text: str) -> dict[str, str]:
     """Return the offloads in the output of `ethtool -k`, by short name: `on` or `off`, with `[fixed]` if it says so."""
-    told = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
-    return {word: told[name] for word, name in FEATURES.items() if name in told}
+    states = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
+    return {word: states[name] for word, name in FEATURES.items() if name in states}
 
 
 # --- is it supported? ------------------------------------------------------------------------------------------------
 
 
-def missing(link: Link) -> str | None:
+def probe(link: Link) -> str | None:
     """Return why this machine does not support a link's settings, or None; tested in a namespace that ends at once."""
     programs = (
         (link.offloads, "ethtool", "ethtool"),
@@ -124,23 +124,25 @@ def missing(link: Link) -> str | None:
         if wanted and find(program) is None:
             return f"link: needs {program}, which is not installed: apt-get install {package}"
     if link.br_netfilter and not Path("/proc/sys/net/bridge").exists():
-        return "link: br_netfilter needs the kernel's module of that name, which is not loaded: modprobe br_netfilter"
+        return "link: br_netfilter needs the kernel module of that name, which is not loaded: modprobe br_netfilter"
     if link.rps and not Path("/sys/class/net/lo/queues/rx-0/rps_cpus").exists():
-        return "link: rps needs a kernel with CONFIG_RPS, which this one has not"
+        return "link: rps is not supported by this kernel (CONFIG_RPS)"
     if link.delay_s and not _kernel_takes(("tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms")):
-        return "link: delay needs netem, which this kernel has not (sch_netem; docs/networks.md)"
+        return "link: delay is not supported by this kernel (sch_netem; docs/networks.md)"
     if link.rate_bps and not _kernel_takes(qdiscs(Link(rate_bps=10**9), "lo")[0]):
-        return "link: rate needs tbf, which this kernel has not (sch_tbf)"
+        return "link: rate is not supported by this kernel (sch_tbf)"
     if link.conntrack and not _kernel_takes(("nft", "-f", "-"), rules(Tracking.NOTRACK, "lo")):
-        return "link: conntrack needs nf_tables and nf_conntrack, which this kernel has not or does not let us use"
+        return "link: conntrack needs nf_tables and nf_conntrack, which this kernel lacks or denies"
     return None
 
 
 def _kernel_takes(argv: tuple[str, ...], stdin: str | None = None) -> bool:
     key = (argv, stdin)
     if key not in _TAKEN:
-        own = ("unshare", "--net", "--") if is_real_root() else ("unshare", "--user", "--map-root-user", "--net", "--")
-        _TAKEN[key] = run((*own, *argv), check=False, timeout_s=20, stdin=stdin).status == 0
+        prefix = (
+            ("unshare", "--net", "--") if is_real_root() else ("unshare", "--user", "--map-root-user", "--net", "--")
+        )
+        _TAKEN[key] = run((*prefix, *argv), check=False, timeout_s=20, stdin=stdin).status == 0
     return _TAKEN[key]
 
 
@@ -178,11 +180,11 @@ def link_set(node: Node, nic: Nic, pod: Pod, endpoint: Endpoint, link: Link) -> 
     facts: dict[str, str] = {}
     with ExitStack() as stack:
         for place in places if pod.number == 0 else (here,):
-            told = [f"mtu {_mtu(place)}"]
-            told += stack.enter_context(_offloads(place, link.offloads))
-            told += stack.enter_context(_rps(place, link.rps, node.cores))
-            told += stack.enter_context(_shaped(place, link)) if place == places[0] else []
-            facts[f"interface {place.interface}"] = ", ".join(told)
+            states = [f"mtu {_mtu(place)}"]
+            states += stack.enter_context(_offloads(place, link.offloads))
+            states += stack.enter_context(_rps(place, link.rps, node.cores))
+            states += stack.enter_context(_shaped(place, link)) if place == places[0] else []
+            facts[f"interface {place.interface}"] = ", ".join(states)
         facts |= stack.enter_context(_tracked(here, link.conntrack))
         if link.br_netfilter is not None:
             facts |= stack.enter_context(_filtered(home, here, link))
@@ -191,8 +193,8 @@ def link_set(node: Node, nic: Nic, pod: Pod, endpoint: Endpoint, link: Link) -> 
 
 def where(node: Node, nic: Nic, endpoint: Endpoint) -> Node:
     """Return the node as seen from its NIC: its own stack, if the network moved the NIC there."""
-    found = (watch.pid for watch in endpoint.watches if watch.interface == nic.name)
-    return replace(node, pid=next(found, node.pid))
+    pids = (watch.pid for watch in endpoint.watches if watch.interface == nic.name)
+    return replace(node, pid=next(pids, node.pid))
 
 
 @contextmanager
@@ -205,13 +207,16 @@ def _offloads(place: NetnsInterface, wanted: Sequence[str]) -> Iterator[list[str
     before = features(run((*place.enter, ethtool, "-k", place.interface)).stdout)
     run((*place.enter, ethtool, "-K", place.interface, *ethtool_words(wanted)), check=False)
     after = features(run((*place.enter, ethtool, "-k", place.interface)).stdout)
-    asked = dict(each.split("=") for each in wanted)
+    asked = dict(setting.split("=") for setting in wanted)
     changed = [f"{word}={value}" for word, value in before.items() if after.get(word) != value and " " not in value]
     try:
         for word, value in asked.items():
             if after.get(word, "").split(" ")[0] != value:
-                told = after.get(word, "not there")
-                raise InfrastructureError(f"{place.interface} cannot have {word} {value}: it is {told}")
+                state = after.get(word, "missing")
+                raise InfrastructureError(
+                    f"{place.interface} cannot have {word} {value}: it is {state}",
+                    remedy="remove it from link: offloads",
+                )
         yield [f"{word} {after[word].split(' ')[0]}" for word in asked]
     finally:
         if changed and _is_there(place):
@@ -244,8 +249,8 @@ def _shaped(place: NetnsInterface, link: Link) -> Iterator[list[str]]:
     try:
         for argv in commands:
             run((*place.enter, *argv), what=f"shaping {place.interface}")
-        told = run((*place.enter, "tc", "qdisc", "show", "dev", place.interface)).stdout
-        yield [" ".join(line.split()[1:2] + line.split()[4:]) for line in told.splitlines() if line]
+        output = run((*place.enter, "tc", "qdisc", "show", "dev", place.interface)).stdout
+        yield [" ".join(line.split()[1:2] + line.split()[4:]) for line in output.splitlines() if line]
     finally:
         if _is_there(place):
             run((*place.enter, "tc", "qdisc", "del", "dev", place.interface, "root"), check=False)
@@ -285,10 +290,13 @@ def bridge_of(node: Node, place: NetnsInterface) -> tuple[str, bool]:
     with netlink(node.pid) as route:
         master = route.get_links(peer)[0].get_attr("IFLA_MASTER") if peer else None
         if not master:
-            raise InfrastructureError(f"{place.interface} of the pod leads to no bridge on {node.name}")
+            raise InfrastructureError(
+                f"{place.interface} of the pod is not connected to a bridge on {node.name}",
+                remedy="remove link: br_netfilter, or use the network bridge",
+            )
         bridge = route.get_links(master)[0]
-        told = bridge.get_attr("IFLA_LINKINFO").get_attr("IFLA_INFO_DATA")
-        passes = told.get_attr("IFLA_BR_NF_CALL_IPTABLES") if told is not None else 0
+        options = bridge.get_attr("IFLA_LINKINFO").get_attr("IFLA_INFO_DATA")
+        passes = options.get_attr("IFLA_BR_NF_CALL_IPTABLES") if options is not None else 0
         return str(bridge.get_attr("IFLA_IFNAME")), bool(passes)
 
 
@@ -302,7 +310,9 @@ def _set_mtu(place: NetnsInterface, mtu: int) -> None:
     try:
         run(argv, what=f"setting the MTU of {place.interface} to {mtu}")
     except CommandFailed as error:
-        raise InfrastructureError(f"{place.interface} cannot have an MTU of {mtu}: {error.stderr_tail}") from error
+        raise InfrastructureError(
+            f"{place.interface} cannot have an MTU of {mtu}: {error.stderr_tail}", remedy="choose a smaller link: mtu"
+        ) from error
 
 
 def _mtu(place: NetnsInterface) -> int:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tare.errors import CommandFailed, InfrastructureError
+from tare.errors import CommandFailed, InfrastructureError, RefusedError
 from tare.host.namespaces import index_of, netlink
 from tare.host.process import run
 from tare.node import SILENT_ROLE, Nic, Node, Pod, Watch
@@ -35,7 +35,7 @@ SUBNETS: Final = tuple(
         (OVERLAY_SUBNETS, "for the overlays of Docker"),
         ("10.216", "for docker0, and for pods of calico"),
         ("10.217", "for pods of flannel"),
-        (POD_SUBNETS, "for pods that have a subnet beside the NIC's"),
+        (POD_SUBNETS, "for pods with a subnet of their own"),
     )
 )
 """The networks that tare uses itself, each with its purpose."""
@@ -49,6 +49,12 @@ class Wiring(StrEnum):
     DOCKER = "docker"
 
 
+def refuse_docker_wiring(wiring: Wiring, runtime: str) -> None:
+    """Raise `RefusedError` if Docker is to wire a pod of another runtime."""
+    if wiring is Wiring.DOCKER:
+        raise RefusedError(f"{runtime} cannot use a network that Docker makes")
+
+
 def cni_folders() -> tuple[Path, ...]:
     """Return the existing folders that may hold CNI plug-ins; those in CNI_PATH come first."""
     named = [folder for folder in os.environ.get("CNI_PATH", "").split(":") if folder]
@@ -60,7 +66,7 @@ def cni_plugin(name: str) -> Path | None:
     return next((path for folder in cni_folders() if (path := folder / name).is_file()), None)
 
 
-def cni_missing(*plugins: str) -> str | None:
+def probe_cni(*plugins: str) -> str | None:
     """Return a sentence on the missing CNI plug-ins, or None."""
     missing = [name for name in plugins if cni_plugin(name) is None]
     if missing:
@@ -68,7 +74,7 @@ def cni_missing(*plugins: str) -> str | None:
     return None
 
 
-def cni(command: str, config: Mapping[str, Any], pod: Pod, where: str = "") -> dict[str, Any]:
+def call_cni(command: str, config: Mapping[str, Any], pod: Pod, where: str = "") -> dict[str, Any]:
     """Call a CNI plug-in (ADD or DEL) for a pod, in its node's network namespace; return its result.
 
     `where` says in error messages which plug-in of a chain failed. A pod that is gone has no network namespace: DEL
@@ -77,7 +83,7 @@ def cni(command: str, config: Mapping[str, Any], pod: Pod, where: str = "") -> d
     plugin = str(config["type"])
     program = cni_plugin(plugin)
     if program is None:
-        raise InfrastructureError(cni_missing(plugin) or f"CNI plug-in {plugin} is gone")
+        raise InfrastructureError(probe_cni(plugin) or f"CNI plug-in {plugin} not found")
     environment = {
         "CNI_COMMAND": command,
         "CNI_CONTAINERID": pod.name,
@@ -92,8 +98,8 @@ def cni(command: str, config: Mapping[str, Any], pod: Pod, where: str = "") -> d
     if result.timed_out:
         raise CommandFailed(f"{what} did not end within 30 s: {result.stderr_tail}", argv=argv)
     if result.status != 0:
-        said = cni_message(result.stdout) or result.stderr_tail or "it said nothing"
-        raise CommandFailed(f"{what} failed: {said}", argv=argv, status=result.status)
+        reason = cni_message(result.stdout) or result.stderr_tail or "no output"
+        raise CommandFailed(f"{what} failed: {reason}", argv=argv, status=result.status)
     return dict(json.loads(result.stdout)) if result.stdout.strip() else {}
 
 
@@ -105,8 +111,8 @@ def cni_message(stdout: str) -> str:
         return stdout.strip()
     if not isinstance(answer, dict):
         return stdout.strip()
-    said = ": ".join(str(answer[key]) for key in ("msg", "details") if answer.get(key))
-    return f"{said} (code {answer['code']})" if "code" in answer else said
+    text = ": ".join(str(answer[key]) for key in ("msg", "details") if answer.get(key))
+    return f"{text} (code {answer['code']})" if "code" in answer else text
 
 
 def config(plugin: str, nic: Nic, **more: object) -> dict[str, Any]:
@@ -116,27 +122,32 @@ def config(plugin: str, nic: Nic, **more: object) -> dict[str, Any]:
 
 
 @contextmanager
-def plugged(pod: Pod, configuration: Mapping[str, Any]) -> Iterator[None]:
+def wire_by_cni(pod: Pod, configuration: Mapping[str, Any]) -> Iterator[None]:
     """Keep a pod wired by a CNI plug-in while the block runs."""
-    cni("ADD", configuration, pod)
+    call_cni("ADD", configuration, pod)
     try:
         yield
     finally:
         if Path(f"/proc/{pod.pid}").exists():
-            cni("DEL", configuration, pod)
+            call_cni("DEL", configuration, pod)
 
 
 @contextmanager
-def given_away(node: Node, nic: Nic) -> Iterator[None]:
+def without_address(node: Node, nic: Nic) -> Iterator[None]:
     """Remove the address from a NIC that a network owns for a while, and restore both completely."""
-    with netlink(node.pid) as route:
-        route.flush_addr(index=index_of(route, nic.name), family=2)
+    flush_address(node.pid, nic)
     try:
         yield
     finally:
         if Path(f"/proc/{node.pid}").exists():
             with netlink(node.pid) as route:
                 restore(route, nic)
+
+
+def flush_address(pid: int, nic: Nic) -> None:
+    """Remove the address from a NIC in a process's network namespace."""
+    with netlink(pid) as route:
+        route.flush_addr(index=index_of(route, nic.name), family=2)
 
 
 def restore(route: IPRoute, nic: Nic) -> None:
@@ -168,13 +179,13 @@ def interface_in(pid: int, subnet: str) -> tuple[str, str]:
 
 def interfaces_in(pid: int) -> dict[str, tuple[str, int]]:
     """Return the interfaces with an IPv4 address in a process's network namespace, each with address and prefix."""
-    found: dict[str, tuple[str, int]] = {}
+    addresses: dict[str, tuple[str, int]] = {}
     with netlink(pid) as route:
         for entry in route.get_addr(family=2):
             name = str(route.get_links(entry["index"])[0].get_attr("IFLA_IFNAME"))
             address = str(entry.get_attr("IFA_LOCAL") or entry.get_attr("IFA_ADDRESS"))
-            found.setdefault(name, (address, int(entry["prefixlen"])))
-    return found
+            addresses.setdefault(name, (address, int(entry["prefixlen"])))
+    return addresses
 
 
 def wait_until_running(pid: int, interface: str, limit_s: float = 5.0) -> None:

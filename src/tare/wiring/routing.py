@@ -22,7 +22,7 @@ class Route:
 
 
 @contextmanager
-def routed(pid: int, where: str, routes: Sequence[Route]) -> Iterator[None]:
+def add_routes(pid: int, where: str, routes: Sequence[Route]) -> Iterator[None]:
     """Keep routes in a process's network namespace; `where` describes it in messages.
 
     Raises `InfrastructureError` if the kernel rejects one of them, for instance one that exists already.
@@ -32,13 +32,13 @@ def routed(pid: int, where: str, routes: Sequence[Route]) -> Iterator[None]:
     added: list[dict[str, object]] = []
     try:
         with netlink(pid) as route:
-            for each in routes:
-                entry = {"dst": str(each.network), "gateway": each.gateway, "oif": index_of(route, each.interface)}
+            for new in routes:
+                entry = {"dst": str(new.network), "gateway": new.gateway, "oif": index_of(route, new.interface)}
                 try:
                     route.route("add", **entry)
                 except NetlinkError as error:
                     raise InfrastructureError(
-                        f"{where} cannot have a route to {each.network}: {error.args[-1]}"
+                        f"{where} cannot have a route to {new.network}: {error.args[-1]}"
                     ) from None
                 added.append(entry)
         yield

@@ -65,9 +65,11 @@ def read(text: str) -> Transport:
     if name not in NAMES:
         raise ValueError(f"unknown transport {name!r} (allowed: {', '.join(NAMES)})")
     if colon and not NAMES[name]:
-        raise ValueError(f"{name} takes nothing behind a colon: write {name}")
+        raise ValueError(f"{name} takes nothing after a colon: write {name}")
     if colon and detail not in NAMES[name]:
-        raise ValueError(f"{name} has no {detail!r} (allowed: {', '.join(f'{name}:{each}' for each in NAMES[name])})")
+        raise ValueError(
+            f"{name} has no {detail!r} (allowed: {', '.join(f'{name}:{option}' for option in NAMES[name])})"
+        )
     return Transport(name=name, detail=detail)
 
 

@@ -6,7 +6,6 @@ kernel sees the sockets of that process, and nothing of the pod.
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 import time
@@ -17,11 +16,10 @@ from typing import Final
 
 from tare.errors import InfrastructureError
 from tare.host import process
-from tare.host.namespaces import plain_python
 from tare.host.process import Popen, find
 from tare.host.user_namespace import is_real_root
 from tare.node import Pod
-from tare.services.daemons import AGENT
+from tare.services.daemons import agent_argv
 from tare.wiring.plug import interface_in
 
 TUN: Final = Path("/dev/net/tun")
@@ -36,10 +34,10 @@ MTU: Final = 65520
 START_LIMIT_S: Final = 10.0
 
 
-def missing(program: str, package: str) -> str | None:
+def probe(program: str, package: str) -> str | None:
     """Return why a user-mode network is not available here, or None."""
     if not is_real_root():
-        return f"{program} is started beside a pod in the cgroup of its node, by which it is ended: that needs root"
+        return f"{program} runs in the cgroup of its node, which needs root"
     if find(program) is None:
         return f"{program} is not installed: apt-get install {package}"
     if not os.access(TUN, os.R_OK | os.W_OK):
@@ -48,17 +46,14 @@ def missing(program: str, package: str) -> str | None:
 
 
 @contextmanager
-def beside(pod: Pod, argv: Sequence[str], subnet: str) -> Iterator[None]:
+def run_user_mode(pod: Pod, argv: Sequence[str], subnet: str) -> Iterator[None]:
     """Keep the process of a pod's network running, in the network and the cgroup of its node."""
     node = pod.node
     entry = {
         "cgroups": [str(folder) for folder in node.group.leaf.folders],
         "argv": ["nsenter", f"--net=/proc/{node.pid}/ns/net", "--", "unshare", "--mount", "--propagation", "private"],
     }
-    whole = (
-        plain_python(), "-IS", str(AGENT), "--entry", json.dumps(entry), "--",
-        "/bin/sh", "-c", BESIDE, str(pod.pid), *argv,
-    )  # fmt: skip
+    whole = agent_argv(entry, ("/bin/sh", "-c", BESIDE, str(pod.pid), *argv))
     with tempfile.TemporaryDirectory(prefix="tare-") as folder:
         log = Path(folder) / "log"
         with process.beside(whole, log=log, grace_s=0.5) as helper:
@@ -76,6 +71,6 @@ def _wait(pod: Pod, helper: Popen[str], subnet: str, log: Path) -> None:
             if helper.poll() is None and time.monotonic() < until:
                 time.sleep(0.02)
                 continue
-            said = log.read_text(errors="replace")[-600:].strip() or "it said nothing"
-            raise InfrastructureError(f"the network of {pod.name} did not come up: {said}") from None
+            output = log.read_text(errors="replace")[-600:].strip() or "no output"
+            raise InfrastructureError(f"the network of {pod.name} did not come up: {output}") from None
         return

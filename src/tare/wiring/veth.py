@@ -12,18 +12,18 @@ from tare.wiring.plug import POD_INTERFACE
 
 
 @contextmanager
-def paired(pod: Pod, outer: str, own: Nic) -> Iterator[None]:
+def make_veth(pod: Pod, outer: str, nic: Nic) -> Iterator[None]:
     """Keep a pair: `outer` in the node, and the pod's interface with the address and MTU of `own`.
 
     Removing one end removes both.
     """
     with netlink(pod.node.pid) as route:
-        inner = {"ifname": POD_INTERFACE, "net_ns_pid": pod.pid, "mtu": own.mtu}
-        route.link("add", ifname=outer, kind="veth", mtu=own.mtu, peer=inner)
+        inner = {"ifname": POD_INTERFACE, "net_ns_pid": pod.pid, "mtu": nic.mtu}
+        route.link("add", ifname=outer, kind="veth", mtu=nic.mtu, peer=inner)
         route.link("set", index=index_of(route, outer), state="up")
     with netlink(pod.pid) as route:
         index = index_of(route, POD_INTERFACE)
-        route.addr("add", index=index, address=own.address, prefixlen=own.prefix)
+        route.addr("add", index=index, address=nic.address, prefixlen=nic.prefix)
         route.link("set", index=index, state="up")
     try:
         yield

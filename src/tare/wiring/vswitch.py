@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from tare.errors import InfrastructureError
-from tare.host.kernel_modules import lacks_module
+from tare.host.kernel_modules import probe_module
 from tare.host.process import find, run
 from tare.host.user_namespace import is_real_root
-from tare.services.daemons import Daemon, Place, kept
+from tare.services.daemons import Daemon, Place, run_daemon
 
 UNPACKED: Final = Path("/opt/tare/openvswitch")
 """Where the bootstrap unpacks Debian's packages; installing them would start daemons on this machine."""
@@ -37,16 +37,16 @@ class Vswitch:
     def tell(self, *arguments: str) -> str:
         """Run `ovs-vsctl` and return its output; it waits until the switch has applied the change."""
         what = f"ovs-vsctl {' '.join(arguments[:2])} on {self.place.node.name}"
-        return run(vsctl(needed("ovs-vsctl"), self.place.path(), arguments), timeout_s=20, what=what).stdout
+        return run(vsctl(need_program("ovs-vsctl"), self.place.path(), arguments), timeout_s=20, what=what).stdout
 
     def undo(self, *arguments: str) -> None:
         """Undo a change of the switch if its place still exists; it may have been undone already."""
         if Path(f"/proc/{self.place.pid}").exists():
-            argv = vsctl(needed("ovs-vsctl"), self.place.path(), ("--if-exists", *arguments))
+            argv = vsctl(need_program("ovs-vsctl"), self.place.path(), ("--if-exists", *arguments))
             run(argv, timeout_s=20, check=False)
 
 
-def missing(datapath: str = KERNEL) -> str | None:
+def probe(datapath: str = KERNEL) -> str | None:
     """Return why Open vSwitch is not available here, or None."""
     if not is_real_root():
         return "Open vSwitch in a node needs root"
@@ -54,7 +54,7 @@ def missing(datapath: str = KERNEL) -> str | None:
         return (
             "Open vSwitch is not installed: tools/bootstrap unpacks it (apt-get install openvswitch-switch starts it)"
         )
-    return lacks_module("openvswitch") if datapath == KERNEL else None
+    return probe_module("openvswitch") if datapath == KERNEL else None
 
 
 def program(name: str) -> str | None:
@@ -63,19 +63,19 @@ def program(name: str) -> str | None:
     The system's is used, which gets security updates, if it has all the programs; else the unpacked one.
     """
     unpacked = (UNPACKED / folder / name for folder in FOLDERS)
-    own = next((str(path) for path in unpacked if path.is_file()), None)
-    return find(name) if own is None or _system_has_all() else own
+    unpacked_path = next((str(path) for path in unpacked if path.is_file()), None)
+    return find(name) if unpacked_path is None or _system_has_all() else unpacked_path
 
 
 def _system_has_all() -> bool:
     return all(find(name) for name in PROGRAMS) and (Path("/") / SCHEMA).is_file()
 
 
-def needed(name: str) -> str:
+def need_program(name: str) -> str:
     """Return the path of a program, or raise `InfrastructureError`."""
     path = program(name)
     if path is None:
-        raise InfrastructureError(f"{name} is not there", remedy="tools/bootstrap unpacks Open vSwitch")
+        raise InfrastructureError(f"{name} not found", remedy="tools/bootstrap unpacks Open vSwitch")
     return path
 
 
@@ -112,10 +112,10 @@ def switch(path: str, folder: str) -> tuple[str, ...]:
 @contextmanager
 def running(place: Place) -> Iterator[Vswitch]:
     """Keep Open vSwitch running in a place."""
-    run((needed("ovsdb-tool"), "create", f"{place.path('conf.db')}", str(schema())), what="ovsdb-tool create")
-    with kept(place, "ovsdb-server", server(needed("ovsdb-server"), place.folder)) as database:
+    run((need_program("ovsdb-tool"), "create", f"{place.path('conf.db')}", str(schema())), what="ovsdb-tool create")
+    with run_daemon(place, "ovsdb-server", server(need_program("ovsdb-server"), place.folder)) as database:
         wait_for_socket(database, "db.sock")
-        with kept(place, "ovs-vswitchd", switch(needed("ovs-vswitchd"), place.folder)) as daemon:
+        with run_daemon(place, "ovs-vswitchd", switch(need_program("ovs-vswitchd"), place.folder)) as daemon:
             wait_for_socket(daemon, "switch.ctl")
             yield Vswitch(place=place)
 
@@ -123,4 +123,4 @@ def running(place: Place) -> Iterator[Vswitch]:
 def wait_for_socket(daemon: Daemon, name: str) -> None:
     """Wait until a daemon listens; raise `InfrastructureError` with the end of its log if it does not."""
     path = daemon.place.path(name)
-    daemon.wait_for(lambda: True if path.exists() else None, "a socket to talk to", limit_s=START_LIMIT_S)
+    daemon.wait_for(lambda: True if path.exists() else None, "a socket", limit_s=START_LIMIT_S)

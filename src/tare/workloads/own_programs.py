@@ -12,7 +12,7 @@ from typing import Final
 
 from tare.host.process import run
 from tare.images.inside.inspect import plain
-from tare.images.inside.linked import linked
+from tare.images.inside.linked import find_linked
 from tare.workloads.located import SHORTEST
 
 FOUND: Final = re.compile(r"^\s*(\S+) => (/\S+)", re.MULTILINE)
@@ -25,7 +25,7 @@ def missing_libraries(program: Path, root: Path | None) -> list[str]:
     library is listed with the reason.
     """
     if root is not None:
-        resolved = linked(program, root)
+        resolved = find_linked(program, root)
         damaged = (f"{name} (cannot be read: {reason})" for name, reason in resolved.damaged.items())
         return sorted(map(plain, (*resolved.missing, *damaged)))
     output = _ldd_output(program)
@@ -42,7 +42,7 @@ def libraries(program: Path, root: Path | None) -> dict[str, Path]:
     """
     if root is not None:
         installed = program.parent.name == "bin" and len(program.parents) > SHORTEST
-        return dict(linked(program, root, program.parents[1] if installed else None).found)
+        return dict(find_linked(program, root, program.parents[1] if installed else None).found)
     return {name: Path(path) for name, path in FOUND.findall(_ldd_output(program))}
 
 

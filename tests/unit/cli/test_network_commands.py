@@ -67,7 +67,7 @@ def test_a_network_that_is_missing_is_listed_with_the_reason(monkeypatch: pytest
         (Wanted(network="pasta"), RefusedError, "long messages stall"),
         (Wanted(network="fake", runtime="fake"), RefusedError, "no network to try"),
         (Wanted(network="bridge", name="a-b"), UsageError, "is not a valid name of a lab"),
-        (Wanted(network="cni:/nowhere/x.conf"), RefusedError, "there is no /nowhere/x.conf"),
+        (Wanted(network="cni:/nowhere/x.conf"), RefusedError, "/nowhere/x.conf not found"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_made(wanted: Wanted, error: type[Exception], words: str) -> None:

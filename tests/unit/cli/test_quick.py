@@ -94,7 +94,7 @@ def test_an_image_is_for_the_environments_that_have_one() -> None:
         ({"transport": "smoke"}, StudyError, "smoke"),
         ({"binds": ("nowhere",)}, StudyError, "SOURCE:TARGET"),
         ({"env": ("SURELY_NOT_SET_HERE",)}, UsageError, "is not set here"),
-        ({"env": ("1A=2",)}, StudyError, "is no variable"),
+        ({"env": ("1A=2",)}, StudyError, "is not an assignment"),
     ],
 )
 def test_a_wrong_option_is_a_sentence_without_places_in_a_file(

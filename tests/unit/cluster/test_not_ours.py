@@ -209,7 +209,7 @@ def test_a_folder_of_states_that_another_user_has_made_is_not_believed(
     (run / "lab-stays" / "owner.json").write_text(json.dumps({"lab": "lab", "stays": True}))
     uid = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: uid + 1)
-    with pytest.raises(InfrastructureError, match=r"run belongs to another user \(number \d+\)\n  remove it, or name"):
+    with pytest.raises(InfrastructureError, match=r"run belongs to another user \(uid \d+\)\n  remove it, or set"):
         COMMANDS[command]()
     assert (run / "lab-stays" / lab_commands.STATE).exists()
 
@@ -217,7 +217,7 @@ def test_a_folder_of_states_that_another_user_has_made_is_not_believed(
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_folder_of_states_that_others_may_write_to_is_not_believed(command: str, run: Path) -> None:
     run.chmod(0o777)
-    with pytest.raises(InfrastructureError, match=r"can be written to by other users\n  chmod go-w "):
+    with pytest.raises(InfrastructureError, match=r"is writable by other users\n  chmod go-w "):
         COMMANDS[command]()
 
 

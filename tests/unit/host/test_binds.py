@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tare.errors import StudyError
-from tare.host.binds import Bind, bind_of, check_variable, check_workdir, missing, written
+from tare.host.binds import Bind, bind_of, check_variable, check_workdir, format_bind, probe
 from tare.model import Environment, Placement
 from tare.plan import composition
 from tare.study import load, parse
@@ -31,25 +31,23 @@ workloads: {w: {kernels: [{latency: 8}]}}
 )
 def test_a_bind_is_read_as_docker_reads_it_and_its_source_is_absolute(text: str, expected: Bind) -> None:
     assert bind_of(text, Path("/home/u")) == expected
-    assert bind_of(written(expected)) == expected
+    assert bind_of(format_bind(expected)) == expected
 
 
 @pytest.mark.parametrize("text", ["/a", ":/b", "/a:", "/a:/b:z", "/a:b", "/a:/", "/a:/proc", "/a:/dev/", "/a:/b/../c"])
 def test_a_bind_that_no_container_could_be_shown_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is no bind|cannot be bound"):
+    with pytest.raises(ValueError, match=r"is not a bind|cannot be bound"):
         bind_of(text)
 
 
 def test_a_source_that_is_not_there_is_told(tmp_path: Path) -> None:
-    assert missing([f"{tmp_path}:/x"]) is None
-    assert (
-        missing([f"{tmp_path}:/x", "/none/such:/y"]) == "there is no /none/such on this machine that binds could show"
-    )
+    assert probe([f"{tmp_path}:/x"]) is None
+    assert probe([f"{tmp_path}:/x", "/none/such:/y"]) == "binds: /none/such does not exist on this machine"
 
 
 @pytest.mark.parametrize("text", ["NAME", "1X=2", "A B=c", "TARE_MAP=x", "A=b\nc"])
 def test_a_variable_that_cannot_be_set_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"variable|tare's own|one line"):
+    with pytest.raises(ValueError, match=r"assignment|reserved|one line"):
         check_variable(text)
 
 
@@ -71,10 +69,10 @@ def test_paths_of_a_study_begin_at_its_file(tmp_path: Path) -> None:
     ("key", "told"),
     [
         ("binds: [nothing]", "SOURCE:TARGET"),
-        ("workdir: here", "absolute path inside"),
+        ("workdir: here", "name an absolute path"),
         ("env: {A: 1.10}", "in quotes"),
         ("env: {A: true}", "in quotes"),
-        ("env: {TARE_X: a}", "tare's own"),
+        ("env: {TARE_X: a}", "reserved for tare"),
         ("image: mine.sif", "a path begins with / or ./"),
     ],
 )

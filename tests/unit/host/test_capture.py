@@ -68,5 +68,5 @@ def test_a_launch_that_floods_fails_and_says_so() -> None:
     outcome, parsed = judge(launch, flooded, ())  # type: ignore[arg-type]
     assert parsed is None
     assert outcome.reason == (  # type: ignore[union-attr]
-        "it wrote more than 64 MiB to stdout, which is more than tare keeps, and was ended"
+        "it wrote more than 64 MiB to stdout, the most that tare keeps, and was stopped"
     )

@@ -42,7 +42,7 @@ def test_an_adapter_s_device_and_the_connection_manager_are_all_that_is_passed(t
         others=("rdma_cm", "umad0", "issm0", "ucm0"),
         states={"mlx5_0/ports/1": "4: ACTIVE"},
     )
-    assert devices.infiniband(dev, classes) == TWO
+    assert devices.find_infiniband(dev, classes) == TWO
 
 
 def test_adapters_without_an_active_port_are_left_out_and_the_others_are_in_order(tmp_path: Path) -> None:
@@ -50,21 +50,21 @@ def test_adapters_without_an_active_port_are_left_out_and_the_others_are_in_orde
     states = {"mlx5_0/ports/1": "1: DOWN", "mlx5_2/ports/1": "1: DOWN", "mlx5_2/ports/2": "4: ACTIVE"}
     states |= {"mlx5_10/ports/1": "4: ACTIVE", "mlx5_3/ports/1": "2: INIT"}
     dev, classes = tree(tmp_path, verbs=names, others=("uverbs2.bak",), states=states)
-    assert devices.infiniband(dev, classes) == ("/dev/infiniband/uverbs2", "/dev/infiniband/uverbs10")
+    assert devices.find_infiniband(dev, classes) == ("/dev/infiniband/uverbs2", "/dev/infiniband/uverbs10")
 
 
 def test_a_machine_without_an_adapter_is_told_so(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="has no InfiniBand device"):
-        devices.infiniband(tmp_path, tmp_path)
+        devices.find_infiniband(tmp_path, tmp_path)
 
 
 def test_a_machine_whose_ports_are_down_is_told_which(tmp_path: Path) -> None:
     dev, classes = tree(tmp_path, verbs={"uverbs0": "mlx4_0"}, states={"mlx4_0/ports/1": "1: DOWN"})
     with pytest.raises(RefusedError, match=r"no InfiniBand port .*mlx4_0 port 1 is 1: DOWN"):
-        devices.infiniband(dev, classes)
+        devices.find_infiniband(dev, classes)
     dev, classes = tree(tmp_path / "other", verbs={"uverbs0": "mlx4_0"})
-    with pytest.raises(RefusedError, match="no adapter tells of any"):
-        devices.infiniband(dev, classes)
+    with pytest.raises(RefusedError, match="no adapter reports one"):
+        devices.find_infiniband(dev, classes)
 
 
 def test_words_and_paths_become_device_nodes_once_each(tmp_path: Path) -> None:
@@ -73,11 +73,11 @@ def test_words_and_paths_become_device_nodes_once_each(tmp_path: Path) -> None:
     assert devices.given(()) == ()
 
 
-@pytest.mark.parametrize(("path", "words"), [("/dev/tare-nothing", "has no"), ("/dev/shm", "is no device")])
+@pytest.mark.parametrize(("path", "words"), [("/dev/tare-nothing", "does not exist"), ("/dev/shm", "is not a device")])
 def test_what_is_no_device_is_refused(path: str, words: str) -> None:
     with pytest.raises(RefusedError, match=words):
         devices.given((path,))
-    assert words in str(devices.missing((path,)))
+    assert words in str(devices.probe((path,)))
     environment = Environment(name="e", runtime="bare", network="host", devices=(path,))
     assert words in str(probe(environment))
 
@@ -109,7 +109,7 @@ def test_the_limit_alone_can_be_taken_back(words: list[str]) -> None:
 def test_memory_is_locked_where_the_limit_allows_it_or_can_be_raised() -> None:
     assert devices.locked_too_little(resource.RLIM_INFINITY, can_raise=False) is None
     assert devices.locked_too_little(8 << 20, can_raise=True) is None
-    assert "no more than 8192 KiB" in str(devices.locked_too_little(8 << 20, can_raise=False))
+    assert "at most 8192 KiB" in str(devices.locked_too_little(8 << 20, can_raise=False))
 
 
 def test_only_infiniband_pins_memory() -> None:

@@ -39,8 +39,8 @@ def test_a_module_is_there_if_it_is_loaded_built_in_or_installed(modules: Path, 
 
 def test_a_kind_of_link_that_cannot_be_made_is_told_with_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_modules, "_tried", lambda kind: kind == "veth")
-    assert kernel_modules.lacks_link("veth") is None
-    told = str(kernel_modules.lacks_link("ipvlan"))
+    assert kernel_modules.probe_link("veth") is None
+    told = str(kernel_modules.probe_link("ipvlan"))
     assert platform.release() in told
     assert "ipvlan" in told
 
@@ -48,8 +48,8 @@ def test_a_kind_of_link_that_cannot_be_made_is_told_with_the_kernel(monkeypatch:
 def test_where_nothing_may_be_tried_the_modules_say_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_modules, "_tried", lambda kind: None)
     monkeypatch.setattr(kernel_modules, "has_module", lambda name: name == "macvlan")
-    assert kernel_modules.lacks_link("macvlan") is None
-    assert kernel_modules.lacks_link("ipvlan") is not None
+    assert kernel_modules.probe_link("macvlan") is None
+    assert kernel_modules.probe_link("ipvlan") is not None
 
 
 @pytest.mark.root

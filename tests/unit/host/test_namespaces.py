@@ -39,8 +39,8 @@ def test_a_holder_carries_our_mark_in_its_command_line_and_gets_its_order_on_std
     [
         ('{"error": "unshare(1): Operation not permitted"}', "", "Operation not permitted"),
         ("", "ImportError: no ctypes", "no ctypes"),
-        ("", "", "the holder said nothing"),
-        ("half a li", "", "the holder said nothing"),
+        ("", "", "the holder printed nothing"),
+        ("half a li", "", "the holder printed nothing"),
     ],
 )
 def test_a_holder_that_fails_is_told_with_its_mark_its_words_and_the_remedy(
@@ -49,7 +49,7 @@ def test_a_holder_that_fails_is_told_with_its_mark_its_words_and_the_remedy(
     answering(monkeypatch, stdout, stderr)
     with pytest.raises(InfrastructureError) as caught:
         hold("tare:lab:n0", {})
-    assert "cannot make the namespaces of tare:lab:n0" in caught.value.message
+    assert "cannot create the namespaces of tare:lab:n0" in caught.value.message
     assert words in caught.value.message
     assert "root" in caught.value.remedy
 
@@ -79,5 +79,5 @@ class Route:
 
 def test_an_interface_has_an_index_or_is_named_as_missing() -> None:
     assert index_of(Route(), "eth0") == 3  # type: ignore[arg-type]
-    with pytest.raises(InfrastructureError, match="there is no interface eth7"):
+    with pytest.raises(InfrastructureError, match="network namespace has no interface eth7"):
         index_of(Route(), "eth7")  # type: ignore[arg-type]

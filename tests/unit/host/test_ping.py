@@ -7,11 +7,11 @@ import struct
 
 import pytest
 
-from tare.host.ping import answers, checksum, echo, ping
+from tare.host.ping import checksum, is_reply, make_request, ping
 
 
 def test_a_request_fills_a_packet_and_its_checksum_is_right() -> None:
-    packet = echo(7, 3, b"tare" * 400, 1500)
+    packet = make_request(7, 3, b"tare" * 400, 1500)
     assert len(packet) == 1500 - 20, "the rest is the header of IP"
     assert packet[0] == 8
     assert checksum(packet) == 0
@@ -21,12 +21,12 @@ def test_a_request_fills_a_packet_and_its_checksum_is_right() -> None:
 def test_only_the_answer_to_the_request_is_taken() -> None:
     header = b"\x45" + bytes(19)
     answer = header + struct.pack("!BBHHH", 0, 0, 0, 7, 3)
-    assert answers(answer, 7, 3)
-    assert not answers(answer, 7, 4)
-    assert not answers(answer, 8, 3)
-    assert not answers(header + struct.pack("!BBHHH", 8, 0, 0, 7, 3), 7, 3)
-    assert not answers(header, 7, 3)
-    assert not answers(b"", 7, 3)
+    assert is_reply(answer, 7, 3)
+    assert not is_reply(answer, 7, 4)
+    assert not is_reply(answer, 8, 3)
+    assert not is_reply(header + struct.pack("!BBHHH", 8, 0, 0, 7, 3), 7, 3)
+    assert not is_reply(header, 7, 3)
+    assert not is_reply(b"", 7, 3)
 
 
 @pytest.mark.root

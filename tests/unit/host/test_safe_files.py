@@ -41,7 +41,7 @@ def foreign(monkeypatch: pytest.MonkeyPatch) -> None:
 WRITES: dict[str, Callable[[Path], object]] = {
     "lock": results_folder.take_lock,
     TRIALS: results_folder.open_trials,
-    TRUNCATED: lambda path: results_folder.cut_off(path, 0, b"torn"),
+    TRUNCATED: lambda path: results_folder.set_torn_line_aside(path, 0, b"torn"),
 }
 REPLACES: dict[str, Callable[[Path], object]] = {
     f"{PLAN}.partial": lambda path: results_folder.write_plan(path, PLANNED, {}),
@@ -57,7 +57,7 @@ REPLACES: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("name", WRITES)
 def test_a_file_of_the_folder_that_is_a_link_is_refused_with_its_name(name: str, folder: Path, victim: Path) -> None:
     (folder / name).symlink_to(victim)
-    with pytest.raises(ResultsError, match=rf"{name} is a symbolic link: nothing is written through it"):
+    with pytest.raises(ResultsError, match=rf"{name} is a symbolic link: tare does not write to it"):
         WRITES[name](folder)
     assert victim.read_text() == SECRET
 
@@ -65,7 +65,7 @@ def test_a_file_of_the_folder_that_is_a_link_is_refused_with_its_name(name: str,
 def test_a_torn_line_is_not_cut_off_through_a_link(folder: Path, victim: Path) -> None:
     (folder / TRIALS).symlink_to(victim)
     with pytest.raises(ResultsError, match=f"{TRIALS} is a symbolic link"):
-        results_folder.cut_off(folder, 0, b"torn")
+        results_folder.set_torn_line_aside(folder, 0, b"torn")
     assert victim.read_text() == SECRET
 
 
@@ -94,7 +94,7 @@ def test_a_link_of_another_user_s_on_the_way_is_refused_and_nothing_is_made_behi
     elsewhere.mkdir()
     (tmp_path / "user").symlink_to(elsewhere)
     foreign(monkeypatch)
-    with pytest.raises(ResultsError, match=r"user is a symbolic link of another user's \(number 54321\)"):
+    with pytest.raises(ResultsError, match=r"user is a symbolic link of another user \(uid 54321\)"):
         make(tmp_path / "user" / "study")
     assert list(elsewhere.iterdir()) == []
 
@@ -108,9 +108,9 @@ def test_samples_and_earlier_results_are_not_reached_through_a_link_either(
     orphan.write_text(SECRET)
     (folder / SAMPLES).symlink_to(elsewhere)
     foreign(monkeypatch)
-    with pytest.raises(ResultsError, match="samples is a symbolic link of another user's"):
+    with pytest.raises(ResultsError, match="samples is a symbolic link of another user"):
         results_folder.remove_orphans(folder, ())
-    with pytest.raises(ResultsError, match="samples is a symbolic link of another user's"):
+    with pytest.raises(ResultsError, match="samples is a symbolic link of another user"):
         results_folder.write_samples(folder / SAMPLES / "x.npz", {})
     assert [entry.name for entry in elsewhere.iterdir()] == [orphan.name]
 
@@ -121,7 +121,7 @@ def test_a_hard_link_in_another_user_s_folder_is_refused(
     os.link(victim, folder / TRIALS)
     os.close(results_folder.open_trials(folder))  # in a folder of one's own it is a copy that a backup keeps
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    with pytest.raises(ResultsError, match="has another name as well"):
+    with pytest.raises(ResultsError, match="has another hard link"):
         results_folder.open_trials(folder)
 
 

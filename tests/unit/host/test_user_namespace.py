@@ -50,16 +50,16 @@ def test_the_command_is_started_anew_with_its_arguments_and_the_user_s_folder(
 def test_a_folder_of_someone_else_is_refused(became: Seen, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(user_namespace.os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
     (tmp_path / "tare").mkdir()
-    with pytest.raises(
-        InfrastructureError, match=r"belongs to another user .*\n  remove it, or name a folder of yours with XDG"
-    ):
+    with pytest.raises(InfrastructureError, match=r"belongs to another user .*\n  remove it, or set XDG"):
         user_namespace.become_root()
     assert became == []
 
 
 def test_where_user_namespaces_are_forbidden_the_remedy_is_told(became: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user_namespace.os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(user_namespace, "probe", lambda: "this machine lets no ordinary user make a user namespace")
+    monkeypatch.setattr(
+        user_namespace, "probe", lambda: "ordinary users may not create user namespaces on this machine"
+    )
     with pytest.raises(MissingTool, match="run as root, or have an administrator allow it"):
         user_namespace.become_root()
     assert became == []

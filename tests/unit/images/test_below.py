@@ -25,7 +25,7 @@ from tare.images.inside.below import (
     write_file,
 )
 from tare.images.inside.inspect import mpi_of
-from tare.images.inside.variables import exported, variables_of
+from tare.images.inside.variables import parse_exports, variables_of
 from tare.images.own import _digest
 from tare.runtimes import PodRequest
 from tare.runtimes.bare import Bare
@@ -121,7 +121,7 @@ def test_variables_are_not_read_from_a_pipe_or_a_file_without_end(rootfs: Path) 
 
 def test_variables_that_double_with_each_line_are_left_out() -> None:
     doubled = "export A=xxxxxxxx\n" + 'export A="$A$A"\n' * 60
-    assert [len(each) <= 100_002 for each in exported(doubled)] == [True]
+    assert [len(each) <= 100_002 for each in parse_exports(doubled)] == [True]
 
 
 @pytest.mark.timeout(10)
@@ -129,7 +129,7 @@ def test_variables_that_double_with_each_line_are_left_out() -> None:
     "script", ["\n" * 1_000_000, "export A=" + " " * 1_000_000 + "x", "export A=" + "${a-" * 20_000]
 )
 def test_scripts_are_read_in_time_that_grows_with_their_length(script: str) -> None:
-    assert len(exported(script)) <= 1
+    assert len(parse_exports(script)) <= 1
 
 
 def test_the_c_library_and_the_mpi_of_the_host_are_not_the_image_s(rootfs: Path, victim: Path) -> None:
@@ -167,7 +167,7 @@ def test_nothing_is_shown_in_an_image_through_a_link_that_leads_outside(
     monkeypatch.setattr("tare.runtimes.charliecloud.need", lambda *_, **__: "/usr/bin/ch-run")
     (rootfs / "opt").symlink_to(victim)
     request = PodRequest(name="p", study="s", node=NODE, wiring=Wiring.NODE, rootfs=rootfs, **asked)
-    with pytest.raises(ImageError, match="on the way is a symbolic link to outside"), runtime.pod(request):
+    with pytest.raises(ImageError, match="a symbolic link on its path leads out of it"), runtime.pod(request):
         pytest.fail("a pod was made")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tare.errors import InfrastructureError, UsageError
 from tare.images.__main__ import tasks
-from tare.images.cache import locked, made_whole, silent
+from tare.images.cache import locked, silent, write_atomically
 
 LIMIT_S = 10.0
 
@@ -20,7 +20,7 @@ def test_two_entries_are_made_side_by_side(tmp_path: Path) -> None:
 
     def make(name: str) -> None:
         target = tmp_path / name
-        with locked(target, what=name, progress=silent), made_whole(target) as work:
+        with locked(target, what=name, progress=silent), write_atomically(target) as work:
             meet.wait()  # both are at work now
             (work / "file").write_text(name)
 
@@ -56,7 +56,7 @@ def test_an_entry_is_waited_for_while_another_makes_it(tmp_path: Path) -> None:
 
 def test_what_another_process_fills_is_not_taken_for_a_leftover(tmp_path: Path) -> None:
     (tmp_path / ".unfinished-abandoned").mkdir()
-    with made_whole(tmp_path / "one") as first, made_whole(tmp_path / "two") as second:
+    with write_atomically(tmp_path / "one") as first, write_atomically(tmp_path / "two") as second:
         assert first.is_dir()
         assert second.is_dir()
         assert not (tmp_path / ".unfinished-abandoned").exists()
@@ -78,5 +78,5 @@ def test_images_and_kernels_are_prepared_in_turn() -> None:
 
 @pytest.mark.parametrize("argv", [(), ("nonsense",), ("nonsense", "image")])
 def test_what_is_not_known_is_refused(argv: tuple[str, ...]) -> None:
-    with pytest.raises(UsageError, match="say what to prepare"):
+    with pytest.raises(UsageError, match="name what to prepare"):
         tasks(argv)

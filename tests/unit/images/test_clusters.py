@@ -77,7 +77,7 @@ def test_the_command_prints_the_recipe() -> None:
 
 
 def test_what_there_is_no_recipe_of_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match="no form 'nix'"):
+    with pytest.raises(UsageError, match="unknown format 'nix'"):
         recipe_text(ClusterRecipe(), "nix")
     with pytest.raises(UsageError, match="MPI 'lam'"):
         recipe_text(ClusterRecipe(mpi="lam"), "docker")

@@ -9,7 +9,7 @@ import pytest
 from tare.errors import InfrastructureError
 from tare.host.process import Result
 from tare.images import host_mpi
-from tare.images.host_mpi import LIBC, HostMpi, glibc_needed, glibc_of, loaded
+from tare.images.host_mpi import LIBC, HostMpi, find_libraries, glibc_needed, glibc_of
 
 SAID = """/usr/bin/orted:
 \tlinux-vdso.so.1 (0x00007ffd)
@@ -45,13 +45,13 @@ def test_each_library_that_the_loader_found_is_taken_once(monkeypatch: pytest.Mo
         host_mpi, "run", lambda argv, **_: Result(argv=argv, status=0, stdout=SAID, stderr="", elapsed_s=0.1)
     )
     folder = Path("/lib/x86_64-linux-gnu")
-    assert loaded([Path("/usr/bin/orted")]) == (folder / "libopen-rte.so.40", folder / "libz.so.1")
+    assert find_libraries([Path("/usr/bin/orted")]) == (folder / "libopen-rte.so.40", folder / "libz.so.1")
 
 
 def test_without_the_loader_nothing_is_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_mpi, "find", lambda name: None)
-    with pytest.raises(InfrastructureError, match="ldd is missing"):
-        loaded([Path("/usr/bin/orted")])
+    with pytest.raises(InfrastructureError, match="ldd, which finds the libraries of the MPI, is not installed"):
+        find_libraries([Path("/usr/bin/orted")])
 
 
 def test_the_newest_version_that_a_file_asks_for_counts_as_a_number(tmp_path: Path) -> None:

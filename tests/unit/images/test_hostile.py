@@ -165,20 +165,20 @@ def test_a_manifest_names_no_file_outside_of_its_layout(
     (folder / "c.json").write_text("{}")
     os.mkfifo(folder / "pipe")
     (folder / "manifest.json").write_text(json.dumps([{"Config": "c.json", "Layers": ["l.tar"], **stated}]))
-    with pytest.raises(ImageError, match=r"names no file of its own|is not in it|damaged: .*regular"):
+    with pytest.raises(ImageError, match=r"names an invalid file|it lacks|damaged: .*regular"):
         ensure_own(folder, cache)
 
 
 @pytest.mark.parametrize("name", ["../secret", "/dev/zero", "a/../../x", "", 5])
 def test_a_name_that_leads_outside_is_told_as_such(name: object, tmp_path: Path, cache: Path) -> None:
-    with pytest.raises(ImageError, match="names no file of its own"):
+    with pytest.raises(ImageError, match="names an invalid file"):
         ensure_own(docker(tmp_path / "x.tar", member("../secret", b"{}"), Config=name), cache)
 
 
 @pytest.mark.parametrize("digest", ["sha256:../../../victim/file", "sha256:" + "A" * 64, 5, None, ["x"]])
 def test_a_digest_that_is_none_is_told(digest: object, tmp_path: Path, cache: Path) -> None:
     folder = layout(tmp_path / "image", {"config": {"digest": digest}, "layers": []})
-    with pytest.raises(ImageError, match="a digest that is none"):
+    with pytest.raises(ImageError, match="invalid digest"):
         ensure_own(folder, cache)
 
 
@@ -187,7 +187,7 @@ def test_links_in_an_archive_lead_to_its_members_and_end(tmp_path: Path, cache: 
     with pytest.raises(ImageError, match=r"l\.tar is not a regular file"):
         ensure_own(archive, cache)
     archive = docker(tmp_path / "y.tar", member("l.tar", type=tarfile.SYMTYPE, linkname="../../etc/passwd"))
-    with pytest.raises(ImageError, match="etc/passwd is not in it"):
+    with pytest.raises(ImageError, match=r"it lacks \.\./\.\./etc/passwd"):
         ensure_own(archive, cache)
 
 
@@ -266,7 +266,7 @@ import hostile
 @pytest.mark.timeout(20)
 def test_an_index_that_leads_to_itself_ends(tmp_path: Path, cache: Path) -> None:
     folder = layout(tmp_path / "image", {"manifests": [pointer("a")]}, _a={"manifests": [pointer("a")]})
-    with pytest.raises(ImageError, match="its index leads to others, more than 8 deep"):
+    with pytest.raises(ImageError, match="its indexes are nested more than 8 deep"):
         ensure_own(folder, cache)
 
 
@@ -376,7 +376,7 @@ def test_compressed_zeros_are_refused_before_they_are_unpacked(
     else:
         packed = gzip.compress((tmp_path / "l").read_bytes())
         archive = docker(tmp_path / "x.tar", member("l.tar", packed))
-    with pytest.raises(ImageError, match=r"it would take more than|it has more than"):
+    with pytest.raises(ImageError, match=r"it would need more than|it has more than"):
         ensure_own(archive, cache)
 
 
@@ -408,7 +408,7 @@ def test_a_squashfs_of_zeros_is_refused_before_it_is_unpacked(
     os.truncate(files / "zeros", 128 << 20)
     subprocess.run(("mksquashfs", files, tmp_path / "x", "-quiet", "-no-progress"), check=True)
     assert (tmp_path / "x").stat().st_size < 1 << 20
-    with pytest.raises(ImageError, match="is not unpacked"):
+    with pytest.raises(ImageError, match="was not unpacked"):
         ensure_own(tmp_path / "x", cache)
 
 
@@ -434,7 +434,7 @@ def test_what_is_neither_a_file_nor_a_folder_is_no_image(tmp_path: Path, monkeyp
     (tmp_path / "endless").write_bytes(b"hsqs")
     os.truncate(tmp_path / "endless", own.MOST_BYTES + 1)
     began = time.monotonic()
-    with pytest.raises(ImageError, match="is not unpacked"):
+    with pytest.raises(ImageError, match="was not unpacked"):
         ensure_own(tmp_path / "endless", tmp_path / "cache")
     assert time.monotonic() - began < 5
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tare.images.inside.below import inside
-from tare.images.inside.inspect import holds, mpi_of
+from tare.images.inside.inspect import contains, mpi_of
 
 
 def put(root: Path, path: str, content: bytes = b"x") -> None:
@@ -77,7 +77,7 @@ def test_links_lead_nowhere_outside_of_the_image(tmp_path: Path) -> None:
 
 def test_a_text_is_found_wherever_it_is_in_a_file_and_in_no_pipe(tmp_path: Path) -> None:
     put(tmp_path, "large", bytes((1 << 20) - 3) + b"rdmav34" + bytes(99))
-    assert holds(tmp_path / "large", b"rdmav34")
-    assert not holds(tmp_path / "large", b"rdmav35")
+    assert contains(tmp_path / "large", b"rdmav34")
+    assert not contains(tmp_path / "large", b"rdmav35")
     os.mkfifo(tmp_path / "pipe")
-    assert not holds(tmp_path / "pipe", b"x")
+    assert not contains(tmp_path / "pipe", b"x")

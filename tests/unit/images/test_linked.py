@@ -14,7 +14,7 @@ from tare.deploy.study_files import check_program
 from tare.errors import RefusedError
 from tare.feasibility.preflight import mpi_of_program
 from tare.images.inside import elf
-from tare.images.inside.linked import CACHE_ENTRY, CACHE_HEAD, CACHE_MAGIC, OLD_MAGIC, cache_of, linked
+from tare.images.inside.linked import CACHE_ENTRY, CACHE_HEAD, CACHE_MAGIC, OLD_MAGIC, cache_of, find_linked
 from tare.workloads.own_programs import libraries, missing_libraries
 
 LOADER = "/lib64/ld-linux-x86-64.so.2"
@@ -202,7 +202,7 @@ def test_a_library_of_another_cpu_or_a_damaged_one_is_not_taken(image: Path) -> 
     assert told == "liba.so.1 (cannot be read: it is for another CPU)"
     put(image, "/lib/x86_64-linux-gnu/liba.so.1", an_elf()[:80])
     (told,) = missing_libraries(image / "bin/app", image)
-    assert told == "liba.so.1 (cannot be read: its end is missing)"
+    assert told == "liba.so.1 (cannot be read: it is truncated)"
     put(image, "/usr/lib/liba.so.1", an_elf())
     assert missing_libraries(image / "bin/app", image) == []
 
@@ -252,7 +252,7 @@ def test_a_header_that_states_a_million_segments_is_damaged_and_quickly_told(tmp
     struct.pack_into("<HH", whole, 54, 0, 65535)
     note = put(tmp_path, "app", bytes(whole) + bytes(1 << 16))
     assert elf.level_needed([note]) == 0
-    assert dict(linked(note, tmp_path).damaged) == {"app": "its table of segments makes no sense"}
+    assert dict(find_linked(note, tmp_path).damaged) == {"app": "its table of segments is invalid"}
     struct.pack_into("<HH", whole, 54, 56, 65535)
     note.write_bytes(bytes(whole))
-    assert dict(linked(note, tmp_path).damaged) == {"app": "it states 65535 segments"}
+    assert dict(find_linked(note, tmp_path).damaged) == {"app": "it claims 65535 segments"}

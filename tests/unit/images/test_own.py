@@ -20,7 +20,7 @@ from tare.errors import UsageError
 from tare.images.build import list_images
 from tare.images.inside import layered, sif
 from tare.images.inside.archive import architecture, config, write_docker_archive, write_oci_layout
-from tare.images.inside.variables import exported, merged, variables_of
+from tare.images.inside.variables import merged, parse_exports, variables_of
 from tare.images.kernels import KernelBuild
 from tare.images.own import ensure_own, kind_of
 from tare.model import Environment, Launching
@@ -162,7 +162,7 @@ def test_the_root_of_a_sif_is_where_its_table_says(tmp_path: Path, monkeypatch: 
         (b"hsqs" + bytes(36) + struct.pack("<q", 10**6), "is truncated"),
         (b"hsqs", "is truncated"),
         (b"", "is empty"),
-        (b"nonsense", "is no SIF"),
+        (b"nonsense", "is not a SIF"),
     ],
 )
 def test_a_sif_that_cannot_be_used_is_told_in_a_sentence(
@@ -178,12 +178,12 @@ def test_a_sif_that_cannot_be_used_is_told_in_a_sentence(
 
 
 def test_other_things_that_are_no_images_are_told(tmp_path: Path, cache: Path) -> None:
-    with pytest.raises(UsageError, match="there is no image at"):
+    with pytest.raises(UsageError, match="no image found at"):
         ensure_own(tmp_path / "none", cache)
-    with pytest.raises(UsageError, match="no root file system: it has no dev, proc"):
+    with pytest.raises(UsageError, match="is not a root file system: it lacks dev, proc"):
         ensure_own(tmp_path, cache)
     plain = layer(tmp_path / "plain.tar", ("etc", None))
-    with pytest.raises(UsageError, match=r"is no image: index.json is not in it"):
+    with pytest.raises(UsageError, match=r"is not an image: it lacks index.json"):
         ensure_own(plain, cache)
     archive = docker_archive(tmp_path / "x.tar", layer(tmp_path / "a.tar", ("big", "x" * 20000)))
     archive.write_bytes(archive.read_bytes()[:12000])
@@ -204,7 +204,7 @@ def test_plain_exports_of_a_sif_are_its_variables() -> None:
     if true; then export D=${A}d; fi
     export E=plain
     """
-    told = dict(each.split("=", 1) for each in exported(script))
+    told = dict(each.split("=", 1) for each in parse_exports(script))
     assert told["PATH"].startswith("/opt/mpi/bin:/usr/local/sbin:")
     assert (told["B"], told["E"]) == ("two words", "plain")
     assert {"C", "APPTAINER_NAME"} & set(told) == set()

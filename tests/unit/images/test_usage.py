@@ -13,13 +13,13 @@ import pytest
 
 from tare.errors import UsageError
 from tare.images import usage
-from tare.images.usage import DEFAULT_LIMIT_BYTES, entries, keep, limit_bytes, prune, size_of, used_unix_s
+from tare.images.usage import DEFAULT_LIMIT_BYTES, entries, limit_bytes, mark_used, prune, size_of, used_unix_s
 
 DAY_S = 86400.0
 NOW_S = 1_700_000_000.0
 KEEPS = (
-    "import sys; from pathlib import Path; from tare.images.usage import keep; "
-    "keep(Path(sys.argv[1])); print('kept', flush=True); sys.stdin.read()"
+    "import sys; from pathlib import Path; from tare.images.usage import mark_used; "
+    "mark_used(Path(sys.argv[1])); print('kept', flush=True); sys.stdin.read()"
 )
 
 
@@ -123,7 +123,7 @@ def test_what_a_link_leads_to_stays(tmp_path: Path) -> None:
 
 
 def test_using_what_is_not_there_yet_is_noted_all_the_same(tmp_path: Path) -> None:
-    keep(tmp_path / "images/new")
+    mark_used(tmp_path / "images/new")
     assert not (tmp_path / "images").exists()
     assert time.time() - used_unix_s(tmp_path / "images/new") < 60
 

@@ -22,14 +22,14 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_a_map_is_read_as_the_package_json_reads_it(value: object) -> None:
-    assert agent.parsed(json.dumps(value)) == value
-    assert agent.parsed(json.dumps(value, indent=1, ensure_ascii=False) + "\n") == value
+    assert agent.parse_json(json.dumps(value)) == value
+    assert agent.parse_json(json.dumps(value, indent=1, ensure_ascii=False) + "\n") == value
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"a": }', "[1,", "nul", '"a'])
 def test_what_is_no_json_is_an_error_that_the_agent_tells(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        agent.parsed(text)
+        agent.parse_json(text)
 
 
 def test_a_start_imports_nothing_that_takes_longer_than_the_interpreter(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_an_mpi_that_is_not_unpacked_is_told_with_what_brings_it(
     mpi: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wheels, "FOLDER", tmp_path)
-    assert MPIS[mpi].probe() == f"{mpi} is not in {tmp_path}/{mpi}: tools/mpis"
+    assert MPIS[mpi].probe() == f"{mpi} is not installed in {tmp_path}/{mpi}: run tools/mpis"
     assert MPIS[mpi].version() == ""
     makes = [lambda: ensure_kernels(mpi, tmp_path)]
     if mpi != "intelmpi":  # no image has it

@@ -387,7 +387,7 @@ def test_open_mpi_5_is_not_taken_for_4(only: Path) -> None:
     fake_mpirun(only, "mpirun", "mpirun (Open MPI) 5.0.3")
     reason = OpenMpi().probe()
     assert reason is not None
-    assert "is Open MPI 5.0.3, whose options are others: use mpi: openmpi5" in reason
+    assert "is Open MPI 5.0.3, whose options differ: use mpi: openmpi5" in reason
 
 
 def test_debians_own_name_goes_before_the_one_that_alternatives_point_anywhere(only: Path) -> None:

@@ -16,7 +16,7 @@ from nodes import make_node, make_pod
 from tare.errors import CommandFailed, InfrastructureError, RefusedError
 from tare.networks import cni as module
 from tare.networks import find
-from tare.networks.cni import Cni, chained, missing, routes_of_machine
+from tare.networks.cni import Cni, call_chain, probe_plugins, routes_of_machine
 from tare.node import Endpoint, Nic, Node, Wired
 from tare.services.daemons import Place
 from tare.wiring import plug
@@ -65,7 +65,7 @@ class Plugins:
 
 def called(monkeypatch: pytest.MonkeyPatch, **how: str) -> Plugins:
     spy = Plugins(**how)
-    monkeypatch.setattr(module, "cni", spy)
+    monkeypatch.setattr(module, "call_cni", spy)
     return spy
 
 
@@ -77,7 +77,7 @@ def test_each_plugin_is_given_the_result_before_it_and_all_are_undone_in_reverse
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spy = called(monkeypatch)
-    with chained(chain(), POD, "x"):
+    with call_chain(chain(), POD, "x"):
         assert [(name, before) for _, name, before in spy.calls] == [
             ("bridge", None), ("tuning", {"by": "bridge"}), ("portmap", {"by": "tuning"}),
         ]  # fmt: skip
@@ -88,7 +88,7 @@ def test_each_plugin_is_given_the_result_before_it_and_all_are_undone_in_reverse
 
 def test_before_cni_0_4_a_plugin_is_told_no_result_when_it_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
     spy = called(monkeypatch)
-    with chained(chain("0.3.1"), POD, "x"):
+    with call_chain(chain("0.3.1"), POD, "x"):
         spy.calls.clear()
     assert {before for _, _, before in spy.calls} == {None}
 
@@ -97,7 +97,7 @@ def test_where_a_plugin_fails_it_and_those_before_it_are_undone_and_it_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spy = called(monkeypatch, fails="tuning")
-    with pytest.raises(CommandFailed, match=r"^tuning \(2 of 3 in x\)$"), chained(chain(), POD, "x"):
+    with pytest.raises(CommandFailed, match=r"^tuning \(2 of 3 in x\)$"), call_chain(chain(), POD, "x"):
         pytest.fail("it is not wired")
     assert spy.names == ["ADD bridge", "ADD tuning", "DEL tuning", "DEL bridge"]
 
@@ -106,7 +106,7 @@ def test_all_plugins_are_undone_also_where_one_of_them_cannot_and_that_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spy = called(monkeypatch, fails="portmap", command="DEL")
-    with pytest.raises(CommandFailed, match="portmap"), chained(chain(), POD, "x"):
+    with pytest.raises(CommandFailed, match="portmap"), call_chain(chain(), POD, "x"):
         spy.calls.clear()
     assert spy.names == ["DEL portmap", "DEL tuning", "DEL bridge"]
 
@@ -127,9 +127,9 @@ def test_a_configuration_that_is_not_there_is_told_everywhere(tmp_path: Path) ->
     network = Cni(f"{tmp_path}/none")
     for reason in (network.probe(), network.refuse("bare", 2)):
         assert reason is not None
-        assert "there is no" in reason
+        assert "not found" in reason
     assert "cannot be read" in network.product
-    with pytest.raises(RefusedError, match="there is no"):
+    with pytest.raises(RefusedError, match="not found"):
         _ = network.reaches_outside
 
 
@@ -144,11 +144,11 @@ def test_a_plugin_that_is_missing_is_named_with_the_folders_and_what_brings_it(
     monkeypatch.setattr(plug, "CNI_FOLDERS", ())
     monkeypatch.setenv("CNI_PATH", str(tmp_path))
     (tmp_path / "bridge").touch()
-    told = str(missing(read(str(path))))
+    told = str(probe_plugins(read(str(path))))
     assert told.startswith("CNI plug-in host-local, tuning, portmap of ")
-    assert f"looked for in {tmp_path}: apt-get install containernetworking-plugins" in told
+    assert f"not found in {tmp_path}: apt-get install containernetworking-plugins" in told
     path.write_text('{"name": "x", "type": "cilium-cni"}')
-    told = str(missing(read(str(path))))
+    told = str(probe_plugins(read(str(path))))
     assert "apt-get" not in told
     assert "CNI_PATH" in told
 
@@ -179,7 +179,7 @@ def test_a_pod_without_an_address_and_two_pods_with_one_are_reported(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     network, given = Cni(str(path)), IPv4Interface("10.244.1.2/24")
-    monkeypatch.setattr(module, "addresses", lambda *_: [given])
+    monkeypatch.setattr(module, "read_addresses", lambda *_: [given])
     assert network._address(POD) == given
     endpoint = Endpoint(address=str(given.ip), prefix=24, interface="eth0", mtu=1500)
     pods = [Wired(pod=pod, nic=NIC, endpoint=endpoint) for pod in (POD, replace(POD, name="other"))]
@@ -188,7 +188,7 @@ def test_a_pod_without_an_address_and_two_pods_with_one_are_reported(
         network.join(NODE, pods),
     ):
         pass
-    monkeypatch.setattr(module, "addresses", lambda *_: [])
+    monkeypatch.setattr(module, "read_addresses", lambda *_: [])
     with pytest.raises(InfrastructureError, match="no IPv4 address"):
         network._address(POD)
 

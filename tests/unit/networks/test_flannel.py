@@ -13,7 +13,7 @@ from tare.errors import InfrastructureError, RefusedError
 from tare.host.process import Result
 from tare.model import Environment
 from tare.networks import NETWORKS, canal, flannel, overlay_etcd
-from tare.networks.flannel import Lease, read_lease, subnets_told
+from tare.networks.flannel import Lease, parse_subnets, read_lease
 from tare.plan import composition
 from tare.services import etcd
 from tare.services.daemons import Place
@@ -64,7 +64,7 @@ def test_a_swarm_and_a_store_are_refused_before_anything_is_started(tmp_path: Pa
     ],
 )
 def test_a_docker_without_a_store_is_recognised_by_its_version(version: str, reason: str | None) -> None:
-    assert overlay_etcd.gone(version) == reason
+    assert overlay_etcd.probe_version(version) == reason
 
 
 def test_a_docker_without_a_store_makes_the_network_unavailable(
@@ -138,27 +138,27 @@ def test_a_pod_is_wired_as_flannel_s_plug_in_hands_it_on() -> None:
 
 def test_what_the_backend_udp_has_learned_is_read_from_its_log() -> None:
     log = "I1121 1 udp_network_amd64.go:99] Watching\nI1121 1 x.go:1] Subnet added: 10.217.9.0/24\nSubnet added:"
-    assert subnets_told(log) == {"10.217.9.0/24"}
+    assert parse_subnets(log) == {"10.217.9.0/24"}
 
 
 def test_what_flannel_lacks_is_named_with_what_brings_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(flannel, "is_real_root", lambda: False)
-    assert "root" in str(flannel.missing("vxlan"))
+    assert "root" in str(flannel.probe_programs("vxlan"))
     monkeypatch.setattr(flannel, "is_real_root", lambda: True)
     monkeypatch.setattr(flannel, "OWN", tmp_path / "nowhere")
     monkeypatch.setattr(flannel, "find", lambda _: None)
-    assert flannel.missing("vxlan") == "flanneld is not installed: run tools/networks flannel"
+    assert flannel.probe_programs("vxlan") == "flanneld is not installed: run tools/networks flannel"
     monkeypatch.setattr(flannel, "OWN", tmp_path)
     monkeypatch.setattr(flannel, "BRIDGE_NETFILTER", tmp_path / "nowhere")
-    assert "modprobe br_netfilter" in str(flannel.missing("vxlan"))
+    assert "modprobe br_netfilter" in str(flannel.probe_programs("vxlan"))
     monkeypatch.setattr(flannel, "BRIDGE_NETFILTER", tmp_path)
     monkeypatch.setattr(flannel, "TUN", tmp_path / "nowhere")
-    assert "modprobe tun" in str(flannel.missing("udp"))
+    assert "modprobe tun" in str(flannel.probe_programs("udp"))
     monkeypatch.setattr(etcd, "OWN", tmp_path / "nowhere")
     monkeypatch.setattr(etcd, "find", lambda _: None)
-    assert flannel.missing("vxlan") == "etcd is not installed: run tools/networks etcd"
+    assert flannel.probe_programs("vxlan") == "etcd is not installed: run tools/networks etcd"
     monkeypatch.setattr(etcd, "OWN", tmp_path)
-    assert flannel.missing("vxlan") is None
+    assert flannel.probe_programs("vxlan") is None
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -172,7 +172,7 @@ def test_one_side_cannot_be_bare(name: str) -> None:
 def test_stacks_of_environments_have_addresses_of_their_own_on_the_control_network() -> None:
     assert host_stack.control_address(NODE, "s12-0") == "10.213.128.2"
     assert host_stack.control_address(NODE, "s12-3") == "10.213.131.2"
-    with pytest.raises(InfrastructureError, match="no address"):
+    with pytest.raises(InfrastructureError, match="addresses for only 120"):
         host_stack.control_address(NODE, "s12-120")
 
 

@@ -21,15 +21,15 @@ from tare.networks.overlay import network_name, overlay_address
 from tare.node import SILENT_ROLE, Nic
 from tare.wiring import plug
 from tare.wiring.plug import (
+    call_cni,
     carriers,
-    cni,
     cni_folders,
-    cni_missing,
     cni_plugin,
     config,
-    given_away,
-    plugged,
+    probe_cni,
     silent,
+    wire_by_cni,
+    without_address,
 )
 
 NIC = Nic(name="data1", address="10.214.1.2", prefix=24, mtu=9000)
@@ -76,15 +76,15 @@ def test_plugins_are_looked_for_where_cni_path_says_first(plugins: Path) -> None
 
 
 def test_the_plugins_that_are_missing_are_named_with_what_installs_them(plugins: Path) -> None:
-    assert cni_missing("bridge", "static") is None
-    reason = cni_missing("bridge", "macvlan", "ipvlan")
+    assert probe_cni("bridge", "static") is None
+    reason = probe_cni("bridge", "macvlan", "ipvlan")
     assert reason == "CNI plug-in macvlan, ipvlan is missing: apt-get install containernetworking-plugins"
 
 
 def test_a_plugin_is_called_in_the_network_namespace_of_its_node_with_its_configuration(
     plugins: Path, spy: Spy
 ) -> None:
-    cni("ADD", config("bridge", NIC, bridge="tarebr"), POD)
+    call_cni("ADD", config("bridge", NIC, bridge="tarebr"), POD)
     (call,) = spy.calls
     assert call.argv == ("nsenter", "--net=/proc/1/ns/net", "--", str(plugins / "bridge"))
     assert {k: v for k, v in call.env.items() if k.startswith("CNI_")} == {
@@ -112,20 +112,20 @@ def test_a_failing_plugin_is_told_with_its_own_words_the_pod_and_the_node(
 ) -> None:
     spy.answer = (1, stdout, stderr)
     with pytest.raises(CommandFailed) as caught:
-        cni("ADD", config("bridge", NIC), POD)
+        call_cni("ADD", config("bridge", NIC), POD)
     assert str(caught.value) == f"CNI bridge ADD for tare-lab-1-n1 on n1 failed: {words}"
 
 
 def test_a_plugin_that_says_nothing_is_told_so_and_which_of_a_chain_it_is(plugins: Path, spy: Spy) -> None:
     spy.answer = (2, "", "")
     with pytest.raises(CommandFailed) as caught:
-        cni("ADD", config("bridge", NIC), POD, " (2 of 3 in x.conflist)")
-    told = "CNI bridge (2 of 3 in x.conflist) ADD for tare-lab-1-n1 on n1 failed: it said nothing"
+        call_cni("ADD", config("bridge", NIC), POD, " (2 of 3 in x.conflist)")
+    told = "CNI bridge (2 of 3 in x.conflist) ADD for tare-lab-1-n1 on n1 failed: no output"
     assert str(caught.value) == told
 
 
 def test_a_plugin_of_a_pod_that_is_gone_is_told_of_no_namespace(plugins: Path, spy: Spy) -> None:
-    cni("DEL", config("bridge", NIC), replace(POD, pid=2**30))
+    call_cni("DEL", config("bridge", NIC), replace(POD, pid=2**30))
     assert spy.calls[0].env["CNI_NETNS"] == ""
 
 
@@ -133,18 +133,18 @@ def test_without_plugins_the_error_says_what_installs_them(monkeypatch: pytest.M
     monkeypatch.setattr(plug, "CNI_FOLDERS", ())
     monkeypatch.delenv("CNI_PATH", raising=False)
     with pytest.raises(InfrastructureError, match="apt-get install containernetworking-plugins"):
-        cni("ADD", config("bridge", NIC), POD)
+        call_cni("ADD", config("bridge", NIC), POD)
 
 
 def test_a_pod_is_unplugged_also_when_the_body_fails(plugins: Path, spy: Spy) -> None:
-    with pytest.raises(KeyboardInterrupt), plugged(POD, config("bridge", NIC)):
+    with pytest.raises(KeyboardInterrupt), wire_by_cni(POD, config("bridge", NIC)):
         raise KeyboardInterrupt
     assert [call.env["CNI_COMMAND"] for call in spy.calls] == ["ADD", "DEL"]
     assert spy.calls[0].stdin == spy.calls[1].stdin
 
 
 def test_a_pod_that_is_gone_is_not_unplugged(plugins: Path, spy: Spy) -> None:
-    with plugged(replace(POD, pid=2**30), config("bridge", NIC)):
+    with wire_by_cni(replace(POD, pid=2**30), config("bridge", NIC)):
         pass
     assert [call.env["CNI_COMMAND"] for call in spy.calls] == ["ADD"]
 
@@ -192,7 +192,7 @@ WHOLE = [
 
 @pytest.mark.parametrize("error", [None, InfrastructureError("x"), KeyboardInterrupt()])
 def test_a_nic_is_given_back_with_its_address_mtu_and_state(route: Route, error: BaseException | None) -> None:
-    with nullcontext() if error is None else pytest.raises(type(error)), given_away(NODE, NIC):
+    with nullcontext() if error is None else pytest.raises(type(error)), without_address(NODE, NIC):
         assert route.asked == [("flush", {"index": 7, "family": 2})]
         if error is not None:
             raise error
@@ -202,7 +202,7 @@ def test_a_nic_is_given_back_with_its_address_mtu_and_state(route: Route, error:
 def test_an_interface_that_is_not_there_is_named(route: Route) -> None:
     with (
         pytest.raises(InfrastructureError, match="no interface data0"),
-        given_away(NODE, NODE.nics[0]),
+        without_address(NODE, NODE.nics[0]),
     ):
         pass
 

@@ -19,7 +19,7 @@ from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError
 from tare.model import Environment, LabSpec, Placement
 from tare.networks import NETWORKS
-from tare.networks.calico import Calico, Wrapping, pod_address, pool_of, port_name, sessions_of, ways
+from tare.networks.calico import Calico, Wrapping, list_sessions, pod_address, pool_of, port_name, route_interfaces
 from tare.node import Endpoint, Nic, Node, Watch, Wired, monitor
 from tare.node_service.sides import Side
 from tare.plan.composition import refuse_subnets
@@ -73,7 +73,7 @@ def nodes_of(every: list[tuple[Wired, ...]]) -> list[Node]:
 def test_all_nodes_have_a_session_with_all_others_and_tell_their_pods_alone() -> None:
     every = places(nodes=3)
     first, _, third = nodes_of(every)
-    sessions = sessions_of(every[1][0].nic, [first, third], NONE)
+    sessions = list_sessions(every[1][0].nic, [first, third], NONE)
     assert [(each.own, each.other) for each in sessions] == [("10.214.3.2", "10.214.3.1"), ("10.214.3.2", "10.214.3.3")]
     text = bird.config("10.213.0.2", "10.216.3.0/24", sessions)
     assert "router id 10.213.0.2;" in text
@@ -88,10 +88,10 @@ def test_all_nodes_have_a_session_with_all_others_and_tell_their_pods_alone() ->
 def test_a_tunnel_takes_the_routes_of_its_session() -> None:
     every = places()
     tunnels = ipip.Tunnels(means="the kernel's ipip", interfaces={1: "tareip3-1"})
-    (session,) = sessions_of(every[0][0].nic, nodes_of(every)[1:], tunnels)
+    (session,) = list_sessions(every[0][0].nic, nodes_of(every)[1:], tunnels)
     assert session.interface == "tareip3-1"
     assert 'ifname = "tareip3-1";' in bird.config("10.213.0.1", "10.216.3.0/24", (session,))
-    assert ways("n0", every[0][0].nic, [*every[0], *every[1]], tunnels) == {"10.216.3.2": "tareip3-1"}
+    assert route_interfaces("n0", every[0][0].nic, [*every[0], *every[1]], tunnels) == {"10.216.3.2": "tareip3-1"}
 
 
 def test_bird_s_files_are_in_the_folder_of_its_stack() -> None:
@@ -116,17 +116,17 @@ def test_routes_to_single_hosts_are_read_from_the_kernel_s_table() -> None:
 
 def test_all_pods_of_other_nodes_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     every = places(nodes=2, pods=2)
-    wanted = ways("n0", every[0][0].nic, [*every[0], *every[1]], NONE)
+    wanted = route_interfaces("n0", every[0][0].nic, [*every[0], *every[1]], NONE)
     assert wanted == {"10.216.3.2": "data3", "10.216.3.6": "data3"}
     told = iter([{}, {"10.216.3.2": "data3"}, {"10.216.3.2": "data3", "10.216.3.6": "data0"}, {**wanted, "x": "y"}])
     monkeypatch.setattr(bird, "host_routes", lambda _: next(told))
-    assert [bird.routes_came(1, wanted) for _ in range(4)] == [None, None, None, True]
+    assert [bird.has_routes(1, wanted) for _ in range(4)] == [None, None, None, True]
 
 
 def test_without_bird_it_is_told_what_brings_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(bird, "UNPACKED", tmp_path / "bird")
     monkeypatch.setattr(bird, "find", lambda _: None)
-    assert bird.missing() == "BIRD 2 is not installed: tools/bootstrap unpacks it, or apt-get install bird2"
+    assert bird.probe() == "BIRD 2 is not installed: tools/bootstrap unpacks it, or apt-get install bird2"
 
 
 # --- IP-in-IP -----------------------------------------------------------------------------------------------------
@@ -158,9 +158,9 @@ def test_packets_are_led_to_the_nodes_that_there_is_a_tunnel_to(monkeypatch: pyt
     led: list[tuple[int, bytes, bytes]] = []
     monkeypatch.setattr(ipip.bpf, "update", lambda *values: led.append(values))
     tunnels = ipip.Tunnels(means="programs", ways=7, far=frozenset({"10.214.3.2"}))
-    ipip.lead(tunnels, "10.216.3.2", "10.214.3.2")
-    ipip.lead(tunnels, "10.216.3.1", "10.214.3.1")
-    ipip.lead(NONE, "10.216.3.2", "10.214.3.2")
+    ipip.add_route(tunnels, "10.216.3.2", "10.214.3.2")
+    ipip.add_route(tunnels, "10.216.3.1", "10.214.3.1")
+    ipip.add_route(NONE, "10.216.3.2", "10.214.3.2")
     assert led == [(7, bytes([10, 216, 3, 2]), bytes([10, 214, 3, 2]))]
 
 
@@ -196,7 +196,7 @@ def test_instructions_are_assembled_as_the_kernel_reads_them() -> None:
 
 def test_both_programs_are_short_and_end() -> None:
     own = bytes([10, 214, 3, 1])
-    for code in (ipip.wrapping(own, 3, 4), ipip.unwrapping(own, 4)):
+    for code in (ipip.egress_program(own, 3, 4), ipip.ingress_program(own, 4)):
         assert len(code) % 8 == 0
         assert len(code) // 8 < 80
         assert code[-8:].hex() == "9500000000000000"
@@ -216,7 +216,7 @@ def test_counters_that_are_no_interface_s_are_read_where_they_are() -> None:
 def test_counters_of_the_programs_are_told_as_an_interface_s(monkeypatch: pytest.MonkeyPatch) -> None:
     values = {ipip.SENT: struct.pack("<QQ", 2, 3000), ipip.RECEIVED: struct.pack("<QQ", 1, 1500)}
     monkeypatch.setattr(ipip.bpf, "look_up", lambda file, key, size: values[struct.unpack("<I", key)[0]])
-    assert ipip.counted(9) == (1500, 1, 3000, 2)
+    assert ipip.read_counters(9) == (1500, 1, 3000, 2)
 
 
 # --- the second subnet --------------------------------------------------------------------------------------------

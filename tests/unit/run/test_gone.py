@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nodes import make_node, make_pod
-from tare.host.namespaces import has_not_ended, runs
+from tare.host.namespaces import is_running, runs
 from tare.node import Container, Endpoint
 from tare.node.cgroups import Group, Hierarchy
 from tare.node_service.sides import Side
@@ -63,7 +63,7 @@ def test_a_process_whose_end_nobody_asked_for_has_ended(living: subprocess.Popen
     ],
 )
 def test_a_process_on_its_way_out_has_ended(stat: str, runs_on: bool) -> None:
-    assert has_not_ended(stat) == runs_on
+    assert is_running(stat) == runs_on
 
 
 def test_one_of_several_containers_is_named(living: subprocess.Popen[bytes]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from nodes import make_node, make_pod, make_request, value
 from tare.model import Environment, Placement, Share
 from tare.plan.composition import refuse
-from tare.runtimes import PodRequest, podman_rootless
+from tare.runtimes import PodRequest, podman, podman_rootless
 from tare.runtimes.podman_rootless import (
     FOLDER_OWNERS,
     IMAGE_OWNERS,
@@ -41,7 +41,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(podman_rootless, "need", lambda program, package: f"/usr/bin/{program}")
     monkeypatch.setattr(podman_rootless, "find", lambda program: f"/usr/bin/{program}")
     monkeypatch.setattr(podman_rootless, "is_real_root", lambda: True)
-    monkeypatch.setattr(podman_rootless, "INIT", Path("/"))
+    monkeypatch.setattr(podman, "INIT", Path("/"))
 
 
 def test_a_container_keeps_its_user_and_has_a_network_of_its_user_s_making() -> None:
@@ -111,8 +111,9 @@ def test_podman_is_run_as_the_user_with_all_that_it_keeps_in_the_pod_s_own_place
 def test_the_probe_names_what_is_missing_and_its_package(
     missing: str, package: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(podman_rootless, "INIT", tmp_path / "nowhere")
-    monkeypatch.setattr(podman_rootless, "find", lambda program: None if program == missing else f"/usr/bin/{program}")
+    monkeypatch.setattr(podman, "INIT", tmp_path / "nowhere")
+    for module in (podman, podman_rootless):
+        monkeypatch.setattr(module, "find", lambda program: None if program == missing else f"/usr/bin/{program}")
     assert str(PodmanRootless().probe()).endswith(f"apt-get install {package}")
 
 

@@ -41,13 +41,13 @@ def test_what_a_daemon_is_waited_for_is_returned(sleeping: Daemon) -> None:
 
 def test_one_that_has_ended_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
     (tmp_path / "thing.log").write_text("x" * 5000 + "no such device\n")
-    with pytest.raises(InfrastructureError, match=r"thing on n1 ended without an answer: x+no such device$") as told:
+    with pytest.raises(InfrastructureError, match=r"thing on n1 exited without an answer: x+no such device$") as told:
         ended(tmp_path).wait_for(lambda: None, "an answer", limit_s=5)
     assert len(told.value.message) < TAIL_CHARACTERS + 100
 
 
 def test_one_that_runs_and_does_nothing_is_told_when_its_time_is_up(sleeping: Daemon) -> None:
-    with pytest.raises(InfrastructureError, match=r"is without a subnet after 0.05 s: it said nothing"):
+    with pytest.raises(InfrastructureError, match=r"still runs without a subnet after 0.05 s: no output"):
         sleeping.wait_for(lambda: None, "a subnet", limit_s=0.05)
 
 

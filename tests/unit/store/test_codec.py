@@ -95,5 +95,5 @@ def test_unknown_keys_are_ignored_and_missing_ones_take_their_default() -> None:
 )
 def test_data_of_another_form_is_refused(change: dict[str, object]) -> None:
     data = encode(trial(TrialKey(cell="c", round=0, block=0, attempt=0)))
-    with pytest.raises(ValueError, match=r"stands where|is none of|is not a number"):
+    with pytest.raises(ValueError, match=r"instead of|is not one of|is not a number"):
         decode(Trial, data | change)

@@ -90,7 +90,7 @@ def test_a_bad_line_in_the_middle_is_named(tmp_path: Path, bad: bytes) -> None:
     file.write_bytes(first + b"\n" + bad + rest)
     openers: list[Callable[[], object]] = [lambda: Store.create_or_open(tmp_path, PLAN), lambda: read_only(tmp_path)]
     for opened in openers:
-        with pytest.raises(ResultsError, match=r"trials\.jsonl:2: this line is no trial"):
+        with pytest.raises(ResultsError, match=r"trials\.jsonl:2: this line is not a trial"):
             opened()
 
 
@@ -100,7 +100,7 @@ def test_a_doubled_line_and_a_foreign_cell_are_named(tmp_path: Path) -> None:
     file = tmp_path / "trials.jsonl"
     line = file.read_text()
     file.write_text(line + line)
-    with pytest.raises(ResultsError, match=r":2: this trial is there twice"):
+    with pytest.raises(ResultsError, match=r":2: this trial occurs twice"):
         read_only(tmp_path)
     file.write_text(line.replace("w / 2n x 1r / ", "x / 2n x 1r / "))
     with pytest.raises(ResultsError, match=r":1: the plan has no cell"):

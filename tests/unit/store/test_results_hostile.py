@@ -130,14 +130,14 @@ def test_a_value_that_no_plan_has_is_damage(folder: Path, change: Callable[[Any]
     ],
 )
 def test_a_value_that_no_trial_has_is_refused_with_its_line(folder: Path, change: Callable[[Any], None]) -> None:
-    with pytest.raises(ResultsError, match=r"trials\.jsonl:3: this line is no trial \("):
+    with pytest.raises(ResultsError, match=r"trials\.jsonl:3: this line is not a trial \("):
         read_only(with_trial(folder, change))
 
 
 def test_a_line_that_is_nested_too_deeply_is_refused_with_its_number(folder: Path) -> None:
     for deep in (NESTED, "[" * 40 + "]" * 40):
         (folder / "trials.jsonl").write_text(f"{LINES[0]}\n{deep}\n{LINES[1]}\n")
-        with pytest.raises(ResultsError, match=r"trials\.jsonl:2: this line is no trial"):
+        with pytest.raises(ResultsError, match=r"trials\.jsonl:2: this line is not a trial"):
             read_only(folder)
 
 
@@ -249,7 +249,7 @@ def test_more_of_a_file_than_is_read_is_refused(folder: Path, monkeypatch: pytes
     results = read_only(folder)
     monkeypatch.setattr("tare.store.results.MOST_BYTES", 1000)
     for read in (lambda: read_only(folder), lambda: results.columns(results.trials[0])):
-        with pytest.raises(ResultsError, match="1000 B is the most that is read"):
+        with pytest.raises(ResultsError, match="at most 1000 B are read"):
             read()
 
 

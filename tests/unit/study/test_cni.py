@@ -43,7 +43,7 @@ def test_a_shorthand_can_name_it_too(folder: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("stated", "words"),
     [
-        ("{cni: none.conf}", "environments.mine.network: there is no "),
+        ("{cni: none.conf}", "not found: name a CNI configuration"),
         ("{cni: bad.conf}", "bad.conf:2:1: this is not valid JSON"),
         ("{cni: }", "write a network by its name, or as {cni: PATH}"),
         ("{cni: mine.conf, mtu: 9000}", "write a network by its name, or as {cni: PATH}"),

@@ -34,7 +34,7 @@ def test_the_page_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
     assert check(monkeypatch, ROOT / "docs" / "errors.md") == 0, "run tools/errors_page.py"
 
 
-@pytest.mark.parametrize("part", ["| 130 |", "exit code 4", "is no device", "- Commands: all."])
+@pytest.mark.parametrize("part", ["| 130 |", "exit code 4", "is not a device", "- Commands: all."])
 def test_a_page_that_differs_from_the_code_fails_the_check(
     part: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -16,12 +16,12 @@ from tare.wiring.conflist import (
     VARIABLES,
     Conflist,
     Values,
-    cover,
-    filled,
-    for_node,
+    fill_in,
+    fill_in_for_node,
+    find_supernet,
     own_subnets,
     part_of,
-    refusal,
+    refuse,
 )
 from tare.wiring.conflist_file import parse, read
 
@@ -52,9 +52,9 @@ def static(*addresses: str) -> dict[str, Any]:
         ("[]", "is an object"),
         ("{}", '"name" must be a word'),
         ('{"name": "a b", "plugins": [{"type": "ptp"}]}', '"name" must be a word'),
-        ('{"name": "x"}', "there are no plug-ins in it"),
-        ('{"name": "x", "plugins": []}', "there are no plug-ins in it"),
-        ('{"name": "x", "plugins": {}}', "there are no plug-ins in it"),
+        ('{"name": "x"}', "it has no plug-ins"),
+        ('{"name": "x", "plugins": []}', "it has no plug-ins"),
+        ('{"name": "x", "plugins": {}}', "it has no plug-ins"),
         ('{"name": "x", "plugins": [{"type": "ptp"}, {}]}', 'plug-in 2 of 2 has no "type"'),
         ('{"name": "x", "plugins": [{"type": "../../bin/sh"}]}', "no name of a program"),
         ('{"name": "x", "plugins": [{"type": "ptp", "ipam": []}]}', '(ptp): "ipam" must be an object'),
@@ -62,18 +62,18 @@ def static(*addresses: str) -> dict[str, Any]:
         ('{"name": "x", "type": "ptp", "cniVersion": 1}', '"cniVersion" must be a version'),
         ('{"name": "x", "type": "ptp", "cniVersion": "${cidr}"}', '"cniVersion" must be a version'),
         ('{"name": "x", "type": "ptp", "mtu": "${mtv}"}', "unknown variable ${mtv} (allowed: ${node}"),
-        ('{"name": "x", "type": "ptp", "ipam": {"type": "host-local", "subnet": "10.300.0.0/16"}}', "is no subnet"),
+        ('{"name": "x", "type": "ptp", "ipam": {"type": "host-local", "subnet": "10.300.0.0/16"}}', "is not a subnet"),
         ("[" * 100_000, "nested too deeply"),
         ('{"name": "x", "type": "ptp", "a": ' + "[" * 40 + "]" * 40 + "}", "nested too deeply"),
         ('{"name": "x", "type": "ptp", "mtu": ' + "9" * 5000 + "}", "this is not valid JSON"),
-        ('{"name": "x", "type": "ptp", "mtu": NaN}', "NaN is no number of JSON"),
-        ('{"name": "x", "type": "ptp", "mtu": 1e999}', "1e999 is no number of JSON"),
+        ('{"name": "x", "type": "ptp", "mtu": NaN}', "NaN is not a JSON number"),
+        ('{"name": "x", "type": "ptp", "mtu": 1e999}', "1e999 is not a JSON number"),
         (json.dumps({"name": "x", "type": "a" * 5000}), f"the \"type\" '{'a' * 80}...' is no name of a program"),
         (json.dumps({"name": "x", "type": "ptp", "ipam": {"type": "b" * 5000}}), "is no name of a program"),
         (json.dumps({"name": "a" * 5000, "type": "ptp"}), '"name" must be a word'),
-        (json.dumps({"name": "x", "plugins": [{"type": "ptp"}] * 40}), "it has 40 plug-ins, and 32 are allowed"),
+        (json.dumps({"name": "x", "plugins": [{"type": "ptp"}] * 40}), "it has 40 plug-ins; at most 32 are allowed"),
         (json.dumps({"name": "x", "type": "ptp", "mtu": "${\x1b[2J}"}), r"unknown variable ${\x1b[2J}"),
-        (json.dumps(host_local(subnet="7" * 5000) | {"name": "x"}), f"'{'7' * 80}...' is no subnet"),
+        (json.dumps(host_local(subnet="7" * 5000) | {"name": "x"}), f"'{'7' * 80}...' is not a subnet"),
     ],
 )
 def test_what_is_wrong_with_a_configuration_is_told_with_its_file(text: str, words: str) -> None:
@@ -86,10 +86,10 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "latin").write_bytes(b'{"name":\n "\xe4"}')
     (tmp_path / "large").write_bytes(b" " * (2 << 20))
     for name, words in (
-        ("none", "there is no"),
+        ("none", "none not found"),
         ("", "is a folder"),
         ("latin", "latin:2: byte 0xe4 is not UTF-8"),
-        ("large", "that is no CNI configuration"),
+        ("large", "it is not a CNI configuration"),
         ("\0", "cannot be read"),
     ):
         with pytest.raises(ValueError, match=r"\S") as caught:
@@ -105,7 +105,7 @@ def test_a_device_or_a_pipe_is_no_configuration(tmp_path: Path) -> None:
             read(path)
     (tmp_path / "endless").touch()
     os.truncate(tmp_path / "endless", 1 << 40)
-    with pytest.raises(ValueError, match="that is no CNI configuration"):
+    with pytest.raises(ValueError, match="it is not a CNI configuration"):
         read(str(tmp_path / "endless"))
 
 
@@ -126,7 +126,7 @@ def test_a_device_or_a_pipe_is_no_configuration(tmp_path: Path) -> None:
 def test_any_json_is_a_configuration_or_told_what_is_wrong_with_it(value: Any) -> None:
     told = ""
     try:
-        told = refusal(parse(json.dumps(value), "x"), 2, lab=LAB) or ""
+        told = refuse(parse(json.dumps(value), "x"), 2, lab=LAB) or ""
     except ValueError as error:
         told = str(error)
     assert not told or "x" in told
@@ -135,7 +135,7 @@ def test_any_json_is_a_configuration_or_told_what_is_wrong_with_it(value: Any) -
 def test_a_plain_configuration_is_a_chain_of_one() -> None:
     one = parse('{"name": "x", "type": "ptp", "ipam": {"type": "static"}}', "x.conf")
     assert one.programs == ("ptp", "static")
-    (plugin,) = filled(one, HERE)
+    (plugin,) = fill_in(one, HERE)
     assert plugin["name"] == "x"
     assert "cniVersion" not in plugin
 
@@ -145,7 +145,7 @@ def test_a_plain_configuration_is_a_chain_of_one() -> None:
 
 def test_variables_take_the_values_of_the_place_and_numbers_stay_numbers() -> None:
     plugin = {"type": "x", "all": [f"${{{name}}}" for name in VARIABLES], "text": "${node}-${mtu}-${nic}"}
-    (made,) = filled(stated(plugin), HERE)
+    (made,) = fill_in(stated(plugin), HERE)
     values = dict(zip(VARIABLES, made["all"], strict=True))
     assert values == {
         "node": 1, "nodes": 2, "pod": 2, "nic": "data3", "mtu": 9000,
@@ -166,7 +166,7 @@ def test_what_a_file_says_of_the_nic_is_known() -> None:
 
 def leased(conflist: Conflist, node: int, nodes: int) -> set[IPv4Address]:
     """Return the addresses that host-local can hand out on a node."""
-    (plugin,) = for_node(conflist, Values(node=node, nodes=nodes), "/leases")
+    (plugin,) = fill_in_for_node(conflist, Values(node=node, nodes=nodes), "/leases")
     ipam = plugin["ipam"]
     assert ipam["dataDir"] == "/leases"
     found = set()
@@ -202,7 +202,7 @@ def test_one_node_has_its_range_whole() -> None:
 def test_parts_of_a_range_are_in_it_and_equal_or_it_is_told_to_be_too_small(prefix: int, parts: int) -> None:
     network = IPv4Network(f"10.50.0.0/{prefix}")
     if network.num_addresses - 3 < parts:
-        with pytest.raises(ValueError, match="not an address for each"):
+        with pytest.raises(ValueError, match="too few addresses for"):
             part_of({"subnet": str(network)}, 0, parts)
         return
     made = [part_of({"subnet": str(network)}, index, parts) for index in range(parts)]
@@ -222,7 +222,7 @@ def test_parts_of_a_range_are_in_it_and_equal_or_it_is_told_to_be_too_small(pref
     [
         (static("10.50.0.2/24"), "gives 10.50.0.2/24 to a pod on every node"),
         (host_local(subnet="10.213.7.0/24"), "overlaps 10.213.0.0/16, which is the lab's"),
-        (host_local(subnet="10.50.0.0/30"), "not an address for each of 2 nodes"),
+        (host_local(subnet="10.50.0.0/30"), "too few addresses for 2 nodes"),
         (host_local(subnet="172.20.${node}.0/24"), "overlaps 172.20.1.0/25, which is a route"),
         (host_local(ranges=[[{"subnet": "10.2${node}0.0.0/24"}]]), "lie too far apart"),
         (host_local(subnet="10.50.0.0/24", rangeStart="x"), "Expected 4 octets"),
@@ -230,7 +230,7 @@ def test_parts_of_a_range_are_in_it_and_equal_or_it_is_told_to_be_too_small(pref
 )
 def test_addresses_that_cannot_be_are_refused_before_anything_is_made(plugin: dict[str, Any], words: str) -> None:
     host = ((IPv4Network("172.20.1.0/25"), "a route"),)
-    reason = refusal(stated(plugin), 2, lab=LAB, host=host)
+    reason = refuse(stated(plugin), 2, lab=LAB, host=host)
     assert reason is not None
     assert words in reason
     assert reason.count("mine.conflist") == 1
@@ -249,7 +249,7 @@ def test_addresses_that_cannot_be_are_refused_before_anything_is_made(plugin: di
     ],
 )
 def test_addresses_that_can_be_are_not_refused(plugin: dict[str, Any]) -> None:
-    assert refusal(stated(plugin), 2, lab=LAB) is None
+    assert refuse(stated(plugin), 2, lab=LAB) is None
 
 
 def test_the_subnets_of_nodes_are_those_that_the_file_names_itself() -> None:
@@ -260,5 +260,5 @@ def test_the_subnets_of_nodes_are_those_that_the_file_names_itself() -> None:
 
 def test_one_network_covers_those_of_all_nodes() -> None:
     networks = [IPv4Network(f"10.244.{node}.0/24") for node in range(3)]
-    assert cover(networks) == IPv4Network("10.244.0.0/22")
-    assert cover([]) is None
+    assert find_supernet(networks) == IPv4Network("10.244.0.0/22")
+    assert find_supernet([]) is None

@@ -51,15 +51,15 @@ def test_ports_that_are_down_and_adapters_of_another_kind_are_told(tmp_path: Pat
     down = infiniband.ports(classes)[2:]
     with pytest.raises(RefusedError, match=r"transport: verbs needs an active port \(mlx5_2:1 is 1: DOWN\)"):
         infiniband.port_for("verbs", down)
-    with pytest.raises(RefusedError, match="transport: ofi:psm2 needs an hfi1 adapter, and this machine has none"):
+    with pytest.raises(RefusedError, match="transport: ofi:psm2 needs an hfi1 adapter, but this machine has none"):
         infiniband.port_for("ofi:psm2", infiniband.ports(classes))
-    assert infiniband.missing("verbs", classes) is None
-    assert infiniband.missing("ofi:efa", classes) is not None
+    assert infiniband.probe("verbs", classes) is None
+    assert infiniband.probe("ofi:efa", classes) is not None
 
 
 def test_a_container_is_given_the_devices_of_active_adapters(tmp_path: Path) -> None:
     dev, classes = machine(tmp_path)
-    given = devices.infiniband(dev, classes)
+    given = devices.find_infiniband(dev, classes)
     assert given == tuple(f"/dev/infiniband/{name}" for name in ("uverbs0", "uverbs1", "rdma_cm"))
 
 
@@ -84,7 +84,7 @@ def test_the_packets_of_a_soft_adapter_pass_the_interface_below_it(
     assert over.watches == (Watch(pid=7, interface="eth1", role="interface under the RoCE port"),)
     assert infiniband.user_driver(infiniband.ports(classes)[0]) == "rxe"
     nothing = replace(infiniband.ports(classes)[0], interface="")
-    with pytest.raises(InfrastructureError, match="nothing could prove"):
+    with pytest.raises(InfrastructureError, match="nothing can prove"):
         infiniband.watch_of(nothing, POD)
 
 
@@ -98,16 +98,16 @@ def test_ip_over_infiniband_has_the_address_of_the_node_s_ib0(tmp_path: Path, mo
     assert ("ib0", "IPoIB interface") in [(watch.interface, watch.role) for watch in over.watches]
     assert ("data0", SILENT_ROLE) in [(watch.interface, watch.role) for watch in over.watches]
     monkeypatch.setattr(infiniband, "interfaces_in", lambda _: {"data0": ("10.214.0.1", 24)})
-    with pytest.raises(InfrastructureError, match="n0 sees no interface of IP over InfiniBand"):
+    with pytest.raises(InfrastructureError, match="n0 has no IP over InfiniBand interface"):
         infiniband.over_ipoib(ENDPOINT, POD, classes)
 
 
 def test_a_machine_without_ip_over_infiniband_is_told_what_is_missing(tmp_path: Path) -> None:
-    assert "needs an InfiniBand adapter" in str(infiniband.ipoib_missing(tmp_path))
+    assert "needs an InfiniBand adapter" in str(infiniband.probe_ipoib(tmp_path))
     _, classes = machine(tmp_path / "a", SOFT)
-    assert "modprobe ib_ipoib" in str(infiniband.ipoib_missing(classes))
+    assert "modprobe ib_ipoib" in str(infiniband.probe_ipoib(classes))
     _, classes = machine(tmp_path / "b")
-    assert infiniband.ipoib_missing(classes) is None
+    assert infiniband.probe_ipoib(classes) is None
 
 
 # --- counters -----------------------------------------------------------------------------------------------------
@@ -163,6 +163,4 @@ def test_what_an_image_lacks_for_an_adapter_is_told_with_what_brings_it(tmp_path
 
 def test_a_kernel_whose_interface_rdma_core_does_not_speak_is_told(tmp_path: Path) -> None:
     _, classes = machine(tmp_path / "sys", MLX5.replace("abi_version 6", "abi_version 7"))
-    assert "has version 7, and rdma-core speaks 3 to 6" in str(
-        infiniband.unfit(image(tmp_path / "i"), "verbs", classes)
-    )
+    assert "is 7, but rdma-core supports 3 to 6" in str(infiniband.unfit(image(tmp_path / "i"), "verbs", classes))

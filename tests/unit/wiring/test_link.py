@@ -156,14 +156,14 @@ def test_the_bare_side_of_an_environment_has_the_same_nic_and_no_filter_of_a_pod
 def test_what_the_kernel_or_the_machine_has_not_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link, "_kernel_takes", lambda *_: False)
     for wanted, words in [
-        (Link(delay_s=1e-6), "needs netem, which this kernel has not"),
-        (Link(rate_bps=1), "needs tbf"),
+        (Link(delay_s=1e-6), "delay is not supported by this kernel"),
+        (Link(rate_bps=1), "rate is not supported by this kernel"),
         (Link(conntrack=Tracking.TRACK), "needs nf_tables"),
     ]:
-        assert words in str(link.missing(wanted))
+        assert words in str(link.probe(wanted))
     monkeypatch.setattr(link, "find", lambda _: None)
-    assert "apt-get install ethtool" in str(link.missing(Link(offloads=("tso=off",))))
-    assert link.missing(Link(mtu=9000)) is None
+    assert "apt-get install ethtool" in str(link.probe(Link(offloads=("tso=off",))))
+    assert link.probe(Link(mtu=9000)) is None
 
 
 def test_a_link_is_set_where_the_nic_is_on_the_node_or_in_a_stack_of_its_own() -> None:

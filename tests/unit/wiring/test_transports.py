@@ -167,7 +167,7 @@ def test_a_study_names_a_transport_with_its_detail(transport: str) -> None:
     ("transport", "words"),
     [
         ("tpc", "unknown transport 'tpc'; did you mean tcp"),
-        ("tcp:fast", "tcp takes nothing behind a colon: write tcp"),
+        ("tcp:fast", "tcp takes nothing after a colon: write tcp"),
         ("ofi:tpc", "ofi has no 'tpc' .allowed: ofi:tcp, "),
         ("ucx:", "ucx has no ''"),
         ("uct:tcp", "uct has no 'tcp'"),
@@ -206,7 +206,7 @@ BARE = Environment(name="e", runtime="bare", network="host")
     ("given", "placement", "words"),
     [
         ({"transport": "ofi:shm"}, Placement(), "does not reach from one node to another"),
-        ({"transport": "ofi:shm"}, Placement(nodes=1, ranks_per_node=2), "Open MPI 4.1 has no ofi:shm: mtl ofi wants"),
+        ({"transport": "ofi:shm"}, Placement(nodes=1, ranks_per_node=2), "Open MPI 4.1 has no ofi:shm: mtl ofi needs"),
         (
             {"transport": "ofi:shm", "mpi": "mpich5"},
             Placement(nodes=1, ranks_per_node=2),

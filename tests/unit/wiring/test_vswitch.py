@@ -44,13 +44,13 @@ def test_pods_that_are_routed_to_have_a_subnet_beside_that_of_their_nic() -> Non
 
 def test_what_is_missing_is_told_in_the_order_in_which_it_is_brought(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vswitch, "is_real_root", lambda: False)
-    assert "root" in str(vswitch.missing())
+    assert "root" in str(vswitch.probe())
     monkeypatch.setattr(vswitch, "is_real_root", lambda: True)
     monkeypatch.setattr(vswitch, "program", lambda name: None)
-    assert "apt-get install openvswitch-switch" in str(vswitch.missing())
+    assert "apt-get install openvswitch-switch" in str(vswitch.probe())
     monkeypatch.setattr(vswitch, "program", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(vswitch, "lacks_module", lambda name: f"this kernel has no {name}")
-    assert vswitch.missing() == "this kernel has no openvswitch"
-    assert vswitch.missing("netdev") is None
+    monkeypatch.setattr(vswitch, "probe_module", lambda name: f"this kernel has no {name}")
+    assert vswitch.probe() == "this kernel has no openvswitch"
+    assert vswitch.probe("netdev") is None
     assert weave.Weave().probe() == ovs.Ovs().probe()
     assert ovs.Ovs("netdev").probe() is None

@@ -56,9 +56,9 @@ def test_a_wall_time_that_is_none_fails_the_launch_with_what_it_is(value: Any) -
 
 
 def test_the_reason_says_which_figure_and_what_it_is() -> None:
-    with pytest.raises(OutputError, match="wall time is nan s: that is no cost"):
+    with pytest.raises(OutputError, match="wall time is nan s, which is impossible"):
         command(wall=WALL | {"wall_s": float("nan")})
-    with pytest.raises(OutputError, match="wall time is -1 s: that is no cost"):
+    with pytest.raises(OutputError, match="wall time is -1 s, which is impossible"):
         command(wall=WALL | {"wall_s": -1})
 
 

@@ -65,9 +65,9 @@ def test_what_the_program_finds_wrong_is_wrong() -> None:
     ("text", "told"),
     [
         (launch("nothing\n"), "the line `rate:` is missing"),
-        (launch("rate: nan Mop/s\n"), "rate is nan s: that is no cost"),
-        (launch("rate: -4 Mop/s\n"), "rate is -0.25 s: that is no cost"),
-        (launch("rate: inf Mop/s\n"), "rate is 0 s: that is no cost"),
+        (launch("rate: nan Mop/s\n"), "rate is nan s, which is impossible"),
+        (launch("rate: -4 Mop/s\n"), "rate is -0.25 s, which is impossible"),
+        (launch("rate: inf Mop/s\n"), "rate is 0 s, which is impossible"),
         (launch(RESULT, wall=False), "example ended without MPI_Finalize"),
         (RESULT, "the program wrote no record"),
     ],

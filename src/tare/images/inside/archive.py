@@ -54,24 +54,24 @@ def config(layer_sha256: str, variables: Sequence[str], labels: Mapping[str, str
 def write_docker_archive(target: Path, layer: Path, configuration: Mapping[str, Any], tag: str) -> None:
     """Write an archive for `docker load`, `podman load` and `apptainer build docker-archive:`."""
     digest = configuration["rootfs"]["diff_ids"][0].removeprefix("sha256:")
-    told = _json(configuration)
-    name = f"{hashlib.sha256(told).hexdigest()}.json"
+    content = _json(configuration)
+    name = f"{hashlib.sha256(content).hexdigest()}.json"
     manifest = [{"Config": name, "RepoTags": [tag], "Layers": [f"{digest}.tar"]}]
     with tarfile.open(target, "w", format=tarfile.GNU_FORMAT) as archive:
         _add_file(archive, f"{digest}.tar", layer)
-        _add(archive, name, told)
+        _add(archive, name, content)
         _add(archive, "manifest.json", _json(manifest))
 
 
 def write_oci_layout(target: Path, layer: Path, configuration: Mapping[str, Any], tag: str) -> None:
     """Write an OCI image layout as a tar; `tag` is the name of its only image."""
     digest = configuration["rootfs"]["diff_ids"][0].removeprefix("sha256:")
-    told = _json(configuration)
+    content = _json(configuration)
     manifest = _json(
         {
             "schemaVersion": 2,
             "mediaType": _MANIFEST,
-            "config": _descriptor(_CONFIG, told),
+            "config": _descriptor(_CONFIG, content),
             "layers": [{"mediaType": _LAYER, "digest": f"sha256:{digest}", "size": layer.stat().st_size}],
         }
     )
@@ -79,7 +79,7 @@ def write_oci_layout(target: Path, layer: Path, configuration: Mapping[str, Any]
     with tarfile.open(target, "w", format=tarfile.GNU_FORMAT) as archive:
         _add(archive, "oci-layout", _json({"imageLayoutVersion": "1.0.0"}))
         _add(archive, "index.json", _json({"schemaVersion": 2, "manifests": [named]}))
-        for blob in (told, manifest):
+        for blob in (content, manifest):
             _add(archive, f"blobs/sha256/{hashlib.sha256(blob).hexdigest()}", blob)
         _add_file(archive, f"blobs/sha256/{digest}", layer)
 

@@ -98,8 +98,8 @@ def check_places(rootfs: Path, targets: Iterable[str]) -> None:
         real = os.path.realpath(f"{top}/{target}")
         if not f"{real}/".startswith(f"{top}/"):
             raise ImageError(
-                f"{target} cannot be shown in the image at {rootfs}: on the way is a symbolic link to outside of it",
-                remedy="make the link in the image a relative one, or use docker, podman or apptainer",
+                f"{target} cannot be mounted in the image at {rootfs}: a symbolic link on its path leads out of it",
+                remedy="make the link relative, or use docker, podman or apptainer",
             )
 
 
@@ -111,18 +111,18 @@ def strip_privileges(folder: Path) -> None:
     try:
         _strip_privileges(folder)
     except (OSError, RecursionError) as error:
-        why = "its folders lie too deep in one another" if isinstance(error, RecursionError) else error.strerror
-        raise ImageError(f"the files of the image at {folder} cannot be looked through: {why}") from error
+        why = "its folders are nested too deeply" if isinstance(error, RecursionError) else error.strerror
+        raise ImageError(f"the files of the image at {folder} cannot be searched: {why}") from error
 
 
 def _strip_privileges(folder: Path) -> None:
     for _, folders, files, at in os.fwalk(folder, follow_symlinks=False):
         for name in (*folders, *files):
-            found = os.stat(name, dir_fd=at, follow_symlinks=False)
-            if stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode):
+            status = os.stat(name, dir_fd=at, follow_symlinks=False)
+            if stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode):
                 os.unlink(name, dir_fd=at)
-            elif found.st_mode & _PRIVILEGED and not stat.S_ISLNK(found.st_mode):
-                os.chmod(name, stat.S_IMODE(found.st_mode) & ~_PRIVILEGED, dir_fd=at)
+            elif status.st_mode & _PRIVILEGED and not stat.S_ISLNK(status.st_mode):
+                os.chmod(name, stat.S_IMODE(status.st_mode) & ~_PRIVILEGED, dir_fd=at)
 
 
 @contextmanager
@@ -175,7 +175,7 @@ def _made_folder(rootfs: Path, path: str) -> int:
         except OSError as error:
             raise ImageError(
                 f"{path} of the image at {rootfs} cannot be written to: {_hindrance(at, part) or error.strerror}",
-                remedy="tare writes through no link of an image: make it a folder in the image",
+                remedy="tare does not follow links in an image when it writes: make it a folder",
             ) from error
         finally:
             os.close(at)

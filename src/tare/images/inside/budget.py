@@ -36,9 +36,9 @@ class Budget:
         self.left_bytes = max(0, self.left_bytes - size_bytes)
 
 
-def refused(path: Path, most_bytes: int) -> ImageError:
+def too_large(path: Path, most_bytes: int) -> ImageError:
     """Return the error for an image that exceeds the limit."""
     return ImageError(
-        f"{path} is not unpacked: it would take more than {most_bytes / 1e9:.1f} GB",
-        remedy="make room in the cache folder if the image is yours and as large as that; else do not use it",
+        f"{path} was not unpacked: it would need more than {most_bytes / 1e9:.1f} GB",
+        remedy="if you trust the image, free some disk space in the cache folder; if not, do not use it",
     )

@@ -89,12 +89,12 @@ def dynamic_of(file: BinaryIO) -> Dynamic | None:
     if head[:5] != b"\x7fELF\x02":
         return None
     if len(head) < 64 or head[5] not in (1, 2):
-        raise DamagedError("its header is cut off")
+        raise DamagedError("its header is truncated")
     order = "<>"[head[5] - 1]
     (machine,) = struct.unpack_from(f"{order}H", head, 18)
     segments = _segments(file, head, order)
-    interpreter = next((each for each in segments if each.kind == INTERPRETER), None)
-    entries = next((each for each in segments if each.kind == DYNAMIC), None)
+    interpreter = next((segment for segment in segments if segment.kind == INTERPRETER), None)
+    entries = next((segment for segment in segments if segment.kind == DYNAMIC), None)
     program = _text(file, interpreter.offset, interpreter.length) if interpreter else ""
     if entries is None:
         return Dynamic(machine=machine, interpreter=program)
@@ -119,9 +119,9 @@ def _segments(file: BinaryIO, head: bytes, order: str) -> tuple[_Segment, ...]:
     offset = struct.unpack_from(f"{order}Q", head, 32)[0]
     size, count = struct.unpack_from(f"{order}HH", head, 54)
     if count and size != 56:
-        raise DamagedError("its table of segments makes no sense")
+        raise DamagedError("its table of segments is invalid")
     if count > MOST_SEGMENTS:
-        raise DamagedError(f"it states {count} segments")
+        raise DamagedError(f"it claims {count} segments")
     table = _read(file, offset, size * count)
     rows = struct.iter_unpack(f"{order}IIQQQQQQ", table)
     return tuple(
@@ -132,19 +132,19 @@ def _segments(file: BinaryIO, head: bytes, order: str) -> tuple[_Segment, ...]:
 
 def _entries(table: bytes, order: str) -> Mapping[int, list[int]]:
     """Return the values of a dynamic section by their tags, up to its end."""
-    found: dict[int, list[int]] = {}
+    entries: dict[int, list[int]] = {}
     for tag, value in struct.iter_unpack(f"{order}QQ", table[: len(table) // 16 * 16]):
         if tag == 0:
             break
-        found.setdefault(tag, []).append(value)
-    return found
+        entries.setdefault(tag, []).append(value)
+    return entries
 
 
 def _place_of(address: int, segments: Iterable[_Segment]) -> int:
     """Return the file offset from which a memory address is loaded."""
-    for each in segments:
-        if each.kind == LOAD and each.address <= address < each.address + each.length:
-            return each.offset + address - each.address
+    for segment in segments:
+        if segment.kind == LOAD and segment.address <= address < segment.address + segment.length:
+            return segment.offset + address - segment.address
     raise DamagedError("its names lie in no segment")
 
 
@@ -152,7 +152,7 @@ def _text(file: BinaryIO, offset: int, size: int) -> str:
     content = _read(file, offset, min(size, LONGEST_TEXT), whole=False)
     text, end, _ = content.partition(b"\0")
     if not end:
-        raise DamagedError("one of its names has no end")
+        raise DamagedError("one of its names does not end")
     return os.fsdecode(text)
 
 
@@ -161,9 +161,9 @@ def _read(file: BinaryIO, offset: int, size: int, *, whole: bool = True) -> byte
         file.seek(offset)
         content = file.read(max(0, size))
     except (OSError, OverflowError, ValueError) as error:
-        raise DamagedError("it states a place that no file has") from error
+        raise DamagedError("one of its offsets is beyond any file") from error
     if whole and len(content) < size:
-        raise DamagedError("its end is missing")
+        raise DamagedError("it is truncated")
     return content
 
 
@@ -173,8 +173,8 @@ def _level(file: Path) -> int:
             head = handle.read(64)
             if len(head) < 64 or head[:6] != b"\x7fELF\x02\x01":
                 return 0
-            notes = (each for each in _segments(handle, head, "<") if each.kind in NOTES)
-            pieces = [_read(handle, each.offset, min(each.length, LARGEST), whole=False) for each in notes]
+            notes = (segment for segment in _segments(handle, head, "<") if segment.kind in NOTES)
+            pieces = [_read(handle, segment.offset, min(segment.length, LARGEST), whole=False) for segment in notes]
             return max((level for piece in pieces for level in _in_notes(piece)), default=0)
     except (OSError, DamagedError, struct.error):
         return 0

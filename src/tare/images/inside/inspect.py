@@ -61,22 +61,22 @@ class MpiInside:
 def mpi_of(rootfs: Path) -> MpiInside | None:
     """Return the MPI in a root file system, or None; if there are several, the first of `LIBRARIES`."""
     wanted = {*LIBRARIES, "libpmix.so.2"}
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for path in _libraries(rootfs):
         name = path.name
         if name in wanted:
-            found.setdefault(name, str(path))
-    soname = next((name for name in LIBRARIES if name in found), None)
+            versions.setdefault(name, str(path))
+    soname = next((name for name in LIBRARIES if name in versions), None)
     if soname is None:
         return None
     family = LIBRARIES[soname]
-    prefix = _prefix_of(found[soname])
-    pmix = _first(PMIX, inside(rootfs, found["libpmix.so.2"])) if "libpmix.so.2" in found else ""
+    prefix = _prefix_of(versions[soname])
+    pmix = _first(PMIX, inside(rootfs, versions["libpmix.so.2"])) if "libpmix.so.2" in versions else ""
     return MpiInside(
         family=family,
         soname=soname,
-        library=found[soname],
-        version=_first(VERSIONS[family], inside(rootfs, found[soname])),
+        library=versions[soname],
+        version=_first(VERSIONS[family], inside(rootfs, versions[soname])),
         pmix=pmix,
         launcher=_program(rootfs, LAUNCHERS[family], prefix),
         daemon=_program(rootfs, DAEMONS[family], prefix),
@@ -119,8 +119,8 @@ def _program(rootfs: Path, names: tuple[str, ...], prefix: str) -> str:
     folders = dict.fromkeys((str(PurePosixPath(prefix) / "bin"), *(f"/{place}" for place in PROGRAM_PLACES)))
     for name in names:
         for folder in folders:
-            found = inside(rootfs, f"{folder}/{name}")
-            if found is not None and found.is_file():
+            program = inside(rootfs, f"{folder}/{name}")
+            if program is not None and program.is_file():
                 return f"{folder}/{name}"
     return ""
 
@@ -130,16 +130,16 @@ def plain(text: str) -> str:
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
-def holds(file: Path, text: bytes) -> bool:
+def contains(file: Path, text: bytes) -> bool:
     """Return whether a file contains a short text."""
     try:
         with open_regular(file) as content:
-            return any(text in piece for piece in windows(content))
+            return any(text in piece for piece in read_overlapping(content))
     except OSError:
         return False
 
 
-def windows(file: BinaryIO) -> Iterator[bytes]:
+def read_overlapping(file: BinaryIO) -> Iterator[bytes]:
     """Yield a file in pieces, each preceded by the end of the previous one, to search for short texts."""
     end, left = b"", LARGEST_BYTES
     while left > 0 and (piece := file.read(min(left, PIECE_BYTES))):
@@ -153,7 +153,7 @@ def _first(pattern: re.Pattern[bytes], file: Path | None) -> str:
         return ""
     try:
         with open_regular(file) as content:
-            found = next((match for piece in windows(content) if (match := pattern.search(piece))), None)
+            hit = next((match for piece in read_overlapping(content) if (match := pattern.search(piece))), None)
     except OSError:
         return ""
-    return found.group(1).decode() if found else ""
+    return hit.group(1).decode() if hit else ""

@@ -28,9 +28,9 @@ from tare.host import process
 from tare.host.namespaces import plain_python
 from tare.images.inside.archive import architecture
 from tare.images.inside.below import open_file
-from tare.images.inside.budget import MOST_MEMBERS, Budget, refused
+from tare.images.inside.budget import MOST_MEMBERS, Budget, too_large
 from tare.images.inside.inspect import plain
-from tare.images.inside.variables import checked
+from tare.images.inside.variables import select_settable
 
 UNPACK: Final = Path(__file__).parent / "unpack.py"
 KINDS: Final = "a SIF, a squashfs, a tar of `docker save` or of an OCI layout, or a folder"
@@ -80,19 +80,19 @@ def unpack_layers(path: Path, rootfs: Path, work: Path) -> tuple[str, ...]:
             if machine != architecture():
                 raise ImageError(f"{path} is for {plain(str(machine)[:40])}, and this machine is {architecture()}")
             if len(layers) > MOST_LAYERS:
-                raise ImageError(f"{path} has {len(layers)} layers, and {MOST_LAYERS} are allowed")
+                raise ImageError(f"{path} has {len(layers)} layers; at most {MOST_LAYERS} are allowed")
             budget = Budget(work)
             for name in layers:
                 with opener(name) as layer:
                     _unpack_layer(layer, rootfs, work, path, budget)
     except KeyError as error:
         lacking = plain(str(error.args[0])[:200])
-        raise ImageError(f"{path} is no image: {lacking} is not in it", remedy=f"name {KINDS}") from error
+        raise ImageError(f"{path} is not an image: it lacks {lacking}", remedy=f"name {KINDS}") from error
     except DAMAGES as error:
         raise ImageError(
             f"{path} is truncated or damaged: {plain(str(error)[:200])}", remedy="copy it again"
         ) from error
-    return checked(variables)
+    return select_settable(variables)
 
 
 # --- files of an image ----------------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ class _Bounded(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         if not 0 <= size <= LONGEST_READ:
-            raise tarfile.ReadError("a header states a size that makes no sense")
+            raise tarfile.ReadError("a header has an invalid size")
         content = self._file.read(size)
         self._check(self._file.tell())
         return content
@@ -123,14 +123,14 @@ class _Bounded(io.RawIOBase):
 
     def _check(self, offset: int) -> None:
         if offset > self._most_bytes:
-            raise refused(self._path, self._most_bytes)
+            raise too_large(self._path, self._most_bytes)
 
 
 def _archive(path: Path, stack: ExitStack) -> tarfile.TarFile:
     """Open a tar; reading never exceeds the size that the file may have when it is unpacked."""
     with path.open("rb") as file:
         head = file.read(8)
-    opened = next((each for magic, each in _PACKED.items() if head.startswith(magic)), None)
+    opened = next((opener for magic, opener in _PACKED.items() if head.startswith(magic)), None)
     size = path.stat().st_size
     file = stack.enter_context(opened(path) if opened else path.open("rb"))
     most_bytes = Budget.most_of(size) if opened else sys.maxsize
@@ -146,7 +146,7 @@ def _files_of(path: Path, stack: ExitStack) -> Opener:
     members: dict[str, tarfile.TarInfo] = {}
     for number, member in enumerate(archive):
         if number >= MOST_MEMBERS or member.size < 0:
-            raise tarfile.ReadError(f"it has more than {MOST_MEMBERS} members, or one of less than no size")
+            raise tarfile.ReadError(f"it has more than {MOST_MEMBERS} members, or one of a negative size")
         members[member.name.removeprefix("./")] = member
     return lambda name: _opened_member(archive, members, name)
 
@@ -183,10 +183,10 @@ def _docker_manifest(opener: Opener) -> tuple[dict[str, Any], list[str]] | None:
         return None
     if not isinstance(manifest, list) or len(manifest) != 1:
         count = len(manifest) if isinstance(manifest, list) else "no"
-        raise ValueError(f"it holds {count} images, and one is needed")
+        raise ValueError(f"it holds {count} images; it must hold one")
     stated = _object(manifest[0], "manifest.json")
     config = _object(_json(opener, _name(stated.get("Config"))), "its configuration")
-    return config, [_name(each) for each in _list(stated.get("Layers"), "Layers")]
+    return config, [_name(layer) for layer in _list(stated.get("Layers"), "Layers")]
 
 
 def _oci_manifest(opener: Opener, path: Path) -> tuple[dict[str, Any], list[str]]:
@@ -196,12 +196,12 @@ def _oci_manifest(opener: Opener, path: Path) -> tuple[dict[str, Any], list[str]
         if "manifests" not in stated:
             config = _object(_json(opener, _blob(stated.get("config"))), "its configuration")
             return config, [_blob(layer) for layer in _list(stated.get("layers"), "layers")]
-        listed = [_object(each, "a manifest") for each in _list(stated["manifests"], "manifests")]
-        fitting = [each for each in listed if _machine_of(each) == architecture()]
+        listed = [_object(manifest, "a manifest") for manifest in _list(stated["manifests"], "manifests")]
+        fitting = [manifest for manifest in listed if _machine_of(manifest) == architecture()]
         if not fitting:
             raise ImageError(f"{path} has no image for this machine, which is {architecture()}")
         stated = _object(_json(opener, _blob(fitting[0])), "a manifest")
-    raise ValueError(f"its index leads to others, more than {DEEPEST_INDEX} deep")
+    raise ValueError(f"its indexes are nested more than {DEEPEST_INDEX} deep")
 
 
 def _machine_of(descriptor: Mapping[str, Any]) -> object:
@@ -212,8 +212,8 @@ def _machine_of(descriptor: Mapping[str, Any]) -> object:
 def _variables(config: Mapping[str, Any]) -> list[str]:
     inner = config.get("config") or {}
     listed = _list(_object(inner, "config").get("Env") or [], "Env")
-    if not all(isinstance(each, str) for each in listed):
-        raise ValueError("Env is not a list of texts")
+    if not all(isinstance(variable, str) for variable in listed):
+        raise ValueError("Env is not a list of strings")
     return listed
 
 
@@ -240,7 +240,7 @@ def _list(value: object, what: str) -> list[Any]:
 def _name(value: object) -> str:
     """Return a member's name from a manifest; it must stay inside the image."""
     if not isinstance(value, str) or not value or value.startswith("/") or ".." in value.split("/") or "\0" in value:
-        raise ValueError(f"its manifest names no file of its own: {str(value)[:100]!r}")
+        raise ValueError(f"its manifest names an invalid file: {str(value)[:100]!r}")
     return value.removeprefix("./")
 
 
@@ -248,7 +248,7 @@ def _blob(descriptor: object) -> str:
     digest = _object(descriptor, "a descriptor").get("digest")
     match = _BLOB.fullmatch(digest) if isinstance(digest, str) else None
     if match is None:
-        raise ValueError(f"a digest that is none: {str(digest)[:100]!r}")
+        raise ValueError(f"invalid digest: {str(digest)[:100]!r}")
     return f"blobs/sha256/{match[1]}"
 
 
@@ -280,7 +280,7 @@ def _copy(layer: BinaryIO, copy: BinaryIO, path: Path, budget: Budget) -> None:
     while piece := layer.read(min(1 << 20, left + 1)):
         left -= len(piece)
         if left < 0:
-            raise refused(path, budget.left_bytes)
+            raise too_large(path, budget.left_bytes)
         copy.write(piece)
 
 

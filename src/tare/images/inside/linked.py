@@ -63,8 +63,8 @@ class _Object:
     @property
     def rpaths(self) -> tuple[str, ...]:
         """Return the first search paths for the requests of this file and of those that it needs."""
-        own = _folders(self.stated.rpath, self) if not self.stated.runpath else ()
-        return (*own, *self.parents)[:MOST_FOLDERS]
+        folders = _folders(self.stated.rpath, self) if not self.stated.runpath else ()
+        return (*folders, *self.parents)[:MOST_FOLDERS]
 
     @property
     def runpaths(self) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ class _Object:
         return _folders(self.stated.runpath, self)
 
 
-def linked(program: Path, rootfs: Path, shown: Path | None = None) -> Linked:
+def find_linked(program: Path, rootfs: Path, shown: Path | None = None) -> Linked:
     """Return the libraries of a program in an image, or of this machine's program in the folder `shown`.
 
     A script, or a statically linked program, has none.
@@ -98,8 +98,8 @@ class _Search:
             self._interpreter(first)
             left = deque([first])
             while left and len(self._found) < MOST_LIBRARIES:
-                each = left.popleft()
-                left.extend(found for name in each.stated.needed if (found := self._needed(name, each)))
+                loaded = left.popleft()
+                left.extend(library for name in loaded.stated.needed if (library := self._needed(name, loaded)))
         missing = tuple(sorted(self._missing))
         return Linked(found=self._found, missing=missing, damaged=self._damaged)
 
@@ -155,7 +155,7 @@ class _Search:
                 damage = damage or str(error)
                 continue
             if stated is None or stated.machine != by.stated.machine:  # the loader skips other machines' too
-                damage = damage or ("it is no library" if stated is None else "it is for another CPU")
+                damage = damage or ("it is not a library" if stated is None else "it is for another CPU")
                 continue
             self._loaded |= {name, stated.soname or name}
             self._found[name] = self._file(place)
@@ -170,8 +170,8 @@ class _Search:
         if "/" in name:
             yield _expanded(name, by)
             return
-        own = by.rpaths if not by.stated.runpath else ()
-        yield from _in_folders((*own, *by.runpaths), name)
+        rpaths = by.rpaths if not by.stated.runpath else ()
+        yield from _in_folders((*rpaths, *by.runpaths), name)
         yield from self._cache.get(name, ())
         triplet = TRIPLETS.get(by.stated.machine, "")
         places = ("lib64", "usr/lib64", "lib", "usr/lib", "usr/local/lib")
@@ -215,12 +215,12 @@ def cache_of(content: bytes) -> Mapping[str, tuple[str, ...]]:
     _, count, *_ = CACHE_HEAD.unpack_from(content, start)
     table = content[start + CACHE_HEAD.size :][: count * CACHE_ENTRY.size]
     entries = CACHE_ENTRY.iter_unpack(table[: len(table) // CACHE_ENTRY.size * CACHE_ENTRY.size])
-    found: dict[str, list[tuple[bool, str]]] = {}
+    libraries: dict[str, list[tuple[bool, str]]] = {}
     for _, key, value, _, hardware in entries:
         name, path = _text_at(content, start + key), _text_at(content, start + value)
         if name and path.startswith("/"):
-            found.setdefault(name, []).append((hardware != 0, path))
-    return {name: tuple(path for _, path in sorted(paths)) for name, paths in found.items()}
+            libraries.setdefault(name, []).append((hardware != 0, path))
+    return {name: tuple(path for _, path in sorted(paths)) for name, paths in libraries.items()}
 
 
 def _text_at(content: bytes, at: int) -> str:

@@ -55,7 +55,7 @@ def root_partition(path: Path) -> Partition:
             raise truncated(path, size)
         *_, total, at, _, _, _ = HEADER.unpack(header)
         if not 0 <= total <= MOST_DESCRIPTORS or not HEADER.size <= at:
-            raise ImageError(f"{path} is damaged: its table of contents makes no sense")
+            raise ImageError(f"{path} is damaged: its table of contents is invalid", remedy="copy it again")
         if at + total * DESCRIPTOR.size > size:
             raise truncated(path, size)
         file.seek(at)
@@ -89,16 +89,14 @@ def squashfs_partition(path: Path) -> Partition:
 
 def truncated(path: Path, size: int) -> ImageError:
     """Return the error for a truncated file."""
-    return ImageError(
-        f"{path} is truncated: its end is missing after {size} bytes", remedy=f"copy it again to {os.fspath(path)}"
-    )
+    return ImageError(f"{path} is truncated after {size} bytes", remedy=f"copy it again to {os.fspath(path)}")
 
 
 def _check(path: Path, file_system: int, machine: bytes) -> None:
     if file_system == ENCRYPTED:
-        raise ImageError(f"{path} is encrypted", remedy="name an image that is not")
+        raise ImageError(f"{path} is encrypted", remedy="name an image that is not encrypted")
     if file_system != SQUASHFS:
-        raise ImageError(f"{path} has no squashfs inside", remedy="rebuild it: apptainer build")
+        raise ImageError(f"{path} contains no squashfs", remedy="rebuild it: apptainer build")
     made_for = MACHINES.get(machine, "")
     if made_for and made_for != architecture() and architecture() in ARCHITECTURES.values():
         raise ImageError(f"{path} is for {made_for}, and this machine is {architecture()}")

@@ -42,7 +42,7 @@ def members_of(archive: tarfile.TarFile, most_members: int, most_bytes: int) -> 
     for member in archive:  # before the content of one is skipped, which may be endless zeros
         left -= member.size
         if member.size < 0 or left < 0:
-            raise tarfile.TarError(f"it has more than {most_bytes} bytes, or a file of less than no size")
+            raise tarfile.TarError(f"it has more than {most_bytes} bytes, or a file of a negative size")
         if len(members) == most_members:
             raise tarfile.TarError(f"it has more than {most_members} files")
         if len(member.name) > LONGEST_PATH or member.name.count("/") > DEEPEST:

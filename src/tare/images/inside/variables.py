@@ -41,11 +41,11 @@ def variables_of(rootfs: Path) -> tuple[str, ...]:
     A file that is missing, too large, or not a regular file inside the image has none.
     """
     with suppress(OSError):
-        return checked(_text(rootfs, CHARLIECLOUD).splitlines())
+        return select_settable(_text(rootfs, CHARLIECLOUD).splitlines())
     folder = inside(rootfs, SIF_SCRIPTS)
     if folder is None or not folder.is_dir():
         return ()
-    return exported("\n".join(_scripts(rootfs, folder)))
+    return parse_exports("\n".join(_scripts(rootfs, folder)))
 
 
 def _scripts(rootfs: Path, folder: Path) -> Iterator[str]:
@@ -58,9 +58,9 @@ def _text(rootfs: Path, path: str) -> str:
     return read_file(rootfs, path, MOST_BYTES).decode(errors="replace")
 
 
-def checked(variables: Iterable[str]) -> tuple[str, ...]:
+def select_settable(variables: Iterable[str]) -> tuple[str, ...]:
     """Return the entries that are `NAME=value` and can be set; of several with one name, the last."""
-    named = {name: value for name, sign, value in (each.partition("=") for each in variables) if sign}
+    named = {name: value for name, sign, value in (variable.partition("=") for variable in variables) if sign}
     return tuple(f"{name}={value}" for name, value in named.items() if NAME.fullmatch(name) and _can_be_set(value))
 
 
@@ -69,7 +69,7 @@ def _can_be_set(value: str) -> bool:
     return len(value) <= LONGEST and UNUSUAL.search(value) is None and value == value.encode(errors="replace").decode()
 
 
-def exported(script: str) -> tuple[str, ...]:
+def parse_exports(script: str) -> tuple[str, ...]:
     """Return the variables from a script's plain `export` lines, expanding `$NAME` and `${NAME:-default}`."""
     known: dict[str, str] = {"PATH": USUAL_PATH}
     stated: dict[str, str] = {}
@@ -82,12 +82,12 @@ def exported(script: str) -> tuple[str, ...]:
         if value is not None:
             known[name] = stated[name] = value
     kept = (f"{name}={value}" for name, value in stated.items())
-    return checked(each for each in kept if not each.startswith(OF_THE_RUNTIME))
+    return select_settable(variable for variable in kept if not variable.startswith(OF_THE_RUNTIME))
 
 
 def merged(*parts: Iterable[str]) -> tuple[str, ...]:
     """Merge lists of variables; later values override earlier ones."""
-    return checked(each for part in parts for each in part)
+    return select_settable(variable for part in parts for variable in part)
 
 
 def _expanded(text: str, known: dict[str, str]) -> str | None:
