@@ -31,7 +31,7 @@ from contract.launch_bench import (
 from factory_job import job_of
 from tare.launch import Context, Entry, Host, Launch, bound
 from tare.launch.agent import LOCAL_RANK
-from tare.launch.job import contexts
+from tare.launch.job import group_contexts
 from tare.model import Placement
 
 # --- every way, through one contract ------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ def test_options_that_an_rsh_gets_before_the_host_are_passed_over(options: tuple
 def parts_of(
     hosts: tuple[Host, ...], programs: Sequence[tuple[str, ...]], environments: Sequence[Mapping[str, str]] = ({},)
 ) -> tuple[Context, ...]:
-    return contexts(job_of(hosts, Placement(), programs=programs, environments=environments).members)
+    return group_contexts(job_of(hosts, Placement(), programs=programs, environments=environments).members)
 
 
 def test_sides_that_differ_are_two_contexts_and_alike_sides_one() -> None:

@@ -57,7 +57,7 @@ class Job:
         return tuple(member.host for member in self.members)
 
 
-def contexts(members: tuple[JobHost, ...]) -> tuple[Context, ...]:
+def group_contexts(members: tuple[JobHost, ...]) -> tuple[Context, ...]:
     """Return the contexts of a job: adjacent hosts with the same program and variables share one."""
     made: list[Context] = []
     for each in members:

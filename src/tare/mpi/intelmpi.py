@@ -12,7 +12,7 @@ from typing import Final
 
 from tare.host import wheels
 from tare.launch import PADDING, Context, Launch
-from tare.launch.job import Job, JobHost, contexts
+from tare.launch.job import Job, JobHost, group_contexts
 from tare.launch.mpi import Mpi
 from tare.launch.ways import OWN_WITHIN, Way, libfabric, variables_of, way_of, with_devices
 from tare.model import Binding, Placement
@@ -95,7 +95,7 @@ class IntelMpi(Mpi):
 
 def contexts_by_host(members: tuple[JobHost, ...]) -> tuple[Context, ...]:
     """Return a context for each host: Intel MPI takes the ranks of a host only after the host's name."""
-    return tuple(context for member in members for context in contexts((member,)))
+    return tuple(context for member in members for context in group_contexts((member,)))
 
 
 def _options(part: Context) -> tuple[str, ...]:

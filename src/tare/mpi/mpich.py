@@ -10,7 +10,7 @@ from typing import Final
 
 from tare.host.process import find, run
 from tare.launch import PADDING, Context, Host, Launch
-from tare.launch.job import Job, contexts
+from tare.launch.job import Job, group_contexts
 from tare.launch.mpi import Mpi
 from tare.launch.ways import EAGER, UCX_DEVICES, Way, libfabric, ucx, variables_of, way_of, with_devices
 from tare.model import Binding, Placement
@@ -90,7 +90,7 @@ class Mpich(Mpi):
 def hydra(program: str, job: Job, way: Way) -> Launch:
     """Return a launch by MPICH's launcher, Hydra; `way` has the settings that leave the MPI no choice."""
     pinned = variables_of(way, job)
-    parts = contexts(with_devices(way, job.members))
+    parts = group_contexts(with_devices(way, job.members))
     launcher = (
         program,
         "-launcher", "rsh",

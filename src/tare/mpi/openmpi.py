@@ -11,7 +11,7 @@ from typing import Final
 
 from tare.host.process import find, run
 from tare.launch import PADDING, Context, Launch
-from tare.launch.job import Job, JobHost, contexts
+from tare.launch.job import Job, JobHost, group_contexts
 from tare.launch.mpi import Mpi
 from tare.launch.ways import EAGER, Way, libfabric, parameters_of, ucx, variables_of, way_of, with_devices
 from tare.model import Binding, Placement
@@ -123,7 +123,7 @@ class OpenMpi(Mpi):
             "--map-by", "slot",
         )  # fmt: skip
         members = with_variables(way_of(WAYS, job.wiring.transport, TITLE), job)
-        parts = tuple(replace(part, options=context_arguments(part)) for part in contexts(members))
+        parts = tuple(replace(part, options=context_arguments(part)) for part in group_contexts(members))
         return Launch(head=job.head, launcher=launcher, hosts=job.hosts, contexts=parts)
 
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from tare.host import wheels
 from tare.launch import Launch
-from tare.launch.job import Job, contexts
+from tare.launch.job import Job, group_contexts
 from tare.launch.mpi import Mpi
 from tare.launch.ways import Way, libfabric, ucx, way_of
 from tare.mpi.openmpi import (
@@ -90,7 +90,7 @@ class OpenMpi5(Mpi):
             "--map-by", "slot",
         )  # fmt: skip
         members = with_variables(way_of(WAYS, job.wiring.transport, TITLE), job)
-        parts = tuple(replace(part, options=context_arguments(part)) for part in contexts(members))
+        parts = tuple(replace(part, options=context_arguments(part)) for part in group_contexts(members))
         return Launch(head=job.head, launcher=launcher, hosts=job.hosts, contexts=parts)
 
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
