@@ -51,7 +51,7 @@ def test_the_head_needs_nothing_of_a_node_but_values(far: dict[str, FarNode], tm
 def test_an_error_on_a_node_reaches_the_head_with_its_sentence(
     far: dict[str, FarNode], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tare.networks.macvlan.given_away", _fail)
+    monkeypatch.setattr("tare.networks.macvlan.without_address", _fail)
     stated = study.load(write_study(tmp_path, "far", ("bare", "bare+macvlan")))
     commands.run_plan(stated, tmp_path / "r")
     (failed,) = [trial for trial in read_only(tmp_path / "r").trials if isinstance(trial.outcome, Failed)]

@@ -13,12 +13,11 @@ import re
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tare.errors import RefusedError
-from tare.host.namespaces import bridges_pass_netfilter, hold, index_of, is_holder, netlink, set_network
+from tare.host.namespaces import bridges_pass_netfilter, hold_all, index_of, is_holder, netlink, set_network
 from tare.host.signals import uninterrupted
 from tare.host.topology import read_topology
 from tare.model import LabSpec
@@ -33,6 +32,8 @@ MAX_NODES: Final = 200
 CONTROL_PREFIX: Final = 16
 CONTROL: Final = "10.213"
 DATA: Final = "10.214"
+LOOPBACK: Final = 1
+"""The index of `lo` in every network namespace."""
 HEAD_ADDRESS: Final = f"{CONTROL}.255.254"
 HALF: Final = 128
 """Number of addresses in each of two data subnets: they are halves of one subnet, so that an MPI's options can name
@@ -188,13 +189,11 @@ def _make_nodes(
     boot_ids = [str(uuid.uuid4()) for _ in places]
     for i, own in enumerate(places):
         specs.append((mark(name, names[i]), _node_spec(names[i], groups[i], own.cores, boot_ids[i], keep)))
-    with ThreadPoolExecutor(max_workers=4) as pool:
-        futures = [pool.submit(hold, text, spec) for text, spec in specs]
-        failures = [f.exception() for f in futures]
-        holders.extend(f.result() for f in futures if f.exception() is None)
-    for failure in failures:
-        if failure is not None:
-            raise failure
+    answers = hold_all(specs)
+    holders.extend(answer for answer in answers if isinstance(answer, int))
+    for answer in answers:
+        if not isinstance(answer, int):
+            raise answer
     return tuple(
         Node(
             name=names[i],
@@ -271,11 +270,11 @@ def _wire(nodes: Sequence[Node], head: int, switch: int, spec: LabSpec) -> None:
     with netlink(head) as route:
         bridge = _add_bridge(route, "ctl0")
         route.addr("add", index=bridge, address=HEAD_ADDRESS, prefixlen=CONTROL_PREFIX)
-        _up(route, index_of(route, "lo"))
+        _up(route, LOOPBACK)
         for node in nodes:
             _add_port(route, bridge, node.pid, port=node.name, peer="ctl0", spec=None)
     with netlink(switch) as route:
-        _up(route, index_of(route, "lo"))
+        _up(route, LOOPBACK)
         for k in range(nics):
             segments = [_add_bridge(route, segment_name(k, subnet)) for subnet in range(spec.subnets)]
             for node in nodes:
@@ -283,14 +282,13 @@ def _wire(nodes: Sequence[Node], head: int, switch: int, spec: LabSpec) -> None:
                 _add_port(route, segment, node.pid, port=f"{node.name}data{k}", peer=f"data{k}", spec=spec)
     for node in nodes:
         with netlink(node.pid) as route:
-            _up(route, index_of(route, "lo"))
-            control = index_of(route, "ctl0")
-            route.addr("add", index=control, address=node.control_address, prefixlen=CONTROL_PREFIX)
-            _up(route, control)
-            for nic in node.nics:
-                index = index_of(route, nic.name)
-                route.addr("add", index=index, address=nic.address, prefixlen=nic.prefix)
-                _up(route, index)
+            _up(route, LOOPBACK)
+            indices = {link.get_attr("IFLA_IFNAME"): link["index"] for link in route.get_links()}
+            addresses = [("ctl0", node.control_address, CONTROL_PREFIX)]
+            addresses += [(nic.name, nic.address, nic.prefix) for nic in node.nics]
+            for interface, address, prefix in addresses:
+                route.addr("add", index=indices[interface], address=address, prefixlen=prefix)
+                _up(route, indices[interface])
 
 
 def segment_name(segment: int, subnet: int) -> str:
@@ -307,7 +305,7 @@ def _wire_router(nodes: Sequence[Node], switch: int, router: int, spec: LabSpec)
             name = f"router{k}-{subnet}"
             _add_port(route, segment, router, port=name, peer=name, spec=spec)
     with netlink(router) as route:
-        _up(route, index_of(route, "lo"))
+        _up(route, LOOPBACK)
         for k, subnet in ports:
             index = index_of(route, f"router{k}-{subnet}")
             route.addr("add", index=index, address=router_address(k, subnet), prefixlen=25)
@@ -369,31 +367,32 @@ def detach_control(lab: Lab, name: str) -> None:
 
 
 def _add_bridge(route: IPRoute, name: str) -> int:
-    route.link("add", ifname=name, kind="bridge", br_mcast_snooping=0, br_stp_state=0, br_forward_delay=0)
-    index = index_of(route, name)
     # Without a fixed address a bridge takes the lowest of its ports' addresses. The head's address would then change
     # whenever a pod is added or removed.
     octets = uuid.uuid4().bytes
-    route.link("set", index=index, address=":".join(["02", *(f"{octet:02x}" for octet in octets[:5])]))
-    _up(route, index)
-    return index
+    address = ":".join(["02", *(f"{octet:02x}" for octet in octets[:5])])
+    options = {"br_mcast_snooping": 0, "br_stp_state": 0, "br_forward_delay": 0}
+    route.link("add", ifname=name, kind="bridge", address=address, state="up", **options)
+    return index_of(route, name)
 
 
 def _add_port(route: IPRoute, bridge: int, pid: int, *, port: str, peer: str, spec: LabSpec | None) -> None:
-    index = _add_peer(route, bridge, pid, port=port, peer=peer)
-    if spec is not None and spec.segmented:
+    _add_peer(route, bridge, pid, port=port, peer=peer)
+    if spec is None or not (spec.segmented or spec.link_rate_bps):
+        return
+    index = index_of(route, port)
+    if spec.segmented:
         route.link("set", index=index, gso_max_segs=1)
-    if spec is not None and spec.link_rate_bps:
+    if spec.link_rate_bps:
         rate = spec.link_rate_bps // 8
         burst = max(int(rate * SEGMENT_BURST_S), 128 * 1024)
         route.tc("add", "tbf", index=index, handle=0x10000, rate=rate, burst=burst, latency="50ms")
 
 
-def _add_peer(route: IPRoute, bridge: int, pid: int, *, port: str, peer: str) -> int:
-    route.link("add", ifname=port, kind="veth", peer={"ifname": peer, "net_ns_pid": pid})
-    index = index_of(route, port)
-    route.link("set", index=index, master=bridge, state="up")
-    return index
+def _add_peer(route: IPRoute, bridge: int, pid: int, *, port: str, peer: str) -> None:
+    route.link(
+        "add", ifname=port, kind="veth", master=bridge, state="up", peer={"ifname": peer, "net_ns_pid": pid}
+    )  # fmt: skip
 
 
 def _up(route: IPRoute, index: int) -> None:

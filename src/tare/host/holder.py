@@ -1,11 +1,13 @@
-"""Hold namespaces: one small process that joins or makes them, prepares their mounts and waits.
+"""Hold namespaces: small processes that join or make them, prepare their mounts and wait.
 
-Run as a standalone script (`python -IS holder.py MARK`) so that it starts in milliseconds: it imports no module of tare
-and nothing outside the standard library. It reads one JSON object from stdin, answers with one JSON line
-(`{"pid": N}`, the holder's process number as its starter sees it, or `{"error": "..."}`) and stays until it is killed;
-with the last process of a namespace the kernel removes the namespace and all that is in it.
+Run as a standalone script (`python -IS holder.py MARK FOLDER`) so that it starts fast: it imports no module of tare and
+nothing outside the standard library. It reads a list of JSON objects from stdin, forks a holder for each, and answers
+with a JSON line for each, in order: `{"pid": N}`, the holder's process number as its starter sees it, or
+`{"error": "..."}`. A holder stays until it is killed; with the last process of a namespace the kernel removes the
+namespace and all that is in it. Each holder's command line has its own mark, no longer than that of this process.
 
-The object's keys, all optional:
+An object's keys, all but `mark` optional:
+    mark        what the holder's command line shows in place of MARK
     cgroups     folders of cgroups to join first (their `cgroup.procs` is written)
     leaf        folders of cgroups to move to after the cgroup namespace was made (cgroup v2 allows no process
                 in a cgroup whose controllers are handed on)
@@ -45,6 +47,7 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
 MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
 MNT_DETACH = 2
 PR_SET_NAME = 15
+ARGUMENTS, MARK_AT = 48, 3  # the field arg_start of /proc/PID/stat; the word of the command line
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -265,11 +268,21 @@ def child(spec: dict[str, Any], channel: int) -> None:
     wait_for_ever()
 
 
-def main() -> int:
-    """Create a holder as stdin says and return the exit status."""
-    spec = json.load(sys.stdin)
-    call("prctl", PR_SET_NAME, "tare-holder", 0, 0, 0)
+def show_mark(mark: str) -> None:
+    """Put a mark into this process's command line, in the memory that the kernel shows it from (proc(5), cmdline)."""
+    with open("/proc/self/stat") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    start, end = int(fields[ARGUMENTS - 3]), int(fields[ARGUMENTS - 2])
+    with open("/proc/self/cmdline", "rb") as shown:
+        words = shown.read().split(b"\0")
+    words[MARK_AT] = mark.encode()
+    ctypes.memmove(start, b"\0".join(words).ljust(end - start, b"\0")[: end - start], end - start)
+
+
+def start(spec: dict[str, Any]) -> str:
+    """Create a holder and return the line about it."""
     try:
+        show_mark(spec["mark"])
         write_pid(spec.get("cgroups", []))
         if spec.get("cpus"):
             os.sched_setaffinity(0, spec["cpus"])
@@ -278,8 +291,7 @@ def main() -> int:
         if "pid" in spec.get("new", []):
             call("unshare", CLONE["pid"])
     except OSError as error:
-        print(json.dumps({"error": str(error)}), flush=True)
-        return 1
+        return json.dumps({"error": str(error)})
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -287,8 +299,25 @@ def main() -> int:
         child(spec, writer)
     os.close(writer)
     answer = os.read(reader, 1000).decode()
-    print(json.dumps({"pid": pid} if answer == "ok" else {"error": answer or "the holder died"}), flush=True)
-    return 0 if answer == "ok" else 1
+    return json.dumps({"pid": pid} if answer == "ok" else {"error": answer or "the holder died"})
+
+
+def main() -> int:
+    """Create the holders that stdin lists, at the same time, and return the exit status."""
+    call("prctl", PR_SET_NAME, "tare-holder", 0, 0, 0)
+    pipes: list[int] = []
+    for spec in json.load(sys.stdin):
+        reader, writer = os.pipe()
+        if os.fork() == 0:
+            for each in (reader, *pipes):
+                os.close(each)
+            os.write(writer, start(spec).encode())
+            os._exit(0)
+        os.close(writer)
+        pipes.append(reader)
+    lines = [os.read(reader, 2000).decode() or json.dumps({"error": "the holder died"}) for reader in pipes]
+    print("\n".join(lines), flush=True)
+    return 0
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -40,18 +40,36 @@ def hold(mark: str, spec: Mapping[str, Any]) -> int:
     `mark` is in its command line, where `tare clean` finds it, followed by the folder that records whether its owner is
     alive. Raises `InfrastructureError`.
     """
-    argv = (plain_python(), "-IS", str(HOLDER), mark, str(run_folder()))
-    result = run(argv, stdin=json.dumps(spec), timeout_s=20, check=False, what=f"making {mark}")
+    (answer,) = hold_all([(mark, spec)])
+    if isinstance(answer, InfrastructureError):
+        raise answer
+    return answer
+
+
+def hold_all(wanted: Sequence[tuple[str, Mapping[str, Any]]]) -> list[int | InfrastructureError]:
+    """Start a holder for each mark and spec at the same time; return the process number or the error of each.
+
+    One interpreter is started for all of them, because that takes longer than all the rest.
+    """
+    longest = max((mark for mark, _ in wanted), key=len)
+    argv = (plain_python(), "-IS", str(HOLDER), longest, str(run_folder()))
+    text = json.dumps([{"mark": mark, **spec} for mark, spec in wanted])
+    result = run(argv, stdin=text, timeout_s=20, check=False, what=f"making {wanted[0][0]}")
     try:
-        answer = json.loads(result.stdout)
+        answers = [json.loads(line) for line in result.stdout.splitlines()]
     except ValueError:
-        answer = {"error": result.stderr_tail or "the holder printed nothing"}
-    if "error" in answer:
-        raise InfrastructureError(
+        answers = []
+    if len(answers) != len(wanted):
+        answers = [{"error": result.stderr_tail or "the holder printed nothing"}] * len(wanted)
+    return [
+        int(answer["pid"])
+        if "pid" in answer
+        else InfrastructureError(
             f"cannot create the namespaces of {mark}: {answer['error']}",
             remedy="run as root, or on a machine where ordinary users may create user namespaces",
         )
-    return int(answer["pid"])
+        for (mark, _), answer in zip(wanted, answers, strict=True)
+    ]
 
 
 def processes_beside(pid: int) -> set[int]:

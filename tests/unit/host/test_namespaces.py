@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tare.errors import InfrastructureError
 from tare.host import namespaces
-from tare.host.namespaces import HOLDER, hold, index_of, inside_network, plain_python
+from tare.host.namespaces import HOLDER, hold, hold_all, index_of, inside_network, is_holder, plain_python
 from tare.host.paths import run_folder
 from tare.host.process import Result
 
@@ -31,7 +34,7 @@ def test_a_holder_carries_our_mark_in_its_command_line_and_gets_its_order_on_std
     calls = answering(monkeypatch, '{"pid": 77}\n')
     assert hold("tare:lab:n0", {"new": ["net"]}) == 77
     assert calls[0]["argv"] == (plain_python(), "-IS", str(HOLDER), "tare:lab:n0", str(run_folder()))
-    assert json.loads(calls[0]["stdin"]) == {"new": ["net"]}
+    assert json.loads(calls[0]["stdin"]) == [{"mark": "tare:lab:n0", "new": ["net"]}]
 
 
 @pytest.mark.parametrize(
@@ -52,6 +55,22 @@ def test_a_holder_that_fails_is_told_with_its_mark_its_words_and_the_remedy(
     assert "cannot create the namespaces of tare:lab:n0" in caught.value.message
     assert words in caught.value.message
     assert "root" in caught.value.remedy
+
+
+def test_holders_that_are_started_together_have_their_own_marks_and_one_may_fail() -> None:
+    marks = ("tare:utest:n0", "tare:utest:a-much-longer-name", "tare:utest:n2")
+    first, second, failed = hold_all([(marks[0], {}), (marks[1], {}), (marks[2], {"cgroups": ["/nowhere"]})])
+    assert isinstance(first, int)
+    assert isinstance(second, int)
+    try:
+        for pid, mark in ((first, marks[0]), (second, marks[1])):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+            assert words[2:] == [str(HOLDER).encode(), mark.encode(), str(run_folder()).encode()]
+            assert is_holder(pid, "utest:")
+        assert "n2: [Errno 2] No such file" in str(failed)
+    finally:
+        for pid in (first, second):
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_a_real_holder_refuses_what_it_cannot_do_in_one_sentence() -> None:
