@@ -9,18 +9,22 @@ from typing import Final
 from tare.model import Metric, MetricInfo, MetricKind, Placement, Workload
 from tare.workloads.gate import gate
 from tare.workloads.output import Began, OutputError, Parsed, Payload, number, ranks_of, records
+from tare.workloads.plugin import WorkloadPlugin
 
 KEY = "wall"
 EXPECTED_S: Final = 10.0
 
 
-class Command:
+class Command(WorkloadPlugin):
     """Run the user's program with the preload library that measures its wall time."""
 
     name = "command"
     timer = "CLOCK_MONOTONIC"
     synchronisation = "none: each rank from its own MPI_Init to its own MPI_Finalize"
     reduction = "maximum over ranks"
+
+    def serves(self, workload: Workload) -> bool:
+        return not (workload.kernels or workload.miniapp or workload.program or workload.startup)
 
     def argv(self, workload: Workload, prefix: Path) -> tuple[str, ...]:
         return workload.command
@@ -35,12 +39,6 @@ class Command:
 
     def parse(self, workload: Workload, stdout: str, began: Began | None = None) -> Parsed:
         return gate(lambda: _parsed(stdout))
-
-    def refuse(self, workload: Workload, placement: Placement) -> str | None:
-        return None
-
-    def memory_bytes(self, workload: Workload, placement: Placement) -> float:
-        return 0.0
 
     def expected_s(self, workload: Workload, placement: Placement) -> float:
         return EXPECTED_S

@@ -12,6 +12,7 @@ from tare.stats import launch_statistics, p99_minus_median
 from tare.workloads.gate import gate
 from tare.workloads.kernels_time import kernel_s
 from tare.workloads.output import Began, OutputError, Parsed, Payload, decode, number, ranks_of, records
+from tare.workloads.plugin import WorkloadPlugin
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +29,7 @@ BACK_TO_BACK = "mean over ranks, back to back"
 """The mean is used here: without synchronisation, the maxima over ranks of the iterations exceed the loop's time."""
 
 
-class Kernels:
+class Kernels(WorkloadPlugin):
     """Run `tare-kernels` with the list of the study."""
 
     name = "kernels"
@@ -36,11 +37,11 @@ class Kernels:
     synchronisation = "per kernel: barrier before each iteration, start windows, or none"
     reduction = "maximum over ranks of each iteration; of halo, the mean"
 
+    def serves(self, workload: Workload) -> bool:
+        return bool(workload.kernels)
+
     def argv(self, workload: Workload, prefix: Path) -> tuple[str, ...]:
         return (str(prefix / "bin" / "tare-kernels"), *(spec.token for spec in workload.kernels))
-
-    def environment(self, workload: Workload, prefix: Path) -> Mapping[str, str]:
-        return {}
 
     def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:
         return tuple(info for spec in workload.kernels for info in _infos(spec, workload.name))
@@ -53,9 +54,6 @@ class Kernels:
         if paired and placement.ranks < 2:
             return f"{paired[0]} needs at least 2 ranks, but this placement has {placement.ranks}"
         return None
-
-    def memory_bytes(self, workload: Workload, placement: Placement) -> float:
-        return 0.0
 
     def expected_s(self, workload: Workload, placement: Placement) -> float:
         return sum(kernel_s(spec, placement.ranks) for spec in workload.kernels)

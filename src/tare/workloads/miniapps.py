@@ -11,6 +11,7 @@ from tare.model import Figure, Metric, MetricInfo, MetricKind, Placement, Worklo
 from tare.workloads.declared import Choice, choice_of
 from tare.workloads.gate import gate
 from tare.workloads.output import Began, OutputError, Parsed, Payload, number, ranks_of, records
+from tare.workloads.plugin import WorkloadPlugin
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +33,7 @@ RANK_BYTES: Final = 40 << 20
 """Memory of a rank besides its data: program, MPI and buffers (measured: 25 to 40 MiB with Open MPI 4.1, 2 ranks)."""
 
 
-class MiniApps:
+class MiniApps(WorkloadPlugin):
     """Run `tare-miniapps` with one application."""
 
     name = "miniapp"
@@ -40,11 +41,11 @@ class MiniApps:
     synchronisation = "a barrier before the timed section"
     reduction = "maximum over ranks of the timed section"
 
+    def serves(self, workload: Workload) -> bool:
+        return bool(workload.miniapp)
+
     def argv(self, workload: Workload, prefix: Path) -> tuple[str, ...]:
         return (str(prefix / "bin" / "tare-miniapps"), workload.miniapp)
-
-    def environment(self, workload: Workload, prefix: Path) -> Mapping[str, str]:
-        return {}
 
     def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:
         choice = choice_of(workload.miniapp)

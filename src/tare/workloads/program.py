@@ -13,19 +13,23 @@ from typing import Final
 from tare.model import MetricInfo, Placement, Workload
 from tare.workloads.gate import gate
 from tare.workloads.output import PREFIX, Began, OutputError, Parsed, Payload, number, ranks_of, records
+from tare.workloads.plugin import WorkloadPlugin
 from tare.workloads.programs import PROGRAMS, ProgramAdapter
 
 OURS: Final = "tare-"
 """Prefix in the names of tare's own programs, which are under the prefix folder and not on PATH."""
 
 
-class Program:
+class Program(WorkloadPlugin):
     """Run a known third-party program and read its output."""
 
     name = "program"
     timer = "the program's own: see `tare workloads`"
     synchronisation = "the program's own: see `tare workloads`"
     reduction = "the program's own: see `tare workloads`"
+
+    def serves(self, workload: Workload) -> bool:
+        return bool(workload.program)
 
     def argv(self, workload: Workload, prefix: Path) -> tuple[str, ...]:
         first, *rest = adapter_of(workload).argv(workload.arguments, workload.path)
@@ -44,9 +48,6 @@ class Program:
 
     def refuse(self, workload: Workload, placement: Placement) -> str | None:
         return adapter_of(workload).refuse(workload.arguments, placement)
-
-    def memory_bytes(self, workload: Workload, placement: Placement) -> float:
-        return 0.0
 
     def expected_s(self, workload: Workload, placement: Placement) -> float:
         return adapter_of(workload).expected_s(workload.arguments, placement)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from tare.model import Metric, MetricInfo, MetricKind, Placement, Workload
 from tare.workloads.gate import gate
 from tare.workloads.output import Began, OutputError, Parsed, Payload, number, ranks_of, records
+from tare.workloads.plugin import WorkloadPlugin
 
 MODULES: Final = 1000
 LABELS: Final = {
@@ -21,7 +22,7 @@ LABELS: Final = {
 """The metrics in the order in which a start-up reaches them; docs/startup.md explains each."""
 
 
-class Startup:
+class Startup(WorkloadPlugin):
     """Run `tare-startup`, which does nothing but start up."""
 
     name = "startup"
@@ -29,11 +30,11 @@ class Startup:
     synchronisation = "none until MPI_Init; one barrier after it"
     reduction = "maximum over ranks"
 
+    def serves(self, workload: Workload) -> bool:
+        return workload.startup is not None
+
     def argv(self, workload: Workload, prefix: Path) -> tuple[str, ...]:
         return (str(prefix / "bin" / "tare-startup"), str(prefix / "share" / "tare" / "modules"))
-
-    def environment(self, workload: Workload, prefix: Path) -> Mapping[str, str]:
-        return {}
 
     def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:
         return tuple(
@@ -52,15 +53,6 @@ class Startup:
         if began is None:
             raise OutputError("a start-up is timed from its launch, but the times of the launch are missing")
         return gate(lambda: _parsed(stdout, began))
-
-    def refuse(self, workload: Workload, placement: Placement) -> str | None:
-        return None
-
-    def memory_bytes(self, workload: Workload, placement: Placement) -> float:
-        return 0.0
-
-    def expected_s(self, workload: Workload, placement: Placement) -> float:
-        return 0.0
 
 
 def _parsed(stdout: str, began: Began) -> Parsed:

@@ -1,0 +1,59 @@
+"""Define the base class of every kind of workload, with defaults that suit most of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+
+from tare.model import MetricInfo, Placement, Workload
+from tare.workloads.output import Began, Parsed
+
+__all__ = ["WorkloadPlugin"]
+
+
+class WorkloadPlugin(ABC):
+    """A kind of workload: a member sets the names below, says which workloads it serves, and reads what they print.
+
+    Everything is pure. `timer`, `synchronisation` and `reduction` declare how its figures are made.
+    """
+
+    name: str
+    timer: str
+    synchronisation: str
+    reduction: str
+
+    @abstractmethod
+    def serves(self, workload: Workload) -> bool:
+        """Return whether a workload of a study is of this kind."""
+
+    @abstractmethod
+    def argv(self, workload: Workload, prefix: Path) -> tuple[str, ...]:
+        """Return the argv of each rank; `prefix` is where tare's programs are in the rank's file system."""
+
+    def environment(self, workload: Workload, prefix: Path) -> Mapping[str, str]:
+        """Return the variables that each rank needs."""
+        return {}
+
+    @abstractmethod
+    def metrics(self, workload: Workload, placement: Placement) -> tuple[MetricInfo, ...]:
+        """Return the metrics that a completed launch will have."""
+
+    @abstractmethod
+    def parse(self, workload: Workload, stdout: str, began: Began | None = None) -> Parsed:
+        """Return the metrics, ranks and samples in a launch's output, or raise `OutputError`.
+
+        `began` says when the launch began; a workload that only times what it runs does not need it.
+        """
+
+    def refuse(self, workload: Workload, placement: Placement) -> str | None:
+        """Return why the workload cannot run in a placement (a number of ranks) and what is allowed, or None."""
+        return None
+
+    def memory_bytes(self, workload: Workload, placement: Placement) -> float:
+        """Return about how much memory a rank needs, 0 if unknown."""
+        return 0.0
+
+    def expected_s(self, workload: Workload, placement: Placement) -> float:
+        """Return about how many seconds a launch measures, without its start-up."""
+        return 0.0
