@@ -108,7 +108,7 @@ def judged(path: str, nodes: int) -> str | None:
         wrong = str(error)
     else:
         return judged_values(stated, nodes)
-    assert said == wrong == network.refuse("docker", nodes)
+    assert said == wrong == network.refuse(nodes)
     return wrong
 
 

@@ -79,6 +79,11 @@ class Cluster(ABC):
         return False
 
     @property
+    def location(self) -> str:
+        """Return the first words of a sentence about results: where they were measured."""
+        return f"On this {self.name} cluster"
+
+    @property
     def needs_root(self) -> bool:
         """Return whether an ordinary user must become root of a user namespace to bring it up."""
         return False

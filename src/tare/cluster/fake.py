@@ -64,7 +64,6 @@ class FakeCluster(Cluster):
     """Create a `FakeSite`."""
 
     name = "fake"
-    emulated = True
     is_fake = True
 
     def topology(self, spec: LabSpec) -> Topology:

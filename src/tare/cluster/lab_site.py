@@ -100,6 +100,7 @@ class LabCluster(Cluster):
 
     name = "lab"
     emulated = True
+    location = "In this emulated lab"
     needs_root = True
 
     def probe(self) -> str | None:

@@ -51,6 +51,16 @@ class Runtime(ABC):
         return False
 
     @property
+    def daemon(self) -> str:
+        """Return the daemon that starts its containers and whom it runs as, as reports name it."""
+        return "none"
+
+    @property
+    def takes_docker_networks(self) -> bool:
+        """Return whether its containers can be attached to a network that Docker makes."""
+        return False
+
+    @property
     def isolates_devices(self) -> bool:
         """Return whether its containers see only those devices of their node that they are given."""
         return False

@@ -27,8 +27,10 @@ from tare.wiring.conflist import PREFIX
 from tare.wiring.network import Network
 from tare.wiring.plug import Wiring
 
-__all__ = ["NETWORKS", "Network", "Wiring", "find"]
+__all__ = ["HOST", "NETWORKS", "Network", "Wiring", "find"]
 
+HOST: Final = HostNetwork.name
+"""The network of the node itself."""
 
 NETWORKS: Final[Mapping[str, Network]] = {
     "host": HostNetwork(),

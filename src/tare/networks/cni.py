@@ -83,7 +83,7 @@ class Cni(StackedNetwork):
         except ValueError as error:
             return str(error)
 
-    def refuse(self, runtime: str, nodes: int) -> str | None:
+    def refuse(self, nodes: int) -> str | None:
         try:
             stated = read(self._path)
         except ValueError as error:

@@ -22,9 +22,7 @@ class DockerDefault(Network):
     reaches_outside = False
     pods_share_nic = False
 
-    def refuse(self, runtime: str, nodes: int) -> str | None:
-        if runtime != "docker":
-            return f"docker-default is wired by Docker itself: {runtime} cannot use it; use bridge"
+    def refuse(self, nodes: int) -> str | None:
         if nodes > 1:
             return "Docker's default bridge is private to one node: containers of two nodes cannot reach each other"
         return None

@@ -27,9 +27,6 @@ class FakeNetwork(Network):
         self.name = name
         self._base = subnet.rsplit(".", 1)[0]
 
-    def refuse(self, runtime: str, nodes: int) -> str | None:
-        return None if runtime == "fake" else f"{self.name} is a network of the fake runtime, not of {runtime}"
-
     def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
         return ()
 

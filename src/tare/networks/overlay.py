@@ -30,9 +30,7 @@ class Overlay(Network):
     crosses_subnets = True
     needs_swarm = True
 
-    def refuse(self, runtime: str, nodes: int) -> str | None:
-        if runtime != "docker":
-            return f"an overlay is wired by Docker itself: {runtime} cannot use it; use bridge or macvlan"
+    def refuse(self, nodes: int) -> str | None:
         if nodes < 2:
             return "an overlay on one node measures no network: use docker-default"
         if nodes > MAX_NODES:

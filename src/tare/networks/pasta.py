@@ -30,7 +30,7 @@ class Pasta(Network):
     def probe(self) -> str | None:
         return probe("pasta", "passt")
 
-    def refuse(self, runtime: str, nodes: int) -> str | None:
+    def refuse(self, nodes: int) -> str | None:
         if nodes > 1:
             return (
                 "long messages stall between containers behind pasta: on several nodes, or with share: none, use bridge"

@@ -32,7 +32,7 @@ class Slirp4netns(Network):
     def probe(self) -> str | None:
         return probe("slirp4netns", "slirp4netns")
 
-    def refuse(self, runtime: str, nodes: int) -> str | None:
+    def refuse(self, nodes: int) -> str | None:
         if nodes > 1:
             return f"slirp4netns gives every container the address {ADDRESS}, so two cannot reach each other: use pasta"
         return None

@@ -8,8 +8,9 @@ from dataclasses import replace
 from tare.errors import RefusedError
 from tare.model import Environment, Launching, Placement, Share, Sides, Tracking
 from tare.model.placement import NodeCores, Topology, cores_of_container, place
+from tare.networks import HOST
 from tare.node import Nic
-from tare.runtimes import RUNTIMES
+from tare.runtimes import BARE, RUNTIMES
 
 
 def on_daemon_nodes(environment: Environment) -> bool:
@@ -26,8 +27,8 @@ def bare_side(environment: Environment) -> Environment:
     """Return the bare environment for the other side of an environment that is on one side only."""
     return Environment(
         name=environment.name,
-        runtime="bare",
-        network="host",
+        runtime=BARE,
+        network=HOST,
         mpi=environment.mpi,
         transport=environment.transport,
         devices=environment.devices,

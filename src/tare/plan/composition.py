@@ -29,7 +29,9 @@ def refuse(environment: Environment, placement: Placement) -> str | None:
     runtime, mpi = RUNTIMES[environment.runtime], MPIS[environment.mpi]
     if len({runtime.is_fake, network.is_fake, mpi.is_fake}) > 1:
         return "the fake runtime, networks and MPI can only be combined with each other"
-    if reason := network.refuse(environment.runtime, placement.nodes * pods_per_node(environment, placement)):
+    if network.wiring is Wiring.DOCKER and not runtime.takes_docker_networks:
+        return f"{network.name} is wired by Docker itself: {environment.runtime} cannot use it; use bridge or macvlan"
+    if reason := network.refuse(placement.nodes * pods_per_node(environment, placement)):
         return reason
     if reason := _refuse_daemon(environment) or _refuse_launch(environment, placement):
         return reason

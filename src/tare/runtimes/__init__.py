@@ -16,7 +16,10 @@ from tare.runtimes.fake import Fake
 from tare.runtimes.podman import Podman
 from tare.runtimes.podman_rootless import PodmanRootless
 
-__all__ = ["RUNTIMES", "PodRequest", "Runtime"]
+__all__ = ["BARE", "RUNTIMES", "PodRequest", "Runtime"]
+
+BARE: Final = Bare.name
+"""The runtime that starts programs on the node itself."""
 
 
 RUNTIMES: Final[Mapping[str, Runtime]] = {

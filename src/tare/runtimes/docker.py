@@ -29,6 +29,8 @@ class Docker(Runtime):
     needs_daemon = True
     holds_containers = True
     runs_sshd = True
+    daemon = "dockerd, as root"
+    takes_docker_networks = True
     isolates_devices = True
     programs = MappingProxyType({"dockerd": "dockerd", "containerd": "containerd", "runc": "runc"})
 

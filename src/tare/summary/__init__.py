@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tare import stats
+from tare.cluster import CLUSTERS
 from tare.errors import (
     EXIT_CELLS_FAILED,
     EXIT_DONE,
@@ -54,7 +55,7 @@ def summarise(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any], look
     return Summary(
         name=study.name,
         cluster=study.cluster,
-        emulated=study.cluster == "lab",
+        emulated=study.cluster in CLUSTERS and CLUSTERS[study.cluster].emulated,
         baseline=study.baseline,
         self_name=self_name(plan),
         margin=study.margin,

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tare.cluster import CLUSTERS
 from tare.model import Comparison, Estimate, MetricInfo, MetricKind, Plan, Verdict
 from tare.model.text import rate_scale, three_digits
 from tare.stats import MIN_ROUNDS
@@ -26,7 +27,7 @@ MANY_ROUNDS: Final = 200
 
 def _location(cluster: str) -> str:
     """Return the sentence's first words: the cluster that it is about."""
-    return "In this emulated lab" if cluster == "lab" else f"On this {cluster} cluster"
+    return CLUSTERS[cluster].location if cluster in CLUSTERS else f"On this {cluster} cluster"
 
 
 def headline(plan: Plan, infos: Sequence[MetricInfo], comparisons: Sequence[Comparison], pending: str = "") -> str:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from tare.model import Isolation, RankPlace, Trial
+from tare.runtimes import RUNTIMES
 from tare.summary import surroundings
 from tare.summary.surroundings import NOT_KNOWN
 
@@ -26,7 +27,6 @@ CAPABILITIES: Final = (
 MANY: Final = 30
 FEW_LIMITS: Final = 4
 SECCOMP: Final = {"0": "off", "1": "strict", "2": "filter"}
-DAEMONS: Final = {"docker": "dockerd, as root"}
 NAMESPACES: Final = ("net", "ipc", "uts", "pid", "mnt", "user", "cgroup")
 WHOLE_MAP: Final = "0 0 4294967295"
 
@@ -53,7 +53,7 @@ def _isolation(environment: str, runtime: str, rank: RankPlace) -> Isolation:
     rights = rank.rights
     return Isolation(
         environment=environment,
-        daemon=DAEMONS.get(runtime, "none"),
+        daemon=RUNTIMES[runtime].daemon if runtime in RUNTIMES else "none",
         capabilities=capabilities(rights.get("capabilities", "")),
         seccomp=SECCOMP.get(rights.get("seccomp", ""), NOT_KNOWN),
         no_new_privileges={"0": "no", "1": "yes"}.get(rights.get("no_new_privs", ""), NOT_KNOWN),

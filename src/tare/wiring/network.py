@@ -74,8 +74,8 @@ class Network(ABC):
         """Return why the network cannot be used here, or None."""
         return None
 
-    def refuse(self, runtime: str, nodes: int) -> str | None:
-        """Return why this network cannot serve a runtime on this many nodes, or None."""
+    def refuse(self, nodes: int) -> str | None:
+        """Return why this network cannot connect this many nodes, or None."""
         return None
 
     def prepare(self, node: Node, nodes: Sequence[Node], study: str) -> AbstractContextManager[None]:

@@ -120,12 +120,12 @@ def test_a_configuration_is_found_by_its_path(path: Path) -> None:
     assert network.owns_nic
     assert network.pods_share_nic
     assert not network.reaches_outside
-    assert network.refuse("bare", 2) is None
+    assert network.refuse(2) is None
 
 
 def test_a_configuration_that_is_not_there_is_told_everywhere(tmp_path: Path) -> None:
     network = Cni(f"{tmp_path}/none")
-    for reason in (network.probe(), network.refuse("bare", 2)):
+    for reason in (network.probe(), network.refuse(2)):
         assert reason is not None
         assert "not found" in reason
     assert "cannot be read" in network.product
@@ -135,7 +135,7 @@ def test_a_configuration_that_is_not_there_is_told_everywhere(tmp_path: Path) ->
 
 def test_dhcp_is_refused_as_nobody_answers(path: Path) -> None:
     path.write_text('{"name": "x", "type": "macvlan", "master": "${nic}", "ipam": {"type": "dhcp"}}')
-    assert "no DHCP server" in str(Cni(str(path)).refuse("bare", 2))
+    assert "no DHCP server" in str(Cni(str(path)).refuse(2))
 
 
 def test_a_plugin_that_is_missing_is_named_with_the_folders_and_what_brings_it(

@@ -213,13 +213,13 @@ def test_an_interface_that_is_not_there_is_named(route: Route) -> None:
 def test_overlays_of_a_study_have_a_name_of_ours_and_each_node_an_address_of_its_own() -> None:
     assert network_name("lab-3") == "tare-lab-3"
     overlay = NETWORKS["overlay"]
-    most = next(nodes for nodes in range(2, 300) if overlay.refuse("docker", nodes + 1) is not None)
+    most = next(nodes for nodes in range(2, 300) if overlay.refuse(nodes + 1) is not None)
     assert most >= 100
     addresses = [overlay_address(replace(NODE, index=i), "lab-3") for i in range(most)]
     assert len(set(addresses)) == most
     subnet = ipaddress.ip_network("10.215.3.0/24")
     assert set(map(ipaddress.ip_address, addresses)) <= set(subnet.hosts())
-    assert "addresses" in str(overlay.refuse("docker", most + 1))
+    assert "addresses" in str(overlay.refuse(most + 1))
     assert overlay_address(NODE, "lab-4") not in addresses
     assert NETWORKS["overlay"].container_options(NODE, "lab-3") == ("--network", "tare-lab-3", "--ip", addresses[1])
 

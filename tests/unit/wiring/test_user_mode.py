@@ -32,8 +32,8 @@ def test_slirp4netns_is_told_as_podman_tells_it() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_two_nodes_and_two_pods_of_a_node_are_refused(name: str) -> None:
-    assert NETWORKS[name].refuse("podman-rootless", 1) is None
-    assert "use" in str(NETWORKS[name].refuse("podman-rootless", 2))
+    assert NETWORKS[name].refuse(1) is None
+    assert "use" in str(NETWORKS[name].refuse(2))
 
 
 @pytest.mark.parametrize(("name", "package"), [("pasta", "passt"), ("slirp4netns", "slirp4netns")])

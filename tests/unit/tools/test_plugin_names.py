@@ -1,0 +1,112 @@
+"""The name of a plug-in is in its own file and its registry, so that adding one touches no other file."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tare.cluster import CLUSTERS
+from tare.mpi import MPIS
+from tare.networks import NETWORKS
+from tare.runtimes import RUNTIMES
+from tare.workloads import WORKLOADS
+
+SOURCE = Path(__file__).parents[3] / "src" / "tare"
+FAMILIES: Mapping[str, frozenset[str]] = {
+    "cluster": frozenset(CLUSTERS),
+    "mpi": frozenset(MPIS),
+    "networks": frozenset(NETWORKS),
+    "runtimes": frozenset(RUNTIMES),
+    "workloads": frozenset(WORKLOADS),
+}
+DEFAULT = "what a user gets who states none"
+LAB = "the commands `tare lab` and `tare network` are about the lab"
+BUILDS = "how an MPI is built, packaged or recognised on disk"
+STUDY = "a key of a study file"
+DOCKER = "the program or daemon itself"
+OTHER = "the word means something else: a file system, a link type, a key, a folder"
+KNOWN: Mapping[str, Mapping[str, str]] = {
+    "cli/app.py": {"lab": LAB, "bare": DEFAULT, "host": DEFAULT, "openmpi": DEFAULT},
+    "cli/doctor.py": {"lab": LAB, "openmpi": DEFAULT},
+    "cli/groups.py": {"lab": LAB, "bare": DEFAULT, "openmpi": DEFAULT, "docker": OTHER},
+    "cli/lab_commands.py": {"lab": LAB},
+    "cli/launch_command.py": {"lab": LAB, "bare": DEFAULT, "openmpi": DEFAULT, "command": STUDY},
+    "cli/network_commands.py": {"lab": LAB, "bare": DEFAULT},
+    "cli/quick.py": {
+        **dict.fromkeys(("bare", "podman", "apptainer", "charliecloud", "openmpi"), DEFAULT),
+        **dict.fromkeys(("lab", "program", "command"), STUDY),
+    },
+    "cli/workload_commands.py": {"program": STUDY},
+    "cluster/clean.py": {"docker": OTHER},
+    "cluster/lab.py": {"bridge": OTHER},
+    "containers/held.py": {"overlay": OTHER},
+    "deploy/fit.py": {"openmpi": BUILDS, "mpich": BUILDS},
+    "feasibility/compatibility.py": {"openmpi": BUILDS, "mpich": BUILDS},
+    "feasibility/compatibility_table.py": dict.fromkeys(("openmpi", "openmpi5", "mpich", "mpich5"), BUILDS),
+    "feasibility/preflight.py": {"openmpi": BUILDS},
+    "host/holder.py": {"overlay": OTHER},
+    "host/wheels.py": dict.fromkeys(("openmpi", "openmpi5", "mpich", "mpich5", "intelmpi"), BUILDS),
+    "images/__init__.py": dict.fromkeys(("openmpi", "openmpi5", "mpich", "mpich5"), BUILDS),
+    "images/__main__.py": {"kernels": OTHER, "openmpi": BUILDS},
+    "images/build.py": {"kernels": OTHER},
+    "images/clusters.py": {"openmpi": BUILDS, "mpich": BUILDS, "docker": OTHER},
+    "images/convert.py": {"charliecloud": OTHER, "podman": OTHER},
+    "images/host_mpi.py": {"openmpi": BUILDS, "mpich": BUILDS},
+    "images/inside/inspect.py": {"openmpi": BUILDS, "mpich": BUILDS},
+    "images/kernels.py": {"openmpi": BUILDS, "mpich": BUILDS, "kernels": OTHER},
+    "images/recipe.py": dict.fromkeys(("openmpi", "openmpi5", "mpich", "mpich5"), BUILDS),
+    "images/usage.py": {"kernels": OTHER, "docker": OTHER},
+    "model/study.py": {"openmpi": DEFAULT},
+    "mpi/fake_program.py": dict.fromkeys(("miniapp", "program", "startup"), OTHER),
+    "node/cgroup_marks.py": {"lab": OTHER},
+    "node/cgroups.py": {"host": OTHER},
+    "plan/grants.py": {"program": OTHER},
+    "report/runs.py": {"startup": OTHER},
+    "run/facts.py": {"kernels": OTHER, "lab": OTHER},
+    "runtimes/podman.py": {"overlay": OTHER, "host": OTHER},
+    "runtimes/podman_rootless.py": {"overlay": OTHER, "host": OTHER},
+    "services/docker.py": {"docker": DOCKER},
+    "services/docker_api.py": {"docker": DOCKER},
+    "services/ssh.py": {"host": OTHER},
+    "study/checks.py": dict.fromkeys(("kernels", "miniapp", "program", "command", "startup"), STUDY),
+    "study/editor_schema.py": {"kernels": STUDY, "miniapp": STUDY},
+    "study/names.py": {"host": DEFAULT},
+    "study/schema.py": {"openmpi": DEFAULT, "host": DEFAULT, **dict.fromkeys(("kernels", "lab", "program"), STUDY)},
+    "study/shorthand.py": {"host": DEFAULT, **dict.fromkeys(("kernels", "miniapp", "command"), STUDY)},
+    "summary/__init__.py": {"host": OTHER},
+    "wiring/host_stack.py": {"macvlan": OTHER, "bridge": OTHER},
+    "wiring/link.py": {"bridge": OTHER},
+    "wiring/plug.py": {"docker": DOCKER},
+    "workloads/drivers/jones2009.py": {"openmpi": BUILDS, "mpich": BUILDS},
+}
+"""The names that other files have, each with what it stands for there. A new plug-in must add nothing to this table."""
+
+
+def named() -> Iterator[tuple[str, str]]:
+    """Yield each file outside of a family with each name of a member that is a string in its code."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        file = path.relative_to(SOURCE)
+        if file.parts[0] == "sources":
+            continue
+        own = FAMILIES.get(file.parts[0], frozenset())
+        names = frozenset().union(*FAMILIES.values()) - own
+        for text in sorted(strings(ast.parse(path.read_text())) & names):
+            yield str(file), text
+
+
+def strings(tree: ast.Module) -> set[str]:
+    """Return the strings of a module that are no docstrings."""
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose
+    }
+
+
+def test_the_name_of_a_plug_in_is_known_to_its_family_only() -> None:
+    found = set(named())
+    known = {(file, name) for file, names in KNOWN.items() for name in names}
+    assert sorted(found - known) == [], "let the plug-in say by an attribute what this file asks its name for"
+    assert sorted(known - found) == [], "no longer there: remove it from the table"
