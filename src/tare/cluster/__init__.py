@@ -1,4 +1,4 @@
-"""Provide the nodes of a study: one file a cluster, one entry in `CLUSTERS`."""
+"""Provide the nodes of a study: one file per cluster, one entry in `CLUSTERS`."""
 
 from __future__ import annotations
 

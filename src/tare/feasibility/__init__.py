@@ -1,5 +1,5 @@
-"""Check, before anything is started, whether the cells of a plan can run here, and give the reason if not.
+"""Decide which cells can run here, and give the reason of each "unavailable" one, before anything is started.
 
-In: a plan, its files, images and programs. Out: reasons, cell by cell; nothing is created and nothing is launched.
+In: a study (`availability`), then the files of its plan (`preflight`). Out: a plan with reasons, cell by cell.
 Imported by the command line; imports the plan, images, workloads and deployment's files.
 """

@@ -1,4 +1,4 @@
-"""MPI implementations: each turns hosts and networks into the launcher's argv. One file a member, one entry."""
+"""MPI implementations: each turns hosts and networks into the launcher's argv. One file per member, one entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Networks: each wires a pod and undoes the wiring. One file a member, one entry in `NETWORKS`."""
+"""Networks: each wires a pod and undoes the wiring. One file per member, one entry in `NETWORKS`.
+
+A member inherits `Network` (`tare.wiring.network`), or `StackedNetwork` (`tare.wiring.stacked`) if it has a network
+stack of its own on each node. A variant of a member may be just another entry.
+"""
 
 from __future__ import annotations
 

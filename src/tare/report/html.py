@@ -12,13 +12,13 @@ from tare.model import Summary, Trial, Verdict
 from tare.report import embed, first_screen, published, remarks, units, view
 from tare.report.manifest import sections
 from tare.report.metric_pages import metric_page
-from tare.report.plots.figures import styles
+from tare.report.plots.styles import styles
 from tare.report.runs import cell_rows, commands, launches, trial_row
 from tare.report.samples import SampleSource, collect, row_key
 from tare.report.sweeps import sweeps_of
 from tare.report.tables import merge
 from tare.report.traffic import traffic_tables
-from tare.report.verdicts import EXIT_MEANINGS, LOOKS, mark
+from tare.report.verdicts import EXIT_MEANINGS, VERDICT_STYLES, mark
 
 
 def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource) -> str:
@@ -60,7 +60,7 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
         sweeps=sweeps,
         traffic=traffic,
         published=published.rows(summary, groups),
-        looks=LOOKS,
+        looks=VERDICT_STYLES,
         seen={comparison.verdict for comparison in summary.comparisons},
         ladder=_ladder_symbols(summary),
         adjusted=any(comparison.adjusted_for for comparison in summary.comparisons),
@@ -96,4 +96,6 @@ def _jinja() -> Jinja:
 def _ladder_symbols(summary: Summary) -> str:
     """Return the "no cost" symbols that occur in the report, each with its margin in per cent."""
     margins = {item.within for item in summary.comparisons if item.within is not None}
-    return " ".join(mark(Verdict.NO_COST, within) for within in sorted(margins)) or LOOKS[Verdict.NO_COST].symbol
+    return (
+        " ".join(mark(Verdict.NO_COST, within) for within in sorted(margins)) or VERDICT_STYLES[Verdict.NO_COST].symbol
+    )

@@ -10,7 +10,8 @@ from tare.model import Comparison, Estimate, Summary
 from tare.report import remarks, units
 from tare.report.cells import percent_up
 from tare.report.plots import launches, overhead, samples
-from tare.report.plots.figures import Drawing, Style
+from tare.report.plots.figures import Drawing
+from tare.report.plots.styles import Style
 from tare.report.runs import ShownLaunch
 from tare.report.samples import Histograms, columns_of, gap_columns, main_column, row_key
 from tare.report.verdicts import mark

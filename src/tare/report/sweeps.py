@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from tare.model import Summary
 from tare.report import view
 from tare.report.plots import overhead
-from tare.report.plots.figures import Drawing, Style
+from tare.report.plots.figures import Drawing
+from tare.report.plots.styles import Style
 from tare.report.view import Column, TableGroup
 
 

@@ -20,7 +20,7 @@ from tare.model.text import printable
 from tare.report import published, remarks, units, view
 from tare.report.cells import CellText, brief_text
 from tare.report.tables import merge
-from tare.report.verdicts import EXIT_MEANINGS, LOOKS, mark
+from tare.report.verdicts import EXIT_MEANINGS, VERDICT_STYLES, mark
 from tare.report.view import Column, TableGroup
 
 _NAME_WIDTH: Final = 14
@@ -164,7 +164,7 @@ def _table(columns: Sequence[Column], group: TableGroup, summary: Summary, plain
 
 def _cell(text: CellText, plain: bool) -> Text:
     encode = _encoder(plain)
-    look = LOOKS[text.verdict]
+    look = VERDICT_STYLES[text.verdict]
     result = Text(f"{text.ascii if plain else text.mark} {encode(text.lead)}", style=look.style)
     if text.lead_bounds:
         result.append(" " + encode(_bounds(text)), style="not bold")
@@ -220,7 +220,7 @@ def _group_notes(group: TableGroup, summary: Summary, plain: bool) -> Iterator[R
     for caveat in remarks.caveats(group, summary):
         yield _item("!", "yellow", encode(caveat))
     for note in remarks.notes(group):
-        look = LOOKS[note.verdict]
+        look = VERDICT_STYLES[note.verdict]
         text = f"{_cells_of(note)}: {note.verdict.value}, {note.text}"
         yield _item(look.ascii if plain else look.symbol, look.style, encode(text))
 
@@ -236,7 +236,7 @@ def _legend(summary: Summary, plain: bool, width: int) -> Iterator[Text]:
     seen = {comparison.verdict for comparison in summary.comparisons}
     margins = sorted({item.within for item in summary.comparisons if item.within is not None})
     entries = []
-    for verdict, look in LOOKS.items():
+    for verdict, look in VERDICT_STYLES.items():
         if verdict not in seen or verdict is Verdict.NOT_JUDGED:
             continue
         marks = [mark(verdict, margin, plain=plain) for margin in margins] if verdict is Verdict.NO_COST else []

@@ -20,7 +20,7 @@ from tare.model import Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictStyle:
-    """The symbol of a verdict (also in ASCII), its CSS class, its rich style and its meaning."""
+    """The symbol of a verdict (also in ASCII), its CSS class (templates/report.css has its colour), its rich style."""
 
     symbol: str
     ascii: str
@@ -29,7 +29,7 @@ class VerdictStyle:
     meaning: str
 
 
-LOOKS: Final[Mapping[Verdict, VerdictStyle]] = MappingProxyType(
+VERDICT_STYLES: Final[Mapping[Verdict, VerdictStyle]] = MappingProxyType(
     {
         Verdict.NO_COST: VerdictStyle(
             symbol="✓", ascii="=", css="no-cost", style="green", meaning="shown to be within this many per cent"
@@ -79,7 +79,7 @@ LOOKS: Final[Mapping[Verdict, VerdictStyle]] = MappingProxyType(
 
 def mark(verdict: Verdict, within: float | None = None, *, plain: bool = False) -> str:
     """Return the symbol of a verdict; "no cost" has its margin in per cent appended, as ✓5."""
-    look = LOOKS[verdict]
+    look = VERDICT_STYLES[verdict]
     symbol = look.ascii if plain else look.symbol
     return f"{symbol}{100 * within:g}" if verdict is Verdict.NO_COST and within is not None else symbol
 

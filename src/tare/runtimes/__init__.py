@@ -1,4 +1,4 @@
-"""Runtimes: each makes and holds containers and enters them. One file a member, one entry in `RUNTIMES`."""
+"""Runtimes: each makes and holds containers and enters them. One file per member, one entry in `RUNTIMES`."""
 
 from __future__ import annotations
 

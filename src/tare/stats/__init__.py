@@ -49,23 +49,20 @@ from tare.stats.launches import (
 )
 from tare.stats.looks import (
     FAILURES_ALPHA,
-    FIRST_LOOK,
     FIRST_SHARE,
     SELF_ALPHA,
     STATE_ALPHA,
-    is_look,
     looks_of,
-    next_look,
     share_of_look,
 )
 from tare.stats.modes import split_modes
+from tare.stats.stopping import FIRST_LOOK, is_look, next_look, precise_enough
 from tare.stats.verdicts import (
     LADDER,
     MAX_ROUNDS_NEEDED,
     Judgement,
     Views,
     ladder,
-    precise_enough,
     rounds_needed,
     verdict,
 )

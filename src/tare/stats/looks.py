@@ -1,7 +1,8 @@
 """Looks: the numbers of rounds at which a study gives verdicts, and the share of the error that each may spend.
 
 Every further look, planned or because a user asked for more rounds after a report, is another chance to be wrong. So
-the looks share the error (Bonferroni over looks, which is valid for any reason to stop or continue).
+the looks share the error (Bonferroni over looks, which is valid for any reason to stop or continue). When the stopping
+rule looks is in `tare.stats.stopping`.
 """
 
 from __future__ import annotations
@@ -10,9 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from tare.model import Repetition
-
-FIRST_LOOK: Final = 10
-"""Rounds of the stopping rule's first look; each later look is at twice the rounds of the one before."""
+from tare.stats.stopping import is_look
 
 FIRST_SHARE: Final = 0.6
 """Share of the error that the first look spends. The second spends .2, the third .1, and so on; the sum is 1."""
@@ -25,22 +24,6 @@ FAILURES_ALPHA: Final = 0.01
 
 STATE_ALPHA: Final = 0.01
 """Error of the tests for a different machine state in an environment and its baseline."""
-
-
-def next_look(n: int, first: int = FIRST_LOOK) -> int:
-    """Return the next number of rounds at which the stopping rule looks: first, 2 first, 4 first, ..., > n."""
-    look = max(1, first)
-    while look <= n:
-        look *= 2
-    return look
-
-
-def is_look(rounds_done: int, repetition: Repetition) -> bool:
-    """Tell whether the stopping rule may look now: at 10, 20, 40, ... rounds.
-
-    If more than 10 rounds are planned (`repetition.rounds`), at one, two, four, ... times that number.
-    """
-    return rounds_done > 0 and next_look(rounds_done - 1, max(FIRST_LOOK, repetition.rounds)) == rounds_done
 
 
 def looks_of(repetition: Repetition, earlier: Iterable[int] = ()) -> tuple[int, ...]:

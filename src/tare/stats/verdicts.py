@@ -9,31 +9,15 @@ from typing import Final
 import scipy
 from numpy.typing import ArrayLike
 
-from tare.model import Estimate, Repetition, Verdict
+from tare.model import Estimate, Verdict
 from tare.stats.arrays import FloatArray, mean_and_error, t_quantile, vector
 from tare.stats.hypotheses import MIN_ROUNDS, equivalent
 from tare.stats.intervals import log_interval
-from tare.stats.looks import is_look
 
 LADDER: Final = (0.05, 0.10)
 """Margins that are tested after the study's margin."""
 MAX_ROUNDS_NEEDED: Final = 100_000
 """Upper limit of `rounds_needed`."""
-
-
-def precise_enough(d: ArrayLike, repetition: Repetition, rounds_done: int | None = None) -> bool:
-    """Tell whether the estimate is precise enough to stop (METHOD.md section 1, rule 4).
-
-    True only at a look (`is_look`) and if the half-width of the log interval is <= max(target, |mean d| / 4). p values
-    are not used. `rounds_done` is the number of rounds run, if some gave no valid pair; default: n.
-    """
-    values = vector(d)
-    logs = log_interval(values, repetition.confidence)
-    if logs is None or values.size < MIN_ROUNDS:
-        return False
-    if not is_look(values.size if rounds_done is None else rounds_done, repetition):
-        return False
-    return (logs.high - logs.low) / 2.0 <= max(repetition.target_half_width, abs(logs.value) / 4.0)
 
 
 def rounds_needed(d: ArrayLike, target: float, confidence: float = 0.95) -> int | None:

@@ -13,6 +13,7 @@ from tare.cli.quick import Wanted, quick_study
 from tare.deploy import study_files
 from tare.deploy.study_files import StudyFiles
 from tare.errors import RefusedError
+from tare.feasibility import availability
 from tare.model import (
     Binding,
     Placement,
@@ -113,7 +114,7 @@ def test_the_dynamic_loaders_words_are_read(tmp_path: Path) -> None:
 def test_a_placement_without_cores_of_its_own_has_no_place(
     placement: Placement, cores: tuple[tuple[int, ...], ...], words: str | None
 ) -> None:
-    reason = session._no_place(placement, Topology(nodes=tuple(NodeCores(cores=c) for c in cores)))
+    reason = availability._no_place(placement, Topology(nodes=tuple(NodeCores(cores=c) for c in cores)))
     if words is None:
         assert reason is None
     else:
@@ -160,22 +161,22 @@ def test_clean_says_so_where_there_is_nothing(
 def test_a_workload_that_needs_more_memory_than_there_is_is_refused_with_both_figures() -> None:
     ft = Workload(name="ft", miniapp="npb-ft:class=C")  # 6 GiB and a little more a rank
     two = Placement(nodes=2, ranks_per_node=1)
-    assert session.no_memory(ft, two, 16 << 30) is None
-    reason = session.no_memory(ft, two, 4 << 30)
+    assert availability.no_memory(ft, two, 16 << 30) is None
+    reason = availability.no_memory(ft, two, 4 << 30)
     assert (
         reason == "ft needs about 6224 MiB for 2 rank(s), but this machine has 4 GiB: use fewer ranks or a smaller size"
     )
-    assert session.no_memory(ft, two, 0) is None
+    assert availability.no_memory(ft, two, 0) is None
 
 
 def test_the_ranks_of_a_container_share_its_memory() -> None:
     mg = Workload(name="mg", miniapp="npb-mg:class=B")
     limited = Placement(nodes=2, ranks_per_node=4, containers_per_node=2, memory_per_container=128 << 20)
-    reason = session.no_memory(mg, limited, 64 << 30)
+    reason = availability.no_memory(mg, limited, 64 << 30)
     assert reason is not None
     assert "for 2 rank(s), but a container has 128 MiB" in reason
-    assert session.no_memory(mg, replace(limited, memory_per_container=1 << 30), 64 << 30) is None
-    assert session.no_memory(Workload(name="app", command=("a",)), limited, 1) is None
+    assert availability.no_memory(mg, replace(limited, memory_per_container=1 << 30), 64 << 30) is None
+    assert availability.no_memory(Workload(name="app", command=("a",)), limited, 1) is None
 
 
 def test_a_plan_tells_which_launches_may_not_end_within_their_time_limit() -> None:

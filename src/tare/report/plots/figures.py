@@ -1,27 +1,16 @@
-"""Parts shared by all plots: the data class, colours and symbols of environments, axes and lines.
+"""Parts shared by all plots: the data class, axes and lines. The colours of environments are in `styles`.
 
 A plot is data for plotly.js, which is embedded in the page; the colours of text and grid come from the page's theme.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tare.model import Summary
-
 Spec = dict[str, Any]
 
-BASE_COLOUR: Final = "#6e7a8a"
-SELF_COLOUR: Final = "#a3adba"
-_COLOURS: Final = (
-    "#2f7fd6", "#e0791b", "#1f9d72", "#c2417f", "#8b63d1", "#0aa3ad", "#b48a08", "#d1442e", "#6f8f2f", "#8a5a44",
-)  # fmt: skip
-_SYMBOLS: Final = (
-    "square", "diamond", "triangle-up", "cross", "star", "triangle-down", "pentagon", "x", "hexagram", "bowtie",
-)  # fmt: skip
-_DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 NEUTRAL: Final = "rgba(128,140,155,0.9)"
 BAND: Final = "rgba(128,140,155,0.22)"
 
@@ -37,30 +26,6 @@ class Drawing:
     wide: bool = False
     has_tail: bool = False
     has_near: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Style:
-    """The colour, symbol and dash of an environment, the same in every plot."""
-
-    colour: str
-    symbol: str
-    dash: str
-
-
-def styles(names: Sequence[str], summary: Summary) -> Mapping[str, Style]:
-    """Return the colour, symbol and dash of every environment; the baseline and A/A are grey."""
-    result = {
-        summary.baseline: Style(colour=BASE_COLOUR, symbol="circle", dash="solid"),
-        summary.self_name: Style(colour=SELF_COLOUR, symbol="circle-open", dash="dot"),
-    }
-    for index, name in enumerate(name for name in names if name not in result):
-        result[name] = Style(
-            colour=_COLOURS[index % len(_COLOURS)],
-            symbol=_SYMBOLS[index % len(_SYMBOLS)],
-            dash=_DASHES[(index // 2) % len(_DASHES)],
-        )
-    return result
 
 
 def rounded(values: Iterable[float], scale: float = 1.0) -> list[float]:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tare.report.plots import takeaways
-from tare.report.plots.figures import Drawing, Spec, Style, category_axis, n_text, rounded, vertical
+from tare.report.plots.figures import Drawing, Spec, category_axis, n_text, rounded, vertical
+from tare.report.plots.styles import Style
 from tare.report.runs import ShownLaunch
 from tare.report.view import Column
 

@@ -11,11 +11,9 @@ from tare.report import units
 from tare.report.plots import takeaways
 from tare.report.plots.figures import (
     BAND,
-    BASE_COLOUR,
     NEUTRAL,
     Drawing,
     Spec,
-    Style,
     band,
     category_axis,
     log_ticks,
@@ -23,7 +21,8 @@ from tare.report.plots.figures import (
     rounded,
     vertical,
 )
-from tare.report.verdicts import LOOKS, mark
+from tare.report.plots.styles import BASE_COLOUR, Style
+from tare.report.verdicts import VERDICT_STYLES, mark
 from tare.report.view import Column
 
 VERDICT_COLOURS: Final[Mapping[Verdict, str]] = {
@@ -176,7 +175,7 @@ def _row_label(name: str, cell: Comparison | None, column: Column) -> Spec:
     }  # fmt: skip
     if cell is None or cell.overhead is None:
         verdict = cell.verdict if cell else Verdict.UNAVAILABLE
-        return annotation | {"text": f"{LOOKS[verdict].symbol} {verdict.value}"}
+        return annotation | {"text": f"{VERDICT_STYLES[verdict].symbol} {verdict.value}"}
     added_s = cell.added_s if column.leads_with_time and cell.added_s else None
     text = column.added(added_s).main if added_s else units.overhead_interval(cell.overhead).main
     return annotation | {"text": f"{mark(cell.verdict, cell.within)} {text}"}

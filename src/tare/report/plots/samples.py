@@ -9,7 +9,8 @@ import numpy as np
 
 from tare.report import units
 from tare.report.plots import takeaways
-from tare.report.plots.figures import NEUTRAL, Drawing, Spec, Style, log_ticks, n_text, rounded
+from tare.report.plots.figures import NEUTRAL, Drawing, Spec, log_ticks, n_text, rounded
+from tare.report.plots.styles import Style
 from tare.report.samples import Curve, Floats, LogHistogram
 from tare.report.view import Column
 

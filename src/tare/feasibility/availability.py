@@ -1,0 +1,104 @@
+"""Expand a study to a plan in which each cell that cannot run here is "unavailable", with the reason.
+
+This is the first check, before anything is built. The second, `preflight`, looks into images and programs.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from tare.cluster import CLUSTERS
+from tare.deploy.fit import no_such_workdir, unfit_for_launch
+from tare.errors import RefusedError
+from tare.host import page_cache
+from tare.images.build import Image
+from tare.images.cache import Progress, silent
+from tare.images.own import ensure_own
+from tare.model import Binding, Caches, Environment, Placement, Plan, Study, Workload
+from tare.model.placement import Topology, place
+from tare.model.text import bytes_label
+from tare.node import limits
+from tare.node_service import geometry
+from tare.plan import composition
+from tare.plan.cells import expand
+from tare.study import is_path
+from tare.workloads import located, plugin_of
+
+
+def make_plan(study: Study, say: Progress = silent) -> Plan:
+    """Expand a study; cells that cannot run here are in it with the reason.
+
+    A user's own image is looked into, so it is unpacked if it is not in the cache. Raises `UsageError` where it cannot
+    be read.
+    """
+    study = located.located(study)
+    paths = {wanted.image for wanted in study.environments if is_path(wanted.image)}
+    own = {path: ensure_own(Path(path), progress=say) for path in sorted(paths)}
+    cluster = CLUSTERS[study.cluster]
+    topology = cluster.topology(study.lab)
+    cluster_reason = cluster.probe()
+    apart = composition.apart(study.environments)
+
+    def availability(wanted: Environment, placement: Placement) -> str | None:
+        return (
+            cluster_reason
+            or composition.refuse(wanted, placement)
+            or apart.get(wanted.name)
+            or composition.refuse_subnets(wanted, placement, study.lab)
+            or _no_place(geometry.as_launched(wanted, placement), topology)
+            or composition.probe(wanted)
+            or (limits.missing() if limits.limited(placement) else None)
+            or (_unfit(own[wanted.image], wanted) if wanted.image in own else None)
+        )
+
+    memory_bytes = limits.machine_memory()
+
+    def ability(workload: Workload, wanted: Environment, placement: Placement) -> str | None:
+        return (
+            (page_cache.missing() if workload.startup is Caches.COLD else None)
+            or located.cannot_run(workload, wanted)
+            or no_memory(workload, placement, memory_bytes)
+        )
+
+    return expand(study, availability, ability)
+
+
+def no_memory(workload: Workload, placement: Placement, machine_bytes: int) -> str | None:
+    """Return that a workload needs more memory than its containers, or the nodes together, have, or None.
+
+    The nodes of a lab are all on one machine. Pure.
+    """
+    each = plugin_of(workload).memory_bytes(workload, placement)
+    sharing = -(-placement.ranks_per_node // placement.containers_per_node)
+    for ranks, what, allowed in (
+        (sharing, "a container", placement.memory_per_container),
+        (placement.ranks, "this machine", machine_bytes),
+    ):
+        if allowed and ranks * each > allowed:
+            needed = bytes_label(math.ceil(ranks * each / 2**20) << 20)
+            return (
+                f"{workload.name} needs about {needed} for {ranks} rank(s), but {what} has {bytes_label(allowed)}: "
+                "use fewer ranks or a smaller size"
+            )
+    return None
+
+
+def _unfit(image: Image, wanted: Environment) -> str | None:
+    return unfit_for_launch(image, wanted) or no_such_workdir(image, wanted)
+
+
+def _no_place(placement: Placement, topology: Topology) -> str | None:
+    if placement.binding is Binding.MPI_DEFAULT:
+        return None
+    try:
+        slots = place(placement, topology)
+    except RefusedError as error:
+        return error.message
+    used = [core for slot in slots for core in slot.cores]
+    if len(set(used)) < len(used) and not placement.oversubscribe:
+        return (
+            f"{placement.label} needs more cores than this machine has, so its nodes would share cores: "
+            "use fewer nodes or ranks, or oversubscribe: true"
+        )
+    return None
