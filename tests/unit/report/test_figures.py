@@ -13,7 +13,7 @@ import samples_factory as factory
 from factory_options import ENVIRONMENTS, SELF, SWEEP, Options
 from tare.model import Estimate
 from tare.report import view
-from tare.report.plots import bars, figures, overhead
+from tare.report.plots import bars, figures, overhead, styles
 from tare.report.plots import launches as plots_launches
 from tare.report.runs import launches
 
@@ -26,7 +26,7 @@ def result() -> factory.Result:
 def _drawn(result: factory.Result) -> list[figures.Drawing]:
     group = view.groups(result.summary)[0]
     runs = launches(result.summary, result.trials)
-    style = figures.styles(group.rows, result.summary)
+    style = styles.styles(group.rows, result.summary)
     drawn = []
     for column in group.columns:
         drawn.append(overhead.forest(column, group.rows, result.summary))
@@ -77,8 +77,8 @@ def test_every_counting_launch_is_a_point_and_no_other_is(result: factory.Result
 def test_the_baseline_and_its_repetition_are_grey_and_colours_stay_with_their_environment() -> None:
     summary = factory.make(Options(rounds=3)).summary
     names = view.groups(summary)[0].rows
-    style = figures.styles(names, summary)
-    assert style["bare"].colour == figures.BASE_COLOUR
+    style = styles.styles(names, summary)
+    assert style["bare"].colour == styles.BASE_COLOUR
     others = [style[name] for name in names if name not in {summary.baseline, summary.self_name}]
     assert len({look.colour for look in others}) == len(others)
     assert len({look.symbol for look in others}) == len(others)
@@ -87,7 +87,7 @@ def test_the_baseline_and_its_repetition_are_grey_and_colours_stay_with_their_en
 def _sizes() -> Mapping[str, list[figures.Drawing]]:
     summary = factory.make(Options(shapes=SWEEP, trouble=False, samples=10)).summary
     group = view.groups(summary)[0]
-    style = figures.styles(group.rows, summary)
+    style = styles.styles(group.rows, summary)
     columns = [column for column in group.columns if column.info.key.startswith("latency")]
     return {
         "absolute": [overhead.by_size(columns, group.rows, style)],

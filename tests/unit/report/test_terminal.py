@@ -13,7 +13,7 @@ from rich.console import Console
 import samples_factory as factory
 from factory_options import SWEEP, Options
 from tare.report import render, render_text
-from tare.report.verdicts import LOOKS
+from tare.report.verdicts import VERDICT_STYLES
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "report"
 UPDATE = os.environ.get("TARE_UPDATE_GOLDEN") == "1"
@@ -68,8 +68,8 @@ def test_no_color_is_respected_and_colour_is_used_otherwise(
 
 
 def test_symbols_differ_between_verdicts() -> None:
-    assert len({look.symbol for look in LOOKS.values()}) == len(LOOKS)
-    assert len({look.ascii for look in LOOKS.values()}) == len(LOOKS)
+    assert len({look.symbol for look in VERDICT_STYLES.values()}) == len(VERDICT_STYLES)
+    assert len({look.ascii for look in VERDICT_STYLES.values()}) == len(VERDICT_STYLES)
 
 
 def test_a_wide_terminal_needs_one_table(result: factory.Result) -> None:
