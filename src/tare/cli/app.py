@@ -112,6 +112,7 @@ def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
     ] = False,
     time_limit: Annotated[float, typer.Option(min=1, help="Seconds after which a launch is ended as failed.")] = 600.0,
     results: ResultsOption = None,
+    fresh: FreshOption = False,
 ) -> None:
     """Compare your own program in several environments; no study file is needed."""
     from tare.cli.quick import Wanted, run_quick
@@ -132,7 +133,7 @@ def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
         writable=writable,
         time_limit_s=time_limit,
     )
-    raise typer.Exit(run_quick(wanted, results))
+    raise typer.Exit(run_quick(wanted, results, fresh=fresh))
 
 
 @app.command(context_settings={"allow_interspersed_args": False})

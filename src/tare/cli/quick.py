@@ -51,7 +51,7 @@ class Wanted:
     writable: bool = False
 
 
-def run_quick(wanted: Wanted, results: Path | None) -> int:
+def run_quick(wanted: Wanted, results: Path | None, *, fresh: bool = False) -> int:
     """Compare the user's program and return the exit code of the results."""
     command = tuple(without_dashes(wanted.command))
     stated = quick_study(replace(wanted, command=(_program(command[0], wanted.image), *command[1:])))
@@ -59,7 +59,7 @@ def run_quick(wanted: Wanted, results: Path | None) -> int:
     shown = (here,) if here != "/" or wanted.writable else ()
     for folder in shown:
         located.check_can_be_shown(folder, "the current folder")
-    return commands.run_plan(stated, results, shown=shown, writable=here if wanted.writable else "")
+    return commands.run_plan(stated, results, fresh=fresh, shown=shown, writable=here if wanted.writable else "")
 
 
 def quick_study(wanted: Wanted) -> Study:

@@ -94,7 +94,7 @@ def _no_place(placement: Placement, topology: Topology) -> str | None:
     try:
         slots = place(placement, topology)
     except RefusedError as error:
-        return error.message
+        return f"{error.message}: {error.remedy}" if error.remedy else error.message
     used = [core for slot in slots for core in slot.cores]
     if len(set(used)) < len(used) and not placement.oversubscribe:
         return (

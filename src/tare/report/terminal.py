@@ -193,9 +193,10 @@ def _below(summary: Summary, groups: Sequence[TableGroup], plain: bool, width: i
         )
     yield Text("")
     limit = f", limit {units.percent(summary.limit, sign=False)}" if summary.limit is not None else ""
+    rounds = "1 round" if summary.rounds_done == 1 else f"{summary.rounds_done} rounds"
     yield Text(
         encode(
-            f"n = {summary.rounds_done} rounds; intervals {summary.confidence * 100:g} %, margin "
+            f"n = {rounds}; intervals {summary.confidence * 100:g} %, margin "
             f"±{units.percent(summary.margin, sign=False)}{limit}; {view.counts_text(summary)}."
         )
     )

@@ -32,6 +32,7 @@ from tare.plan.cells import available
 from tare.runtimes import RUNTIMES
 from tare.study import is_conflist
 from tare.wiring import conflist, conflist_file
+from tare.workloads import located
 
 ABSENT: Final = "not installed"
 LIMIT_S: Final = 3.0
@@ -82,8 +83,20 @@ def _identity(plan: Plan, files: StudyFiles, stated: Mapping[str, conflist.Confl
         "kernels": ", ".join(sorted({each.host_prefix.name for each in files.every})),
         "image": ", ".join(sorted({each.image_tag for each in files.every if each.image_tag})),
         **({"image contents": contents} if contents else {}),
+        **{f"program {name}": digest for name, digest in programs_of(plan).items()},
         **({"CNI configurations": {path: each.digest for path, each in stated.items()}} if stated else {}),
     }
+
+
+def programs_of(plan: Plan) -> dict[str, str]:
+    """Return the digests of the user's commands on this machine: one that was compiled again is another program."""
+    digests = {}
+    for name in located.commands_of(available(plan)):
+        file = located.command_file(name)
+        if file is not None:
+            with file.open("rb") as program:
+                digests[name] = f"sha256:{hashlib.file_digest(program, 'sha256').hexdigest()[:16]}"
+    return digests
 
 
 # --- images -------------------------------------------------------------------------------------------------------

@@ -277,7 +277,8 @@ def _refuse_other_host(path: Path, stored: Mapping[str, Any], facts: Mapping[str
         changes = "; ".join(f"{key} was {before[key]!r} and is {now[key]!r}" for key in changed)
         raise ResultsError(
             f"{path} was measured elsewhere or on other software: {changes}",
-            remedy="results of different hosts are not merged: name another folder, or start over with --fresh",
+            remedy="results of different hosts or programs are not merged: choose another folder with --results, "
+            "or start over with --fresh",
         )
 
 

@@ -120,7 +120,7 @@ def no_such_program(name: str) -> RefusedError:
     if Path(name).is_dir():
         return RefusedError(f"{name} is a folder, not a program", remedy="name the program in it")
     if "/" in name:
-        return RefusedError(f"there is no program {name}", remedy="check the path of the program")
+        return RefusedError(f"there is no program {name} in {Path.cwd()}", remedy="check the path of the program")
     return RefusedError(
         f"there is no program {name} on PATH or in the current folder",
         remedy="give the path of the program, such as ./app",

@@ -428,7 +428,7 @@ def test_options_of_a_run_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_options_of_the_users_program_are_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[str]] = []
-    monkeypatch.setattr(quick, "run_quick", lambda wanted, results: seen.append(list(wanted.command)) or 0)
+    monkeypatch.setattr(quick, "run_quick", lambda wanted, results, *, fresh: seen.append(list(wanted.command)) or 0)
     main(monkeypatch, "quick", "-n", "2", "--", "./app", "-n", "5", "--help")
     main(monkeypatch, "quick", "./app", "--rounds", "7")
     assert seen == [["./app", "-n", "5", "--help"], ["./app", "--rounds", "7"]]

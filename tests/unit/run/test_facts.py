@@ -16,6 +16,7 @@ from tare.cli import session
 from tare.deploy.study_files import StudyFiles, make_files
 from tare.errors import ResultsError
 from tare.host.process import Result
+from tare.model import Workload
 from tare.node_service import LocalNode
 from tare.node_service.order import Files
 from tare.run import facts
@@ -74,6 +75,19 @@ def test_programs_are_asked_at_the_same_time(monkeypatch: pytest.MonkeyPatch) ->
     began = time.monotonic()
     facts.facts(plan, files)
     assert time.monotonic() - began < 0.2 * len(facts.programs()) / 2
+
+
+def test_a_program_that_was_compiled_again_is_another_program(tmp_path: Path) -> None:
+    program = tmp_path / "app"
+    program.write_bytes(b"first")
+    workload = Workload(name="app", command=(str(program), "20"))
+    plan = session.make_plan(replace(known_study(), workloads=(workload,)))
+    (first,) = facts.programs_of(plan).values()
+    assert first.startswith("sha256:")
+    program.write_bytes(b"second")
+    assert facts.programs_of(plan) != {str(program): first}
+    program.unlink()
+    assert facts.programs_of(plan) == {}, "a command of images only is no file of this machine"
 
 
 def test_the_processor_is_told_with_its_microcode_and_mitigations(tmp_path: Path) -> None:
