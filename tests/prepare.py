@@ -68,7 +68,8 @@ def import_images() -> None:
         for image in images:
             tar = ensure_tar(image)
             for site in sites:
-                docker.import_image(site.daemon_nodes, tar, f"tare:{image.digest[:16]}")
+                for node in site.daemon_nodes:
+                    docker.import_image(node, tar, f"tare:{image.digest[:16]}")
 
 
 def sif() -> None:

@@ -134,8 +134,8 @@ def test_the_table_in_docs_is_what_was_seen(seen: Seen) -> None:
 @pytest.mark.parametrize(
     ("application", "mpi", "said"),
     [
-        ("mpich", "openmpi", "started by Open MPI 4.1 each rank would be alone"),
-        ("openmpi5", "mpich", "started by MPICH 4.0 each rank would be alone"),
+        ("mpich", "openmpi", "started by Open MPI 4.1, each rank would be alone"),
+        ("openmpi5", "mpich", "started by MPICH 4.0, each rank would be alone"),
         ("mpich5", "openmpi5", "which stops under Open MPI 5.0's PMIx"),
     ],
 )

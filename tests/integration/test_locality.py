@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -188,6 +190,22 @@ def test_our_kernels_built_for_mpich_run_between_nodes_and_tell_where_they_were(
 @pytest.mark.requires("ucx")
 @pytest.mark.parametrize(("client", "transport"), [(1, "tcp/"), (0, "(sysv|posix|cma|mm)/")], ids=["between", "within"])
 def test_ucx_shares_memory_within_a_node_and_never_between_two(client: int, transport: str, site: LabSite) -> None:
+    for _ in range(3):  # on a busy machine ucx_perftest's server sometimes waits for its client when that has ended
+        with suppress(subprocess.TimeoutExpired):
+            done, told, sent = ucx_between(site, client)
+            break
+    else:
+        pytest.fail("ucx_perftest's server did not end")
+    assert done.status == 0, done.stdout + done.stderr
+    for text in (done.stdout, told):
+        (lanes,) = re.findall(r"ep_cfg\[0\]: tag\(([^)]*)\)", text)
+        for lane in lanes.split():
+            assert re.match(transport, lane), text
+    assert (sent > 65536 * 64) == (client != 0)
+
+
+def ucx_between(site: LabSite, client: int) -> tuple[process.Result, str, int]:
+    """Run ucx_perftest between the first node and another; return the client, the server's output, the bytes sent."""
     server_node, client_node = site.nodes[0], site.nodes[client]
     test = ("-t", "tag_bw", "-s", "65536", "-n", "64", "-w", "8")
     environment = {**os.environ, "UCX_LOG_LEVEL": "info"}
@@ -199,6 +217,7 @@ def test_ucx_shares_memory_within_a_node_and_never_between_two(client: int, tran
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        start_new_session=True,
     )
     try:
         listening = f":{int(port):04X} "
@@ -207,14 +226,8 @@ def test_ucx_shares_memory_within_a_node_and_never_between_two(client: int, tran
         argv = (*enter(client_node.pid), "ucx_perftest", server_node.nics[0].address, "-p", port, *test)
         done = process.run(argv, env=environment, timeout_s=30, check=False)
         after = sent_on(site, "data0")[client] + sent_on(site, "ctl0")[client]
-        told = server.communicate(timeout=10)[0]
+        return done, server.communicate(timeout=10)[0], after - before
     finally:
         if server.poll() is None:
-            server.kill()
+            os.killpg(server.pid, signal.SIGKILL)  # nsenter has forked the program
             server.communicate()
-    assert done.status == 0, done.stdout + done.stderr
-    for text in (done.stdout, told):
-        (lanes,) = re.findall(r"ep_cfg\[0\]: tag\(([^)]*)\)", text)
-        for lane in lanes.split():
-            assert re.match(transport, lane), text
-    assert (after - before > 65536 * 64) == (client != 0)

@@ -180,7 +180,7 @@ def test_a_flanneld_that_hangs_is_told_with_the_end_of_its_log(tmp_path: Path, m
     monkeypatch.setattr(flannel, "LIMIT_S", 2.0)
     monkeypatch.setattr(etcd.EtcdStore, "put", lambda *_: None)
     with (
-        pytest.raises(InfrastructureError, match=r"(?s)is without a subnet after 2 s: .*onfig"),
+        pytest.raises(InfrastructureError, match=r"(?s)still runs without a subnet after 2 s: .*onfig"),
         up("flannel", tmp_path),
     ):
         pass

@@ -17,6 +17,7 @@ from tare.images.build import ensure_image
 from tare.model import Environment, Placement
 from tare.node_service.order import Files
 from tare.runtimes.podman_rootless import IMAGE_OWNERS, USER
+from tare.summary import surroundings
 
 pytestmark = live("cni", "mmdebstrap", "podman", "uidmap")
 ACCOUNTS = tuple(Path("/etc") / name for name in ("passwd", "group", "subuid", "subgid"))
@@ -45,8 +46,8 @@ def test_ranks_are_an_ordinary_user_s_and_a_study_leaves_nothing_behind(everywhe
     assert rights["uid_map"] == f"0 1 {USER}"
     assert rights["capabilities"] == "0000000000000000"
     assert rights["setuid"] == "newuidmap, newgidmap"
-    assert rights["devices"] == "the usual"
-    assert rights["limits"].startswith("512 MiB of memory")
+    assert surroundings.devices(rights) == "the usual"
+    assert "memory_bytes=536870912" in rights["limits"].split()
     assert "user" not in trial["ranks"][0]["node_namespaces"]
     assert watch.left(result.lab) == []
 

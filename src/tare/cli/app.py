@@ -95,7 +95,7 @@ def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
     rounds: Annotated[
         int, typer.Option(min=1, help="Rounds: launches of the program in each environment; 6 or more for a verdict.")
     ] = 10,
-    ranks: Annotated[int, typer.Option("-n", min=1, help="Ranks on each node.")] = 1,
+    ranks: Annotated[int, typer.Option("-n", "--ranks-per-node", min=1, help="Ranks on each node.")] = 1,
     nodes: Annotated[int, typer.Option(min=1, help="Number of nodes; they are made inside this machine.")] = 2,
     containers_per_node: ContainersOption = 1,
     environments: EnvironmentsOption = "",
@@ -141,7 +141,9 @@ def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
     command: Command,
     runtime: RuntimeOption = "bare",
     network: NetworkOption = "host",
-    ranks: Annotated[int, typer.Option("-n", min=1, help="Ranks of the whole job, divided equally among nodes.")] = 1,
+    ranks: Annotated[
+        int, typer.Option("-n", "--ranks", min=1, help="Ranks of the whole job, divided equally among nodes.")
+    ] = 1,
     nodes: Annotated[int, typer.Option(min=1, help="Number of nodes; they are made inside this machine.")] = 1,
     containers_per_node: ContainersOption = 1,
     share: ShareOption = "pod",

@@ -72,6 +72,7 @@ def _programs(plan: Plan) -> dict[str, Path]:
     """
     found = {}
     for name, images_only in sorted(located.commands_of(available(plan)).items()):
+        located.check_no_launcher(name)
         file = located.command_file(name)
         if file is not None:
             located.check_executable(file)

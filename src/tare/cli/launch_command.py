@@ -74,6 +74,7 @@ def run_launch(wanted: Wanted) -> int:
     """Run the application and return the exit code of the command."""
     try:
         wanted = replace(wanted, command=tuple(without_dashes(wanted.command)))
+        located.check_no_launcher(wanted.command[0])
         if not in_image_only(wanted) and (status := _unusable(wanted.command[0])) is not None:
             return status
         return _run(wanted)

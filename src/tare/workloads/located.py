@@ -29,6 +29,7 @@ OWN_FOLDERS: Final = frozenset(
 
 SHORTEST: Final = 3
 """Number of path parts from which a prefix may be shown whole: `/opt/osu`, but not a home folder with a `bin`."""
+LAUNCHERS: Final = frozenset(("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "srun"))
 
 
 def located(study: Study) -> Study:
@@ -107,6 +108,15 @@ def command_file(name: str) -> Path | None:
     on_path = None if "/" in name else process.find(name)
     path = Path(on_path or name).absolute()
     return path if path.is_file() else None
+
+
+def check_no_launcher(name: str) -> None:
+    """Raise `RefusedError` for a command that is the launcher of an MPI: tare starts the ranks itself."""
+    if Path(name).name in LAUNCHERS:
+        raise RefusedError(
+            f"{name} would start a job of its own in every rank",
+            remedy=f"leave {name} and its options out: tare starts the ranks",
+        )
 
 
 def check_executable(file: Path) -> None:

@@ -150,6 +150,13 @@ def test_a_program_of_the_system_keeps_its_name_as_every_image_has_its_own(folde
         quick._program("./nothing", "")
 
 
+@pytest.mark.parametrize("name", ["mpirun", "/usr/bin/mpiexec", "srun"])
+def test_a_launcher_is_refused_because_tare_starts_the_ranks(name: str) -> None:
+    with pytest.raises(RefusedError, match="would start a job of its own in every rank"):
+        located.check_no_launcher(name)
+    located.check_no_launcher(f"./{Path(name).name}-wrapper")
+
+
 def test_an_image_that_lacks_a_command_is_named_with_it(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "root/opt/conda/bin").mkdir(parents=True)
     (tmp_path / "root/opt/conda/bin/sh").write_text("")
