@@ -27,6 +27,7 @@ from tare.cli.options import (
     MpiOption,
     NetworkOption,
     ProveOption,
+    RanksOption,
     ResultsOption,
     RuntimeOption,
     ShareOption,
@@ -141,9 +142,7 @@ def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
     command: Command,
     runtime: RuntimeOption = "bare",
     network: NetworkOption = "host",
-    ranks: Annotated[
-        int, typer.Option("-n", "--ranks", min=1, help="Ranks of the whole job, divided equally among nodes.")
-    ] = 1,
+    ranks: RanksOption = 1,
     nodes: Annotated[int, typer.Option(min=1, help="Number of nodes; they are made inside this machine.")] = 1,
     containers_per_node: ContainersOption = 1,
     share: ShareOption = "pod",

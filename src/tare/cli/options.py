@@ -10,6 +10,9 @@ import typer
 StudyFile = Annotated[
     Path, typer.Argument(help="The study file (YAML), such as studies/quickstart.yaml.", show_default=False)
 ]
+RanksOption = Annotated[
+    int, typer.Option("-n", "--ranks", min=1, help="Ranks of the whole job, divided equally among nodes.")
+]
 ResultsOption = Annotated[
     Path | None, typer.Option("--results", "-o", help="Folder for the results.", show_default="results/NAME")
 ]
