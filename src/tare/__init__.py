@@ -1,4 +1,6 @@
-"""tare: what a container costs an MPI program. The packages, in the order in which a study travels:
+"""Measure, explain, predict and remove what a container costs an MPI program.
+
+The packages, in the order in which a study travels:
 
 study          read a study file           plan           expand it to cells
 feasibility    which cells can run, and why not the others
