@@ -86,9 +86,9 @@ def _mounts(mounts: str, of_node: Collection[str]) -> dict[str, str]:
     """
     seen: dict[str, tuple[str, str]] = {}
     for line in mounts.splitlines():
-        mode, number, folder = line.split(" ", 2)
-        if not CONTAINER_FOLDER.search(folder):
-            seen[folder] = (mode, number)
+        words = line.split(" ", 2)
+        if len(words) == 3 and not CONTAINER_FOLDER.search(words[2]):  # a program may print anything
+            seen[words[2]] = (words[0], words[1])
     writes = {folder: number for folder, (mode, number) in seen.items() if mode == "rw" and not _of_kernel(folder)}
     own = _tops([folder for folder, number in writes.items() if number not in of_node])
     nodes = _tops([folder for folder, number in writes.items() if number in of_node])

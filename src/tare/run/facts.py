@@ -93,9 +93,13 @@ def programs_of(plan: Plan) -> dict[str, str]:
     digests = {}
     for name in located.commands_of(available(plan)):
         file = located.command_file(name)
-        if file is not None:
+        if file is None:
+            continue
+        try:
             with file.open("rb") as program:
                 digests[name] = f"sha256:{hashlib.file_digest(program, 'sha256').hexdigest()[:16]}"
+        except OSError:  # a program may be executable and not readable
+            digests[name] = UNKNOWN
     return digests
 
 

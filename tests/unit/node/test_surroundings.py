@@ -45,6 +45,7 @@ def test_of_a_node_that_cannot_be_read_no_rank_has_all_devices() -> None:
         ("ro 254:0 /\nro 0:31 /tmp\nrw 0:99 /tmp", "ro", "/tmp", ""),
         ("ro 254:0 /\nrw 0:99 /with\\040blank", "ro", "/with\\040blank", ""),
         ("", "rw", "", ""),
+        ("rw\nx y\nrw 0:99 /tmp", "rw", "/tmp", ""),  # as no kernel writes it
     ],
 )
 def test_folders_that_can_be_written_are_the_container_s_own_or_the_node_s(

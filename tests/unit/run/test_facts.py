@@ -77,7 +77,7 @@ def test_programs_are_asked_at_the_same_time(monkeypatch: pytest.MonkeyPatch) ->
     assert time.monotonic() - began < 0.2 * len(facts.programs()) / 2
 
 
-def test_a_program_that_was_compiled_again_is_another_program(tmp_path: Path) -> None:
+def test_a_program_that_was_compiled_again_is_another_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "app"
     program.write_bytes(b"first")
     workload = Workload(name="app", command=(str(program), "20"))
@@ -86,6 +86,9 @@ def test_a_program_that_was_compiled_again_is_another_program(tmp_path: Path) ->
     assert first.startswith("sha256:")
     program.write_bytes(b"second")
     assert facts.programs_of(plan) != {str(program): first}
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", lambda *_: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))
+        assert set(facts.programs_of(plan).values()) == {"unknown"}, "it can be executed, but not read"
     program.unlink()
     assert facts.programs_of(plan) == {}, "a command of images only is no file of this machine"
 
@@ -202,5 +205,5 @@ def test_rules_and_offloads_are_told_for_nodes_with_and_without_a_daemon(monkeyp
     assert {each["nft rules"] for each in found.values()} == {"unknown"}
     assert found["with a daemon"]["offloads"] == {"tso": "on"}
     assert facts.of_nodes([LocalNode(replace(node, pid=0), Path("/"), nullcontext)]) == {}, (
-        "nodes that are no namespaces of ours are not looked at"
+        "nodes that tare did not create are not inspected"
     )
