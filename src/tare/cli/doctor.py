@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-from tare.cluster import CLUSTERS, clean
+from tare.cluster import CLUSTERS
 from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE
 from tare.host.topology import in_words, read_topology
 from tare.images import DEFAULT, RECIPES
@@ -18,6 +18,7 @@ from tare.mpi import MPIS
 from tare.networks import NETWORKS, Wiring
 from tare.node import limits, monitor
 from tare.node.cgroups import hierarchies
+from tare.node_service import clean
 from tare.plan import composition
 from tare.runtimes import RUNTIMES
 
