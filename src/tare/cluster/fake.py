@@ -31,6 +31,7 @@ class FakeSite:
     folder: Path
     head: tuple[str, ...] = ()
     control_subnet: str = "192.0.2.0/24"
+    control_interface: str = "ctl0"
     daemon_nodes: tuple[Node, ...] = ()
     services: dict[str, NodeService] = field(default_factory=dict)
 

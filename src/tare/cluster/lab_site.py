@@ -37,6 +37,7 @@ class LabSite:
     nodes: tuple[Node, ...]
     daemon_nodes: tuple[Node, ...]
     folder: Path
+    control_interface: str = "ctl0"
     services: dict[str, NodeService] = field(default_factory=dict)
 
     def service(self, node: Node) -> NodeService:

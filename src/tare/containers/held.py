@@ -24,6 +24,7 @@ from tare.wiring.plug import Wiring
 KERNELS_PLACES: Final = ("/proc", "/sys", "/dev")
 NODE_KINDS: Final = ("net", "mnt", "uts", "ipc", "pid", "cgroup")
 ENTERED: Final = ("mount", "uts", "ipc", "net", "pid", "cgroup")
+ENTERED_NAMES: Final = {"mount": "mnt"}
 
 
 @contextmanager
@@ -57,12 +58,21 @@ def enter(pid: int) -> tuple[str, ...]:
     """Return the argv prefix that starts a process in all namespaces of another process.
 
     Only root of the machine may enter a time namespace, even the one that a process is already in. An ordinary user
-    comes from outside the user namespace, and keeps the credentials on entry.
+    comes from outside the user namespace, and keeps the credentials on entry. Process 0 is one of the machine itself.
     """
+    if pid == 0:
+        return ()
     if is_real_root():
         return ("nsenter", "-t", str(pid), "--all", "--")
-    user = () if os.geteuid() == 0 else ("--preserve-credentials", "--user")
-    return ("nsenter", "-t", str(pid), *user, *(f"--{kind}" for kind in ENTERED), "--")
+    if os.geteuid() == 0:
+        return ("nsenter", "-t", str(pid), *(f"--{kind}" for kind in ENTERED), "--")
+    other = (f"--{kind}" for kind in ENTERED if not _is_shared(pid, ENTERED_NAMES.get(kind, kind)))
+    return ("nsenter", "-t", str(pid), "--preserve-credentials", "--user", *other, "--")
+
+
+def _is_shared(pid: int, kind: str) -> bool:
+    """Return whether a process is in this one's namespace of a kind, which an ordinary user cannot enter again."""
+    return os.readlink(f"/proc/{pid}/ns/{kind}") == os.readlink(f"/proc/self/ns/{kind}")
 
 
 def job_group(node: Node) -> Group:
@@ -127,6 +137,8 @@ def as_node_sees(node: Node, group: Group) -> tuple[str, ...]:
 def _spec(request: PodRequest, root: Path | None, own_mounts: bool) -> dict[str, Any]:
     own_net = request.wiring is Wiring.OWN  # with new mounts, because /sys shows the network devices
     new = (["net"] if own_net else []) + (["mnt"] if own_net or root is not None or own_mounts else [])
+    if request.node.is_machine and os.geteuid() != 0:
+        new = ["user", *new]
     return {
         "new": new,
         "join": request.node.pid,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -127,17 +128,17 @@ class LocalNode:
         return upkeep.memory_hit(self._sides(study), before)
 
     def end_strays(self, study: str) -> None:
-        upkeep.end_strays(self._sides(study), upkeep.keepers_of(self._every_side()))
+        upkeep.end_strays(self._sides(study), upkeep.keepers_of(self._every_side()), self._folder)
 
     def signal_first(self, study: str, names: Collection[str], number: int) -> bool:
-        return upkeep.signal_programs(self._sides(study)[0], names, number)
+        return upkeep.signal_programs(self._sides(study)[0], names, number, self._folder)
 
     def limits(self, study: str) -> tuple[tuple[str, ...], ...]:
         return upkeep.limits_of(self._sides(study))
 
     def surroundings(self) -> NodeHas:
         if self._surroundings is None:
-            self._surroundings = read_node(self.node.pid)
+            self._surroundings = read_node(os.getpid() if self.node.is_machine else self.node.pid)
         return self._surroundings
 
     def facts(self) -> Mapping[str, Any]:

@@ -172,11 +172,11 @@ def apart(environments: Iterable[Environment]) -> dict[str, str]:
     return {each.name: reason for each in listed if find(each.network).needs_store}
 
 
-def probe(environment: Environment) -> str | None:
-    """Return what an environment requires and this machine lacks, or None."""
+def probe(environment: Environment, *, real: bool = False) -> str | None:
+    """Return what an environment requires and this machine lacks, or None; `real`: as a node itself, not for a lab."""
     daemon = (RUNTIMES[environment.daemon],) if environment.daemon else ()
     parts = (RUNTIMES[environment.runtime], *daemon, find(environment.network))
-    reasons = (part.probe() for part in parts)
+    reasons = (part.probe_machine() if real else part.probe() for part in parts)
     missing = next((reason for reason in reasons if reason), None)
     if environment.launch is Launching.SSH and not environment.image:
         missing = missing or ssh.probe_node()

@@ -26,7 +26,6 @@ from tare.workloads import plugin_of
 
 ROOT: Final = Path("/")
 IN_FOLDER: Final = 'cd "$0" && exec "$@"'
-CONTROL_INTERFACE: Final = "ctl0"
 BECOMES: Final = "prterun"
 """The process name of Open MPI 5's mpirun."""
 
@@ -68,7 +67,7 @@ def wiring_of(site: Site, environment: Environment, up: Deployed) -> MpiWiring:
         control_subnet=up.subnet if over_data else site.control_subnet,
         data_subnet=up.subnet,
         transport=environment.transport,
-        control_interface=up.sides[0].endpoint.interface if over_data else CONTROL_INTERFACE,
+        control_interface=up.sides[0].endpoint.interface if over_data else site.control_interface,
         roce=any(side.endpoint.roce for side in up.sides),
         launcher=up.launcher,
     )
