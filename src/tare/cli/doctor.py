@@ -19,6 +19,7 @@ from tare.networks import NETWORKS, Wiring
 from tare.node import limits, monitor
 from tare.node.cgroups import hierarchies
 from tare.node_service import clean
+from tare.node_service.probe import probe
 from tare.plan import composition
 from tare.runtimes import RUNTIMES
 
@@ -47,7 +48,7 @@ def diagnosis() -> tuple[list[str], bool]:
     lines += ["", "environments (two nodes)"]
     for name, value in environments().items():
         refused = composition.refuse(value, Placement())
-        lines.append(f"  no      {name}: {refused}" if refused else _line(name, composition.probe(value)))
+        lines.append(f"  no      {name}: {refused}" if refused else _line(name, probe(value)))
     lines += ["", *_quiet(), *_left()]
     return lines, CLUSTERS["lab"].probe() is None and MPIS["openmpi"].probe() is None
 

@@ -59,6 +59,9 @@ class LocalSite:
     def service(self, node: Node) -> NodeService:
         return self.services.setdefault(node.name, LocalNode(node, self.folder, _connect))
 
+    def reach(self, node: Node) -> tuple[str, ...]:
+        return ()
+
     def listen(self) -> socket.socket | None:
         made = socket.socket()
         made.bind((ADDRESS, 0))

@@ -94,8 +94,8 @@ class NodeService(Protocol):
     def write(self, path: Path, text: str) -> None:
         """Write a file of a launch into the site's folder."""
 
-    def end_marked(self, key: str) -> int:
-        """Kill the processes whose command line contains a key; return how many there were."""
+    def end_named(self, key: str) -> int:
+        """Kill the processes of launches whose command line contains a key; return how many there were."""
 
 
 CALLS: Final = frozenset(name for name, member in vars(NodeService).items() if callable(member) and name[0] != "_")

@@ -30,7 +30,7 @@ class _StrEnum(str, enum.Enum):  # noqa: UP042  # it is what UP042 asks for, whe
     """An enumeration of texts, as in Python 3.11."""
 
     __str__ = str.__str__
-    __format__ = str.__format__
+    __format__ = str.__format__  # type: ignore[assignment]
 
 
 _made_by_python = dataclasses.dataclass

@@ -1,24 +1,27 @@
-"""Start a node's service: the first program that Python runs on a node. It is sent as text and imports nothing of tare.
+"""Start a node's service: the first program that Python runs on a node. It is sent as text and imports no tare module.
 
-The head sends this text as one line, then a line of JSON: {"digest", "size", "folder"}. The answer is a line that begins
-with `tare-node ` (a login script may have printed others before): {"python", "has"} or {"error"}. If the node does not
-have the archive, the head sends it; then the service begins. Python 3.6 must be able to read this file, so that an old
-one can be named.
+The head sends this text as one line, then a line of JSON: {"digest", "size", "folder"}. The answer is a line that
+begins with `tare-node ` (a login script may have printed others before): {"python", "has"} or {"error"}. If the node
+lacks the archive, the head sends it; then the service begins. Python 3.6 can run this file far enough to be named.
 """
 
 import json
 import os
 import sys
 
+MYPY = False
+if MYPY:
+    from typing import IO, Any, Dict  # noqa: UP035
+
 MARK = "tare-node "
 OLDEST = (3, 9)
 
 
-def main():  # type: ignore[no-untyped-def]
+def main() -> int:
     """Unpack the archive if it is new here, and serve."""
     source = os.fdopen(os.dup(0), "rb", 0)  # unbuffered: what follows belongs to others
 
-    def answer(**told):  # type: ignore[no-untyped-def]
+    def answer(**told: object) -> None:
         os.write(1, (MARK + json.dumps(told) + "\n").encode())
 
     wanted = json.loads(source.readline().decode())
@@ -39,7 +42,7 @@ def main():  # type: ignore[no-untyped-def]
         if not has:
             unpack(exactly(source, wanted["size"]), folder)
     except OSError as error:
-        answer(python=version, error="{}: {}".format(folder, error.strerror or error))
+        answer(python=version, error=f"{folder}: {error.strerror or error}")
         return 5
     sys.path.insert(0, folder)
     supply(os.path.join(folder, "tare", "remote", "backport.py"))
@@ -48,7 +51,7 @@ def main():  # type: ignore[no-untyped-def]
     return serve.main()
 
 
-def exactly(source, size):  # type: ignore[no-untyped-def]
+def exactly(source: "IO[bytes]", size: int) -> bytes:
     """Read so many bytes."""
     parts = []
     while size > 0:
@@ -60,7 +63,7 @@ def exactly(source, size):  # type: ignore[no-untyped-def]
     return b"".join(parts)
 
 
-def unpack(data, folder):  # type: ignore[no-untyped-def]
+def unpack(data: bytes, folder: str) -> None:
     """Unpack an archive into a new folder, which other services may be doing at the same time."""
     import io
     import shutil
@@ -78,12 +81,12 @@ def unpack(data, folder):  # type: ignore[no-untyped-def]
             raise
 
 
-def supply(path):  # type: ignore[no-untyped-def]
+def supply(path: str) -> None:
     """Run the backport before anything of tare is imported."""
-    told = {"__name__": "tare_backport"}
+    told: Dict[str, Any] = {"__name__": "tare_backport"}  # noqa: UP006
     with open(path) as file:
         exec(compile(file.read(), path, "exec"), told)
-    told["supply"]()  # type: ignore[operator]
+    told["supply"]()
 
 
 sys.exit(main())

@@ -17,8 +17,8 @@ from tare.host import process
 from tare.remote import wire
 from tare.remote.archive import Archive
 from tare.remote.bootstrap_text import MARK, START, TEXT
-from tare.remote.serve import FAILED, PROTOCOL
 from tare.remote.machine import Machine
+from tare.remote.serve import FAILED, PROTOCOL
 from tare.remote.timing import ANSWER_S, CONNECT_S
 
 LAST_WORDS: Final = 2000

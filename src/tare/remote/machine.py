@@ -88,5 +88,3 @@ def _interfaces() -> Iterator[Interface]:
                     name=str(link["ifname"]), address=str(each["local"]), prefix=int(each["prefixlen"]),
                     mtu=int(link["mtu"]),
                 )  # fmt: skip
-
-

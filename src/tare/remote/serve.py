@@ -21,9 +21,11 @@ from typing import Any, Final
 
 from tare.errors import InfrastructureError, TareError
 from tare.host.paths import made_run_folder
+from tare.model import Environment
 from tare.node import Node
 from tare.node.owners import owner
 from tare.node_service import LocalNode, clean, real
+from tare.node_service.probe import probe
 from tare.node_service.protocol import CALLS
 from tare.remote import wire
 from tare.remote.machine import Machine, this_machine
@@ -34,7 +36,7 @@ PROTOCOL: Final = 1
 ENDING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 DONE: Final = "done"
 FAILED: Final = "failed"
-OWN: Final = ("greet", "open", "clean")
+OWN: Final = ("greet", "open", "clean", "probe")
 """What can be asked before a site's node is opened."""
 
 
@@ -113,6 +115,10 @@ class Service:
         """Remove what runs that have ended left on this machine, and everything of the site `name`; return it."""
         found = (*(real.remove_site(name) if name else ()), *clean.remove(dead_only=True))
         return tuple(item.what for item in found)
+
+    def probe(self, environment: Environment) -> str | None:
+        """Return what an environment requires and this machine lacks, or None."""
+        return probe(environment, real=True)
 
     def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
         """Make one of the calls of `NodeService`."""

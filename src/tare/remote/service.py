@@ -104,5 +104,5 @@ class RemoteNode:
     def write(self, path: Path, text: str) -> None:
         self._ask("write", path, text)
 
-    def end_marked(self, key: str) -> int:
-        return int(self._ask("end_marked", key))
+    def end_named(self, key: str) -> int:
+        return int(self._ask("end_named", key))

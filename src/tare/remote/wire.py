@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -71,7 +71,7 @@ def encode(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} cannot pass between head and node")
 
 
-COLLECTIONS: Final[Mapping[type, str]] = {list: "list", frozenset: "frozenset", set: "set"}
+COLLECTIONS: Final[Mapping[type[Any], str]] = {list: "list", frozenset: "frozenset", set: "set"}
 
 
 def decode(data: Any) -> Any:
@@ -126,7 +126,7 @@ def _name(kind: type) -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
-@lru_cache(maxsize=None)
+@cache
 def _class(name: str) -> type:
     module, _, qualified = name.partition(":")
     if not module.startswith(PACKAGE) or "." in qualified:
