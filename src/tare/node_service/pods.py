@@ -52,7 +52,7 @@ class Maker:
         environment, placement, files = order.environment, order.placement, order.files
         runtime = RUNTIMES[environment.runtime]
         request = self._request(number)
-        request = replace(request, state=stack.enter_context(state_folder(self.folder, order.slot, node, request.host)))
+        request = replace(request, state=stack.enter_context(state_folder(self.folder, order.slot, node, number)))
         if runtime.makes_containers and enters_containers(environment, placement):
             session = session_folder(self.folder, order.slot, node, request.host)
             request = replace(request, session=stack.enter_context(session))

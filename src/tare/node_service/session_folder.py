@@ -23,12 +23,15 @@ GUARD: Final = 'mount --bind "$0" "$0" && mount -o remount,bind,nosuid,nodev,nos
 
 
 @contextmanager
-def state_folder(run_folder: Path, slot: int, node: Node, host: str) -> Iterator[str]:
-    """Keep a folder for what a runtime stores of a pod; "" on a node of a lab, which has folders of its own."""
+def state_folder(run_folder: Path, slot: int, node: Node, number: int) -> Iterator[str]:
+    """Keep a folder for what a runtime stores of a pod; "" on a node of a lab, which has folders of its own.
+
+    Its name is short because Podman takes no long path.
+    """
     if not node.is_machine:
         yield ""
         return
-    folder = run_folder / f"pod-{slot}-{host}"
+    folder = run_folder / f"p{slot}-{number}"
     folder.mkdir(mode=0o700)
     try:
         yield str(folder)
