@@ -13,6 +13,7 @@ An object's keys, all but `mark` optional:
                 in a cgroup whose controllers are handed on)
     join        a process whose namespaces are entered, and `join_kinds`, which of them
     new         kinds of namespaces to make: user net mnt uts ipc pid cgroup
+    as_root     true: in a new user namespace the user is root; else the user itself
     hostname    for a new uts namespace
     cpus        cores to run on (inherited by all that is started from here)
     boot_id     text that /proc/sys/kernel/random/boot_id shows in the new mount namespace
@@ -216,9 +217,13 @@ def change_root(spec: dict[str, Any]) -> None:
     os.chdir("/")
 
 
-def keep_user(user: int, group: int) -> None:
-    """Map an ordinary user and its group to themselves in the new user namespace, where only these two exist."""
-    for name, text in (("uid_map", f"{user} {user} 1"), ("setgroups", "deny"), ("gid_map", f"{group} {group} 1")):
+def map_user(user: int, group: int, *, root: bool) -> None:
+    """Map an ordinary user and its group in the new user namespace, where only these two exist: to themselves, or root.
+
+    A program that is started in it later has capabilities only as root.
+    """
+    maps = (f"{0 if root else user} {user} 1", f"{0 if root else group} {group} 1")
+    for name, text in (("uid_map", maps[0]), ("setgroups", "deny"), ("gid_map", maps[1])):
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)
 
@@ -231,7 +236,7 @@ def prepare(spec: dict[str, Any]) -> None:
     if flags:
         call("unshare", flags)
     if "user" in new:
-        keep_user(user, group)
+        map_user(user, group, root=bool(spec.get("as_root")))
     write_pid(spec.get("leaf", []))
     if spec.get("hostname"):
         name = spec["hostname"].encode()

@@ -81,6 +81,12 @@ def end_run(name: str, folder: Path) -> None:
     end(pids_of_run(name, folder), (f"{RUN}={name}\0".encode(), f"{LAUNCH}={folder}/".encode()))
 
 
+def end_with_variable(name: str, value: str) -> None:
+    """Kill the processes of this user that have a variable with this value in their environment."""
+    mark = f"{name}={value}\0".encode()
+    end(_find(mark), (mark,))
+
+
 def usage_s(pids: Collection[int]) -> float:
     """Return the CPU time of processes and of their children that have ended, in seconds."""
     return sum(map(_usage_s, pids))

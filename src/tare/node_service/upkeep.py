@@ -26,8 +26,9 @@ END_ALL: Final = (
 
 
 def wait_for_carriers(sides: Iterable[Side]) -> None:
-    """Wait until the data interfaces of all pods are running."""
-    for pid, interface in {(side.pod.pid, side.endpoint.interface) for side in sides if side.pod.pid}:
+    """Wait until the data interfaces of all pods are running; those of a machine itself are."""
+    made = [side for side in sides if side.pod.pid and not side.pod.node.is_machine]
+    for pid, interface in {(side.pod.pid, side.endpoint.interface) for side in made}:
         wait_until_running(pid, interface)
 
 
