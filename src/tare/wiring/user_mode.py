@@ -77,9 +77,8 @@ def run_user_mode(pod: Pod, argv: Sequence[str], subnet: str) -> Iterator[None]:
         "argv": ["nsenter", f"--net=/proc/{node.pid}/ns/net", "--", "unshare", "--mount", "--propagation", "private"],
     }
     whole = agent_argv(entry, ("/bin/sh", "-c", BESIDE, str(pod.pid), *argv))
-    with tempfile.TemporaryDirectory(prefix="tare-") as folder:
-        with _helper(pod, whole, subnet, Path(folder) / "log"):
-            yield
+    with tempfile.TemporaryDirectory(prefix="tare-") as folder, _helper(pod, whole, subnet, Path(folder) / "log"):
+        yield
 
 
 def netns_of(pod: Pod) -> str:
