@@ -58,6 +58,7 @@ KbdInteractiveAuthentication no
 MaxStartups 128
 MaxSessions 64
 LogLevel ERROR
+SetEnv TARE_CORES={cores}
 """
 
 
@@ -186,7 +187,9 @@ def _known(folder: Path, names: Sequence[str]) -> str:
 
 def _sshd(node: Node, folder: Path) -> subprocess.Popen[bytes]:
     """Start a node's sshd in the foreground, with the node's cores and in its cgroup."""
-    (folder / f"sshd-{node.name}").write_text(DAEMON.format(address=node.control_address, keys=folder))
+    (folder / f"sshd-{node.name}").write_text(
+        DAEMON.format(address=node.control_address, keys=folder, cores=",".join(map(str, node.cores)))
+    )
     program = next(path for path in SSHD if Path(path).exists())
     script = (
         f"{USERS} mkdir -p /run/sshd; shift 3; "

@@ -15,8 +15,13 @@ from tare.node_service import NodeService
 
 MOST_AT_ONCE: Final = 4
 LIMIT_S: Final = 1800.0
-PACK: Final = '{ tar -C "$1" -cf - "$2" || touch "$3"; } | { flag=$3; shift 3; "$@" && [ ! -e "$flag" ]; }'
-"""Sends a file or folder: parent, name, a file that is made if it cannot be read, then the argv that receives it."""
+PACK: Final = (
+    '{ tar -C "$1" --anchored --exclude="$2/dev/*" -cf - "$2" || touch "$3"; } | '
+    '{ flag=$3; shift 3; "$@" && [ ! -e "$flag" ]; }'
+)
+"""Sends a file or folder: parent, name, a file that is made if it cannot be read, then the argv that receives it.
+
+An image's devices stay behind: an ordinary user could not make them, and a container gets its node's."""
 UNPACK: Final = (
     "umask 077; mkdir -p {parent} && cd {parent} && new=$(mktemp -d .unfinished-XXXXXX) && "
     '{{ tar -xf - -C "$new" && mv -T "$new"/{name} {name}; status=$?; rm -rf "$new"; exit $status; }}'
@@ -55,7 +60,7 @@ def send(path: Path, reach: tuple[str, ...], flag: Path, host: str) -> None:
         )
     except CommandFailed as error:
         raise InfrastructureError(
-            f"{path} cannot be copied to {host}: {(error.stderr_tail.splitlines() or ['no reason was given'])[-1]}",
+            f"{path} cannot be copied to {host}: {(error.stderr_tail.splitlines() or ['no reason was given'])[0]}",
             remedy="make room or the folder writable there, or share the cache folder: set XDG_CACHE_HOME",
         ) from error
 
