@@ -142,6 +142,9 @@ class Site:
     control_interface: str = "ctl0"
     folder: Path = Path("/run/tare/LAB")
 
+    def reach(self, _node: Node) -> tuple[str, ...]:
+        return ()
+
 
 def side(wanted: Environment, at: Node, nic: Nic, lines: list[str]) -> Side:
     """Return one node's part as the runtime would make it, without making it; its commands go to `lines`."""
