@@ -46,6 +46,11 @@ class Runtime(ABC):
         return False
 
     @property
+    def one_container(self) -> bool:
+        """Return whether a pod has one container at most."""
+        return False
+
+    @property
     def runs_sshd(self) -> bool:
         """Return whether an sshd can work in a pod: it drops privileges, so it must have them."""
         return False
