@@ -13,6 +13,7 @@ from tare.model import Environment, LabSpec, Placement
 from tare.model.placement import Topology
 from tare.node import Node
 from tare.node_service import NodeService
+from tare.node_service.probe import probe
 
 
 class Site(Protocol):
@@ -37,6 +38,10 @@ class Site(Protocol):
     @property
     def head(self) -> tuple[str, ...]:
         """Return the argv prefix that starts a launcher on the head."""
+        ...
+
+    def reach(self, node: Node) -> tuple[str, ...]:
+        """Return the argv prefix that runs one string with a node's shell; empty for a node of this machine."""
         ...
 
     @property
@@ -110,6 +115,10 @@ class Cluster(ABC):
     def refuse(self, spec: LabSpec, environment: Environment, placement: Placement) -> str | None:
         """Return why an environment in a placement cannot run on this cluster, or None; nothing is read from disk."""
         return None
+
+    def lacks(self, spec: LabSpec, environment: Environment) -> str | None:
+        """Return what an environment requires and the nodes' machines lack, or None."""
+        return probe(environment, real=self.is_real)
 
     @abstractmethod
     def topology(self, spec: LabSpec) -> Topology:

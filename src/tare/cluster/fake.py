@@ -38,6 +38,9 @@ class FakeSite:
     def service(self, node: Node) -> NodeService:
         return self.services.setdefault(node.name, LocalNode(node, self.folder, _connect))
 
+    def reach(self, node: Node) -> tuple[str, ...]:
+        return ()
+
     def listen(self) -> socket.socket | None:
         return None
 

@@ -51,6 +51,9 @@ class LabSite:
     def control_subnet(self) -> str:
         return self.lab.control_subnet
 
+    def reach(self, node: Node) -> tuple[str, ...]:
+        return ()
+
     def listen(self) -> socket.socket | None:
         with inside_network(self.lab.head_pid):
             made = socket.socket()

@@ -60,6 +60,9 @@ class LocalSite:
     def service(self, node: Node) -> NodeService:
         return self.services.setdefault(node.name, LocalNode(node, self.folder, _connect))
 
+    def reach(self, node: Node) -> tuple[str, ...]:
+        return ()
+
     def listen(self) -> socket.socket | None:
         first, last = self.nodes[0].head_ports or (0, 0)
         for port in range(last, first, -1):

@@ -48,7 +48,7 @@ def make_plan(study: Study, say: Progress = silent) -> Plan:
             or apart.get(wanted.name)
             or composition.refuse_subnets(wanted, placement, study.lab)
             or _no_place(geometry.as_launched(wanted, placement), topology)
-            or composition.probe(wanted, real=cluster.is_real)
+            or cluster.lacks(study.lab, wanted)
             or (limits.missing() if limits.limited(placement) else None)
             or (_unfit(own[wanted.image], wanted) if wanted.image in own else None)
         )

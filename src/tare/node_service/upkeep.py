@@ -122,6 +122,22 @@ def signal_programs(side: Side, names: Collection[str], number: int, run_folder:
     return bool(pids)
 
 
+def end_named(pids: Iterable[int], key: str) -> int:
+    """Kill those processes whose command line contains a key; return how many there were."""
+    found = [pid for pid in pids if key.encode() in _command(pid)]
+    for pid in found:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return len(found)
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 def _argv0(pid: int) -> str:
     with suppress(OSError):
         return Path(os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0])).name

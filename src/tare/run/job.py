@@ -12,7 +12,7 @@ from typing import Final
 from tare.cluster import Site
 from tare.deploy.hosts import Deployed
 from tare.host.process import Result, run
-from tare.launch import PADDING, Entry, Launch, bound, write_map
+from tare.launch import PADDING, Entry, Host, Launch, bound, write_map
 from tare.launch.job import Job, JobHost, MpiWiring
 from tare.model import Binding, Cell, Control, Environment
 from tare.model.placement import Topology, place
@@ -40,7 +40,7 @@ def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True, a
     plugin, environment = plugin_of(cell.workload), cell.environment
     members = tuple(
         JobHost(
-            host=host,
+            host=reached(host, site.reach(side.pod.node)),
             program=in_folder(
                 environment.workdir,
                 bind(plugin.argv(cell.workload, side.prefix), cell, side.pod, ranks=host.ranks),
@@ -59,6 +59,11 @@ def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True, a
     )
     launch = MPIS[environment.mpi].launch(job)
     return launch if up.ssh is None else replace(launch, master=master_entry(up.sides[0]))
+
+
+def reached(host: Host, via: tuple[str, ...]) -> Host:
+    """Return a host whose daemon is started through another machine's shell; without `via` it is unchanged."""
+    return replace(host, agent=replace(host.agent or Entry(), via=via)) if via else host
 
 
 def wiring_of(site: Site, environment: Environment, up: Deployed) -> MpiWiring:
@@ -134,6 +139,10 @@ def command_of(site: Site, up: Deployed, launch: Launch, agent: Path, *, name: s
     """Write the launch map of a launch and return its command; `name` distinguishes the maps of a site."""
     path = site.folder / f"{name}.json"
     write_map(launch, path)
+    if launch.wraps_ranks:
+        for node in up.nodes:
+            if node.node.is_machine:
+                node.write(path, path.read_text())
     variables = head_environment(site, up.environment, up, agent, name)
     return Command(
         launch=launch,
