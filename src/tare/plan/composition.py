@@ -173,6 +173,12 @@ def apart(environments: Iterable[Environment]) -> dict[str, str]:
     return {each.name: reason for each in listed if find(each.network).needs_store}
 
 
+def needs_root(environment: Environment, placement: Placement) -> bool:
+    """Return whether an environment in a placement needs root in a lab."""
+    parts = (RUNTIMES[environment.runtime], find(environment.network))
+    return any(part.needs_root for part in parts) or bool(environment.daemon) or limited(placement)
+
+
 def nic_slots(pairs: Iterable[tuple[Environment, Placement]]) -> dict[tuple[Environment, Placement], int]:
     """Return the index of each environment's data NIC by placement: 0 is shared, those that own one get the next."""
     slots: dict[tuple[Environment, Placement], int] = {}

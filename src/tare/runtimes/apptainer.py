@@ -90,13 +90,13 @@ class Apptainer(Runtime):
         program = find_program()
         if program is None:
             raise MissingTool(MISSING)
-        options = exec_options(request, self.image(request), self.rights, alone=alone)
+        options = exec_options(request, self.image(request), self.privileges, alone=alone)
         variables = variables_for(program, request.variables)
         apptainer = ("env", settings(request), *variables, program, *options, *self.stays)
         return (*devices.inherited(request.devices), *apptainer)
 
     @property
-    def rights(self) -> tuple[str, ...]:
+    def privileges(self) -> tuple[str, ...]:
         """Return the options that say with which rights a container is made."""
         return default_rights()
 

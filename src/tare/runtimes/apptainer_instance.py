@@ -46,7 +46,7 @@ class ApptainerInstance(Apptainer):
                 _run(entry, ("/bin/sh", "-c", WRITE, _script(request)), "writing the start script of an instance")
                 _run(entry, self.start_command(request), f"starting the instance {request.name}")
                 pid = _first_pid(entry, request)
-                show_boot_id(request.node, pid, user="--userns" in self.rights)
+                show_boot_id(request.node, pid, user="--userns" in self.privileges)
                 yield Pod(
                     name=request.name,
                     node=request.node,
@@ -77,13 +77,13 @@ class ApptainerInstance(Apptainer):
         variables = variables_for(_program(), request.variables)
         start = f"--bind={_script(request)}:{START}:ro"
         shown = ("--no-mount", "home,cwd", start, *shown_options(request))
-        options = (*self.rights, *shown, str(self.image(request)), request.name)
+        options = (*self.privileges, *shown, str(self.image(request)), request.name)
         return (*devices.inherited(request.devices), *client(request, *variables), "instance", "start", *options)
 
     def exec_command(self, request: PodRequest) -> tuple[str, ...]:
         """Return the argv prefix that starts a command in the instance."""
         variables = variables_for(_program(), request.variables)
-        options = (*self.rights, "--pwd", "/", f"instance://{request.name}")
+        options = (*self.privileges, "--pwd", "/", f"instance://{request.name}")
         return (*devices.inherited(request.devices), *client(request, *variables), "exec", *options)
 
 

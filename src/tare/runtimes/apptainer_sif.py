@@ -21,6 +21,7 @@ class ApptainerSif(Apptainer):
     """Run in containers of Apptainer that start from a SIF."""
 
     name = "apptainer-sif"
+    needs_root = True
     starts_from_sif = True
 
     def probe_pack(self) -> str | None:

@@ -30,9 +30,10 @@ class ApptainerSifSetuid(ApptainerSif):
     """Mount the SIF by the kernel, through Apptainer's setuid program; no user namespace."""
 
     name = "apptainer-sif-setuid"
+    needs_root = False
 
     @property
-    def rights(self) -> tuple[str, ...]:
+    def privileges(self) -> tuple[str, ...]:
         return ("--no-privs",)
 
     def setuid(self) -> str:
@@ -57,9 +58,10 @@ class ApptainerSifSquashfuse(ApptainerSif):
     """Mount the SIF by squashfuse, in a user namespace."""
 
     name = "apptainer-sif-squashfuse"
+    needs_root = False
 
     @property
-    def rights(self) -> tuple[str, ...]:
+    def privileges(self) -> tuple[str, ...]:
         return ("--no-privs", "--userns")
 
     @property
@@ -86,10 +88,11 @@ class ApptainerSifExtracted(ApptainerSif):
     """Extract the SIF to a temporary folder at each start."""
 
     name = "apptainer-sif-extracted"
+    needs_root = False
     start_s = 4.0
 
     @property
-    def rights(self) -> tuple[str, ...]:
+    def privileges(self) -> tuple[str, ...]:
         return ("--no-privs", "--userns", "--unsquash")
 
     @property
