@@ -18,7 +18,7 @@ from tare.host.safe_files import write_whole
 from tare.model import Cell, Plan, Study
 from tare.model.text import printable
 from tare.node_service import clean
-from tare.plan import grants
+from tare.plan import composition, grants
 from tare.plan.cells import available, estimate_s, estimate_trial_s
 from tare.report import render, render_html
 from tare.run.progress import Progress, duration
@@ -180,13 +180,15 @@ def _tell_resumed(store: Store) -> None:
 
 
 def _why(plan: Plan, cell: Cell) -> str:
-    """Return why a cell cannot run, or that it may not end in time."""
+    """Return why a cell cannot run, or that it needs root or may not end in time."""
     if cell.key in plan.unavailable:
         return f"  (unavailable: {plan.unavailable[cell.key]})"
+    asks = CLUSTERS[plan.study.cluster].needs_root and composition.needs_root(cell.environment, cell.placement)
+    root = "  (needs root)" if asks else ""
     expected_s, limit_s = estimate_trial_s(cell), cell.workload.time_limit_s
     if expected_s <= limit_s:
-        return ""
-    return f"  (takes about {duration(expected_s)}, but its time limit is {duration(limit_s)}: raise time_limit)"
+        return root
+    return f"{root}  (takes about {duration(expected_s)}, but its time limit is {duration(limit_s)}: raise time_limit)"
 
 
 def _say(message: str) -> None:
