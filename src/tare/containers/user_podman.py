@@ -7,6 +7,8 @@ the user's storage. As in `tare.runtimes.podman_rootless`, the user keeps its ID
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -18,7 +20,7 @@ from tare.containers.request import PodRequest
 from tare.containers.together import started_together
 from tare.errors import InfrastructureError
 from tare.host import devices
-from tare.host.process import Result, need, run
+from tare.host.process import Result, find, need, run
 from tare.node import Container, Pod, marked
 from tare.wiring.plug import Wiring
 
@@ -76,6 +78,18 @@ def containers(pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]) 
     """Hold the containers in a pod."""
     with started_together(pod, cores, partial(_join, pod, request), partial(_remove, request)) as made:
         yield made
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder; what belongs to the user's subordinate IDs only a user namespace with them can remove."""
+    shutil.rmtree(folder, ignore_errors=True)
+    podman = find("podman")
+    if podman is None or os.geteuid() == 0 or not folder.exists():
+        return
+    with tempfile.TemporaryDirectory(prefix="tare-") as own:
+        variables = {**os.environ, "HOME": own, "XDG_RUNTIME_DIR": own}
+        run((podman, "unshare", "rm", "-rf", str(folder)), env=variables, check=False, timeout_s=60, cwd=Path("/"))
+        marked.end_with_variable("XDG_RUNTIME_DIR", own)
 
 
 def client(request: PodRequest, *arguments: str) -> tuple[str, ...]:
