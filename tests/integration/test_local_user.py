@@ -23,7 +23,9 @@ import pytest
 from integration.live import Ended, by_environment, ended, live, outcome, start, trials, wait_for, write_study
 from tare.images import find_recipe
 from tare.images.build import ensure_image
+from tare.images.convert import ensure_file
 from tare.images.kernels import ensure_kernels
+from tare.runtimes.apptainer import find_program
 
 pytestmark = [
     *live("apptainer", "charliecloud", "mmdebstrap", "podman", "uidmap", "passt"),
@@ -109,6 +111,8 @@ def user() -> Iterator[User]:
     try:
         prefix, image = ensure_kernels("openmpi").prefix, ensure_image(find_recipe("debian-openmpi"))
         shutil.copytree(prefix, folder / "cache" / "kernels" / prefix.name)
+        sif = ensure_file(image, "sif", find_program() or "").path.parent
+        shutil.copytree(sif, folder / "cache" / "sif" / sif.name)  # packing takes half a minute
         (folder / "cache" / "images").mkdir()
         os.system(f"cp -a {image.tar.parent} {folder}/cache/images/")  # noqa: S605 - devices and links stay what they are
         for name in ("run", "home", "repository", "etc"):
