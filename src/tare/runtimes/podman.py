@@ -53,6 +53,9 @@ class Podman(Runtime):
                 return f"{program} is not installed: apt-get install {program}"
         return probe_init()
 
+    def probe_machine(self) -> str | None:
+        return "rootful Podman keeps its state in folders of a lab's node: use podman-rootless, or cluster: lab"
+
     @contextmanager
     def pod(self, request: PodRequest) -> Iterator[Pod]:
         refuse_docker_wiring(request.wiring, self.name)

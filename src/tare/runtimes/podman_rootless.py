@@ -87,7 +87,7 @@ class PodmanRootless(Runtime):
 
     def probe_machine(self) -> str | None:
         if os.geteuid() == 0:
-            return self.probe()
+            return self.probe() or user_podman.hybrid_cgroups()
         return _missing_program() or probe_init() or lacks_ids() or user_podman.hybrid_cgroups()
 
     @contextmanager
@@ -123,6 +123,9 @@ class PodmanRootless(Runtime):
                 )
             finally:
                 _remove(node, holder, request.name)
+                if node.is_machine:  # a lab's nodes have a /run of their own
+                    with suppress(OSError):
+                        Path(PLACE).rmdir()
 
     @contextmanager
     def containers(

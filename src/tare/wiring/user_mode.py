@@ -66,16 +66,17 @@ def probe_machine(program: str, package: str) -> str | None:
 def run_user_mode(pod: Pod, argv: Sequence[str], subnet: str) -> Iterator[None]:
     """Keep the process of a pod's network running, in the network and the cgroup of its node.
 
-    `argv` names the pod's network namespace as `NETNS`, unless the node is a machine (`netns_of`).
+    `argv` names the pod's network namespace as `netns_of` says.
     """
     node = pod.node
-    if node.is_machine:
+    if userns_of(pod):
         with tempfile.TemporaryDirectory(prefix="tare-") as folder, _helper(pod, argv, subnet, Path(folder) / "log"):
             yield
         return
+    inside = () if node.is_machine else ("nsenter", f"--net=/proc/{node.pid}/ns/net", "--")
     entry = {
         "cgroups": [str(folder) for folder in node.group.leaf.folders],
-        "argv": ["nsenter", f"--net=/proc/{node.pid}/ns/net", "--", "unshare", "--mount", "--propagation", "private"],
+        "argv": [*inside, "unshare", "--mount", "--propagation", "private"],
     }
     whole = agent_argv(entry, ("/bin/sh", "-c", BESIDE, str(pod.pid), *argv))
     with tempfile.TemporaryDirectory(prefix="tare-") as folder, _helper(pod, whole, subnet, Path(folder) / "log"):
@@ -84,7 +85,7 @@ def run_user_mode(pod: Pod, argv: Sequence[str], subnet: str) -> Iterator[None]:
 
 def netns_of(pod: Pod) -> str:
     """Return the path by which the process of a network finds a pod's network namespace."""
-    return f"/proc/{pod.pid}/ns/net" if pod.node.is_machine else NETNS
+    return f"/proc/{pod.pid}/ns/net" if userns_of(pod) else NETNS
 
 
 def userns_of(pod: Pod) -> str:
