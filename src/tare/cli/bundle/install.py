@@ -17,6 +17,7 @@ import subprocess  # noqa: TID251 - tare is not installed yet
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -35,6 +36,9 @@ NAMES: Final = re.compile(
     r"wheels/[A-Za-z0-9_][A-Za-z0-9_.+-]*\.whl|requirements-3\.\d{1,2}\.txt|images/[0-9a-f]{32}/(?:image\.json|rootfs\.tar)"
 )
 """The names that a bundle may have: none is absolute, none has `..`."""
+
+DAMAGES: Final = (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError, ValueError)
+"""What zipfile raises where a bundle is damaged."""
 
 _PIECE_BYTES: Final = 1 << 20
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
@@ -59,7 +63,7 @@ def main(argv: Sequence[str], bundle: Path) -> int:
     except InstallError as error:
         print(f"tare bundle: {error}", file=sys.stderr)
         return error.code
-    except (zipfile.BadZipFile, EOFError) as error:
+    except DAMAGES as error:
         print(f"tare bundle: {bundle} is damaged: {error}\n  copy it again", file=sys.stderr)
         return EXIT_FAILED
     except OSError as error:
