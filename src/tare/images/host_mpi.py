@@ -19,6 +19,7 @@ from typing import BinaryIO, Final
 
 from tare.errors import InfrastructureError
 from tare.host import wheels
+from tare.host.packages import install
 from tare.host.paths import cache_folder
 from tare.host.process import find, need, run
 from tare.images.cache import Progress, locked, silent, write_atomically
@@ -127,7 +128,7 @@ def find_libraries(files: Sequence[Path]) -> tuple[Path, ...]:
     """Return the libraries that the dynamic loader finds for files, except those of the C library."""
     if find("ldd") is None or not files:
         raise InfrastructureError(
-            "ldd, which finds the libraries of the MPI, is not installed", remedy="apt-get install libc-bin"
+            "ldd, which finds the libraries of the MPI, is not installed", remedy=install("libc-bin")
         )
     output = run(("ldd", *map(str, files)), check=False, timeout_s=60).stdout
     return tuple(sorted({Path(path) for name, path in LOADED.findall(output) if not LIBC.fullmatch(name)}))

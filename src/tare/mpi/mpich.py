@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from tare.host.packages import install
 from tare.host.process import find, run
 from tare.launch import PADDING, Context, Host, Launch
 from tare.launch.job import Job, group_contexts
@@ -45,12 +46,12 @@ class Mpich(Mpi):
     def probe(self) -> str | None:
         program = self._program()
         if program is None:
-            return "MPICH is not installed: apt-get install mpich"
+            return f"MPICH is not installed: {install('mpich')}"
         version = self.version()
         if not version.startswith("MPICH "):
-            return f"{program} is not MPICH but {version!r}: apt-get install mpich"
+            return f"{program} is not MPICH but {version!r}: {install('mpich')}"
         if "ucx" not in _build(program):
-            return f"{program} belongs to an MPICH without UCX: apt-get install mpich"
+            return f"{program} belongs to an MPICH without UCX: {install('mpich')}"
         return None
 
     def lacks(self, transport: str) -> str | None:

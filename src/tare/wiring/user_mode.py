@@ -16,6 +16,7 @@ from typing import Final
 
 from tare.errors import InfrastructureError
 from tare.host import process
+from tare.host.packages import install
 from tare.host.process import Popen, find
 from tare.host.user_namespace import is_real_root
 from tare.node import Pod
@@ -39,7 +40,7 @@ def probe(program: str, package: str) -> str | None:
     if not is_real_root():
         return f"{program} runs in the cgroup of its node, which needs root"
     if find(program) is None:
-        return f"{program} is not installed: apt-get install {package}"
+        return f"{program} is not installed: {install(package)}"
     if not os.access(TUN, os.R_OK | os.W_OK):
         return f"{program} needs {TUN}, which cannot be opened here: modprobe tun"
     return None
