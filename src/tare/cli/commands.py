@@ -10,11 +10,11 @@ from rich.console import Console
 
 from tare import study
 from tare.cli import session
-from tare.cluster import clean
 from tare.errors import UsageError
 from tare.host.safe_files import write_whole
 from tare.model import Cell, Plan, Study
 from tare.model.text import printable
+from tare.node_service import clean
 from tare.plan import grants
 from tare.plan.cells import available, estimate_s, estimate_trial_s
 from tare.report import render, render_html

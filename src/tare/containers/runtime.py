@@ -99,6 +99,10 @@ class Runtime(ABC):
         """Return why the runtime cannot be used here, or None."""
         return None
 
+    def probe_machine(self) -> str | None:
+        """Return why the runtime cannot be used by this user on this machine as a node itself, or None."""
+        return self.probe()
+
     def version(self) -> str:
         """Return the version for `tare doctor`, "" if there is none to show."""
         return ""

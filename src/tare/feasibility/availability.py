@@ -43,11 +43,12 @@ def make_plan(study: Study, say: Progress = silent) -> Plan:
     def availability(wanted: Environment, placement: Placement) -> str | None:
         return (
             cluster_reason
+            or cluster.refuse(study.lab, wanted, placement)
             or composition.refuse(wanted, placement)
             or apart.get(wanted.name)
             or composition.refuse_subnets(wanted, placement, study.lab)
             or _no_place(geometry.as_launched(wanted, placement), topology)
-            or composition.probe(wanted)
+            or cluster.lacks(study.lab, wanted)
             or (limits.missing() if limits.limited(placement) else None)
             or (_unfit(own[wanted.image], wanted) if wanted.image in own else None)
         )

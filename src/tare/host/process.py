@@ -206,6 +206,21 @@ def start(
             os.close(opened)
 
 
+def converse(argv: Sequence[str], *, log: Path) -> subprocess.Popen[bytes]:
+    """Start a command to exchange messages with over its standard input and output; its errors go to `log`.
+
+    It is in a session of its own, so that Ctrl-C does not reach it.
+    """
+    with log.open("ab") as errors:
+        try:
+            return subprocess.Popen(
+                list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True,
+                bufsize=0,
+            )  # fmt: skip
+        except OSError as error:
+            raise _not_started(argv[0], None, error) from error
+
+
 @contextmanager
 def beside(
     argv: Sequence[str],
@@ -238,7 +253,7 @@ def replace(argv: Sequence[str], env: Mapping[str, str] | None = None) -> None:
         raise _not_started(argv[0], None, error) from error
 
 
-def end(process: subprocess.Popen[str], *, grace_s: float = GRACE_S) -> None:
+def end(process: subprocess.Popen[Any], *, grace_s: float = GRACE_S) -> None:
     """End a process of `start` and its group by SIGTERM, then SIGKILL; one that still does not end is abandoned."""
     _signal_group(process.pid, signal.SIGTERM)
     if _waited(process, grace_s) is not Reached.END:

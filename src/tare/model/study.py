@@ -276,7 +276,11 @@ class Repetition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabSpec:
-    """The cluster inside this machine. `link_rate_bps` 0 sets no rate; a router connects several `subnets`."""
+    """The nodes of a study: those that a lab makes, or `hosts` that are there.
+
+    In a lab `link_rate_bps` 0 sets no rate, and a router connects several `subnets`. Of hosts, `ssh_config` is the file
+    that ssh reads ("": the user's own), `data_subnet` the subnet for messages ("": the one in which they are reached).
+    """
 
     nodes: int = 2
     cores_per_node: int | None = None
@@ -284,6 +288,9 @@ class LabSpec:
     segmented: bool = False
     oversubscribe: bool = False
     subnets: int = 1
+    hosts: tuple[str, ...] = ()
+    ssh_config: str = ""
+    data_subnet: str = ""
 
     def subnet_of(self, node: int) -> int:
         """Return the subnet of a node: nodes are divided over the subnets in order, in equal parts."""

@@ -60,6 +60,11 @@ class Node:
     machine: str = ""
 
     @property
+    def is_machine(self) -> bool:
+        """Return whether it is the machine itself, as it is, and not namespaces that stand for a node."""
+        return self.pid == 0 and not self.group.path
+
+    @property
     def places(self) -> NodeCores:
         """Return the node's cores in the form that rank placement uses."""
         return NodeCores(cores=self.cores, layout=self.layout, name=self.name)

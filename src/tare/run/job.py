@@ -12,7 +12,7 @@ from typing import Final
 from tare.cluster import Site
 from tare.deploy.hosts import Deployed
 from tare.host.process import Result, run
-from tare.launch import PADDING, Entry, Launch, bound, write_map
+from tare.launch import PADDING, Entry, Host, Launch, bound, write_map
 from tare.launch.job import Job, JobHost, MpiWiring
 from tare.model import Binding, Cell, Control, Environment
 from tare.model.placement import Topology, place
@@ -26,7 +26,6 @@ from tare.workloads import plugin_of
 
 ROOT: Final = Path("/")
 IN_FOLDER: Final = 'cd "$0" && exec "$@"'
-CONTROL_INTERFACE: Final = "ctl0"
 BECOMES: Final = "prterun"
 """The process name of Open MPI 5's mpirun."""
 
@@ -40,7 +39,7 @@ def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True, a
     plugin, environment = plugin_of(cell.workload), cell.environment
     members = tuple(
         JobHost(
-            host=host,
+            host=reached(host, site.reach(side.pod.node)),
             program=in_folder(
                 environment.workdir,
                 bind(plugin.argv(cell.workload, side.prefix), cell, side.pod, ranks=host.ranks),
@@ -61,6 +60,11 @@ def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True, a
     return launch if up.ssh is None else replace(launch, master=master_entry(up.sides[0]))
 
 
+def reached(host: Host, via: tuple[str, ...]) -> Host:
+    """Return a host whose daemon is started through another machine's shell; without `via` it is unchanged."""
+    return replace(host, agent=replace(host.agent or Entry(), via=via)) if via else host
+
+
 def wiring_of(site: Site, environment: Environment, up: Deployed) -> MpiWiring:
     """Return the description of the networks for the MPI, and the location of its launcher."""
     over_data = environment.control is Control.DATA
@@ -68,7 +72,7 @@ def wiring_of(site: Site, environment: Environment, up: Deployed) -> MpiWiring:
         control_subnet=up.subnet if over_data else site.control_subnet,
         data_subnet=up.subnet,
         transport=environment.transport,
-        control_interface=up.sides[0].endpoint.interface if over_data else CONTROL_INTERFACE,
+        control_interface=up.sides[0].endpoint.interface if over_data else site.control_interface,
         roce=any(side.endpoint.roce for side in up.sides),
         launcher=up.launcher,
     )
@@ -122,6 +126,10 @@ def command_of(site: Site, up: Deployed, launch: Launch, agent: Path, *, name: s
     """Write the launch map of a launch and return its command; `name` distinguishes the maps of a site."""
     path = site.folder / f"{name}.json"
     write_map(launch, path)
+    if launch.wraps_ranks:
+        for node in up.nodes:
+            if node.node.is_machine:
+                node.write(path, path.read_text())
     variables = head_environment(site, up.environment, up, agent)
     return Command(
         launch=launch,

@@ -92,13 +92,18 @@ class Apptainer(Runtime):
             raise MissingTool(MISSING)
         options = exec_options(request, self.image(request), alone=alone)
         variables = variables_for(program, request.variables)
-        return (*devices.inherited(request.devices), "env", SETTINGS, *variables, program, *options)
+        return (*devices.inherited(request.devices), "env", settings(request), *variables, program, *options)
 
     def image(self, request: PodRequest) -> Path:
         """Return the image that a container starts from."""
         if request.rootfs is None:
             raise RefusedError("a container of apptainer needs an image")
         return request.rootfs
+
+
+def settings(request: PodRequest) -> str:
+    """Return the variable that names the folder of Apptainer's user settings."""
+    return f"{SETTINGS.partition('=')[0]}={request.state}/apptainer" if request.state else SETTINGS
 
 
 def exec_options(request: PodRequest, image: Path, *, alone: bool = False) -> tuple[str, ...]:

@@ -25,6 +25,8 @@ from tare.node import Node
 from tare.services import docker_api, etcd
 from tare.services.daemons import Place, agent_argv
 
+SYSTEM_SOCKET: Final = "/var/run/docker.sock"
+"""Where the daemon of the system listens."""
 START_LIMIT_S: Final = 30.0
 DOCKER_BRIDGE: Final = "10.216.0.1/24"
 TRANSIENT: Final = ("containers", "network", "swarm", "volumes", "plugins", "runtimes", "tmp", "trust")

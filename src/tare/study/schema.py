@@ -164,6 +164,13 @@ class ClusterIn(_Checked):
     subnets: Annotated[int, Field(ge=1, le=2, strict=True)] = Field(
         default=1, description="2: half of the nodes are in a second data subnet, behind a router"
     )
+    hosts: list[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@-]*$")]] = Field(
+        default=[], description="hosts of cluster ssh: names that `ssh NAME` reaches, in order of ranks"
+    )
+    ssh_config: str = Field(default="", description="file that ssh reads in place of ~/.ssh/config")
+    subnet: str = Field(
+        default="", description="subnet of the hosts for messages, as 10.1.0.0/16; by default the one that ssh uses"
+    )
 
 
 class LinkIn(_Checked):

@@ -74,6 +74,12 @@ class Network(ABC):
         """Return why the network cannot be used here, or None."""
         return None
 
+    def probe_machine(self) -> str | None:
+        """Return why the network cannot be used by this user on this machine as a node itself, or None."""
+        if self.wiring is Wiring.NODE:
+            return self.probe()
+        return f"{self.name} changes the network of its node: use host or pasta, or cluster: lab"
+
     def refuse(self, nodes: int) -> str | None:
         """Return why this network cannot connect this many nodes, or None."""
         return None

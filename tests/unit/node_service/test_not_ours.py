@@ -16,7 +16,6 @@ from types import SimpleNamespace
 import pytest
 
 from tare.cli import lab_commands
-from tare.cluster import clean
 from tare.errors import InfrastructureError, TareError, UsageError
 from tare.host import paths
 from tare.host.namespaces import HOLDER
@@ -24,6 +23,7 @@ from tare.node import cgroup_marks, owners
 from tare.node.cgroup_marks import is_marked, mark
 from tare.node.cgroups import MARK, Group, Hierarchy
 from tare.node.owners import lives, owner
+from tare.node_service import clean
 from unit.labs import kept, made
 
 FOREIGN = 4242

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import Any, Final, TypeGuard
+from typing import TYPE_CHECKING, Any, Final
 
 from tare.errors import InfrastructureError
 from tare.host.namespaces import HOLDER
@@ -25,6 +25,9 @@ from tare.node.cgroup_marks import is_marked
 from tare.node.cgroups import MARK, Group, Hierarchy, at, hierarchies
 from tare.node.owners import is_lab_name, lives, start_time, this_boot
 from tare.services.docker import STAYS
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
 
 HOLDER_NAME: Final = HOLDER.name
 AGAIN_S: Final = 0.3
