@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from tare.host.mpi_programs import MPICH, find_launcher
 from tare.host.packages import install
 from tare.host.process import find, run
 from tare.launch import PADDING, Context, Host, Launch
@@ -17,6 +18,8 @@ from tare.launch.ways import EAGER, UCX_DEVICES, Way, libfabric, ucx, variables_
 from tare.model import Binding, Placement
 
 PROGRAMS: Final = ("mpiexec.mpich", "mpirun.mpich", "mpiexec.hydra")
+UNNAMED: Final = ("mpiexec", "mpirun")
+"""Names that every MPI uses: these are taken only if they say that they are MPICH's."""
 TITLE: Final = "MPICH"
 LAYER: Final = re.compile(r"ch4:(\w+)")
 
@@ -85,7 +88,8 @@ class Mpich(Mpi):
         return {"HYDRA_LAUNCHER_EXEC": agent_program, "TMPDIR": str(Path(agent_program).parent)}
 
     def _program(self) -> str | None:
-        return next((path for name in PROGRAMS if (path := find(name))), None)
+        named = next((path for name in PROGRAMS if (path := find(name))), None)
+        return named or find_launcher(UNNAMED, MPICH)
 
 
 def hydra(program: str, job: Job, way: Way) -> Launch:

