@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -26,16 +27,35 @@ from tare.workloads.located import is_shown, shown_folder
 RESULTS_FOLDER = Path("results")
 
 
-def show_plan(path: Path) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """The cluster that a command names for a study, and its hosts."""
+
+    cluster: str | None = None
+    hosts: tuple[str, ...] = ()
+    ssh_config: str = ""
+
+    @classmethod
+    def of(cls, cluster: str | None, hosts: str, ssh_config: str) -> Where:
+        """Return what the options say: hosts alone mean cluster ssh."""
+        listed = tuple(host.strip() for host in hosts.split(",") if host.strip())
+        return cls(cluster=cluster or ("ssh" if listed else None), hosts=listed, ssh_config=ssh_config)
+
+    def load(self, path: Path) -> Study:
+        """Return the study of a file, moved here."""
+        return study.moved(study.load(path), self.cluster, self.hosts, self.ssh_config)
+
+
+def show_plan(path: Path, where: Where) -> None:
     """Print the plan of a study file."""
-    stated = study.load(path)
+    stated = where.load(path)
     text = f"{plan_text(session.make_plan(stated, _say))}\n\n{grants.in_words(grants.grants(stated))}"
     print(printable(text, lines=True))
 
 
-def run_study(path: Path, results: Path | None, *, fresh: bool) -> int:
+def run_study(path: Path, results: Path | None, where: Where, *, fresh: bool) -> int:
     """Run a study file and return the exit code of its results."""
-    return run_plan(study.load(path), results, fresh=fresh)
+    return run_plan(where.load(path), results, fresh=fresh)
 
 
 def run_plan(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import shutil
 import socket
 import tempfile
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
 NAME: Final = "n0"
 """The node's name, as MPIs see it: with this machine's own, their launchers would start ranks without the agent."""
 ADDRESS: Final = "127.0.0.1"
+PORTS: Final = 64
+"""Number of TCP ports for the launchers that run at the same time, and for what their ranks connect to."""
 LOOPBACK: Final = Nic(name="lo", address=ADDRESS, prefix=8, mtu=65536)
 
 
@@ -63,9 +64,16 @@ class LocalSite:
         return ()
 
     def listen(self) -> socket.socket | None:
-        made = socket.socket()
-        made.bind((ADDRESS, 0))
-        return made
+        first, last = self.nodes[0].head_ports or (0, 0)
+        for port in range(last, first, -1):
+            made = socket.socket()
+            try:
+                made.bind((ADDRESS, port))
+            except OSError:
+                made.close()
+                continue
+            return made
+        return None
 
     def adopt(self, pid: int) -> None:
         pass
@@ -74,14 +82,21 @@ class LocalSite:
         return marked.pids_of_run(self.name, self.folder)
 
     def usage_s(self) -> float:
-        ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return ended.ru_utime + ended.ru_stime + marked.usage_s(self.pids())
+        return 0.0  # the node counts its jobs, and there are no others
 
     def settle(self) -> None:
         pass
 
     def carries(self, nic: int, mtu: int) -> AbstractContextManager[None]:
         return nullcontext()
+
+
+def _free_ports() -> tuple[int, int]:
+    """Return the first and last of a range of TCP ports of which most are free; the head's programs listen there."""
+    with socket.socket() as one:
+        one.bind((ADDRESS, 0))
+        first = 20000 + one.getsockname()[1] % 150 * PORTS
+    return first, first + PORTS - 1
 
 
 @contextmanager
@@ -126,6 +141,7 @@ class LocalCluster(Cluster):
             group=Group(path="", hierarchies=()),
             boot_id=boot_id(),
             layout=places.layout,
+            head_ports=_free_ports(),
             docker_socket=docker.SYSTEM_SOCKET if needs.docker else "",
         )
         folder = Path(tempfile.mkdtemp(prefix=f"{study}-", dir=made_run_folder()))

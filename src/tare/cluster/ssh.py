@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 from tare.cluster.base import Cluster
 from tare.cluster.needs import Needs
 from tare.cluster.ssh_connections import Connections
+from tare.cluster.ssh_files import check_seen, provide
 from tare.errors import RefusedError
 from tare.host.paths import made_run_folder
 from tare.host.process import find
@@ -136,6 +137,9 @@ class SshCluster(Cluster):
             site = _site(study, spec, needs, connections, folder)
             for node in site.nodes:
                 site.services[node.name] = _served(site, node)
+            services = [site.service(node) for node in site.nodes]
+            provide(services, [site.reach(node) for node in site.nodes], needs.made, folder=folder)
+            check_seen(services, [path for path in needs.shown if Path(path) not in needs.made])
             yield site
 
     def _connections(self, spec: LabSpec) -> Connections:

@@ -30,7 +30,7 @@ LONGEST_PATH: Final = 50
 """Podman 4 refuses a longer path of its run folder."""
 LEAST_IDS: Final = 65536
 """Number of subordinate IDs that an image's files need; useradd gives as many to each user."""
-SETTINGS: Final = "[engine]\nlock_type = \"file\"\n"
+SETTINGS: Final = '[engine]\nlock_type = "file"\n'
 
 
 def hybrid_cgroups(controllers: Path = HYBRID) -> str | None:

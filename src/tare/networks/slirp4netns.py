@@ -32,6 +32,9 @@ class Slirp4netns(Network):
     def probe(self) -> str | None:
         return probe("slirp4netns", "slirp4netns")
 
+    def probe_machine(self) -> str | None:
+        return "behind slirp4netns a container cannot reach the MPI's launcher on 127.0.0.1 of its machine: use pasta"
+
     def refuse(self, nodes: int) -> str | None:
         if nodes > 1:
             return f"slirp4netns gives every container the address {ADDRESS}, so two cannot reach each other: use pasta"

@@ -43,7 +43,8 @@ class Node:
 
     `pid` is a process in the node's namespaces (0: this machine itself); `docker_socket` is "" without a daemon.
     `layout` is the topology of its cores, `machine` the machine whose numbering they use ("": this machine). Nodes of
-    one machine can share a core.
+    one machine can share a core. `head_ports` are the first and the last TCP port of the head's 127.0.0.1 that pods
+    with a network of their own must reach, where there is no control network for them.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Node:
     docker_pid: int = 0
     layout: tuple[HardwareThread, ...] = ()
     machine: str = ""
+    head_ports: tuple[int, int] | None = None
 
     @property
     def is_machine(self) -> bool:

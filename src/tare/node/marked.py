@@ -6,28 +6,39 @@ the run's folder. A program may change its environment, so a process that did is
 
 from __future__ import annotations
 
+import ctypes
 import os
+import resource
 import signal
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from tare.host import process
+from tare.host.namespaces import processes_beside
 from tare.node.owners import start_time
 
 RUN: Final = "TARE_RUN"
 LAUNCH: Final = "TARE_LAUNCH_MAP"
+PR_SET_CHILD_SUBREAPER: Final = 36
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
 def marked(name: str) -> Iterator[None]:
-    """Mark all processes that this one starts while the block runs as those of a run."""
+    """Mark all processes that this one starts while the block runs as those of a run, and adopt their orphans.
+
+    An MPI's daemon leaves its parent. If another process waited for it, its CPU time would be lost.
+    """
     before = os.environ.get(RUN)
     os.environ[RUN] = name
+    _adopt_orphans(True)
     try:
         yield
     finally:
+        _reap_orphans()
+        _adopt_orphans(False)
         if before is None:
             del os.environ[RUN]
         else:
@@ -87,9 +98,54 @@ def end_with_variable(name: str, value: str) -> None:
     end(_find(mark), (mark,))
 
 
-def usage_s(pids: Collection[int]) -> float:
-    """Return the CPU time of processes and of their children that have ended, in seconds."""
-    return sum(map(_usage_s, pids))
+def usage_s(folder: Path) -> float:
+    """Return the CPU time of the launches of a run with this folder, and of all that this process has waited for."""
+    _reap_orphans()
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return ended.ru_utime + ended.ru_stime + sum(map(_usage_s, pids_of_launches(folder)))
+
+
+def container_usage_s(pid: int) -> float:
+    """Return the CPU time of a container, by its first process: of its cgroup, or of its processes if it has none."""
+    for name, file, per_s in (("cpuacct", "cpuacct.usage", 1e9), ("", "cpu.stat", 1e6)):
+        path = _cgroup_of(pid, name)
+        if path and path != _cgroup_of(os.getpid(), name):
+            with suppress(OSError, ValueError, IndexError):
+                text = Path(f"/sys/fs/cgroup/{name}{path}/{file}").read_text()
+                return int(text.split("usage_usec", 1)[1].split()[0] if name == "" else text) / per_s
+    return sum(map(_usage_s, processes_beside(pid)))
+
+
+def _cgroup_of(pid: int, controller: str) -> str:
+    """Return the path of a process's cgroup in the hierarchy of a controller of v1, or of v2 ("")."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+            _, names, path = line.split(":", 2)
+            if controller in names.split(","):
+                return path
+    return ""
+
+
+def _adopt_orphans(wanted: bool) -> None:
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0)
+
+
+def _reap_orphans() -> None:
+    """Wait for the children that have ended and that nobody else waits for."""
+    awaited = process.awaited()
+    for pid in _children_that_ended() - awaited:
+        with suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+
+
+def _children_that_ended() -> set[int]:
+    ended = set()
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(OSError):
+            for word in (task / "children").read_text().split():
+                if Path(f"/proc/{word}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                    ended.add(int(word))
+    return ended
 
 
 def _find(*marks: bytes) -> set[int]:

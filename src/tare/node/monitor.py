@@ -67,10 +67,13 @@ class CounterValues:
     throttled_s: float | None = None
 
 
-def read(places: Sequence[HostWatch], count: Callable[[Watch], Counts] | None = None) -> CounterValues:
+def read(
+    places: Sequence[HostWatch], count: Callable[[Watch], Counts] | None = None, *, job_s: float | None = None
+) -> CounterValues:
     """Return the current values of all counters of one node's hosts; takes well below a millisecond.
 
     `count` returns the values of watches that their network counts itself. The node must have at least one host.
+    `job_s` is the CPU time of the node's jobs where they have no cgroup.
     """
     node = places[0].node
     interfaces: dict[Key, Counts] = {}
@@ -97,7 +100,7 @@ def read(places: Sequence[HostWatch], count: Callable[[Watch], Counts] | None = 
         busy_s=busy_s,
         steal_s=steal_s,
         softirq_s=softirq_s,
-        job_s=node.group.usage_s(),
+        job_s=node.group.usage_s() if job_s is None else job_s,
         throttled_s=throttled_s([node.group]),
     )
 

@@ -124,7 +124,8 @@ class LocalNode:
 
     def counters(self, study: str) -> CounterValues:
         deployment = self._deployments[study]
-        return monitor.read(tuple(map(watch_of, deployment.sides)), deployment.network.counted)
+        job_s = upkeep.usage_s(deployment.sides, self._folder) if self.node.is_machine else None
+        return monitor.read(tuple(map(watch_of, deployment.sides)), deployment.network.counted, job_s=job_s)
 
     def ended(self, study: str) -> str | None:
         return upkeep.ended(self._sides(study))

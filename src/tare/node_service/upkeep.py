@@ -81,6 +81,17 @@ def _end_in_container(side: Side) -> None:
         run((*enter, "/bin/sh", "-c", END_ALL), check=False, timeout_s=20, what=f"ending processes in {side.pod.name}")
 
 
+def usage_s(sides: Iterable[Side], run_folder: Path) -> float:
+    """Return the CPU time of the jobs in pods on a machine, where they have no cgroup of the node's."""
+    held = [
+        pid
+        for side in sides
+        if RUNTIMES[side.pod.runtime].holds_containers
+        for pid in (side.pod.pid, *(each.pid for each in side.containers))
+    ]
+    return marked.usage_s(run_folder) + sum(map(marked.container_usage_s, held))
+
+
 def memory_kills(sides: Iterable[Side]) -> dict[str, int]:
     """Return for each container how many processes the kernel has killed for exceeding its memory limit."""
     return {what: limits.memory_kills(group) for side in sides for what, group in limited_groups(side)}

@@ -7,15 +7,19 @@ import os
 import platform
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+from tare.errors import InfrastructureError
 from tare.host.process import find, run
 from tare.host.topology import read_topology
 from tare.host.user_namespace import is_real_root
 from tare.model.placement import HardwareThread
 from tare.node.owners import boot_id
+
+CORES: Final = "TARE_CORES"
+"""The variable by which an administrator, or a user, says which cores of a machine tare uses, and in which order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +56,7 @@ class Machine:
 
 def this_machine() -> Machine:
     """Return the description of this machine."""
-    cores = tuple(sorted(os.sched_getaffinity(0)))
+    cores = usable_cores(os.sched_getaffinity(0), os.environ.get(CORES, ""))
     return Machine(
         hostname=socket.gethostname(),
         boot_id=boot_id(),
@@ -67,6 +71,14 @@ def this_machine() -> Machine:
         interfaces=tuple(_interfaces()),
         reached=_reached(os.environ.get("SSH_CONNECTION", "")),
     )
+
+
+def usable_cores(allowed: Collection[int], stated: str) -> tuple[int, ...]:
+    """Return the cores that a job may use, in order: those `stated` ($TARE_CORES: `1,0`), or all that are allowed."""
+    wanted = tuple(int(word) for word in stated.split(",") if word.strip().isdigit())
+    if wanted and not set(wanted) <= set(allowed):
+        raise InfrastructureError(f"{CORES}={stated} names cores that this process may not use: {sorted(allowed)}")
+    return wanted or tuple(sorted(allowed))
 
 
 def _reached(connection: str) -> tuple[str, str]:

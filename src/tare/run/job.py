@@ -25,6 +25,7 @@ from tare.services import ssh
 from tare.workloads import plugin_of
 
 ROOT: Final = Path("/")
+RESERVED_PORTS: Final = 4
 IN_FOLDER: Final = 'cd "$0" && exec "$@"'
 BECOMES: Final = "prterun"
 """The process name of Open MPI 5's mpirun."""
@@ -85,13 +86,25 @@ def master_entry(side: Side) -> Entry:
     return Entry(argv=pod.enter, cgroups=groups, cpus=pod.node.cores if pod.join_groups else (), carry=True)
 
 
-def head_environment(site: Site, environment: Environment, up: Deployed, agent: Path) -> dict[str, str]:
+def port_of(name: str, first: int, last: int) -> int:
+    """Return the port on which a launch's launcher listens: its own, because launches of a block run side by side.
+
+    The last ports are those of `Site.listen`.
+    """
+    number = name.rpartition("-")[2]
+    return first + (int(number) if number.isdigit() else 0) % (last - first - RESERVED_PORTS)
+
+
+def head_environment(site: Site, environment: Environment, up: Deployed, agent: Path, name: str) -> dict[str, str]:
     """Return the launcher's variables: how it starts its daemons, and its folder for temporary files.
 
     A launcher inside an image uses the image's own /tmp.
     """
     reach = agent if up.ssh is None else up.ssh / ssh.AGENT_NAME
     told = dict(MPIS[environment.mpi].head_environment(str(reach)))
+    pod = up.sides[0].pod
+    if pod.own_network and pod.node.head_ports:
+        told |= MPIS[environment.mpi].listen_on(port_of(name, *pod.node.head_ports))
     if up.ssh is not None:
         told["TMPDIR"] = "/tmp" if environment.image else str(site.folder)
     return told
@@ -130,7 +143,7 @@ def command_of(site: Site, up: Deployed, launch: Launch, agent: Path, *, name: s
         for node in up.nodes:
             if node.node.is_machine:
                 node.write(path, path.read_text())
-    variables = head_environment(site, up.environment, up, agent)
+    variables = head_environment(site, up.environment, up, agent, name)
     return Command(
         launch=launch,
         argv=launch.argv(str(agent)),

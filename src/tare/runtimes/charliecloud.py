@@ -130,8 +130,9 @@ def _bind(outside: tuple[str, ...], request: PodRequest) -> None:
 def ch_run(program: str, request: PodRequest, *, cwd: str = "/") -> tuple[str, ...]:
     """Return the argv prefix that starts a command in the container, as root of its user namespace.
 
-    On a machine, an ordinary user is itself inside, as usual with Charliecloud. /proc, /sys, /dev with /dev/shm, and /tmp are the node's, as is Charliecloud's default; the image is read-only.
-    ch-run fails without $USER, and passes on the caller's environment, whose PATH is the host's.
+    On a machine, an ordinary user is itself inside, as usual with Charliecloud. /proc, /sys, /dev with /dev/shm, and
+    /tmp are the node's, as is Charliecloud's default; the image is read-only. ch-run fails without $USER, and passes on
+    the caller's environment, whose PATH is the host's.
     """
     prefix = ("env", *request.variables) if request.variables else ()
     user = (f"--uid={os.geteuid()}", f"--gid={os.getegid()}") if request.state and os.geteuid() != 0 else ()

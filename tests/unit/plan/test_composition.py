@@ -25,8 +25,8 @@ from tare.node.limits import Limits
 from tare.node_service import LocalNode, geometry, pods
 from tare.node_service.geometry import is_inside, nic_of_pod
 from tare.node_service.order import Files
-from tare.node_service.sides import Side
 from tare.node_service.probe import probe
+from tare.node_service.sides import Side
 from tare.plan import composition
 from tare.runtimes import PodRequest
 
