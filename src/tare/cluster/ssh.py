@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import secrets
 import shutil
 import socket
 from collections import Counter
@@ -31,8 +30,7 @@ from tare.networks import find as find_network
 from tare.node import Nic, Node, marked
 from tare.node.cgroups import Group
 from tare.node.owners import owner
-from tare.node_service import NodeService
-from tare.node_service.real import FOLDERS, HEAD
+from tare.node_service import NodeService, site_folder
 from tare.remote.machine import Interface, Machine, this_machine
 from tare.remote.service import RemoteNode
 
@@ -129,12 +127,13 @@ class SshCluster(Cluster):
     @contextmanager
     def open(self, study: str, spec: LabSpec, needs: Needs) -> Iterator[SshSite]:
         connections = self._connections(spec)
-        folder = Path(f"{FOLDERS}{study}-{secrets.token_hex(4)}")
+        name = site_folder.unique_name(study)
+        folder = site_folder.folder_of(name)
         with ExitStack() as stack:
             stack.callback(self._close, spec)
-            stack.enter_context(_own_folder(study, folder))
-            stack.enter_context(marked.marked(study))
-            site = _site(study, spec, needs, connections, folder)
+            stack.enter_context(_own_folder(name, folder))
+            stack.enter_context(marked.marked(name))
+            site = _site(name, spec, needs, connections, folder)
             for node in site.nodes:
                 site.services[node.name] = _served(site, node)
             services = [site.service(node) for node in site.nodes]
@@ -256,16 +255,16 @@ def _check(hosts: tuple[str, ...], machines: tuple[Machine, ...]) -> None:
 
 
 @contextmanager
-def _own_folder(study: str, folder: Path) -> Iterator[None]:
+def _own_folder(name: str, folder: Path) -> Iterator[None]:
     """Keep the site's folder on this machine, with a note of its owner where others look for it."""
-    note = made_run_folder() / f"{study}-ssh"
+    note = made_run_folder() / f"{name}-ssh"
     note.mkdir(mode=0o700)
+    told = {"lab": name, **owner(), site_folder.KEY: str(folder), site_folder.HEAD: True}
     try:
-        (note / "owner.json").write_text(json.dumps({"lab": study, **owner(), "node folder": str(folder)}))
-        folder.mkdir(mode=0o700)
-        (folder / HEAD).touch()
+        (note / "owner.json").write_text(json.dumps(told))
+        site_folder.make(folder, of_head=True)
         yield
     finally:
-        marked.end_run(study, folder)
-        shutil.rmtree(folder, ignore_errors=True)
+        marked.end_run(name, folder)
+        site_folder.remove(folder, of_head=True)
         shutil.rmtree(note, ignore_errors=True)

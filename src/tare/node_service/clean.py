@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from tare.host.paths import cache_folder, run_folder
 from tare.node.cgroup_marks import is_marked
 from tare.node.cgroups import MARK, Group, Hierarchy, at, hierarchies
 from tare.node.owners import is_lab_name, lives, start_time, this_boot
+from tare.node_service import site_folder
 from tare.services.docker import STAYS
 
 if TYPE_CHECKING:
@@ -83,6 +85,9 @@ def remove_lab(lab: str) -> str:
             stays = stays or f"{error.message}; {error.remedy}"
     for pid, started in marked.items():
         _kill(pid, started)
+    for folder, note in _notes():
+        if folder in stated:
+            site_folder.remove_noted(note)
     if not stays:
         for group in groups().get(lab, ()):
             group.remove()
@@ -91,6 +96,18 @@ def remove_lab(lab: str) -> str:
     for folder in (cache_folder() / "docker").glob(f"{STAYS}{lab}-*"):
         shutil.rmtree(folder, ignore_errors=True)
     return stays
+
+
+def end_owners(lab: str) -> None:
+    """End the processes that keep a lab up, which undo what they hold; one that does not in time is killed."""
+    for folder, note in _notes():
+        if _lab_of(folder, note) == lab and _lives(note) and int(note["pid"]) != os.getpid():
+            pid = int(note["pid"])
+            _signal(pid, int(note["start"]), signal.SIGTERM)
+            until = time.monotonic() + DEADLINE_S
+            while start_time(pid) == note["start"] and time.monotonic() < until:
+                time.sleep(0.01)
+            _kill(pid, int(note["start"]))
 
 
 def leftovers_of_the_dead(say: Callable[[str], None] = lambda _: None) -> tuple[Leftover, ...]:
@@ -217,13 +234,17 @@ def _holder_of(entry: Path) -> str | None:
 
 def _kill(pid: int, started: int) -> None:
     """Kill a process if its number still belongs to the process that was found."""
+    _signal(pid, started, signal.SIGKILL)
+
+
+def _signal(pid: int, started: int, number: int) -> None:
     try:
         opened = os.pidfd_open(pid)
     except ProcessLookupError:
         return
     try:
         if started and start_time(pid) == started:
-            signal.pidfd_send_signal(opened, signal.SIGKILL)
+            signal.pidfd_send_signal(opened, number)
     except ProcessLookupError:
         pass
     finally:

@@ -24,7 +24,7 @@ from tare.host.paths import made_run_folder
 from tare.model import Environment
 from tare.node import Node
 from tare.node.owners import owner
-from tare.node_service import LocalNode, clean, real
+from tare.node_service import LocalNode, clean, real, site_folder
 from tare.node_service.probe import probe
 from tare.node_service.protocol import CALLS
 from tare.remote import wire
@@ -147,7 +147,7 @@ def noted(name: str, folder: Path) -> Iterator[None]:
     """Record who serves a site here, by which others recognise what a killed service leaves."""
     place = made_run_folder() / f"{name}-node{os.getpid()}"
     place.mkdir(mode=0o700)
-    (place / "owner.json").write_text(json.dumps({"lab": name, **owner(), "node folder": str(folder)}))
+    (place / "owner.json").write_text(json.dumps({"lab": name, **owner(), site_folder.KEY: str(folder)}))
     try:
         yield
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from tare.node_service import Phase
 from tare.node_service.order import Order
 from tare.node_service.sides import Side
 from tare.remote.conversation import Conversation, Unreachable
+from tare.remote.timing import AGAIN_S, PAUSE_S
 from tare.services.ssh import SshHost
 
 
@@ -34,9 +36,19 @@ class RemoteNode:
         self._ask("import_image", tag, archive)
 
     def prepare(self, order: Order) -> None:
-        if not self.conversation.is_open:
-            self.conversation = self._reconnect()
+        self._be_connected()
         self._ask("prepare", order)
+
+    def _be_connected(self) -> None:
+        """Open a lost connection again; raise `Unreachable` if that is not possible for `AGAIN_S`."""
+        until = time.monotonic() + AGAIN_S
+        while not self.conversation.is_open:
+            try:
+                self.conversation = self._reconnect()
+            except Unreachable:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(PAUSE_S)
 
     def share(self, study: str) -> None:
         self._ask("share", study)

@@ -16,3 +16,7 @@ CONNECT_S: Final = 15
 """How long a connection, and then the first answer, may take."""
 ANSWER_S: Final = 900.0
 """How long a call may take; no single one takes as long as importing an image."""
+AGAIN_S: Final = 60.0
+"""How long the head tries to reach a node again, when its connection was lost, before it ends the study."""
+PAUSE_S: Final = 2.0
+"""The pause between two attempts."""
