@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from tare.host import wheels
 from tare.host.mpi_programs import OPENMPI, find_launcher, launcher_at
-from tare.host.process import find
+from tare.host.process import find, run
 from tare.launch import Launch
 from tare.launch.job import Job, group_contexts
 from tare.launch.mpi import Mpi
@@ -57,6 +58,11 @@ WAYS: Final[Mapping[str, Way]] = {
 }
 """`openib` is not among them: Open MPI has dropped it."""
 
+CRASHES: Final = (
+    "{program} crashes when it is given several programs or another host, as in Debian 13 and Ubuntu 25.04 "
+    "(open-mpi/ompi issue 13303): use mpi: mpich, or run tools/mpis"
+)
+
 
 class OpenMpi5(Mpi):
     """Launch with `mpirun`, which is PRRTE's `prterun`, and its `prted` daemons."""
@@ -68,7 +74,10 @@ class OpenMpi5(Mpi):
     ways = WAYS
 
     def probe(self) -> str | None:
-        return None if self._program() else wheels.probe(self.name)
+        program = self._program()
+        if program is None:
+            return wheels.probe(self.name)
+        return None if program == self.inside or starts_several(program) else CRASHES.format(program=program)
 
     def lacks(self, transport: str) -> str | None:
         way = way_of(WAYS, transport, TITLE)
@@ -117,6 +126,14 @@ class OpenMpi5(Mpi):
     def _program(self) -> str | None:
         """Return the launcher of tools/mpis, or one of Open MPI 5 on PATH."""
         return self.inside if wheels.stamp(self.name) else find_launcher(PROGRAMS, OPENMPI, oldest=NEWEST + 1)
+
+
+@lru_cache(maxsize=8)
+def starts_several(program: str) -> bool:
+    """Return whether an `mpirun` of Open MPI 5 that is not of tools/mpis starts two programs without a crash."""
+    one = ("-n", "1", "true")
+    argv = (program, "--allow-run-as-root", "--map-by", ":OVERSUBSCRIBE", *one, ":", *one)
+    return run(argv, check=False, timeout_s=30).status >= 0
 
 
 def _prte(name: str, value: str) -> tuple[str, str, str]:

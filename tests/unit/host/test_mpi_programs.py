@@ -105,6 +105,11 @@ def test_open_mpi_5_of_the_system_is_used_without_that_of_tools_mpis(path: Path)
     assert MPIS["openmpi5"].version() == "Open MPI 5.0.7"
 
 
+def test_an_open_mpi_5_that_crashes_with_several_programs_is_not_available(path: Path) -> None:
+    program(path, "mpirun", f"[ \"$1\" = --version ] && echo '{OPENMPI_5}' && exit; kill -SEGV $$\n")
+    assert "mpirun crashes when it is given several programs" in str(MPIS["openmpi5"].probe())
+
+
 def test_an_mpich_that_is_not_debians_is_found_as_mpiexec(path: Path) -> None:
     launcher(path, "mpiexec", HYDRA)
     assert MPIS["mpich"].probe() is None

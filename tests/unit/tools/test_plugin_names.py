@@ -28,7 +28,7 @@ DOCKER = "the program or daemon itself"
 OTHER = "the word means something else: a file system, a link type, a key, a folder"
 KNOWN: Mapping[str, Mapping[str, str]] = {
     "cli/app.py": {"lab": LAB, "bare": DEFAULT, "host": DEFAULT, "openmpi": DEFAULT},
-    "cli/doctor.py": {"lab": LAB, "openmpi": DEFAULT},
+    "cli/doctor.py": {"lab": LAB, "local": LAB, "openmpi": DEFAULT},
     "cli/groups.py": {"lab": LAB, "bare": DEFAULT, "openmpi": DEFAULT, "docker": OTHER},
     "cli/lab_commands.py": {"lab": LAB},
     "cli/launch_command.py": {"lab": LAB, "bare": DEFAULT, "openmpi": DEFAULT, "command": STUDY},
@@ -45,6 +45,10 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "feasibility/compatibility_table.py": dict.fromkeys(("openmpi", "openmpi5", "mpich", "mpich5"), BUILDS),
     "feasibility/preflight.py": {"openmpi": BUILDS},
     "host/holder.py": {"overlay": OTHER},
+    "host/mpi_programs.py": dict.fromkeys(("openmpi", "mpich", "intelmpi"), BUILDS),
+    "host/packages.py": dict.fromkeys(
+        ("apptainer", "docker", "hpcc", "iperf3", "mpich", "openmpi", "passt", "podman", "slirp4netns"), OTHER
+    ),
     "host/wheels.py": dict.fromkeys(("openmpi", "openmpi5", "mpich", "mpich5", "intelmpi"), BUILDS),
     "images/__init__.py": dict.fromkeys(("openmpi", "openmpi5", "mpich", "mpich5"), BUILDS),
     "images/__main__.py": {"kernels": OTHER, "openmpi": BUILDS},
@@ -53,7 +57,7 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "images/convert.py": {"charliecloud": OTHER, "podman": OTHER},
     "images/host_mpi.py": {"openmpi": BUILDS, "mpich": BUILDS},
     "images/inside/inspect.py": {"openmpi": BUILDS, "mpich": BUILDS},
-    "images/kernels.py": {"openmpi": BUILDS, "mpich": BUILDS, "kernels": OTHER},
+    "images/kernels.py": {"openmpi": BUILDS, "openmpi5": BUILDS, "mpich": BUILDS, "kernels": OTHER},
     "images/recipe.py": dict.fromkeys(("openmpi", "openmpi5", "mpich", "mpich5"), BUILDS),
     "images/usage.py": {"kernels": OTHER, "docker": OTHER},
     "model/study.py": {"openmpi": DEFAULT},
