@@ -47,13 +47,14 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "host/holder.py": {"overlay": OTHER},
     "host/mpi_programs.py": dict.fromkeys(("openmpi", "mpich", "intelmpi"), BUILDS),
     "host/packages.py": dict.fromkeys(
-        ("apptainer", "docker", "hpcc", "iperf3", "mpich", "openmpi", "passt", "podman", "slirp4netns"), OTHER
+        ("apptainer", "charliecloud", "docker", "hpcc", "iperf3", "mpich", "openmpi", "passt", "podman", "slirp4netns"), OTHER
     ),
     "host/wheels.py": dict.fromkeys(("openmpi", "openmpi5", "mpich", "mpich5", "intelmpi"), BUILDS),
     "images/__init__.py": dict.fromkeys(("openmpi", "openmpi5", "mpich", "mpich5"), BUILDS),
     "images/__main__.py": {"kernels": OTHER, "openmpi": BUILDS},
     "images/build.py": {"kernels": OTHER},
     "images/clusters.py": {"openmpi": BUILDS, "mpich": BUILDS, "docker": OTHER},
+    "images/direct_build.py": {"kernels": OTHER},
     "images/convert.py": {"charliecloud": OTHER, "podman": OTHER},
     "images/host_mpi.py": {"openmpi": BUILDS, "mpich": BUILDS},
     "images/inside/inspect.py": {"openmpi": BUILDS, "mpich": BUILDS},
