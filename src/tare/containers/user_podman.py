@@ -70,8 +70,8 @@ def user_name() -> str:
 
 
 @contextmanager
-def pod(request: PodRequest) -> Iterator[Pod]:
-    """Hold a pod in a container of this user's."""
+def pod(request: PodRequest, runtime: str) -> Iterator[Pod]:
+    """Hold a pod of a runtime in a container of this user's."""
     folder = Path(request.state)
     if len(f"{folder}/r") > LONGEST_PATH:
         raise InfrastructureError(
@@ -86,7 +86,7 @@ def pod(request: PodRequest) -> Iterator[Pod]:
         yield Pod(
             name=request.name,
             node=request.node,
-            runtime="podman-rootless",
+            runtime=runtime,
             pid=pid,
             enter=(*devices.inherited(request.devices), *_cores(request.cores), *client(request, "exec", request.name)),
             group=request.node.group,

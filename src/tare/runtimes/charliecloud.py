@@ -89,7 +89,7 @@ class Charliecloud(Runtime):
                 node=request.node,
                 runtime="charliecloud",
                 pid=pid,
-                enter=(*inside, *devices.inherited(request.devices), *ch_run(program, request)),
+                enter=(*inside, *devices.inherited(request.devices), *entered(program, request)),
                 group=group,
                 keepers=frozenset({pid}),
                 own_network=request.wiring is Wiring.OWN,
@@ -104,8 +104,8 @@ class Charliecloud(Runtime):
         _show(pod.outside, request, request.session)
         # ch-run would bind $TMPDIR as /tmp, and that is the session of the daemon outside
         unlimited = devices.inherited(request.devices)
-        entered = ch_run(program, request, cwd=request.cwd or "/")
-        with limited_containers(pod, request, cores, (*unlimited, "env", "--unset=TMPDIR", *entered)) as containers:
+        command = (*unlimited, "env", "--unset=TMPDIR", *entered(program, request, cwd=request.cwd or "/"))
+        with limited_containers(pod, request, cores, command) as containers:
             yield containers
 
 
@@ -127,14 +127,32 @@ def _bind(outside: tuple[str, ...], request: PodRequest) -> None:
         run((*outside, *script), what=f"showing what is bound in {request.name}", timeout_s=20)
 
 
-def ch_run(program: str, request: PodRequest, *, cwd: str = "/") -> tuple[str, ...]:
-    """Return the argv prefix that starts a command in the container, as root of its user namespace.
+def entered(program: str, request: PodRequest, *, cwd: str = "/") -> tuple[str, ...]:
+    """Return the argv prefix that starts a command in a pod's container."""
+    return ch_run(
+        program,
+        cwd=cwd,
+        variables=request.variables,
+        place=place_of(request),
+        user=(os.geteuid(), os.getegid()) if request.state and os.geteuid() != 0 else None,
+    )
+
+
+def ch_run(
+    program: str,
+    *,
+    cwd: str = "/",
+    variables: Sequence[str] = (),
+    place: str = PLACE,
+    user: tuple[int, int] | None = None,
+) -> tuple[str, ...]:
+    """Return the argv prefix that starts a command in the container, as root of its user namespace, or as `user`.
 
     On a machine, an ordinary user is itself inside, as usual with Charliecloud. /proc, /sys, /dev with /dev/shm, and
     /tmp are the node's, as is Charliecloud's default; the image is read-only. ch-run fails without $USER, and passes on
     the caller's environment, whose PATH is the host's.
     """
-    prefix = ("env", *request.variables) if request.variables else ()
-    user = (f"--uid={os.geteuid()}", f"--gid={os.getegid()}") if request.state and os.geteuid() != 0 else ()
-    root = f"{place_of(request)}/root"
-    return ("env", "USER=root", program, *user, f"--cd={cwd}", f"--set-env={INSIDE_PATH}", root, "--", *prefix)
+    prefix = ("env", *variables) if variables else ()
+    ids = (f"--uid={user[0]}", f"--gid={user[1]}") if user else ()
+    options = (*ids, f"--cd={cwd}", f"--set-env={INSIDE_PATH}")
+    return ("env", "USER=root", program, *options, f"{place}/root", "--", *prefix)

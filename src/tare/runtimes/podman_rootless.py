@@ -93,7 +93,7 @@ class PodmanRootless(Runtime):
         refuse_docker_wiring(request.wiring, self.name)
         node = request.node
         if _is_users(node):
-            with user_podman.pod(request) as pod:
+            with user_podman.pod(request, self.name) as pod:
                 yield pod
             return
         # Podman creates the container's network namespace itself: the user must own the one it works in.

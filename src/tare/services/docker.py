@@ -46,6 +46,20 @@ def probe() -> str | None:
     return None
 
 
+def probe_machine(socket: str = SYSTEM_SOCKET) -> str | None:
+    """Return why this user cannot use the daemon of this machine, or None."""
+    if find("docker") is None:
+        return "the docker client is not installed: apt-get install docker.io"
+    if not Path(socket).exists():
+        return f"no Docker daemon listens on {socket}: have an administrator start it (systemctl start docker)"
+    if not os.access(socket, os.R_OK | os.W_OK):
+        return (
+            f"this user may not use {socket}: have an administrator add it to the group docker, which gives it root's "
+            "rights on this machine, or use podman-rootless"
+        )
+    return None
+
+
 def run_docker(
     node: Node, *arguments: str, check: bool = True, timeout_s: float = 60.0, stdin: str | None = None
 ) -> Result:
@@ -108,7 +122,8 @@ def staying_folders(lab: str, nodes: Sequence[Node]) -> tuple[Path, ...]:
 def import_image(node: Node, tar: Path, tag: str) -> None:
     """Import a root file system into a node's daemon if that does not have it."""
     if not docker_api.image_present(node, tag):
-        run_docker(node, "import", "--change", "ENV PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", str(tar), tag,
+        label = ("--change", "LABEL tare=image") if node.is_machine else ()
+        run_docker(node, "import", *label, "--change", "ENV PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", str(tar), tag,
                timeout_s=300)  # fmt: skip
 
 
@@ -122,6 +137,8 @@ def container_pid(node: Node, container: str) -> int:
 
 def outer_pid(node: Node, inside: int) -> int:
     """Translate a process number of a node's pid namespace into this machine's."""
+    if node.is_machine:
+        return inside
     status = Path(f"/proc/{node.pid}/root/proc/{inside}/ns/mnt")
     wanted = os.stat(status)
     for pid in node.group.pids():

