@@ -1,0 +1,37 @@
+"""With SELinux, containers may read what is bound into them; the system's own files keep their labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tare.host.selinux import is_enabled, labelled, needs_label
+
+
+@pytest.mark.parametrize(
+    ("bind", "expected"),
+    [
+        ("/home/u/data:/data", "/home/u/data:/data:z"),
+        ("/home/u/data:/data:ro", "/home/u/data:/data:ro,z"),
+        ("/home/u/data:/data:rw", "/home/u/data:/data:rw,z"),
+        ("/home/u/data:/data:ro,z", "/home/u/data:/data:ro,z"),
+        ("/tmp/session:/tmp/session", "/tmp/session:/tmp/session:z"),
+        ("/usr/lib64/openmpi:/usr/lib64/openmpi:ro", "/usr/lib64/openmpi:/usr/lib64/openmpi:ro"),
+        ("/home/../etc:/x", "/home/../etc:/x"),
+    ],
+)
+def test_a_users_folder_gets_the_shared_label_and_the_systems_keeps_its_own(bind: str, expected: str) -> None:
+    assert labelled(bind, enabled=True) == expected
+    assert labelled(bind, enabled=False) == bind
+
+
+@pytest.mark.parametrize("source", ["/", "/home", "/tmp", "/tmp/", "//", "/var/lib/x", "relative", ""])
+def test_a_top_folder_or_one_of_the_system_is_never_relabelled(source: str) -> None:
+    assert not needs_label(source)
+
+
+def test_selinux_is_enabled_where_its_file_system_is_mounted(tmp_path: Path) -> None:
+    assert not is_enabled(tmp_path)
+    (tmp_path / "enforce").write_text("0")
+    assert is_enabled(tmp_path)
