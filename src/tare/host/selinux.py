@@ -26,7 +26,7 @@ def is_enabled(folder: Path = FOLDER) -> bool:
 
 
 def labelled(bind: str, *, enabled: bool) -> str:
-    """Return a bind `SOURCE:TARGET` or `SOURCE:TARGET:MODE` with the label that containers share, where it needs one."""
+    """Return a bind, `SOURCE:TARGET` or `SOURCE:TARGET:MODE`, with the label that containers share if it needs one."""
     source, target, mode = (*bind.split(":", 2), "", "")[:3]
     if not enabled or not needs_label(source) or SHARED in mode.split(","):
         return bind

@@ -28,9 +28,12 @@ def asks_for(*versions: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "name", ["libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1", "ld64.so.2",
-    "libresolv.so.2"]
-)  # fmt: skip
+    "name",
+    [
+        *("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libresolv.so.2"),
+        *("ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1", "ld64.so.2"),
+    ],
+)
 def test_the_c_library_is_left_to_the_image(name: str) -> None:
     assert LIBC.fullmatch(name)
 
