@@ -84,7 +84,7 @@ def need(program: str, *, package: str) -> str:
     """Return the path of a program, or raise `MissingTool` naming the package that contains it."""
     path = find(program)
     if path is None:
-        raise MissingTool(f"{program} is not installed", remedy=f"install it: {install(package)}")
+        raise MissingTool(f"{program} is not installed", remedy=install(package))
     return path
 
 

@@ -49,7 +49,7 @@ def probe() -> str | None:
 def probe_machine(socket: str = SYSTEM_SOCKET) -> str | None:
     """Return why this user cannot use the daemon of this machine, or None."""
     if find("docker") is None:
-        return "the docker client is not installed: apt-get install docker.io"
+        return f"the docker client is not installed: {install('docker.io')}"
     if not Path(socket).exists():
         return f"no Docker daemon listens on {socket}: have an administrator start it (systemctl start docker)"
     if not os.access(socket, os.R_OK | os.W_OK):

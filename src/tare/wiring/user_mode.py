@@ -55,7 +55,7 @@ def probe(program: str, package: str) -> str | None:
 def probe_machine(program: str, package: str) -> str | None:
     """Return why a user-mode network is not available to this user on this machine, or None."""
     if find(program) is None:
-        return f"{program} is not installed: apt-get install {package}"
+        return f"{program} is not installed: {install(package)}"
     if not os.access(TUN, os.R_OK | os.W_OK):
         return f"{program} needs {TUN}, which this user cannot open: have an administrator run chmod 666 {TUN}"
     if not re.search(DEFAULT_ROUTE, ROUTES.read_text()):

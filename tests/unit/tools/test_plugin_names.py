@@ -48,9 +48,10 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "feasibility/preflight.py": {"openmpi": BUILDS},
     "host/holder.py": {"overlay": OTHER},
     "host/mpi_programs.py": dict.fromkeys(("openmpi", "mpich", "intelmpi"), BUILDS),
-    "host/packages.py": dict.fromkeys(
-        ("apptainer", "charliecloud", "docker", "hpcc", "iperf3", "mpich", "openmpi", "passt", "podman", "slirp4netns"), OTHER
-    ),
+    "host/packages.py": {
+        **dict.fromkeys(("apptainer", "charliecloud", "docker", "hpcc", "iperf3"), OTHER),
+        **dict.fromkeys(("mpich", "openmpi", "passt", "podman", "slirp4netns"), OTHER),
+    },
     "host/wheels.py": dict.fromkeys(("openmpi", "openmpi5", "mpich", "mpich5", "intelmpi"), BUILDS),
     "images/__init__.py": dict.fromkeys(("openmpi", "openmpi5", "mpich", "mpich5"), BUILDS),
     "images/__main__.py": {"kernels": OTHER, "openmpi": BUILDS},
