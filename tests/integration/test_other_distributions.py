@@ -25,7 +25,6 @@ cluster: local
 baseline: bare
 environments:
   bare: {mpi: mpich}
-  bare+image: {mpi: mpich, image: debian-mpich}
 placements: [{nodes: 1, ranks_per_node: 2}]
 workloads:
   messages: {kernels: [{latency: {message_bytes: 8, iterations: 60, warmup: 5}}]}
@@ -88,15 +87,13 @@ def test_the_doctor_of_debian_13_names_its_mpis_and_what_apt_would_install(trixi
     assert "internal error" not in doctor.stdout + doctor.stderr
 
 
-def test_an_ordinary_user_compares_bare_with_an_image_on_debian_13(trixie: Path, home: Path) -> None:
+def test_an_ordinary_user_runs_a_study_on_debian_13_without_cmake(trixie: Path, home: Path) -> None:
     (home / "study.yaml").write_text(STUDY)
     assert in_root(trixie, home, "sh", "-c", "command -v cmake").returncode != 0
     run = in_root(trixie, home, "tare/venv/bin/tare", "run", "study.yaml", timeout_s=900)
     trials = by_environment(home / "results/study")
-    assert {name: {outcome(trial) for trial in its} for name, its in trials.items() if name.startswith("bare")} == {
-        "bare": {"Completed"},
-        "bare+image": {"Completed"},
-    }, run.stdout + run.stderr
+    assert {outcome(trial) for its in trials.values() for trial in its} == {"Completed"}, run.stdout + run.stderr
+    assert run.returncode == 0, run.stdout + run.stderr
     assert (home / "results/study/report.html").is_file()
 
 

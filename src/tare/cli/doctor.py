@@ -10,9 +10,8 @@ from typing import Final
 
 from tare.cluster import CLUSTERS
 from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE
-from tare.host import mpi_programs
 from tare.host.topology import in_words, read_topology
-from tare.images import DEFAULT, RECIPES
+from tare.images import DEFAULT, RECIPES, mpi_programs
 from tare.images.build import list_images
 from tare.model import Environment, Placement
 from tare.mpi import MPIS

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from tare.errors import CommandFailed, InfrastructureError, MissingTool, UsageError
-from tare.host import mpi_programs, process, wheels
+from tare.host import process, wheels
 from tare.host.paths import cache_folder
+from tare.images import mpi_programs
 from tare.images.cache import Progress, locked, remove_tree, silent, write_atomically
 from tare.images.direct_build import build_kernels, build_miniapps
 from tare.images.recipe import sources_digest

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tare.host.mpi_programs import MPICH, find_launcher
 from tare.host.packages import install
 from tare.host.process import find, run
+from tare.images.mpi_programs import MPICH, find_launcher
 from tare.launch import PADDING, Context, Host, Launch
 from tare.launch.job import Job, group_contexts
 from tare.launch.mpi import Mpi

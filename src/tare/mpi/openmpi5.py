@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from tare.host import wheels
-from tare.host.mpi_programs import OPENMPI, find_launcher, launcher_at
 from tare.host.process import find, run
+from tare.images.mpi_programs import OPENMPI, find_launcher, launcher_at
 from tare.launch import Launch
 from tare.launch.job import Job, group_contexts
 from tare.launch.mpi import Mpi

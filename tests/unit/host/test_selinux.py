@@ -8,8 +8,8 @@ import pytest
 
 from nodes import make_node, make_request
 from tare.containers import user_podman
-from tare.host import selinux
-from tare.host.selinux import is_enabled, labelled, needs_label
+from tare.host import binds
+from tare.host.binds import has_selinux, labelled, needs_label
 from tare.runtimes import docker
 
 NODE = make_node()
@@ -37,10 +37,10 @@ def test_a_top_folder_or_one_of_the_system_is_never_relabelled(source: str) -> N
     assert not needs_label(source)
 
 
-def test_selinux_is_enabled_where_its_file_system_is_mounted(tmp_path: Path) -> None:
-    assert not is_enabled(tmp_path)
+def test_selinux_has_selinux_where_its_file_system_is_mounted(tmp_path: Path) -> None:
+    assert not has_selinux(tmp_path)
     (tmp_path / "enforce").write_text("0")
-    assert is_enabled(tmp_path)
+    assert has_selinux(tmp_path)
 
 
 def test_docker_and_podman_get_the_label_and_without_selinux_nothing_changes(
@@ -48,8 +48,8 @@ def test_docker_and_podman_get_the_label_and_without_selinux_nothing_changes(
 ) -> None:
     request = make_request(NODE, shown=("/home/u/kernels",), cwd="/home/u/work", binds=("/usr/share/x:/x:ro",))
     plain = ("/home/u/kernels:/home/u/kernels:ro", "/home/u/work:/home/u/work", "/usr/share/x:/x:ro")
-    monkeypatch.setattr(selinux, "is_enabled", lambda: False)
+    monkeypatch.setattr(binds, "has_selinux", lambda: False)
     assert docker.binds(request) == plain
-    monkeypatch.setattr(selinux, "is_enabled", lambda: True)
+    monkeypatch.setattr(binds, "has_selinux", lambda: True)
     assert docker.binds(request) == (f"{plain[0]},z", f"{plain[1]}:z", plain[2])
     assert f"--volume={plain[0]},z" in user_podman._shown(request)

@@ -47,10 +47,9 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "feasibility/compatibility_table.py": dict.fromkeys(("openmpi", "openmpi5", "mpich", "mpich5"), BUILDS),
     "feasibility/preflight.py": {"openmpi": BUILDS},
     "host/holder.py": {"overlay": OTHER},
-    "host/mpi_programs.py": dict.fromkeys(("openmpi", "mpich", "intelmpi"), BUILDS),
+    "images/mpi_programs.py": dict.fromkeys(("openmpi", "mpich", "intelmpi"), BUILDS),
     "host/packages.py": {
-        **dict.fromkeys(("apptainer", "charliecloud", "docker", "hpcc", "iperf3"), OTHER),
-        **dict.fromkeys(("mpich", "openmpi", "passt", "podman", "slirp4netns"), OTHER),
+        **dict.fromkeys(("apptainer", "charliecloud", "docker", "mpich", "openmpi", "podman", "slirp4netns"), OTHER),
     },
     "host/wheels.py": dict.fromkeys(("openmpi", "openmpi5", "mpich", "mpich5", "intelmpi"), BUILDS),
     "images/__init__.py": dict.fromkeys(("openmpi", "openmpi5", "mpich", "mpich5"), BUILDS),

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from tare.errors import MissingTool
-from tare.host import mpi_programs
-from tare.host.mpi_programs import MpiProgram, find_launcher, launcher_at, mismatch, on_path, wrapper_at
-from tare.images import kernels
+from tare.images import kernels, mpi_programs
+from tare.images.mpi_programs import MpiProgram, find_launcher, launcher_at, mismatch, on_path, wrapper_at
 from tare.mpi import MPIS
 
 OPENMPI_4 = "mpirun (Open MPI) 4.1.6"
@@ -26,8 +25,8 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def find(name: str) -> str | None:
         return shutil.which(name, path=str(tmp_path))
 
-    for module in ("mpi_programs", "process"):
-        monkeypatch.setattr(f"tare.host.{module}.find", find)
+    for module in ("images.mpi_programs", "host.process"):
+        monkeypatch.setattr(f"tare.{module}.find", find)
     for module in ("openmpi", "openmpi5", "mpich"):
         monkeypatch.setattr(f"tare.mpi.{module}.find", find)
     monkeypatch.setattr("tare.host.wheels.FOLDER", tmp_path / "none")
