@@ -56,15 +56,20 @@ def make_root(suite: str, packages: tuple[str, ...], target: Path) -> None:
     process.run(argv, timeout_s=1200, what=f"making the root of {suite}")
 
 
+def entering(root: Path, home: Path) -> tuple[str, ...]:
+    """Return the command before one that runs in a root file system, as `in_root` does."""
+    os.chown(home, USER, USER)
+    apart = ("unshare", "--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child")
+    return (*apart, "sh", "-c", SCRIPT, "sh", str(root), str(home))
+
+
 def in_root(root: Path, home: Path, *argv: str | Path, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
     """Run a command in a root file system as an ordinary user whose home is a folder here, without a network.
 
     It is the root directory, not a chroot: in a chroot no user namespace can be made.
     """
-    os.chown(home, USER, USER)
-    apart = ("unshare", "--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child")
     return subprocess.run(
-        (*apart, "sh", "-c", SCRIPT, "sh", root, home, *map(str, argv)),
+        (*entering(root, home), *map(str, argv)),
         capture_output=True,
         text=True,
         timeout=timeout_s,

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from integration.live import TARE, by_environment, outcome
-from integration.roots import in_root, root_of
+from integration.roots import entering, in_root, root_of
+from tare.model import Environment
 from tare.remote.archive import packed
+from tare.remote.conversation import Conversation
 
 pytestmark = [
     pytest.mark.integration,
@@ -20,6 +22,7 @@ pytestmark = [
     pytest.mark.timeout(1800),  # a root is made once, and may wait for the mirror
     pytest.mark.requires("root", "mmdebstrap", "openmpi", "cmake", "iproute2"),
 ]
+NO_MPI = "Open MPI is not installed: apt-get install openmpi-bin"
 STUDY = """
 cluster: local
 baseline: bare
@@ -106,3 +109,27 @@ def test_all_that_a_nodes_service_imports_runs_with_python_3_9_and_its_library_a
     *problems, summary = done.stdout.splitlines() or [done.stderr]
     assert problems == []
     assert summary.startswith("(3, 9) imported 1"), done.stdout + done.stderr
+
+
+def test_debian_11_serves_as_a_node_of_this_head(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    connect = (*entering(root_of("bullseye", "python3"), home), "sh", "-c")
+    node = Conversation("n0", connect, tmp_path / "log", lambda words: words)
+    try:
+        machine = node.begin(packed())
+        assert (machine.python.split(".")[:2], machine.uid, machine.is_root) == (["3", "9"], 1000, False)
+        assert "2.31" in machine.libc
+        assert machine.cores
+        assert node.ask("probe", Environment(name="bare", runtime="bare", network="host")) == NO_MPI
+        assert "ch-run is not installed: apt-get install charliecloud-runtime" in str(
+            node.ask("probe", Environment(name="c", runtime="charliecloud", network="host", image="debian-openmpi"))
+        )
+        assert node.ask("clean") == ()
+    finally:
+        node.close()
+    again = Conversation("n0", connect, tmp_path / "log", lambda words: words)
+    try:
+        assert again.begin(packed()) == machine, "the archive that is there already was not used"
+    finally:
+        again.close()
