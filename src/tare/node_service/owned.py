@@ -27,6 +27,12 @@ SYSTEM_DAEMON: Final = Path("/run/docker.sock")
 FORWARD: Final = Path("/proc/sys/net/ipv4/ip_forward")
 FILTERS: Final = ("iptables", "ip6tables")
 STATE: Final = Path("/run/docker")
+TABLES: Final = {
+    "filter": ("INPUT", "FORWARD", "OUTPUT"),
+    "nat": ("PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"),
+    "raw": ("PREROUTING", "OUTPUT"),
+}
+"""The tables that Docker writes to, with their chains."""
 LEFT: Final = (STATE, Path("/run/docker.pid"), SYSTEM_DAEMON, Path("/run/containerd"))
 PODS_OF_A_SLOT: Final = 256
 
@@ -121,7 +127,8 @@ def _as_it_was(node: Node) -> Iterator[None]:
                 if name not in before and name.startswith("docker"):
                     route.link("del", index=link["index"])
         for program, rules in filters.items():
-            run((need(f"{program}-restore", package="iptables"),), stdin=rules, check=False)
+            restore = need(f"{program}-restore", package="iptables")
+            run((restore,), stdin=whole(rules), check=False, what=f"restoring the rules of {program}")
         FORWARD.write_text(forward)
         for mounted in sorted(STATE.glob("netns/*")) if STATE in left else ():
             run(("umount", "--lazy", str(mounted)), check=False)
@@ -129,6 +136,16 @@ def _as_it_was(node: Node) -> Iterator[None]:
             shutil.rmtree(place, ignore_errors=True)
             with suppress(OSError):
                 place.unlink()
+
+
+def whole(rules: str) -> str:
+    """Return saved rules with an empty table for each of `TABLES` that did not exist: else its new rules would stay."""
+    empty = ""
+    for table, chains in TABLES.items():
+        if f"*{table}\n" not in rules:
+            policies = "".join(f":{chain} ACCEPT [0:0]\n" for chain in chains)
+            empty += f"*{table}\n{policies}COMMIT\n"
+    return rules + empty
 
 
 def _control(route: object, address: str) -> tuple[int, int, str]:
