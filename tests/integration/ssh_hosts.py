@@ -42,8 +42,12 @@ USERS = (
     f"for name in subuid subgid; do echo {NAME}:{FIRST_ID}:65536 > $place/$name; done; "
     "for name in passwd group subuid subgid; do mount --bind $place/$name /etc/$name; done; "
     f"mkdir -p $home; chown {UID}:{UID} $home; chmod 700 $home; "
+    "for device in fuse net/tun; do name=$place/${device##*/}; rm -f $name; cp -a /dev/$device $name; chmod 666 $name; "
+    "mount --bind $name /dev/$device; done; "
+    "if [ -s /sys/fs/cgroup/unified/cgroup.controllers ]; then umount /sys/fs/cgroup/unified; fi; "
+    "mount --make-rshared /; "
 )
-"""Gives a mount namespace an ordinary user."""
+"""Gives a mount namespace an ordinary user, and the devices and cgroups of other machines (crun: no hybrid ones)."""
 DAEMON = """
 ListenAddress {address}
 HostKey {keys}/host
@@ -165,7 +169,7 @@ def ssh_hosts(
 def _up(name: str, spec: LabSpec, *, nics: int, twins: bool, shown: Sequence[str]) -> Iterator[LabSite]:
     """Keep a lab up, whose twins have no daemons of ours."""
     with _state_folder(name) as folder:
-        made = lab.up(name, spec, nics=nics, keep=(*shown, str(folder)), twins=twins)
+        made = lab.up(name, spec, nics=nics, keep=shown, twins=twins)
         try:
             made.launchers.create()
             yield LabSite(name=name, lab=made, nodes=made.nodes, daemon_nodes=made.twins, folder=folder)

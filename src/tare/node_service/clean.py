@@ -26,7 +26,7 @@ from tare.host.paths import cache_folder, run_folder
 from tare.node import marked
 from tare.node.cgroup_marks import is_marked
 from tare.node.cgroups import MARK, Group, Hierarchy, at, hierarchies
-from tare.node.owners import is_lab_name, lives, start_time, this_boot
+from tare.node.owners import is_lab_name, is_of_this_machine, lives, start_time, this_boot
 from tare.node_service import site_folder
 from tare.services.docker import STAYS
 
@@ -191,7 +191,8 @@ def _notes() -> Iterator[tuple[Path, dict[str, Any]]]:
         note: object = {}
         with suppress(OSError, ValueError):
             note = json.loads(file.read_text())
-        yield file.parent, note if isinstance(note, dict) else {}
+        if not isinstance(note, dict) or is_of_this_machine(note):
+            yield file.parent, note if isinstance(note, dict) else {}
 
 
 def living_labs() -> set[str]:
