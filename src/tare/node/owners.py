@@ -48,7 +48,7 @@ def owner() -> dict[str, Any]:
 
 def is_of_this_machine(note: Mapping[str, Any]) -> bool:
     """Return whether a note was written on this machine: machines may share a folder, but not their processes."""
-    return note.get("host", os.uname().nodename) == os.uname().nodename
+    return bool(note.get("host", os.uname().nodename) == os.uname().nodename)
 
 
 def lives(note: Mapping[str, Any]) -> bool:

@@ -18,6 +18,7 @@ from typing import Final
 
 from tare.errors import InfrastructureError
 from tare.host import process
+from tare.host.packages import install
 from tare.host.process import Popen, find
 from tare.host.user_namespace import is_real_root
 from tare.node import Nic, Pod
@@ -45,7 +46,7 @@ def probe(program: str, package: str) -> str | None:
     if not is_real_root():
         return f"{program} runs in the cgroup of its node, which needs root"
     if find(program) is None:
-        return f"{program} is not installed: apt-get install {package}"
+        return f"{program} is not installed: {install(package)}"
     if not os.access(TUN, os.R_OK | os.W_OK):
         return f"{program} needs {TUN}, which cannot be opened here: modprobe tun"
     return None
@@ -54,7 +55,7 @@ def probe(program: str, package: str) -> str | None:
 def probe_machine(program: str, package: str) -> str | None:
     """Return why a user-mode network is not available to this user on this machine, or None."""
     if find(program) is None:
-        return f"{program} is not installed: apt-get install {package}"
+        return f"{program} is not installed: {install(package)}"
     if not os.access(TUN, os.R_OK | os.W_OK):
         return f"{program} needs {TUN}, which this user cannot open: have an administrator run chmod 666 {TUN}"
     if not re.search(DEFAULT_ROUTE, ROUTES.read_text()):
