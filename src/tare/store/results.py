@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +14,9 @@ from tare import model
 from tare.errors import ResultsError
 from tare.host.foreign import make_printable, read_arrays, read_json, read_regular
 from tare.store.codec import decode
-from tare.store.results_checks import check_plan, check_trial
+from tare.store.results_checks import check_plan
+from tare.store.shared import Shared, read_lines
+from tare.store.trial_lines import TrialLines
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,9 +24,11 @@ if TYPE_CHECKING:
 
     Columns = Mapping[str, NDArray[np.float64]]
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+"""2 has shared.jsonl; format 1 is read, and becomes 2 when a run resumes it."""
 PLAN: Final = "plan.json"
 TRIALS: Final = "trials.jsonl"
+SHARED: Final = "shared.jsonl"
 TRUNCATED: Final = "trials.jsonl.truncated"
 SAMPLES: Final = "samples"
 MOST_BYTES: Final = 1 << 30
@@ -72,6 +76,20 @@ class Results:
         return columns
 
 
+@dataclass(slots=True, kw_only=True)
+class StoredTrials:
+    """The trials of a folder, and where the valid lines of its files end.
+
+    `torn_at` is the offset of a torn last line of trials.jsonl (None: all lines are complete) and `torn` its bytes.
+    """
+
+    trials: list[model.Trial]
+    torn_at: int | None
+    torn: bytes
+    shared: Shared
+    shared_end: int
+
+
 def read_only(path: Path) -> Results:
     """Return the contents of a results folder for display, even while a run writes to it; lock and repair nothing.
 
@@ -82,13 +100,13 @@ def read_only(path: Path) -> Results:
         raise ResultsError(f"results folder {path} not found", remedy="`tare run STUDY.yaml` creates one")
     header = make_printable(read_plan(path))
     plan = decode_plan(path, header)
-    trials, torn_at, _ = read_trials(path / TRIALS, plan, to_show=True)
+    stored = read_trials(path, plan, to_show=True)
     return Results(
         path=path,
         plan=plan,
         facts=header.get("facts", {}),
-        trials=trials,
-        truncated=count_notes(path) + (torn_at is not None),
+        trials=stored.trials,
+        truncated=count_notes(path) + (stored.torn_at is not None),
         revisions=tuple(header.get("revisions", ())),
         looks=parse_looks(header),
     )
@@ -158,31 +176,28 @@ def decode_plan(path: Path, header: Mapping[str, Any]) -> model.Plan:
     return plan
 
 
-def read_trials(file: Path, plan: model.Plan, *, to_show: bool = False) -> tuple[list[model.Trial], int | None, bytes]:
-    """Return the trials, the offset of a torn last line (None: all lines are complete), and its bytes.
+def read_trials(path: Path, plan: model.Plan, *, to_show: bool = False) -> StoredTrials:
+    """Return the trials of a folder, its shared parts, and what a crash tore. With `to_show`, texts are made printable.
 
-    With `to_show`, texts are made printable.
+    Trials are read before the parts that they refer to, because a run may append both meanwhile.
     """
-    try:
-        data = read_regular(file, MOST_BYTES)
-    except FileNotFoundError:
-        return [], None, b""
-    except ValueError as error:
-        raise ResultsError(f"{file} is damaged: {error}", remedy=RESTORE) from None
-    except OSError as error:
-        raise ResultsError(f"{file} cannot be read: {error.strerror}") from error
-    lines = data.split(b"\n")
-    torn_at = len(data) - len(lines[-1]) if lines[-1] else None
-    whole = lines[:-1]
-    if torn_at is None and whole and not _is_json(whole[-1]):
-        torn_at = len(data) - len(whole.pop()) - 1
+    file = path / TRIALS
+    data = _read_lines(file)
+    shared, shared_end, bad = read_lines(_read_lines(path / SHARED))
+    if bad is not None:
+        raise ResultsError(
+            f"{path / SHARED}:{bad}: this line is damaged", remedy=f"tare never changes a line: {RESTORE}"
+        )
+    end = data.rfind(b"\n") + 1
+    if end == len(data) and end and not _is_json(data[(last := data.rfind(b"\n", 0, end - 1) + 1) : end]):
+        end = last
+    lines = TrialLines(shared, to_show=to_show)
     cells = {cell.key for cell in plan.cells}
     seen: set[model.TrialKey] = set()
     trials = []
-    for number, line in enumerate(whole, start=1):
+    for number, line in enumerate(_split(data, end), start=1):
         try:
-            value = read_json(line)
-            trial = check_trial(decode(model.Trial, make_printable(value) if to_show else value))
+            trial = lines.decode(line)
         except (ValueError, TypeError) as error:
             raise ResultsError(
                 f"{file}:{number}: this line is not a trial ({error})",
@@ -194,7 +209,28 @@ def read_trials(file: Path, plan: model.Plan, *, to_show: bool = False) -> tuple
             raise ResultsError(f"{file}:{number}: the plan has no cell {trial.key.cell!r}", remedy=RESTORE)
         seen.add(trial.key)
         trials.append(trial)
-    return trials, torn_at, b"" if torn_at is None else data[torn_at:]
+    torn = data[end:]
+    return StoredTrials(trials=trials, torn_at=end if torn else None, torn=torn, shared=shared, shared_end=shared_end)
+
+
+def _read_lines(file: Path) -> bytes:
+    try:
+        return read_regular(file, MOST_BYTES)
+    except FileNotFoundError:
+        return b""
+    except ValueError as error:
+        raise ResultsError(f"{file} is damaged: {error}", remedy=RESTORE) from None
+    except OSError as error:
+        raise ResultsError(f"{file} cannot be read: {error.strerror}") from error
+
+
+def _split(data: bytes, end: int) -> Iterator[bytes]:
+    """Yield the lines of data up to `end`, without a list of all of them."""
+    start = 0
+    while start < end:
+        stop = data.index(b"\n", start)
+        yield data[start:stop]
+        start = stop + 1
 
 
 def _is_json(line: bytes) -> bool:

@@ -3,6 +3,7 @@
     results/NAME/
       plan.json                 the expanded study, facts about the host, versions; written last, by renaming
       trials.jsonl              one line a trial, appended and synced as it ends: the commit record
+      shared.jsonl              what trials have in common, each part once, synced before the line that refers to it
       samples/                  one .npz a trial (uncompressed), renamed into place before the trial's line is written
       trials.jsonl.truncated    the contents of torn last lines
       lock                      held while a `tare run` writes here
@@ -14,11 +15,10 @@ Lines are never changed or deleted. When a block was interrupted, each cell with
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -26,8 +26,10 @@ from tare import model
 from tare.errors import InfrastructureError, ResultsError
 from tare.store.codec import decode, encode
 from tare.store.results import (
+    FORMAT,
     PLAN,
     SAMPLES,
+    SHARED,
     TRIALS,
     Results,
     count_notes,
@@ -39,11 +41,11 @@ from tare.store.results import (
     read_trials,
 )
 from tare.store.results_folder import (
+    Lines,
     archive_results,
     close_file,
     make_folder,
     make_samples,
-    open_trials,
     remove_orphans,
     set_torn_line_aside,
     take_lock,
@@ -51,6 +53,8 @@ from tare.store.results_folder import (
     write_samples,
 )
 from tare.store.schedule import can_run, group_by_attempt, is_complete, is_interrupted, remaining_blocks
+from tare.store.shared import Shared, line_of
+from tare.store.trial_lines import LineWriter
 
 if TYPE_CHECKING:
     from tare.store.results import Columns
@@ -76,8 +80,10 @@ class Store(Results):
 
     interrupted: int = 0
     _lock: int = -1
-    _file: int = -1
-    _end: int = 0
+    _file: Lines | None = None
+    _parts: Lines | None = None
+    _shared: Shared = field(default_factory=Shared)
+    _writer: LineWriter | None = None
 
     @classmethod
     def create_or_open(
@@ -114,7 +120,7 @@ class Store(Results):
         When this returns, the trial is on disk. Raises `InfrastructureError` if it cannot be written; the folder is
         then unchanged.
         """
-        if self._file < 0:
+        if self._file is None:
             raise ResultsError(f"{self.path} is closed")
         try:
             if columns:
@@ -152,9 +158,12 @@ class Store(Results):
 
     def close(self) -> None:
         """Close the files and release the lock; may be called more than once."""
-        close_file(self._file)
+        for file in (self._file, self._parts):
+            if file is not None:
+                file.close()
         close_file(self._lock)
-        self._file = self._lock = -1
+        self._file = self._parts = None
+        self._lock = -1
 
     def __enter__(self) -> Self:
         return self
@@ -165,9 +174,10 @@ class Store(Results):
     @classmethod
     def _create(cls, path: Path, plan: model.Plan, facts: Mapping[str, Any], lock: int) -> Store:
         make_samples(path)
-        file = open_trials(path)
+        store = cls(path=path, plan=plan, facts=encode(facts), trials=[], _lock=lock)
+        store._open_files(0)
         write_plan(path, plan, {"created_unix_s": time.time(), "facts": encode(facts), "revisions": [], "looks": []})
-        return cls(path=path, plan=plan, facts=encode(facts), trials=[], _file=file, _lock=lock)
+        return store
 
     @classmethod
     def _open(cls, path: Path, plan: model.Plan, facts: Mapping[str, Any], lock: int) -> Store:
@@ -175,23 +185,24 @@ class Store(Results):
         stored = decode_plan(path, header)
         _refuse_other_study(path, stored, plan)
         _refuse_other_host(path, header.get("facts", {}), facts)
-        trials, torn_at, torn = read_trials(path / TRIALS, plan)
-        _refuse_lost_cells(path, plan, trials)
+        read = read_trials(path, plan)
+        _refuse_lost_cells(path, plan, read.trials)
         make_samples(path)
-        if torn_at is not None:
-            set_torn_line_aside(path, torn_at, torn)
-        remove_orphans(path, trials)
-        file = open_trials(path)
+        if read.torn_at is not None:
+            set_torn_line_aside(path, read.torn_at, read.torn)
+        remove_orphans(path, read.trials)
         store = cls(
             path=path,
             plan=plan,
             facts=header.get("facts", {}),
-            trials=trials,
+            trials=read.trials,
             truncated=count_notes(path),
-            _file=file,
             _lock=lock,
-            _end=os.fstat(file).st_size,
+            _shared=read.shared,
         )
+        if header["format"] < FORMAT:
+            write_plan(path, stored, header)  # before the first line that an earlier release cannot read
+        store._open_files(read.shared_end)
         store.interrupted = store._mark_interrupted(stored)
         if stored.study != plan.study:
             header.setdefault("revisions", []).append({"study": encode(stored.study), "until_unix_s": time.time()})
@@ -238,18 +249,21 @@ class Store(Results):
         repeat = f"-n{key.repeat:02d}" if key.repeat else ""
         return f"r{key.round:04d}-b{key.block:02d}-a{key.attempt:02d}-c{index:04d}{repeat}.npz"
 
+    def _open_files(self, shared_end: int) -> None:
+        self._file, self._parts = Lines(self.path, TRIALS), Lines(self.path, SHARED)
+        self._parts.truncate(shared_end)
+        self._writer = LineWriter(self._shared)
+
     def _write_lines(self, trials: Sequence[model.Trial]) -> None:
-        """Append lines in one write and sync; roll back a write that fails half-way."""
-        data = b"".join(json.dumps(encode(trial), separators=(",", ":")).encode() + b"\n" for trial in trials)
-        try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(self._file, rest) :]
-            os.fdatasync(self._file)
-        except OSError:
-            os.ftruncate(self._file, self._end)
-            raise
-        self._end += len(data)
+        """Append the lines of trials in one write and sync, after the new parts that they refer to."""
+        if self._file is None or self._parts is None or self._writer is None:
+            raise ResultsError(f"{self.path} is closed")
+        data, parts = self._writer.encode(trials)
+        if parts:
+            self._parts.append(b"".join(line_of(digest, text) for digest, text in parts.items()))
+            for digest, text in parts.items():
+                self._shared.add(digest, text)
+        self._file.append(data)
         self.trials.extend(trials)
 
 
