@@ -46,7 +46,7 @@ def decode(cls: type[T], data: Any) -> T:
     Unknown keys are ignored and missing keys take their defaults, so that a field can be added without a new format.
     Raises `ValueError` if the data does not fit.
     """
-    return decoder_of(cls)(data)  # type: ignore[no-any-return]
+    return decoder_of(cls)(data)  # type: ignore[arg-type, no-any-return]
 
 
 @cache

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,8 +16,9 @@ from tare.errors import ResultsError
 from tare.host.foreign import make_printable, read_arrays, read_json, read_regular
 from tare.store.codec import decode
 from tare.store.results_checks import check_plan
+from tare.store.schedule import Ledger
 from tare.store.shared import Shared, read_lines
-from tare.store.trial_lines import TrialLines
+from tare.store.trial_lines import TrialLines, key_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,10 +54,17 @@ class Results:
     path: Path
     plan: model.Plan
     facts: Mapping[str, Any]
-    trials: list[model.Trial]
     truncated: int = 0
     revisions: tuple[Mapping[str, Any], ...] = ()
     looks: tuple[int, ...] = ()
+    _trials: list[model.Trial] | None = None
+
+    @property
+    def trials(self) -> list[model.Trial]:
+        """Return the trials; a run that resumes earlier results reads them when they are first used."""
+        if self._trials is None:
+            self._trials = read_trials(self.path, self.plan).trials
+        return self._trials
 
     def columns(self, trial: model.Trial) -> Columns:
         """Read and return the samples of a trial by column; empty if the trial has none.
@@ -78,16 +87,26 @@ class Results:
 
 @dataclass(slots=True, kw_only=True)
 class StoredTrials:
-    """The trials of a folder, and where the valid lines of its files end.
-
-    `torn_at` is the offset of a torn last line of trials.jsonl (None: all lines are complete) and `torn` its bytes.
-    """
+    """The trials of a folder, and the bytes of a torn last line."""
 
     trials: list[model.Trial]
-    torn_at: int | None
     torn: bytes
+
+
+@dataclass(slots=True, kw_only=True)
+class Scan:
+    """What a run must know of a folder to resume it; its trials are not decoded.
+
+    `torn_at` is the offset of a torn last line of trials.jsonl (None: all lines are complete) and `torn` its bytes,
+    `shared_end` where the valid lines of shared.jsonl end.
+    """
+
+    ledger: Ledger
+    samples: set[str]
     shared: Shared
     shared_end: int
+    torn_at: int | None
+    torn: bytes
 
 
 def read_only(path: Path) -> Results:
@@ -105,8 +124,8 @@ def read_only(path: Path) -> Results:
         path=path,
         plan=plan,
         facts=header.get("facts", {}),
-        trials=stored.trials,
-        truncated=count_notes(path) + (stored.torn_at is not None),
+        _trials=stored.trials,
+        truncated=count_notes(path) + bool(stored.torn),
         revisions=tuple(header.get("revisions", ())),
         looks=parse_looks(header),
     )
@@ -177,12 +196,64 @@ def decode_plan(path: Path, header: Mapping[str, Any]) -> model.Plan:
 
 
 def read_trials(path: Path, plan: model.Plan, *, to_show: bool = False) -> StoredTrials:
-    """Return the trials of a folder, its shared parts, and what a crash tore. With `to_show`, texts are made printable.
+    """Return the trials of a folder. With `to_show`, texts are made printable."""
+    data, end, shared, _ = _read_files(path)
+    lines = TrialLines(shared, to_show=to_show)
+    trials, seen = [], set[model.TrialKey]()
+    cells = {cell.key for cell in plan.cells}
+    for number, line in enumerate(_split(data, end), start=1):
+        with _at(path, number):
+            trial = lines.decode(line)
+        _check_key(path, number, trial.key, cells, seen)
+        seen.add(trial.key)
+        trials.append(trial)
+    return StoredTrials(trials=trials, torn=data[end:])
+
+
+def scan(path: Path, plan: model.Plan) -> Scan:
+    """Return what a run must know to resume a folder; each line is parsed, and its key and outcome are decoded."""
+    data, end, shared, shared_end = _read_files(path)
+    ledger, samples = Ledger(), set[str]()
+    cells = {cell.key for cell in plan.cells}
+    for number, line in enumerate(_split(data, end), start=1):
+        with _at(path, number):
+            key, outcome, file = key_of(line)
+        _check_key(path, number, key, cells, ledger.keys)
+        ledger.add(key, outcome)
+        if file:
+            samples.add(file)
+    torn = data[end:]
+    return Scan(
+        ledger=ledger, samples=samples, shared=shared, shared_end=shared_end, torn_at=end if torn else None, torn=torn
+    )
+
+
+@contextmanager
+def _at(path: Path, number: int) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise ResultsError(
+            f"{path / TRIALS}:{number}: this line is not a trial ({error})",
+            remedy=f"tare never changes a line: {RESTORE}",
+        ) from None
+
+
+def _check_key(
+    path: Path, number: int, key: model.TrialKey, cells: Collection[str], seen: Collection[model.TrialKey]
+) -> None:
+    if key in seen:
+        raise ResultsError(f"{path / TRIALS}:{number}: this trial occurs twice: {key_text(key)}", remedy=RESTORE)
+    if key.cell not in cells:
+        raise ResultsError(f"{path / TRIALS}:{number}: the plan has no cell {key.cell!r}", remedy=RESTORE)
+
+
+def _read_files(path: Path) -> tuple[bytes, int, Shared, int]:
+    """Return trials.jsonl, where its valid lines end, the shared parts, and where their valid lines end.
 
     Trials are read before the parts that they refer to, because a run may append both meanwhile.
     """
-    file = path / TRIALS
-    data = _read_lines(file)
+    data = _read_lines(path / TRIALS)
     shared, shared_end, bad = read_lines(_read_lines(path / SHARED))
     if bad is not None:
         raise ResultsError(
@@ -191,26 +262,7 @@ def read_trials(path: Path, plan: model.Plan, *, to_show: bool = False) -> Store
     end = data.rfind(b"\n") + 1
     if end == len(data) and end and not _is_json(data[(last := data.rfind(b"\n", 0, end - 1) + 1) : end]):
         end = last
-    lines = TrialLines(shared, to_show=to_show)
-    cells = {cell.key for cell in plan.cells}
-    seen: set[model.TrialKey] = set()
-    trials = []
-    for number, line in enumerate(_split(data, end), start=1):
-        try:
-            trial = lines.decode(line)
-        except (ValueError, TypeError) as error:
-            raise ResultsError(
-                f"{file}:{number}: this line is not a trial ({error})",
-                remedy=f"tare never changes a line: {RESTORE}",
-            ) from None
-        if trial.key in seen:
-            raise ResultsError(f"{file}:{number}: this trial occurs twice: {key_text(trial.key)}", remedy=RESTORE)
-        if trial.key.cell not in cells:
-            raise ResultsError(f"{file}:{number}: the plan has no cell {trial.key.cell!r}", remedy=RESTORE)
-        seen.add(trial.key)
-        trials.append(trial)
-    torn = data[end:]
-    return StoredTrials(trials=trials, torn_at=end if torn else None, torn=torn, shared=shared, shared_end=shared_end)
+    return data, end, shared, shared_end
 
 
 def _read_lines(file: Path) -> bytes:

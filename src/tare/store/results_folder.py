@@ -13,7 +13,7 @@ import os
 import re
 import time
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -159,9 +159,9 @@ def set_torn_line_aside(path: Path, offset: int, torn: bytes) -> None:
             os.fsync(trials.fileno())
 
 
-def remove_orphans(path: Path, trials: Sequence[model.Trial]) -> None:
-    """Remove sample files without a trial: tare was killed between writing the samples and the trial's line."""
-    kept = {Path(trial.samples_file).name for trial in trials if trial.samples_file}
+def remove_orphans(path: Path, files: Iterable[str]) -> None:
+    """Remove sample files other than those of trials: tare was killed before it wrote the trial's line."""
+    kept = {file.rpartition("/")[2] for file in files}
     with folder_at(path / SAMPLES) as folder:
         for name in os.listdir(folder):
             if name not in kept and _SAMPLES_NAME.fullmatch(name):

@@ -7,23 +7,15 @@ would otherwise need gigabytes.
 from __future__ import annotations
 
 import json
-import re
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
-from typing import Any, Final, TypeVar, get_args, get_origin, overload
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, get_args
 
 from tare import model
 from tare.host.foreign import make_printable, read_json
 from tare.store.codec import check_type, decoder_of, encode, expect, fields_of
+from tare.store.parts import Later, Part, Values, make_part
 from tare.store.results_checks import check_ranks, check_traffic, check_trial
-from tare.store.shared import REFERENCE, VALUES, VARYING, Shared, digest_of, divide, dump, is_reference
-
-T = TypeVar("T")
-Filler = Callable[[Iterator[Any]], Any]
-
-UNUSUAL: Final = re.compile(rb"[^\x20-\x5b\x5d-\x7e]|(?<![0-9.])[0-9]{19}|[0-9][eE]\+?[0-9]{2}|NaN|Infinity")
-"""What may be a text that is not printable, or a number that is too large; only a line with it is examined closely."""
+from tare.store.shared import REFERENCE, VALUES, Shared, digest_of, divide, dump, is_reference, join
 
 SHORT: Final = 64
 """Values whose JSON is at most this long are not worth a reference."""
@@ -32,7 +24,7 @@ SHARED: Final = ("noise", "argv", "ranks", "traffic", "mpi_library", "facts")
 """The fields of a trial that may be references; so may the metrics of its outcome."""
 
 VARY: Final = frozenset({"noise", "argv"})
-"""Of these any value may vary, of the others only the fields of `VARYING`."""
+"""Of these any value may vary, of the others only those of `VARYING`."""
 
 LATER: Final[Mapping[str, Callable[[Any], None]]] = {
     "argv": lambda _: None,
@@ -41,56 +33,13 @@ LATER: Final[Mapping[str, Callable[[Any], None]]] = {
 }
 """The fields that are decoded when they are used, with what checks their values."""
 
+MOST_DIGITS: Final = 19
 TYPES: Final = {name: hint for kind in (model.Completed, model.Trial) for name, hint, _ in fields_of(kind)}
 
 _FIELDS: Final = tuple((name, decoder_of(hint), needed) for name, hint, needed in fields_of(model.Trial))
 _FIGURES: Final = decoder_of(TYPES["figures"])
-_JSON: Final = json.JSONDecoder()
-
-
-class Later(Sequence[T]):
-    """A sequence that is kept as a part and its values, and decoded at each use."""
-
-    __slots__ = ("_part", "_values")
-
-    def __init__(self, part: Part, values: Sequence[Any]) -> None:
-        self._part, self._values = part, values
-
-    @overload
-    def __getitem__(self, index: int) -> T: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[T]: ...
-    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
-        return self._decoded()[index]
-
-    def __len__(self) -> int:
-        return self._part.length
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(self._decoded())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and self._decoded() == tuple(other)
-
-    def __hash__(self) -> int:
-        return hash(self._decoded())
-
-    def __repr__(self) -> str:
-        return repr(self._decoded())
-
-    def _decoded(self) -> tuple[T, ...]:
-        return self._part.fill(iter(self._values))  # type: ignore[no-any-return]
-
-
-@dataclass(slots=True, kw_only=True)
-class Part:
-    """A part of trials, ready to be filled: the number of its gaps, its number of items, and the length of its JSON."""
-
-    fill: Filler
-    gaps: int
-    length: int
-    size_bytes: int
-    checked: bool = False
+_KEY: Final = decoder_of(model.TrialKey)
+_OUTCOMES: Final = frozenset(kind.__name__ for kind in get_args(model.Outcome))
 
 
 class TrialLines:
@@ -102,7 +51,8 @@ class TrialLines:
 
     def decode(self, line: bytes) -> model.Trial:
         """Return the trial of a line; raise `ValueError` if it is none, or if a part that it refers to is missing."""
-        given = expect(self._parsed(line), dict)
+        plain = not self._to_show or (line.isascii() and b"\\" not in line and b"\x7f" not in line)
+        given = expect(parse(line) if plain else make_printable(read_json(line)), dict)
         check_type(model.Trial, given)
         values: dict[str, Any] = {}
         for name, decoder, needed in _FIELDS:
@@ -121,15 +71,6 @@ class TrialLines:
                     LATER[name](value)
         return check_trial(model.Trial(**values))
 
-    def _parsed(self, line: bytes) -> Any:
-        if UNUSUAL.search(line) is None:
-            try:
-                return _JSON.decode(line.decode("ascii"))
-            except RecursionError:
-                raise ValueError("it is nested too deeply") from None
-        value = read_json(line)
-        return make_printable(value) if self._to_show else value
-
     def _completed(self, data: Mapping[str, Any]) -> model.Completed:
         check_type(model.Completed, data)
         metrics = self._referred("metrics", data["metrics"])
@@ -137,88 +78,63 @@ class TrialLines:
 
     def _referred(self, name: str, data: Mapping[str, Any]) -> Any:
         """Return the value of a reference."""
-        digest, values = expect(data[REFERENCE], str), expect(data.get(VALUES, []), list)
+        digest = expect(data[REFERENCE], str)
         part = self._parts.get((name, digest))
         if part is None:
             part = self._parts[name, digest] = self._part(name, digest)
-        if len(values) != part.gaps:
-            raise ValueError(f"{name} has {len(values)} values for {part.gaps} places")
-        if not part.gaps:
+        if not part.gaps and VALUES not in data:
             return part.fill(iter(()))
         self._shared.count_filled(part.size_bytes)
+        given = data.get(VALUES)
+        values: Values = tuple(decoder_of(Sequence[str])(given)) if name == "argv" else expect(given, str)
         if name not in LATER:
-            return part.fill(iter(values))
-        packed = _pack(name, values)
-        if not part.checked:
-            LATER[name](part.fill(iter(packed)))
+            return part.made(values)
+        if name == "argv" or not part.checked:
+            LATER[name](part.made(values))
             part.checked = True
-        return Later(part, packed)
+        elif not "".join(part.split(values)).isdecimal():
+            raise ValueError(f"{name} has a value that is not a count")
+        return Later(part, values)
 
     def _part(self, name: str, digest: str) -> Part:
         data = self._shared.parse(digest, to_show=self._to_show)
-        part = Part(
-            fill=_filler(TYPES[name], data, name in VARY),
-            gaps=_count_gaps(data),
-            length=len(data) if isinstance(data, list) else 0,
-            size_bytes=self._shared.size_bytes(digest),
-        )
+        part = make_part(TYPES[name], data, self._shared.size_bytes(digest), varies=name in VARY)
         if not part.gaps and name in LATER:
-            LATER[name](part.fill(iter(())))
+            LATER[name](part.made(()))
         return part
 
 
-def _pack(name: str, values: list[Any]) -> Sequence[Any]:
-    """Return values that are kept, in little memory."""
-    if name == "argv":
-        return tuple([expect(value, str) for value in values])
+def key_of(line: bytes) -> tuple[model.TrialKey, str, str]:
+    """Return the key of a line's trial, the name of its outcome's class, and its file of samples ("": none).
+
+    Raises `ValueError` if the line is none of a trial; nothing else of it is examined.
+    """
+    given = expect(parse(line), dict)
+    key, outcome = _KEY(given.get("key")), expect(given.get("outcome"), dict).get("type")
+    if outcome not in _OUTCOMES:
+        raise ValueError(f"{outcome!r:.60} is not an outcome")
+    return key, outcome, expect(given.get("samples_file", ""), str)
+
+
+def parse(line: bytes) -> Any:
+    """Return the JSON value of a line. What is made of it is not nested deeply, and no float in it is large."""
     try:
-        return array("Q", values)
-    except (TypeError, OverflowError):
-        raise ValueError(f"{name} has a value that is not a count") from None
+        return _JSON.decode(line.decode("utf-8", "surrogatepass"))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
-def _count_gaps(part: Any) -> int:
-    if isinstance(part, dict):
-        return sum(map(_count_gaps, part.values()))
-    if isinstance(part, list):
-        return sum(map(_count_gaps, part))
-    return part is None
+def _parse_int(text: str) -> int:
+    if len(text) > MOST_DIGITS:
+        raise ValueError("an integer has more than 64 bits")
+    return int(text)
 
 
-def _filler(wanted: Any, part: Any, varies: bool) -> Filler:
-    """Return the function that makes a value of type `wanted` of a part and the values for its gaps, in order."""
-    if part is None:
-        if not varies:
-            raise ValueError("a part lacks a value that does not vary")
-        decoder = decoder_of(wanted)
-        return lambda values: decoder(next(values))
-    if not _count_gaps(part):
-        constant = decoder_of(wanted)(part)
-        return lambda _: constant
-    origin = get_origin(wanted)
-    if origin in (tuple, Sequence):
-        items = [_filler(get_args(wanted)[0], inner, varies) for inner in expect(part, list)]
-        return lambda values: tuple([item(values) for item in items])
-    if origin is Mapping:
-        named = [(name, _filler(get_args(wanted)[1], inner, varies)) for name, inner in expect(part, dict).items()]
-        return lambda values: {name: item(values) for name, item in named}
-    if is_dataclass(wanted):
-        return _object_filler(wanted, expect(part, dict))
-    raise ValueError("a part has gaps where nothing varies")
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")
 
 
-def _object_filler(wanted: Any, part: Mapping[str, Any]) -> Filler:
-    check_type(wanted, part)
-    hints = {name: hint for name, hint, _ in fields_of(wanted)}
-    if missing := next((name for name, _, needed in fields_of(wanted) if needed and name not in part), None):
-        raise ValueError(f"{wanted.__name__} lacks {missing}")
-    varying = VARYING.get(wanted, frozenset())
-    fillers = [(name, _filler(hints[name], inner, name in varying)) for name, inner in part.items() if name in hints]
-    constants = {name: fill(iter(())) for name, fill in fillers if not _count_gaps(part[name])}
-    gaps = [(name, fill) for name, fill in fillers if name not in constants]
-    if _count_gaps(dict(part)) != sum(_count_gaps(part[name]) for name, _ in gaps):
-        raise ValueError(f"a part of {wanted.__name__} has gaps in unknown fields")
-    return lambda values: wanted(**constants, **{name: fill(values) for name, fill in gaps})
+_JSON: Final = json.JSONDecoder(parse_int=_parse_int, parse_constant=_refuse_constant)
 
 
 class LineWriter:
@@ -250,29 +166,27 @@ class LineWriter:
         return line
 
     def _referred(self, value: Any, varies: bool, parts: dict[str, bytes]) -> Any:
-        """Return a reference to the part of a value, or the value itself if it is short or cannot be divided."""
+        """Return a reference to the part of a value, or the value itself if it is short."""
         part, values = divide(value, varies=varies)
-        text = dump(part)
-        if len(text) <= SHORT or not self._is_stored(digest_of(text), text, parts):
-            return encode(value)
-        return {REFERENCE: digest_of(text)} | ({VALUES: values} if values else {})
+        return self._reference(part, join(values), parts) or encode(value)
 
     def _command(self, cell: str, argv: Sequence[str], parts: dict[str, bytes]) -> Any:
-        """Return a reference to a command, in which the words vary in which commands of the cell differed so far."""
+        """Return a reference to a command; the words vary in which the commands of its cell differed so far."""
         common = self._commands.get(cell)
         if common is None or len(common) != len(argv):
             common = list(argv)
         common = [word if word == own else None for word, own in zip(common, argv, strict=True)]
         self._commands[cell] = common
-        text = dump(common)
-        if len(text) <= SHORT or not self._is_stored(digest_of(text), text, parts):
-            return list(argv)
         values = [own for word, own in zip(common, argv, strict=True) if word is None]
-        return {REFERENCE: digest_of(text)} | ({VALUES: values} if values else {})
+        return self._reference(common, values, parts) or list(argv)
 
-    def _is_stored(self, digest: str, text: bytes, parts: dict[str, bytes]) -> bool:
-        """Add a part if it is new; return False if another part has its digest."""
+    def _reference(self, part: Any, values: str | list[str], parts: dict[str, bytes]) -> dict[str, Any] | None:
+        """Return a reference to a part, which is added if it is new; None if it is short or its digest is taken."""
+        text = dump(part)
+        digest = digest_of(text)
         known = parts.get(digest) or self._shared.text(digest)
+        if len(text) <= SHORT or known not in (None, text):
+            return None
         if known is None:
             parts[digest] = text
-        return known is None or known == text
+        return {REFERENCE: digest} | ({VALUES: values} if values else {})

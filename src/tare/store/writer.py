@@ -38,7 +38,7 @@ from tare.store.results import (
     parse_looks,
     read_only,
     read_plan,
-    read_trials,
+    scan,
 )
 from tare.store.results_folder import (
     Lines,
@@ -52,7 +52,7 @@ from tare.store.results_folder import (
     write_plan,
     write_samples,
 )
-from tare.store.schedule import can_run, group_by_attempt, is_complete, is_interrupted, remaining_blocks
+from tare.store.schedule import Ledger, can_run, remaining_blocks
 from tare.store.shared import Shared, line_of
 from tare.store.trial_lines import LineWriter
 
@@ -64,8 +64,6 @@ __all__ = [
     "Store",
     "decode",
     "encode",
-    "group_by_attempt",
-    "is_complete",
     "read_only",
     "remaining_blocks",
 ]
@@ -75,15 +73,22 @@ __all__ = [
 class Store(Results):
     """A results folder that is open for writing and locked; close it, or use it as a context manager.
 
-    `interrupted` is the number of interrupted blocks found when the folder was opened.
+    `interrupted` is the number of interrupted blocks found when the folder was opened, `ledger` what is stored.
     """
 
     interrupted: int = 0
+    ledger: Ledger = field(default_factory=Ledger)
     _lock: int = -1
     _file: Lines | None = None
     _parts: Lines | None = None
     _shared: Shared = field(default_factory=Shared)
     _writer: LineWriter | None = None
+    _numbers: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """Return the number of trials."""
+        return len(self.ledger.keys)
 
     @classmethod
     def create_or_open(
@@ -174,7 +179,7 @@ class Store(Results):
     @classmethod
     def _create(cls, path: Path, plan: model.Plan, facts: Mapping[str, Any], lock: int) -> Store:
         make_samples(path)
-        store = cls(path=path, plan=plan, facts=encode(facts), trials=[], _lock=lock)
+        store = cls(path=path, plan=plan, facts=encode(facts), _trials=[], _lock=lock)
         store._open_files(0)
         write_plan(path, plan, {"created_unix_s": time.time(), "facts": encode(facts), "revisions": [], "looks": []})
         return store
@@ -185,17 +190,17 @@ class Store(Results):
         stored = decode_plan(path, header)
         _refuse_other_study(path, stored, plan)
         _refuse_other_host(path, header.get("facts", {}), facts)
-        read = read_trials(path, plan)
-        _refuse_lost_cells(path, plan, read.trials)
+        read = scan(path, plan)
+        _refuse_lost_cells(path, plan, read.ledger)
         make_samples(path)
         if read.torn_at is not None:
             set_torn_line_aside(path, read.torn_at, read.torn)
-        remove_orphans(path, read.trials)
+        remove_orphans(path, read.samples)
         store = cls(
             path=path,
             plan=plan,
             facts=header.get("facts", {}),
-            trials=read.trials,
+            ledger=read.ledger,
             truncated=count_notes(path),
             _lock=lock,
             _shared=read.shared,
@@ -218,14 +223,11 @@ class Store(Results):
         `planned` is the plan under which they ran. Blocks run one after the other, so only two attempts can be
         incomplete: the attempt of the last line, and one whose marking was itself interrupted.
         """
-        by_attempt = group_by_attempt(self.trials)
-        marked = {key for key, block in by_attempt.items() if is_interrupted(block)}
-        if self.trials:
-            last = self.trials[-1].key
-            marked.add((last.round, last.block, last.attempt))
+        ledger = self.ledger
+        marked = {*ledger.interrupted, *((ledger.last,) if ledger.last else ())}
         broken = 0
         for round_, block, attempt in sorted(marked):
-            ran = by_attempt[round_, block, attempt]
+            ran = ledger.attempts[round_, block, attempt]
             missing = [cell for cell in can_run(planned) if cell not in ran]
             broken += bool(missing)
             markers = [
@@ -243,7 +245,9 @@ class Store(Results):
         return broken
 
     def _samples_name(self, key: model.TrialKey) -> str:
-        index = next((i for i, cell in enumerate(self.plan.cells) if cell.key == key.cell), None)
+        if not self._numbers:
+            self._numbers = {cell.key: number for number, cell in enumerate(self.plan.cells)}
+        index = self._numbers.get(key.cell)
         if index is None:
             raise ValueError(f"the plan has no cell {key.cell!r}")
         repeat = f"-n{key.repeat:02d}" if key.repeat else ""
@@ -264,7 +268,10 @@ class Store(Results):
             for digest, text in parts.items():
                 self._shared.add(digest, text)
         self._file.append(data)
-        self.trials.extend(trials)
+        for trial in trials:
+            self.ledger.add(trial.key, type(trial.outcome).__name__)
+        if self._trials is not None:
+            self._trials.extend(trials)
 
 
 def _refuse_other_study(path: Path, stored: model.Plan, plan: model.Plan) -> None:
@@ -296,11 +303,10 @@ def _refuse_other_host(path: Path, stored: Mapping[str, Any], facts: Mapping[str
         )
 
 
-def _refuse_lost_cells(path: Path, plan: model.Plan, trials: Sequence[model.Trial]) -> None:
-    for trial in trials:
-        reason = plan.unavailable.get(trial.key.cell)
-        if reason is not None and isinstance(trial.outcome, model.Completed):
+def _refuse_lost_cells(path: Path, plan: model.Plan, ledger: Ledger) -> None:
+    for cell, reason in plan.unavailable.items():
+        if cell in ledger.completed:
             raise ResultsError(
-                f"{path} has trials of {trial.key.cell!r}, which cannot run now: {reason}",
+                f"{path} has trials of {cell!r}, which cannot run now: {reason}",
                 remedy="make it available and run the same command again, or start over with --fresh",
             )
