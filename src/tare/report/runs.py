@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -132,9 +132,18 @@ def cell_rows(summary: Summary, runs: Sequence[ShownLaunch]) -> tuple[CellRow, .
     return tuple(rows)
 
 
+def by_group(runs: Iterable[ShownLaunch]) -> dict[str, list[ShownLaunch]]:
+    """Return the launches by group."""
+    groups: dict[str, list[ShownLaunch]] = {}
+    for run in runs:
+        groups.setdefault(run.group, []).append(run)
+    return groups
+
+
 def commands(runs: Sequence[ShownLaunch]) -> Mapping[tuple[str, str], str]:
     """Return the command of each environment's last launch."""
-    return {(run.group, run.environment): shlex.join(run.trial.argv) for run in runs if run.trial.argv}
+    last = {(run.group, run.environment): run.trial for run in runs if run.trial.argv}
+    return {key: shlex.join(trial.argv) for key, trial in last.items()}
 
 
 def trial_row(run: ShownLaunch, summary: Summary) -> Mapping[str, Any]:

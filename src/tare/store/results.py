@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tare import model
 from tare.errors import ResultsError
-from tare.host.foreign import make_printable, read_arrays, read_json, read_regular
+from tare.host.foreign import make_printable, read_json, read_regular
 from tare.store.codec import decode
 from tare.store.results_checks import check_plan
+from tare.store.sample_files import read_samples
 from tare.store.schedule import Ledger
 from tare.store.shared import Shared, read_lines
 from tare.store.trial_lines import TrialLines, key_of
@@ -73,9 +74,9 @@ class Results:
         """
         if not trial.samples_file:
             return {}
-        path = self.path / SAMPLES / Path(trial.samples_file).name
+        path = f"{self.path}/{SAMPLES}/{trial.samples_file.rpartition('/')[2]}"
         try:
-            columns = read_arrays(path, MOST_BYTES)
+            columns = read_samples(path, MOST_BYTES)
             if wrong := next((name for name in columns if not COLUMN.fullmatch(name)), None):
                 raise ValueError(f"{wrong!r:.80} cannot name a column of samples")
         except FileNotFoundError:
