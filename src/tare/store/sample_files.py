@@ -20,11 +20,9 @@ if TYPE_CHECKING:
 MOST_QUICK_BYTES: Final = 16 << 20
 _MEMBER: Final = struct.Struct("<4sHHHHHIIIHH")
 """A member's header in a zip archive: signature, version, flags, compression, time, date, CRC, sizes, lengths."""
-_SIZES: Final = struct.Struct("<HHQQ")
 _ARRAY: Final = re.compile(
     rb"\x93NUMPY\x01\x00..\{'descr': '(<[fiu][48])', 'fortran_order': False, 'shape': \((\d{1,9}),\), \} *\n", re.DOTALL
 )
-_NO_LIMIT: Final = 0xFFFFFFFF
 
 
 def read_samples(path: str, most_bytes: int) -> dict[str, NDArray[np.float64]]:
@@ -53,16 +51,13 @@ def _arrays(data: bytes) -> dict[str, NDArray[np.float64]] | None:
     while data.startswith(b"PK\x03\x04", at):
         if len(data) < at + _MEMBER.size:
             return None
-        _, _, flags, method, _, _, crc, short, _, name_bytes, extra_bytes = _MEMBER.unpack_from(data, at)
+        _, _, flags, method, _, _, crc, stored, size, name_bytes, extra_bytes = _MEMBER.unpack_from(data, at)
         at += _MEMBER.size
-        name, extra = data[at : at + name_bytes], data[at + name_bytes : at + name_bytes + extra_bytes]
+        name = data[at : at + name_bytes]
         at += name_bytes + extra_bytes
-        if flags or method or short != _NO_LIMIT or len(extra) != _SIZES.size:
-            return None
-        tag, _, size, stored = _SIZES.unpack(extra)
         content = data[at : at + size]
         header = _ARRAY.match(content)
-        if tag != 1 or size != stored or len(content) != size or not header or zlib.crc32(content) != crc:
+        if flags or method or size != stored or len(content) != size or not header or zlib.crc32(content) != crc:
             return None
         dtype, count = _dtype(header[1]), int(header[2])
         if size != header.end() + count * dtype.itemsize or not name.isascii() or not name.endswith(b".npy"):
