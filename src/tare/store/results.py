@@ -6,7 +6,6 @@ import json
 import re
 import zipfile
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -203,10 +202,13 @@ def read_trials(path: Path, plan: model.Plan, *, to_show: bool = False) -> Store
     trials, seen = [], set[model.TrialKey]()
     cells = {cell.key for cell in plan.cells}
     for number, line in enumerate(_split(data, end), start=1):
-        with _at(path, number):
+        try:
             trial = lines.decode(line)
-        _check_key(path, number, trial.key, cells, seen)
+        except (ValueError, TypeError) as error:
+            raise _not_a_trial(path, number, error) from None
         seen.add(trial.key)
+        if len(seen) < number or trial.key.cell not in cells:
+            raise _not_of_plan(path, number, trial.key, cells)
         trials.append(trial)
     return StoredTrials(trials=trials, torn=data[end:])
 
@@ -217,10 +219,13 @@ def scan(path: Path, plan: model.Plan) -> Scan:
     ledger, samples = Ledger(), set[str]()
     cells = {cell.key for cell in plan.cells}
     for number, line in enumerate(_split(data, end), start=1):
-        with _at(path, number):
+        try:
             key, outcome, file = key_of(line)
-        _check_key(path, number, key, cells, ledger.keys)
+        except (ValueError, TypeError) as error:
+            raise _not_a_trial(path, number, error) from None
         ledger.add(key, outcome)
+        if len(ledger.keys) < number or key.cell not in cells:
+            raise _not_of_plan(path, number, key, cells)
         if file:
             samples.add(file)
     torn = data[end:]
@@ -229,24 +234,17 @@ def scan(path: Path, plan: model.Plan) -> Scan:
     )
 
 
-@contextmanager
-def _at(path: Path, number: int) -> Iterator[None]:
-    try:
-        yield
-    except (ValueError, TypeError) as error:
-        raise ResultsError(
-            f"{path / TRIALS}:{number}: this line is not a trial ({error})",
-            remedy=f"tare never changes a line: {RESTORE}",
-        ) from None
+def _not_a_trial(path: Path, number: int, error: Exception) -> ResultsError:
+    return ResultsError(
+        f"{path / TRIALS}:{number}: this line is not a trial ({error})",
+        remedy=f"tare never changes a line: {RESTORE}",
+    )
 
 
-def _check_key(
-    path: Path, number: int, key: model.TrialKey, cells: Collection[str], seen: Collection[model.TrialKey]
-) -> None:
-    if key in seen:
-        raise ResultsError(f"{path / TRIALS}:{number}: this trial occurs twice: {key_text(key)}", remedy=RESTORE)
+def _not_of_plan(path: Path, number: int, key: model.TrialKey, cells: Collection[str]) -> ResultsError:
     if key.cell not in cells:
-        raise ResultsError(f"{path / TRIALS}:{number}: the plan has no cell {key.cell!r}", remedy=RESTORE)
+        return ResultsError(f"{path / TRIALS}:{number}: the plan has no cell {key.cell!r}", remedy=RESTORE)
+    return ResultsError(f"{path / TRIALS}:{number}: this trial occurs twice: {key_text(key)}", remedy=RESTORE)
 
 
 def _read_files(path: Path) -> tuple[bytes, int, Shared, int]:
