@@ -13,7 +13,7 @@ from tare.report import embed, first_screen, published, remarks, units, view
 from tare.report.manifest import sections
 from tare.report.metric_pages import MetricPage, metric_page
 from tare.report.plots.styles import Style, styles
-from tare.report.runs import ShownLaunch, by_group, cell_rows, commands, launches, trial_row
+from tare.report.runs import ShownLaunch, by_group, cell_rows, commands, launches, listed, trial_row
 from tare.report.samples import SampleSource, collect, row_key
 from tare.report.sweeps import sweeps_of
 from tare.report.tables import merge
@@ -40,6 +40,7 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
     ]
     figures = [figure for sweep in sweeps for figure in sweep.figures]
     figures += [figure for page in pages for figure in page.figures]
+    trial_columns = [head.column for table in tables for head in table.heads] if len(tables) == 1 else []
     plotly = embed.asset("plotly", "package_data/plotly.min.js")
     script = embed.asset("tare.report", "templates/report.js")
     style = embed.asset("tare.report", "templates/report.css")
@@ -67,8 +68,9 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
         sections=sections(summary.manifest),
         cells=cell_rows(summary, runs),
         commands=commands(runs),
-        runs=[trial_row(run, summary) for run in runs],
-        trial_columns=[head.column for table in tables for head in table.heads] if len(tables) == 1 else [],
+        launches=len(runs),
+        runs=[trial_row(run, [column.info for column in trial_columns]) for run in listed(runs)],
+        trial_columns=trial_columns,
         data=embed.figure_data(figures),
         script=script,
         style=style,

@@ -107,23 +107,17 @@ def calls_for(path: Path, plan: Plan) -> dict[str, int]:
     }
 
 
-@pytest.mark.parametrize("shape", ["rounds", "groups"])
+@pytest.mark.parametrize(("few", "many"), [((2, 12), (2, 48)), ((2, 12), (8, 12))], ids=["rounds", "groups"])
 def test_four_times_the_trials_take_four_times_the_calls(
-    shape: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    few: tuple[int, int], many: tuple[int, int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    few, many = ({"rounds": 8, "groups": 3} | {shape: number} for number in (12, 48))
-    commands.show_report(_written(tmp_path / "first"), tmp_path / "first.html")  # imports and caches
-    calls = [
-        calls_for(tmp_path / name, large_results.plan_of(environments=4, **sizes))
-        for name, sizes in (("few", few), ("many", many))
-    ]
+    plans = [large_results.plan_of(environments=3, groups=groups, rounds=rounds) for groups, rounds in (few, many)]
+    large_results.write(tmp_path / "first", plans[1], samples=False)
+    commands.show_report(tmp_path / "first", tmp_path / "first.html")  # imports and caches
+    calls = [calls_for(tmp_path / str(number), plan) for number, plan in enumerate(plans)]
     for what in calls[0]:
-        assert calls[1][what] < 4.5 * calls[0][what], (what, calls)
-
-
-def _written(path: Path) -> Path:
-    large_results.write(path, PLAN)
-    return path
+        assert calls[1][what] < 4.4 * calls[0][what], (what, calls)
+    assert f"{4 * len(plans[0].cells) * few[1]:,} launches" in capsys.readouterr().out
 
 
 def test_a_resumed_run_does_not_decode_its_trials_until_they_are_used(
