@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
 from jinja2 import Environment as Jinja
@@ -29,8 +30,11 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
     shown = merge(view.judged(groups))
     tables = [first_screen.table(group, view.heading(group, shown), summary) for group in shown]
     style_of = styles(list(dict.fromkeys(name for group in groups for name in group.rows)), summary)
+    data: dict[str, str] = {}
     pages = [
-        page for group in groups for page in _pages(group, summary, runs_of.get(group.name, []), samples, style_of)
+        _without_data(page, data)
+        for group in groups
+        for page in _pages(group, summary, runs_of.get(group.name, []), samples, style_of)
     ]
     sweeps = [sweep for group in groups for sweep in sweeps_of(group, summary, style_of)]
     traffic = [
@@ -38,8 +42,7 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
         for number, group in enumerate(groups)
         if (tables_of_group := _traffic(group, number, runs_of.get(group.name, []))) is not None
     ]
-    figures = [figure for sweep in sweeps for figure in sweep.figures]
-    figures += [figure for page in pages for figure in page.figures]
+    data |= {figure.ident: embed.figure_json(figure) for sweep in sweeps for figure in sweep.figures}
     trial_columns = [head.column for table in tables for head in table.heads] if len(tables) == 1 else []
     plotly = embed.asset("plotly", "package_data/plotly.min.js")
     script = embed.asset("tare.report", "templates/report.js")
@@ -71,12 +74,18 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
         launches=len(runs),
         runs=[trial_row(run, [column.info for column in trial_columns]) for run in listed(runs)],
         trial_columns=trial_columns,
-        data=embed.figure_data(figures),
+        data=embed.figure_data(data),
         script=script,
         style=style,
         plotly=plotly,
         plotly_styles=embed.find_style_ids(plotly),
     )  # fmt: skip
+
+
+def _without_data(page: MetricPage, data: dict[str, str]) -> MetricPage:
+    """Move the data of a page's plots to `data`, as JSON: as lists, those of many pages would take gigabytes."""
+    data |= {figure.ident: embed.figure_json(figure) for figure in page.figures}
+    return replace(page, figures=tuple(replace(figure, spec={}) for figure in page.figures))
 
 
 def _traffic(group: view.TableGroup, number: int, runs: Sequence[ShownLaunch]) -> TrafficTables | None:

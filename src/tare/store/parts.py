@@ -50,10 +50,10 @@ class Part:
 class Later(Sequence[T]):
     """A sequence that is kept as a part and its values, and made of them at each use."""
 
-    __slots__ = ("_part", "_values")
+    __slots__ = ("_values", "part")
 
     def __init__(self, part: Part, values: Values) -> None:
-        self._part, self._values = part, values
+        self.part, self._values = part, values
 
     @overload
     def __getitem__(self, index: int) -> T: ...
@@ -63,7 +63,7 @@ class Later(Sequence[T]):
         return self._made()[index]
 
     def __len__(self) -> int:
-        return self._part.length
+        return self.part.length
 
     def __iter__(self) -> Iterator[T]:
         return iter(self._made())
@@ -78,7 +78,12 @@ class Later(Sequence[T]):
         return repr(self._made())
 
     def _made(self) -> tuple[T, ...]:
-        return self._part.made(self._values)  # type: ignore[no-any-return]
+        return self.part.made(self._values)  # type: ignore[no-any-return]
+
+
+def part_of(sequence: Sequence[Any]) -> object | None:
+    """Return what a stored sequence shares with those of other trials, which differ from it only in `VARYING`."""
+    return sequence.part if isinstance(sequence, Later) else None
 
 
 def make_part(wanted: Any, data: Any, size_bytes: int, *, varies: bool) -> Part:

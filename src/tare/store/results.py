@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import zipfile
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -197,6 +199,23 @@ def decode_plan(path: Path, header: Mapping[str, Any]) -> model.Plan:
 
 def read_trials(path: Path, plan: model.Plan, *, to_show: bool = False) -> StoredTrials:
     """Return the trials of a folder. With `to_show`, texts are made printable."""
+    with _without_collections():
+        return _read_trials(path, plan, to_show=to_show)
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Make no search for cycles: trials have none, and each search would look at all trials so far."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _read_trials(path: Path, plan: model.Plan, *, to_show: bool) -> StoredTrials:
     data, end, shared, _ = _read_files(path)
     lines = TrialLines(shared, to_show=to_show)
     trials, seen = [], set[model.TrialKey]()
@@ -215,6 +234,11 @@ def read_trials(path: Path, plan: model.Plan, *, to_show: bool = False) -> Store
 
 def scan(path: Path, plan: model.Plan) -> Scan:
     """Return what a run must know to resume a folder; each line is parsed, and its key and outcome are decoded."""
+    with _without_collections():
+        return _scan(path, plan)
+
+
+def _scan(path: Path, plan: model.Plan) -> Scan:
     data, end, shared, shared_end = _read_files(path)
     ledger, samples = Ledger(), set[str]()
     cells = {cell.key for cell in plan.cells}
