@@ -102,7 +102,7 @@ def test_what_a_killed_run_left_is_removed_by_the_next_run_and_by_clean(second: 
         listed = tare("clean", "--dry-run", cwd=tmp_path)
         assert f"would remove cgroup /tare/{name}" in listed.stdout
         assert pids_of(name), "--dry-run removed something"
-        from tare.cluster import clean  # `tare clean` would also remove the labs of others who test here
+        from tare.node_service import clean  # `tare clean` would also remove the labs of others who test here
 
         clean.remove_lab(name)
     wait_for(lambda: not pids_of(name), "end of the processes", 5)

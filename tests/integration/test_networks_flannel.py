@@ -26,7 +26,6 @@ from integration.live import (
 )
 from integration.studies import KERNELS
 from integration.test_leftovers import interfaces
-from tare.cluster import clean
 from tare.cluster.lab_site import LabSite
 from tare.deploy.hosts import Deployed
 from tare.deploy.pods import deployed
@@ -35,6 +34,7 @@ from tare.host.namespaces import netlink
 from tare.host.process import run
 from tare.model import Environment, Link, Placement
 from tare.networks import flannel
+from tare.node_service import clean
 from tare.node_service.order import Files
 from tare.services import etcd
 

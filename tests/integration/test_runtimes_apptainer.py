@@ -161,7 +161,7 @@ def test_what_a_run_made_is_undone_when_it_is_ended_while_containers_run(
         ended(process, 30)
     if number is signal.SIGKILL:
         assert running(name) == 2, "nothing was left: the test proves nothing"
-        from tare.cluster import clean  # `tare clean` would also remove the labs of others who test here
+        from tare.node_service import clean  # `tare clean` would also remove the labs of others who test here
 
         clean.remove_lab(name)
     wait_for(lambda: not pids_of(name), "end of the processes", 5)

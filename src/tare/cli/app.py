@@ -15,6 +15,7 @@ from tare.cli.groups import image_app, lab_app, network_app
 from tare.cli.options import (
     BindingOption,
     BindOption,
+    ClusterOption,
     Command,
     ContainersOption,
     ControlOption,
@@ -23,6 +24,7 @@ from tare.cli.options import (
     EnvironmentsOption,
     EnvOption,
     FreshOption,
+    HostsOption,
     ImageOption,
     MpiOption,
     NetworkOption,
@@ -31,6 +33,7 @@ from tare.cli.options import (
     ResultsOption,
     RuntimeOption,
     ShareOption,
+    SshConfigOption,
     StudyFile,
     TransportOption,
     VerboseOption,
@@ -64,19 +67,28 @@ def version(show: Annotated[bool, typer.Option("--version", help="Show the versi
 
 
 @app.command()
-def plan(study: StudyFile) -> None:
+def plan(
+    study: StudyFile, cluster: ClusterOption = None, hosts: HostsOption = "", ssh_config: SshConfigOption = ""
+) -> None:
     """Show what a study would run, its estimated time, and the access to this machine that it gets."""
-    from tare.cli.commands import show_plan
+    from tare.cli.commands import Where, show_plan
 
-    show_plan(study)
+    show_plan(study, Where.of(cluster, hosts, ssh_config))
 
 
 @app.command()
-def run(study: StudyFile, results: ResultsOption = None, fresh: FreshOption = False) -> None:
+def run(
+    study: StudyFile,
+    results: ResultsOption = None,
+    fresh: FreshOption = False,
+    cluster: ClusterOption = None,
+    hosts: HostsOption = "",
+    ssh_config: SshConfigOption = "",
+) -> None:
     """Run or resume a study, print its tables and write its HTML report."""
-    from tare.cli.commands import run_study
+    from tare.cli.commands import Where, run_study
 
-    raise typer.Exit(run_study(study, results, fresh=fresh))
+    raise typer.Exit(run_study(study, results, Where.of(cluster, hosts, ssh_config), fresh=fresh))
 
 
 @app.command()

@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-from tare.cluster import CLUSTERS, clean
+from tare.cluster import CLUSTERS
 from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE
 from tare.host.topology import in_words, read_topology
 from tare.images import DEFAULT, RECIPES
@@ -18,6 +18,8 @@ from tare.mpi import MPIS
 from tare.networks import NETWORKS, Wiring
 from tare.node import limits, monitor
 from tare.node.cgroups import hierarchies
+from tare.node_service import clean
+from tare.node_service.probe import probe
 from tare.plan import composition
 from tare.runtimes import RUNTIMES
 
@@ -46,7 +48,7 @@ def diagnosis() -> tuple[list[str], bool]:
     lines += ["", "environments (two nodes)"]
     for name, value in environments().items():
         refused = composition.refuse(value, Placement())
-        lines.append(f"  no      {name}: {refused}" if refused else _line(name, composition.probe(value)))
+        lines.append(f"  no      {name}: {refused}" if refused else _line(name, probe(value)))
     lines += ["", *_quiet(), *_left()]
     return lines, CLUSTERS["lab"].probe() is None and MPIS["openmpi"].probe() is None
 

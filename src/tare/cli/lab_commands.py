@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tare.cluster import clean, lab
+from tare.cluster import lab
 from tare.containers.held import enter
 from tare.errors import InfrastructureError, UsageError
 from tare.host.paths import RUN_FOLDER, made_run_folder, run_folder
@@ -26,6 +26,7 @@ from tare.model.quantities import parse_bit_rate
 from tare.node import Nic, Node, bridges
 from tare.node.cgroups import bases, group
 from tare.node.owners import boot_id, start_time, this_boot
+from tare.node_service import clean
 from tare.services import docker
 
 STATE: Final = "lab.json"
@@ -258,4 +259,11 @@ def _from_json(state: dict[str, Any]) -> lab.Lab:
         )
         for node in data["nodes"]
     )
-    return lab.Lab(**{**data, "spec": LabSpec(**data["spec"]), "nodes": nodes, "group": group(data["group"], noted)})
+    return lab.Lab(
+        **{
+            **data,
+            "spec": LabSpec(**{**data["spec"], "hosts": (), "nics": (), "daemon_hosts": ()}),
+            "nodes": nodes,
+            "group": group(data["group"], noted),
+        }
+    )

@@ -20,7 +20,7 @@ from typing import Final
 from tare import study
 from tare.cli import session
 from tare.cli.lab_commands import without_dashes
-from tare.cluster import Site, clean
+from tare.cluster import Site
 from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError, RefusedError, TareError, UsageError
 from tare.feasibility import preflight
@@ -29,6 +29,7 @@ from tare.host.namespaces import plain_python
 from tare.launch import PADDING, Launch, write_agent
 from tare.model import Cell, Plan
 from tare.mpi import MPIS
+from tare.node_service import clean
 from tare.plan.cells import available
 from tare.run import job, ping_pong
 from tare.run.site import deployed_alone, opened

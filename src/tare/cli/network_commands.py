@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from tare import study
 from tare.cli import lab_commands
-from tare.cluster import Site, clean
+from tare.cluster import Site
 from tare.cluster.lab_site import LabSite
 from tare.containers.held import enter
 from tare.deploy import study_files
@@ -35,6 +35,7 @@ from tare.model import Environment, LabSpec, Placement, Plan, Study, Workload
 from tare.networks import NETWORKS, Network, Wiring, find
 from tare.node.cgroups import bases
 from tare.node.owners import lives, owner
+from tare.node_service import clean
 from tare.node_service.order import Files
 from tare.node_service.sides import Side
 from tare.plan import cells, composition

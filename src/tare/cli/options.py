@@ -42,6 +42,16 @@ EnvOption = Annotated[
         help="Set a variable for all ranks; NAME alone passes on its value here; repeatable.",
     ),
 ]  # fmt: skip
+ClusterOption = Annotated[
+    str | None,
+    typer.Option("--cluster", help="Run on lab, local or ssh instead of the study's cluster.", show_default=False),
+]
+HostsOption = Annotated[
+    str, typer.Option("--hosts", metavar="A,B", help="Hosts of cluster ssh, in order of ranks.", show_default=False)
+]
+SshConfigOption = Annotated[
+    str, typer.Option("--ssh-config", help="File that ssh reads instead of ~/.ssh/config.", show_default=False)
+]
 FreshOption = Annotated[bool, typer.Option("--fresh", help="Archive earlier results and start over.")]
 RuntimeOption = Annotated[
     str,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from tare.cluster import CLUSTERS, clean
+from tare.cluster import CLUSTERS
 from tare.deploy import study_files
 from tare.deploy.study_files import StudyFiles
 from tare.errors import RefusedError
@@ -16,6 +16,7 @@ from tare.feasibility.availability import make_plan
 from tare.host.user_namespace import become_root
 from tare.images.cache import Progress, silent
 from tare.model import Plan, Summary
+from tare.node_service import clean
 from tare.plan.cells import available
 from tare.run import runner
 from tare.run.facts import facts

@@ -8,11 +8,15 @@ from typing import Final
 from tare.cluster.base import Cluster, Site
 from tare.cluster.fake import FakeCluster
 from tare.cluster.lab_site import LabCluster
+from tare.cluster.local import LocalCluster
 from tare.cluster.needs import Needs
+from tare.cluster.ssh import SshCluster
 
 __all__ = ["CLUSTERS", "Cluster", "Needs", "Site"]
 
 CLUSTERS: Final[Mapping[str, Cluster]] = {
     "lab": LabCluster(),
+    "local": LocalCluster(),
+    "ssh": SshCluster(),
     "fake": FakeCluster(),
 }

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Protocol
 
 from tare.cluster.needs import Needs
-from tare.model import LabSpec
+from tare.model import Environment, LabSpec, Placement
 from tare.model.placement import Topology
 from tare.node import Node
 from tare.node_service import NodeService
+from tare.node_service.probe import probe
 
 
 class Site(Protocol):
@@ -39,8 +40,17 @@ class Site(Protocol):
         """Return the argv prefix that starts a launcher on the head."""
         ...
 
+    def reach(self, node: Node) -> tuple[str, ...]:
+        """Return the argv prefix that runs one string with a node's shell; empty for a node of this machine."""
+        ...
+
     @property
     def control_subnet(self) -> str: ...
+    @property
+    def control_interface(self) -> str:
+        """Return the name of the interface on the control network, on the head and on the nodes."""
+        ...
+
     @property
     def folder(self) -> Path:
         """Return the folder for launch maps and logs of this run."""
@@ -89,6 +99,16 @@ class Cluster(ABC):
         return False
 
     @property
+    def is_real(self) -> bool:
+        """Return whether its nodes are machines as they are, on which nothing is made for a study but containers."""
+        return False
+
+    @property
+    def takes_hosts(self) -> bool:
+        """Return whether a study lists its nodes, as `hosts`."""
+        return False
+
+    @property
     def is_fake(self) -> bool:
         """Return whether there are no nodes: a fake is combined with other fakes only, in tests."""
         return False
@@ -96,6 +116,14 @@ class Cluster(ABC):
     def probe(self) -> str | None:
         """Return why the cluster cannot be used here, or None."""
         return None
+
+    def refuse(self, spec: LabSpec, environment: Environment, placement: Placement) -> str | None:
+        """Return why an environment in a placement cannot run on this cluster, or None; nothing is read from disk."""
+        return None
+
+    def lacks(self, spec: LabSpec, environment: Environment) -> str | None:
+        """Return what an environment requires and the nodes' machines lack, or None."""
+        return probe(environment, real=self.is_real)
 
     @abstractmethod
     def topology(self, spec: LabSpec) -> Topology:

@@ -35,11 +35,15 @@ class FakeSite:
     folder: Path
     head: tuple[str, ...] = ()
     control_subnet: str = str(CONTROL)
+    control_interface: str = "ctl0"
     daemon_nodes: tuple[Node, ...] = ()
     services: dict[str, NodeService] = field(default_factory=dict)
 
     def service(self, node: Node) -> NodeService:
         return self.services.setdefault(node.name, LocalNode(node, self.folder, _connect))
+
+    def reach(self, node: Node) -> tuple[str, ...]:
+        return ()
 
     def listen(self) -> socket.socket | None:
         return None

@@ -37,6 +37,7 @@ class LabSite:
     nodes: tuple[Node, ...]
     daemon_nodes: tuple[Node, ...]
     folder: Path
+    control_interface: str = "ctl0"
     services: dict[str, NodeService] = field(default_factory=dict)
 
     def service(self, node: Node) -> NodeService:
@@ -49,6 +50,9 @@ class LabSite:
     @property
     def control_subnet(self) -> str:
         return self.lab.control_subnet
+
+    def reach(self, node: Node) -> tuple[str, ...]:
+        return ()
 
     def listen(self) -> socket.socket | None:
         with inside_network(self.lab.head_pid):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
     """Number of data NICs a node, Docker daemons, and folders of the host that must be visible on the nodes.
+
+    `made` are files and folders of tare's cache that nodes need at the same paths; a cluster may copy them there.
 
     The daemons coordinate through a Swarm (`swarm`) or an etcd (`store`), but not both.
     """
@@ -17,3 +20,4 @@ class Needs:
     swarm: bool = False
     store: bool = False
     shown: tuple[str, ...] = ()
+    made: tuple[Path, ...] = ()

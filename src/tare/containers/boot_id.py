@@ -15,8 +15,10 @@ def show_boot_id(node: Node, pid: int, *, user: bool = False) -> None:
     """Bind the node's boot_id over the file that a container sees, through one of the container's processes.
 
     tare enters only the mount namespace, from outside; the container gains no privilege. The file systems of a
-    container that a `user` has started accept no root but that of its user namespace.
+    container that a `user` has started accept no root but that of its user namespace. A machine's own is right already.
     """
+    if node.is_machine:
+        return
     space = ("--user", "--mount") if user else ("--mount",)
     program = ("nsenter", "-t", str(pid), *space, "--", "/bin/sh", "-c", SHOW, node.boot_id)
     run(program, what=f"showing the boot_id of {node.name} in its container", timeout_s=10)

@@ -24,22 +24,26 @@ from tare.wiring.plug import Wiring
 KERNELS_PLACES: Final = ("/proc", "/sys", "/dev")
 NODE_KINDS: Final = ("net", "mnt", "uts", "ipc", "pid", "cgroup")
 ENTERED: Final = ("mount", "uts", "ipc", "net", "pid", "cgroup")
+ENTERED_NAMES: Final = {"mount": "mnt"}
 
 
 @contextmanager
-def held(request: PodRequest, *, root: Path | None = None, own_mounts: bool = False) -> Iterator[int]:
+def held(
+    request: PodRequest, *, root: Path | None = None, own_mounts: bool = False, as_root: bool = False
+) -> Iterator[int]:
     """Hold a pod's namespaces and yield a process in them; `root` becomes the root directory inside.
 
     All namespaces are the node's, with two exceptions. Network and mounts are new if the pod has its own network;
     mounts are new if the pod has its own root directory or the runtime asks for `own_mounts`. If nothing differs from
-    the node, the process is the node's own.
+    the node, the process is the node's own. On a machine, an ordinary user's are in a new user namespace, in which the
+    user is itself, or root with `as_root`.
     """
     if request.wiring is Wiring.NODE and root is None and not own_mounts:
         yield request.node.pid
         return
     if root is not None:
         check_places(root, places_of(request))
-    pid = hold(f"tare:{request.study}:{request.name}", _spec(request, root, own_mounts))
+    pid = hold(f"tare:{request.study}:{request.name}", _spec(request, root, own_mounts, as_root))
     try:
         yield pid
     finally:
@@ -57,12 +61,22 @@ def enter(pid: int) -> tuple[str, ...]:
     """Return the argv prefix that starts a process in all namespaces of another process.
 
     Only root of the machine may enter a time namespace, even the one that a process is already in. An ordinary user
-    comes from outside the user namespace, and keeps the credentials on entry.
+    comes from outside the user namespace, and keeps the credentials on entry. Process 0 is one of the machine
+    itself.
     """
+    if pid == 0:
+        return ()
     if is_real_root():
         return ("nsenter", "-t", str(pid), "--all", "--")
-    user = () if os.geteuid() == 0 else ("--preserve-credentials", "--user")
-    return ("nsenter", "-t", str(pid), *user, *(f"--{kind}" for kind in ENTERED), "--")
+    if os.geteuid() == 0:
+        return ("nsenter", "-t", str(pid), *(f"--{kind}" for kind in ENTERED), "--")
+    other = (f"--{kind}" for kind in ENTERED if not _is_shared(pid, ENTERED_NAMES.get(kind, kind)))
+    return ("nsenter", "-t", str(pid), "--preserve-credentials", "--user", *other, "--")
+
+
+def _is_shared(pid: int, kind: str) -> bool:
+    """Return whether a process is in this one's namespace of a kind, which an ordinary user cannot enter again."""
+    return os.readlink(f"/proc/{pid}/ns/{kind}") == os.readlink(f"/proc/self/ns/{kind}")
 
 
 def job_group(node: Node) -> Group:
@@ -124,11 +138,14 @@ def as_node_sees(node: Node, group: Group) -> tuple[str, ...]:
     return tuple(str(hierarchy.mountpoint / below) for hierarchy in group.hierarchies)
 
 
-def _spec(request: PodRequest, root: Path | None, own_mounts: bool) -> dict[str, Any]:
+def _spec(request: PodRequest, root: Path | None, own_mounts: bool, as_root: bool) -> dict[str, Any]:
     own_net = request.wiring is Wiring.OWN  # with new mounts, because /sys shows the network devices
     new = (["net"] if own_net else []) + (["mnt"] if own_net or root is not None or own_mounts else [])
+    if request.node.is_machine and os.geteuid() != 0:
+        new = ["user", *new]
     return {
         "new": new,
+        "as_root": as_root,
         "join": request.node.pid,
         "join_kinds": list(NODE_KINDS),
         "cgroups": [str(f) for f in request.node.group.below("pods").create().folders],

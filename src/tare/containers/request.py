@@ -21,8 +21,9 @@ class PodRequest:
     are shown ("": none). `host` is the pod's hostname, `cores` are its own cores ("" and
     (): the node's). `devices` are the device nodes that containers are given, `binds` what else they see of the host
     (`tare.host.binds`), `variables` their environment as `NAME=value`. A `foreign` root file system is a user's own
-    folder, in which no mount point may be created. `limits` apply to each container that is requested, the pod's own or
-    those in it (None: those of its node).
+    folder, in which no mount point may be created. `state` is a folder of the pod alone for its runtime's files, on a
+    node that is a machine: elsewhere they are in folders of the node. `limits` apply to each container that is
+    requested, the pod's own or those in it (None: those of its node).
     """
 
     name: str
@@ -44,6 +45,7 @@ class PodRequest:
     variables: tuple[str, ...] = ()
     foreign: bool = False
     limits: Limits | None = None
+    state: str = ""
 
     @property
     def limit_options(self) -> tuple[str, ...]:

@@ -91,6 +91,10 @@ class Deployed:
         for node in self.nodes:
             node.end_strays(self.name)
 
+    def end_named(self, key: str) -> int:
+        """Kill the processes of launches whose command line contains a key; return how many there were."""
+        return sum(node.end_named(key) for node in self.nodes)
+
     def signal_first(self, names: Collection[str], number: int) -> bool:
         """Send a signal to the programs of these names in the first pod; return whether any was running."""
         return self.nodes[0].signal_first(self.name, names, number)

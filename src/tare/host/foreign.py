@@ -78,7 +78,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def _check(value: Any, levels: int) -> None:
-    if isinstance(value, str | bool) or value is None:
+    if isinstance(value, (str, bool)) or value is None:
         return
     if isinstance(value, int):
         if abs(value) >= MOST_INTEGER:

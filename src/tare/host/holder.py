@@ -12,7 +12,8 @@ An object's keys, all but `mark` optional:
     leaf        folders of cgroups to move to after the cgroup namespace was made (cgroup v2 allows no process
                 in a cgroup whose controllers are handed on)
     join        a process whose namespaces are entered, and `join_kinds`, which of them
-    new         kinds of namespaces to make: net mnt uts ipc pid cgroup
+    new         kinds of namespaces to make: user net mnt uts ipc pid cgroup
+    as_root     true: in a new user namespace the user is root; else the user itself
     hostname    for a new uts namespace
     cpus        cores to run on (inherited by all that is started from here)
     boot_id     text that /proc/sys/kernel/random/boot_id shows in the new mount namespace
@@ -164,6 +165,11 @@ def overlaid(root: str) -> str:
     return f"{place}/root"
 
 
+def locked_flags(path: str) -> int:
+    """Return the flags of a mount that a user namespace may not remove."""
+    return os.statvfs(path).f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)
+
+
 def make_place(source: str, target: str) -> None:
     """Create the mount point for a folder or file."""
     os.makedirs(target if os.path.isdir(source) else os.path.dirname(target), exist_ok=True)
@@ -176,8 +182,7 @@ def show(opened: list[tuple[str, bool, int]], root: str) -> None:
     for target, read_only, descriptor in opened:
         bind(f"/proc/self/fd/{descriptor}", root + target)
         if read_only:
-            flags = os.statvfs(root + target).f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)  # these flags must be kept
-            mount(None, root + target, None, MS_BIND | MS_REMOUNT | MS_RDONLY | flags)
+            mount(None, root + target, None, MS_BIND | MS_REMOUNT | MS_RDONLY | locked_flags(root + target))
         os.close(descriptor)
 
 
@@ -195,7 +200,7 @@ def change_root(spec: dict[str, Any]) -> None:
         if os.path.isdir(path) and not path.startswith(tuple(f"{place}/" for place in FRESH)):
             os.makedirs(root + path, exist_ok=True)
     mount(root, root, None, MS_BIND)
-    mount(None, root, None, MS_BIND | MS_REMOUNT | MS_RDONLY)
+    mount(None, root, None, MS_BIND | MS_REMOUNT | MS_RDONLY | locked_flags(root))
     for path in ("/proc", "/sys", "/dev"):
         mount(path, root + path, None, MS_BIND | MS_REC)
     for path in FRESH:
@@ -212,12 +217,26 @@ def change_root(spec: dict[str, Any]) -> None:
     os.chdir("/")
 
 
+def map_user(user: int, group: int, *, root: bool) -> None:
+    """Map an ordinary user and its group in the new user namespace, where only these two exist: to themselves, or root.
+
+    A program that is started in it later has capabilities only as root.
+    """
+    maps = (f"{0 if root else user} {user} 1", f"{0 if root else group} {group} 1")
+    for name, text in (("uid_map", maps[0]), ("setgroups", "deny"), ("gid_map", maps[1])):
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
+
+
 def prepare(spec: dict[str, Any]) -> None:
     """Create the namespaces that need no new process, and set them up."""
     new = spec.get("new", [])
     flags = sum(CLONE[kind] for kind in new if kind != "pid")
+    user, group = os.geteuid(), os.getegid()
     if flags:
         call("unshare", flags)
+    if "user" in new:
+        map_user(user, group, root=bool(spec.get("as_root")))
     write_pid(spec.get("leaf", []))
     if spec.get("hostname"):
         name = spec["hostname"].encode()

@@ -18,13 +18,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+from weakref import WeakSet
 
 from tare.errors import CommandFailed, CommandTimeout, InfrastructureError, MissingTool
 from tare.host.capture import STDOUT_BYTES, Capture, Reached
 from tare.host.signals import uninterrupted
 
 Popen = subprocess.Popen
+_started: WeakSet[subprocess.Popen[Any]] = WeakSet()
 
 GRACE_S: Final = 2.0
 TAIL_CHARACTERS: Final = 4000
@@ -56,6 +58,19 @@ class Result:
     def stderr_tail(self) -> str:
         """Return the end of what the command wrote to stderr."""
         return self.stderr[-TAIL_CHARACTERS:].strip()
+
+
+P = TypeVar("P", bound="subprocess.Popen[Any]")
+
+
+def _noted(process: P) -> P:
+    _started.add(process)
+    return process
+
+
+def awaited() -> set[int]:
+    """Return the processes that this module has started and whose status it has still to collect."""
+    return {process.pid for process in tuple(_started) if process.returncode is None}
 
 
 def find(program: str) -> str | None:
@@ -136,7 +151,7 @@ def attend(
     The command has tare's standard streams. Signals that arrive while it runs are sent to the command instead of being
     handled here, unless `passed_on` delivers the signal itself and returns True. `started` is as in `run`.
     """
-    process = subprocess.Popen(list(argv), env=None if env is None else dict(env), start_new_session=True)
+    process = _noted(subprocess.Popen(list(argv), env=None if env is None else dict(env), start_new_session=True))
 
     def forward(number: int, _frame: object) -> None:
         if not passed_on(number):
@@ -188,21 +203,38 @@ def start(
     else:
         sink = subprocess.DEVNULL
     try:
-        return subprocess.Popen(
-            list(argv),
-            stdin=subprocess.DEVNULL,
-            stdout=sink if stdout is None else stdout,
-            stderr=subprocess.STDOUT if log is not None else subprocess.DEVNULL,
-            env=None if env is None else dict(env),
-            start_new_session=True,
-            pass_fds=tuple(pass_fds),
-            text=True,
+        return _noted(
+            subprocess.Popen(
+                list(argv),
+                stdin=subprocess.DEVNULL,
+                stdout=sink if stdout is None else stdout,
+                stderr=subprocess.STDOUT if log is not None else subprocess.DEVNULL,
+                env=None if env is None else dict(env),
+                start_new_session=True,
+                pass_fds=tuple(pass_fds),
+                text=True,
+            )
         )
     except OSError as error:
         raise _not_started(argv[0], None, error) from error
     finally:
         if opened >= 0:
             os.close(opened)
+
+
+def converse(argv: Sequence[str], *, log: Path) -> subprocess.Popen[bytes]:
+    """Start a command to exchange messages with over its standard input and output; its errors go to `log`.
+
+    It is in a session of its own, so that Ctrl-C does not reach it.
+    """
+    with log.open("ab") as errors:
+        try:
+            return subprocess.Popen(
+                list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True,
+                bufsize=0,
+            )  # fmt: skip
+        except OSError as error:
+            raise _not_started(argv[0], None, error) from error
 
 
 @contextmanager
@@ -237,7 +269,7 @@ def replace(argv: Sequence[str], env: Mapping[str, str] | None = None) -> None:
         raise _not_started(argv[0], None, error) from error
 
 
-def end(process: subprocess.Popen[str], *, grace_s: float = GRACE_S) -> None:
+def end(process: subprocess.Popen[Any], *, grace_s: float = GRACE_S) -> None:
     """End a process of `start` and its group by SIGTERM, then SIGKILL; one that still does not end is abandoned."""
     _signal_group(process.pid, signal.SIGTERM)
     if _waited(process, grace_s) is not Reached.END:
@@ -278,14 +310,16 @@ def _popen(
     stop: socket.socket | None,
 ) -> tuple[subprocess.Popen[bytes], Capture]:
     try:
-        process = subprocess.Popen(
-            list(argv),
-            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=None if env is None else dict(env),
-            cwd=cwd,
-            start_new_session=True,
+        process = _noted(
+            subprocess.Popen(
+                list(argv),
+                stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=None if env is None else dict(env),
+                cwd=cwd,
+                start_new_session=True,
+            )
         )
     except OSError as error:
         raise _not_started(argv[0], cwd, error) from error

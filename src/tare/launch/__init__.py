@@ -31,7 +31,8 @@ class Entry:
 
     `shell` means that a daemon's command line is one string for the place's shell, as with rsh; it is false for ssh,
     which has a shell of its own. `carry` means that the place drops the caller's environment (docker exec, kubectl
-    exec, ssh), so the variables of the launch and the MPI must be put before the command.
+    exec, ssh), so the variables of the launch and the MPI must be put before the command. `via` is the argv that runs
+    one string with the shell of another machine (ssh), where all the rest of the entry then applies.
     """
 
     argv: tuple[str, ...] = ()
@@ -39,11 +40,12 @@ class Entry:
     cpus: tuple[int, ...] = ()
     shell: bool = True
     carry: bool = False
+    via: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Return whether a process can be started here without any preparation."""
-        return not (self.argv or self.cgroups or self.cpus)
+        return not (self.argv or self.cgroups or self.cpus or self.via)
 
     def as_json(self) -> dict[str, Any]:
         """Return the entry in the format of the launch map."""
@@ -53,6 +55,7 @@ class Entry:
             "cpus": list(self.cpus),
             "shell": self.shell,
             "carry": self.carry,
+            **({"via": list(self.via)} if self.via else {}),
         }
 
 

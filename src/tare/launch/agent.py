@@ -28,6 +28,9 @@ INTO_RANKS = (
     "UCX_",
 )  # fmt: skip
 CARRIED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TARE_LAUNCH_MAP", "TERM", "USER")
+ELSEWHERE = ("LD_LIBRARY_PATH", "TARE_RUN")
+"""What a daemon on another machine needs on top of that: here it inherits the first, there nothing."""
+KNOWN_THERE = ("HOME", "LOGNAME", "SHELL", "TERM", "USER")
 
 
 def fail(message: str) -> int:
@@ -40,6 +43,8 @@ def start(entry: "dict[str, Any]", command: list[str], environment: dict[str, st
     """Replace this process by the command: join cgroups, bind cores, prepend argv. Returns only on failure."""
     if not command:
         return fail("no command given")
+    if entry.get("via"):
+        return start_elsewhere(entry, command, dict(os.environ if environment is None else environment))
     place = ""
     try:
         for folder in entry.get("cgroups", ()):
@@ -57,6 +62,33 @@ def start(entry: "dict[str, Any]", command: list[str], environment: dict[str, st
         os.execvpe(argv[0], argv, given)
     except OSError as error:
         return fail(f"cannot start {argv[0]}: {error.strerror}")
+
+
+def start_elsewhere(entry: "dict[str, Any]", command: list[str], environment: dict[str, str]) -> int:
+    """Replace this process by what has another machine's shell start the command there. Returns only on failure."""
+    via = entry["via"]
+    try:
+        os.execvp(via[0], [*via, script_for(entry, command, environment)])
+    except OSError as error:
+        return fail(f"cannot start {via[0]}: {error.strerror}")
+
+
+def script_for(entry: "dict[str, Any]", command: list[str], environment: dict[str, str]) -> str:
+    """Return the command for another machine's shell, of whatever kind, that joins the place and starts the command.
+
+    Paths are the same there; the user is known there.
+    """
+    joins = [f"echo $$ > {quoted(folder)}/cgroup.procs || exit 125; " for folder in entry.get("cgroups", ())]
+    told = [f"{name}={value}" for name, value in sorted(environment.items()) if name not in KNOWN_THERE]
+    cores = ["taskset", "-c", ",".join(map(str, entry["cpus"]))] if entry.get("cpus") else []
+    carried = environment_prefix(environment) if entry.get("carry") else []
+    words = ["env", *told, *cores, *entry.get("argv", ()), *carried, *command]
+    return "exec /bin/sh -c " + quoted("".join(joins) + "exec " + " ".join(map(quoted, words)))
+
+
+def quoted(word: str) -> str:
+    """Return a word as a shell reads it (`shlex.quote`, whose module takes long to import)."""
+    return "'" + word.replace("'", "'\"'\"'") + "'"
 
 
 def environment_prefix(environment: dict[str, str]) -> list[str]:
@@ -109,7 +141,8 @@ def as_rsh(arguments: list[str]) -> int:
     entry = hosts[name].get("agent")
     if entry is None:
         return fail(f"host {name} has no agent: its ranks are started by the scheduler")
-    environment = {name: os.environ[name] for name in CARRIED if name in os.environ}
+    names = (*CARRIED, *ELSEWHERE) if entry.get("via") else CARRIED
+    environment = {name: os.environ[name] for name in names if name in os.environ}
     environment["TARE_HOST"] = name
     return start(entry, ["/bin/sh", "-c", " ".join(command)] if entry.get("shell", True) else command, environment)
 

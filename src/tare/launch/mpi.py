@@ -60,3 +60,7 @@ class Mpi(ABC):
     def head_environment(self, agent_program: str) -> Mapping[str, str]:
         """Return the variables that only the launcher needs."""
         return {}
+
+    def listen_on(self, port: int) -> Mapping[str, str]:
+        """Return the variables by which the launcher listens on a TCP port of 127.0.0.1."""
+        return {}

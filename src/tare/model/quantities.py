@@ -80,7 +80,7 @@ def parse_frequency(text: object) -> float:
 
 def _split(text: object, noun: str, example: str) -> tuple[float, str]:
     """Return number and unit; `noun` and `example` are for the message."""
-    if not isinstance(text, bool) and isinstance(text, int | float):
+    if not isinstance(text, bool) and isinstance(text, (int, float)):
         number, unit = float(text) if abs(text) < 2**1000 else math.inf, ""
     else:
         match = _QUANTITY.fullmatch(text) if isinstance(text, str) else None

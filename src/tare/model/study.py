@@ -276,7 +276,13 @@ class Repetition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabSpec:
-    """The cluster inside this machine. `link_rate_bps` 0 sets no rate; a router connects several `subnets`."""
+    """The nodes of a study: those that a lab makes, or `hosts` that are there.
+
+    In a lab `link_rate_bps` 0 sets no rate, and a router connects several `subnets`. Of hosts, `ssh_config` is the file
+    that ssh reads ("": the user's own), `data_subnet` the subnet for messages ("": the one in which they are reached).
+    `nics` are the data NICs that tare may take as root, `pod_addresses` the part of the control subnet that it may give
+    to pods, and `daemon_hosts` further hosts on which it may start Docker.
+    """
 
     nodes: int = 2
     cores_per_node: int | None = None
@@ -284,6 +290,12 @@ class LabSpec:
     segmented: bool = False
     oversubscribe: bool = False
     subnets: int = 1
+    hosts: tuple[str, ...] = ()
+    ssh_config: str = ""
+    data_subnet: str = ""
+    nics: tuple[str, ...] = ()
+    pod_addresses: str = ""
+    daemon_hosts: tuple[str, ...] = ()
 
     def subnet_of(self, node: int) -> int:
         """Return the subnet of a node: nodes are divided over the subnets in order, in equal parts."""

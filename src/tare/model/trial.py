@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Union
 
 from tare.model.study import MetricKind
 
@@ -130,7 +131,7 @@ class Interrupted:
     reason: str = "tare was terminated while this block ran"
 
 
-Outcome = Completed | Failed | Invalid | Unavailable | Interrupted
+Outcome = Union[Completed, Failed, Invalid, Unavailable, Interrupted]  # noqa: UP007  # a node may have Python 3.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

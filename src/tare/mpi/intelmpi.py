@@ -85,6 +85,9 @@ class IntelMpi(Mpi):
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
         return ("-wdir", cwd, *(("-prepend-rank",) if by_rank else ()))
 
+    def listen_on(self, port: int) -> Mapping[str, str]:
+        return {"MPIEXEC_PORT_RANGE": f"{port}:{port}", "I_MPI_PORT_RANGE": f"{port}:{port}"}
+
     def head_environment(self, agent_program: str) -> Mapping[str, str]:
         return {
             "I_MPI_ROOT": str(wheels.folder(self.name)),

@@ -79,6 +79,9 @@ class Mpich(Mpi):
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
         return ("-wdir", cwd, *(("-prepend-rank",) if by_rank else ()))
 
+    def listen_on(self, port: int) -> Mapping[str, str]:
+        return {"MPIEXEC_PORT_RANGE": f"{port}:{port}"}
+
     def head_environment(self, agent_program: str) -> Mapping[str, str]:
         # The agent's folder is the run's own: leftovers of a killed mpiexec are removed with it.
         return {"HYDRA_LAUNCHER_EXEC": agent_program, "TMPDIR": str(Path(agent_program).parent)}

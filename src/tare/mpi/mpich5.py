@@ -66,5 +66,8 @@ class Mpich5(Mpi):
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
         return ("-wdir", cwd, *(("-prepend-rank",) if by_rank else ()))
 
+    def listen_on(self, port: int) -> Mapping[str, str]:
+        return {"MPIEXEC_PORT_RANGE": f"{port}:{port}"}
+
     def head_environment(self, agent_program: str) -> Mapping[str, str]:
         return {"HYDRA_LAUNCHER_EXEC": agent_program, "TMPDIR": str(Path(agent_program).parent)}

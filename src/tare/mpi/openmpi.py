@@ -129,6 +129,9 @@ class OpenMpi(Mpi):
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
         return ("--wdir", cwd, *(("--tag-output",) if by_rank else ()))
 
+    def listen_on(self, port: int) -> Mapping[str, str]:
+        return {"OMPI_MCA_oob_tcp_dynamic_ipv4_ports": str(port)}
+
     def head_environment(self, agent_program: str) -> Mapping[str, str]:
         # As an argument it would reach the daemons, which exit if they cannot find their launcher's agent.
         # The agent's folder is the run's own: leftovers of a killed mpirun are removed with it.

@@ -96,6 +96,9 @@ class OpenMpi5(Mpi):
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
         return ("--wdir", cwd, *(("--output", "tag") if by_rank else ()))
 
+    def listen_on(self, port: int) -> Mapping[str, str]:
+        return {"PRTE_MCA_prte_oob_tcp_dynamic_ipv4_ports": str(port)}
+
     def head_environment(self, agent_program: str) -> Mapping[str, str]:
         # As an argument it would reach the daemons, as in Open MPI 4.1.
         return {"PRTE_MCA_plm_ssh_agent": agent_program, "TMPDIR": str(Path(agent_program).parent)}

@@ -22,6 +22,9 @@ class DockerDefault(Network):
     reaches_outside = False
     pods_share_nic = False
 
+    def probe_machine(self) -> str | None:
+        return "on Docker's default bridge a container cannot reach the MPI's launcher on 127.0.0.1: use docker+host"
+
     def refuse(self, nodes: int) -> str | None:
         if nodes > 1:
             return "Docker's default bridge is private to one node: containers of two nodes cannot reach each other"

@@ -32,5 +32,5 @@ class HostNetwork(Network):
             prefix=nic.prefix,
             interface=nic.name,
             mtu=nic.mtu,
-            watches=(*carriers((pid, nic.name, "data NIC")), *silent(pid)),
+            watches=(*carriers((pid, nic.name, "data NIC")), *(() if pod.node.is_machine else silent(pid))),
         )

@@ -15,12 +15,22 @@ from tare.host.process import need
 from tare.node import Endpoint, Nic, Pod
 from tare.wiring.network import Network
 from tare.wiring.plug import POD_INTERFACE, carriers, mtu_of
-from tare.wiring.user_mode import MTU, NETNS, probe, run_user_mode
+from tare.wiring.user_mode import (
+    MACHINE_NIC,
+    MTU,
+    NETNS,
+    netns_of,
+    probe,
+    probe_machine,
+    run_user_mode,
+    userns_of,
+)
 
 
 class Pasta(Network):
     """Wire a pod through pasta."""
 
+    needs_root = True
     name = "pasta"
     product = "pasta itself, as Podman starts it"
     owns_nic = False
@@ -29,6 +39,9 @@ class Pasta(Network):
 
     def probe(self) -> str | None:
         return probe("pasta", "passt")
+
+    def probe_machine(self) -> str | None:
+        return probe_machine("pasta", "passt")
 
     def refuse(self, nodes: int) -> str | None:
         if nodes > 1:
@@ -39,12 +52,18 @@ class Pasta(Network):
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
-        with run_user_mode(pod, command(need("pasta", package="passt"), nic), subnet=str(_network(nic))):
+        program = need("pasta", package="passt")
+        if pod.node.is_machine:
+            nic = MACHINE_NIC
+            argv = machine_command(program, pod)
+        else:
+            argv = command(program, nic)
+        with run_user_mode(pod, argv, subnet=str(_network(nic))):
             yield Endpoint(
                 address=nic.address,
                 prefix=nic.prefix,
                 interface=POD_INTERFACE,
-                mtu=mtu_of(pod.pid, POD_INTERFACE),
+                mtu=MTU if pod.node.is_machine else mtu_of(pod.pid, POD_INTERFACE),
                 watches=carriers((pod.pid, POD_INTERFACE, "tap of the pod")),
             )
 
@@ -60,6 +79,22 @@ def command(program: str, nic: Nic) -> tuple[str, ...]:
         "--interface", nic.name, "--ns-ifname", POD_INTERFACE, "--mtu", str(MTU),
         "--address", nic.address, "--netmask", str(nic.prefix), "--gateway", str(_network(nic)[-2]),
         "--tcp-ports", "none", "--udp-ports", "none", "--tcp-ns", "none", "--udp-ns", "none", "--no-map-gw",
+    )  # fmt: skip
+
+
+def machine_command(program: str, pod: Pod) -> tuple[str, ...]:
+    """Return the argv of pasta for a pod on a machine, as the user who runs it.
+
+    The head's ports on 127.0.0.1 are reached at the same address from the pod: there is no control network.
+    """
+    nic = MACHINE_NIC
+    ports = "-".join(map(str, pod.node.head_ports)) if pod.node.head_ports else "none"
+    users = ("--userns", userns_of(pod)) if userns_of(pod) else ("--runas", "0")
+    return (
+        program, "--foreground", "--quiet", "--config-net", "--ipv4-only", *users, "--netns", netns_of(pod),
+        "--ns-ifname", POD_INTERFACE, "--mtu", str(MTU),
+        "--address", nic.address, "--netmask", str(nic.prefix), "--gateway", str(_network(nic)[2]),
+        "--tcp-ports", "none", "--udp-ports", "none", "--tcp-ns", ports, "--udp-ns", "none", "--no-map-gw",
     )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ SUBNET: Final = "10.0.2.0/24"
 class Slirp4netns(Network):
     """Wire a pod through slirp4netns."""
 
+    needs_root = True
     name = "slirp4netns"
     product = "slirp4netns itself, as Podman starts it"
     owns_nic = False
@@ -31,6 +32,9 @@ class Slirp4netns(Network):
 
     def probe(self) -> str | None:
         return probe("slirp4netns", "slirp4netns")
+
+    def probe_machine(self) -> str | None:
+        return "behind slirp4netns a container cannot reach the MPI's launcher on 127.0.0.1 of its machine: use pasta"
 
     def refuse(self, nodes: int) -> str | None:
         if nodes > 1:

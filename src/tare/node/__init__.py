@@ -43,7 +43,8 @@ class Node:
 
     `pid` is a process in the node's namespaces (0: this machine itself); `docker_socket` is "" without a daemon.
     `layout` is the topology of its cores, `machine` the machine whose numbering they use ("": this machine). Nodes of
-    one machine can share a core.
+    one machine can share a core. `head_ports` are the first and the last TCP port of the head's 127.0.0.1 that pods
+    with a network of their own must reach, where there is no control network for them.
     """
 
     name: str
@@ -58,6 +59,12 @@ class Node:
     docker_pid: int = 0
     layout: tuple[HardwareThread, ...] = ()
     machine: str = ""
+    head_ports: tuple[int, int] | None = None
+
+    @property
+    def is_machine(self) -> bool:
+        """Return whether it is the machine itself, as it is, and not namespaces that stand for a node."""
+        return self.pid == 0 and not self.group.path
 
     @property
     def places(self) -> NodeCores:
@@ -105,7 +112,8 @@ class Pod:
     `pid` is a process in the pod, in this machine's numbering; `enter` is the argv prefix. `group` is the cgroup of the
     pod's processes, `keepers` those of them that keep the pod up. `outside` is the argv prefix to the node with the
     pod's network, from which the runtime enters the pod's containers. `number` counts the pods of a node, `host` is the
-    pod's name as a host of the MPI. `setuid` is the setuid-root program through which an ordinary user enters.
+    pod's name as a host of the MPI. `setuid` is the setuid-root program through which an ordinary user enters, `by` the
+    rights by which the pod was made.
     """
 
     name: str
@@ -123,6 +131,7 @@ class Pod:
     number: int = 0
     host: str = ""
     setuid: str = "none"
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,7 +67,7 @@ class Group:
 
     def below(self, name: str) -> Group:
         """Return a group inside this one."""
-        return Group(path=f"{self.path}/{name}", hierarchies=self.hierarchies)
+        return Group(path=f"{self.path}/{name}".lstrip("/"), hierarchies=self.hierarchies)
 
     def create(self, cpus: Sequence[int] = ()) -> Group:
         """Create the folders, with the cores `cpus` (empty: the parent's)."""

@@ -67,10 +67,13 @@ class CounterValues:
     throttled_s: float | None = None
 
 
-def read(places: Sequence[HostWatch], count: Callable[[Watch], Counts] | None = None) -> CounterValues:
+def read(
+    places: Sequence[HostWatch], count: Callable[[Watch], Counts] | None = None, *, job_s: float | None = None
+) -> CounterValues:
     """Return the current values of all counters of one node's hosts; takes well below a millisecond.
 
     `count` returns the values of watches that their network counts itself. The node must have at least one host.
+    `job_s` is the CPU time of the node's jobs where they have no cgroup.
     """
     node = places[0].node
     interfaces: dict[Key, Counts] = {}
@@ -87,7 +90,8 @@ def read(places: Sequence[HostWatch], count: Callable[[Watch], Counts] | None = 
                 seen.add(watch.pid)
                 counted = interface_counters(watch.pid)
                 interfaces.update({(node.machine, watch.pid, name): values for name, values in counted.items()})
-        tcp[node.machine, place.pid] = tcp_counters(place.pid)
+        if place.pid or node.is_machine:
+            tcp[node.machine, place.pid] = tcp_counters(place.pid)
     busy_s, steal_s, softirq_s = machine_times()
     return CounterValues(
         interfaces=interfaces,
@@ -96,7 +100,7 @@ def read(places: Sequence[HostWatch], count: Callable[[Watch], Counts] | None = 
         busy_s=busy_s,
         steal_s=steal_s,
         softirq_s=softirq_s,
-        job_s=node.group.usage_s(),
+        job_s=node.group.usage_s() if job_s is None else job_s,
         throttled_s=throttled_s([node.group]),
     )
 
@@ -222,9 +226,12 @@ def noise(before: CounterValues, after: CounterValues) -> dict[str, float]:
 
 
 def interface_counters(pid: int) -> dict[str, Counts]:
-    """Return (rx bytes, rx packets, tx bytes, tx packets) by interface, in a process's network namespace."""
+    """Return (rx bytes, rx packets, tx bytes, tx packets) by interface, in a process's network namespace.
+
+    Process 0 is this one.
+    """
     found: dict[str, Counts] = {}
-    for line in _text(f"/proc/{pid}/net/dev").splitlines()[2:]:
+    for line in _text(f"/proc/{pid or 'self'}/net/dev").splitlines()[2:]:
         name, _, values = line.partition(":")
         v = values.split()
         found[name.strip()] = (int(v[0]), int(v[1]), int(v[8]), int(v[9]))
@@ -243,10 +250,13 @@ def port_counters(port: str, classes: Path = CLASSES) -> Counts | None:
 
 
 def tcp_counters(pid: int) -> dict[str, int]:
-    """Return the TCP counters that distinguish drops from reordering, by their nstat names."""
+    """Return the TCP counters that distinguish drops from reordering, by their nstat names.
+
+    Process 0 is this one.
+    """
     found: dict[str, int] = {}
     for file in ("snmp", "netstat"):
-        lines = _text(f"/proc/{pid}/net/{file}").splitlines()
+        lines = _text(f"/proc/{pid or 'self'}/net/{file}").splitlines()
         for names, values in zip(lines[::2], lines[1::2], strict=False):
             prefix = names.partition(":")[0]
             of_prefix = dict(zip(names.split()[1:], values.split()[1:], strict=False))

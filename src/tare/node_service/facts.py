@@ -19,7 +19,7 @@ def facts_of(node: Node) -> Mapping[str, Any]:
 
     A daemon's rules also slow down bare programs on its node, so that cost must not be attributed to the container.
     """
-    enter = ("nsenter", f"--net=/proc/{node.pid}/ns/net")
+    enter = () if node.is_machine else ("nsenter", f"--net=/proc/{node.pid}/ns/net")
     nic = node.nics[0].name if node.nics else "lo"
     rules = _output(enter, "iptables-save")
     ruleset = _output(enter, "nft", "-j", "list", "ruleset")

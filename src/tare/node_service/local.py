@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tare.errors import InfrastructureError, TareError
 from tare.host import page_cache
 from tare.networks import Network, find
-from tare.node import Endpoint, Node, Wired, monitor
+from tare.node import Endpoint, Node, Wired, marked, monitor
 from tare.node.monitor import CounterValues, HostWatch
 from tare.node.surroundings import NodeHas, read_node
 from tare.node_service import upkeep
@@ -108,6 +110,13 @@ class LocalNode:
             if not deployment.stacks:
                 del self._deployments[study]
 
+    def leave_all(self) -> None:
+        """Undo every phase of every deployment, in reverse; an error in one does not keep the others."""
+        for study in tuple(self._deployments):
+            for phase in reversed(Phase):
+                with suppress(TareError, OSError):
+                    self.leave(study, phase)
+
     # --- while it is up -------------------------------------------------------------------------------------------
 
     def wait_for_carriers(self, study: str) -> None:
@@ -115,7 +124,8 @@ class LocalNode:
 
     def counters(self, study: str) -> CounterValues:
         deployment = self._deployments[study]
-        return monitor.read(tuple(map(watch_of, deployment.sides)), deployment.network.counted)
+        job_s = upkeep.usage_s(deployment.sides, self._folder) if self.node.is_machine else None
+        return monitor.read(tuple(map(watch_of, deployment.sides)), deployment.network.counted, job_s=job_s)
 
     def ended(self, study: str) -> str | None:
         return upkeep.ended(self._sides(study))
@@ -127,17 +137,17 @@ class LocalNode:
         return upkeep.memory_hit(self._sides(study), before)
 
     def end_strays(self, study: str) -> None:
-        upkeep.end_strays(self._sides(study), upkeep.keepers_of(self._every_side()))
+        upkeep.end_strays(self._sides(study), upkeep.keepers_of(self._every_side()), self._folder)
 
     def signal_first(self, study: str, names: Collection[str], number: int) -> bool:
-        return upkeep.signal_programs(self._sides(study)[0], names, number)
+        return upkeep.signal_programs(self._sides(study)[0], names, number, self._folder)
 
     def limits(self, study: str) -> tuple[tuple[str, ...], ...]:
         return upkeep.limits_of(self._sides(study))
 
     def surroundings(self) -> NodeHas:
         if self._surroundings is None:
-            self._surroundings = read_node(self.node.pid)
+            self._surroundings = read_node(os.getpid() if self.node.is_machine else self.node.pid)
         return self._surroundings
 
     def facts(self) -> Mapping[str, Any]:
@@ -145,6 +155,18 @@ class LocalNode:
 
     def drop_caches(self) -> None:
         page_cache.drop()
+
+    def missing(self, paths: Sequence[str]) -> tuple[str, ...]:
+        return tuple(path for path in paths if not os.access(path, os.R_OK))
+
+    def write(self, path: Path, text: str) -> None:
+        if path.parent != self._folder:
+            raise InfrastructureError(f"{path} is not in the folder of this site")
+        path.write_text(text)
+
+    def end_named(self, key: str) -> int:
+        pids = marked.pids_of_launches(self._folder) if self.node.is_machine else self.node.group.pids()
+        return upkeep.end_named(pids, key)
 
     def _sides(self, study: str) -> tuple[Side, ...]:
         return self._deployments[study].sides

@@ -35,6 +35,11 @@ class Files:
     seen: tuple[str, ...] = ()
 
     @property
+    def made(self) -> tuple[Path, ...]:
+        """Return what tare has made in its cache, which every node needs at the same path."""
+        return tuple(place for place in (self.host_prefix, self.rootfs, self.sif, self.tar) if place is not None)
+
+    @property
     def seen_by_nodes(self) -> tuple[str, ...]:
         """Return the folders that must be visible on the nodes, wherever they are."""
         places = (

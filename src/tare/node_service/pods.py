@@ -17,7 +17,7 @@ from tare.node import Container, Endpoint, Nic, Node, Pod
 from tare.node.limits import Limits, limited, limits_of
 from tare.node_service.geometry import as_launched, container_cores, enters_containers, nic_of_pod, pods_per_node
 from tare.node_service.order import Order
-from tare.node_service.session_folder import session_folder
+from tare.node_service.session_folder import session_folder, state_folder
 from tare.node_service.sides import Side
 from tare.runtimes import RUNTIMES, PodRequest
 from tare.wiring import infiniband, transports
@@ -52,10 +52,12 @@ class Maker:
         environment, placement, files = order.environment, order.placement, order.files
         runtime = RUNTIMES[environment.runtime]
         request = self._request(number)
+        request = replace(request, state=stack.enter_context(state_folder(self.folder, order.slot, node, number)))
         if runtime.makes_containers and enters_containers(environment, placement):
             session = session_folder(self.folder, order.slot, node, request.host)
             request = replace(request, session=stack.enter_context(session))
         pod = replace(stack.enter_context(runtime.pod(request)), number=number, host=request.host)
+        pod = replace(pod, by=runtime.rights(pod))
         control = stack.enter_context(self.connect(pod, order.slot))
         own = nic_of_pod(nic, number, hosts=order.hosts)
         endpoint = stack.enter_context(self.network.attach(pod, own))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from tare.node import Endpoint, Node, Wired
 from tare.node.monitor import CounterValues
@@ -87,3 +87,16 @@ class NodeService(Protocol):
 
     def drop_caches(self) -> None:
         """Drop the file caches of the node's machine."""
+
+    def missing(self, paths: Sequence[str]) -> tuple[str, ...]:
+        """Return those of the paths that the node does not have, or that its user cannot read."""
+
+    def write(self, path: Path, text: str) -> None:
+        """Write a file of a launch into the site's folder."""
+
+    def end_named(self, key: str) -> int:
+        """Kill the processes of launches whose command line contains a key; return how many there were."""
+
+
+CALLS: Final = frozenset(name for name, member in vars(NodeService).items() if callable(member) and name[0] != "_")
+"""The calls that a node's service answers."""

@@ -23,6 +23,23 @@ GUARD: Final = 'mount --bind "$0" "$0" && mount -o remount,bind,nosuid,nodev,nos
 
 
 @contextmanager
+def state_folder(run_folder: Path, slot: int, node: Node, number: int) -> Iterator[str]:
+    """Keep a folder for what a runtime stores of a pod; "" on a node of a lab, which has folders of its own.
+
+    Its name is short because Podman takes no long path.
+    """
+    if not node.is_machine:
+        yield ""
+        return
+    folder = run_folder / f"p{slot}-{number}"
+    folder.mkdir(mode=0o700)
+    try:
+        yield str(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
 def session_folder(run_folder: Path, slot: int, node: Node, host: str) -> Iterator[str]:
     """Keep a pod's session folder; it is made before the pod so that the pod's namespaces have the guarded mount."""
     folder = run_folder / f"{PREFIX}{slot}-{host}"
@@ -33,4 +50,6 @@ def session_folder(run_folder: Path, slot: int, node: Node, host: str) -> Iterat
             run(guard, what=f"making the session folder of {host}", timeout_s=20)
         yield str(folder)
     finally:
+        if node.is_machine and is_real_root():  # the mounts of a lab's node end with it
+            run(("umount", str(folder)), check=False, what=f"removing the session folder of {host}", timeout_s=20)
         shutil.rmtree(folder, ignore_errors=True)

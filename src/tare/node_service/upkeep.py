@@ -7,17 +7,28 @@ import signal
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from tare.errors import InfrastructureError
 from tare.host.namespaces import processes_beside, runs
-from tare.node import limits
+from tare.host.process import run
+from tare.node import limits, marked
 from tare.node_service.sides import Side, groups_of, limited_groups
+from tare.runtimes import RUNTIMES
 from tare.wiring.plug import wait_until_running
+
+END_ALL: Final = (
+    "for entry in /proc/[0-9]*; do pid=${entry#/proc/}; "
+    'read -r words < "$entry/stat" 2> /dev/null || continue; '
+    'case $pid:$words in 1:*|$$:*|*"(sleep) "*) ;; *) kill -KILL "$pid" 2> /dev/null ;; esac; done'
+)
+"""Kills all processes of a container but its init and the program that keeps it up."""
 
 
 def wait_for_carriers(sides: Iterable[Side]) -> None:
-    """Wait until the data interfaces of all pods are running."""
-    for pid, interface in {(side.pod.pid, side.endpoint.interface) for side in sides if side.pod.pid}:
+    """Wait until the data interfaces of all pods are running; those of a machine itself are."""
+    made = [side for side in sides if side.pod.pid and not side.pod.node.is_machine]
+    for pid, interface in {(side.pod.pid, side.endpoint.interface) for side in made}:
         wait_until_running(pid, interface)
 
 
@@ -43,12 +54,16 @@ def keepers_of(sides: Iterable[Side]) -> frozenset[int]:
     return frozenset(pid for side in sides for _, keepers in groups_of(side) for pid in keepers)
 
 
-def end_strays(sides: Iterable[Side], spare: Collection[int] = ()) -> None:
+def end_strays(sides: Iterable[Side], spare: Collection[int], run_folder: Path) -> None:
     """Kill what remains of a failed launch in pods: killing docker exec, for one, leaves its process running.
 
     `spare` are the processes that keep other deployments up: several of them on a node share a cgroup.
     """
     for side in sides:
+        if side.pod.node.is_machine:
+            marked.end_launches(run_folder, spare)
+            _end_in_container(side)
+            continue
         if not side.pod.group.hierarchies:
             for pid in processes_beside(side.pod.pid) if side.pod.pid else ():
                 with suppress(ProcessLookupError):
@@ -57,6 +72,24 @@ def end_strays(sides: Iterable[Side], spare: Collection[int] = ()) -> None:
         for group, keepers in groups_of(side):
             with suppress(InfrastructureError):
                 group.kill(spare=keepers.union(spare))
+
+
+def _end_in_container(side: Side) -> None:
+    """Kill a launch's processes in the containers of a pod, which have process numbers of their own."""
+    holds_containers = RUNTIMES[side.pod.runtime].holds_containers
+    for enter in (side.pod.enter, *(each.enter for each in side.containers)) if holds_containers else ():
+        run((*enter, "/bin/sh", "-c", END_ALL), check=False, timeout_s=20, what=f"ending processes in {side.pod.name}")
+
+
+def usage_s(sides: Iterable[Side], run_folder: Path) -> float:
+    """Return the CPU time of the jobs in pods on a machine, where they have no cgroup of the node's."""
+    held = [
+        pid
+        for side in sides
+        if RUNTIMES[side.pod.runtime].holds_containers
+        for pid in (side.pod.pid, *(each.pid for each in side.containers))
+    ]
+    return marked.usage_s(run_folder) + sum(map(marked.container_usage_s, held))
 
 
 def memory_kills(sides: Iterable[Side]) -> dict[str, int]:
@@ -78,13 +111,31 @@ def limits_of(sides: Iterable[Side]) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(limits.stated(group) for _, group in limited_groups(side)) for side in sides)
 
 
-def signal_programs(side: Side, names: Collection[str], number: int) -> bool:
+def signal_programs(side: Side, names: Collection[str], number: int, run_folder: Path) -> bool:
     """Send a signal to the programs of these names in a pod, because `docker exec` forwards none; return if any ran."""
-    pids = [pid for pid in side.pod.group.pids() if _argv0(pid) in names]
+    is_machine = side.pod.node.is_machine
+    started = marked.pids_of_launches(run_folder) if is_machine else side.pod.group.pids()
+    pids = [pid for pid in started if _argv0(pid) in names]
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
     return bool(pids)
+
+
+def end_named(pids: Iterable[int], key: str) -> int:
+    """Kill those processes whose command line contains a key; return how many there were."""
+    found = [pid for pid in pids if key.encode() in _command(pid)]
+    for pid in found:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return len(found)
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def _argv0(pid: int) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tare.errors import RefusedError
-from tare.host import binds, devices
+from tare.host import devices
 from tare.images import MPI_OF
 from tare.launch.ways import way_of
 from tare.model import Control, Environment, LabSpec, Launching, Placement, Sides
@@ -19,8 +19,7 @@ from tare.networks import NETWORKS, Wiring, find
 from tare.node.limits import limited
 from tare.node_service.geometry import enters_containers, pods_per_node
 from tare.runtimes import RUNTIMES
-from tare.services import ssh
-from tare.wiring import infiniband, link, transports
+from tare.wiring import transports
 
 
 def refuse(environment: Environment, placement: Placement) -> str | None:
@@ -128,6 +127,8 @@ def _refuse_launch(environment: Environment, placement: Placement) -> str | None
             return "the data network reaches from pod to pod only: control: data needs launch: ssh"
         if environment.ssh_port:
             return f"ssh_port has no effect with launch: {way}: use launch: ssh"
+    if runtime.one_container and enters_containers(environment, placement):
+        return f"a pod of {environment.runtime} is one container: use containers_per_node: 1 and launch: exec"
     if way is Launching.EXEC:
         return None
     if environment.sides is not Sides.BOTH:
@@ -172,34 +173,10 @@ def apart(environments: Iterable[Environment]) -> dict[str, str]:
     return {each.name: reason for each in listed if find(each.network).needs_store}
 
 
-def probe(environment: Environment) -> str | None:
-    """Return what an environment requires and this machine lacks, or None."""
-    daemon = (RUNTIMES[environment.daemon],) if environment.daemon else ()
-    parts = (RUNTIMES[environment.runtime], *daemon, find(environment.network))
-    reasons = (part.probe() for part in parts)
-    missing = next((reason for reason in reasons if reason), None)
-    if environment.launch is Launching.SSH and not environment.image:
-        missing = missing or ssh.probe_node()
-    missing = missing or devices.probe(environment.devices) or binds.probe(environment.binds)
-    mpi = MPIS[environment.mpi]
-    if mpi.is_fake:
-        return missing
-    return (
-        missing
-        or mpi.probe()
-        or mpi.lacks(environment.transport)
-        or _no_fabric(environment)
-        or link.probe(environment.link)
-    )
-
-
-def _no_fabric(environment: Environment) -> str | None:
-    """Return why this machine has no port or interface for a transport, or None."""
-    if environment.transport == "ipoib":
-        return infiniband.probe_ipoib()
-    if transports.needs_port(environment.transport, environment.devices):
-        return infiniband.probe(environment.transport)
-    return None
+def needs_root(environment: Environment, placement: Placement) -> bool:
+    """Return whether an environment in a placement needs root in a lab."""
+    parts = (RUNTIMES[environment.runtime], find(environment.network))
+    return any(part.needs_root for part in parts) or bool(environment.daemon) or limited(placement)
 
 
 def nic_slots(pairs: Iterable[tuple[Environment, Placement]]) -> dict[tuple[Environment, Placement], int]:

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,6 +19,7 @@ from threading import Thread
 from typing import Final
 
 from tare.cluster import Site
+from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError
 from tare.host.process import Result
 from tare.host.signals import uninterrupted
@@ -193,14 +192,11 @@ def _command(pid: int) -> bytes:
         return b""
 
 
-def end_rest(table: Table, site: Site, seat: Seat) -> None:
+def end_rest(table: Table, deployed: Deployed, seat: Seat) -> None:
     """Kill what remains of a failed launch before others take turns; ranks in containers outlive the launcher."""
     table.dismiss(seat)
     until = time.monotonic() + LEFT_LIMIT_S
-    while (left := own(site, seat.key)) and time.monotonic() < until:
-        for pid in left:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+    while deployed.end_named(seat.key) and time.monotonic() < until:
         time.sleep(0.01)
 
 
@@ -229,7 +225,7 @@ def _section(table: Table, launch: _Launch, begin: Callable[[], None], *, to_end
     if waited is not Waited.READY and launch.thread is not None:
         launch.thread.join()
     if launch.thread is not None and not launch.waits and (launch.result is None or launch.result.status != 0):
-        end_rest(table, launch.site, launch.seat)
+        end_rest(table, launch.ready.deployed, launch.seat)
     launch.active_s += time.monotonic() - began
     launch.sections.append((before, launch.ready.deployed.counters(launch.site.usage_s())))
 

@@ -12,7 +12,7 @@ from typing import Final
 from tare.cluster import Site
 from tare.deploy.hosts import Deployed
 from tare.host.process import Result, run
-from tare.launch import PADDING, Entry, Launch, bound, write_map
+from tare.launch import PADDING, Entry, Host, Launch, bound, write_map
 from tare.launch.job import Job, JobHost, MpiWiring
 from tare.model import Binding, Cell, Control, Environment
 from tare.model.placement import Topology, place
@@ -25,8 +25,8 @@ from tare.services import ssh
 from tare.workloads import plugin_of
 
 ROOT: Final = Path("/")
+RESERVED_PORTS: Final = 4
 IN_FOLDER: Final = 'cd "$0" && exec "$@"'
-CONTROL_INTERFACE: Final = "ctl0"
 BECOMES: Final = "prterun"
 """The process name of Open MPI 5's mpirun."""
 
@@ -40,7 +40,7 @@ def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True, a
     plugin, environment = plugin_of(cell.workload), cell.environment
     members = tuple(
         JobHost(
-            host=host,
+            host=reached(host, site.reach(side.pod.node)),
             program=in_folder(
                 environment.workdir,
                 bind(plugin.argv(cell.workload, side.prefix), cell, side.pod, ranks=host.ranks),
@@ -61,6 +61,11 @@ def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True, a
     return launch if up.ssh is None else replace(launch, master=master_entry(up.sides[0]))
 
 
+def reached(host: Host, via: tuple[str, ...]) -> Host:
+    """Return a host whose daemon is started through another machine's shell; without `via` it is unchanged."""
+    return replace(host, agent=replace(host.agent or Entry(), via=via)) if via else host
+
+
 def wiring_of(site: Site, environment: Environment, up: Deployed) -> MpiWiring:
     """Return the description of the networks for the MPI, and the location of its launcher."""
     over_data = environment.control is Control.DATA
@@ -68,7 +73,7 @@ def wiring_of(site: Site, environment: Environment, up: Deployed) -> MpiWiring:
         control_subnet=up.subnet if over_data else site.control_subnet,
         data_subnet=up.subnet,
         transport=environment.transport,
-        control_interface=up.sides[0].endpoint.interface if over_data else CONTROL_INTERFACE,
+        control_interface=up.sides[0].endpoint.interface if over_data else site.control_interface,
         roce=any(side.endpoint.roce for side in up.sides),
         launcher=up.launcher,
     )
@@ -81,13 +86,25 @@ def master_entry(side: Side) -> Entry:
     return Entry(argv=pod.enter, cgroups=groups, cpus=pod.node.cores if pod.join_groups else (), carry=True)
 
 
-def head_environment(site: Site, environment: Environment, up: Deployed, agent: Path) -> dict[str, str]:
+def port_of(name: str, first: int, last: int) -> int:
+    """Return the port on which a launch's launcher listens: its own, because launches of a block run side by side.
+
+    The last ports are those of `Site.listen`.
+    """
+    number = name.rpartition("-")[2]
+    return first + (int(number) if number.isdigit() else 0) % (last - first - RESERVED_PORTS)
+
+
+def head_environment(site: Site, environment: Environment, up: Deployed, agent: Path, name: str) -> dict[str, str]:
     """Return the launcher's variables: how it starts its daemons, and its folder for temporary files.
 
     A launcher inside an image uses the image's own /tmp.
     """
     reach = agent if up.ssh is None else up.ssh / ssh.AGENT_NAME
     told = dict(MPIS[environment.mpi].head_environment(str(reach)))
+    pod = up.sides[0].pod
+    if pod.own_network and pod.node.head_ports:
+        told |= MPIS[environment.mpi].listen_on(port_of(name, *pod.node.head_ports))
     if up.ssh is not None:
         told["TMPDIR"] = "/tmp" if environment.image else str(site.folder)
     return told
@@ -122,7 +139,11 @@ def command_of(site: Site, up: Deployed, launch: Launch, agent: Path, *, name: s
     """Write the launch map of a launch and return its command; `name` distinguishes the maps of a site."""
     path = site.folder / f"{name}.json"
     write_map(launch, path)
-    variables = head_environment(site, up.environment, up, agent)
+    if launch.wraps_ranks:
+        for node in up.nodes:
+            if node.node.is_machine:
+                node.write(path, path.read_text())
+    variables = head_environment(site, up.environment, up, agent, name)
     return Command(
         launch=launch,
         argv=launch.argv(str(agent)),

@@ -41,6 +41,7 @@ from tare.node import monitor
 from tare.node_service import NodeService
 from tare.plan.cells import available, block_order
 from tare.plan.composition import nic_slots
+from tare.remote.conversation import Unreachable
 from tare.run import calibration, facts, in_turns, job, transport_probe
 from tare.run.core_watch import CoreWatch, watching
 from tare.run.outcome import Ready, judge, run_launch
@@ -186,7 +187,12 @@ class Run:
         first = next(iter(standing))
         drawn = f"{self.plan.study.seed}/turns/{first.round}/{first.block}/{first.attempt}"
         turns = self.plan.study.repetition.turns
-        ended = in_turns.run(self.site, listener, launches, turns=turns, drawn=drawn)
+        try:
+            ended = in_turns.run(self.site, listener, launches, turns=turns, drawn=drawn)
+        except Unreachable as lost:
+            for position, key in enumerate(standing):
+                self._stored(_failed(key, position, started, lost.message), None)
+            return
         pairs = zip(standing, launches, ended, strict=True)
         for position, (key, (one, padding), watched) in enumerate(pairs):
             launched = self._judged(one, watched)
@@ -223,6 +229,9 @@ class Run:
         wanted = {each.workload.startup for each in available(self.plan) if (each.environment, each.placement) == pair}
         try:
             up = made(make, inner, wanted, self._drop_caches)
+        except Unreachable:
+            inner.close()
+            raise
         except TareError as error:
             inner.close()
             return f"its pods could not be made: {error.message}"
@@ -250,16 +259,23 @@ class Run:
         started = time.time()
         launched = None
         missing = self.broken.get(key.cell, "it was not made") if ready is None else ready.deployed.ended()
-        if ready is None or missing:
-            failed = Failed(reason=missing or "it was not made")
-            trial = Trial(key=key, position=position, started_unix_s=started, elapsed_s=0.0, outcome=failed)
-        else:
-            ready, padding = self._drawn(key, ready), self._padding(key)
-            dropped = self._set_caches(ready, padding)
-            launched = self._launched(ready, padding)
-            counters = {**launched.counters, **dropped, "environment_padding_bytes": padding}
-            trial = trial_of(key, position, started, ready, replace(launched, counters=counters))
-        return self._stored(trial, launched)
+        if ready is not None and not missing:
+            ready = self._drawn(key, ready)
+            try:
+                launched = self._attempt(key, ready)
+            except Unreachable as lost:
+                missing = lost.message
+        if ready is None or launched is None:
+            return self._stored(_failed(key, position, started, missing or "it was not made"), None)
+        return self._stored(trial_of(key, position, started, ready, launched), launched)
+
+    def _attempt(self, key: TrialKey, ready: Ready) -> Launched:
+        """Launch a trial, with the caches that it requires; record the length of its environment."""
+        padding = self._padding(key)
+        dropped = self._set_caches(ready, padding)
+        launched = self._launched(ready, padding)
+        counters = {**launched.counters, **dropped, "environment_padding_bytes": padding}
+        return replace(launched, counters=counters)
 
     def _drawn(self, key: TrialKey, ready: Ready) -> Ready:
         """Return a launch with its kernels in the order of its round and block."""
@@ -334,6 +350,10 @@ class Run:
         if wanted is Caches.WARM and run_launch(ready, padding, self.site).status != 0:
             ready.deployed.end_strays()
         return {}
+
+
+def _failed(key: TrialKey, position: int, started: float, reason: str) -> Trial:
+    return Trial(key=key, position=position, started_unix_s=started, elapsed_s=0.0, outcome=Failed(reason=reason))
 
 
 @contextmanager

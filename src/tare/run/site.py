@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from tare.cluster import CLUSTERS, Needs, Site
 from tare.deploy.hosts import Deployed
@@ -20,7 +21,9 @@ from tare.plan.composition import nic_slots
 def opened(plan: Plan, files: Collection[Files], *, name: str) -> Iterator[Site]:
     """Keep a plan's cluster up under a name, with the images of its environments where daemons need them."""
     shown = tuple(dict.fromkeys(place for each in files for place in each.seen_by_nodes))
-    with CLUSTERS[plan.study.cluster].open(name, plan.study.lab, needs(plan, shown)) as site:
+    made = tuple(dict.fromkeys(place for each in files for place in each.made))
+    wanted = replace(needs(plan, shown), made=made)
+    with CLUSTERS[plan.study.cluster].open(name, plan.study.lab, wanted) as site:
         import_images(site, files)
         yield site
 

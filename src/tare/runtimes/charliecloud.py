@@ -6,6 +6,7 @@ mounts from which ch-run starts.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,23 +76,24 @@ class Charliecloud(Runtime):
         program = need("ch-run", package="charliecloud-runtime")
         if request.rootfs is not None:
             check_places(request.rootfs, places_of(request))
-        with held(request, own_mounts=True) as pid, pod_group(request) as group:
+        with held(request, own_mounts=True, as_root=True) as pid, pod_group(request) as group:
+            inside = enter(pid)
             shown = (path for path in request.shown if path != request.cwd)
-            prepared = ("/bin/sh", "-c", PREPARE, PLACE, str(request.rootfs), *shown)
-            run((*enter(pid), *prepared), what=f"preparing the root of {request.name}", timeout_s=20)
+            prepared = ("/bin/sh", "-c", PREPARE, place_of(request), str(request.rootfs), *shown)
+            run((*inside, *prepared), what=f"preparing the root of {request.name}", timeout_s=20)
             if request.cwd:
-                _show(enter(pid), request.cwd)
-            _bind(enter(pid), request)
+                _show(inside, request, request.cwd)
+            _bind(inside, request)
             yield Pod(
                 name=request.name,
                 node=request.node,
                 runtime="charliecloud",
                 pid=pid,
-                enter=(*enter(pid), *devices.inherited(request.devices), *ch_run(program, variables=request.variables)),
+                enter=(*inside, *devices.inherited(request.devices), *entered(program, request)),
                 group=group,
                 keepers=frozenset({pid}),
                 own_network=request.wiring is Wiring.OWN,
-                outside=enter(pid),
+                outside=inside,
             )
 
     @contextmanager
@@ -99,16 +101,21 @@ class Charliecloud(Runtime):
         self, pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
     ) -> Iterator[tuple[Container, ...]]:
         program = need("ch-run", package="charliecloud-runtime")
-        _show(pod.outside, request.session)
+        _show(pod.outside, request, request.session)
         # ch-run would bind $TMPDIR as /tmp, and that is the session of the daemon outside
         unlimited = devices.inherited(request.devices)
-        entered = ch_run(program, cwd=request.cwd or "/", variables=request.variables)
-        with limited_containers(pod, request, cores, (*unlimited, "env", "--unset=TMPDIR", *entered)) as containers:
+        command = (*unlimited, "env", "--unset=TMPDIR", *entered(program, request, cwd=request.cwd or "/"))
+        with limited_containers(pod, request, cores, command) as containers:
             yield containers
 
 
-def _show(outside: tuple[str, ...], folder: str) -> None:
-    script = ("/bin/sh", "-c", SHOW, f"{PLACE}/root", folder)
+def place_of(request: PodRequest) -> str:
+    """Return the folder in which a pod's root directory is made."""
+    return f"{request.state}/charliecloud" if request.state else PLACE
+
+
+def _show(outside: tuple[str, ...], request: PodRequest, folder: str) -> None:
+    script = ("/bin/sh", "-c", SHOW, f"{place_of(request)}/root", folder)
     run((*outside, *script), what=f"mounting {folder} in a container", timeout_s=20)
 
 
@@ -116,15 +123,36 @@ def _bind(outside: tuple[str, ...], request: PodRequest) -> None:
     binds = [bind_of(text) for text in request.binds]
     words = [token for bind in binds for token in (bind.source, bind.target, "ro" if bind.read_only else "rw")]
     if words:
-        script = ("/bin/sh", "-c", BIND, f"{PLACE}/root", *words)
+        script = ("/bin/sh", "-c", BIND, f"{place_of(request)}/root", *words)
         run((*outside, *script), what=f"showing what is bound in {request.name}", timeout_s=20)
 
 
-def ch_run(program: str, *, cwd: str = "/", variables: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the argv prefix that starts a command in the container, as root of its user namespace.
+def entered(program: str, request: PodRequest, *, cwd: str = "/") -> tuple[str, ...]:
+    """Return the argv prefix that starts a command in a pod's container."""
+    return ch_run(
+        program,
+        cwd=cwd,
+        variables=request.variables,
+        place=place_of(request),
+        user=(os.geteuid(), os.getegid()) if request.state and os.geteuid() != 0 else None,
+    )
 
-    /proc, /sys, /dev with /dev/shm, and /tmp are the node's, as is Charliecloud's default; the image is read-only.
-    ch-run fails without $USER, and passes on the caller's environment, whose PATH is the host's.
+
+def ch_run(
+    program: str,
+    *,
+    cwd: str = "/",
+    variables: Sequence[str] = (),
+    place: str = PLACE,
+    user: tuple[int, int] | None = None,
+) -> tuple[str, ...]:
+    """Return the argv prefix that starts a command in the container, as root of its user namespace, or as `user`.
+
+    On a machine, an ordinary user is itself inside, as usual with Charliecloud. /proc, /sys, /dev with /dev/shm, and
+    /tmp are the node's, as is Charliecloud's default; the image is read-only. ch-run fails without $USER, and passes on
+    the caller's environment, whose PATH is the host's.
     """
     prefix = ("env", *variables) if variables else ()
-    return ("env", "USER=root", program, f"--cd={cwd}", f"--set-env={INSIDE_PATH}", f"{PLACE}/root", "--", *prefix)
+    ids = (f"--uid={user[0]}", f"--gid={user[1]}") if user else ()
+    options = (*ids, f"--cd={cwd}", f"--set-env={INSIDE_PATH}")
+    return ("env", "USER=root", program, *options, f"{place}/root", "--", *prefix)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -36,6 +37,9 @@ class Docker(Runtime):
 
     def probe(self) -> str | None:
         return daemon.probe()
+
+    def probe_machine(self) -> str | None:
+        return daemon.probe_machine()
 
     @contextmanager
     def pod(self, request: PodRequest) -> Iterator[Pod]:
@@ -81,7 +85,7 @@ def _join(pod: Pod, request: PodRequest, name: str, cores: tuple[int, ...]) -> C
     group = container_group(node, pid)
     return Container(
         name=name,
-        enter=("docker", "exec", *(("--workdir", request.cwd) if request.cwd else ()), name),
+        enter=("docker", "exec", *_as_user(node), *(("--workdir", request.cwd) if request.cwd else ()), name),
         carry=True,
         group=group,
         keepers=frozenset(group.pids()),
@@ -89,14 +93,24 @@ def _join(pod: Pod, request: PodRequest, name: str, cores: tuple[int, ...]) -> C
     )
 
 
+def _as_user(node: Node) -> tuple[str, ...]:
+    """Return the options by which ranks run as this user: its MPI's daemon, outside, rejects those of another."""
+    return ("--user", f"{os.geteuid()}:{os.getegid()}") if node.is_machine and os.geteuid() != 0 else ()
+
+
 def _remove(node: Node, name: str) -> None:
-    if Path(f"/proc/{node.pid}").exists():
+    if node.is_machine or Path(f"/proc/{node.pid}").exists():
         with suppress(InfrastructureError):  # the daemon may be gone, and its containers end with the node
             api.remove_container(node, name)
 
 
 def on_node(node: Node, pod_pid: int) -> tuple[str, ...]:
-    """Return the argv prefix to the node, where Docker's client works, but in a pod's network."""
+    """Return the argv prefix to the node, where Docker's client works, but in a pod's network.
+
+    On a machine, pods with several containers have its own network.
+    """
+    if node.is_machine:
+        return ()
     spaces = {"mount": "mnt", "uts": "uts", "ipc": "ipc", "pid": "pid", "cgroup": "cgroup"}
     kinds = tuple(f"--{option}=/proc/{node.pid}/ns/{name}" for option, name in spaces.items())
     return ("nsenter", *kinds, f"--net=/proc/{pod_pid}/ns/net", "--")
@@ -154,7 +168,9 @@ def run_options(request: PodRequest) -> tuple[str, ...]:
 
 
 def container_group(node: Node, pid: int) -> Group:
-    """Return the cgroup of a container, by its first process."""
+    """Return the cgroup of a container, by its first process; on a machine, where it is not tare's, the node's."""
+    if node.is_machine:
+        return node.group
     for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
         _, below_node, rest = line.split(":", 2)[2].rpartition(f"/{MARK}/{node.group.path}/")
         if below_node:

@@ -11,6 +11,7 @@ are shown as the container's, the ranks' working folders as the user's (`tare.co
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -18,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from tare.containers import user_podman
 from tare.containers.boot_id import show_boot_id
 from tare.containers.held import enter, held, on_cores, pod_group
 from tare.containers.request import PodRequest
@@ -27,6 +29,7 @@ from tare.errors import InfrastructureError
 from tare.host import devices
 from tare.host.namespaces import plain_python
 from tare.host.process import Result, find, need, run
+from tare.host.subordinate_ids import lacks_ids
 from tare.host.user_namespace import is_real_root
 from tare.node import Container, Node, Pod
 from tare.runtimes.docker import on_node
@@ -46,7 +49,6 @@ FOLDER_OWNERS: Final = f"0 {USER} 1"
 IDMAPPED: Final = Path(__file__).parents[1] / "containers" / "idmapped.py"
 KERNEL: Final = (5, 19)
 PRIVATE: Final = "/root"
-SETUID: Final = "newuidmap, newgidmap"
 PREPARE: Final = (
     'set -e; mkdir -p "$0"; mount -t tmpfs -o mode=755 tare "$0"; cd "$0"; mkdir home run proc; '
     'chown "$1:$1" home run; chmod 700 home run; for name in passwd group; do cp "/etc/$name" .; done; '
@@ -65,6 +67,7 @@ class PodmanRootless(Runtime):
     """Run in containers of an ordinary user's Podman."""
 
     name = "podman-rootless"
+    needs_root = True
     holds_containers = True
     isolates_devices = True
     limits_each_container = False
@@ -72,10 +75,7 @@ class PodmanRootless(Runtime):
     def probe(self) -> str | None:
         if not is_real_root():
             return "podman-rootless needs root to create its ordinary user: run as root"
-        for program, package in (("podman", "podman"), ("crun", "crun"), ("newuidmap", "uidmap")):
-            if find(program) is None:
-                return f"{program} is not installed: apt-get install {package}"
-        if reason := probe_init():
+        if reason := _missing_program() or probe_init():
             return reason
         if lacking := [name for name in ("/etc/subuid", "/etc/subgid") if not Path(name).exists()]:
             return f"{lacking[0]}, which lists subordinate IDs, does not exist: apt-get install uidmap"
@@ -85,10 +85,19 @@ class PodmanRootless(Runtime):
             )
         return None
 
+    def probe_machine(self) -> str | None:
+        if os.geteuid() == 0:
+            return self.probe()
+        return _missing_program() or probe_init() or lacks_ids() or user_podman.hybrid_cgroups()
+
     @contextmanager
     def pod(self, request: PodRequest) -> Iterator[Pod]:
         refuse_docker_wiring(request.wiring, self.name)
         node = request.node
+        if _is_users(node):
+            with user_podman.pod(request, self.name) as pod:
+                yield pod
+            return
         # Podman creates the container's network namespace itself: the user must own the one it works in.
         with held(replace(request, wiring=Wiring.NODE), own_mounts=True) as holder, pod_group(request) as group:
             _prepare(request, holder)
@@ -110,7 +119,7 @@ class PodmanRootless(Runtime):
                     container=request.name,
                     own_network=request.wiring is Wiring.OWN,
                     outside=(*on_node(replace(node, pid=holder), pid), *as_user(request.devices)),
-                    setuid=SETUID,
+                    setuid=user_podman.SETUID,
                 )
             finally:
                 _remove(node, holder, request.name)
@@ -119,10 +128,26 @@ class PodmanRootless(Runtime):
     def containers(
         self, pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]
     ) -> Iterator[tuple[Container, ...]]:
+        if _is_users(pod.node):
+            with user_podman.containers(pod, request, cores) as containers:
+                yield containers
+            return
         (holder,) = pod.keepers
         start, remove = partial(_join, pod, request, holder), partial(_remove, pod.node, holder)
         with started_together(pod, cores, start, remove) as containers:
             yield containers
+
+
+def _is_users(node: Node) -> bool:
+    """Return whether the ordinary user is the one that this process is, on a machine."""
+    return node.is_machine and os.geteuid() != 0
+
+
+def _missing_program() -> str | None:
+    for program, package in (("podman", "podman"), ("crun", "crun"), ("newuidmap", "uidmap")):
+        if find(program) is None:
+            return f"{program} is not installed: apt-get install {package}"
+    return None
 
 
 def client(*arguments: str) -> tuple[str, ...]:

@@ -24,6 +24,8 @@ from tare.node import Node
 from tare.services import docker_api, etcd
 from tare.services.daemons import Place, agent_argv
 
+SYSTEM_SOCKET: Final = "/var/run/docker.sock"
+"""Where the daemon of the system listens."""
 START_LIMIT_S: Final = 30.0
 DOCKER_BRIDGE: Final = "10.216.0.1/24"
 TRANSIENT: Final = ("containers", "network", "swarm", "volumes", "plugins", "runtimes", "tmp", "trust")
@@ -43,6 +45,20 @@ def probe() -> str | None:
     return None
 
 
+def probe_machine(socket: str = SYSTEM_SOCKET) -> str | None:
+    """Return why this user cannot use the daemon of this machine, or None."""
+    if find("docker") is None:
+        return "the docker client is not installed: apt-get install docker.io"
+    if not Path(socket).exists():
+        return f"no Docker daemon listens on {socket}: have an administrator start it (systemctl start docker)"
+    if not os.access(socket, os.R_OK | os.W_OK):
+        return (
+            f"this user may not use {socket}: have an administrator add it to the group docker, which gives it root's "
+            "rights on this machine, or use podman-rootless"
+        )
+    return None
+
+
 def run_docker(
     node: Node, *arguments: str, check: bool = True, timeout_s: float = 60.0, stdin: str | None = None
 ) -> Result:
@@ -57,7 +73,9 @@ def client(node: Node, *arguments: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def daemons(nodes: Sequence[Node], *, log_folder: Path, swarm: bool, store: bool = False) -> Iterator[tuple[Node, ...]]:
+def daemons(
+    nodes: Sequence[Node], *, log_folder: Path, swarm: bool, store: bool = False, options: tuple[str, ...] = ()
+) -> Iterator[tuple[Node, ...]]:
     """Keep a daemon running on every node, in a Swarm or with a store; yield the nodes with their sockets."""
     if swarm and store:
         raise RefusedError("Docker daemons with a key-value store cannot join a Swarm")
@@ -67,7 +85,7 @@ def daemons(nodes: Sequence[Node], *, log_folder: Path, swarm: bool, store: bool
         roots = [stack.enter_context(_root_folder(node.index)) for node in nodes]
         url = stack.enter_context(_store(nodes[0])) if store else ""
         started = [
-            stack.enter_context(_daemon(node, root, log_folder, cluster_options(url, node)))
+            stack.enter_context(_daemon(node, root, log_folder, (*cluster_options(url, node), *options)))
             for node, root in zip(nodes, roots, strict=True)
         ]
         ready = tuple(_wait_until_ready(*pair, log_folder) for pair in zip(nodes, started, strict=True))
@@ -105,8 +123,9 @@ def staying_folders(lab: str, nodes: Sequence[Node]) -> tuple[Path, ...]:
 def import_image(node: Node, tar: Path, tag: str) -> None:
     """Import a root file system into a node's daemon if that does not have it."""
     if not docker_api.image_present(node, tag):
-        run_docker(node, "import", "--change", "ENV PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", str(tar), tag,
-               timeout_s=300)  # fmt: skip
+        label = ("--change", "LABEL tare=image") if node.is_machine else ()
+        changes = (*label, "--change", "ENV PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
+        run_docker(node, "import", *changes, str(tar), tag, timeout_s=300)
 
 
 def container_pid(node: Node, container: str) -> int:
@@ -119,6 +138,10 @@ def container_pid(node: Node, container: str) -> int:
 
 def outer_pid(node: Node, inside: int) -> int:
     """Translate a process number of a node's pid namespace into this machine's."""
+    if node.is_machine:
+        return inside
+    if os.readlink(f"/proc/{node.pid}/ns/pid") == os.readlink("/proc/self/ns/pid"):
+        return inside
     status = Path(f"/proc/{node.pid}/root/proc/{inside}/ns/mnt")
     wanted = os.stat(status)
     for pid in node.group.pids():
@@ -240,15 +263,24 @@ def _tail(path: Path) -> str:
     return path.read_text(errors="replace")[-600:].strip() if path.exists() else "no log"
 
 
-def _join_swarm(nodes: Sequence[Node]) -> None:
-    manager = nodes[0]
+def begin_swarm(manager: Node) -> str:
+    """Make a node the manager of a new Swarm; return the token with which others join."""
     run_docker(
         manager, "swarm", "init", "--advertise-addr", manager.control_address,
         "--data-path-addr", manager.nics[0].address, "--listen-addr", f"{manager.control_address}:2377",
     )  # fmt: skip
-    token = run_docker(manager, "swarm", "join-token", "-q", "worker").stdout.strip()
+    return run_docker(manager, "swarm", "join-token", "-q", "worker").stdout.strip()
+
+
+def join_swarm(node: Node, manager_address: str, token: str) -> None:
+    """Make a node join the Swarm of a manager."""
+    run_docker(
+        node, "swarm", "join", "--token", token, "--advertise-addr", node.control_address,
+        "--data-path-addr", node.nics[0].address, f"{manager_address}:2377",
+    )  # fmt: skip
+
+
+def _join_swarm(nodes: Sequence[Node]) -> None:
+    token = begin_swarm(nodes[0])
     for node in nodes[1:]:
-        run_docker(
-            node, "swarm", "join", "--token", token, "--advertise-addr", node.control_address,
-            "--data-path-addr", node.nics[0].address, f"{manager.control_address}:2377",
-        )  # fmt: skip
+        join_swarm(node, nodes[0].control_address, token)

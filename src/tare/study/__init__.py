@@ -24,6 +24,7 @@ from tare.study.checks import check
 from tare.study.convert import network_of, to_model
 from tare.study.editor_schema import json_schema, json_schema_text
 from tare.study.messages import explain, kind_of, study_error
+from tare.study.moved import moved
 from tare.study.names import KNOWN, Known, is_conflist, is_path, read_name
 from tare.study.schema import StudyIn
 from tare.study.shorthand import Expander
@@ -39,6 +40,7 @@ __all__ = [
     "json_schema",
     "json_schema_text",
     "load",
+    "moved",
     "parse",
 ]
 

@@ -111,7 +111,7 @@ def _finite(text: str) -> float:
 
 def _is_deep(value: Json, depth: int = 0) -> bool:
     """Return whether a value is nested more deeply than a configuration can be."""
-    if not isinstance(value, dict | list):
+    if not isinstance(value, (dict, list)):
         return False
     inner = value.values() if isinstance(value, dict) else value
     return depth >= MAX_DEPTH or any(_is_deep(member, depth + 1) for member in inner)

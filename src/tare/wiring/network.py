@@ -66,6 +66,11 @@ class Network(ABC):
         return False
 
     @property
+    def needs_root(self) -> bool:
+        """Return whether an ordinary user cannot use it in a lab."""
+        return self.wiring is Wiring.DOCKER
+
+    @property
     def is_fake(self) -> bool:
         """Return whether nothing is wired: a fake is combined with other fakes only, in tests."""
         return False
@@ -73,6 +78,12 @@ class Network(ABC):
     def probe(self) -> str | None:
         """Return why the network cannot be used here, or None."""
         return None
+
+    def probe_machine(self) -> str | None:
+        """Return why the network cannot be used by this user on this machine as a node itself, or None."""
+        if self.wiring is Wiring.NODE:
+            return self.probe()
+        return f"{self.name} changes the network of its node: use host or pasta, or cluster: lab"
 
     def refuse(self, nodes: int) -> str | None:
         """Return why this network cannot connect this many nodes, or None."""

@@ -6,7 +6,9 @@ kernel sees the sockets of that process, and nothing of the pod.
 
 from __future__ import annotations
 
+import ipaddress
 import os
+import re
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -18,7 +20,7 @@ from tare.errors import InfrastructureError
 from tare.host import process
 from tare.host.process import Popen, find
 from tare.host.user_namespace import is_real_root
-from tare.node import Pod
+from tare.node import Nic, Pod
 from tare.services.daemons import agent_argv
 from tare.wiring.plug import interface_in
 
@@ -31,6 +33,10 @@ BESIDE: Final = (
 )
 """Python ignores SIGPIPE, and pasta of Debian 12 exits if it starts with the signal ignored."""
 MTU: Final = 65520
+MACHINE_NIC: Final = Nic(name="", address="10.0.2.100", prefix=24)
+"""What a pod has behind a user-mode network on a machine, as slirp4netns gives it; no address of the machine."""
+ROUTES: Final = Path("/proc/net/route")
+DEFAULT_ROUTE: Final = re.compile(r"^\S+\t0{8}\t", re.MULTILINE)
 START_LIMIT_S: Final = 10.0
 
 
@@ -45,32 +51,74 @@ def probe(program: str, package: str) -> str | None:
     return None
 
 
+def probe_machine(program: str, package: str) -> str | None:
+    """Return why a user-mode network is not available to this user on this machine, or None."""
+    if find(program) is None:
+        return f"{program} is not installed: apt-get install {package}"
+    if not os.access(TUN, os.R_OK | os.W_OK):
+        return f"{program} needs {TUN}, which this user cannot open: have an administrator run chmod 666 {TUN}"
+    if not re.search(DEFAULT_ROUTE, ROUTES.read_text()):
+        return f"{program} copies the address of the interface with the default route, and this machine has none"
+    return None
+
+
 @contextmanager
 def run_user_mode(pod: Pod, argv: Sequence[str], subnet: str) -> Iterator[None]:
-    """Keep the process of a pod's network running, in the network and the cgroup of its node."""
+    """Keep the process of a pod's network running, in the network and the cgroup of its node.
+
+    `argv` names the pod's network namespace as `NETNS`, unless the node is a machine (`netns_of`).
+    """
     node = pod.node
+    if node.is_machine:
+        with tempfile.TemporaryDirectory(prefix="tare-") as folder, _helper(pod, argv, subnet, Path(folder) / "log"):
+            yield
+        return
     entry = {
         "cgroups": [str(folder) for folder in node.group.leaf.folders],
         "argv": ["nsenter", f"--net=/proc/{node.pid}/ns/net", "--", "unshare", "--mount", "--propagation", "private"],
     }
     whole = agent_argv(entry, ("/bin/sh", "-c", BESIDE, str(pod.pid), *argv))
-    with tempfile.TemporaryDirectory(prefix="tare-") as folder:
-        log = Path(folder) / "log"
-        with process.beside(whole, log=log, grace_s=0.5) as helper:
-            _wait(pod, helper, subnet, log)
-            yield
+    with tempfile.TemporaryDirectory(prefix="tare-") as folder, _helper(pod, whole, subnet, Path(folder) / "log"):
+        yield
+
+
+def netns_of(pod: Pod) -> str:
+    """Return the path by which the process of a network finds a pod's network namespace."""
+    return f"/proc/{pod.pid}/ns/net" if pod.node.is_machine else NETNS
+
+
+def userns_of(pod: Pod) -> str:
+    """Return the path of the user namespace that owns a pod's network, "" if the process of the network is root."""
+    return f"/proc/{pod.pid}/ns/user" if pod.node.is_machine and os.geteuid() != 0 else ""
+
+
+@contextmanager
+def _helper(pod: Pod, argv: Sequence[str], subnet: str, log: Path) -> Iterator[None]:
+    with process.beside(argv, log=log, grace_s=0.5) as helper:
+        _wait(pod, helper, subnet, log)
+        yield
+
+
+def _has_address(pod: Pod, subnet: str) -> bool:
+    """Return whether a pod has an address in a subnet."""
+    if not pod.node.is_machine:
+        try:
+            interface_in(pod.pid, subnet)
+        except InfrastructureError:
+            return False
+        return True
+    try:
+        leaves = re.findall(r"\|-- (\S+)\n\s+/32 host LOCAL", Path(f"/proc/{pod.pid}/net/fib_trie").read_text())
+    except OSError:
+        return False
+    return any(ipaddress.ip_address(leaf) in ipaddress.ip_network(subnet) for leaf in leaves)
 
 
 def _wait(pod: Pod, helper: Popen[str], subnet: str, log: Path) -> None:
     """Wait until the pod has an address; raise `InfrastructureError` with the process's output if it gets none."""
     until = time.monotonic() + START_LIMIT_S
-    while True:
-        try:
-            interface_in(pod.pid, subnet)
-        except InfrastructureError:
-            if helper.poll() is None and time.monotonic() < until:
-                time.sleep(0.02)
-                continue
+    while not _has_address(pod, subnet):
+        if helper.poll() is not None or time.monotonic() > until:
             output = log.read_text(errors="replace")[-600:].strip() or "no output"
-            raise InfrastructureError(f"the network of {pod.name} did not come up: {output}") from None
-        return
+            raise InfrastructureError(f"the network of {pod.name} did not come up: {output}")
+        time.sleep(0.02)

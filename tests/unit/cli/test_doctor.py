@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tare.cli import doctor
-from tare.cluster import CLUSTERS, clean
+from tare.cluster import CLUSTERS
 from tare.mpi import MPIS
 from tare.networks import NETWORKS
+from tare.node_service import clean
 from tare.runtimes import RUNTIMES
 
 

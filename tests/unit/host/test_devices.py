@@ -12,7 +12,7 @@ from hypothesis import strategies
 from tare.errors import RefusedError
 from tare.host import devices
 from tare.model import Environment
-from tare.plan.composition import probe
+from tare.node_service.probe import probe
 from tare.study import parse
 
 TWO = ("/dev/infiniband/uverbs0", "/dev/infiniband/rdma_cm")

@@ -25,6 +25,7 @@ from tare.node.limits import Limits
 from tare.node_service import LocalNode, geometry, pods
 from tare.node_service.geometry import is_inside, nic_of_pod
 from tare.node_service.order import Files
+from tare.node_service.probe import probe
 from tare.node_service.sides import Side
 from tare.plan import composition
 from tare.runtimes import PodRequest
@@ -81,6 +82,9 @@ class Recorded:
     wiring: Wiring = Wiring.OWN
     nics: list[str] = field(default_factory=list)
     services: dict[str, LocalNode] = field(default_factory=dict)
+
+    def rights(self, pod: Pod) -> str:
+        return "root"
 
     @contextmanager
     def prepare(self, node: Node, nodes: Sequence[Node], study: str) -> Iterator[None]:
@@ -348,10 +352,10 @@ class Probed:
 def test_the_first_part_that_is_missing_is_the_reason(
     monkeypatch: pytest.MonkeyPatch, runtime: str | None, network: str | None, mpi: str | None, expected: str | None
 ) -> None:
-    monkeypatch.setattr(composition, "RUNTIMES", {"docker": Probed(runtime)})
+    monkeypatch.setattr("tare.node_service.probe.RUNTIMES", {"docker": Probed(runtime)})
     monkeypatch.setattr(networks, "NETWORKS", {"bridge": Probed(network)})
-    monkeypatch.setattr(composition, "MPIS", {"openmpi": Probed(mpi)})
-    assert composition.probe(DOCKER) == expected
+    monkeypatch.setattr("tare.node_service.probe.MPIS", {"openmpi": Probed(mpi)})
+    assert probe(DOCKER) == expected
 
 
 # --- several containers on a node ---------------------------------------------------------------------------------

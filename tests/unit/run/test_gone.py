@@ -85,6 +85,6 @@ def test_ending_strays_spares_what_holds_other_environments(
     (side,) = deployed(living.pid)
     held = Group(path="lab/n0/job", hierarchies=(Hierarchy(mountpoint=Path("/x"), version=1),))
     mine = replace(side, pod=replace(side.pod, group=held, keepers=frozenset({7})))
-    end_strays((mine,), {8, 9})
+    end_strays((mine,), {8, 9}, Path("/x"))
     assert spared == [{7, 8, 9}]
     assert keepers_of((mine,)) == {7}

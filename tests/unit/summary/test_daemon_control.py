@@ -23,9 +23,10 @@ from tare.model import (
 )
 from tare.model import Workload as Work
 from tare.node_service.geometry import on_daemon_nodes
+from tare.node_service.probe import probe
 from tare.plan import cells
 from tare.plan.cells import expand
-from tare.plan.composition import probe, refuse
+from tare.plan.composition import refuse
 from tare.run.site import needs
 from tare.runtimes import RUNTIMES
 from tare.study import environment, parse

@@ -25,6 +25,7 @@ LAB = "the commands `tare lab` and `tare network` are about the lab"
 BUILDS = "how an MPI is built, packaged or recognised on disk"
 STUDY = "a key of a study file"
 DOCKER = "the program or daemon itself"
+LAUNCHING = "a way of launching"
 OTHER = "the word means something else: a file system, a link type, a key, a folder"
 KNOWN: Mapping[str, Mapping[str, str]] = {
     "cli/app.py": {"lab": LAB, "bare": DEFAULT, "host": DEFAULT, "openmpi": DEFAULT},
@@ -38,9 +39,9 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("lab", "program", "command"), STUDY),
     },
     "cli/workload_commands.py": {"program": STUDY},
-    "cluster/clean.py": {"docker": OTHER},
     "cluster/lab.py": {"bridge": OTHER},
     "containers/held.py": {"overlay": OTHER},
+    "containers/user_podman.py": {"host": OTHER, "overlay": OTHER, "podman": "the program itself"},
     "deploy/fit.py": {"openmpi": BUILDS, "mpich": BUILDS},
     "feasibility/compatibility.py": {"openmpi": BUILDS, "mpich": BUILDS},
     "feasibility/compatibility_table.py": dict.fromkeys(("openmpi", "openmpi5", "mpich", "mpich5"), BUILDS),
@@ -57,10 +58,15 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "images/kernels.py": {"openmpi": BUILDS, "mpich": BUILDS, "kernels": OTHER},
     "images/recipe.py": dict.fromkeys(("openmpi", "openmpi5", "mpich", "mpich5"), BUILDS),
     "images/usage.py": {"kernels": OTHER, "docker": OTHER},
-    "model/study.py": {"openmpi": DEFAULT},
+    "model/study.py": {"openmpi": DEFAULT, "ssh": LAUNCHING},
     "mpi/fake_program.py": dict.fromkeys(("miniapp", "program", "startup"), OTHER),
     "node/cgroup_marks.py": {"lab": OTHER},
     "node/cgroups.py": {"host": OTHER},
+    "node_service/clean.py": {"docker": OTHER, "lab": OTHER},
+    "node_service/site_folder.py": {"lab": OTHER},
+    "remote/archive.py": {"host": OTHER},
+    "remote/machine.py": {"local": "a word of ip-address(8)"},
+    "remote/serve.py": {"lab": OTHER},
     "plan/grants.py": {"program": OTHER},
     "report/runs.py": {"startup": OTHER},
     "run/facts.py": {"kernels": OTHER, "lab": OTHER},
@@ -68,7 +74,8 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "runtimes/podman_rootless.py": {"overlay": OTHER, "host": OTHER},
     "services/docker.py": {"docker": DOCKER},
     "services/docker_api.py": {"docker": DOCKER},
-    "services/ssh.py": {"host": OTHER},
+    "mpi/openmpi5.py": {"ssh": LAUNCHING},
+    "services/ssh.py": {"host": OTHER, "ssh": "the program itself"},
     "study/checks.py": dict.fromkeys(("kernels", "miniapp", "program", "command", "startup"), STUDY),
     "study/editor_schema.py": {"kernels": STUDY, "miniapp": STUDY},
     "study/names.py": {"host": DEFAULT},
@@ -79,6 +86,7 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "wiring/link.py": {"bridge": OTHER},
     "wiring/plug.py": {"docker": DOCKER},
     "workloads/drivers/jones2009.py": {"openmpi": BUILDS, "mpich": BUILDS},
+    "wiring/ipip.py": {"local": "a word of ip-tunnel(8)"},
 }
 """The names that other files have, each with what it stands for there. A new plug-in must add nothing to this table."""
 

@@ -14,6 +14,7 @@ from tare.errors import RefusedError
 from tare.model import Environment, Placement
 from tare.mpi import MPIS
 from tare.mpi.openmpi import components, missing_part
+from tare.node_service.probe import probe
 from tare.plan import composition
 from tare.run.transport_log import judged
 from tare.study import parse
@@ -238,7 +239,7 @@ def test_on_a_machine_without_an_adapter_its_transports_are_unavailable(monkeypa
     monkeypatch.setattr("tare.wiring.infiniband.ports", lambda *_: ())
     monkeypatch.setattr("tare.wiring.infiniband.ipoib_interfaces", lambda *_: ())
     for transport in ("verbs", "ucx:rc", "ofi:psm2", "ipoib"):
-        reason = composition.probe(replace(BARE, transport=transport))
+        reason = probe(replace(BARE, transport=transport))
         assert reason is not None
         assert "adapter" in reason
 

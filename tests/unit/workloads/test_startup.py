@@ -154,9 +154,9 @@ def dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     monkeypatch.setattr(page_cache, "drop", lambda: found.append("dropped"))
     monkeypatch.setattr(page_cache, "missing", lambda: None)
-    monkeypatch.setattr("tare.cluster.clean.hierarchies", lambda: ())
-    monkeypatch.setattr("tare.cluster.clean.run_folder", lambda: tmp_path / "run")
-    monkeypatch.setattr("tare.cluster.clean._holder_of", lambda entry: None)
+    monkeypatch.setattr("tare.node_service.clean.hierarchies", lambda: ())
+    monkeypatch.setattr("tare.node_service.clean.run_folder", lambda: tmp_path / "run")
+    monkeypatch.setattr("tare.node_service.clean._holder_of", lambda entry: None)
     monkeypatch.delenv("TARE_FAKE_FAULT", raising=False)
     return found
 

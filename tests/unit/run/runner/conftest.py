@@ -16,9 +16,9 @@ from unit.runs import Ran, known_study
 @pytest.fixture(autouse=True)
 def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep leftovers of other runs on this machine out of the way: here nothing of ours is to be found or removed."""
-    monkeypatch.setattr("tare.cluster.clean.hierarchies", lambda: ())
-    monkeypatch.setattr("tare.cluster.clean.run_folder", lambda: tmp_path / "run")
-    monkeypatch.setattr("tare.cluster.clean._holder_of", lambda entry: None)
+    monkeypatch.setattr("tare.node_service.clean.hierarchies", lambda: ())
+    monkeypatch.setattr("tare.node_service.clean.run_folder", lambda: tmp_path / "run")
+    monkeypatch.setattr("tare.node_service.clean._holder_of", lambda entry: None)
     monkeypatch.delenv("TARE_FAKE_FAULT", raising=False)
     monkeypatch.setenv("COLUMNS", "100")
 
@@ -28,9 +28,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
     """Run the study once for all tests that only look at its results."""
     folder = tmp_path_factory.mktemp("whole") / "results"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tare.cluster.clean.hierarchies", lambda: ())
-        patch.setattr("tare.cluster.clean.run_folder", lambda: folder.parent / "run")
-        patch.setattr("tare.cluster.clean._holder_of", lambda entry: None)
+        patch.setattr("tare.node_service.clean.hierarchies", lambda: ())
+        patch.setattr("tare.node_service.clean.run_folder", lambda: folder.parent / "run")
+        patch.setattr("tare.node_service.clean._holder_of", lambda entry: None)
         patch.setenv("COLUMNS", "100")
         started = time.monotonic()
         with printed() as said:

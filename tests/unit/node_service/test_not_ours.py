@@ -16,7 +16,6 @@ from types import SimpleNamespace
 import pytest
 
 from tare.cli import lab_commands
-from tare.cluster import clean
 from tare.errors import InfrastructureError, TareError, UsageError
 from tare.host import paths
 from tare.host.namespaces import HOLDER
@@ -24,6 +23,7 @@ from tare.node import cgroup_marks, owners
 from tare.node.cgroup_marks import is_marked, mark
 from tare.node.cgroups import MARK, Group, Hierarchy
 from tare.node.owners import lives, owner
+from tare.node_service import clean
 from unit.labs import kept, made
 
 FOREIGN = 4242
@@ -318,5 +318,5 @@ def test_the_containers_of_a_node_are_found_also_where_our_own_cgroup_is_in_anot
     file = tmp_path / "cgroup"
     file.write_text("8:pids:/tare/lab/n0/tare/s1/d0/docker/abc\n")
     monkeypatch.setattr(docker, "Path", lambda _: file)
-    node = SimpleNamespace(name="d0", group=Group(path="s1/d0", hierarchies=()))
+    node = SimpleNamespace(name="d0", is_machine=False, group=Group(path="s1/d0", hierarchies=()))
     assert docker.container_group(node, 1).path == "s1/d0/docker/abc"  # type: ignore[arg-type]

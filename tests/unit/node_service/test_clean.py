@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tare.cluster import clean
 from tare.host.namespaces import HOLDER
 from tare.node.cgroup_marks import mark
 from tare.node.cgroups import MARK, Hierarchy
 from tare.node.owners import boot_id, owner, start_time
+from tare.node_service import clean
 
 
 @pytest.fixture

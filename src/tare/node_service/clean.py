@@ -11,20 +11,27 @@ import json
 import os
 import shutil
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import Any, Final, TypeGuard
+from typing import TYPE_CHECKING, Any, Final
 
+from tare.containers import user_podman
 from tare.errors import InfrastructureError
 from tare.host.namespaces import HOLDER
 from tare.host.paths import cache_folder, run_folder
+from tare.node import marked
 from tare.node.cgroup_marks import is_marked
 from tare.node.cgroups import MARK, Group, Hierarchy, at, hierarchies
 from tare.node.owners import is_lab_name, lives, start_time, this_boot
+from tare.node_service import site_folder
 from tare.services.docker import STAYS
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
 
 HOLDER_NAME: Final = HOLDER.name
 AGAIN_S: Final = 0.3
@@ -70,7 +77,7 @@ def remove_lab(lab: str) -> str:
     """
     if not is_lab_name(lab):
         raise InfrastructureError(f"{lab!r} cannot name a lab: nothing of it is removed")
-    marked = {pid: start_time(pid) for pid in processes().get(lab, set())}
+    killed = {pid: start_time(pid) for pid in processes().get(lab, set())}
     stated = [folder for name, folder in folders() if name == lab]
     stays = ""
     for group in groups().get(lab, ()):
@@ -78,16 +85,31 @@ def remove_lab(lab: str) -> str:
             group.kill(deadline_s=DEADLINE_S if stated and not stays else AGAIN_S)
         except InfrastructureError as error:
             stays = stays or f"{error.message}; {error.remedy}"
-    for pid, started in marked.items():
+    for pid, started in killed.items():
         _kill(pid, started)
+    for folder, note in _notes():
+        if folder in stated:
+            site_folder.remove_noted(note)
     if not stays:
         for group in groups().get(lab, ()):
             group.remove()
     for folder in stated:
-        shutil.rmtree(folder, ignore_errors=True)
+        user_podman.remove_tree(folder)
     for folder in (cache_folder() / "docker").glob(f"{STAYS}{lab}-*"):
         shutil.rmtree(folder, ignore_errors=True)
     return stays
+
+
+def end_owners(lab: str) -> None:
+    """End the processes that keep a lab up, which undo what they hold; one that does not in time is killed."""
+    for folder, note in _notes():
+        if _lab_of(folder, note) == lab and _lives(note) and int(note["pid"]) != os.getpid():
+            pid = int(note["pid"])
+            _signal(pid, int(note["start"]), signal.SIGTERM)
+            until = time.monotonic() + DEADLINE_S
+            while start_time(pid) == note["start"] and time.monotonic() < until:
+                time.sleep(0.01)
+            _kill(pid, int(note["start"]))
 
 
 def leftovers_of_the_dead(say: Callable[[str], None] = lambda _: None) -> tuple[Leftover, ...]:
@@ -111,7 +133,7 @@ def unmarked() -> tuple[Path, ...]:
 
 
 def processes() -> dict[str, set[int]]:
-    """Return the processes of every lab: those in its cgroup, and its holders."""
+    """Return the processes of every lab: those in its cgroup, its holders, and those marked with its name."""
     found: dict[str, set[int]] = {}
     for lab, every in groups().items():
         if pids := {pid for group in every for pid in group.pids()}:
@@ -120,6 +142,9 @@ def processes() -> dict[str, set[int]]:
         holder = _holder_of(entry) if entry.name.isdigit() else None
         if holder is not None:
             found.setdefault(holder, set()).add(int(entry.name))
+    for lab, folder in folders():
+        if pids := marked.pids_of_run(lab, folder):
+            found.setdefault(lab, set()).update(pids)
     return found
 
 
@@ -214,13 +239,17 @@ def _holder_of(entry: Path) -> str | None:
 
 def _kill(pid: int, started: int) -> None:
     """Kill a process if its number still belongs to the process that was found."""
+    _signal(pid, started, signal.SIGKILL)
+
+
+def _signal(pid: int, started: int, number: int) -> None:
     try:
         opened = os.pidfd_open(pid)
     except ProcessLookupError:
         return
     try:
         if started and start_time(pid) == started:
-            signal.pidfd_send_signal(opened, signal.SIGKILL)
+            signal.pidfd_send_signal(opened, number)
     except ProcessLookupError:
         pass
     finally:

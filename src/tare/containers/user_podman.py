@@ -1,0 +1,195 @@
+"""Run Podman as the ordinary user that this process is, for `podman-rootless` on a machine.
+
+Nothing is created: the user's own subordinate IDs are used, and the containers' files are in the pod's folder, not in
+the user's storage. As in `tare.runtimes.podman_rootless`, the user keeps its ID inside (`--userns keep-id`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from tare.containers.held import on_cores
+from tare.containers.request import PodRequest
+from tare.containers.together import started_together
+from tare.errors import InfrastructureError
+from tare.host import devices
+from tare.host.process import Result, find, need, run
+from tare.node import Container, Pod, marked
+from tare.wiring.plug import Wiring
+
+SETUID: Final = "newuidmap, newgidmap"
+UNIFIED: Final = Path("/sys/fs/cgroup/cgroup.controllers")
+HYBRID: Final = Path("/sys/fs/cgroup/unified/cgroup.controllers")
+LONGEST_PATH: Final = 50
+"""Podman 4 refuses a longer path of its run folder."""
+SETTINGS: Final = '[engine]\nlock_type = "file"\n'
+
+
+def hybrid_cgroups(controllers: Path = HYBRID) -> str | None:
+    """Return why crun cannot start containers under this machine's cgroups, or None."""
+    if _text(controllers).strip():
+        return (
+            "crun does not run under hybrid cgroups, where v2 has controllers too: boot with "
+            "systemd.unified_cgroup_hierarchy=1"
+        )
+    return None
+
+
+@contextmanager
+def pod(request: PodRequest, runtime: str) -> Iterator[Pod]:
+    """Hold a pod of a runtime in a container of this user's."""
+    folder = Path(request.state)
+    if len(f"{folder}/r") > LONGEST_PATH:
+        raise InfrastructureError(
+            f"podman refuses the path of its folder, {folder}/r, because it is longer than {LONGEST_PATH} characters",
+            remedy="set XDG_RUNTIME_DIR to a folder with a shorter path",
+        )
+    for name in ("run", "storage"):
+        (folder / name).mkdir(mode=0o700)
+    (folder / "containers.conf").write_text(SETTINGS)
+    try:
+        pid = _started(request, request.name, run_options(request))
+        yield Pod(
+            name=request.name,
+            node=request.node,
+            runtime=runtime,
+            pid=pid,
+            enter=(*devices.inherited(request.devices), *_cores(request.cores), *client(request, "exec", request.name)),
+            group=request.node.group,
+            container=request.name,
+            own_network=request.wiring is Wiring.OWN,
+            outside=in_network(pid) if request.wiring is Wiring.OWN else (),
+            setuid=SETUID,
+        )
+    finally:
+        _remove(request, request.name)
+        _end_helpers(request)
+
+
+@contextmanager
+def containers(pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]) -> Iterator[tuple[Container, ...]]:
+    """Hold the containers in a pod."""
+    with started_together(pod, cores, partial(_join, pod, request), partial(_remove, request)) as made:
+        yield made
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder; what belongs to the user's subordinate IDs only a user namespace with them can remove."""
+    shutil.rmtree(folder, ignore_errors=True)
+    podman = find("podman")
+    if podman is None or os.geteuid() == 0 or not folder.exists():
+        return
+    with tempfile.TemporaryDirectory(prefix="tare-") as own:
+        variables = {**os.environ, "HOME": own, "XDG_RUNTIME_DIR": own}
+        run((podman, "unshare", "rm", "-rf", str(folder)), env=variables, check=False, timeout_s=60, cwd=Path("/"))
+        marked.end_with_variable("XDG_RUNTIME_DIR", own)
+
+
+def client(request: PodRequest, *arguments: str) -> tuple[str, ...]:
+    """Return the argv of podman with its state in the pod's folder."""
+    folder = request.state
+    return (
+        "env", f"HOME={folder}", f"XDG_RUNTIME_DIR={folder}/run", f"CONTAINERS_CONF={folder}/containers.conf",
+        need("podman", package="podman"), "--root", f"{folder}/storage", "--runroot", f"{folder}/r",
+        "--tmpdir", f"{folder}/t", "--storage-driver", "overlay", "--runtime", "crun",
+        "--cgroup-manager", "cgroupfs", "--events-backend", "none", *arguments,
+    )  # fmt: skip
+
+
+def in_network(pid: int) -> tuple[str, ...]:
+    """Return the argv prefix that starts a program of this machine in the network of a container of this user's."""
+    return ("nsenter", "-t", str(pid), "--preserve-credentials", "--user", "--net", "--")
+
+
+def run_options(request: PodRequest) -> tuple[str, ...]:
+    """Return the arguments of podman that create the pod's container; never `--privileged`."""
+    network = "host" if request.wiring is Wiring.NODE else "none"
+    return (
+        "run", "--detach", "--init", "--name", request.name,
+        *(("--hostname", request.host or request.node.name) if network == "none" else ()),
+        "--label", f"tare.study={request.study}", "--ulimit", "host", *_cgroups(),
+        "--userns", "keep-id", "--ipc", "shareable", "--shm-size", "1g", "--network", network, *_shown(request),
+        *devices.without_limits(devices.client_options(request.devices)),
+        "--rootfs", f"{request.rootfs}:O", "sleep", "infinity",
+    )  # fmt: skip
+
+
+def join_options(pod: Pod, request: PodRequest, name: str) -> tuple[str, ...]:
+    """Return the arguments of podman that start a container in the namespaces of a pod's own; never `--privileged`."""
+    pod_of = f"container:{pod.container}"
+    network = "host" if request.wiring is Wiring.NODE else pod_of
+    return (
+        "run", "--detach", "--name", name,
+        "--label", f"tare.study={request.study}", "--ulimit", "host", *_cgroups(),
+        "--userns", pod_of, "--user", f"{os.geteuid()}:{os.getegid()}",
+        "--network", network, "--ipc", pod_of, "--pid", pod_of,
+        *_shown(request), f"--volume={request.session}:{request.session}",
+        *devices.without_limits(devices.client_options(request.devices)),
+        "--rootfs", f"{request.rootfs}:O", "sleep", "infinity",
+    )  # fmt: skip
+
+
+def _cgroups() -> tuple[str, ...]:
+    """Return the option that makes no cgroup: under cgroup v1 an ordinary user has none, and crun fails."""
+    return () if UNIFIED.exists() else ("--cgroups", "disabled")
+
+
+def _shown(request: PodRequest) -> tuple[str, ...]:
+    work = (f"--volume={request.cwd}:{request.cwd}",) if request.cwd else ()
+    return (
+        *(f"--volume={path}:{path}:ro" for path in request.shown if path != request.cwd),
+        *work,
+        *(f"--volume={bind}" for bind in request.binds),
+        *(f"--env={variable}" for variable in request.variables),
+    )
+
+
+def _cores(cores: Sequence[int]) -> tuple[str, ...]:
+    return on_cores(cores) if cores else ()
+
+
+def _join(pod: Pod, request: PodRequest, name: str, cores: tuple[int, ...]) -> Container:
+    pid = _started(request, name, join_options(pod, request, name))
+    work = ("--workdir", request.cwd) if request.cwd else ()
+    return Container(name=name, enter=(*on_cores(cores), *client(request, "exec", *work, name)), carry=True, pid=pid)
+
+
+def _started(request: PodRequest, name: str, options: tuple[str, ...]) -> int:
+    """Start a container that sleeps; return the number of its first process."""
+    _podman(request, *options)
+    pid = int(_podman(request, "inspect", "--format", "{{.State.Pid}}", name).stdout)
+    if pid == 0:
+        raise InfrastructureError(f"the container {name} on {request.node.name} is not running")
+    return pid
+
+
+def _remove(request: PodRequest, name: str) -> None:
+    with suppress(InfrastructureError):
+        _podman(request, "rm", "--force", "--time", "0", name, check=False)
+
+
+def _end_helpers(request: PodRequest) -> None:
+    """End what Podman leaves of its own (its pause process), and remove files that belong to subordinate IDs."""
+    with suppress(InfrastructureError):
+        storage = ("unshare", "rm", "-rf", f"{request.state}/storage")
+        _podman(request, *storage, check=False)
+    marked.end_with_variable("XDG_RUNTIME_DIR", f"{request.state}/run")
+
+
+def _podman(request: PodRequest, *arguments: str, check: bool = True) -> Result:
+    what = f"podman {arguments[0]} on {request.node.name}"
+    return run(client(request, *arguments), check=check, timeout_s=60, cwd=Path("/"), what=what)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

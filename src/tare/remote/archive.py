@@ -1,0 +1,66 @@
+"""Pack the part of this package that runs on a node into one archive, named by its digest."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import io
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from tare.errors import InfrastructureError
+
+TARE: Final = Path(__file__).resolve().parents[1]
+PACKAGES: Final = (
+    "containers", "host", "images", "launch", "model", "mpi", "networks", "node", "node_service", "remote", "runtimes",
+    "services", "sources", "wiring",
+)  # fmt: skip
+"""The packages that a node's service can import; nothing in them needs more than Python's standard library."""
+NETLINK: Final = "pyroute2"
+"""What wiring a network uses; it is needed only on nodes where tare may be root."""
+WRITTEN: Final = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archive:
+    """A zip file and its SHA-256 digest. The digest is that of the contents, so that it is the same on every head."""
+
+    digest: str
+    data: bytes
+
+
+@cache
+def packed(*, netlink: bool = False) -> Archive:
+    """Return the archive for a node; with `netlink` it can also wire networks."""
+    files = dict(_own_files())
+    if netlink:
+        files.update(_netlink_files())
+    digest = hashlib.sha256()
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(files):
+            digest.update(f"{name}\0{len(files[name])}\0".encode() + files[name])
+            archive.writestr(zipfile.ZipInfo(name, WRITTEN), files[name], zipfile.ZIP_DEFLATED)
+    return Archive(digest=digest.hexdigest(), data=written.getvalue())
+
+
+def _own_files() -> Iterator[tuple[str, bytes]]:
+    for name in ("__init__.py", "errors.py"):
+        yield f"tare/{name}", (TARE / name).read_bytes()
+    for package in PACKAGES:
+        for file in sorted((TARE / package).rglob("*")):
+            if file.suffix in (".py", ".sh") and file.is_file():
+                yield f"tare/{file.relative_to(TARE)}", file.read_bytes()
+
+
+def _netlink_files() -> Iterator[tuple[str, bytes]]:
+    found = importlib.util.find_spec(NETLINK)
+    if found is None or found.origin is None:
+        raise InfrastructureError(f"{NETLINK}, which a node needs to wire networks, is not installed here")
+    folder = Path(found.origin).parent
+    for file in sorted(folder.rglob("*.py")):
+        yield f"{NETLINK}/{file.relative_to(folder)}", file.read_bytes()

@@ -1,0 +1,102 @@
+"""Describe this machine to the head: what it needs to know before it places ranks and makes networks."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import socket
+import sys
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tare.errors import InfrastructureError
+from tare.host.process import find, run
+from tare.host.topology import read_topology
+from tare.host.user_namespace import is_real_root
+from tare.model.placement import HardwareThread
+from tare.node.owners import boot_id
+
+CORES: Final = "TARE_CORES"
+"""The variable by which an administrator, or a user, says which cores of a machine tare uses, and in which order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interface:
+    """An IPv4 address of a machine: the interface, its MTU, the address and the length of its subnet's prefix."""
+
+    name: str
+    address: str
+    prefix: int
+    mtu: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """A machine as its service describes it.
+
+    `architecture` is that of `uname -m`, `libc` name and version. `cores` are those that the service may use. `reached`
+    are the addresses of the connection from the head, the head's first; "" if there is none.
+    """
+
+    hostname: str
+    boot_id: str
+    architecture: str
+    libc: str
+    kernel: str
+    python: str
+    uid: int
+    is_root: bool
+    cores: tuple[int, ...]
+    layout: tuple[HardwareThread, ...]
+    interfaces: tuple[Interface, ...]
+    reached: tuple[str, str] = ("", "")
+
+
+def this_machine() -> Machine:
+    """Return the description of this machine."""
+    cores = usable_cores(os.sched_getaffinity(0), os.environ.get(CORES, ""))
+    return Machine(
+        hostname=socket.gethostname(),
+        boot_id=boot_id(),
+        architecture=platform.machine(),
+        libc=os.confstr("CS_GNU_LIBC_VERSION") or "unknown" if hasattr(os, "confstr") else "unknown",
+        kernel=platform.release(),
+        python=".".join(map(str, sys.version_info[:3])),
+        uid=os.geteuid(),
+        is_root=is_real_root(),
+        cores=cores,
+        layout=read_topology(cores),
+        interfaces=tuple(_interfaces()),
+        reached=_reached(os.environ.get("SSH_CONNECTION", "")),
+    )
+
+
+def usable_cores(allowed: Collection[int], stated: str) -> tuple[int, ...]:
+    """Return the cores that a job may use, in order: those `stated` ($TARE_CORES: `1,0`), or all that are allowed."""
+    wanted = tuple(int(word) for word in stated.split(",") if word.strip().isdigit())
+    if wanted and not set(wanted) <= set(allowed):
+        raise InfrastructureError(f"{CORES}={stated} names cores that this process may not use: {sorted(allowed)}")
+    return wanted or tuple(sorted(allowed))
+
+
+def _reached(connection: str) -> tuple[str, str]:
+    """Return the client's and the server's address from $SSH_CONNECTION: `CLIENT PORT SERVER PORT`."""
+    words = connection.split()
+    return (words[0], words[2]) if len(words) == 4 else ("", "")
+
+
+def _interfaces() -> Iterator[Interface]:
+    """Yield the IPv4 addresses of the interfaces that are up, as ip(8) shows them."""
+    program = find("ip")
+    if program is None:
+        return
+    shown: list[dict[str, Any]] = json.loads(run((program, "-json", "-4", "address", "show", "up")).stdout or "[]")
+    for link in shown:
+        for each in link.get("addr_info", ()):
+            if each.get("family") == "inet":
+                yield Interface(
+                    name=str(link["ifname"]), address=str(each["local"]), prefix=int(each["prefixlen"]),
+                    mtu=int(link["mtu"]),
+                )  # fmt: skip

@@ -1,0 +1,120 @@
+"""Forward the calls of a node's service to the machine that is the node."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tare.node import Endpoint, Node, Wired
+from tare.node.monitor import CounterValues
+from tare.node.surroundings import NodeHas
+from tare.node_service import Phase
+from tare.node_service.order import Order
+from tare.node_service.sides import Side
+from tare.remote.conversation import Conversation, Unreachable
+from tare.remote.timing import AGAIN_S, PAUSE_S
+from tare.services.ssh import SshHost
+
+
+class RemoteNode:
+    """A `NodeService` on another machine.
+
+    When the connection is lost, calls raise `Unreachable`. The next deployment opens it again, by `reconnect`.
+    """
+
+    def __init__(self, node: Node, conversation: Conversation, reconnect: Callable[[], Conversation]) -> None:
+        self.node = node
+        self.conversation = conversation
+        self._reconnect = reconnect
+
+    def _ask(self, name: str, *arguments: Any) -> Any:
+        return self.conversation.ask(name, *arguments)
+
+    def import_image(self, tag: str, archive: Path) -> None:
+        self._ask("import_image", tag, archive)
+
+    def prepare(self, order: Order) -> None:
+        self._be_connected()
+        self._ask("prepare", order)
+
+    def _be_connected(self) -> None:
+        """Open a lost connection again; raise `Unreachable` if that is not possible for `AGAIN_S`."""
+        until = time.monotonic() + AGAIN_S
+        while not self.conversation.is_open:
+            try:
+                self.conversation = self._reconnect()
+            except Unreachable:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(PAUSE_S)
+
+    def share(self, study: str) -> None:
+        self._ask("share", study)
+
+    def deploy(self, study: str) -> tuple[Side, ...]:
+        return tuple(self._ask("deploy", study))
+
+    def join(self, study: str, pods: Sequence[Wired]) -> tuple[Endpoint, ...]:
+        return tuple(self._ask("join", study, tuple(pods)))
+
+    def listen(self, study: str, hosts: Sequence[SshHost], keys: Path) -> tuple[Side, ...]:
+        return tuple(self._ask("listen", study, tuple(hosts), keys))
+
+    def leave(self, study: str, phase: Phase) -> None:
+        """Undo a phase; a node that cannot be reached undoes it itself when its lease ends."""
+        try:
+            self._ask("leave", study, phase)
+        except Unreachable:
+            return
+
+    def wait_for_carriers(self, study: str) -> None:
+        self._ask("wait_for_carriers", study)
+
+    def counters(self, study: str) -> CounterValues:
+        values: CounterValues = self._ask("counters", study)
+        return values
+
+    def ended(self, study: str) -> str | None:
+        """Return what has ended, or that the node cannot be reached."""
+        try:
+            reason: str | None = self._ask("ended", study)
+        except Unreachable as lost:
+            return lost.message
+        return reason
+
+    def memory_kills(self, study: str) -> Mapping[str, int]:
+        return dict(self._ask("memory_kills", study))
+
+    def memory_hit(self, study: str, before: Mapping[str, int]) -> str | None:
+        reason: str | None = self._ask("memory_hit", study, dict(before))
+        return reason
+
+    def end_strays(self, study: str) -> None:
+        self._ask("end_strays", study)
+
+    def signal_first(self, study: str, names: Collection[str], number: int) -> bool:
+        return bool(self._ask("signal_first", study, frozenset(names), int(number)))
+
+    def limits(self, study: str) -> tuple[tuple[str, ...], ...]:
+        return tuple(self._ask("limits", study))
+
+    def surroundings(self) -> NodeHas:
+        answer: NodeHas = self._ask("surroundings")
+        return answer
+
+    def facts(self) -> Mapping[str, Any]:
+        return dict(self._ask("facts"))
+
+    def drop_caches(self) -> None:
+        self._ask("drop_caches")
+
+    def missing(self, paths: Sequence[str]) -> tuple[str, ...]:
+        return tuple(self._ask("missing", tuple(paths)))
+
+    def write(self, path: Path, text: str) -> None:
+        self._ask("write", path, text)
+
+    def end_named(self, key: str) -> int:
+        return int(self._ask("end_named", key))

@@ -1,0 +1,228 @@
+"""Hosts for cluster ssh: the nodes of a lab with a real sshd each, and an ordinary user on the lab's head.
+
+Every node has its own /tmp, in which the user's home is: nothing of it is shared, as between machines.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tare.cluster import lab
+from tare.cluster.lab_site import LabSite, _state_folder
+from tare.host.paths import cache_folder
+from tare.images import find_recipe
+from tare.images.build import ensure_image
+from tare.images.kernels import ensure_kernels
+from tare.model import LabSpec
+from tare.node import Node
+from tare.services.ssh import SSHD
+
+WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
+NAME = "taretest"
+UID = 59_124
+FIRST_ID = 1_800_000_000
+NODE_HOME = "/tmp/home"
+REPOSITORY = Path(__file__).parents[2]
+PURE = Path(sysconfig.get_path("purelib"))
+PACKAGES = PURE.relative_to(REPOSITORY) if PURE.is_relative_to(REPOSITORY) else PURE
+USERS = (
+    "set -e; place=$1 home=$2 root_home=$3; mkdir -p $place; "
+    "for name in passwd group; do cp /etc/$name $place/; done; "
+    f'echo "{NAME}:x:{UID}:{UID}::$home:/bin/sh" >> $place/passwd; echo "{NAME}:x:{UID}:" >> $place/group; '
+    f"for name in subuid subgid; do echo {NAME}:{FIRST_ID}:65536 > $place/$name; done; "
+    "for name in passwd group subuid subgid; do mount --bind $place/$name /etc/$name; done; "
+    f"mkdir -p $home; chown {UID}:{UID} $home; chmod 700 $home; "
+)
+"""Gives a mount namespace an ordinary user."""
+DAEMON = """
+ListenAddress {address}
+HostKey {keys}/host
+AuthorizedKeysFile {keys}/user.pub
+PidFile none
+StrictModes no
+UsePAM no
+UseDNS no
+PermitRootLogin prohibit-password
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+MaxStartups 128
+MaxSessions 64
+LogLevel ERROR
+SetEnv TARE_CORES={cores}
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SshHosts:
+    """Hosts that are up: names for ssh, the file that ssh reads, and the ordinary user's folder on the head."""
+
+    site: LabSite
+    folder: Path
+    names: tuple[str, ...]
+    cache: Path
+    daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "ssh_config"
+
+    def before(self, *, root: bool = False) -> tuple[str, ...]:
+        """Return the argv prefix that starts Python on the head as the user, or as root of the hosts."""
+        become = "" if root else f"setpriv --reuid {UID} --regid {UID} --clear-groups --no-new-privs "
+        script = (
+            f"{USERS} mkdir -p $home/repository; mount --bind {REPOSITORY} $home/repository; shift 3; "
+            f'cd $home; exec {become}{Path(sys.executable).resolve()} "$@"'
+        )
+        words = (str(self.folder / "etc"), str(self.folder / "home"), "")
+        unshare = ("unshare", "--mount", "--propagation", "private")
+        return (*self.site.head, *unshare, "/bin/sh", "-c", script, "sh", *words)
+
+    def environment(self, *, root: bool = False) -> dict[str, str]:
+        """Return the variables of commands on the head; root has the machine's own cache."""
+        home = self.folder / "home"
+        python = ":".join(str(home / "repository" / path) for path in ("src", PACKAGES))
+        if root:
+            return {"PATH": os.environ["PATH"], "HOME": str(Path.home()), "PYTHONPATH": python}
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "XDG_RUNTIME_DIR": str(home / "run"),
+            "XDG_CACHE_HOME": str(self.cache),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": python,
+        }
+
+    def tare(self, *arguments: str | Path, root: bool = False, **more: object) -> subprocess.CompletedProcess[str]:
+        """Run a tare command on the head."""
+        argv = (*self.before(root=root), "-m", "tare.cli.app", *map(str, arguments))
+        limit_s = float(str(more.get("timeout_s", 240)))
+        return subprocess.run(
+            argv, env=self.environment(root=root), capture_output=True, text=True, timeout=limit_s, check=False
+        )
+
+    def on(self, node: Node, *argv: str) -> subprocess.CompletedProcess[str]:
+        """Run a command as root on a host."""
+        entered = ("nsenter", "-t", str(node.pid), "--all", "--", *argv)
+        return subprocess.run(entered, capture_output=True, text=True, timeout=60, check=False)
+
+
+@contextmanager
+def ssh_hosts(
+    nodes: int = 2,
+    *,
+    cores: int | None = None,
+    nics: int = 1,
+    twins: bool = False,
+    shared: bool = True,
+    shown: Sequence[str] = (),
+) -> Iterator[SshHosts]:
+    """Keep hosts up, as `alpha`, `beta` and so on; `shown` are folders of this machine that all of them see.
+
+    The cache is `shared` between them and the head, or below /tmp, which every host has to itself. With `twins` there
+    are as many hosts again, on the same cores, as `dalpha` and so on.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="tare-ssh-hosts-", dir="/var/tmp"))
+    folder.chmod(0o755)
+    spec = LabSpec(nodes=nodes, cores_per_node=cores, oversubscribe=True)
+    names = tuple(f"{WORDS[i % len(WORDS)]}{i // len(WORDS) or ''}" for i in range(nodes))
+    cache = folder / "cache" if shared else Path(tempfile.mkdtemp(prefix="tare-cache-", dir="/tmp"))
+    try:
+        for each in (folder / "home", cache):
+            each.mkdir(exist_ok=True)
+            os.chown(each, UID, UID)
+        _keys(folder)
+        with _up(f"t{os.getpid()}h", spec, nics=nics, twins=twins, shown=shown) as site:
+            every = (*site.nodes, *site.daemon_nodes)
+            names = (*names, *(f"d{name}" for name in names if twins))
+            (folder / "ssh_config").write_text(_client(folder, names, every))
+            (folder / "known_hosts").write_text(_known(folder, names))
+            hosts = SshHosts(site=site, folder=folder, names=names, cache=cache)
+            try:
+                for node in every:
+                    hosts.daemons[node.name] = _sshd(node, folder)
+                yield hosts
+            finally:
+                for daemon in hosts.daemons.values():
+                    with suppress(ProcessLookupError):
+                        os.killpg(daemon.pid, signal.SIGKILL)
+                    daemon.wait()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(cache, ignore_errors=True)
+
+
+@contextmanager
+def _up(name: str, spec: LabSpec, *, nics: int, twins: bool, shown: Sequence[str]) -> Iterator[LabSite]:
+    """Keep a lab up, whose twins have no daemons of ours."""
+    with _state_folder(name) as folder:
+        made = lab.up(name, spec, nics=nics, keep=(*shown, str(folder)), twins=twins)
+        try:
+            made.launchers.create()
+            yield LabSite(name=name, lab=made, nodes=made.nodes, daemon_nodes=made.twins, folder=folder)
+        finally:
+            lab.down(made)
+
+
+def lend(cache: Path, *, image: bool = True) -> None:
+    """Give the user the kernels, and the default image, that are in the tests' own cache."""
+    lent = [ensure_kernels("openmpi").prefix]
+    if image:
+        lent.append(ensure_image(find_recipe()).rootfs.parent)
+    for place in lent:
+        kept = cache / "tare" / place.relative_to(cache_folder())
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(("cp", "-a", "--reflink=auto", str(place), str(kept)), check=True)
+    subprocess.run(("chown", "-R", f"{UID}:{UID}", str(cache / "tare")), check=True)
+
+
+def _keys(folder: Path) -> None:
+    for name in ("user", "host"):
+        keygen = ("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "test", "-f", str(folder / name))
+        subprocess.run(keygen, check=True)
+    os.chown(folder / "user", UID, UID)
+    shutil.copy(folder / "user", folder / "user-root")  # ssh refuses a key that another user owns
+    (folder / "user-root").chmod(0o600)
+
+
+def _client(folder: Path, names: Sequence[str], nodes: Sequence[Node]) -> str:
+    aliases = "".join(
+        f"Host {name}\n  HostName {node.control_address}\n  HostKeyAlias {name}\n"
+        for name, node in zip(names, nodes, strict=True)
+    )
+    return (
+        f"{aliases}Host *\n  User {NAME}\n  IdentityFile {folder}/user\n  IdentitiesOnly yes\n"
+        f"  UserKnownHostsFile {folder}/known_hosts\n  GlobalKnownHostsFile /dev/null\n"
+    )
+
+
+def _known(folder: Path, names: Sequence[str]) -> str:
+    kind, key = (folder / "host.pub").read_text().split()[:2]
+    return "".join(f"{name} {kind} {key}\n" for name in names)
+
+
+def _sshd(node: Node, folder: Path) -> subprocess.Popen[bytes]:
+    """Start a node's sshd in the foreground, with the node's cores and in its cgroup."""
+    (folder / f"sshd-{node.name}").write_text(
+        DAEMON.format(address=node.control_address, keys=folder, cores=",".join(map(str, node.cores)))
+    )
+    program = next(path for path in SSHD if Path(path).exists())
+    script = (
+        f"{USERS} mkdir -p /run/sshd; shift 3; "
+        'for group in "$@"; do [ "$group" = -- ] && break; echo $$ > "$group/cgroup.procs"; done; '
+        f"exec taskset -c {','.join(map(str, node.cores))} {program} -D -f {folder}/sshd-{node.name}"
+    )
+    groups = [str(each) for each in node.group.leaf.folders]
+    joins = "; ".join(f"echo $$ > {each}/cgroup.procs" for each in groups) or ":"
+    enter = ("nsenter", "-t", str(node.pid), "--all", "--", "/bin/sh", "-c", script, "sh", "/tmp/etc", NODE_HOME, "")
+    outer = ("/bin/sh", "-c", f'{joins}; exec "$@"', "sh", *enter)
+    return subprocess.Popen(outer, start_new_session=True, stdin=subprocess.DEVNULL)
