@@ -6,17 +6,19 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from rich.console import Console
 
 from tare import study
 from tare.cli import session
+from tare.cluster import CLUSTERS
 from tare.errors import UsageError
 from tare.host.safe_files import write_whole
 from tare.model import Cell, Plan, Study
 from tare.model.text import printable
 from tare.node_service import clean
-from tare.plan import grants
+from tare.plan import composition, grants
 from tare.plan.cells import available, estimate_s, estimate_trial_s
 from tare.report import render, render_html
 from tare.run.progress import Progress, duration
@@ -37,23 +39,28 @@ class Where:
 
     @classmethod
     def of(cls, cluster: str | None, hosts: str, ssh_config: str) -> Where:
-        """Return what the options say: hosts alone mean cluster ssh."""
+        """Return what the options say: hosts alone mean the cluster that takes them."""
         listed = tuple(host.strip() for host in hosts.split(",") if host.strip())
-        return cls(cluster=cluster or ("ssh" if listed else None), hosts=listed, ssh_config=ssh_config)
+        takes_hosts = next((name for name, member in CLUSTERS.items() if member.takes_hosts), None)
+        return cls(cluster=cluster or (takes_hosts if listed else None), hosts=listed, ssh_config=ssh_config)
 
     def load(self, path: Path) -> Study:
         """Return the study of a file, moved here."""
         return study.moved(study.load(path), self.cluster, self.hosts, self.ssh_config)
 
 
-def show_plan(path: Path, where: Where) -> None:
+HERE: Final = Where()
+"""The cluster that the study's file names."""
+
+
+def show_plan(path: Path, where: Where = HERE) -> None:
     """Print the plan of a study file."""
     stated = where.load(path)
     text = f"{plan_text(session.make_plan(stated, _say))}\n\n{grants.in_words(grants.grants(stated))}"
     print(printable(text, lines=True))
 
 
-def run_study(path: Path, results: Path | None, where: Where, *, fresh: bool) -> int:
+def run_study(path: Path, results: Path | None, where: Where = HERE, *, fresh: bool) -> int:
     """Run a study file and return the exit code of its results."""
     return run_plan(where.load(path), results, fresh=fresh)
 
@@ -173,13 +180,15 @@ def _tell_resumed(store: Store) -> None:
 
 
 def _why(plan: Plan, cell: Cell) -> str:
-    """Return why a cell cannot run, or that it may not end in time."""
+    """Return why a cell cannot run, or that it needs root or may not end in time."""
     if cell.key in plan.unavailable:
         return f"  (unavailable: {plan.unavailable[cell.key]})"
+    asks = CLUSTERS[plan.study.cluster].needs_root and composition.needs_root(cell.environment, cell.placement)
+    root = "  (needs root)" if asks else ""
     expected_s, limit_s = estimate_trial_s(cell), cell.workload.time_limit_s
     if expected_s <= limit_s:
-        return ""
-    return f"  (takes about {duration(expected_s)}, but its time limit is {duration(limit_s)}: raise time_limit)"
+        return root
+    return f"{root}  (takes about {duration(expected_s)}, but its time limit is {duration(limit_s)}: raise time_limit)"
 
 
 def _say(message: str) -> None:

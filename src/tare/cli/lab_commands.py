@@ -259,4 +259,11 @@ def _from_json(state: dict[str, Any]) -> lab.Lab:
         )
         for node in data["nodes"]
     )
-    return lab.Lab(**{**data, "spec": LabSpec(**data["spec"]), "nodes": nodes, "group": group(data["group"], noted)})
+    return lab.Lab(
+        **{
+            **data,
+            "spec": LabSpec(**{**data["spec"], "hosts": ()}),
+            "nodes": nodes,
+            "group": group(data["group"], noted),
+        }
+    )

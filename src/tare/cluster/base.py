@@ -104,6 +104,11 @@ class Cluster(ABC):
         return False
 
     @property
+    def takes_hosts(self) -> bool:
+        """Return whether a study lists its nodes, as `hosts`."""
+        return False
+
+    @property
     def is_fake(self) -> bool:
         """Return whether there are no nodes: a fake is combined with other fakes only, in tests."""
         return False

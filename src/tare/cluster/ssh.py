@@ -90,6 +90,7 @@ class SshCluster(Cluster):
     name = "ssh"
     location = "On these nodes"
     is_real = True
+    takes_hosts = True
 
     def __init__(self) -> None:
         self._opened: dict[tuple[tuple[str, ...], str], Connections] = {}

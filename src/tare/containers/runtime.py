@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from tare.containers.request import PodRequest
+from tare.host.user_namespace import is_real_root
 from tare.node import Container, Pod
 
 __all__ = ["Runtime"]
@@ -43,6 +44,11 @@ class Runtime(ABC):
     @property
     def holds_containers(self) -> bool:
         """Return whether a container is held and entered; otherwise each command is a separate container."""
+        return False
+
+    @property
+    def one_container(self) -> bool:
+        """Return whether a pod has one container at most."""
         return False
 
     @property
@@ -94,6 +100,22 @@ class Runtime(ABC):
     def is_fake(self) -> bool:
         """Return whether nothing is started: a fake is combined with other fakes only, in tests."""
         return False
+
+    @property
+    def needs_root(self) -> bool:
+        """Return whether an ordinary user cannot use it in a lab."""
+        return self.needs_daemon
+
+    def rights(self, pod: Pod) -> str:
+        """Return the rights by which a pod was made, in words of a report."""
+        if not pod.setuid.startswith("none"):
+            return f"setuid program {pod.setuid}"
+        if is_real_root():
+            return "root"
+        if self.needs_daemon:
+            return f"daemon ({self.daemon}), by group"
+        is_plain = pod.node.is_machine and not pod.pid and not self.makes_containers
+        return "the user's own" if is_plain else "user namespace"
 
     def probe(self) -> str | None:
         """Return why the runtime cannot be used here, or None."""

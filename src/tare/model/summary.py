@@ -171,7 +171,7 @@ class Isolation:
     """The privileges and the isolation of an environment's ranks, as text; `shared` are namespaces of the node.
 
     `devices` are the additional ones that can be opened, `mounts` the writable ones, `limits` those that the kernel
-    enforces on a container.
+    enforces on a container. `by` is with which rights its pods were made.
     """
 
     environment: str
@@ -185,6 +185,7 @@ class Isolation:
     devices: str = "not known"
     mounts: str = "not known"
     setuid: str = "not known"
+    by: str = "not known"
     limits: str = "not known"
 
 

@@ -57,6 +57,7 @@ WRAPPED: Final = {
 class Calico(StackedNetwork):
     """Route to pods over the data NIC."""
 
+    needs_root = True
     reaches_outside = False
 
     def __init__(self, name: str, wrapping: Wrapping = Wrapping.NEVER) -> None:

@@ -31,6 +31,8 @@ IP_IN_IP: Final = 4
 class Canal(Flannel):
     """Wire a pod through flannel's VXLAN and chains like Calico's."""
 
+    needs_root = True
+
     def __init__(self) -> None:
         super().__init__(
             "canal", "vxlan", "flannel itself, its vxlan; Calico's routed veth and policy chains are rebuilt"

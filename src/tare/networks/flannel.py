@@ -63,6 +63,7 @@ class Lease:
 class Flannel(StackedNetwork):
     """Let flanneld connect the nodes, and wire pods into their nodes' leases."""
 
+    needs_root = True
     reaches_outside = False
 
     def __init__(self, name: str, backend: str, product: str = "") -> None:

@@ -19,6 +19,7 @@ BRIDGE: Final = "ovs0"
 class Ovs(StackedNetwork):
     """Wire a pod through a bridge of Open vSwitch in its node."""
 
+    needs_root = True
     name = "ovs"
     product = "Open vSwitch itself, its bridge with the data NIC as a port"
 

@@ -30,6 +30,7 @@ from tare.wiring.user_mode import (
 class Pasta(Network):
     """Wire a pod through pasta."""
 
+    needs_root = True
     name = "pasta"
     product = "pasta itself, as Podman starts it"
     owns_nic = False

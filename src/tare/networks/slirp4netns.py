@@ -23,6 +23,7 @@ SUBNET: Final = "10.0.2.0/24"
 class Slirp4netns(Network):
     """Wire a pod through slirp4netns."""
 
+    needs_root = True
     name = "slirp4netns"
     product = "slirp4netns itself, as Podman starts it"
     owns_nic = False

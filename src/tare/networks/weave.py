@@ -36,6 +36,7 @@ OVERHEAD_BYTES: Final = 124
 class Weave(StackedNetwork):
     """Wire a pod through a bridge, Open vSwitch and VXLAN."""
 
+    needs_root = True
     name = "weave"
     product = "the data path of Weave Net rebuilt, on Open vSwitch itself: Weave Net is archived"
     reaches_outside = False

@@ -112,7 +112,8 @@ class Pod:
     `pid` is a process in the pod, in this machine's numbering; `enter` is the argv prefix. `group` is the cgroup of the
     pod's processes, `keepers` those of them that keep the pod up. `outside` is the argv prefix to the node with the
     pod's network, from which the runtime enters the pod's containers. `number` counts the pods of a node, `host` is the
-    pod's name as a host of the MPI. `setuid` is the setuid-root program through which an ordinary user enters.
+    pod's name as a host of the MPI. `setuid` is the setuid-root program through which an ordinary user enters, `by` the
+    rights by which the pod was made.
     """
 
     name: str
@@ -130,6 +131,7 @@ class Pod:
     number: int = 0
     host: str = ""
     setuid: str = "none"
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,6 +57,7 @@ class Maker:
             session = session_folder(self.folder, order.slot, node, request.host)
             request = replace(request, session=stack.enter_context(session))
         pod = replace(stack.enter_context(runtime.pod(request)), number=number, host=request.host)
+        pod = replace(pod, by=runtime.rights(pod))
         control = stack.enter_context(self.connect(pod, order.slot))
         own = nic_of_pod(nic, number, hosts=order.hosts)
         endpoint = stack.enter_context(self.network.attach(pod, own))

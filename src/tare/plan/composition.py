@@ -127,6 +127,8 @@ def _refuse_launch(environment: Environment, placement: Placement) -> str | None
             return "the data network reaches from pod to pod only: control: data needs launch: ssh"
         if environment.ssh_port:
             return f"ssh_port has no effect with launch: {way}: use launch: ssh"
+    if runtime.one_container and enters_containers(environment, placement):
+        return f"a pod of {environment.runtime} is one container: use containers_per_node: 1 and launch: exec"
     if way is Launching.EXEC:
         return None
     if environment.sides is not Sides.BOTH:
@@ -169,6 +171,12 @@ def apart(environments: Iterable[Environment]) -> dict[str, str]:
         "Docker's daemons are in a Swarm for overlay, which excludes --cluster-store: put overlay-etcd in its own study"
     )
     return {each.name: reason for each in listed if find(each.network).needs_store}
+
+
+def needs_root(environment: Environment, placement: Placement) -> bool:
+    """Return whether an environment in a placement needs root in a lab."""
+    parts = (RUNTIMES[environment.runtime], find(environment.network))
+    return any(part.needs_root for part in parts) or bool(environment.daemon) or limited(placement)
 
 
 def nic_slots(pairs: Iterable[tuple[Environment, Placement]]) -> dict[tuple[Environment, Placement], int]:

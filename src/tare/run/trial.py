@@ -75,7 +75,7 @@ def compared(ranks: Sequence[RankPlace], up: Deployed) -> tuple[RankPlace, ...]:
                 rank,
                 node_namespaces=shared,
                 core_sharers=sharers[rank.rank],
-                rights={**rights, "setuid": side.pod.setuid, "limits": limit},
+                rights={**rights, "setuid": side.pod.setuid, "by": side.pod.by, "limits": limit},
             )
         )
     return tuple(answers)

@@ -8,7 +8,9 @@ from typing import Final
 from tare.containers.request import PodRequest
 from tare.containers.runtime import Runtime
 from tare.runtimes.apptainer import Apptainer
+from tare.runtimes.apptainer_instance import ApptainerInstance
 from tare.runtimes.apptainer_sif import ApptainerSif
+from tare.runtimes.apptainer_sif_levels import ApptainerSifExtracted, ApptainerSifSetuid, ApptainerSifSquashfuse
 from tare.runtimes.bare import Bare
 from tare.runtimes.charliecloud import Charliecloud
 from tare.runtimes.docker import Docker
@@ -27,6 +29,10 @@ RUNTIMES: Final[Mapping[str, Runtime]] = {
     "docker": Docker(),
     "apptainer": Apptainer(),
     "apptainer-sif": ApptainerSif(),
+    "apptainer-sif-setuid": ApptainerSifSetuid(),
+    "apptainer-sif-squashfuse": ApptainerSifSquashfuse(),
+    "apptainer-sif-extracted": ApptainerSifExtracted(),
+    "apptainer-instance": ApptainerInstance(),
     "podman": Podman(),
     "podman-rootless": PodmanRootless(),
     "charliecloud": Charliecloud(),

@@ -74,7 +74,7 @@ class Apptainer(Runtime):
                 keepers=frozenset({pid} - {request.node.pid}),
                 own_network=request.wiring is Wiring.OWN,
                 outside=enter(pid),
-                setuid=setuid(find_program() or ""),
+                setuid=self.setuid(),
             )
 
     @contextmanager
@@ -90,9 +90,24 @@ class Apptainer(Runtime):
         program = find_program()
         if program is None:
             raise MissingTool(MISSING)
-        options = exec_options(request, self.image(request), alone=alone)
+        options = exec_options(request, self.image(request), self.privileges, alone=alone)
         variables = variables_for(program, request.variables)
-        return (*devices.inherited(request.devices), "env", settings(request), *variables, program, *options)
+        apptainer = ("env", settings(request), *variables, program, *options, *self.stays)
+        return (*devices.inherited(request.devices), *apptainer)
+
+    @property
+    def privileges(self) -> tuple[str, ...]:
+        """Return the options that say with which rights a container is made."""
+        return default_rights()
+
+    @property
+    def stays(self) -> tuple[str, ...]:
+        """Return the argv prefix inside that keeps a container's first command running as long as its children."""
+        return ()
+
+    def setuid(self) -> str:
+        """Return the setuid program that helps to start a container."""
+        return setuid(find_program() or "")
 
     def image(self, request: PodRequest) -> Path:
         """Return the image that a container starts from."""
@@ -106,7 +121,17 @@ def settings(request: PodRequest) -> str:
     return f"{SETTINGS.partition('=')[0]}={request.state}/apptainer" if request.state else SETTINGS
 
 
-def exec_options(request: PodRequest, image: Path, *, alone: bool = False) -> tuple[str, ...]:
+def default_rights() -> tuple[str, ...]:
+    """Return the options for root, or for an ordinary user, who needs a user namespace.
+
+    Root of a user namespace is not root to Apptainer, unless Apptainer creates one more namespace.
+    """
+    return ("--no-privs",) if is_real_root() else ("--no-privs", "--userns")
+
+
+def exec_options(
+    request: PodRequest, image: Path, rights: tuple[str, ...] | None = None, *, alone: bool = False
+) -> tuple[str, ...]:
     """Return the arguments of `apptainer` that start a command in a container; `alone`, one rank of several containers.
 
     The container sees its node's /proc, /sys, /dev, /tmp and /dev/shm, as is Apptainer's default: all containers of a
@@ -114,16 +139,19 @@ def exec_options(request: PodRequest, image: Path, *, alone: bool = False) -> tu
     latter is shown, and only if the request has one. The container gets no capability: otherwise Apptainer gives root
     all of them, and fails if the machine's root lacks one. The node's devices are already visible, so none is bound:
     Apptainer mounts its binds `nodev`. A rank alone is shown the session folder of the MPI's daemon, which runs
-    outside.
-
-    Root of a user namespace is not root to Apptainer, unless Apptainer creates one more namespace.
+    outside. `rights` are by default those of `default_rights`.
     """
-    rights = ("--no-privs",) if is_real_root() else ("--no-privs", "--userns")
+    rights = default_rights() if rights is None else rights
+    return ("exec", *rights, "--no-mount", "home,cwd", "--pwd", "/", *shown_options(request, alone=alone), str(image))
+
+
+def shown_options(request: PodRequest, *, alone: bool = False) -> tuple[str, ...]:
+    """Return the options that say what a container sees of its node."""
     work = (f"{request.cwd}:{request.cwd}",) if request.cwd else ()
     folders = (*(f"{path}:{path}:ro" for path in request.shown if path != request.cwd), *work, *request.binds)
     shown = tuple(f"--bind={folder}" for folder in folders)
     session = (f"--bind={request.session}:{request.session}",) if alone else ()
-    return ("exec", *rights, "--no-mount", "home,cwd", "--pwd", "/", *shown, *session, str(image))
+    return (*shown, *session)
 
 
 def variables_for(program: str, variables: Sequence[str]) -> tuple[str, ...]:

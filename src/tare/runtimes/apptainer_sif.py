@@ -21,18 +21,34 @@ class ApptainerSif(Apptainer):
     """Run in containers of Apptainer that start from a SIF."""
 
     name = "apptainer-sif"
+    needs_root = True
     starts_from_sif = True
 
-    def probe(self) -> str | None:
+    def probe_pack(self) -> str | None:
+        """Return why no SIF can be packed and used here, or None."""
         if reason := super().probe():
             return reason
         if find("mksquashfs") is None:
             return "mksquashfs, which packs a SIF, is not installed: apt-get install squashfs-tools"
+        return None
+
+    def probe(self) -> str | None:
+        if reason := self.probe_pack():
+            return reason
         if not is_real_root():
             return "mounting a SIF needs root: as an ordinary user use apptainer, which needs no SIF"
         if not LOOP.exists():
             return f"a SIF is mounted through a loop device, but {LOOP} does not exist: modprobe loop"
         return None
+
+    def probe_machine(self) -> str | None:
+        reason = self.probe()
+        if reason and not is_real_root():
+            return self.probe_pack() or (
+                "mounting a SIF needs root: as an ordinary user use apptainer-sif-setuid, apptainer-sif-squashfuse or "
+                "apptainer-sif-extracted"
+            )
+        return reason
 
     def image(self, request: PodRequest) -> Path:
         if request.sif is None:

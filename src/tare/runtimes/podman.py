@@ -39,6 +39,7 @@ class Podman(Runtime):
     """Run in containers of rootful Podman."""
 
     name = "podman"
+    needs_root = True
     holds_containers = True
     runs_sshd = True
     isolates_devices = True

@@ -66,6 +66,7 @@ class PodmanRootless(Runtime):
     """Run in containers of an ordinary user's Podman."""
 
     name = "podman-rootless"
+    needs_root = True
     holds_containers = True
     isolates_devices = True
     limits_each_container = False

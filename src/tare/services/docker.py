@@ -122,8 +122,8 @@ def import_image(node: Node, tar: Path, tag: str) -> None:
     """Import a root file system into a node's daemon if that does not have it."""
     if not docker_api.image_present(node, tag):
         label = ("--change", "LABEL tare=image") if node.is_machine else ()
-        run_docker(node, "import", *label, "--change", "ENV PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", str(tar), tag,
-               timeout_s=300)  # fmt: skip
+        changes = (*label, "--change", "ENV PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
+        run_docker(node, "import", *changes, str(tar), tag, timeout_s=300)
 
 
 def container_pid(node: Node, container: str) -> int:

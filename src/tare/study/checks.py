@@ -60,6 +60,9 @@ def check(study: model.Study, stated: StudyIn, known: Known) -> Iterator[Finding
             ("cluster",),
             f"no cluster is named (allowed: {', '.join(c for c in known.clusters if c not in known.fakes)})",
         )
+    if study.lab.hosts and study.cluster not in known.with_hosts:
+        takers = ", ".join(known.with_hosts)
+        yield ("cluster", study.cluster, "hosts"), f"cluster {study.cluster} takes no hosts: use cluster: {takers}"
     if len(stated.cluster) > 1:
         yield ("cluster",), f"a study runs on one cluster, but this names {' and '.join(stated.cluster)}"
 

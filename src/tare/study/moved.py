@@ -24,6 +24,8 @@ def moved(study: Study, cluster: str | None, hosts: Sequence[str] = (), ssh_conf
         raise UsageError(unknown("cluster", cluster, tuple(c for c in KNOWN.clusters if c not in KNOWN.fakes)))
     if wrong := [host for host in hosts if not HOST.fullmatch(host)]:
         raise UsageError(f"{wrong[0]!r} is not the name of a host")
+    if hosts and (cluster or study.cluster) not in KNOWN.with_hosts:
+        raise UsageError(f"cluster {cluster or study.cluster} takes no hosts", remedy="leave --hosts out")
     nodes = len(hosts) or study.lab.nodes
     lab = replace(
         study.lab,

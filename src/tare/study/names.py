@@ -23,7 +23,8 @@ class Known:
     """The names that a study can use: those of the registries of plug-ins, including the `fake` ones for tests.
 
     `imageless` lists the runtimes that can use the files of the host; every other always has an image, by default
-    `image_for` its MPI. `daemons` lists the runtimes that have a daemon. `mpi_of` gives the MPI inside each image. The
+    `image_for` its MPI. `daemons` lists the runtimes that have a daemon,
+    `with_hosts` the clusters whose nodes a study lists. `mpi_of` gives the MPI inside each image. The
     kernels' registry is in C (kernels/kernels/registry.c); Python needs these parts of it: which kernels take no
     message size, a window, a rate, only whole floats or doubles, at least a byte. `programs` are the third-party
     programs that have an adapter. Messages leave out `fakes`.
@@ -34,6 +35,7 @@ class Known:
     transports: tuple[str, ...] = tuple(transports.NAMES)
     mpis: tuple[str, ...] = tuple(MPIS)
     clusters: tuple[str, ...] = tuple(CLUSTERS)
+    with_hosts: tuple[str, ...] = tuple(name for name, cluster in CLUSTERS.items() if cluster.takes_hosts)
     kernels: tuple[str, ...] = (
         "latency", "bw", "bibw", "sendrecv", "barrier", "alltoall", "alltoallv", "allgather", "allreduce", "halo",
         "spacing",

@@ -63,6 +63,7 @@ def _isolation(environment: str, runtime: str, rank: RankPlace) -> Isolation:
         devices=surroundings.devices(rights),
         mounts=surroundings.mounts(rights),
         setuid=rights.get("setuid", NOT_KNOWN),
+        by=rights.get("by", NOT_KNOWN),
     )
 
 

@@ -66,6 +66,11 @@ class Network(ABC):
         return False
 
     @property
+    def needs_root(self) -> bool:
+        """Return whether an ordinary user cannot use it in a lab."""
+        return self.wiring is Wiring.DOCKER
+
+    @property
     def is_fake(self) -> bool:
         """Return whether nothing is wired: a fake is combined with other fakes only, in tests."""
         return False

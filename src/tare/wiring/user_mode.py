@@ -35,6 +35,7 @@ BESIDE: Final = (
 MTU: Final = 65520
 MACHINE_NIC: Final = Nic(name="", address="10.0.2.100", prefix=24)
 """What a pod has behind a user-mode network on a machine, as slirp4netns gives it; no address of the machine."""
+ROUTES: Final = Path("/proc/net/route")
 DEFAULT_ROUTE: Final = re.compile(r"^\S+\t0{8}\t", re.MULTILINE)
 START_LIMIT_S: Final = 10.0
 
@@ -56,7 +57,7 @@ def probe_machine(program: str, package: str) -> str | None:
         return f"{program} is not installed: apt-get install {package}"
     if not os.access(TUN, os.R_OK | os.W_OK):
         return f"{program} needs {TUN}, which this user cannot open: have an administrator run chmod 666 {TUN}"
-    if not re.search(DEFAULT_ROUTE, Path("/proc/net/route").read_text()):
+    if not re.search(DEFAULT_ROUTE, ROUTES.read_text()):
         return f"{program} copies the address of the interface with the default route, and this machine has none"
     return None
 

@@ -420,10 +420,14 @@ def test_options_of_a_run_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[object] = []
     monkeypatch.setattr(commands, "run_study", lambda *a, **k: seen.append((a, k)) or 0)
     main(monkeypatch, "run", "x.yaml")
-    main(monkeypatch, "run", "x.yaml", "-o", "there", "--fresh")
+    main(monkeypatch, "run", "x.yaml", "-o", "there", "--fresh", "--hosts", "alpha, beta", "--ssh-config", "file")
+    main(monkeypatch, "run", "x.yaml", "--cluster", "local")
+    hosts = commands.Where(cluster="ssh", hosts=("alpha", "beta"), ssh_config="file")
     assert seen == [
-        ((Path("x.yaml"), None), {"fresh": False}), ((Path("x.yaml"), Path("there")), {"fresh": True}),
-    ]  # fmt: skip
+        ((Path("x.yaml"), None, commands.Where()), {"fresh": False}),
+        ((Path("x.yaml"), Path("there"), hosts), {"fresh": True}),
+        ((Path("x.yaml"), None, commands.Where(cluster="local")), {"fresh": False}),
+    ]
 
 
 def test_the_options_of_the_users_program_are_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:

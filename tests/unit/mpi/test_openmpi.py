@@ -142,6 +142,9 @@ class Site:
     control_interface: str = "ctl0"
     folder: Path = Path("/run/tare/LAB")
 
+    def reach(self, _node: Node) -> tuple[str, ...]:
+        return ()
+
 
 def side(wanted: Environment, at: Node, nic: Nic, lines: list[str]) -> Side:
     """Return one node's part as the runtime would make it, without making it; its commands go to `lines`."""
@@ -350,7 +353,16 @@ def test_a_node_is_entered_as_far_as_the_user_may(
 ) -> None:
     monkeypatch.setattr(held, "is_real_root", lambda: real_root)
     monkeypatch.setattr(os, "geteuid", lambda: uid)
+    monkeypatch.setattr(held, "_is_shared", lambda pid, kind: False)
     assert held.enter(77) == ("nsenter", "-t", "77", *options, "--")
+    assert held.enter(0) == (), "a machine itself is not entered"
+
+
+def test_an_ordinary_user_enters_only_namespaces_that_differ_from_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held, "is_real_root", lambda: False)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(held, "_is_shared", lambda pid, kind: kind != "mnt")
+    assert held.enter(77) == ("nsenter", "-t", "77", "--preserve-credentials", "--user", "--mount", "--")
 
 
 # --- which mpirun -------------------------------------------------------------------------------------------------

@@ -9,15 +9,18 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
 from tare.cluster import Site
+from tare.deploy.hosts import Deployed
 from tare.host.process import run
 from tare.model import Cell, Control, KernelSpec, Role
 from tare.node.monitor import CounterValues, joined
+from tare.node_service import upkeep
 from tare.plan.cells import expand
 from tare.run import in_turns
 from tare.run.turns import Table
@@ -70,9 +73,10 @@ def test_what_a_broken_launch_left_is_ended_and_nothing_else() -> None:
             for option in (table.option(seat, 2), "--turns=2@127.0.0.1:1/0123456789abcdef")
         )
         site = cast("Site", SimpleNamespace(pids=lambda: {mine.pid, other.pid}))
+        ended = partial(upkeep.end_named, [mine.pid, other.pid])
         try:
             wait_until(lambda: in_turns.own(site, seat.key) == [mine.pid])
-            in_turns.end_rest(table, site, seat)
+            in_turns.end_rest(table, cast("Deployed", SimpleNamespace(end_named=ended)), seat)
             assert mine.wait(5) == -signal.SIGKILL
             assert other.poll() is None
         finally:

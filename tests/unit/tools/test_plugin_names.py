@@ -25,6 +25,7 @@ LAB = "the commands `tare lab` and `tare network` are about the lab"
 BUILDS = "how an MPI is built, packaged or recognised on disk"
 STUDY = "a key of a study file"
 DOCKER = "the program or daemon itself"
+LAUNCHING = "a way of launching"
 OTHER = "the word means something else: a file system, a link type, a key, a folder"
 KNOWN: Mapping[str, Mapping[str, str]] = {
     "cli/app.py": {"lab": LAB, "bare": DEFAULT, "host": DEFAULT, "openmpi": DEFAULT},
@@ -57,11 +58,15 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "images/kernels.py": {"openmpi": BUILDS, "mpich": BUILDS, "kernels": OTHER},
     "images/recipe.py": dict.fromkeys(("openmpi", "openmpi5", "mpich", "mpich5"), BUILDS),
     "images/usage.py": {"kernels": OTHER, "docker": OTHER},
-    "model/study.py": {"openmpi": DEFAULT},
+    "model/study.py": {"openmpi": DEFAULT, "ssh": LAUNCHING},
     "mpi/fake_program.py": dict.fromkeys(("miniapp", "program", "startup"), OTHER),
     "node/cgroup_marks.py": {"lab": OTHER},
     "node/cgroups.py": {"host": OTHER},
     "node_service/clean.py": {"docker": OTHER, "lab": OTHER},
+    "node_service/site_folder.py": {"lab": OTHER},
+    "remote/archive.py": {"host": OTHER},
+    "remote/machine.py": {"local": "a word of ip-address(8)"},
+    "remote/serve.py": {"lab": OTHER},
     "plan/grants.py": {"program": OTHER},
     "report/runs.py": {"startup": OTHER},
     "run/facts.py": {"kernels": OTHER, "lab": OTHER},
@@ -69,7 +74,8 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "runtimes/podman_rootless.py": {"overlay": OTHER, "host": OTHER},
     "services/docker.py": {"docker": DOCKER},
     "services/docker_api.py": {"docker": DOCKER},
-    "services/ssh.py": {"host": OTHER},
+    "mpi/openmpi5.py": {"ssh": LAUNCHING},
+    "services/ssh.py": {"host": OTHER, "ssh": "the program itself"},
     "study/checks.py": dict.fromkeys(("kernels", "miniapp", "program", "command", "startup"), STUDY),
     "study/editor_schema.py": {"kernels": STUDY, "miniapp": STUDY},
     "study/names.py": {"host": DEFAULT},

@@ -1,0 +1,242 @@
+"""What runtimes and networks do on a machine itself: what they say is missing, and their command lines."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nodes import value
+from tare.containers import runtime as base
+from tare.containers import user_podman
+from tare.containers.request import PodRequest
+from tare.host import user_namespace
+from tare.networks import NETWORKS, pasta
+from tare.node import Nic, Node, Pod
+from tare.node.cgroups import Group
+from tare.runtimes import RUNTIMES, apptainer, apptainer_instance, apptainer_sif_levels, charliecloud, docker
+from tare.runtimes.apptainer import exec_options
+from tare.services import docker as daemon
+from tare.wiring import user_mode
+from tare.wiring.plug import Wiring
+
+NODE = Node(
+    name="n0", index=0, cores=(0, 1), control_address="127.0.0.1", pid=0, group=Group(path="", hierarchies=()),
+    nics=(Nic(name="lo", address="127.0.0.1", prefix=8),), boot_id="b", head_ports=(20000, 20063),
+)  # fmt: skip
+REQUEST = PodRequest(
+    name="tare-s1-0-n0", study="s1-0", node=NODE, wiring=Wiring.NODE, rootfs=Path("/image"), shown=("/kernels",),
+    state="/run/user/1000/tare/s1-a/p0-0",
+)  # fmt: skip
+POD = Pod(name="p", node=NODE, runtime="bare", pid=77, enter=(), group=NODE.group)
+
+
+@pytest.fixture
+def ordinary(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let us be the user 1000."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "getegid", lambda: 1000)
+    monkeypatch.setattr(base, "is_real_root", lambda: False)
+
+
+def test_the_node_is_a_machine_and_a_lab_s_is_not() -> None:
+    assert NODE.is_machine
+    assert not replace(NODE, pid=1).is_machine
+    assert not replace(NODE, group=Group(path="fake/n0", hierarchies=())).is_machine
+
+
+# --- Podman -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("ordinary")
+def test_podman_keeps_everything_in_the_pod_s_folder_and_takes_no_privilege() -> None:
+    argv = user_podman.client(REQUEST, *user_podman.run_options(REQUEST))
+    stored = [value(argv, f"--{name}") for name in ("root", "runroot", "tmpdir")]
+    assert all(path.startswith(f"{REQUEST.state}/") for path in stored)
+    assert f"HOME={REQUEST.state}" in argv
+    assert (value(argv, "--userns"), value(argv, "--network")) == ("keep-id", "host")
+    assert "--privileged" not in argv
+    assert "--volume=/kernels:/kernels:ro" in argv
+    assert argv[-4:] == ("--rootfs", "/image:O", "sleep", "infinity")
+
+
+@pytest.mark.usefixtures("ordinary")
+def test_ranks_of_a_second_container_are_the_user_of_the_daemon() -> None:
+    pod = replace(POD, container="first")
+    argv = user_podman.join_options(pod, replace(REQUEST, session="/s"), "second")
+    assert value(argv, "--user") == "1000:1000"
+    assert {value(argv, f"--{kind}") for kind in ("userns", "ipc", "pid")} == {"container:first"}
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("me:100000:65536\n", 65536), ("1000:1:5\nme:9:7\n", 12), ("you:100000:65536\n", 0), ("", 0), ("me:x\n", 0)],
+)
+def test_subordinate_ids_are_counted_by_name_and_number(text: str, count: int) -> None:
+    assert user_podman.count_ids(text, "me", 1000) == count
+
+
+def test_hybrid_cgroups_with_controllers_are_named_as_the_reason(tmp_path: Path) -> None:
+    controllers = tmp_path / "cgroup.controllers"
+    assert user_podman.hybrid_cgroups(controllers) is None
+    controllers.write_text("hugetlb\n")
+    assert "unified_cgroup_hierarchy" in str(user_podman.hybrid_cgroups(controllers))
+
+
+@pytest.mark.usefixtures("ordinary")
+def test_a_user_without_subordinate_ids_is_told_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(user_podman, "_text", lambda path: "")
+    monkeypatch.setattr(user_podman, "user_name", lambda: "me")
+    assert "usermod --add-subuids" in str(user_podman.lacks_ids())
+
+
+# --- Docker, Charliecloud, Apptainer ------------------------------------------------------------------------------
+
+
+def test_a_user_outside_of_the_group_docker_is_told_what_the_group_means(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(daemon, "find", lambda program: f"/usr/bin/{program}")
+    assert "systemctl start docker" in str(daemon.probe_machine(str(tmp_path / "none")))
+    socket = tmp_path / "docker.sock"
+    socket.touch()
+    assert daemon.probe_machine(str(socket)) is None
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert "root's rights" in str(daemon.probe_machine(str(socket)))
+
+
+def test_a_container_of_the_machine_s_daemon_is_not_in_a_cgroup_of_ours() -> None:
+    assert docker.container_group(NODE, 1) == NODE.group
+    assert docker.on_node(NODE, 1) == ()
+
+
+def test_an_ordinary_user_is_itself_in_charliecloud() -> None:
+    argv = charliecloud.ch_run("ch-run", place="/p", user=(1000, 1001))
+    assert {"--uid=1000", "--gid=1001"} <= set(argv)
+    assert "/p/root" in argv
+
+
+def test_apptainer_s_settings_are_in_the_pod_s_folder() -> None:
+    assert apptainer.settings(REQUEST) == f"APPTAINER_CONFIGDIR={REQUEST.state}/apptainer"
+    assert apptainer.settings(replace(REQUEST, state="")) == apptainer.SETTINGS
+
+
+@pytest.mark.parametrize(
+    ("name", "rights"),
+    [
+        ("apptainer-sif-setuid", ("--no-privs",)),
+        ("apptainer-sif-squashfuse", ("--no-privs", "--userns")),
+        ("apptainer-sif-extracted", ("--no-privs", "--userns", "--unsquash")),
+    ],
+)
+def test_each_way_into_a_sif_is_named(name: str, rights: tuple[str, ...]) -> None:
+    level = RUNTIMES[name]
+    assert isinstance(level, apptainer.Apptainer)
+    assert level.starts_from_sif
+    argv = exec_options(REQUEST, Path("/image.sif"), level.privileges)
+    assert argv == (
+        "exec", *rights, "--no-mount", "home,cwd", "--pwd", "/", "--bind=/kernels:/kernels:ro", "/image.sif",
+    )  # fmt: skip
+
+
+def test_a_daemon_keeps_its_place_as_the_container_s_first_process() -> None:
+    script = ("/bin/sh", "-c", apptainer_sif_levels.STAY, "tare-stay", "/bin/echo", "-c")
+    from tare.host.process import run
+
+    assert run((*script, "orted --daemonize -mca x y")).stdout == "-c orted -mca x y\n"
+    assert run((*script, "hydra_pmi_proxy --control-port 1")).stdout == "-c hydra_pmi_proxy --control-port 1\n"
+
+
+def test_an_instance_is_started_once_and_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apptainer_instance, "find_program", lambda: "/usr/bin/apptainer")
+    monkeypatch.setattr(apptainer, "is_real_root", lambda: False)
+    instance = apptainer_instance.ApptainerInstance()
+    request = replace(REQUEST, variables=("A=b",))
+    assert instance.start_command(request) == (
+        "env", f"APPTAINER_CONFIGDIR={REQUEST.state}/apptainer", "APPTAINERENV_A=b", "/usr/bin/apptainer", "instance",
+        "start", "--no-privs", "--userns", "--no-mount", "home,cwd",
+        f"--bind={REQUEST.state}/start:/.singularity.d/actions/start:ro", "--bind=/kernels:/kernels:ro", "/image",
+        "tare-s1-0-n0",
+    )  # fmt: skip
+    assert instance.exec_command(request)[-6:] == (
+        "exec", "--no-privs", "--userns", "--pwd", "/", "instance://tare-s1-0-n0",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["apptainer-sif-setuid", "apptainer-sif-extracted"])
+def test_root_is_referred_to_the_way_that_it_takes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apptainer_sif_levels.ApptainerSif, "probe_pack", lambda self: None)
+    monkeypatch.setattr(apptainer_sif_levels, "is_real_root", lambda: True)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert "use apptainer-sif" in str(RUNTIMES[name].probe_machine())
+
+
+def test_a_program_is_setuid_only_if_it_is_root_s_and_has_the_bit(tmp_path: Path) -> None:
+    program = tmp_path / "starter-suid"
+    assert not apptainer_sif_levels.is_setuid(program)
+    program.touch(mode=0o755)
+    assert not apptainer_sif_levels.is_setuid(program)
+    if os.geteuid() == 0:
+        program.chmod(0o4755)
+        assert apptainer_sif_levels.is_setuid(program)
+
+
+# --- rights -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("ordinary")
+@pytest.mark.parametrize(
+    ("runtime", "pod", "rights"),
+    [
+        ("bare", replace(POD, pid=0), "the user's own"),
+        ("bare", POD, "user namespace"),
+        ("apptainer", replace(POD, pid=0), "user namespace"),
+        ("apptainer-sif-setuid", replace(POD, setuid="starter-suid"), "setuid program starter-suid"),
+        ("podman-rootless", replace(POD, setuid=user_podman.SETUID), "setuid program newuidmap, newgidmap"),
+        ("docker", POD, "daemon (dockerd, as root), by group"),
+    ],
+)
+def test_a_runtime_says_which_rights_it_used(runtime: str, pod: Pod, rights: str) -> None:
+    assert RUNTIMES[runtime].rights(pod) == rights
+
+
+def test_root_s_pods_are_root_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "is_real_root", lambda: True)
+    assert RUNTIMES["docker"].rights(POD) == "root"
+
+
+@pytest.mark.parametrize("name", [name for name, network in NETWORKS.items() if not network.is_fake])
+def test_a_network_on_a_machine_is_the_host_s_or_pasta_or_says_why_not(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(user_mode, "find", lambda program: f"/usr/bin/{program}")
+    monkeypatch.setattr(user_mode, "TUN", tmp_path)
+    monkeypatch.setattr(user_mode, "ROUTES", tmp_path / "route")
+    (tmp_path / "route").write_text("Iface\tDestination\neth0\t00000000\t010011AC\n")
+    reason = NETWORKS[name].probe_machine()
+    assert (reason is None) == (name in ("host", "pasta"))
+    if name == "pasta":
+        (tmp_path / "route").write_text("Iface\tDestination\n")
+        assert "default route" in str(NETWORKS[name].probe_machine())
+
+
+@pytest.mark.usefixtures("ordinary")
+def test_pasta_forwards_the_head_s_ports_and_nothing_else() -> None:
+    argv = pasta.machine_command("pasta", POD)
+    assert value(argv, "--tcp-ns") == "20000-20063"
+    assert {value(argv, f"--{kind}") for kind in ("tcp-ports", "udp-ports", "udp-ns")} == {"none"}
+    assert (value(argv, "--userns"), value(argv, "--netns")) == ("/proc/77/ns/user", "/proc/77/ns/net")
+    assert "--runas" not in argv
+
+
+def test_every_part_that_asks_for_root_in_a_lab_says_so_in_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(user_namespace, "is_real_root", lambda: False)
+    for module in ("tare.networks.flannel", "tare.networks.calico", "tare.wiring.vswitch", "tare.wiring.user_mode",
+                   "tare.services.docker", "tare.runtimes.podman", "tare.runtimes.podman_rootless",
+                   "tare.runtimes.apptainer_sif"):  # fmt: skip
+        monkeypatch.setattr(f"{module}.is_real_root", lambda: False)
+    for part in (*RUNTIMES.values(), *NETWORKS.values()):
+        if "needs root" in str(part.probe()):
+            assert part.needs_root, part.name
