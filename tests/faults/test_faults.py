@@ -12,7 +12,7 @@ import pytest
 
 from faults.faults import FAULTS, PLAYS, Fault
 from faults.stage import Stage, saved
-from integration.live import live
+from integration.live import compiled, live
 from integration.ssh_hosts import lend, ssh_hosts
 
 pytestmark = [*live("sshd", "charliecloud"), pytest.mark.faults, pytest.mark.alone, pytest.mark.timeout(900)]
@@ -23,7 +23,7 @@ FILE = Path(os.environ.get("TARE_FAULTS_FILE", "results/faults.jsonl"))
 def everything() -> Iterator[Stage]:
     with ssh_hosts(2, cores=1) as hosts:
         lend(hosts.cache)
-        yield Stage(hosts=hosts, numbers=count())
+        yield Stage(hosts=hosts, numbers=count(), program=compiled("rest", hosts.folder))
 
 
 @pytest.fixture

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import os
 import shutil
 import socket
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +28,7 @@ from tare.host.paths import made_run_folder
 from tare.host.process import find
 from tare.model import Environment, LabSpec, Launching, Placement
 from tare.model.placement import NodeCores, Topology
+from tare.mpi import MPIS
 from tare.networks import find as find_network
 from tare.node import Nic, Node, marked
 from tare.node.cgroups import Group
@@ -119,6 +122,9 @@ class SshCluster(Cluster):
             reason: str | None = connections.conversations[number].ask("probe", environment)
             if reason:
                 return f"{reason} (on {host})"
+            there = connections.mpi_version(number, environment.mpi)
+            if there and (here := _mpi_version(environment.mpi)) != there:
+                return f"one job needs one version of its MPI: {host} has {there}, this machine {here or 'none'}"
         return None
 
     def topology(self, spec: LabSpec) -> Topology:
@@ -132,7 +138,7 @@ class SshCluster(Cluster):
         folder = site_folder.folder_of(name)
         with ExitStack() as stack:
             stack.callback(self._close, spec)
-            stack.enter_context(_own_folder(name, folder))
+            stack.enter_context(_own_folder(name, folder, spec))
             stack.enter_context(marked.marked(name))
             site = _site(name, spec, needs, connections, folder)
             for node in site.nodes:
@@ -160,6 +166,11 @@ class SshCluster(Cluster):
 
     def _close(self, spec: LabSpec) -> None:
         self._opened.pop((spec.hosts, spec.ssh_config)).close()
+
+
+@cache
+def _mpi_version(mpi: str) -> str:
+    return MPIS[mpi].version()
 
 
 def _served(site: SshSite, node: Node) -> RemoteNode:
@@ -256,11 +267,18 @@ def _check(hosts: tuple[str, ...], machines: tuple[Machine, ...]) -> None:
 
 
 @contextmanager
-def _own_folder(name: str, folder: Path) -> Iterator[None]:
+def _own_folder(name: str, folder: Path, spec: LabSpec) -> Iterator[None]:
     """Keep the site's folder on this machine, with a note of its owner where others look for it."""
     note = made_run_folder() / f"{name}-ssh"
     note.mkdir(mode=0o700)
-    told = {"lab": name, **owner(), site_folder.KEY: str(folder), site_folder.HEAD: True}
+    told = {
+        "lab": name,
+        **owner(),
+        site_folder.KEY: str(folder),
+        site_folder.HEAD: True,
+        site_folder.HOSTS: list(spec.hosts),
+        site_folder.CONFIG: os.path.abspath(spec.ssh_config) if spec.ssh_config else "",
+    }
     try:
         (note / "owner.json").write_text(json.dumps(told))
         site_folder.make(folder, of_head=True)

@@ -60,6 +60,7 @@ class Connections:
         (self._folder / "owner.json").write_text(json.dumps({"lab": f"ssh{os.getpid()}", **owner()}))
         self._ended = threading.Event()
         self.conversations: dict[int, Conversation] = {}
+        self._versions: dict[tuple[int, str], str] = {}
         try:
             self.machines = self._begin()
         except BaseException:
@@ -81,6 +82,12 @@ class Connections:
     def reach(self, number: int) -> tuple[str, ...]:
         """Return the argv prefix that runs one string on a host, over its open connection."""
         return ssh_argv(self._program, self._config, self._folder / str(number), self.hosts[number], first=False)
+
+    def mpi_version(self, number: int, mpi: str) -> str:
+        """Return the version of an MPI on a host."""
+        if (number, mpi) not in self._versions:
+            self._versions[number, mpi] = str(self.conversations[number].ask("mpi_version", mpi))
+        return self._versions[number, mpi]
 
     def close(self) -> None:
         """End all services and connections."""

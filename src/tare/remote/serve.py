@@ -22,6 +22,7 @@ from typing import Any, Final
 from tare.errors import InfrastructureError, TareError
 from tare.host.paths import made_run_folder
 from tare.model import Environment
+from tare.mpi import MPIS
 from tare.node import Node
 from tare.node.owners import owner
 from tare.node_service import LocalNode, clean, real, site_folder
@@ -36,7 +37,7 @@ PROTOCOL: Final = 1
 ENDING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 DONE: Final = "done"
 FAILED: Final = "failed"
-OWN: Final = ("greet", "open", "clean", "probe")
+OWN: Final = ("greet", "open", "clean", "probe", "mpi_version")
 """What can be asked before a site's node is opened."""
 
 
@@ -119,6 +120,10 @@ class Service:
     def probe(self, environment: Environment) -> str | None:
         """Return what an environment requires and this machine lacks, or None."""
         return probe(environment, real=True)
+
+    def mpi_version(self, name: str) -> str:
+        """Return the version of an MPI here."""
+        return MPIS[name].version()
 
     def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
         """Make one of the calls of `NodeService`."""
