@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from faults import plays_lab as lab
 from faults import plays_ssh as ssh
 from faults.stage import Play
 
@@ -34,6 +35,16 @@ FAULTS: Final = (
     Fault(key="outage-2min", title="the same with the real lease of 90 s: unreachable for 120 s", cluster="ssh",
           play=ssh.outage_of_2_min),
     Fault(key="outage-for-ever", title="a node unreachable for ever", cluster="ssh", play=ssh.outage_for_ever),
+    Fault(key="disk", title="disk full on a node", cluster="ssh", play=ssh.disk_full),
+    Fault(key="clock", title="the wall clock of the head steps by an hour, forwards and back", cluster="ssh",
+          play=ssh.clock_stepped),
+    Fault(key="reboot", title="a reboot of the head", cluster="ssh", play=ssh.head_rebooted),
     Fault(key="sigint-twice", title="SIGINT twice", cluster="ssh", play=ssh.interrupted_twice),
     Fault(key="two-runs", title="two runs on one results folder", cluster="ssh", play=ssh.two_on_one_folder),
+    Fault(key="lab-head", title="kill -9 of `tare run`", cluster="lab", play=lab.head_killed),
+    Fault(key="lab-dockerd", title="kill -9 of a node's dockerd", cluster="lab", play=lab.dockerd_killed),
+    Fault(key="lab-rank", title="kill -9 of a rank in a container", cluster="lab", play=lab.rank_killed),
+    Fault(key="lab-mpirun", title="kill -9 of mpirun", cluster="lab", play=lab.mpirun_killed),
+    Fault(key="lab-memory", title="out of memory of a rank", cluster="lab", play=lab.out_of_memory),
+    Fault(key="lab-sigint-twice", title="SIGINT twice", cluster="lab", play=lab.interrupted_twice),
 )  # fmt: skip

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import subprocess
 import time
+import uuid
+from contextlib import suppress
 from pathlib import Path
 
-from faults.stage import Head, Seen, Stage, failures, said_by_tare, wrongly_counted
-from integration.live import outcome, trials, wait_for
+from faults.stage import REST_S, Head, Seen, Stage, failures, pids_with, said_by_tare, wrongly_counted
+from integration.live import trials, wait_for
 
 DONE = (0, 3, 4)
 """Exit codes of a study that ran to its end; 4 is that of failed cells."""
@@ -140,15 +144,71 @@ def outage_for_ever(stage: Stage) -> Seen:
 
 
 def disk_full(stage: Stage) -> Seen:
-    """Fill the second host's /tmp, where its user's home is, in a launch; make room after the next launch."""
+    """Leave no room in the second host's /tmp, where its user's home and the run's folder are, until a launch fails."""
+    node = stage.second
     study = stage.study("disk")
     head = stage.start("run", study)
     stage.until_ranks_run(head)
-    stage.hosts.on(stage.second, "mount", "-t", "tmpfs", "-o", "size=64k", "full", "/tmp/full")
+    size_kb = stage.hosts.on(node, "sh", "-c", "df -k --output=used /tmp | tail -1").stdout.strip()
+    assert stage.hosts.on(node, "mount", "-o", f"remount,size={max(int(size_kb), 4)}k", "/tmp").returncode == 0
     try:
-        return ended(stage, study, head)
+        wait_for(lambda: failures(stage.results(study)) or head.process.poll() is not None, "failure", 120)
     finally:
-        stage.hosts.on(stage.second, "umount", "/tmp/full")
+        stage.hosts.on(node, "mount", "-o", "remount,size=50%", "/tmp")
+    code, errors = head.wait(150)
+    if code == 5:
+        return resumed(stage, study, code, said_by_tare(errors))
+    assert code in DONE, errors
+    assert wrongly_counted(stage.results(study)) == []
+    return Seen(recorded=failures(stage.results(study)), codes=[code], said=said_by_tare(errors), then=WENT_ON)
+
+
+def head_rebooted(stage: Stage) -> Seen:
+    """Kill all of the head's processes; below /run and /tmp nothing of them is left, and the boot has another ID."""
+    study = stage.study("reboot")
+    head = stage.start("run", study)
+    stage.until_ranks_run(head)
+    for pid in [head.pid, *pids_with(str(stage.hosts.folder))]:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    head.process.communicate(timeout=30)
+    shutil.rmtree(stage.hosts.folder / "home" / "run")
+    for folder in Path("/tmp").glob(f"tare-s{head.pid}x*"):
+        shutil.rmtree(folder)
+    boot = stage.hosts.folder / "boot_id"
+    boot.write_text(f"{uuid.uuid4()}\n")
+    stage.boot = boot
+    try:
+        return resumed(stage, study, -9, "")
+    finally:
+        stage.boot = None
+
+
+def clock_stepped(stage: Stage) -> Seen:
+    """Step the wall clock that the head sees by an hour, forwards and then back, in launches."""
+    study = stage.study("clock")
+    step = stage.hosts.folder / "step"
+    step.write_text("0")
+    head = stage.start("run", study, env={"LD_PRELOAD": str(stepped_clock(stage)), "STEP_FILE": str(step)})
+    stage.until_ranks_run(head)
+    step.write_text("3600")
+    wait_for(lambda: len(trials(stage.results(study))) or head.process.poll() is not None, "trial", 60)
+    step.write_text("-3600")
+    seen = ended(stage, study, head)
+    stored = trials(stage.results(study))
+    began = [trial["started_unix_s"] for trial in stored]
+    assert max(began) - min(began) > 3000, "the step was not seen"
+    assert all(REST_S <= trial["elapsed_s"] < 100 for trial in stored), [trial["elapsed_s"] for trial in stored]
+    assert not seen.recorded, seen
+    return seen
+
+
+def stepped_clock(stage: Stage) -> Path:
+    """Return a library that adds the seconds in a file to the wall clock of a process."""
+    library = stage.hosts.folder / "step.so"
+    source = Path(__file__).with_name("step.c")
+    subprocess.run(("cc", "-shared", "-fPIC", "-O1", str(source), "-o", str(library), "-ldl"), check=True)
+    return library
 
 
 def interrupted_twice(stage: Stage) -> Seen:
@@ -175,8 +235,3 @@ def two_on_one_folder(stage: Stage) -> Seen:
     seen = ended(stage, study, head)
     assert not seen.recorded, seen
     return Seen(recorded=[], codes=[2, *seen.codes], said=said_by_tare(second.stderr), then="the first one went on")
-
-
-def completed(results: Path) -> int:
-    """Return how many trials are completed."""
-    return sum(outcome(trial) == "Completed" for trial in trials(results))

@@ -259,6 +259,7 @@ def general(words_: str) -> str:
     text = re.sub(r"s\d+x[0-9a-f]+(?:-\d+)*", "RUN", words_)
     text = re.sub(r"/\S*/", "…/", text)
     text = re.sub(r"process(es)? \d+", r"process\1 N", text)
+    text = re.sub(r"PID \d+", "PID N", text)
     return " ".join(text.split())[:400]
 
 

@@ -15,7 +15,7 @@ from faults.stage import Stage, saved
 from integration.live import compiled, live
 from integration.ssh_hosts import lend, ssh_hosts
 
-pytestmark = [*live("sshd", "charliecloud"), pytest.mark.faults, pytest.mark.alone, pytest.mark.timeout(900)]
+pytestmark = [*live("sshd", "charliecloud"), pytest.mark.faults, pytest.mark.timeout(900)]
 FILE = Path(os.environ.get("TARE_FAULTS_FILE", "results/faults.jsonl"))
 
 

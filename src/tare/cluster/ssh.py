@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -28,7 +27,6 @@ from tare.host.paths import made_run_folder
 from tare.host.process import find
 from tare.model import Environment, LabSpec, Launching, Placement
 from tare.model.placement import NodeCores, Topology
-from tare.mpi import MPIS
 from tare.networks import find as find_network
 from tare.node import Nic, Node, marked
 from tare.node.cgroups import Group
@@ -122,9 +120,8 @@ class SshCluster(Cluster):
             reason: str | None = connections.conversations[number].ask("probe", environment)
             if reason:
                 return f"{reason} (on {host})"
-            there = connections.mpi_version(number, environment.mpi)
-            if there and (here := _mpi_version(environment.mpi)) != there:
-                return f"one job needs one version of its MPI: {host} has {there}, this machine {here or 'none'}"
+            if reason := connections.unfit(number, environment.mpi):
+                return f"{reason} (on {host})"
         return None
 
     def topology(self, spec: LabSpec) -> Topology:
@@ -166,11 +163,6 @@ class SshCluster(Cluster):
 
     def _close(self, spec: LabSpec) -> None:
         self._opened.pop((spec.hosts, spec.ssh_config)).close()
-
-
-@cache
-def _mpi_version(mpi: str) -> str:
-    return MPIS[mpi].version()
 
 
 def _served(site: SshSite, node: Node) -> RemoteNode:

@@ -15,8 +15,9 @@ from typing import Final
 
 from tare.cluster.ssh_errors import explained
 from tare.errors import InfrastructureError, MissingTool, TareError
-from tare.host.paths import made_run_folder
+from tare.host.paths import cache_folder, made_run_folder
 from tare.host.process import find
+from tare.mpi import MPIS
 from tare.node.owners import owner
 from tare.remote.archive import packed
 from tare.remote.conversation import Conversation
@@ -60,7 +61,7 @@ class Connections:
         (self._folder / "owner.json").write_text(json.dumps({"lab": f"ssh{os.getpid()}", **owner()}))
         self._ended = threading.Event()
         self.conversations: dict[int, Conversation] = {}
-        self._versions: dict[tuple[int, str], str] = {}
+        self._unfit: dict[tuple[int, str], str | None] = {}
         try:
             self.machines = self._begin()
         except BaseException:
@@ -83,11 +84,12 @@ class Connections:
         """Return the argv prefix that runs one string on a host, over its open connection."""
         return ssh_argv(self._program, self._config, self._folder / str(number), self.hosts[number], first=False)
 
-    def mpi_version(self, number: int, mpi: str) -> str:
-        """Return the version of an MPI on a host."""
-        if (number, mpi) not in self._versions:
-            self._versions[number, mpi] = str(self.conversations[number].ask("mpi_version", mpi))
-        return self._versions[number, mpi]
+    def unfit(self, number: int, mpi: str) -> str | None:
+        """Return why a host cannot take part in jobs of an MPI that are started from here, or None."""
+        if (number, mpi) not in self._unfit:
+            version, folders = MPIS[mpi].version(), ("/tmp", str(cache_folder()))
+            self._unfit[number, mpi] = self.conversations[number].ask("unfit", mpi, version, folders)
+        return self._unfit[number, mpi]
 
     def close(self) -> None:
         """End all services and connections."""

@@ -22,13 +22,13 @@ from typing import Any, Final
 from tare.errors import InfrastructureError, TareError
 from tare.host.paths import made_run_folder
 from tare.model import Environment
-from tare.mpi import MPIS
 from tare.node import Node
 from tare.node.owners import owner
 from tare.node_service import LocalNode, clean, real, site_folder
 from tare.node_service.probe import probe
 from tare.node_service.protocol import CALLS
 from tare.remote import wire
+from tare.remote.fit import unfit
 from tare.remote.machine import Machine, this_machine
 from tare.remote.timing import LEASE_S
 
@@ -37,7 +37,7 @@ PROTOCOL: Final = 1
 ENDING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 DONE: Final = "done"
 FAILED: Final = "failed"
-OWN: Final = ("greet", "open", "clean", "probe", "mpi_version")
+OWN: Final = ("greet", "open", "clean", "probe", "unfit")
 """What can be asked before a site's node is opened."""
 
 
@@ -121,9 +121,9 @@ class Service:
         """Return what an environment requires and this machine lacks, or None."""
         return probe(environment, real=True)
 
-    def mpi_version(self, name: str) -> str:
-        """Return the version of an MPI here."""
-        return MPIS[name].version()
+    def unfit(self, mpi: str, head_version: str, folders: tuple[str, ...]) -> str | None:
+        """Return why this machine cannot take part in a job of the head, or None."""
+        return unfit(mpi, head_version, folders)
 
     def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
         """Make one of the calls of `NodeService`."""
