@@ -49,7 +49,7 @@ def begun(stage: Stage, name: str, *, wait: bool = True, **keys: str) -> Running
     }
     study = write_study(folder, name, ENVIRONMENTS, **{**usual, **keys})
     watch = Watch()
-    running = Running(study=study, process=start("run", study, cwd=folder), watch=watch)
+    running = Running(study=study, process=start("run", study, cwd=folder, before=("env",)), watch=watch)
     if wait:
         wait_for(lambda: in_containers(running) or running.process.poll() is not None, "rank in a container", 120)
         time.sleep(0.5)
@@ -89,7 +89,7 @@ def finished(running: Running, *, cells: int = CELLS, rounds: int = 2) -> Seen:
 
 def resumed(stage: Stage, running: Running, code: int, said: str) -> Seen:
     """Run the same command again, which must run to its end and clean up."""
-    again = Running(study=running.study, process=start("run", running.study, cwd=running.study.parent),
+    again = Running(study=running.study, process=start("run", running.study, cwd=running.study.parent, before=("env",)),
                     watch=running.watch)  # fmt: skip
     seen = finished(again)
     left = [*seen.left, *running.watch.left(running.lab)]
