@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,10 +42,10 @@ class Running:
 
 def begun(stage: Stage, name: str, *, wait: bool = True, **keys: str) -> Running:
     """Start a study on a lab; wait until a launch in a container has run for some time."""
-    folder = stage.hosts.folder / f"lab{next(stage.numbers)}"
-    folder.mkdir()
+    folder = Path(tempfile.mkdtemp(prefix="tare-fault-", dir="/tmp"))
+    program = shutil.copy(stage.program, folder)
     usual = {
-        "workloads": f"{{rest: {{time_limit: 100s, command: [{stage.program}, '{REST_S}']}}}}",
+        "workloads": f"{{rest: {{time_limit: 100s, command: [{program}, '{REST_S}']}}}}",
         "repetition": "{rounds: 2, max_rounds: 2, reruns: 0, turns: 1}",
         "placements": "[2x1]",
     }
@@ -52,6 +54,7 @@ def begun(stage: Stage, name: str, *, wait: bool = True, **keys: str) -> Running
     running = Running(study=study, process=start("run", study, cwd=folder, before=("env",)), watch=watch)
     if wait:
         wait_for(lambda: in_containers(running) or running.process.poll() is not None, "rank in a container", 120)
+        assert running.process.poll() is None, running.process.communicate()
         time.sleep(0.5)
         watch.look(running.lab)
     return running

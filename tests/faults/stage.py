@@ -219,7 +219,8 @@ class Stage:
 
     def _mounts(self, node: Node) -> str:
         lines = self.hosts.on(node, "cat", "/proc/mounts").stdout.splitlines()
-        return "\n".join(sorted(line.split(" ")[1] for line in lines))
+        places = (line.split(" ")[1] for line in lines)
+        return "\n".join(sorted(place for place in places if place.startswith("/tmp")))
 
     def _tare_below(self, process: subprocess.Popen[str]) -> int:
         assert process.poll() is None, process.communicate()
