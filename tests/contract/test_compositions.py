@@ -62,7 +62,9 @@ def test_one_side_only_needs_a_network_that_reaches_outside(runtime: str, networ
 @pytest.mark.parametrize(("runtime", "network"), sorted(SUPPORTED))
 def test_several_containers_share_a_pod_on_every_network(runtime: str, network: str) -> None:
     placement = Placement(ranks_per_node=2, containers_per_node=2)
-    assert composition.refuse(composed(runtime, network), placement) is None
+    reason = composition.refuse(composed(runtime, network), placement)
+    assert (reason is None) == (not RUNTIMES[runtime].one_container)
+    assert reason is None or is_sentence(reason)
 
 
 @pytest.mark.parametrize(("runtime", "network"), sorted(SUPPORTED))

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from contract.compositions import NODE
 from nodes import make_pod, make_request
+from tare.containers import user_podman
 from tare.host.devices import host_config
-from tare.runtimes import RUNTIMES, PodRequest, apptainer, charliecloud, docker, podman, podman_rootless
+from tare.runtimes import (
+    RUNTIMES,
+    PodRequest,
+    apptainer,
+    apptainer_instance,
+    apptainer_sif_levels,
+    charliecloud,
+    docker,
+    podman,
+    podman_rootless,
+)
 
 INFINIBAND = ("/dev/infiniband/uverbs0", "/dev/infiniband/rdma_cm")
 FORBIDDEN = ("privileged", "--cap-add", "CapAdd", "unconfined", "SecurityOpt", "IPC_LOCK", "umad")
@@ -31,6 +43,15 @@ def of_podman(asked: PodRequest) -> tuple[str, ...]:
     return (*podman.run_options(asked, network="host"), *podman.join_options(POD, asked, "p-0", (2,)))
 
 
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apptainer_instance, "find_program", lambda: "apptainer")
+
+
+def of_level(level: apptainer.Apptainer, asked: PodRequest) -> tuple[str, ...]:
+    return apptainer.exec_options(asked, Path("/image.sif"), level.privileges)
+
+
 COMMANDS: Mapping[str, Callable[[PodRequest], tuple[str, ...]]] = {
     "docker": of_docker,
     "podman": of_podman,
@@ -38,9 +59,18 @@ COMMANDS: Mapping[str, Callable[[PodRequest], tuple[str, ...]]] = {
         *apptainer.exec_options(asked, Path("/image")),
         *apptainer.exec_options(asked, Path("/image"), alone=True),
     ),
+    "apptainer-instance": lambda asked: (
+        *apptainer_instance.ApptainerInstance().start_command(replace(asked, rootfs=Path("/image"))),
+        *apptainer_instance.ApptainerInstance().exec_command(asked),
+    ),
+    "apptainer-sif-setuid": lambda asked: of_level(apptainer_sif_levels.ApptainerSifSetuid(), asked),
+    "apptainer-sif-squashfuse": lambda asked: of_level(apptainer_sif_levels.ApptainerSifSquashfuse(), asked),
+    "apptainer-sif-extracted": lambda asked: of_level(apptainer_sif_levels.ApptainerSifExtracted(), asked),
     "podman-rootless": lambda asked: (
         *podman_rootless.run_options(asked),
         *podman_rootless.join_options(POD, asked, "p-0"),
+        *user_podman.run_options(asked),
+        *user_podman.join_options(POD, asked, "p-0"),
     ),
     "charliecloud": lambda asked: charliecloud.ch_run("ch-run"),
 }

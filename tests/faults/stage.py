@@ -199,7 +199,8 @@ class Stage:
 
     def left_on(self, node: Node) -> list[str]:
         """Return what is left on a host: processes of the user, folders, notes, mounts, containers' namespaces."""
-        found = [f"{node.name}: process {pid} {words(pid)[:160]}" for pid in self.pids(node)]
+        pids = [pid for pid in self.pids(node) if not words(pid).startswith("sshd: ")]  # TCP ends the last ones
+        found = [f"{node.name}: process {pid} {words(pid)[:160]}" for pid in pids]
         listed = (
             f"ls -d /tmp/tare-*x* /tmp/tare-{UID}/* /run/user/{UID}/tare/* /tmp/ompi.* /tmp/prte.* 2>/dev/null; true"
         )

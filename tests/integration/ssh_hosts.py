@@ -17,8 +17,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tare.cluster import Needs
-from tare.cluster.lab_site import LabCluster, LabSite
+from tare.cluster import lab
+from tare.cluster.lab_site import LabSite, _state_folder
 from tare.host.paths import cache_folder
 from tare.images import find_recipe
 from tare.images.build import ensure_image
@@ -41,10 +41,14 @@ USERS = (
     "for name in passwd group; do cp /etc/$name $place/; done; "
     f'echo "{NAME}:x:{UID}:{UID}::$home:/bin/sh" >> $place/passwd; echo "{NAME}:x:{UID}:" >> $place/group; '
     f"for name in subuid subgid; do echo {NAME}:{FIRST_ID}:65536 > $place/$name; done; "
-    "for name in passwd group subuid subgid; do mount --bind $place/$name /etc/$name; done; fi; "
+    "for name in passwd group subuid subgid; do mount --bind $place/$name /etc/$name; done; "
     f"mkdir -p $home; chown {UID}:{UID} $home; chmod 700 $home; "
+    "for device in fuse net/tun; do name=$place/${device##*/}; rm -f $name; cp -a /dev/$device $name; chmod 666 $name; "
+    "mount --bind $name /dev/$device; done; "
+    "if [ -s /sys/fs/cgroup/unified/cgroup.controllers ]; then umount /sys/fs/cgroup/unified; fi; "
+    "mount --make-rshared /; fi; "
 )
-"""Gives a mount namespace an ordinary user."""
+"""Gives a mount namespace an ordinary user, and the devices and cgroups of other machines (crun: no hybrid ones)."""
 DAEMON = """
 ListenAddress {address}
 HostKey {keys}/host
@@ -88,23 +92,28 @@ class SshHosts:
         unshare = ("unshare", "--mount", "--propagation", "private")
         return (*self.site.head, *unshare, "/bin/sh", "-c", script, "sh", *words)
 
-    @property
-    def environment(self) -> dict[str, str]:
+    def environment(self, *, root: bool = False) -> dict[str, str]:
+        """Return the variables of commands on the head; root has the machine's own cache."""
         home = self.folder / "home"
+        python = ":".join(str(home / "repository" / path) for path in ("src", PACKAGES))
+        if root:
+            return {"PATH": os.environ["PATH"], "HOME": str(Path.home()), "PYTHONPATH": python}
         return {
             "PATH": os.environ["PATH"],
             "HOME": str(home),
             "XDG_RUNTIME_DIR": str(home / "run"),
             "XDG_CACHE_HOME": str(self.cache),
             "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONPATH": ":".join(str(home / "repository" / path) for path in ("src", PACKAGES)),
+            "PYTHONPATH": python,
         }
 
     def tare(self, *arguments: str | Path, root: bool = False, **more: object) -> subprocess.CompletedProcess[str]:
         """Run a tare command on the head."""
         argv = (*self.before(root=root), "-m", "tare.cli.app", *map(str, arguments))
         limit_s = float(str(more.get("timeout_s", 240)))
-        return subprocess.run(argv, env=self.environment, capture_output=True, text=True, timeout=limit_s, check=False)
+        return subprocess.run(
+            argv, env=self.environment(root=root), capture_output=True, text=True, timeout=limit_s, check=False
+        )
 
     def on(self, node: Node, *argv: str) -> subprocess.CompletedProcess[str]:
         """Run a command as root on a host."""
@@ -114,11 +123,18 @@ class SshHosts:
 
 @contextmanager
 def ssh_hosts(
-    nodes: int = 2, *, cores: int | None = None, nics: int = 1, shared: bool = True, shown: Sequence[str] = ()
+    nodes: int = 2,
+    *,
+    cores: int | None = None,
+    nics: int = 1,
+    twins: bool = False,
+    shared: bool = True,
+    shown: Sequence[str] = (),
 ) -> Iterator[SshHosts]:
     """Keep hosts up, as `alpha`, `beta` and so on; `shown` are folders of this machine that all of them see.
 
-    The cache is `shared` between them and the head, or below /tmp, which every host has to itself.
+    The cache is `shared` between them and the head, or below /tmp, which every host has to itself. With `twins` there
+    are as many hosts again, on the same cores, as `dalpha` and so on.
     """
     folder = Path(tempfile.mkdtemp(prefix="tare-ssh-hosts-", dir="/var/tmp"))
     folder.chmod(0o755)
@@ -130,13 +146,14 @@ def ssh_hosts(
             each.mkdir(exist_ok=True)
             os.chown(each, UID, UID)
         _keys(folder)
-        needs = Needs(nics=nics, shown=tuple(shown))
-        with LabCluster().open(f"t{os.getpid()}h", spec, needs) as site:
-            (folder / "ssh_config").write_text(_client(folder, names, site.nodes))
+        with _up(f"t{os.getpid()}h", spec, nics=nics, twins=twins, shown=shown) as site:
+            every = (*site.nodes, *site.daemon_nodes)
+            names = (*names, *(f"d{name}" for name in names if twins))
+            (folder / "ssh_config").write_text(_client(folder, names, every))
             (folder / "known_hosts").write_text(_known(folder, names))
             hosts = SshHosts(site=site, folder=folder, names=names, cache=cache)
             try:
-                for node in site.nodes:
+                for node in every:
                     hosts.daemons[node.name] = start_sshd(node, folder)
                 yield hosts
             finally:
@@ -147,6 +164,18 @@ def ssh_hosts(
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         shutil.rmtree(cache, ignore_errors=True)
+
+
+@contextmanager
+def _up(name: str, spec: LabSpec, *, nics: int, twins: bool, shown: Sequence[str]) -> Iterator[LabSite]:
+    """Keep a lab up, whose twins have no daemons of ours."""
+    with _state_folder(name) as folder:
+        made = lab.up(name, spec, nics=nics, keep=shown, twins=twins)
+        try:
+            made.launchers.create()
+            yield LabSite(name=name, lab=made, nodes=made.nodes, daemon_nodes=made.twins, folder=folder)
+        finally:
+            lab.down(made)
 
 
 def lend(cache: Path, *, image: bool = True) -> None:

@@ -22,7 +22,9 @@ pytestmark = [*live("docker", "podman", "apptainer", "charliecloud", "mmdebstrap
 PAGE = Path(__file__).parents[2] / "docs" / "environments.md"
 BEGIN = "<!-- exposed: written by tests/integration/test_isolation_table.py -->\n"
 END = "<!-- end of exposed -->\n"
-NAMES = ("bare", "bare+image", *(name for name in RUNTIMES if name not in {"bare", "fake"}))
+LEVELS = {name for name in RUNTIMES if name.startswith("apptainer-") and name != "apptainer-sif"}
+"""How else Apptainer can start: the container is the same, and some are for ordinary users only."""
+NAMES = ("bare", "bare+image", *(name for name in RUNTIMES if name not in {"bare", "fake", *LEVELS}))
 
 
 @pytest.fixture(scope="module")

@@ -262,7 +262,7 @@ def _from_json(state: dict[str, Any]) -> lab.Lab:
     return lab.Lab(
         **{
             **data,
-            "spec": LabSpec(**{**data["spec"], "hosts": ()}),
+            "spec": LabSpec(**{**data["spec"], "hosts": (), "nics": (), "daemon_hosts": ()}),
             "nodes": nodes,
             "group": group(data["group"], noted),
         }

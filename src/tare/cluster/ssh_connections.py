@@ -49,14 +49,17 @@ def ssh_argv(program: str, config: str, socket: Path, host: str, *, first: bool)
 
 
 class Connections:
-    """The services of hosts, in order. They are begun at once, and their leases renewed, until `close`."""
+    """The services of hosts, in order. They are begun at once, and their leases renewed, until `close`.
 
-    def __init__(self, hosts: Sequence[str], config: str = "") -> None:
+    With `netlink` they can wire networks.
+    """
+
+    def __init__(self, hosts: Sequence[str], config: str = "", *, netlink: bool = False) -> None:
         program = find("ssh")
         if program is None:
             raise MissingTool("ssh is not installed", remedy="install OpenSSH's client: apt-get install openssh-client")
         self.hosts = tuple(hosts)
-        self._program, self._config = program, config
+        self._program, self._config, self._netlink = program, config, netlink
         self._folder = Path(tempfile.mkdtemp(prefix=f"ssh{os.getpid()}-", dir=made_run_folder()))
         (self._folder / "owner.json").write_text(json.dumps({"lab": f"ssh{os.getpid()}", **owner()}))
         self._ended = threading.Event()
@@ -78,7 +81,7 @@ class Connections:
         log.unlink(missing_ok=True)
         conversation = Conversation(host, argv, log, partial(explained, host))
         self.conversations[number] = conversation
-        return conversation, conversation.begin(packed())
+        return conversation, conversation.begin(packed(netlink=self._netlink))
 
     def reach(self, number: int) -> tuple[str, ...]:
         """Return the argv prefix that runs one string on a host, over its open connection."""

@@ -7,7 +7,8 @@ the user's storage. As in `tare.runtimes.podman_rootless`, the user keeps its ID
 from __future__ import annotations
 
 import os
-import pwd
+import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -19,7 +20,7 @@ from tare.containers.request import PodRequest
 from tare.containers.together import started_together
 from tare.errors import InfrastructureError
 from tare.host import devices
-from tare.host.process import Result, need, run
+from tare.host.process import Result, find, need, run
 from tare.node import Container, Pod, marked
 from tare.wiring.plug import Wiring
 
@@ -28,8 +29,6 @@ UNIFIED: Final = Path("/sys/fs/cgroup/cgroup.controllers")
 HYBRID: Final = Path("/sys/fs/cgroup/unified/cgroup.controllers")
 LONGEST_PATH: Final = 50
 """Podman 4 refuses a longer path of its run folder."""
-LEAST_IDS: Final = 65536
-"""Number of subordinate IDs that an image's files need; useradd gives as many to each user."""
 SETTINGS: Final = '[engine]\nlock_type = "file"\n'
 
 
@@ -41,32 +40,6 @@ def hybrid_cgroups(controllers: Path = HYBRID) -> str | None:
             "systemd.unified_cgroup_hierarchy=1"
         )
     return None
-
-
-def lacks_ids() -> str | None:
-    """Return that this user has too few subordinate IDs, with the command that adds them, or None."""
-    name = user_name()
-    for kind, option in (("subuid", "--add-subuids"), ("subgid", "--add-subgids")):
-        if count_ids(_text(Path("/etc") / kind), name, os.geteuid()) < LEAST_IDS:
-            return (
-                f"/etc/{kind} gives user {name} fewer than {LEAST_IDS} subordinate IDs: have an administrator run "
-                f"usermod {option} 100000-165535 {name}, with a range that no other user has"
-            )
-    return None
-
-
-def count_ids(text: str, name: str, number: int) -> int:
-    """Return how many subordinate IDs a user has, from the text of /etc/subuid (subuid(5))."""
-    entries = (line.split(":") for line in text.splitlines())
-    return sum(int(entry[2]) for entry in entries if len(entry) == 3 and entry[0] in (name, str(number)))
-
-
-def user_name() -> str:
-    """Return this user's name, or its number if it has none."""
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return str(os.geteuid())
 
 
 @contextmanager
@@ -105,6 +78,18 @@ def containers(pod: Pod, request: PodRequest, cores: Sequence[tuple[int, ...]]) 
     """Hold the containers in a pod."""
     with started_together(pod, cores, partial(_join, pod, request), partial(_remove, request)) as made:
         yield made
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder; what belongs to the user's subordinate IDs only a user namespace with them can remove."""
+    shutil.rmtree(folder, ignore_errors=True)
+    podman = find("podman")
+    if podman is None or os.geteuid() == 0 or not folder.exists():
+        return
+    with tempfile.TemporaryDirectory(prefix="tare-") as own:
+        variables = {**os.environ, "HOME": own, "XDG_RUNTIME_DIR": own}
+        run((podman, "unshare", "rm", "-rf", str(folder)), env=variables, check=False, timeout_s=60, cwd=Path("/"))
+        marked.end_with_variable("XDG_RUNTIME_DIR", own)
 
 
 def client(request: PodRequest, *arguments: str) -> tuple[str, ...]:

@@ -12,7 +12,8 @@ from tare.cluster import CLUSTERS
 from tare.deploy.fit import no_such_workdir, unfit_for_launch
 from tare.errors import RefusedError
 from tare.host import page_cache
-from tare.images.build import Image
+from tare.images import find_recipe
+from tare.images.build import Image, cannot_build
 from tare.images.cache import Progress, silent
 from tare.images.own import ensure_own
 from tare.model import Binding, Caches, Environment, Placement, Plan, Study, Workload
@@ -35,6 +36,8 @@ def make_plan(study: Study, say: Progress = silent) -> Plan:
     study = located.located(study)
     paths = {wanted.image for wanted in study.environments if is_path(wanted.image)}
     own = {path: ensure_own(Path(path), progress=say) for path in sorted(paths)}
+    recipes = {wanted.image for wanted in study.environments} - paths - {""}
+    lacking = {name: cannot_build(find_recipe(name)) for name in sorted(recipes)}
     cluster = CLUSTERS[study.cluster]
     topology = cluster.topology(study.lab)
     cluster_reason = cluster.probe()
@@ -51,6 +54,7 @@ def make_plan(study: Study, say: Progress = silent) -> Plan:
             or cluster.lacks(study.lab, wanted)
             or (limits.missing() if limits.limited(placement) else None)
             or (_unfit(own[wanted.image], wanted) if wanted.image in own else None)
+            or lacking.get(wanted.image)
         )
 
     memory_bytes = limits.machine_memory()

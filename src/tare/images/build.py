@@ -23,6 +23,7 @@ from typing import Any, Final
 from tare.errors import CommandFailed, CommandTimeout, InfrastructureError
 from tare.host import process
 from tare.host.paths import cache_folder
+from tare.host.subordinate_ids import lacks_ids
 from tare.images import host_build
 from tare.images import recipe as recipes
 from tare.images.cache import PRIVATE, Progress, locked, make_private, silent, write_atomically
@@ -108,6 +109,20 @@ def ensure_image(recipe: Recipe, cache_dir: Path | None = None, progress: Progre
         )
     progress(f"image {recipe.name}: ready in {place}")
     return built
+
+
+def cannot_build(recipe: Recipe, cache_dir: Path | None = None) -> str | None:
+    """Return why this user cannot get a recipe's image here, with what helps, or None."""
+    if read_image((cache_dir or cache_folder()) / "images" / recipe.digest) is not None:
+        return None
+    missing = next((program for program in _TOOLS if process.find(program) is None), None)
+    why = f"{missing} is not installed" if missing else None if _is_root() else lacks_ids()
+    if why is None:
+        return None
+    return (
+        f"the image {recipe.name} is not in the cache and cannot be built: {why}; or take it from a bundle "
+        "(tare bundle), or run apptainer build on the recipe of `tare image recipe` and name the SIF as the image"
+    )
 
 
 def list_images(cache_dir: Path | None = None) -> tuple[Image, ...]:

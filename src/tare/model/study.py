@@ -280,6 +280,8 @@ class LabSpec:
 
     In a lab `link_rate_bps` 0 sets no rate, and a router connects several `subnets`. Of hosts, `ssh_config` is the file
     that ssh reads ("": the user's own), `data_subnet` the subnet for messages ("": the one in which they are reached).
+    `nics` are the data NICs that tare may take as root, `pod_addresses` the part of the control subnet that it may give
+    to pods, and `daemon_hosts` further hosts on which it may start Docker.
     """
 
     nodes: int = 2
@@ -291,6 +293,9 @@ class LabSpec:
     hosts: tuple[str, ...] = ()
     ssh_config: str = ""
     data_subnet: str = ""
+    nics: tuple[str, ...] = ()
+    pod_addresses: str = ""
+    daemon_hosts: tuple[str, ...] = ()
 
     def subnet_of(self, node: int) -> int:
         """Return the subnet of a node: nodes are divided over the subnets in order, in equal parts."""

@@ -43,7 +43,12 @@ def start_time(pid: int) -> int:
 
 def owner() -> dict[str, Any]:
     """Return the note for this process."""
-    return {"pid": os.getpid(), "start": start_time(os.getpid()), "boot_id": boot_id()}
+    return {"pid": os.getpid(), "start": start_time(os.getpid()), "boot_id": boot_id(), "host": os.uname().nodename}
+
+
+def is_of_this_machine(note: Mapping[str, Any]) -> bool:
+    """Return whether a note was written on this machine: machines may share a folder, but not their processes."""
+    return bool(note.get("host", os.uname().nodename) == os.uname().nodename)
 
 
 def lives(note: Mapping[str, Any]) -> bool:

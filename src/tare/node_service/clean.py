@@ -19,12 +19,14 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tare.containers import user_podman
 from tare.errors import InfrastructureError
 from tare.host.namespaces import HOLDER
 from tare.host.paths import cache_folder, run_folder
+from tare.node import marked
 from tare.node.cgroup_marks import is_marked
 from tare.node.cgroups import MARK, Group, Hierarchy, at, hierarchies
-from tare.node.owners import is_lab_name, lives, start_time, this_boot
+from tare.node.owners import is_lab_name, is_of_this_machine, lives, start_time, this_boot
 from tare.node_service import site_folder
 from tare.services.docker import STAYS
 
@@ -75,7 +77,7 @@ def remove_lab(lab: str) -> str:
     """
     if not is_lab_name(lab):
         raise InfrastructureError(f"{lab!r} cannot name a lab: nothing of it is removed")
-    marked = {pid: start_time(pid) for pid in processes().get(lab, set())}
+    killed = {pid: start_time(pid) for pid in processes().get(lab, set())}
     stated = [folder for name, folder in folders() if name == lab]
     stays = ""
     for group in groups().get(lab, ()):
@@ -83,7 +85,7 @@ def remove_lab(lab: str) -> str:
             group.kill(deadline_s=DEADLINE_S if stated and not stays else AGAIN_S)
         except InfrastructureError as error:
             stays = stays or f"{error.message}; {error.remedy}"
-    for pid, started in marked.items():
+    for pid, started in killed.items():
         _kill(pid, started)
     for folder, note in _notes():
         if folder in stated:
@@ -92,7 +94,7 @@ def remove_lab(lab: str) -> str:
         for group in groups().get(lab, ()):
             group.remove()
     for folder in stated:
-        shutil.rmtree(folder, ignore_errors=True)
+        user_podman.remove_tree(folder)
     for folder in (cache_folder() / "docker").glob(f"{STAYS}{lab}-*"):
         shutil.rmtree(folder, ignore_errors=True)
     return stays
@@ -131,7 +133,7 @@ def unmarked() -> tuple[Path, ...]:
 
 
 def processes() -> dict[str, set[int]]:
-    """Return the processes of every lab: those in its cgroup, and its holders."""
+    """Return the processes of every lab: those in its cgroup, its holders, and those marked with its name."""
     found: dict[str, set[int]] = {}
     for lab, every in groups().items():
         if pids := {pid for group in every for pid in group.pids()}:
@@ -140,6 +142,9 @@ def processes() -> dict[str, set[int]]:
         holder = _holder_of(entry) if entry.name.isdigit() else None
         if holder is not None:
             found.setdefault(holder, set()).add(int(entry.name))
+    for lab, folder in folders():
+        if pids := marked.pids_of_run(lab, folder):
+            found.setdefault(lab, set()).update(pids)
     return found
 
 
@@ -191,7 +196,8 @@ def _notes() -> Iterator[tuple[Path, dict[str, Any]]]:
         note: object = {}
         with suppress(OSError, ValueError):
             note = json.loads(file.read_text())
-        yield file.parent, note if isinstance(note, dict) else {}
+        if not isinstance(note, dict) or is_of_this_machine(note):
+            yield file.parent, note if isinstance(note, dict) else {}
 
 
 def living_labs() -> set[str]:

@@ -5,22 +5,39 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from tare.launch import write_agent
 from tare.node import Node, Pod, marked
-from tare.node_service import clean, site_folder
+from tare.node_service import clean, owned, site_folder
 from tare.node_service.local import LocalNode
+from tare.node_service.owned import Terms
 
 AGENT: Final = "tare-agent"
 
 
 @contextmanager
-def serving(name: str, node: Node, folder: Path) -> Iterator[LocalNode]:
-    """Serve a site's node, whose files are in `folder`; undo everything at the end, however it comes."""
+def serving(name: str, node: Node, folder: Path, terms: Terms | None = None) -> Iterator[LocalNode]:
+    """Serve a site's node, whose files are in `folder`; undo everything at the end, however it comes.
+
+    With `terms` the machine has been given to tare, whose service is root.
+    """
+    if terms is None:
+        with _serving(name, LocalNode(node, folder, _connect), folder) as service:
+            yield service
+        return
+    with (
+        owned.in_groups(name, node) as own,
+        _serving(name, LocalNode(own, folder, partial(owned.connected, terms)), folder) as service,
+    ):
+        yield service
+
+
+@contextmanager
+def _serving(name: str, service: LocalNode, folder: Path) -> Iterator[LocalNode]:
     site_folder.make(folder)
-    service = LocalNode(node, folder, _connect)
     try:
         with marked.marked(name):
             if not (folder / AGENT).exists():

@@ -24,20 +24,22 @@ from tare.host.paths import made_run_folder
 from tare.model import Environment
 from tare.node import Node
 from tare.node.owners import owner
-from tare.node_service import LocalNode, clean, real, site_folder
+from tare.node_service import LocalNode, clean, owned, real, site_folder
+from tare.node_service.owned import Terms
 from tare.node_service.probe import probe
 from tare.node_service.protocol import CALLS
 from tare.remote import wire
 from tare.remote.fit import unfit
 from tare.remote.machine import Machine, this_machine
 from tare.remote.timing import LEASE_S
+from tare.services import docker
 
 PROTOCOL: Final = 1
 """Number of the form of messages; head and node must have the same."""
 ENDING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 DONE: Final = "done"
 FAILED: Final = "failed"
-OWN: Final = ("greet", "open", "clean", "probe", "unfit")
+OWN: Final = ("greet", "open", "clean", "probe", "unfit", "start_docker", "begin_swarm", "join_swarm")
 """What can be asked before a site's node is opened."""
 
 
@@ -98,6 +100,7 @@ class Service:
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
         self._node: LocalNode | None = None
+        self._folder = Path()
 
     def greet(self, protocol: int) -> Machine:
         """Return the description of this machine; raise `InfrastructureError` if the head's messages differ."""
@@ -105,21 +108,45 @@ class Service:
             raise InfrastructureError(f"the node speaks version {PROTOCOL} of tare's protocol, the head {protocol}")
         return this_machine()
 
-    def open(self, name: str, node: Node, folder: Path) -> tuple[str, ...]:
-        """Begin to serve a node of a site; return what was removed of runs that had ended."""
-        removed = self.clean(name)
+    def open(self, name: str, node: Node, folder: Path, terms: Terms | None = None) -> Node:
+        """Begin to serve a node of a site, after removing what ended runs have left; return the node as it is here.
+
+        With `terms` the machine has been given to tare.
+        """
+        self.clean(name)
         self._stack.enter_context(noted(name, folder))
-        self._node = self._stack.enter_context(real.serving(name, node, folder))
-        return removed
+        self._folder = folder
+        self._node = self._stack.enter_context(real.serving(name, node, folder, terms))
+        return self._node.node
+
+    def start_docker(self) -> Node:
+        """Start a Docker daemon on a machine that has been given to tare; return the node with its socket."""
+        node = self._served
+        node.node = self._stack.enter_context(owned.with_docker(node.node, self._folder))
+        return node.node
+
+    def begin_swarm(self) -> str:
+        """Make the node the manager of a Swarm; return the token for the others."""
+        return docker.begin_swarm(self._served.node)
+
+    def join_swarm(self, manager_address: str, token: str) -> None:
+        """Make the node join a Swarm."""
+        docker.join_swarm(self._served.node, manager_address, token)
+
+    @property
+    def _served(self) -> LocalNode:
+        if self._node is None:
+            raise InfrastructureError("no node is open here")
+        return self._node
 
     def clean(self, name: str = "") -> tuple[str, ...]:
         """Remove what runs that have ended left on this machine, and everything of the site `name`; return it."""
         found = (*(real.remove_site(name) if name else ()), *clean.remove(dead_only=True))
         return tuple(item.what for item in found)
 
-    def probe(self, environment: Environment) -> str | None:
-        """Return what an environment requires and this machine lacks, or None."""
-        return probe(environment, real=True)
+    def probe(self, environment: Environment, given: bool = False) -> str | None:
+        """Return what an environment requires and this machine lacks, or None; `given`: it was given to tare."""
+        return probe(environment, real=not given)
 
     def unfit(self, mpi: str, head_version: str, folders: tuple[str, ...]) -> str | None:
         """Return why this machine cannot take part in a job of the head, or None."""
@@ -127,9 +154,9 @@ class Service:
 
     def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
         """Make one of the calls of `NodeService`."""
-        if name not in CALLS or self._node is None:
-            raise InfrastructureError(f"a node's service cannot be asked {name!r} now")
-        return getattr(self._node, name)(*arguments)
+        if name not in CALLS:
+            raise InfrastructureError(f"a node's service cannot be asked {name!r}")
+        return getattr(self._served, name)(*arguments)
 
 
 def _answer(service: Service, line: bytes) -> tuple[int, str, Any]:

@@ -40,7 +40,8 @@ class ApptainerSifSetuid(ApptainerSif):
         return "starter-suid"
 
     def probe(self) -> str | None:
-        return "starter-suid works for ordinary users on a machine, not in the lab: use apptainer-sif"
+        reason = self.probe_pack()
+        return reason or "starter-suid works for ordinary users on a machine, not in the lab: use apptainer-sif"
 
     def probe_machine(self) -> str | None:
         if reason := self.probe_pack():

@@ -29,6 +29,7 @@ from tare.errors import InfrastructureError
 from tare.host import devices
 from tare.host.namespaces import plain_python
 from tare.host.process import Result, find, need, run
+from tare.host.subordinate_ids import lacks_ids
 from tare.host.user_namespace import is_real_root
 from tare.node import Container, Node, Pod
 from tare.runtimes.docker import on_node
@@ -87,7 +88,7 @@ class PodmanRootless(Runtime):
     def probe_machine(self) -> str | None:
         if os.geteuid() == 0:
             return self.probe()
-        return _missing_program() or probe_init() or user_podman.lacks_ids() or user_podman.hybrid_cgroups()
+        return _missing_program() or probe_init() or lacks_ids() or user_podman.hybrid_cgroups()
 
     @contextmanager
     def pod(self, request: PodRequest) -> Iterator[Pod]:

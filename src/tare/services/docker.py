@@ -73,7 +73,9 @@ def client(node: Node, *arguments: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def daemons(nodes: Sequence[Node], *, log_folder: Path, swarm: bool, store: bool = False) -> Iterator[tuple[Node, ...]]:
+def daemons(
+    nodes: Sequence[Node], *, log_folder: Path, swarm: bool, store: bool = False, options: tuple[str, ...] = ()
+) -> Iterator[tuple[Node, ...]]:
     """Keep a daemon running on every node, in a Swarm or with a store; yield the nodes with their sockets."""
     if swarm and store:
         raise RefusedError("Docker daemons with a key-value store cannot join a Swarm")
@@ -83,7 +85,7 @@ def daemons(nodes: Sequence[Node], *, log_folder: Path, swarm: bool, store: bool
         roots = [stack.enter_context(_root_folder(node.index)) for node in nodes]
         url = stack.enter_context(_store(nodes[0])) if store else ""
         started = [
-            stack.enter_context(_daemon(node, root, log_folder, cluster_options(url, node)))
+            stack.enter_context(_daemon(node, root, log_folder, (*cluster_options(url, node), *options)))
             for node, root in zip(nodes, roots, strict=True)
         ]
         ready = tuple(_wait_until_ready(*pair, log_folder) for pair in zip(nodes, started, strict=True))
@@ -137,6 +139,8 @@ def container_pid(node: Node, container: str) -> int:
 def outer_pid(node: Node, inside: int) -> int:
     """Translate a process number of a node's pid namespace into this machine's."""
     if node.is_machine:
+        return inside
+    if os.readlink(f"/proc/{node.pid}/ns/pid") == os.readlink("/proc/self/ns/pid"):
         return inside
     status = Path(f"/proc/{node.pid}/root/proc/{inside}/ns/mnt")
     wanted = os.stat(status)
@@ -259,15 +263,24 @@ def _tail(path: Path) -> str:
     return path.read_text(errors="replace")[-600:].strip() if path.exists() else "no log"
 
 
-def _join_swarm(nodes: Sequence[Node]) -> None:
-    manager = nodes[0]
+def begin_swarm(manager: Node) -> str:
+    """Make a node the manager of a new Swarm; return the token with which others join."""
     run_docker(
         manager, "swarm", "init", "--advertise-addr", manager.control_address,
         "--data-path-addr", manager.nics[0].address, "--listen-addr", f"{manager.control_address}:2377",
     )  # fmt: skip
-    token = run_docker(manager, "swarm", "join-token", "-q", "worker").stdout.strip()
+    return run_docker(manager, "swarm", "join-token", "-q", "worker").stdout.strip()
+
+
+def join_swarm(node: Node, manager_address: str, token: str) -> None:
+    """Make a node join the Swarm of a manager."""
+    run_docker(
+        node, "swarm", "join", "--token", token, "--advertise-addr", node.control_address,
+        "--data-path-addr", node.nics[0].address, f"{manager_address}:2377",
+    )  # fmt: skip
+
+
+def _join_swarm(nodes: Sequence[Node]) -> None:
+    token = begin_swarm(nodes[0])
     for node in nodes[1:]:
-        run_docker(
-            node, "swarm", "join", "--token", token, "--advertise-addr", node.control_address,
-            "--data-path-addr", node.nics[0].address, f"{manager.control_address}:2377",
-        )  # fmt: skip
+        join_swarm(node, nodes[0].control_address, token)

@@ -139,6 +139,7 @@ Duration = Annotated[float, *_SECONDS, Field(gt=0)]
 Percentage = Annotated[float, *_PERCENT, Field(gt=0)]
 BitRate = Annotated[int, *_BITS]
 Frequency = Annotated[float, *_HERTZ]
+Host = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@-]*$")]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Word = Annotated[str, StringConstraints(min_length=1)]
 
@@ -164,12 +165,22 @@ class ClusterIn(_Checked):
     subnets: Annotated[int, Field(ge=1, le=2, strict=True)] = Field(
         default=1, description="2: half of the nodes are in a second data subnet, behind a router"
     )
-    hosts: list[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@-]*$")]] = Field(
+    hosts: list[Host] = Field(
         default=[], description="hosts of cluster ssh: names that `ssh NAME` reaches, in order of ranks"
     )
     ssh_config: str = Field(default="", description="file that ssh reads in place of ~/.ssh/config")
     subnet: str = Field(
         default="", description="subnet of the hosts for messages, as 10.1.0.0/16; by default the one that ssh uses"
+    )
+    nics: list[Word] = Field(
+        default=[],
+        description="data NICs of every host that tare may take as root, one for each network",
+    )
+    pod_addresses: str = Field(
+        default="", description="unused part of the subnet that ssh uses, as 10.1.128.0/18: addresses for pods"
+    )
+    daemon_hosts: list[Host] = Field(
+        default=[], description="further hosts, as many as `hosts`, on which tare may start Docker as root"
     )
 
 

@@ -15,7 +15,7 @@ import pytest
 from tare.host.namespaces import HOLDER
 from tare.node.cgroup_marks import mark
 from tare.node.cgroups import MARK, Hierarchy
-from tare.node.owners import boot_id, owner, start_time
+from tare.node.owners import boot_id, is_of_this_machine, owner, start_time
 from tare.node_service import clean
 
 
@@ -207,4 +207,11 @@ def test_a_group_below_our_mark_is_a_lab_and_its_processes_are_the_labs(
 def test_a_process_has_a_start_time_and_one_that_is_not_there_has_none() -> None:
     assert start_time(os.getpid()) > 0
     assert start_time(2**22 + 1) == 0
-    assert owner() == {"pid": os.getpid(), "start": start_time(os.getpid()), "boot_id": boot_id()}
+    note = {"pid": os.getpid(), "start": start_time(os.getpid()), "boot_id": boot_id(), "host": os.uname().nodename}
+    assert owner() == note
+
+
+def test_the_note_of_another_machine_says_nothing_of_this_ones_processes() -> None:
+    assert is_of_this_machine(owner())
+    assert is_of_this_machine({"pid": 1})  # written by an earlier version
+    assert not is_of_this_machine({**owner(), "host": "elsewhere"})

@@ -318,5 +318,5 @@ def test_the_containers_of_a_node_are_found_also_where_our_own_cgroup_is_in_anot
     file = tmp_path / "cgroup"
     file.write_text("8:pids:/tare/lab/n0/tare/s1/d0/docker/abc\n")
     monkeypatch.setattr(docker, "Path", lambda _: file)
-    node = SimpleNamespace(name="d0", group=Group(path="s1/d0", hierarchies=()))
+    node = SimpleNamespace(name="d0", is_machine=False, group=Group(path="s1/d0", hierarchies=()))
     assert docker.container_group(node, 1).path == "s1/d0/docker/abc"  # type: ignore[arg-type]

@@ -83,6 +83,9 @@ class Recorded:
     nics: list[str] = field(default_factory=list)
     services: dict[str, LocalNode] = field(default_factory=dict)
 
+    def rights(self, pod: Pod) -> str:
+        return "root"
+
     @contextmanager
     def prepare(self, node: Node, nodes: Sequence[Node], study: str) -> Iterator[None]:
         with self.journal.kept(f"prepare {study} {node.name}"):

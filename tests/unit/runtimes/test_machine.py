@@ -12,7 +12,7 @@ from nodes import value
 from tare.containers import runtime as base
 from tare.containers import user_podman
 from tare.containers.request import PodRequest
-from tare.host import user_namespace
+from tare.host import subordinate_ids, user_namespace
 from tare.networks import NETWORKS, pasta
 from tare.node import Nic, Node, Pod
 from tare.node.cgroups import Group
@@ -75,7 +75,7 @@ def test_ranks_of_a_second_container_are_the_user_of_the_daemon() -> None:
     [("me:100000:65536\n", 65536), ("1000:1:5\nme:9:7\n", 12), ("you:100000:65536\n", 0), ("", 0), ("me:x\n", 0)],
 )
 def test_subordinate_ids_are_counted_by_name_and_number(text: str, count: int) -> None:
-    assert user_podman.count_ids(text, "me", 1000) == count
+    assert subordinate_ids.count_ids(text, "me", 1000) == count
 
 
 def test_hybrid_cgroups_with_controllers_are_named_as_the_reason(tmp_path: Path) -> None:
@@ -87,9 +87,9 @@ def test_hybrid_cgroups_with_controllers_are_named_as_the_reason(tmp_path: Path)
 
 @pytest.mark.usefixtures("ordinary")
 def test_a_user_without_subordinate_ids_is_told_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(user_podman, "_text", lambda path: "")
-    monkeypatch.setattr(user_podman, "user_name", lambda: "me")
-    assert "usermod --add-subuids" in str(user_podman.lacks_ids())
+    monkeypatch.setattr(subordinate_ids, "_text", lambda path: "")
+    monkeypatch.setattr(subordinate_ids, "user_name", lambda: "me")
+    assert "usermod --add-subuids" in str(subordinate_ids.lacks_ids())
 
 
 # --- Docker, Charliecloud, Apptainer ------------------------------------------------------------------------------

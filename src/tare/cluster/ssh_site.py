@@ -1,0 +1,203 @@
+"""Describe hosts as the nodes of a site, and open their services."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tare.cluster.needs import Needs
+from tare.cluster.ssh_connections import MOST_AT_ONCE, Connections
+from tare.errors import RefusedError
+from tare.model import LabSpec
+from tare.model.placement import NodeCores
+from tare.node import Nic, Node, marked
+from tare.node.cgroups import Group
+from tare.node_service import NodeService
+from tare.node_service.owned import Terms
+from tare.remote.machine import Interface, Machine, this_machine
+from tare.remote.service import RemoteNode
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from tare.remote.conversation import Conversation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshSite:
+    """Hosts whose services are up; `numbers` are those of the nodes' connections, by name."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    daemon_nodes: tuple[Node, ...]
+    folder: Path
+    control_subnet: str
+    control_interface: str
+    address: str
+    connections: Connections
+    services: Mapping[str, NodeService]
+    numbers: Mapping[str, int]
+    head: tuple[str, ...] = ()
+
+    def service(self, node: Node) -> NodeService:
+        return self.services[node.name]
+
+    def reach(self, node: Node) -> tuple[str, ...]:
+        return self.connections.reach(self.numbers[node.name])
+
+    def listen(self) -> socket.socket | None:
+        made = socket.socket()
+        made.bind((self.address, 0))
+        return made
+
+    def adopt(self, pid: int) -> None:
+        pass
+
+    def pids(self) -> set[int]:
+        return marked.pids_of_run(self.name, self.folder)
+
+    def usage_s(self) -> float:
+        return 0.0
+
+    def settle(self) -> None:
+        pass
+
+    def carries(self, nic: int, mtu: int) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+@dataclass(slots=True, kw_only=True)
+class Opening:
+    """The opening of a site on hosts whose connections are up."""
+
+    name: str
+    folder: Path
+    spec: LabSpec
+    needs: Needs
+    connections: Connections
+    services: dict[str, RemoteNode] = field(default_factory=dict)
+
+    def site(self) -> SshSite:
+        """Open the services of all nodes, start daemons where the study needs them, and return the site."""
+        machines, hosts = self.connections.machines, len(self.spec.hosts)
+        with_daemons = len(machines) if self.needs.docker and self.spec.nics else hosts
+        numbers = {(f"n{i}" if i < hosts else f"d{i - hosts}"): i for i in range(with_daemons)}
+        with ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
+            nodes = list(pool.map(self._open, numbers, numbers.values()))
+            daemon_nodes = list(pool.map(self._start_docker, nodes[hosts:]))
+        if self.needs.swarm and daemon_nodes:
+            self._join_swarm(daemon_nodes)
+        address = machines[0].reached[0]
+        own = interface_of(this_machine(), address)
+        control = [interface_of(machine, machine.reached[1]) for machine in machines]
+        return SshSite(
+            name=self.name,
+            nodes=tuple(nodes[:hosts]),
+            daemon_nodes=tuple(daemon_nodes),
+            folder=self.folder,
+            control_subnet=subnets_of([*control, own]),
+            control_interface=own.name,
+            address=address,
+            connections=self.connections,
+            services=dict(self.services),
+            numbers=numbers,
+        )
+
+    def _open(self, name: str, number: int) -> Node:
+        machine, host = self.connections.machines[number], self.connections.hosts[number]
+        control = interface_of(machine, machine.reached[1])
+        data = _nic(data_interface(machine, control, self.spec.data_subnet))
+        terms = Terms(nodes=2 * len(self.spec.hosts), addresses=self.spec.pod_addresses) if self.spec.nics else None
+        node = Node(
+            name=name,
+            index=number % len(self.spec.hosts),
+            cores=places_of(name, machine, self.spec).cores,
+            layout=machine.layout,
+            control_address=control.address,
+            nics=(data, *self._taken(machine, host)) if terms else (data,) * self.needs.nics,
+            pid=0,
+            group=Group(path="", hierarchies=()),
+            boot_id=machine.boot_id,
+            machine=host,
+        )
+
+        def begin(conversation: Conversation) -> Node:
+            opened: Node = conversation.ask("open", self.name, node, self.folder, terms)
+            return opened
+
+        def again() -> Conversation:
+            self.connections.conversations[number].close()
+            made = self.connections.connect(number)[0]
+            begin(made)
+            return made
+
+        conversation = self.connections.conversations[number]
+        served = begin(conversation)
+        self.services[name] = RemoteNode(served, conversation, again)
+        return served
+
+    def _taken(self, machine: Machine, host: str) -> tuple[Nic, ...]:
+        """Return the NICs of a host that tare takes: one for each environment that owns one."""
+        wanted = self.needs.nics - 1
+        if wanted > len(self.spec.nics):
+            raise RefusedError(
+                f"the environments of this study take {wanted} data NICs of each host, and nics lists "
+                f"{len(self.spec.nics)}",
+                remedy="list more, or make several studies",
+            )
+        found = {each.name: each for each in machine.interfaces}
+        for name in self.spec.nics[:wanted]:
+            if name not in found:
+                raise RefusedError(f"{host} has no NIC {name} that is up and has an IPv4 address")
+        return tuple(_nic(found[name]) for name in self.spec.nics[:wanted])
+
+    def _start_docker(self, node: Node) -> Node:
+        service = self.services[node.name]
+        service.node = service.conversation.ask("start_docker")
+        return service.node
+
+    def _join_swarm(self, nodes: list[Node]) -> None:
+        token = self.services[nodes[0].name].conversation.ask("begin_swarm")
+        for node in nodes[1:]:
+            self.services[node.name].conversation.ask("join_swarm", nodes[0].control_address, token)
+
+
+def interface_of(machine: Machine, address: str) -> Interface:
+    """Return the interface of a machine with an address; a machine behind a gateway has it under another one."""
+    others = [each for each in machine.interfaces if each.name != "lo"] or list(machine.interfaces)
+    found = next((each for each in machine.interfaces if each.address == address), None) or next(iter(others), None)
+    if found is None:
+        raise RefusedError(f"no IPv4 address of {machine.hostname} is known", remedy="install ip(8) there: iproute2")
+    return found
+
+
+def data_interface(machine: Machine, control: Interface, subnet: str) -> Interface:
+    """Return the interface of a machine in the data subnet; "" is the one that it is reached by."""
+    if not subnet:
+        return control
+    wanted = ipaddress.ip_network(subnet, strict=False)
+    for each in machine.interfaces:
+        if ipaddress.ip_address(each.address) in wanted:
+            return each
+    raise RefusedError(f"{machine.hostname} has no address in the data subnet {subnet}")
+
+
+def subnets_of(interfaces: list[Interface]) -> str:
+    """Return the subnets of interfaces for the MPI's options; adjacent ones are merged."""
+    found = {ipaddress.IPv4Interface(f"{each.address}/{each.prefix}").network for each in interfaces}
+    return ",".join(map(str, ipaddress.collapse_addresses(found)))
+
+
+def places_of(name: str, machine: Machine, spec: LabSpec) -> NodeCores:
+    """Return the cores of a host in the form that rank placement uses."""
+    return NodeCores(cores=machine.cores[: spec.cores_per_node], layout=machine.layout, name=name)
+
+
+def _nic(interface: Interface) -> Nic:
+    return Nic(name=interface.name, address=interface.address, prefix=interface.prefix, mtu=interface.mtu)

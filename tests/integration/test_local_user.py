@@ -1,0 +1,170 @@
+"""Cluster `local` as an ordinary user: every runtime that needs no root runs, and nothing of it is left.
+
+The user is in passwd, subuid and subgid only in the mount namespace of the test, where /dev/fuse and /dev/net/tun are
+open to all, as on other machines.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from integration.live import Ended, by_environment, ended, live, outcome, start, trials, wait_for, write_study
+from tare.images import find_recipe
+from tare.images.build import ensure_image
+from tare.images.kernels import ensure_kernels
+
+pytestmark = [
+    *live("apptainer", "charliecloud", "mmdebstrap", "podman", "uidmap", "passt"),
+    pytest.mark.alone,
+]
+UID = 20177
+REPOSITORY = Path(__file__).parents[2]
+PYTHON = Path(sys.executable).resolve()
+PURE = Path(sysconfig.get_path("purelib"))
+PACKAGES = PURE.relative_to(REPOSITORY) if PURE.is_relative_to(REPOSITORY) else PURE
+BECOME = """
+set -e
+folder=$0 number=$1 repository=$2; shift 2
+cd "$folder/etc"
+for name in passwd group subuid subgid; do cp /etc/$name . 2> /dev/null || : > $name; done
+echo "tester:x:$number:$number::$folder/home:/bin/sh" >> passwd; echo "tester:x:$number:" >> group
+for name in subuid subgid; do echo "tester:1800000000:65536" >> $name; done
+for name in passwd group subuid subgid; do [ -e /etc/$name ] || : > /etc/$name; mount --bind $name /etc/$name; done
+for device in fuse net/tun; do
+    rm -f device-${device##*/}; cp -a /dev/$device device-${device##*/}; chmod 666 device-${device##*/}
+    mount --bind device-${device##*/} /dev/$device
+done
+# crun refuses hybrid cgroups
+if [ -s /sys/fs/cgroup/unified/cgroup.controllers ]; then umount /sys/fs/cgroup/unified; fi
+mount --make-rshared /
+mount --bind "$repository" "$folder/repository"
+cd "$folder"; shift
+exec setpriv --reuid $number --regid $number --clear-groups "$@"
+"""
+ANYWHERE = ["bare", "bare+image", "charliecloud", "apptainer", "apptainer-sif-squashfuse", "apptainer-sif-extracted",
+            "apptainer-instance", "podman-rootless", "podman-rootless+pasta"]  # fmt: skip
+ONE_NODE = "[{nodes: 1, ranks_per_node: 2}]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class User:
+    """An ordinary user with a folder of theirs, in which are the kernels and the image."""
+
+    folder: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        repository = self.folder / "repository"
+        return {
+            "USER": "tester",
+            "HOME": str(self.folder / "home"),
+            "TARE_CACHE": str(self.folder / "cache"),
+            "XDG_RUNTIME_DIR": str(self.folder / "run"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": ":".join(str(repository / path) for path in ("src", PACKAGES)),
+        }
+
+    def start(self, *arguments: str | Path) -> object:
+        before = ("unshare", "--mount", "--propagation", "private", "/bin/bash", "-c", BECOME, str(self.folder),
+                  str(UID), str(REPOSITORY), "--", str(PYTHON))  # fmt: skip
+        return start(*arguments, cwd=self.folder, env=self.environment, before=before[:-1], python=(str(PYTHON),))
+
+    def tare(self, *arguments: str | Path, timeout_s: float = 200) -> Ended:
+        return ended(self.start(*arguments), timeout_s)
+
+    def study(self, name: str, environments: list[str], **keys: str) -> Path:
+        stated = {"cluster": "local", "placements": ONE_NODE, **keys}
+        path = write_study(self.folder, name, environments, **stated)
+        path.chmod(0o644)
+        return path
+
+    def left(self) -> list[str]:
+        """Return the user's processes that still run, and the files of runs."""
+        running = []
+        for entry in Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and entry.stat().st_uid == UID and (entry / "cmdline").read_bytes():
+                    running.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+            except OSError:
+                continue
+        state = self.folder / "run" / "tare"
+        return running + [str(path) for path in (state.iterdir() if state.exists() else ())]
+
+
+@pytest.fixture(scope="module")
+def user() -> Iterator[User]:
+    folder = Path(tempfile.mkdtemp(prefix="tu-", dir="/tmp"))  # Podman takes no long path
+    try:
+        prefix, image = ensure_kernels("openmpi").prefix, ensure_image(find_recipe("debian-openmpi"))
+        shutil.copytree(prefix, folder / "cache" / "kernels" / prefix.name)
+        (folder / "cache" / "images").mkdir()
+        os.system(f"cp -a {image.tar.parent} {folder}/cache/images/")  # noqa: S605 - devices and links stay what they are
+        for name in ("run", "home", "repository", "etc"):
+            (folder / name).mkdir()
+        os.system(f"chown -R {UID}:{UID} {folder}/cache {folder}/run {folder}/home {folder}")  # noqa: S605
+        (folder / "run").chmod(0o700)
+        folder.chmod(0o755)
+        yield User(folder=folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.timeout(420)
+def test_every_runtime_without_root_runs_on_this_machine_and_says_its_rights(user: User) -> None:
+    result = user.tare("run", user.study("all", ANYWHERE), timeout_s=400)
+    assert result.status in (0, 3), result.stdout + result.stderr
+    rights = {}
+    for name, (trial,) in by_environment(user.folder / "results" / "all").items():
+        assert outcome(trial) == "Completed", (name, trial["outcome"])
+        rights[name] = trial["ranks"][0]["rights"]["by"]
+    assert set(rights) == set(ANYWHERE)
+    assert rights["bare"] == "the user's own"
+    assert rights["podman-rootless"].startswith("setuid program newuidmap")
+    assert {rights[name] for name in ANYWHERE if "podman" not in name and name != "bare"} == {"user namespace"}
+    assert "On this machine" in result.stdout
+    wait_for(lambda: not user.left(), f"end of {user.left()}", 10)
+    assert not (user.folder / "home" / ".config").exists(), "Podman wrote to the user's own folders"
+
+
+def test_what_needs_more_than_this_machine_has_a_reason_and_the_rest_runs(user: User) -> None:
+    placements = "[{nodes: 1, ranks_per_node: 2}, {nodes: 2, ranks_per_node: 1}]"
+    study = user.study("more", ["bare", "bare+bridge", "docker", "apptainer-sif-setuid"], placements=placements)
+    result = user.tare("run", study)
+    assert result.status in (0, 3), result.stdout + result.stderr
+    assert [outcome(trial) for trial in trials(user.folder / "results" / "more")] == ["Completed"]
+    told = " ".join(result.stdout.split())
+    assert "cluster local is one node" in told
+    assert "needs a data NIC of its own" in told
+
+
+def test_the_time_of_the_job_is_not_counted_as_background(user: User) -> None:
+    workloads = "{micro: {time_limit: 60s, kernels: [{latency: {message_bytes: 1MiB, iterations: 4000, warmup: 5}}]}}"
+    user.tare("run", user.study("time", ["bare", "podman-rootless"], workloads=workloads))
+    for name, (trial,) in by_environment(user.folder / "results" / "time").items():
+        assert trial["noise"]["job_s"] > trial["outcome"]["metrics"][0].get("elapsed_s", 0.3), name
+
+
+def test_what_a_killed_run_left_is_removed_by_the_next(user: User) -> None:
+    study = user.study("cut", ["bare", "podman-rootless"], repetition="{rounds: 3, max_rounds: 3}")
+    process = user.start("run", study)
+    results = user.folder / "results" / "cut"
+    wait_for(lambda: trials(results) or process.poll() is not None, "trial", 120)  # type: ignore[attr-defined]
+    os.kill(process.pid, signal.SIGKILL)  # type: ignore[attr-defined]
+    ended(process)
+    assert user.left()
+    again = user.tare("run", study)
+    assert again.status in (0, 3), again.stdout + again.stderr
+    time.sleep(0.2)
+    assert json.dumps(user.left()) == "[]"

@@ -1,0 +1,139 @@
+"""Head and service talk: started from nothing, with noise, with errors, and until one of them is gone."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tare.errors import InfrastructureError
+from tare.node import Node
+from tare.node.cgroups import Group
+from tare.remote import serve, wire
+from tare.remote.archive import Archive, packed
+from tare.remote.conversation import Conversation, Unreachable
+
+NODE = Node(
+    name="n0", index=0, cores=(0,), control_address="127.0.0.1", nics=(), pid=0, group=Group(path="", hierarchies=()),
+    boot_id="b",
+)  # fmt: skip
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[str]:
+    before = os.environ.get("XDG_RUNTIME_DIR"), os.environ.get("TARE_RUN_FOLDER")
+    os.environ["TARE_RUN_FOLDER"] = str(tmp_path / "run")
+    (tmp_path / "run").mkdir()
+    yield str(tmp_path / "cache")
+    if before[1] is None:
+        del os.environ["TARE_RUN_FOLDER"]
+
+
+def connected(tmp_path: Path, *before: str) -> Conversation:
+    """Return a conversation with a service that a shell of this machine starts, after what `before` prints or does."""
+    script = "; ".join((*before, 'eval "$0"'))
+    return Conversation("alpha", ("/bin/sh", "-c", script), tmp_path / "log", lambda words: words.strip()[-200:])
+
+
+def test_a_service_is_started_from_nothing_and_its_archive_is_kept(tmp_path: Path, cache: str) -> None:
+    for _ in range(2):
+        talk = connected(tmp_path, "echo Welcome to alpha", "echo 'tare: hello'")
+        machine = talk.begin(packed(), cache)
+        assert machine.hostname == os.uname().nodename
+        assert machine.cores == tuple(sorted(os.sched_getaffinity(0)))
+        talk.close()
+        assert [entry.name for entry in (Path(cache) / "node").iterdir()] == [packed().digest]
+
+
+def test_an_error_of_a_call_reaches_the_head_and_the_service_goes_on(tmp_path: Path, cache: str) -> None:
+    talk = connected(tmp_path)
+    try:
+        talk.begin(packed(), cache)
+        with pytest.raises(InfrastructureError, match="no node is open here"):
+            talk.ask("counters", "s1-0")
+        with pytest.raises(InfrastructureError, match="cannot be asked '__init__'"):
+            talk.ask("__init__", ())
+        with pytest.raises(InfrastructureError, match="protocol"):
+            talk.ask("greet", 99)
+        with pytest.raises(InfrastructureError, match="cannot be the folder of a site"):
+            talk.ask("open", "s1", NODE, Path("/etc"))
+        assert talk.ask("greet", serve.PROTOCOL).uid == os.geteuid()
+    finally:
+        talk.close()
+
+
+def test_a_node_whose_python_is_too_old_is_named(tmp_path: Path, cache: str) -> None:
+    fake = tmp_path / "bin" / "python3"
+    fake.parent.mkdir()
+    program = "import os,sys; sys.version_info = (3, 8, 2); exec(eval(os.fdopen(os.dup(0),'rb',0).readline()))"
+    fake.write_text(f'#!/bin/sh\nexec /usr/bin/env python3 -ISc "{program}"\n'.replace("env python3", "python3"))
+    fake.chmod(0o755)
+    talk = connected(tmp_path, f"PATH={fake.parent}:$PATH")
+    with pytest.raises(Unreachable, match=r"node alpha cannot be used: python3 is version 3\.8, and 3\.9 is needed"):
+        talk.begin(packed(), cache)
+    talk.close()
+
+
+def test_a_connection_that_ends_is_explained_in_its_own_words(tmp_path: Path, cache: str) -> None:
+    talk = connected(tmp_path, "echo 'Permission denied' >&2", "exit 255")
+    with pytest.raises(Unreachable, match="node alpha cannot be reached: Permission denied"):
+        talk.begin(packed(), cache)
+    talk.close()
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    talk = connected(tmp_path)
+    with pytest.raises(Unreachable, match="Not a directory"):
+        talk.begin(packed(), str(tmp_path / "file"))
+    talk.close()
+
+
+def test_a_damaged_archive_is_not_kept(tmp_path: Path, cache: str) -> None:
+    talk = connected(tmp_path)
+    with pytest.raises(Unreachable):
+        talk.begin(Archive(digest="0" * 64, data=b"no zip file"), cache)
+    talk.close()
+    assert not (Path(cache) / "node" / ("0" * 64)).exists()
+
+
+def answers(lease_s: float, *requests: bytes, silence_s: float = 0.0) -> list[tuple[int, str, object]]:
+    """Serve in a thread; write requests, wait, close, and return the answers."""
+    ours, theirs = os.pipe(), os.pipe()
+    thread = threading.Thread(target=serve.serve, args=(ours[0], theirs[1]), kwargs={"lease_s": lease_s})
+    serve_signals = serve.ENDING
+    serve.ENDING = ()  # type: ignore[misc]  # a thread sets no handlers
+    try:
+        thread.start()
+        for request in requests:
+            os.write(ours[1], request)
+        time.sleep(silence_s)
+        if not silence_s:
+            os.close(ours[1])
+        thread.join(5)
+        assert not thread.is_alive()
+    finally:
+        serve.ENDING = serve_signals  # type: ignore[misc]
+        os.close(theirs[1])
+        if silence_s:
+            os.close(ours[1])
+    with os.fdopen(theirs[0], "rb") as file:
+        found = [wire.loads(line) for line in file]
+    os.close(ours[0])
+    return found
+
+
+def test_requests_are_answered_in_order_and_the_end_of_the_input_is_the_end() -> None:
+    greet = (1, "greet", (serve.PROTOCOL,))
+    found = answers(5, b"\n\n", wire.dumps(greet), b"nonsense\n", wire.dumps((2, "nothing", ())))
+    assert [(number, outcome) for number, outcome, _ in found] == [(1, "done"), (0, "failed"), (2, "failed")]
+
+
+def test_a_lease_ends_a_service_that_hears_nothing() -> None:
+    began = time.monotonic()
+    assert answers(0.2, b"\n", silence_s=0.6) == []
+    assert time.monotonic() - began < 4
