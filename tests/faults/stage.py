@@ -108,7 +108,7 @@ class Stage:
             before = _with_boot(before, self.boot)
         process = subprocess.Popen(
             (*before, "-m", "tare.cli.app", *map(str, arguments)),
-            env={**self.hosts.environment, SCALE: patience, **(env or {})},
+            env={**self.hosts.environment(), SCALE: patience, **(env or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -39,10 +39,10 @@ def test_hosts_of_another_architecture_are_refused_before_anything_is_started() 
     own = this_machine()
     other = replace(own, architecture="riscv64", boot_id="another")
     with pytest.raises(RefusedError, match=f"beta is riscv64 and this machine {own.architecture}"):
-        ssh._check(("alpha", "beta"), (own, other))
+        ssh.check_machines(("alpha", "beta"), (own, other), owned=False)
 
 
 def test_a_machine_that_is_listed_twice_is_refused() -> None:
     own = this_machine()
     with pytest.raises(RefusedError, match="alpha is the same machine as another of the hosts"):
-        ssh._check(("alpha", "beta"), (own, own))
+        ssh.check_machines(("alpha", "beta"), (own, own), owned=False)
