@@ -206,8 +206,8 @@ class Stage:
         )
         shown = self.hosts.on(node, "/bin/sh", "-c", listed).stdout.splitlines()
         found += [f"{node.name}: {line}" for line in shown]
-        if self.mounts and self._mounts(node) != self.mounts[node.name]:
-            found.append(f"{node.name}: mounts differ")
+        before = self.mounts.get(node.name, "").splitlines()
+        found += [f"{node.name}: mount {place}" for place in self._mounts(node).splitlines() if place not in before]
         return found
 
     def left_on_head(self) -> list[str]:
@@ -268,7 +268,8 @@ def general(words_: str) -> str:
 def said_by_tare(errors: str) -> str:
     """Return tare's own sentence on how it ended."""
     lines = errors.splitlines()
-    first = next((number for number, line in enumerate(lines) if line.startswith("tare: ")), None)
+    own = [line.startswith("tare: ") and "another lab is up" not in line for line in lines]
+    first = next((number for number, is_own in enumerate(own) if is_own), None)
     if first is None:
         return ""
     more = [line.strip() for line in lines[first + 1 :] if line.startswith("  ")]
