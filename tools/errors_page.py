@@ -28,6 +28,7 @@ from tare.errors import (
     EXIT_USAGE,
     TareError,
 )
+from tare.host.packages import COMMANDS
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SOURCE: Final = ROOT / "src" / "tare"
@@ -139,6 +140,8 @@ def text_of(node: ast.expr | None, known: Mapping[str, str]) -> str | None:
         return placeholder(node.value, known)
     if isinstance(node, ast.IfExp):  # a remedy that is given only where one is known
         return text_of(node.body, known) or text_of(node.orelse, known)
+    if isinstance(node, ast.Call):
+        return installed_by(node, known)
     return known.get(node.id) if isinstance(node, ast.Name) else None
 
 
@@ -149,7 +152,15 @@ def placeholder(node: ast.expr, known: Mapping[str, str]) -> str:
     if isinstance(node, ast.Attribute):
         owner = placeholder(node.value, known)
         return owner if node.attr == "name" and owner not in {"{self}", "..."} else f"{{{node.attr.strip('_')}}}"
-    return "..."
+    return (installed_by(node, known) if isinstance(node, ast.Call) else None) or "..."
+
+
+def installed_by(node: ast.Call, known: Mapping[str, str]) -> str | None:
+    """Return what `tare.host.packages.install` says on Debian, None for the call of another function."""
+    if not isinstance(node.func, ast.Name) or node.func.id != "install":
+        return None
+    packages = [text_of(part, known) or placeholder(part, known) for part in node.args]
+    return f"{COMMANDS['apt']} {' '.join(packages)}"
 
 
 def messages() -> dict[str, list[Message]]:

@@ -26,6 +26,7 @@ from tare.cluster.lab_site import LabCluster, LabSite
 from tare.host import wheels
 from tare.host.namespaces import netlink
 from tare.model import LabSpec
+from tare.store.shared import read_lines
 
 TARE = (sys.executable, "-m", "tare.cli.app")
 STARTED: list[subprocess.Popen[str] | Command] = []
@@ -132,9 +133,10 @@ def tare(*arguments: str | Path, cwd: Path, timeout_s: float = 90, **options: An
 
 def trials(results: Path) -> list[dict[str, Any]]:
     """Return the stored trials that were not set aside: those of broken blocks are among them, marked."""
-    file = results / "trials.jsonl"
+    file, parts = results / "trials.jsonl", results / "shared.jsonl"
     lines = file.read_text().splitlines() if file.exists() else []
-    return [json.loads(line) for line in lines if line.strip()]
+    shared, _, _ = read_lines(parts.read_bytes() if parts.exists() else b"")
+    return [shared.filled(json.loads(line)) for line in lines if line.strip()]
 
 
 def outcome(trial: Mapping[str, Any]) -> str:

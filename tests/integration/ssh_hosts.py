@@ -115,6 +115,25 @@ class SshHosts:
             argv, env=self.environment(root=root), capture_output=True, text=True, timeout=limit_s, check=False
         )
 
+    def configure_user(self) -> None:
+        """Give the user on the head the configuration of ssh, and a command `tare`."""
+        home = self.folder / "home"
+        (home / ".ssh").mkdir(mode=0o700)
+        (home / ".ssh" / "config").write_text(self.config.read_text())
+        (home / "bin").mkdir()
+        command = home / "bin" / "tare"
+        command.write_text(f'#!/bin/sh\nexec {Path(sys.executable).resolve()} -m tare.cli.app "$@"\n')
+        command.chmod(0o755)
+        subprocess.run(("chown", "-R", f"{UID}:{UID}", str(home / ".ssh"), str(home / "bin")), check=True)
+
+    def shell(self, script: str, *, timeout_s: float = 280) -> subprocess.CompletedProcess[str]:
+        """Run a script on the head as the user."""
+        variables = self.environment()
+        variables["PATH"] = f"{self.folder}/home/bin:{variables['PATH']}"
+        python = "import os,sys; os.execvp('/bin/sh', ['/bin/sh', '-c', sys.argv[1]])"
+        argv = (*self.before(), "-c", python, script)
+        return subprocess.run(argv, env=variables, capture_output=True, text=True, timeout=timeout_s, check=False)
+
     def on(self, node: Node, *argv: str) -> subprocess.CompletedProcess[str]:
         """Run a command as root on a host."""
         entered = ("nsenter", "-t", str(node.pid), "--all", "--", *argv)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from integration.live import by_environment, live, outcome, tare, write_study
-from tare.host import page_cache
+from tare.node import page_cache
 
 pytestmark = live("docker", "apptainer", "charliecloud", "mmdebstrap")
 

@@ -248,6 +248,24 @@ def workloads(
 
 
 @app.command()
+def bundle(
+    file: Annotated[Path, typer.Argument(help="The file to write, such as tare.pyz.", show_default=False)],
+    image: Annotated[
+        list[str] | None,
+        typer.Option(help="An image to include, such as debian-openmpi; repeatable.", show_default=False),
+    ] = None,
+    python: Annotated[
+        list[str] | None,
+        typer.Option(help="A version of Python that the other machine has; repeatable.", show_default="this one's"),
+    ] = None,
+) -> None:
+    """Write one file that installs tare, with images, on a machine without a network: `python3 FILE FOLDER`."""
+    from tare.cli.bundle.command import write_bundle
+
+    write_bundle(file, image or [], python or [])
+
+
+@app.command()
 def clean(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be removed.")] = False,
 ) -> None:

@@ -181,10 +181,10 @@ def _report(results: Results, html: Path | None, write: Callable[[Path, str], No
 
 
 def _tell_resumed(store: Store) -> None:
-    if store.trials:
+    if store.count:
         broken = f", {store.interrupted} interrupted block(s) are run again" if store.interrupted else ""
         torn = f", {store.truncated} torn line(s) were archived" if store.truncated else ""
-        _say(f"resuming {store.path}: {len(store.trials)} trials are done{broken}{torn}")
+        _say(f"resuming {store.path}: {store.count} trials are done{broken}{torn}")
 
 
 def _why(plan: Plan, cell: Cell) -> str:

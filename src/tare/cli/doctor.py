@@ -11,7 +11,7 @@ from typing import Final
 from tare.cluster import CLUSTERS
 from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE
 from tare.host.topology import in_words, read_topology
-from tare.images import DEFAULT, RECIPES
+from tare.images import DEFAULT, RECIPES, mpi_programs
 from tare.images.build import list_images
 from tare.model import Environment, Placement
 from tare.mpi import MPIS
@@ -42,28 +42,38 @@ def diagnosis() -> tuple[list[str], bool]:
         for name, member in members.items():
             if not member.is_fake:
                 lines.append(_line(f"{family} {name}", member.probe(), _version(member)))
+    if reason := mpi_programs.on_path():
+        lines.append(f"  note    {reason}")
     images = {image.name for image in list_images()}
-    lines += [_line(f"image {name}", None if name in images else "not built yet: make setup") for name in RECIPES]
+    missing = {name: f"not built yet: tare image build {name}" for name in RECIPES if name not in images}
+    lines += [_line(f"image {name}", missing.get(name)) for name in RECIPES]
     lines.append(_line("limits of containers (memory, CPUs)", limits.missing()))
     lines += ["", "environments (two nodes)"]
     for name, value in environments().items():
         refused = composition.refuse(value, Placement())
         lines.append(f"  no      {name}: {refused}" if refused else _line(name, probe(value)))
     lines += ["", *_quiet(), *_left()]
-    return lines, CLUSTERS["lab"].probe() is None and MPIS["openmpi"].probe() is None
+    able = any(CLUSTERS[name].probe() is None for name in ("lab", "local")) and _available_mpi() is not None
+    return lines, able
 
 
 def environments() -> dict[str, Environment]:
-    """Return every environment that the plug-ins can form, by name."""
+    """Return every environment that the plug-ins can form, by name, with an MPI that is available here."""
     by_name = {}
+    mpi = _available_mpi() or "openmpi"
     for runtime, network in product(RUNTIMES.values(), NETWORKS.values()):
         if runtime.is_fake or network.is_fake:
             continue
         plain = not runtime.makes_containers and network.wiring is Wiring.NODE
         name = runtime.name if plain else f"{runtime.name}+{network.name}"
         image = DEFAULT if runtime.needs_image else ""
-        by_name[name] = Environment(name=name, runtime=runtime.name, network=network.name, image=image)
+        by_name[name] = Environment(name=name, runtime=runtime.name, network=network.name, mpi=mpi, image=image)
     return by_name
+
+
+def _available_mpi() -> str | None:
+    """Return the first MPI that is available here, None without any."""
+    return next((name for name, mpi in MPIS.items() if not mpi.is_fake and mpi.probe() is None), None)
 
 
 def _machine() -> list[str]:

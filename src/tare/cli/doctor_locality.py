@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from tare.cli.lab_commands import without_dashes
 from tare.errors import CommandFailed, CommandTimeout, MissingTool, UsageError
+from tare.host.packages import install
 from tare.host.process import Result, find, run
 from tare.run.symptoms import EQUAL_NUMBERS, recognised
 
@@ -80,7 +81,7 @@ def default_launcher() -> tuple[str, ...]:
     program = next((path for name in LAUNCHERS if (path := find(name))), None)
     if program is None:
         raise MissingTool(
-            "mpirun was not found on PATH", remedy="load your site's MPI module, or apt-get install openmpi-bin"
+            "mpirun was not found on PATH", remedy=f"load your site's MPI module, or {install('openmpi-bin')}"
         )
     version = run((program, "--version"), check=False, timeout_s=20).stdout
     root = ("--allow-run-as-root",) if os.geteuid() == 0 and "Open" in version else ()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tare.errors import MissingTool, UsageError
+from tare.host.packages import install
 from tare.host.paths import cache_folder
 from tare.host.process import find
 from tare.images import DEFAULT, find_recipe
@@ -89,9 +90,7 @@ def _packer(wanted: str) -> str:
         return ""
     program = apptainer.find_program()
     if program is None or find("mksquashfs") is None:
-        lacking = (
-            apptainer.MISSING if program is None else "mksquashfs is not installed: apt-get install squashfs-tools"
-        )
+        lacking = apptainer.MISSING if program is None else f"mksquashfs is not installed: {install('squashfs-tools')}"
         raise MissingTool(f"a SIF cannot be packed here: {lacking}")
     return program
 

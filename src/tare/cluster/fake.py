@@ -7,8 +7,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from ipaddress import IPv4Network
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tare.cluster.base import Cluster
 from tare.cluster.needs import Needs
@@ -21,6 +22,9 @@ from tare.node_service import LocalNode, NodeService
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+CONTROL: Final = IPv4Network("100.64.0.0/16")
+DATA: Final = IPv4Network("198.18.0.0/16")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FakeSite:
@@ -30,7 +34,7 @@ class FakeSite:
     nodes: tuple[Node, ...]
     folder: Path
     head: tuple[str, ...] = ()
-    control_subnet: str = "192.0.2.0/24"
+    control_subnet: str = str(CONTROL)
     control_interface: str = "ctl0"
     daemon_nodes: tuple[Node, ...] = ()
     services: dict[str, NodeService] = field(default_factory=dict)
@@ -82,8 +86,10 @@ class FakeCluster(Cluster):
                 name=f"n{i}",
                 index=i,
                 cores=own.cores,
-                control_address=f"192.0.2.{i + 1}",
-                nics=tuple(Nic(name=f"data{k}", address=f"198.51.100.{i + 1}", prefix=24) for k in range(needs.nics)),
+                control_address=str(CONTROL[i + 1]),
+                nics=tuple(
+                    Nic(name=f"data{k}", address=str(DATA[i + 1]), prefix=DATA.prefixlen) for k in range(needs.nics)
+                ),
                 pid=0,
                 group=Group(path=f"fake/n{i}", hierarchies=()),
                 boot_id=f"fake-{i}",

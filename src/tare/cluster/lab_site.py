@@ -16,6 +16,7 @@ from tare.cluster.base import Cluster
 from tare.cluster.needs import Needs
 from tare.errors import MissingTool
 from tare.host.namespaces import inside_network
+from tare.host.packages import install
 from tare.host.paths import made_run_folder
 from tare.host.process import find
 from tare.host.signals import uninterrupted
@@ -110,7 +111,7 @@ class LabCluster(Cluster):
     def probe(self) -> str | None:
         for program, package in (("nsenter", "util-linux"), ("ip", "iproute2")):
             if find(program) is None:
-                return f"{program} is not installed: apt-get install {package}"
+                return f"{program} is not installed: {install(package)}"
         return None
 
     def topology(self, spec: LabSpec) -> Topology:

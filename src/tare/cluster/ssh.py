@@ -20,6 +20,7 @@ from tare.cluster.ssh_connections import Connections
 from tare.cluster.ssh_files import check_seen, provide
 from tare.cluster.ssh_site import Opening, SshSite, places_of
 from tare.errors import RefusedError
+from tare.host.packages import install
 from tare.host.paths import made_run_folder
 from tare.host.process import find
 from tare.model import Environment, LabSpec, Launching, Placement
@@ -45,7 +46,7 @@ class SshCluster(Cluster):
         self._opened: dict[LabSpec, Connections] = {}
 
     def probe(self) -> str | None:
-        return None if find("ssh") else "ssh is not installed: apt-get install openssh-client"
+        return None if find("ssh") else f"ssh is not installed: {install('openssh-client')}"
 
     def refuse(self, spec: LabSpec, environment: Environment, placement: Placement) -> str | None:
         if placement.nodes > len(spec.hosts):

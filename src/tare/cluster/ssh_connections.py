@@ -15,6 +15,7 @@ from typing import Final
 
 from tare.cluster.ssh_errors import explained
 from tare.errors import InfrastructureError, MissingTool, TareError
+from tare.host.packages import install
 from tare.host.paths import cache_folder, made_run_folder
 from tare.host.process import find
 from tare.mpi import MPIS
@@ -57,7 +58,7 @@ class Connections:
     def __init__(self, hosts: Sequence[str], config: str = "", *, netlink: bool = False) -> None:
         program = find("ssh")
         if program is None:
-            raise MissingTool("ssh is not installed", remedy="install OpenSSH's client: apt-get install openssh-client")
+            raise MissingTool("ssh is not installed", remedy=install("openssh-client"))
         self.hosts = tuple(hosts)
         self._program, self._config, self._netlink = program, config, netlink
         self._folder = Path(tempfile.mkdtemp(prefix=f"ssh{os.getpid()}-", dir=made_run_folder()))

@@ -20,6 +20,7 @@ from tare.containers.request import PodRequest
 from tare.containers.together import started_together
 from tare.errors import InfrastructureError
 from tare.host import devices
+from tare.host.binds import label
 from tare.host.process import Result, find, need, run
 from tare.node import Container, Pod, marked
 from tare.wiring.plug import Wiring
@@ -130,7 +131,7 @@ def join_options(pod: Pod, request: PodRequest, name: str) -> tuple[str, ...]:
         "--label", f"tare.study={request.study}", "--ulimit", "host", *_cgroups(),
         "--userns", pod_of, "--user", f"{os.geteuid()}:{os.getegid()}",
         "--network", network, "--ipc", pod_of, "--pid", pod_of,
-        *_shown(request), f"--volume={request.session}:{request.session}",
+        *_shown(request), f"--volume={label(f'{request.session}:{request.session}')}",
         *devices.without_limits(devices.client_options(request.devices)),
         "--rootfs", f"{request.rootfs}:O", "sleep", "infinity",
     )  # fmt: skip
@@ -142,11 +143,10 @@ def _cgroups() -> tuple[str, ...]:
 
 
 def _shown(request: PodRequest) -> tuple[str, ...]:
-    work = (f"--volume={request.cwd}:{request.cwd}",) if request.cwd else ()
+    work = (f"{request.cwd}:{request.cwd}",) if request.cwd else ()
+    folders = (*(f"{path}:{path}:ro" for path in request.shown if path != request.cwd), *work, *request.binds)
     return (
-        *(f"--volume={path}:{path}:ro" for path in request.shown if path != request.cwd),
-        *work,
-        *(f"--volume={bind}" for bind in request.binds),
+        *(f"--volume={label(folder)}" for folder in folders),
         *(f"--env={variable}" for variable in request.variables),
     )
 

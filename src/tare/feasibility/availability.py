@@ -11,7 +11,6 @@ from pathlib import Path
 from tare.cluster import CLUSTERS
 from tare.deploy.fit import no_such_workdir, unfit_for_launch
 from tare.errors import RefusedError
-from tare.host import page_cache
 from tare.images import find_recipe
 from tare.images.build import Image, cannot_build
 from tare.images.cache import Progress, silent
@@ -19,7 +18,7 @@ from tare.images.own import ensure_own
 from tare.model import Binding, Caches, Environment, Placement, Plan, Study, Workload
 from tare.model.placement import Topology, place
 from tare.model.text import bytes_label
-from tare.node import limits
+from tare.node import limits, page_cache
 from tare.node_service import geometry
 from tare.plan import composition
 from tare.plan.cells import expand

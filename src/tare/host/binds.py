@@ -1,6 +1,8 @@
 """Parse a user's additions to an environment: files of the host that containers see, variables, a working folder.
 
-A bind is written as for Docker, Podman and Apptainer: `SOURCE:TARGET`, or `SOURCE:TARGET:ro`.
+A bind is written as for Docker, Podman and Apptainer: `SOURCE:TARGET`, or `SOURCE:TARGET:ro`. On a machine with SELinux
+Docker and Podman need a label in it (`:z`, which lets all containers use a folder), or they may not read the files.
+They change the labels of the files for that, so folders of the system keep theirs: containers may read these anyway.
 """
 
 from __future__ import annotations
@@ -9,12 +11,21 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 KERNELS_OWN: Final = ("/", "/dev", "/proc", "/sys")
 FORM: Final = "write it as SOURCE:TARGET or SOURCE:TARGET:ro"
+
+SELINUX: Final = Path("/sys/fs/selinux")
+SHARED: Final = "z"
+SYSTEM: Final = frozenset({
+    "bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "usr", "var",
+})  # fmt: skip
+"""Top folders whose labels are the system's: relabelled, services could no longer use them."""
+
+_WHOLE: Final = frozenset({"/", "/home", "/root", "/opt", "/mnt", "/media", "/srv", "/tmp"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,3 +81,27 @@ def probe(binds: Iterable[str]) -> str | None:
     sources = (bind_of(text).source for text in binds)
     lacking = next((source for source in sources if not os.path.exists(source)), None)
     return None if lacking is None else f"binds: {lacking} does not exist on this machine"
+
+
+def has_selinux(folder: Path = SELINUX) -> bool:
+    """Return whether the kernel enforces SELinux's rules, or only reports them: labels matter in both cases."""
+    return (folder / "enforce").exists()
+
+
+def labelled(bind: str, *, enabled: bool) -> str:
+    """Return a bind, `SOURCE:TARGET` or `SOURCE:TARGET:MODE`, with the label that containers share if it needs one."""
+    source, target, mode = (*bind.split(":", 2), "", "")[:3]
+    if not enabled or not needs_label(source) or SHARED in mode.split(","):
+        return bind
+    return f"{source}:{target}:{f'{mode},' if mode else ''}{SHARED}"
+
+
+def needs_label(source: str) -> bool:
+    """Return whether a folder or file may get the label: it is a user's, and no top folder as a whole."""
+    path = "/" + os.path.normpath(source).lstrip("/")
+    return source.startswith("/") and path not in _WHOLE and PurePosixPath(path).parts[1] not in SYSTEM
+
+
+def label(bind: str) -> str:
+    """Return a bind as Docker and Podman need it on this machine."""
+    return labelled(bind, enabled=has_selinux())

@@ -61,7 +61,7 @@ def call(name: str, *arguments: Any) -> None:
         raise OSError(number, f"{name}({', '.join(map(str, arguments))}): {os.strerror(number)}")
 
 
-def mount(source: str | None, target: str, kind: str | None, flags: int = 0, options: str | None = None) -> None:
+def mount(source: "str | None", target: str, kind: "str | None", flags: int = 0, options: "str | None" = None) -> None:
     """Mount a file system, or change a mount."""
     call("mount", source, target, kind, ctypes.c_ulong(flags), options)
 

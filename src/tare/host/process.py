@@ -23,6 +23,7 @@ from weakref import WeakSet
 
 from tare.errors import CommandFailed, CommandTimeout, InfrastructureError, MissingTool
 from tare.host.capture import STDOUT_BYTES, Capture, Reached
+from tare.host.packages import install
 from tare.host.signals import uninterrupted
 
 Popen = subprocess.Popen
@@ -83,7 +84,7 @@ def need(program: str, *, package: str) -> str:
     """Return the path of a program, or raise `MissingTool` naming the package that contains it."""
     path = find(program)
     if path is None:
-        raise MissingTool(f"{program} is not installed", remedy=f"install it: apt-get install {package}")
+        raise MissingTool(f"{program} is not installed", remedy=install(package))
     return path
 
 

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from tare.errors import MissingTool
+from tare.host.packages import install
 from tare.host.paths import RUN_FOLDER, made_run_folder
 from tare.host.process import find, replace, run
 
@@ -20,7 +21,7 @@ UNSHARE = ("unshare", "--user", "--map-root-user", "--net", "--")
 def probe() -> str | None:
     """Return why no user namespace can be made here, or None."""
     if find("unshare") is None or find("nsenter") is None:
-        return "unshare and nsenter are not installed: apt-get install util-linux"
+        return f"unshare and nsenter are not installed: {install('util-linux')}"
     if run((*UNSHARE, "true"), check=False, timeout_s=10).status != 0:
         return "ordinary users may not create user namespaces on this machine"
     return None

@@ -1,4 +1,7 @@
-"""Prepare kernels and images for the bootstrap: `python -m tare.images kernels MPI... image NAME... | list`."""
+"""Prepare kernels and images for the bootstrap, or bring the image of a bundle.
+
+`python -m tare.images kernels MPI... image NAME... | list | bring FOLDER`
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from typing import Final
 
 from tare.errors import TareError, UsageError
 from tare.images import DEFAULT, find_recipe
+from tare.images.bring import bring_image
 from tare.images.build import ensure_image, list_images
 from tare.images.kernels import ensure_kernels
 
@@ -19,6 +23,7 @@ AT_ONCE: Final = 2
 """Downloading Debian's packages keeps one core and the network busy; compiling uses the rest."""
 
 WORDS: Final = ("kernels", "image")
+USAGE: Final = "python -m tare.images kernels MPI... image NAME... | list | bring FOLDER"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -27,6 +32,9 @@ def main(argv: Sequence[str]) -> int:
         if list(argv) == ["list"]:
             for image in list_images():
                 print(f"{image.name}  {image.digest}  {image.rootfs}")
+            return 0
+        if list(argv[:1]) == ["bring"] and len(argv) == 2:
+            print(bring_image(Path(argv[1]), progress=_say).rootfs)
             return 0
         with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
             futures = [pool.submit(task) for task in tasks(argv)]
@@ -55,7 +63,7 @@ def tasks(argv: Sequence[str]) -> list[partial[Path]]:
         else:
             break
     if not named:
-        raise UsageError("name what to prepare", remedy="python -m tare.images kernels MPI... image NAME... | list")
+        raise UsageError("name what to prepare", remedy=USAGE)
     kernels = [partial(_kernels, name) for name in named.get("kernels", ()) or ["openmpi"] * ("kernels" in named)]
     images = [partial(_image, name) for name in named.get("image", ()) or [DEFAULT] * ("image" in named)]
     pairs = zip_longest(images, kernels)

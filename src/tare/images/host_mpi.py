@@ -17,17 +17,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from tare.errors import InfrastructureError
+from tare.errors import InfrastructureError, MissingTool
 from tare.host import wheels
+from tare.host.packages import install
 from tare.host.paths import cache_folder
 from tare.host.process import find, need, run
 from tare.images.cache import Progress, locked, silent, write_atomically
 from tare.images.inside.below import open_file, open_regular
 from tare.images.inside.inspect import read_overlapping
+from tare.images.inside.linked import TRIPLETS
 from tare.images.usage import mark_used
 
 LIBC: Final = re.compile(
-    r"(?:ld-linux.*|lib(?:c|m|pthread|dl|rt|resolv|util|anl|nsl|mvec|thread_db|BrokenLocale))\.so\.\d+"
+    r"(?:ld-linux.*|ld64|lib(?:c|m|pthread|dl|rt|resolv|util|anl|nsl|mvec|thread_db|BrokenLocale))\.so\.\d+"
 )
 """The C library's own files: two of them in one process do not work, so the image's are used."""
 
@@ -99,6 +101,8 @@ def ensure_host_mpi(mpi: str, program: Path, progress: Progress = silent) -> Hos
 
 def _wheel(mpi: str) -> HostMpi:
     """Return an MPI of `tools/mpis`: its own folder is complete and self-contained."""
+    if reason := wheels.probe(mpi):
+        raise MissingTool(reason)
     folder = wheels.folder(mpi)
     files = [file for file in folder.rglob("*") if file.is_file() and (file.parent.name == "bin" or ".so" in file.name)]
     return HostMpi(
@@ -127,7 +131,7 @@ def find_libraries(files: Sequence[Path]) -> tuple[Path, ...]:
     """Return the libraries that the dynamic loader finds for files, except those of the C library."""
     if find("ldd") is None or not files:
         raise InfrastructureError(
-            "ldd, which finds the libraries of the MPI, is not installed", remedy="apt-get install libc-bin"
+            "ldd, which finds the libraries of the MPI, is not installed", remedy=install("libc-bin")
         )
     output = run(("ldd", *map(str, files)), check=False, timeout_s=60).stdout
     return tuple(sorted({Path(path) for name, path in LOADED.findall(output) if not LIBC.fullmatch(name)}))
@@ -144,8 +148,8 @@ def glibc_needed(file: Path) -> Version:
 
 def glibc_of(rootfs: Path) -> Version | None:
     """Return the version of the C library in an image, None if it is not found."""
-    places = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64", "usr/lib64", "usr/lib", "lib")
-    for place in places:
+    triplets = (f"{root}lib/{triplet}" for triplet in TRIPLETS.values() for root in ("", "usr/"))
+    for place in (*triplets, "lib64", "usr/lib64", "usr/lib", "lib"):
         with suppress(OSError), open_file(rootfs, f"{place}/libc.so.6") as library:
             return _newest(library)
     return None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -11,15 +13,29 @@ from typing import Final
 from tare.errors import CommandFailed, InfrastructureError, MissingTool, UsageError
 from tare.host import process, wheels
 from tare.host.paths import cache_folder
-from tare.images.cache import Progress, locked, silent, write_atomically
+from tare.images import mpi_programs
+from tare.images.cache import Progress, locked, remove_tree, silent, write_atomically
+from tare.images.direct_build import build_kernels, build_miniapps
 from tare.images.recipe import sources_digest
 from tare.images.usage import mark_used
 from tare.sources import kernels_source, miniapps_source
 
-_COMPILERS: Final = {
+COMPILERS: Final = {
     "openmpi": ("mpicc.openmpi", "libopenmpi-dev"),
+    "openmpi5": ("mpicc.openmpi", "libopenmpi-dev"),
     "mpich": ("mpicc.mpich", "libmpich-dev"),
 }
+"""The name of each MPI's compiler wrapper in Debian, and its package; elsewhere it is called `mpicc`."""
+
+_FAMILIES: Final = {
+    "openmpi": mpi_programs.OPENMPI,
+    "openmpi5": mpi_programs.OPENMPI,
+    "mpich": mpi_programs.MPICH,
+}
+_OLDEST: Final = {"openmpi5": 5}
+"""The oldest major version of an MPI that has plug-ins for several."""
+
+_OLDEST_CMAKE: Final = (3, 25)
 _LIMIT_S: Final = 300.0
 
 
@@ -67,26 +83,50 @@ def ensure_kernels(
     mark_used(place)
     if build.program.is_file():
         return build
-    process.need("cmake", package="cmake")
     with locked(place, what=f"kernels for {mpi}", progress=progress):
         if not build.program.is_file():
             progress(f"kernels and mini-applications for {mpi}: compiling")
             with write_atomically(place) as work:
-                for source in sources:
-                    _build(source, wrapper, work, mpi)
+                _build(sources, wrapper, work, mpi, progress)
     return build
 
 
 def _compiler(mpi: str) -> Path:
-    if mpi in wheels.PACKAGES:
-        if reason := wheels.probe(mpi):
-            raise MissingTool(reason)
+    """Return an MPI's compiler wrapper: of tools/mpis, by its name in Debian, or the `mpicc` of PATH."""
+    reason = wheels.probe(mpi) if mpi in wheels.PACKAGES else None
+    if mpi in wheels.PACKAGES and reason is None:
         return wheels.program(mpi, "mpicc")
-    if mpi not in _COMPILERS:
-        known = ", ".join([*_COMPILERS, *wheels.PACKAGES])
+    if mpi not in COMPILERS and reason is None:
+        known = ", ".join(dict.fromkeys([*COMPILERS, *wheels.PACKAGES]))
         raise UsageError(f"no compiler is known for the MPI {mpi!r}", remedy=f"known: {known}")
-    program, package = _COMPILERS[mpi]
-    return Path(process.need(program, package=package))
+    name, package = COMPILERS.get(mpi, ("", ""))
+    path = find_compiler(mpi)
+    if path is None and reason is not None:
+        raise MissingTool(reason)
+    return Path(path or process.need(name, package=package))
+
+
+def find_compiler(mpi: str) -> str | None:
+    """Return the compiler wrapper of an MPI that is on PATH, None if there is none.
+
+    Raises `MissingTool` if `mpicc` is of this MPI and `mpirun` of another.
+    """
+    if mpi not in COMPILERS:
+        return None
+    path = process.find(COMPILERS[mpi][0])
+    if path is not None and (mpi not in _OLDEST or _belongs(path, mpi)):
+        return path
+    path = process.find("mpicc")
+    if path is None or not _belongs(path, mpi):
+        return None
+    if reason := mpi_programs.on_path():
+        raise MissingTool(reason)
+    return path
+
+
+def _belongs(path: str, mpi: str) -> bool:
+    wrapper = mpi_programs.wrapper_at(path)
+    return wrapper.family == _FAMILIES[mpi] and wrapper.major >= _OLDEST.get(mpi, 0)
 
 
 def _digest(sources: str, wrapper: Path) -> str:
@@ -97,23 +137,48 @@ def _digest(sources: str, wrapper: Path) -> str:
     return hashlib.sha256(stamp.encode()).hexdigest()[:32]
 
 
-def _build(source: Path, wrapper: Path, work: Path, mpi: str) -> None:
+def _build(sources: Sequence[Path], wrapper: Path, work: Path, mpi: str, progress: Progress) -> None:
+    """Build and install the sources with CMake, or with the wrapper alone where CMake is missing, too old or fails.
+
+    CMake's build takes every warning for an error, so it fails with some compilers.
+    """
+    if has_cmake():
+        try:
+            for source in sources:
+                _build_with_cmake(source, wrapper, work, mpi)
+        except CommandFailed:
+            progress(f"kernels and mini-applications for {mpi}: CMake failed; compiling with {wrapper} alone")
+            for path in work.iterdir():
+                remove_tree(path)
+        else:
+            return
+    try:
+        for source, build in zip(sources, (build_kernels, build_miniapps), strict=True):
+            build(source, wrapper, work)
+    except CommandFailed as error:
+        tail = "\n  ".join(error.stderr_tail.splitlines()[-12:])
+        raise InfrastructureError(
+            f"building the kernels for {mpi} failed (status {error.status}):\n  {tail}",
+            remedy=f"check that {wrapper} compiles a program, then run the same command again",
+        ) from error
+
+
+def has_cmake() -> bool:
+    """Return whether this machine's CMake can read the sources' CMakeLists.txt."""
+    program = process.find("cmake")
+    if program is None:
+        return False
+    match = re.search(r"version (\d+)\.(\d+)", process.run((program, "--version"), check=False).stdout)
+    return match is not None and (int(match[1]), int(match[2])) >= _OLDEST_CMAKE
+
+
+def _build_with_cmake(source: Path, wrapper: Path, work: Path, mpi: str) -> None:
     tree = work / f"build-{source.name}"
     cores = str(max(1, len(os.sched_getaffinity(0))))
-    steps = (
+    for argv in (
         ("cmake", "-S", str(source), "-B", str(tree), f"-DMPI_C_COMPILER={wrapper}"),
         ("cmake", "--build", str(tree), "--parallel", cores),
         ("cmake", "--install", str(tree), "--prefix", str(work)),
-    )
-    for argv in steps:
-        try:
-            process.run(argv, timeout_s=_LIMIT_S, what=f"building the {source.name} for {mpi}")
-        except CommandFailed as error:
-            tail = "\n  ".join(error.stderr_tail.splitlines()[-12:])
-            raise InfrastructureError(
-                f"building the {source.name} for {mpi} failed (status {error.status}):\n  {tail}",
-                remedy=f"check that {wrapper} compiles a program, then run the same command again",
-            ) from error
-    for path in sorted(tree.rglob("*"), reverse=True):
-        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
-    tree.rmdir()
+    ):
+        process.run(argv, timeout_s=_LIMIT_S, what=f"building the {source.name} for {mpi}")
+    remove_tree(tree)

@@ -129,13 +129,12 @@ def _made(path: Path, kind: str, work: Path, progress: Progress) -> dict[str, An
     rootfs = work / "rootfs"
     rootfs.mkdir(mode=0o755)
     variables: tuple[str, ...] = ()
-    match kind:
-        case "sif":
-            _unsquash(path, sif.root_partition(path), rootfs)
-        case "squashfs":
-            _unsquash(path, sif.squashfs_partition(path), rootfs)
-        case _:
-            variables = unpack_layers(path, rootfs, work)
+    if kind == "sif":
+        _unsquash(path, sif.root_partition(path), rootfs)
+    elif kind == "squashfs":
+        _unsquash(path, sif.squashfs_partition(path), rootfs)
+    else:
+        variables = unpack_layers(path, rootfs, work)
     _make_mountable(rootfs)
     source = {"sif": str(path)} if kind == "sif" else {}
     return {**source, "variables": merged(variables_of(rootfs), variables)}

@@ -69,6 +69,10 @@ class Host:
     enter: tuple[Entry, ...] = ()
     address: str = ""
 
+    def entry(self, local_rank: int) -> Entry:
+        """Return the prefix of a rank's argv; empty if the daemon is already in the right place."""
+        return self.enter[local_rank] if self.enter else Entry()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
@@ -110,8 +114,7 @@ class Launch:
 
     def enter(self, host: str, local_rank: int) -> Entry:
         """Return the prefix of a rank's argv; empty if the daemon is already in the right place."""
-        entries = self._host(host).enter
-        return entries[local_rank] if entries else Entry()
+        return self._host(host).entry(local_rank)
 
     @property
     def ranks(self) -> int:
@@ -141,7 +144,7 @@ class Launch:
             "hosts": {
                 host.name: {
                     "agent": host.agent.as_json() if host.agent is not None else None,
-                    "ranks": [self.enter(host.name, i).as_json() for i in range(host.ranks)],
+                    "ranks": [host.entry(i).as_json() for i in range(host.ranks)],
                 }
                 for host in self.hosts
             }

@@ -40,7 +40,7 @@ def fail(message: str) -> int:
     return 125
 
 
-def start(entry: "dict[str, Any]", command: list[str], environment: dict[str, str] | None = None) -> int:
+def start(entry: "dict[str, Any]", command: list[str], environment: "dict[str, str] | None" = None) -> int:
     """Replace this process by the command: join cgroups, bind cores, prepend argv. Returns only on failure."""
     if not command:
         return fail("no command given")

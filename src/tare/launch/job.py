@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import groupby
 
 from tare.launch import Context, Host
 from tare.model import Placement
@@ -59,11 +60,8 @@ class Job:
 
 def group_contexts(members: tuple[JobHost, ...]) -> tuple[Context, ...]:
     """Return the contexts of a job: adjacent hosts with the same program and variables share one."""
-    made: list[Context] = []
-    for each in members:
-        if made and (made[-1].program, dict(made[-1].environment)) == (each.program, dict(each.environment)):
-            last = made.pop()
-            made.append(replace(last, hosts=(*last.hosts, each.host)))
-        else:
-            made.append(Context(hosts=(each.host,), program=each.program, environment=each.environment))
-    return tuple(made)
+    groups = groupby(members, key=lambda member: (member.program, dict(member.environment)))
+    return tuple(
+        Context(hosts=tuple(member.host for member in of_group), program=program, environment=environment)
+        for (program, environment), of_group in groups
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Union
 
@@ -160,10 +160,10 @@ class Trial:
     started_unix_s: float
     elapsed_s: float
     outcome: Outcome
-    argv: tuple[str, ...] = ()
+    argv: Sequence[str] = ()
     startup_s: Mapping[str, float] = field(default_factory=dict)
-    ranks: tuple[RankPlace, ...] = ()
-    traffic: tuple[InterfaceTraffic, ...] = ()
+    ranks: Sequence[RankPlace] = ()
+    traffic: Sequence[InterfaceTraffic] = ()
     counters: Mapping[str, float] = field(default_factory=dict)
     samples_file: str = ""
     mpi_library: str = ""

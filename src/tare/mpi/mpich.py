@@ -8,7 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from tare.host.packages import install
 from tare.host.process import find, run
+from tare.images.mpi_programs import MPICH, find_launcher
 from tare.launch import PADDING, Context, Host, Launch
 from tare.launch.job import Job, group_contexts
 from tare.launch.mpi import Mpi
@@ -16,6 +18,8 @@ from tare.launch.ways import EAGER, UCX_DEVICES, Way, libfabric, ucx, variables_
 from tare.model import Binding, Placement
 
 PROGRAMS: Final = ("mpiexec.mpich", "mpirun.mpich", "mpiexec.hydra")
+UNNAMED: Final = ("mpiexec", "mpirun")
+"""Names that every MPI uses: these are taken only if they say that they are MPICH's."""
 TITLE: Final = "MPICH"
 LAYER: Final = re.compile(r"ch4:(\w+)")
 
@@ -45,12 +49,12 @@ class Mpich(Mpi):
     def probe(self) -> str | None:
         program = self._program()
         if program is None:
-            return "MPICH is not installed: apt-get install mpich"
+            return f"MPICH is not installed: {install('mpich')}"
         version = self.version()
         if not version.startswith("MPICH "):
-            return f"{program} is not MPICH but {version!r}: apt-get install mpich"
+            return f"{program} is not MPICH but {version!r}: {install('mpich')}"
         if "ucx" not in _build(program):
-            return f"{program} belongs to an MPICH without UCX: apt-get install mpich"
+            return f"{program} belongs to an MPICH without UCX: {install('mpich')}"
         return None
 
     def lacks(self, transport: str) -> str | None:
@@ -87,7 +91,8 @@ class Mpich(Mpi):
         return {"HYDRA_LAUNCHER_EXEC": agent_program, "TMPDIR": str(Path(agent_program).parent)}
 
     def _program(self) -> str | None:
-        return next((path for name in PROGRAMS if (path := find(name))), None)
+        named = next((path for name in PROGRAMS if (path := find(name))), None)
+        return named or find_launcher(UNNAMED, MPICH)
 
 
 def hydra(program: str, job: Job, way: Way) -> Launch:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from tare.host.packages import install
 from tare.host.process import find, run
 from tare.launch import PADDING, Context, Launch
 from tare.launch.job import Job, JobHost, group_contexts
@@ -86,12 +87,12 @@ class OpenMpi(Mpi):
     def probe(self) -> str | None:
         program = self._program()
         if program is None:
-            return "Open MPI is not installed: apt-get install openmpi-bin"
+            return f"Open MPI is not installed: {install('openmpi-bin')}"
         version = self.version()
         if "Open MPI" not in version:
-            return f"{program} is not Open MPI but {version!r}: apt-get install openmpi-bin"
+            return f"{program} is not Open MPI but {version!r}: {install('openmpi-bin')}"
         if (match := re.search(r"Open MPI (\d+)", version)) and int(match.group(1)) > NEWEST:
-            return f"{program} is {version}, whose options differ: use mpi: openmpi5, or apt-get install openmpi-bin"
+            return f"{program} is {version}, whose options differ: use mpi: openmpi5, or {install('openmpi-bin')}"
         return None
 
     def lacks(self, transport: str) -> str | None:

@@ -1,20 +1,28 @@
-"""`openmpi5`: Open MPI 5.0 of the Python package index (tools/mpis), launched by PRRTE, which has its own options."""
+"""`openmpi5`: Open MPI 5.0 of the Python package index (tools/mpis), or the one on PATH.
+
+It is launched by PRRTE, which has its own options.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from tare.host import wheels
+from tare.host.process import find, run
+from tare.images.mpi_programs import OPENMPI, find_launcher, launcher_at
 from tare.launch import Launch
 from tare.launch.job import Job, group_contexts
 from tare.launch.mpi import Mpi
 from tare.launch.ways import Way, libfabric, ucx, way_of
 from tare.mpi.openmpi import (
     ASKS_BTL,
+    NEWEST,
     OVER_LIBFABRIC,
+    PROGRAMS,
     UCT_TRANSPORTS,
     WITH_PML_UCX,
     WITHIN,
@@ -50,6 +58,11 @@ WAYS: Final[Mapping[str, Way]] = {
 }
 """`openib` is not among them: Open MPI has dropped it."""
 
+CRASHES: Final = (
+    "{program} crashes when it is given several programs or another host, as in Debian 13 and Ubuntu 25.04 "
+    "(open-mpi/ompi issue 13303): use mpi: mpich, or run tools/mpis"
+)
+
 
 class OpenMpi5(Mpi):
     """Launch with `mpirun`, which is PRRTE's `prterun`, and its `prted` daemons."""
@@ -61,23 +74,30 @@ class OpenMpi5(Mpi):
     ways = WAYS
 
     def probe(self) -> str | None:
-        return wheels.probe(self.name)
+        program = self._program()
+        if program is None:
+            return wheels.probe(self.name)
+        return None if program == self.inside or starts_several(program) else CRASHES.format(program=program)
 
     def lacks(self, transport: str) -> str | None:
         way = way_of(WAYS, transport, TITLE)
         if self.probe() is not None or not way.needs:
             return None
-        built = components(str(wheels.program(self.name, "ompi_info")))
+        info = str(wheels.program(self.name, "ompi_info")) if wheels.stamp(self.name) else find("ompi_info")
+        if info is None:
+            return None
+        built = components(info)
         return missing_part(way, built, self.version(), transport)
 
     def version(self) -> str:
         number = wheels.version(self.name)
-        return f"Open MPI {number}" if number else ""
+        program = None if number else self._program()
+        return f"Open MPI {number}" if number else launcher_at(program).title if program else ""
 
     def launch(self, job: Job) -> Launch:
         # gds hash: otherwise each rank gets 190 kB of job data over lo, which is then not silent; with it 20 kB.
         launcher = (
-            job.wiring.launcher or self.inside,
+            job.wiring.launcher or self._program() or self.inside,
             "--allow-run-as-root",
             *_prte("plm_ssh_no_tree_spawn", "1"),
             *_prte("plm_ssh_pass_environ_mca_params", "0"),
@@ -102,6 +122,18 @@ class OpenMpi5(Mpi):
     def head_environment(self, agent_program: str) -> Mapping[str, str]:
         # As an argument it would reach the daemons, as in Open MPI 4.1.
         return {"PRTE_MCA_plm_ssh_agent": agent_program, "TMPDIR": str(Path(agent_program).parent)}
+
+    def _program(self) -> str | None:
+        """Return the launcher of tools/mpis, or one of Open MPI 5 on PATH."""
+        return self.inside if wheels.stamp(self.name) else find_launcher(PROGRAMS, OPENMPI, oldest=NEWEST + 1)
+
+
+@lru_cache(maxsize=8)
+def starts_several(program: str) -> bool:
+    """Return whether an `mpirun` of Open MPI 5 that is not of tools/mpis starts two programs without a crash."""
+    one = ("-n", "1", "true")
+    argv = (program, "--allow-run-as-root", "--map-by", ":OVERSUBSCRIBE", *one, ":", *one)
+    return run(argv, check=False, timeout_s=30).status >= 0
 
 
 def _prte(name: str, value: str) -> tuple[str, str, str]:

@@ -57,8 +57,8 @@ NETWORKS: Final[Mapping[str, Network]] = {
     "calico-ipip-cross": Calico("calico-ipip-cross", Wrapping.CROSS_SUBNET),
     "pasta": Pasta(),
     "slirp4netns": Slirp4netns(),
-    "fake": FakeNetwork("fake", "198.51.100.0/24"),
-    "fake-slow": FakeNetwork("fake-slow", "203.0.113.0/24"),
+    "fake": FakeNetwork("fake", "198.18.0.0/16"),
+    "fake-slow": FakeNetwork("fake-slow", "198.19.0.0/16"),
 }
 
 

@@ -22,6 +22,7 @@ from typing import Final
 
 from tare.errors import InfrastructureError
 from tare.host.namespaces import index_of, netlink, set_network
+from tare.host.packages import install
 from tare.host.process import find
 from tare.host.user_namespace import is_real_root
 from tare.node import Endpoint, Nic, Node, Pod, Watch, Wired
@@ -75,7 +76,7 @@ class Calico(StackedNetwork):
         if not is_real_root():
             return f"{self.name} changes forwarding and routes on its nodes, which needs root"
         if find("nsenter") is None:
-            return "nsenter is not installed: apt-get install util-linux"
+            return f"nsenter is not installed: {install('util-linux')}"
         return bird.probe() or (None if self._wrapping is Wrapping.NEVER else ipip.probe())
 
     @contextmanager

@@ -13,6 +13,7 @@ import ipaddress
 from collections.abc import Sequence
 from typing import Any, Final
 
+from tare.host.packages import install
 from tare.host.process import find, need, run
 from tare.networks.flannel import Flannel, Lease, ipam, peer_of, probe_programs
 from tare.node import Pod
@@ -40,7 +41,7 @@ class Canal(Flannel):
 
     def probe(self) -> str | None:
         if find("nft") is None:
-            return "nft is not installed: apt-get install nftables"
+            return f"nft is not installed: {install('nftables')}"
         return probe_cni("ptp", "static") or probe_programs(self.backend)
 
     def plug_in(self, lease: Lease, address: ipaddress.IPv4Interface) -> dict[str, Any]:

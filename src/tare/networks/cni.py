@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from tare.errors import InfrastructureError, RefusedError
 from tare.host.namespaces import netlink
+from tare.host.packages import install
 from tare.node import Endpoint, Nic, Node, Pod, Wired
 from tare.services.daemons import Place
 from tare.wiring.conflist import PREFIX, Conflist, Plugins, Values, fill_in_for_node, find_supernet, own_subnets, refuse
@@ -251,7 +252,7 @@ def probe_plugins(conflist: Conflist) -> str | None:
     folders = ", ".join(str(folder) for folder in cni_folders()) or "no plug-in folder"
     remedy = "add their folder to CNI_PATH"
     if DEBIAN.issuperset(lacking):
-        remedy = f"apt-get install containernetworking-plugins, or {remedy}"
+        remedy = f"{install('containernetworking-plugins')}, or {remedy}"
     return f"CNI plug-in {', '.join(lacking)} of {conflist.path} not found in {folders}: {remedy}"
 
 

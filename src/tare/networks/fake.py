@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from ipaddress import IPv4Network
 from typing import Final
 
 from tare.node import Endpoint, Nic, Node, Pod
 from tare.wiring.network import Network
 from tare.wiring.plug import Wiring
 
-FACTORS: Final[Mapping[str, float]] = {"198.51.100.0/24": 1.0, "203.0.113.0/24": 1.5}
+FACTORS: Final[Mapping[str, float]] = {"198.18.0.0/16": 1.0, "198.19.0.0/16": 1.5}
 """The factor by which every time is multiplied, by the subnet from which the fake MPI recognises its network."""
 
 
@@ -25,11 +26,12 @@ class FakeNetwork(Network):
 
     def __init__(self, name: str, subnet: str) -> None:
         self.name = name
-        self._base = subnet.rsplit(".", 1)[0]
+        self._subnet = IPv4Network(subnet)
 
     def container_options(self, node: Node, study: str, number: int = 0) -> tuple[str, ...]:
         return ()
 
     @contextmanager
     def attach(self, pod: Pod, nic: Nic) -> Iterator[Endpoint]:
-        yield Endpoint(address=f"{self._base}.{pod.node.index + 1}", prefix=24, interface="fake0", mtu=1500)
+        address = str(self._subnet[pod.node.index + 1])
+        yield Endpoint(address=address, prefix=self._subnet.prefixlen, interface="fake0", mtu=1500)

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tare.errors import InfrastructureError, TareError
-from tare.host import page_cache
 from tare.networks import Network, find
-from tare.node import Endpoint, Node, Wired, marked, monitor
+from tare.node import Endpoint, Node, Wired, marked, monitor, page_cache
 from tare.node.monitor import CounterValues, HostWatch
 from tare.node.surroundings import NodeHas, read_node
 from tare.node_service import upkeep

@@ -55,9 +55,15 @@ def drop_infinities(value: Any) -> Any:
     return [drop_infinities(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def figure_data(figures: Sequence[Drawing]) -> Markup:
-    """Return all plots as JSON that cannot close its script element."""
-    text = json.dumps(
-        {figure.ident: drop_infinities(figure.spec) for figure in figures}, separators=(",", ":"), allow_nan=False
-    )
-    return Markup(text.replace("<", "\\u003c"))  # noqa: S704 - JSON with every `<` escaped
+def figure_json(figure: Drawing) -> str:
+    """Return a plot's data as JSON."""
+    try:
+        return json.dumps(figure.spec, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        return json.dumps(drop_infinities(figure.spec), separators=(",", ":"), allow_nan=False)
+
+
+def figure_data(figures: Mapping[str, str]) -> Markup:
+    """Return all plots, given as JSON by their identifiers, as one JSON text that cannot close its script element."""
+    text = ",".join(f"{json.dumps(ident)}:{data}" for ident, data in figures.items())
+    return Markup(f"{{{text}}}".replace("<", "\\u003c"))  # noqa: S704 - JSON with every `<` escaped

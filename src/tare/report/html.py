@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
 from jinja2 import Environment as Jinja
@@ -11,37 +12,38 @@ from jinja2 import PackageLoader, StrictUndefined
 from tare.model import Summary, Trial, Verdict
 from tare.report import embed, first_screen, published, remarks, units, view
 from tare.report.manifest import sections
-from tare.report.metric_pages import metric_page
-from tare.report.plots.styles import styles
-from tare.report.runs import cell_rows, commands, launches, trial_row
+from tare.report.metric_pages import MetricPage, metric_page
+from tare.report.plots.styles import Style, styles
+from tare.report.runs import ShownLaunch, by_group, cell_rows, commands, launches, listed, trial_row
 from tare.report.samples import SampleSource, collect, row_key
 from tare.report.sweeps import sweeps_of
 from tare.report.tables import merge
-from tare.report.traffic import traffic_tables
+from tare.report.traffic import TrafficTables, traffic_tables
 from tare.report.verdicts import EXIT_MEANINGS, VERDICT_STYLES, mark
 
 
 def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource) -> str:
     """Return the report as one HTML document. Samples are read one trial at a time and not kept in memory."""
     runs = launches(summary, trials)
-    histograms = collect(samples, ((row_key(run.group, run.environment), run.trial) for run in runs if run.completed))
+    runs_of = by_group(runs)
     groups = view.groups(summary)
     shown = merge(view.judged(groups))
     tables = [first_screen.table(group, view.heading(group, shown), summary) for group in shown]
     style_of = styles(list(dict.fromkeys(name for group in groups for name in group.rows)), summary)
+    data: dict[str, str] = {}
     pages = [
-        metric_page(column, group, summary, runs, histograms, style_of, column in view.first_screen(group.columns))
+        _without_data(page, data)
         for group in groups
-        for column in group.columns
+        for page in _pages(group, summary, runs_of.get(group.name, []), samples, style_of)
     ]
     sweeps = [sweep for group in groups for sweep in sweeps_of(group, summary, style_of)]
     traffic = [
         tables_of_group
         for number, group in enumerate(groups)
-        if (tables_of_group := traffic_tables(group.name, f"traffic-{number}", group.rows, runs)) is not None
+        if (tables_of_group := _traffic(group, number, runs_of.get(group.name, []))) is not None
     ]
-    figures = [figure for sweep in sweeps for figure in sweep.figures]
-    figures += [figure for page in pages for figure in page.figures]
+    data |= {figure.ident: embed.figure_json(figure) for sweep in sweeps for figure in sweep.figures}
+    trial_columns = [head.column for table in tables for head in table.heads] if len(tables) == 1 else []
     plotly = embed.asset("plotly", "package_data/plotly.min.js")
     script = embed.asset("tare.report", "templates/report.js")
     style = embed.asset("tare.report", "templates/report.css")
@@ -69,14 +71,40 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
         sections=sections(summary.manifest),
         cells=cell_rows(summary, runs),
         commands=commands(runs),
-        runs=[trial_row(run, summary) for run in runs],
-        trial_columns=[head.column for table in tables for head in table.heads] if len(tables) == 1 else [],
-        data=embed.figure_data(figures),
+        launches=len(runs),
+        runs=[trial_row(run, [column.info for column in trial_columns]) for run in listed(runs)],
+        trial_columns=trial_columns,
+        data=embed.figure_data(data),
         script=script,
         style=style,
         plotly=plotly,
         plotly_styles=embed.find_style_ids(plotly),
     )  # fmt: skip
+
+
+def _without_data(page: MetricPage, data: dict[str, str]) -> MetricPage:
+    """Move the data of a page's plots to `data`, as JSON: as lists, those of many pages would take gigabytes."""
+    data |= {figure.ident: embed.figure_json(figure) for figure in page.figures}
+    return replace(page, figures=tuple(replace(figure, spec={}) for figure in page.figures))
+
+
+def _traffic(group: view.TableGroup, number: int, runs: Sequence[ShownLaunch]) -> TrafficTables | None:
+    return traffic_tables(group.name, f"traffic-{number}", group.rows, runs)
+
+
+def _pages(
+    group: view.TableGroup,
+    summary: Summary,
+    runs: Sequence[ShownLaunch],
+    samples: SampleSource,
+    style_of: Mapping[str, Style],
+) -> list[MetricPage]:
+    """Return the pages of a group's metrics; samples of one group at a time are in memory, as histograms."""
+    histograms = collect(samples, ((row_key(run.group, run.environment), run.trial) for run in runs if run.completed))
+    first = view.first_screen(group.columns)
+    return [
+        metric_page(column, group, summary, runs, histograms, style_of, column in first) for column in group.columns
+    ]
 
 
 @cache

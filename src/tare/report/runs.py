@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -26,6 +26,7 @@ from tare.model import (
 from tare.report import units
 from tare.summary.select import select
 
+MOST_LISTED: Final = 10_000
 STARTUP_WORDS: Final = {"pods_s": "containers up", "mpi_init_s": "MPI_Init", "launch_s": "launch"}
 
 
@@ -132,13 +133,37 @@ def cell_rows(summary: Summary, runs: Sequence[ShownLaunch]) -> tuple[CellRow, .
     return tuple(rows)
 
 
+def by_group(runs: Iterable[ShownLaunch]) -> dict[str, list[ShownLaunch]]:
+    """Return the launches by group."""
+    groups: dict[str, list[ShownLaunch]] = {}
+    for run in runs:
+        groups.setdefault(run.group, []).append(run)
+    return groups
+
+
 def commands(runs: Sequence[ShownLaunch]) -> Mapping[tuple[str, str], str]:
     """Return the command of each environment's last launch."""
-    return {(run.group, run.environment): shlex.join(run.trial.argv) for run in runs if run.trial.argv}
+    last = {(run.group, run.environment): run.trial for run in runs if run.trial.argv}
+    return {key: shlex.join(trial.argv) for key, trial in last.items()}
 
 
-def trial_row(run: ShownLaunch, summary: Summary) -> Mapping[str, Any]:
-    """Return a launch as a row of the page's list."""
+def listed(runs: Sequence[ShownLaunch]) -> Sequence[ShownLaunch]:
+    """Return the launches for the page's list, in order.
+
+    If there are more than `MOST_LISTED`, these are the ones without figures, up to half of them, and an even selection
+    of the others: a browser could not show all of them.
+    """
+    if len(runs) <= MOST_LISTED:
+        return runs
+    without = [run for run in runs if not run.completed][: MOST_LISTED // 2]
+    others = [run for run in runs if run.completed]
+    wanted = MOST_LISTED - len(without)
+    even = [others[number * len(others) // wanted] for number in range(min(wanted, len(others)))]
+    return sorted({run.order: run for run in (*without, *even)}.values(), key=lambda run: run.order)
+
+
+def trial_row(run: ShownLaunch, columns: Iterable[MetricInfo]) -> Mapping[str, Any]:
+    """Return a launch as a row of the page's list, with its values of some columns."""
     trial = run.trial
     outcome = trial.outcome
     return {
@@ -160,7 +185,7 @@ def trial_row(run: ShownLaunch, summary: Summary) -> Mapping[str, Any]:
         ),
         "values": {
             info.key: _metric_text(info, metric.typical_s)
-            for info in summary.metrics
+            for info in columns
             if (metric := run.metrics.get(info.key)) is not None
         },
     }

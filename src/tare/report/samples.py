@@ -22,6 +22,8 @@ BIN_RATIO: Final = 0.004
 
 _BINS: Final = int(np.ceil(np.log(HIGHEST_S / LOWEST_S) / BIN_RATIO))
 _TAIL: Final = 1e-4
+_TOGETHER: Final = 1 << 14
+"""Samples of a column that are counted together: one by one, launches with few samples would take long."""
 Floats = NDArray[np.float64]
 _PREFERRED: Final = ("max_s", "receive_gap_s", "wall_s")
 
@@ -60,11 +62,12 @@ class LogHistogram:
     """Count samples into bins of equal ratio; values outside [1 ns, 10,000 s] fall into the first or last bin.
 
     Quantiles are geometric bin centres, clipped to the exact minimum and maximum, so the relative error is at most
-    `BIN_RATIO / 2`. It takes 60 kB of memory, regardless of the number of samples.
+    `BIN_RATIO / 2`. Only the bins between the first and the last one in use take memory, at most 60 kB.
     """
 
     def __init__(self) -> None:
-        self._counts = np.zeros(_BINS, dtype=np.int64)
+        self._used = np.zeros(0, dtype=np.int64)
+        self._first = 0
         self._least = np.inf
         self._greatest = -np.inf
         self.launches = 0
@@ -72,10 +75,16 @@ class LogHistogram:
     @property
     def n(self) -> int:
         """Return the number of samples."""
-        return int(self._counts.sum())
+        return int(self._used.sum())
 
-    def add(self, samples: Floats) -> None:
-        """Count the samples of one launch, without those that are NaN."""
+    @property
+    def _counts(self) -> NDArray[np.int64]:
+        counts = np.zeros(_BINS, dtype=np.int64)
+        counts[self._first : self._first + self._used.size] = self._used
+        return counts
+
+    def add(self, samples: Floats, launches: int = 1) -> None:
+        """Count the samples of some launches, without those that are NaN."""
         if np.isnan(samples).any():
             samples = samples[~np.isnan(samples)]
         if samples.size == 0:
@@ -84,9 +93,19 @@ class LogHistogram:
         self._greatest = max(self._greatest, float(samples.max()))
         scaled = np.log(np.clip(samples, LOWEST_S, HIGHEST_S) / LOWEST_S) / BIN_RATIO
         index = np.minimum(scaled.astype(np.int64), _BINS - 1)
-        counts = np.bincount(index)
-        self._counts[: counts.size] += counts
-        self.launches += 1
+        self._cover(int(index.min()), int(index.max()))
+        self._used += np.bincount(index - self._first, minlength=self._used.size)
+        self.launches += launches
+
+    def _cover(self, first: int, last: int) -> None:
+        """Have bins from `first` to `last`, and those that are in use."""
+        if self._used.size:
+            first, last = min(first, self._first), max(last, self._first + self._used.size - 1)
+        if last - first + 1 > self._used.size:
+            used = np.zeros(last - first + 1, dtype=np.int64)
+            used[self._first - first : self._first - first + self._used.size] = self._used
+            self._used = used
+        self._first = first
 
     def curve(self, points: int = 300) -> Curve:
         """Return at most `points` quantiles: evenly spaced in the body, denser towards the tail."""
@@ -136,13 +155,33 @@ def row_key(group: str, environment: str) -> str:
 
 
 def collect(source: SampleSource, trials: Iterable[tuple[str, Trial]]) -> Histograms:
-    """Count the samples of all trials, one trial at a time; `trials` pairs each trial with its row."""
+    """Count the samples of all trials, some thousand at a time; `trials` pairs each trial with its row."""
     result: Histograms = {}
+    waiting: dict[tuple[str, str], list[Floats]] = {}
+    sizes: dict[tuple[str, str], int] = {}
     for row, trial in trials:
         for name, values in source.columns(trial).items():
-            metric, _, column = name.rpartition("/")
-            result.setdefault((row, metric, column), LogHistogram()).add(np.asarray(values, dtype=np.float64))
+            key = row, name
+            waiting.setdefault(key, []).append(values)
+            sizes[key] = sizes.get(key, 0) + values.size
+            if sizes[key] >= _TOGETHER:
+                _count(result, key, waiting.pop(key))
+                del sizes[key]
+    for key, columns in waiting.items():
+        _count(result, key, columns)
     return result
+
+
+def _count(histograms: Histograms, key: tuple[str, str], columns: list[Floats]) -> None:
+    row, name = key
+    metric, _, column = name.rpartition("/")
+    histogram = histograms.setdefault((row, metric, column), LogHistogram())
+    whole = np.concatenate(columns, dtype=np.float64)
+    if np.isnan(whole).any():
+        for values in columns:
+            histogram.add(np.asarray(values, dtype=np.float64))
+    else:
+        histogram.add(whole, sum(values.size > 0 for values in columns))
 
 
 def columns_of(metric: str, keys: Iterable[tuple[str, str]]) -> tuple[str, tuple[str, ...]]:

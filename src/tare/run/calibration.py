@@ -7,18 +7,20 @@ are known to run and are not calibrated.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from tare.errors import CellsFailed
-from tare.model import Cell, Completed, Failed, Outcome, Plan, Role, Trial
+from tare.model import Cell, Failed, Outcome, Plan, Role
 from tare.plan.cells import available
 
 
-def due(plan: Plan, trials: Iterable[Trial]) -> tuple[Cell, ...]:
-    """Return one baseline cell for each workload with a program that has no completed trial in the baseline yet."""
+def due(plan: Plan, completed: Collection[str]) -> tuple[Cell, ...]:
+    """Return one baseline cell for each workload with a program that has no completed trial in the baseline yet.
+
+    `completed` are the keys of the cells with a completed trial.
+    """
     cells = [cell for cell in available(plan) if cell.role is Role.BASELINE]
-    ran = {trial.key.cell for trial in trials if isinstance(trial.outcome, Completed)}
-    done = {cell.workload.name for cell in cells if cell.key in ran}
+    done = {cell.workload.name for cell in cells if cell.key in completed}
     first: dict[str, Cell] = {}
     for cell in cells:
         if (cell.workload.command or cell.workload.program) and cell.workload.name not in done:

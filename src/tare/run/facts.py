@@ -37,7 +37,9 @@ from tare.workloads import located
 ABSENT: Final = "not installed"
 LIMIT_S: Final = 3.0
 SYSCTLS: Final = ("net/core/rmem_max", "net/core/wmem_max", "net/ipv4/tcp_rmem", "net/ipv4/tcp_congestion_control")
-COMPILER: Final = "gcc"
+COMPILER: Final = "mpicc"
+"""An MPI's wrapper reports the version of the compiler that it calls, whatever that is called."""
+
 VERSION: Final = re.compile(r"\d+\.\d[^\s,]*")
 CPUS: Final = Path("/sys/devices/system/cpu")
 

@@ -49,7 +49,7 @@ from tare.run.progress import Watcher
 from tare.run.site import opened
 from tare.run.trial import Launched, trial_of
 from tare.stats import is_look
-from tare.store.writer import Store, remaining_blocks
+from tare.store.writer import Store
 from tare.summary import precise_enough
 from tare.summary.disturbance import repeats_left, wants_repeat
 from tare.summary.select import select
@@ -82,7 +82,7 @@ class Run:
         repeat = self.plan.study.repetition
         while True:
             self.rounds = self._rounds_wanted()
-            left = list(remaining_blocks(self.plan, self.store.trials, rounds=self.rounds))
+            left = list(self.store.ledger.remaining(self.plan, rounds=self.rounds))
             self.done = self.total - len(left) * len(available(self.plan))
             if not left:
                 break
@@ -101,9 +101,7 @@ class Run:
         """Return the number of rounds wanted so far; examine results only when a look is due."""
         repeat = self.plan.study.repetition
         rounds = repeat.rounds
-        while rounds < repeat.max_rounds and not next(
-            remaining_blocks(self.plan, self.store.trials, rounds=rounds), None
-        ):
+        while rounds < repeat.max_rounds and not next(self.store.ledger.remaining(self.plan, rounds=rounds), None):
             if is_look(rounds, repeat) and precise_enough(self.plan, self.store.trials):
                 return rounds
             rounds += 1
@@ -125,7 +123,7 @@ class Run:
             if not self.noted:
                 self.store.note_facts(nodes=facts.of_nodes(self._services()))
                 self.noted = True
-            for cell in calibration.due(self.plan, self.store.trials):
+            for cell in calibration.due(self.plan, self.store.ledger.completed):
                 self._calibrate(ready.get(cell.key))
             for _, block, attempt in blocks:
                 self._block(ready, [
@@ -160,7 +158,7 @@ class Run:
         if not self.plan.study.repetition.reruns:
             return
         for position, (key, one) in enumerate(due, start=len(keys)):
-            if not repeats_left(self.store.trials, self.total):
+            if not repeats_left(self.store.ledger.launches, self.store.ledger.repeated, self.total):
                 return
             self.trial(replace(key, repeat=1), position, one)
 

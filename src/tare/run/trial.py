@@ -62,11 +62,12 @@ def compared(ranks: Sequence[RankPlace], up: Deployed) -> tuple[RankPlace, ...]:
     nodes = {node.node.name: node.surroundings() for node in up.nodes}
     limits = up.limits()
     answers = []
+    each = max(1, len(ranks) // len(up.sides))
+    limits_of = dict(zip(map(id, up.sides), limits, strict=False))
     for rank in ranks:
         side = up.side_of(rank.rank, len(ranks))
         node = nodes[side.pod.node.name]
-        own = limits[up.sides.index(side)]
-        each = max(1, len(ranks) // len(up.sides))
+        own = limits_of[id(side)]
         limit = own[min(rank.rank % each * len(own) // each, len(own) - 1)]
         rights = surroundings.reach(rank.rights, node)
         shared = tuple(name for name, inode in rank.namespaces.items() if node.namespaces.get(name) == inode)

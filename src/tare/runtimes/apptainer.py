@@ -19,6 +19,7 @@ from tare.containers.request import PodRequest
 from tare.containers.runtime import Runtime
 from tare.errors import MissingTool, RefusedError
 from tare.host import devices
+from tare.host.packages import install
 from tare.host.process import find, run
 from tare.host.user_namespace import is_real_root
 from tare.node import Container, Pod
@@ -33,7 +34,7 @@ SETTINGS: Final = "APPTAINER_CONFIGDIR=/tmp/tare-apptainer"
 VERSION: Final = re.compile(r"(?:apptainer|singularity(?:-\w+)?) version \S+")
 MISSING: Final = (
     "neither apptainer nor singularity is installed: run tools/apptainer on Debian 12, "
-    "or apt-get install apptainer where it is packaged"
+    f"or {install('apptainer')} where it is packaged"
 )
 
 
@@ -48,7 +49,7 @@ class Apptainer(Runtime):
         if program is None:
             return MISSING
         if not self.version():
-            return f"{program} does not start, or is another program: run tools/apptainer, or apt-get install apptainer"
+            return f"{program} does not start, or is another program: run tools/apptainer, or {install('apptainer')}"
         return None
 
     def version(self) -> str:

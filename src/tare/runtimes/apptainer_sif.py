@@ -10,6 +10,7 @@ from typing import Final
 
 from tare.containers.request import PodRequest
 from tare.errors import RefusedError
+from tare.host.packages import install
 from tare.host.process import find
 from tare.host.user_namespace import is_real_root
 from tare.runtimes.apptainer import Apptainer
@@ -29,7 +30,7 @@ class ApptainerSif(Apptainer):
         if reason := super().probe():
             return reason
         if find("mksquashfs") is None:
-            return "mksquashfs, which packs a SIF, is not installed: apt-get install squashfs-tools"
+            return f"mksquashfs, which packs a SIF, is not installed: {install('squashfs-tools')}"
         return None
 
     def probe(self) -> str | None:

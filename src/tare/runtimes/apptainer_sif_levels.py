@@ -11,6 +11,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
+from tare.host.packages import install
 from tare.host.process import find, run
 from tare.host.user_namespace import is_real_root
 from tare.runtimes.apptainer import find_program
@@ -76,7 +77,7 @@ class ApptainerSifSquashfuse(ApptainerSif):
         if reason := self.probe_pack():
             return reason
         if all(find(program) is None for program in SQUASHFUSE):
-            return "squashfuse is not installed: apt-get install squashfuse"
+            return f"squashfuse is not installed: {install('squashfuse')}"
         if not os.access(FUSE, os.R_OK | os.W_OK):
             return f"squashfuse needs {FUSE}, which this user cannot open: have an administrator run chmod 666 {FUSE}"
         return None
@@ -106,7 +107,7 @@ class ApptainerSifExtracted(ApptainerSif):
         if is_real_root():
             return "root mounts a SIF and does not extract it: use apptainer-sif"
         if find("unsquashfs") is None:
-            return "unsquashfs is not installed: apt-get install squashfs-tools"
+            return f"unsquashfs is not installed: {install('squashfs-tools')}"
         return None
 
     def probe_machine(self) -> str | None:

@@ -19,6 +19,7 @@ from tare.containers.runtime import Runtime
 from tare.errors import RefusedError
 from tare.host import devices
 from tare.host.binds import bind_of
+from tare.host.packages import install
 from tare.host.process import find, need, run
 from tare.images.inside.below import check_places
 from tare.node import Container, Pod
@@ -61,7 +62,7 @@ class Charliecloud(Runtime):
 
     def probe(self) -> str | None:
         if find("ch-run") is None:
-            return "ch-run is not installed: apt-get install charliecloud-runtime"
+            return f"ch-run is not installed: {install('charliecloud-runtime')}"
         if LIMIT.exists() and LIMIT.read_text().strip() == "0":
             return (
                 "ch-run needs user namespaces, which this machine does not allow: sysctl user.max_user_namespaces=1000"

@@ -15,6 +15,7 @@ from tare.containers.request import PodRequest
 from tare.containers.runtime import Runtime
 from tare.containers.together import started_together
 from tare.errors import InfrastructureError
+from tare.host.binds import label
 from tare.host.devices import client_options, host_config
 from tare.node import Container, Node, Pod
 from tare.node.cgroups import MARK, Group
@@ -144,7 +145,8 @@ def join_config(pod: Pod, request: PodRequest, cores: Sequence[int]) -> dict[str
 def binds(request: PodRequest) -> tuple[str, ...]:
     """Return the binds of host folders: a program's are read-only, the ranks' working folder is unchanged."""
     work = (f"{request.cwd}:{request.cwd}",) if request.cwd else ()
-    return (*(f"{path}:{path}:ro" for path in request.shown if path != request.cwd), *work, *request.binds)
+    folders = (*(f"{path}:{path}:ro" for path in request.shown if path != request.cwd), *work, *request.binds)
+    return tuple(map(label, folders))
 
 
 def volumes(request: PodRequest) -> tuple[str, ...]:

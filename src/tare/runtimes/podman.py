@@ -21,6 +21,7 @@ from tare.containers.runtime import Runtime
 from tare.containers.together import started_together
 from tare.errors import InfrastructureError
 from tare.host import devices
+from tare.host.packages import install
 from tare.host.process import Result, find, need, run
 from tare.host.user_namespace import is_real_root
 from tare.node import Container, Node, Pod
@@ -50,8 +51,11 @@ class Podman(Runtime):
             return "containers of rootful Podman need root"
         for program in ("podman", "crun"):
             if find(program) is None:
-                return f"{program} is not installed: apt-get install {program}"
+                return f"{program} is not installed: {install(program)}"
         return probe_init()
+
+    def probe_machine(self) -> str | None:
+        return "rootful Podman keeps its state in folders of a lab's node: use podman-rootless, or cluster: lab"
 
     @contextmanager
     def pod(self, request: PodRequest) -> Iterator[Pod]:
@@ -88,7 +92,7 @@ class Podman(Runtime):
 def probe_init() -> str | None:
     """Return why `podman --init` does not work here, or None."""
     if find("catatonit") is None and not INIT.exists():
-        return "catatonit, which podman --init starts, is not installed: apt-get install catatonit"
+        return f"catatonit, which podman --init starts, is not installed: {install('catatonit')}"
     return None
 
 

@@ -28,6 +28,7 @@ from tare.containers.together import started_together
 from tare.errors import InfrastructureError
 from tare.host import devices
 from tare.host.namespaces import plain_python
+from tare.host.packages import install
 from tare.host.process import Result, find, need, run
 from tare.host.subordinate_ids import lacks_ids
 from tare.host.user_namespace import is_real_root
@@ -78,7 +79,7 @@ class PodmanRootless(Runtime):
         if reason := _missing_program() or probe_init():
             return reason
         if lacking := [name for name in ("/etc/subuid", "/etc/subgid") if not Path(name).exists()]:
-            return f"{lacking[0]}, which lists subordinate IDs, does not exist: apt-get install uidmap"
+            return f"{lacking[0]}, which lists subordinate IDs, does not exist: {install('uidmap')}"
         if kernel(Path("/proc/sys/kernel/osrelease").read_text()) < KERNEL:
             return (
                 f"this kernel is older than {'.'.join(map(str, KERNEL))}, and cannot map the owners of an image's files"
@@ -87,7 +88,7 @@ class PodmanRootless(Runtime):
 
     def probe_machine(self) -> str | None:
         if os.geteuid() == 0:
-            return self.probe()
+            return self.probe() or user_podman.hybrid_cgroups()
         return _missing_program() or probe_init() or lacks_ids() or user_podman.hybrid_cgroups()
 
     @contextmanager
@@ -123,6 +124,9 @@ class PodmanRootless(Runtime):
                 )
             finally:
                 _remove(node, holder, request.name)
+                if node.is_machine:  # a lab's nodes have a /run of their own
+                    with suppress(OSError):
+                        Path(PLACE).rmdir()
 
     @contextmanager
     def containers(
@@ -146,7 +150,7 @@ def _is_users(node: Node) -> bool:
 def _missing_program() -> str | None:
     for program, package in (("podman", "podman"), ("crun", "crun"), ("newuidmap", "uidmap")):
         if find(program) is None:
-            return f"{program} is not installed: apt-get install {package}"
+            return f"{program} is not installed: {install(package)}"
     return None
 
 

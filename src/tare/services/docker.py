@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.errors import InfrastructureError, MissingTool, RefusedError
+from tare.host.packages import install
 from tare.host.paths import cache_folder
 from tare.host.process import Popen, Result, beside, find, need, run, start
 from tare.host.user_namespace import is_real_root
@@ -39,16 +40,16 @@ def probe() -> str | None:
     if not is_real_root():
         return "a Docker daemon in a node needs root"
     if find("dockerd") is None:
-        return "dockerd is not installed: apt-get install docker.io"
+        return f"dockerd is not installed: {install('docker.io')}"
     if find("docker") is None:
-        return "the docker client is not installed: apt-get install docker.io"
+        return f"the docker client is not installed: {install('docker.io')}"
     return None
 
 
 def probe_machine(socket: str = SYSTEM_SOCKET) -> str | None:
     """Return why this user cannot use the daemon of this machine, or None."""
     if find("docker") is None:
-        return "the docker client is not installed: apt-get install docker.io"
+        return f"the docker client is not installed: {install('docker.io')}"
     if not Path(socket).exists():
         return f"no Docker daemon listens on {socket}: have an administrator start it (systemctl start docker)"
     if not os.access(socket, os.R_OK | os.W_OK):

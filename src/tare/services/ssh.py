@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.errors import InfrastructureError
+from tare.host.packages import install
 from tare.host.process import find, need, run
 from tare.node import Pod
 from tare.services.daemons import agent_argv
@@ -189,7 +190,7 @@ def _environment_of(pod: Pod) -> dict[str, str]:
 def probe_node() -> str | None:
     """Return what bare processes, which use this machine's files, lack for ssh, or None."""
     if not any(Path(path).exists() for path in SSHD):
-        return "sshd is not installed: tools/bootstrap unpacks it, or apt-get install openssh-server"
+        return f"sshd is not installed: tools/bootstrap unpacks it, or {install('openssh-server')}"
     if find("ssh") is None:
-        return "ssh is not installed: apt-get install openssh-client"
+        return f"ssh is not installed: {install('openssh-client')}"
     return None

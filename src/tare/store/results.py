@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tare import model
 from tare.errors import ResultsError
-from tare.host.foreign import make_printable, read_arrays, read_json, read_regular
+from tare.host.foreign import make_printable, read_json, read_regular
 from tare.store.codec import decode
-from tare.store.results_checks import check_plan, check_trial
+from tare.store.results_checks import check_plan
+from tare.store.sample_files import read_samples
+from tare.store.schedule import Ledger
+from tare.store.shared import Shared, read_lines
+from tare.store.trial_lines import TrialLines, key_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,9 +28,11 @@ if TYPE_CHECKING:
 
     Columns = Mapping[str, NDArray[np.float64]]
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+"""2 has shared.jsonl; format 1 is read, and becomes 2 when a run resumes it."""
 PLAN: Final = "plan.json"
 TRIALS: Final = "trials.jsonl"
+SHARED: Final = "shared.jsonl"
 TRUNCATED: Final = "trials.jsonl.truncated"
 SAMPLES: Final = "samples"
 MOST_BYTES: Final = 1 << 30
@@ -48,10 +56,17 @@ class Results:
     path: Path
     plan: model.Plan
     facts: Mapping[str, Any]
-    trials: list[model.Trial]
     truncated: int = 0
     revisions: tuple[Mapping[str, Any], ...] = ()
     looks: tuple[int, ...] = ()
+    _trials: list[model.Trial] | None = None
+
+    @property
+    def trials(self) -> list[model.Trial]:
+        """Return the trials; a run that resumes earlier results reads them when they are first used."""
+        if self._trials is None:
+            self._trials = read_trials(self.path, self.plan).trials
+        return self._trials
 
     def columns(self, trial: model.Trial) -> Columns:
         """Read and return the samples of a trial by column; empty if the trial has none.
@@ -60,9 +75,9 @@ class Results:
         """
         if not trial.samples_file:
             return {}
-        path = self.path / SAMPLES / Path(trial.samples_file).name
+        path = f"{self.path}/{SAMPLES}/{trial.samples_file.rpartition('/')[2]}"
         try:
-            columns = read_arrays(path, MOST_BYTES)
+            columns = read_samples(path, MOST_BYTES)
             if wrong := next((name for name in columns if not COLUMN.fullmatch(name)), None):
                 raise ValueError(f"{wrong!r:.80} cannot name a column of samples")
         except FileNotFoundError:
@@ -70,6 +85,30 @@ class Results:
         except (OSError, ValueError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
             raise ResultsError(f"{path} is damaged: {error}") from error
         return columns
+
+
+@dataclass(slots=True, kw_only=True)
+class StoredTrials:
+    """The trials of a folder, and the bytes of a torn last line."""
+
+    trials: list[model.Trial]
+    torn: bytes
+
+
+@dataclass(slots=True, kw_only=True)
+class Scan:
+    """What a run must know of a folder to resume it; its trials are not decoded.
+
+    `torn_at` is the offset of a torn last line of trials.jsonl (None: all lines are complete) and `torn` its bytes,
+    `shared_end` where the valid lines of shared.jsonl end.
+    """
+
+    ledger: Ledger
+    samples: set[str]
+    shared: Shared
+    shared_end: int
+    torn_at: int | None
+    torn: bytes
 
 
 def read_only(path: Path) -> Results:
@@ -82,13 +121,13 @@ def read_only(path: Path) -> Results:
         raise ResultsError(f"results folder {path} not found", remedy="`tare run STUDY.yaml` creates one")
     header = make_printable(read_plan(path))
     plan = decode_plan(path, header)
-    trials, torn_at, _ = read_trials(path / TRIALS, plan, to_show=True)
+    stored = read_trials(path, plan, to_show=True)
     return Results(
         path=path,
         plan=plan,
         facts=header.get("facts", {}),
-        trials=trials,
-        truncated=count_notes(path) + (torn_at is not None),
+        _trials=stored.trials,
+        truncated=count_notes(path) + bool(stored.torn),
         revisions=tuple(header.get("revisions", ())),
         looks=parse_looks(header),
     )
@@ -158,43 +197,115 @@ def decode_plan(path: Path, header: Mapping[str, Any]) -> model.Plan:
     return plan
 
 
-def read_trials(file: Path, plan: model.Plan, *, to_show: bool = False) -> tuple[list[model.Trial], int | None, bytes]:
-    """Return the trials, the offset of a torn last line (None: all lines are complete), and its bytes.
+def read_trials(path: Path, plan: model.Plan, *, to_show: bool = False) -> StoredTrials:
+    """Return the trials of a folder. With `to_show`, texts are made printable."""
+    with _without_collections():
+        return _read_trials(path, plan, to_show=to_show)
 
-    With `to_show`, texts are made printable.
-    """
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Make no search for cycles: trials have none, and each search would look at all trials so far."""
+    collects = gc.isenabled()
+    gc.disable()
     try:
-        data = read_regular(file, MOST_BYTES)
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _read_trials(path: Path, plan: model.Plan, *, to_show: bool) -> StoredTrials:
+    data, end, shared, _ = _read_files(path)
+    lines = TrialLines(shared, to_show=to_show)
+    trials, seen = [], set[model.TrialKey]()
+    cells = {cell.key for cell in plan.cells}
+    for number, line in enumerate(_split(data, end), start=1):
+        try:
+            trial = lines.decode(line)
+        except (ValueError, TypeError) as error:
+            raise _not_a_trial(path, number, error) from None
+        seen.add(trial.key)
+        if len(seen) < number or trial.key.cell not in cells:
+            raise _not_of_plan(path, number, trial.key, cells)
+        trials.append(trial)
+    return StoredTrials(trials=trials, torn=data[end:])
+
+
+def scan(path: Path, plan: model.Plan) -> Scan:
+    """Return what a run must know to resume a folder; each line is parsed, and its key and outcome are decoded."""
+    with _without_collections():
+        return _scan(path, plan)
+
+
+def _scan(path: Path, plan: model.Plan) -> Scan:
+    data, end, shared, shared_end = _read_files(path)
+    ledger, samples = Ledger(), set[str]()
+    cells = {cell.key for cell in plan.cells}
+    for number, line in enumerate(_split(data, end), start=1):
+        try:
+            key, outcome, file = key_of(line)
+        except (ValueError, TypeError) as error:
+            raise _not_a_trial(path, number, error) from None
+        ledger.add(key, outcome)
+        if len(ledger.keys) < number or key.cell not in cells:
+            raise _not_of_plan(path, number, key, cells)
+        if file:
+            samples.add(file)
+    torn = data[end:]
+    return Scan(
+        ledger=ledger, samples=samples, shared=shared, shared_end=shared_end, torn_at=end if torn else None, torn=torn
+    )
+
+
+def _not_a_trial(path: Path, number: int, error: Exception) -> ResultsError:
+    return ResultsError(
+        f"{path / TRIALS}:{number}: this line is not a trial ({error})",
+        remedy=f"tare never changes a line: {RESTORE}",
+    )
+
+
+def _not_of_plan(path: Path, number: int, key: model.TrialKey, cells: Collection[str]) -> ResultsError:
+    if key.cell not in cells:
+        return ResultsError(f"{path / TRIALS}:{number}: the plan has no cell {key.cell!r}", remedy=RESTORE)
+    return ResultsError(f"{path / TRIALS}:{number}: this trial occurs twice: {key_text(key)}", remedy=RESTORE)
+
+
+def _read_files(path: Path) -> tuple[bytes, int, Shared, int]:
+    """Return trials.jsonl, where its valid lines end, the shared parts, and where their valid lines end.
+
+    Trials are read before the parts that they refer to, because a run may append both meanwhile.
+    """
+    data = _read_lines(path / TRIALS)
+    shared, shared_end, bad = read_lines(_read_lines(path / SHARED))
+    if bad is not None:
+        raise ResultsError(
+            f"{path / SHARED}:{bad}: this line is damaged", remedy=f"tare never changes a line: {RESTORE}"
+        )
+    end = data.rfind(b"\n") + 1
+    if end == len(data) and end and not _is_json(data[(last := data.rfind(b"\n", 0, end - 1) + 1) : end]):
+        end = last
+    return data, end, shared, shared_end
+
+
+def _read_lines(file: Path) -> bytes:
+    try:
+        return read_regular(file, MOST_BYTES)
     except FileNotFoundError:
-        return [], None, b""
+        return b""
     except ValueError as error:
         raise ResultsError(f"{file} is damaged: {error}", remedy=RESTORE) from None
     except OSError as error:
         raise ResultsError(f"{file} cannot be read: {error.strerror}") from error
-    lines = data.split(b"\n")
-    torn_at = len(data) - len(lines[-1]) if lines[-1] else None
-    whole = lines[:-1]
-    if torn_at is None and whole and not _is_json(whole[-1]):
-        torn_at = len(data) - len(whole.pop()) - 1
-    cells = {cell.key for cell in plan.cells}
-    seen: set[model.TrialKey] = set()
-    trials = []
-    for number, line in enumerate(whole, start=1):
-        try:
-            value = read_json(line)
-            trial = check_trial(decode(model.Trial, make_printable(value) if to_show else value))
-        except (ValueError, TypeError) as error:
-            raise ResultsError(
-                f"{file}:{number}: this line is not a trial ({error})",
-                remedy=f"tare never changes a line: {RESTORE}",
-            ) from None
-        if trial.key in seen:
-            raise ResultsError(f"{file}:{number}: this trial occurs twice: {key_text(trial.key)}", remedy=RESTORE)
-        if trial.key.cell not in cells:
-            raise ResultsError(f"{file}:{number}: the plan has no cell {trial.key.cell!r}", remedy=RESTORE)
-        seen.add(trial.key)
-        trials.append(trial)
-    return trials, torn_at, b"" if torn_at is None else data[torn_at:]
+
+
+def _split(data: bytes, end: int) -> Iterator[bytes]:
+    """Yield the lines of data up to `end`, without a list of all of them."""
+    start = 0
+    while start < end:
+        stop = data.index(b"\n", start)
+        yield data[start:stop]
+        start = stop + 1
 
 
 def _is_json(line: bytes) -> bool:

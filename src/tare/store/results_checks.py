@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Final
 
@@ -73,17 +73,10 @@ def _of_cells(plan: model.Plan) -> Iterator[str]:
 
 
 def check_trial(trial: model.Trial) -> model.Trial:
-    """Return the trial, marked invalid if a figure is implausible; raise `ValueError` for other impossible values."""
-    for complaint in _of_trial(trial):
-        raise ValueError(complaint)
-    if isinstance(trial.outcome, model.Completed):
-        why = why_no_figures(trial.outcome.metrics, trial.outcome.figures)
-        if why:
-            return replace(trial, outcome=model.Invalid(reason=why))
-    return trial
+    """Return the trial, marked invalid if a figure is implausible; raise `ValueError` for other impossible values.
 
-
-def _of_trial(trial: model.Trial) -> Iterator[str]:
+    Its ranks and its traffic are not looked at: `check_ranks` and `check_traffic` do.
+    """
     key = trial.key
     for what, number in (
         ("round", key.round),
@@ -92,32 +85,43 @@ def _of_trial(trial: model.Trial) -> Iterator[str]:
         ("position", trial.position),
     ):
         if not 0 <= number <= MOST:
-            yield f"{what} is {number}"
+            raise ValueError(f"{what} is {number}")
     if not 0 <= trial.started_unix_s <= LATEST_S:
-        yield f"started_unix_s is {trial.started_unix_s:g}"
+        raise ValueError(f"started_unix_s is {trial.started_unix_s:g}")
     if not is_time(trial.elapsed_s):
-        yield f"elapsed_s is {trial.elapsed_s:g}"
+        raise ValueError(f"elapsed_s is {trial.elapsed_s:g}")
     if trial.samples_file and not SAMPLES_FILE.fullmatch(trial.samples_file):
-        yield f"{trial.samples_file!r:.80} is not a file of samples"
-    for what, numbers in _numbers_of(trial):
-        yield from _of_numbers(what, numbers)
-    for place in trial.ranks:
-        if not 0 <= place.rank <= MOST:
-            yield f"a rank is number {place.rank}"
-    for traffic in trial.traffic:
-        for field in fields(traffic):
-            number = getattr(traffic, field.name)
-            if isinstance(number, int) and number < 0:
-                yield f"{field.name} is {number}"
-
-
-def _numbers_of(trial: model.Trial) -> Iterator[tuple[str, Mapping[str, float]]]:
-    yield from (("startup_s", trial.startup_s), ("counters", trial.counters), ("noise", trial.noise))
+        raise ValueError(f"{trial.samples_file!r:.80} is not a file of samples")
+    _check_numbers("startup_s", trial.startup_s)
+    _check_numbers("counters", trial.counters)
+    _check_numbers("noise", trial.noise)
     if isinstance(trial.outcome, model.Completed):
-        yield from ((f"noise of {metric.key!r:.80}", metric.noise) for metric in trial.outcome.metrics)
+        for metric in trial.outcome.metrics:
+            if metric.noise:
+                _check_numbers(f"noise of {metric.key!r:.80}", metric.noise)
+        why = why_no_figures(trial.outcome.metrics, trial.outcome.figures)
+        if why:
+            return replace(trial, outcome=model.Invalid(reason=why))
+    return trial
 
 
-def _of_numbers(what: str, numbers: Mapping[str, float]) -> Iterator[str]:
+def check_ranks(ranks: Iterable[model.RankPlace]) -> None:
+    """Raise `ValueError` if the number of a rank is impossible."""
+    for place in ranks:
+        if not 0 <= place.rank <= MOST:
+            raise ValueError(f"a rank is number {place.rank}")
+
+
+def check_traffic(traffic: Iterable[model.InterfaceTraffic]) -> None:
+    """Raise `ValueError` if a count of traffic is negative."""
+    for item in traffic:
+        for field in fields(item):
+            number = getattr(item, field.name)
+            if isinstance(number, int) and number < 0:
+                raise ValueError(f"{field.name} is {number}")
+
+
+def _check_numbers(what: str, numbers: Mapping[str, float]) -> None:
     for name, number in numbers.items():
         if not abs(number) <= MOST_DONE:
-            yield f"{what} has {name!r:.80} of {number:g}"
+            raise ValueError(f"{what} has {name!r:.80} of {number:g}")

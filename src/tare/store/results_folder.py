@@ -13,7 +13,7 @@ import os
 import re
 import time
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,14 +21,14 @@ from tare import __version__, model
 from tare.errors import ResultsError
 from tare.host.safe_files import exists, folder_at, new_file, open_file
 from tare.store.codec import encode
-from tare.store.results import COLUMN, FORMAT, PLAN, SAMPLES, TRIALS, TRUNCATED
+from tare.store.results import COLUMN, FORMAT, PLAN, SAMPLES, SHARED, TRIALS, TRUNCATED
 
 if TYPE_CHECKING:
     from tare.store.results import Columns
 
 LOCK: Final = "lock"
 PARTIAL: Final = ".partial"
-_OURS: Final = frozenset({PLAN, TRIALS, TRUNCATED, SAMPLES, LOCK, PLAN + PARTIAL})
+_OURS: Final = frozenset({PLAN, TRIALS, SHARED, TRUNCATED, SAMPLES, LOCK, PLAN + PARTIAL})
 _SAMPLES_NAME: Final = re.compile(r"r\d+-b\d+-a\d+-c\d+(-n\d+)?\.npz(\.partial)?")
 
 
@@ -95,10 +95,42 @@ def archive_results(path: Path) -> None:
         os.rename(path.name, aside, src_dir_fd=parent, dst_dir_fd=parent)
 
 
-def open_trials(path: Path) -> int:
-    """Open the trials file for appending."""
+def open_lines(path: Path, name: str) -> int:
+    """Open a file of lines for appending."""
     with folder_at(path) as folder:
-        return open_file(folder, TRIALS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, place=path)
+        return open_file(folder, name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, place=path)
+
+
+class Lines:
+    """An open file of lines: each write is synced, and rolled back if it fails half-way."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self._number = open_lines(path, name)
+        self._end = os.fstat(self._number).st_size
+
+    def append(self, data: bytes) -> None:
+        """Append lines; raise `OSError` if they cannot be written, with the file unchanged."""
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(self._number, rest) :]
+            os.fdatasync(self._number)
+        except OSError:
+            os.ftruncate(self._number, self._end)
+            raise
+        self._end += len(data)
+
+    def truncate(self, end: int) -> None:
+        """Drop what follows the last valid line."""
+        if end < self._end:
+            os.ftruncate(self._number, end)
+            os.fsync(self._number)
+            self._end = end
+
+    def close(self) -> None:
+        """Close the file; may be called more than once."""
+        close_file(self._number)
+        self._number = -1
 
 
 def write_plan(path: Path, plan: model.Plan, header: Mapping[str, Any]) -> None:
@@ -127,9 +159,9 @@ def set_torn_line_aside(path: Path, offset: int, torn: bytes) -> None:
             os.fsync(trials.fileno())
 
 
-def remove_orphans(path: Path, trials: Sequence[model.Trial]) -> None:
-    """Remove sample files without a trial: tare was killed between writing the samples and the trial's line."""
-    kept = {Path(trial.samples_file).name for trial in trials if trial.samples_file}
+def remove_orphans(path: Path, files: Iterable[str]) -> None:
+    """Remove sample files other than those of trials: tare was killed before it wrote the trial's line."""
+    kept = {file.rpartition("/")[2] for file in files}
     with folder_at(path / SAMPLES) as folder:
         for name in os.listdir(folder):
             if name not in kept and _SAMPLES_NAME.fullmatch(name):

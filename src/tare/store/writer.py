@@ -3,6 +3,7 @@
     results/NAME/
       plan.json                 the expanded study, facts about the host, versions; written last, by renaming
       trials.jsonl              one line a trial, appended and synced as it ends: the commit record
+      shared.jsonl              what trials have in common, each part once, synced before the line that refers to it
       samples/                  one .npz a trial (uncompressed), renamed into place before the trial's line is written
       trials.jsonl.truncated    the contents of torn last lines
       lock                      held while a `tare run` writes here
@@ -14,11 +15,10 @@ Lines are never changed or deleted. When a block was interrupted, each cell with
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -26,8 +26,10 @@ from tare import model
 from tare.errors import InfrastructureError, ResultsError
 from tare.store.codec import decode, encode
 from tare.store.results import (
+    FORMAT,
     PLAN,
     SAMPLES,
+    SHARED,
     TRIALS,
     Results,
     count_notes,
@@ -36,21 +38,23 @@ from tare.store.results import (
     parse_looks,
     read_only,
     read_plan,
-    read_trials,
+    scan,
 )
 from tare.store.results_folder import (
+    Lines,
     archive_results,
     close_file,
     make_folder,
     make_samples,
-    open_trials,
     remove_orphans,
     set_torn_line_aside,
     take_lock,
     write_plan,
     write_samples,
 )
-from tare.store.schedule import can_run, group_by_attempt, is_complete, is_interrupted, remaining_blocks
+from tare.store.schedule import Ledger, can_run, remaining_blocks
+from tare.store.shared import Shared, line_of
+from tare.store.trial_lines import LineWriter
 
 if TYPE_CHECKING:
     from tare.store.results import Columns
@@ -60,8 +64,6 @@ __all__ = [
     "Store",
     "decode",
     "encode",
-    "group_by_attempt",
-    "is_complete",
     "read_only",
     "remaining_blocks",
 ]
@@ -71,13 +73,22 @@ __all__ = [
 class Store(Results):
     """A results folder that is open for writing and locked; close it, or use it as a context manager.
 
-    `interrupted` is the number of interrupted blocks found when the folder was opened.
+    `interrupted` is the number of interrupted blocks found when the folder was opened, `ledger` what is stored.
     """
 
     interrupted: int = 0
+    ledger: Ledger = field(default_factory=Ledger)
     _lock: int = -1
-    _file: int = -1
-    _end: int = 0
+    _file: Lines | None = None
+    _parts: Lines | None = None
+    _shared: Shared = field(default_factory=Shared)
+    _writer: LineWriter | None = None
+    _numbers: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """Return the number of trials."""
+        return len(self.ledger.keys)
 
     @classmethod
     def create_or_open(
@@ -114,7 +125,7 @@ class Store(Results):
         When this returns, the trial is on disk. Raises `InfrastructureError` if it cannot be written; the folder is
         then unchanged.
         """
-        if self._file < 0:
+        if self._file is None:
             raise ResultsError(f"{self.path} is closed")
         try:
             if columns:
@@ -152,9 +163,12 @@ class Store(Results):
 
     def close(self) -> None:
         """Close the files and release the lock; may be called more than once."""
-        close_file(self._file)
+        for file in (self._file, self._parts):
+            if file is not None:
+                file.close()
         close_file(self._lock)
-        self._file = self._lock = -1
+        self._file = self._parts = None
+        self._lock = -1
 
     def __enter__(self) -> Self:
         return self
@@ -165,9 +179,10 @@ class Store(Results):
     @classmethod
     def _create(cls, path: Path, plan: model.Plan, facts: Mapping[str, Any], lock: int) -> Store:
         make_samples(path)
-        file = open_trials(path)
+        store = cls(path=path, plan=plan, facts=encode(facts), _trials=[], _lock=lock)
+        store._open_files(0)
         write_plan(path, plan, {"created_unix_s": time.time(), "facts": encode(facts), "revisions": [], "looks": []})
-        return cls(path=path, plan=plan, facts=encode(facts), trials=[], _file=file, _lock=lock)
+        return store
 
     @classmethod
     def _open(cls, path: Path, plan: model.Plan, facts: Mapping[str, Any], lock: int) -> Store:
@@ -175,23 +190,24 @@ class Store(Results):
         stored = decode_plan(path, header)
         _refuse_other_study(path, stored, plan)
         _refuse_other_host(path, header.get("facts", {}), facts)
-        trials, torn_at, torn = read_trials(path / TRIALS, plan)
-        _refuse_lost_cells(path, plan, trials)
+        read = scan(path, plan)
+        _refuse_lost_cells(path, plan, read.ledger)
         make_samples(path)
-        if torn_at is not None:
-            set_torn_line_aside(path, torn_at, torn)
-        remove_orphans(path, trials)
-        file = open_trials(path)
+        if read.torn_at is not None:
+            set_torn_line_aside(path, read.torn_at, read.torn)
+        remove_orphans(path, read.samples)
         store = cls(
             path=path,
             plan=plan,
             facts=header.get("facts", {}),
-            trials=trials,
+            ledger=read.ledger,
             truncated=count_notes(path),
-            _file=file,
             _lock=lock,
-            _end=os.fstat(file).st_size,
+            _shared=read.shared,
         )
+        if header["format"] < FORMAT:
+            write_plan(path, stored, header)  # before the first line that an earlier release cannot read
+        store._open_files(read.shared_end)
         store.interrupted = store._mark_interrupted(stored)
         if stored.study != plan.study:
             header.setdefault("revisions", []).append({"study": encode(stored.study), "until_unix_s": time.time()})
@@ -207,14 +223,11 @@ class Store(Results):
         `planned` is the plan under which they ran. Blocks run one after the other, so only two attempts can be
         incomplete: the attempt of the last line, and one whose marking was itself interrupted.
         """
-        by_attempt = group_by_attempt(self.trials)
-        marked = {key for key, block in by_attempt.items() if is_interrupted(block)}
-        if self.trials:
-            last = self.trials[-1].key
-            marked.add((last.round, last.block, last.attempt))
+        ledger = self.ledger
+        marked = {*ledger.interrupted, *((ledger.last,) if ledger.last else ())}
         broken = 0
         for round_, block, attempt in sorted(marked):
-            ran = by_attempt[round_, block, attempt]
+            ran = ledger.attempts[round_, block, attempt]
             missing = [cell for cell in can_run(planned) if cell not in ran]
             broken += bool(missing)
             markers = [
@@ -232,25 +245,33 @@ class Store(Results):
         return broken
 
     def _samples_name(self, key: model.TrialKey) -> str:
-        index = next((i for i, cell in enumerate(self.plan.cells) if cell.key == key.cell), None)
+        if not self._numbers:
+            self._numbers = {cell.key: number for number, cell in enumerate(self.plan.cells)}
+        index = self._numbers.get(key.cell)
         if index is None:
             raise ValueError(f"the plan has no cell {key.cell!r}")
         repeat = f"-n{key.repeat:02d}" if key.repeat else ""
         return f"r{key.round:04d}-b{key.block:02d}-a{key.attempt:02d}-c{index:04d}{repeat}.npz"
 
+    def _open_files(self, shared_end: int) -> None:
+        self._file, self._parts = Lines(self.path, TRIALS), Lines(self.path, SHARED)
+        self._parts.truncate(shared_end)
+        self._writer = LineWriter(self._shared)
+
     def _write_lines(self, trials: Sequence[model.Trial]) -> None:
-        """Append lines in one write and sync; roll back a write that fails half-way."""
-        data = b"".join(json.dumps(encode(trial), separators=(",", ":")).encode() + b"\n" for trial in trials)
-        try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(self._file, rest) :]
-            os.fdatasync(self._file)
-        except OSError:
-            os.ftruncate(self._file, self._end)
-            raise
-        self._end += len(data)
-        self.trials.extend(trials)
+        """Append the lines of trials in one write and sync, after the new parts that they refer to."""
+        if self._file is None or self._parts is None or self._writer is None:
+            raise ResultsError(f"{self.path} is closed")
+        data, parts = self._writer.encode(trials)
+        if parts:
+            self._parts.append(b"".join(line_of(digest, text) for digest, text in parts.items()))
+            for digest, text in parts.items():
+                self._shared.add(digest, text)
+        self._file.append(data)
+        for trial in trials:
+            self.ledger.add(trial.key, type(trial.outcome).__name__)
+        if self._trials is not None:
+            self._trials.extend(trials)
 
 
 def _refuse_other_study(path: Path, stored: model.Plan, plan: model.Plan) -> None:
@@ -282,11 +303,10 @@ def _refuse_other_host(path: Path, stored: Mapping[str, Any], facts: Mapping[str
         )
 
 
-def _refuse_lost_cells(path: Path, plan: model.Plan, trials: Sequence[model.Trial]) -> None:
-    for trial in trials:
-        reason = plan.unavailable.get(trial.key.cell)
-        if reason is not None and isinstance(trial.outcome, model.Completed):
+def _refuse_lost_cells(path: Path, plan: model.Plan, ledger: Ledger) -> None:
+    for cell, reason in plan.unavailable.items():
+        if cell in ledger.completed:
             raise ResultsError(
-                f"{path} has trials of {trial.key.cell!r}, which cannot run now: {reason}",
+                f"{path} has trials of {cell!r}, which cannot run now: {reason}",
                 remedy="make it available and run the same command again, or start over with --fresh",
             )

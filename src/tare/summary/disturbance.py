@@ -7,10 +7,10 @@ state is only recorded, and the summary adjusts for it. A launch is repeated onl
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from tare.model import Interrupted, Trial
+from tare.model import Trial
 
 DISTURBED: Final = 0.15
 """Share of the machine's CPU time above which other programs and other guests disturb a launch.
@@ -77,13 +77,11 @@ def wants_repeat(trial: Trial) -> bool:
     return is_disturbed(trial) or migrated_within(trial.noise)
 
 
-def repeats_left(trials: Iterable[Trial], planned: int) -> int:
+def repeats_left(launches: int, repeated: int, planned: int) -> int:
     """Return how many more launches of a study with `planned` launches may be repeated.
 
     Repeats are limited to `REPEATED_SHARE` of the planned launches, and of the launches made so far: a busy start does
-    not use up all repeats. Launches of earlier runs and of interrupted blocks count.
+    not use up all repeats. `launches` and `repeated` include those of earlier runs and of interrupted blocks.
     """
-    launches = [trial.key for trial in trials if not isinstance(trial.outcome, Interrupted)]
-    repeated = sum(key.repeat > 0 for key in launches)
-    allowed = min(math.ceil(REPEATED_SHARE * (len(launches) - repeated)), math.floor(REPEATED_SHARE * planned))
+    allowed = min(math.ceil(REPEATED_SHARE * (launches - repeated)), math.floor(REPEATED_SHARE * planned))
     return max(0, allowed - repeated)

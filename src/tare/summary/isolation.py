@@ -6,12 +6,13 @@ is another thing than one that is as fast and may not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from tare.model import Isolation, RankPlace, Trial
 from tare.runtimes import RUNTIMES
+from tare.store.parts import part_of
 from tare.summary import surroundings
 from tare.summary.surroundings import NOT_KNOWN
 
@@ -36,10 +37,20 @@ def isolation_of(environment: str, runtime: str, trials: Iterable[Trial]) -> Iso
 
     Limits are those of all launches.
     """
-    telling = [rank for trial in trials for rank in trial.ranks if rank.rights]
+    telling = [rank for ranks in _unlike(trials) for rank in ranks if rank.rights]
     if not telling:
         return None
     return replace(_isolation(environment, runtime, telling[0]), limits=limits(telling))
+
+
+def _unlike(trials: Iterable[Trial]) -> Iterator[Sequence[RankPlace]]:
+    """Yield the ranks of trials; of those that are alike but for their processes, the first."""
+    seen: set[int] = set()
+    for trial in trials:
+        part = part_of(trial.ranks)
+        if part is None or id(part) not in seen:
+            yield trial.ranks
+        seen.add(id(part))
 
 
 def limits(ranks: Iterable[RankPlace]) -> str:

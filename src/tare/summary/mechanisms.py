@@ -7,10 +7,11 @@ cores than ranks, although it has enough CPUs.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from tare.model import Finding, RankPlace, Trial
+from tare.store.parts import part_of
 
 TRANSPORT_LOSS: Final = "transport loss"
 BINDING_COLLAPSE: Final = "binding collapse"
@@ -22,7 +23,7 @@ def findings(environment: str, group: str, trials: Iterable[Trial]) -> tuple[Fin
     launches = [trial.ranks for trial in trials if trial.ranks]
     result = []
     for kind, detect in DETECTORS:
-        texts = [text for ranks in launches if (text := detect(ranks))]
+        texts = [text for text in _detected(detect, launches) if text]
         if texts:
             result.append(
                 Finding(
@@ -35,6 +36,21 @@ def findings(environment: str, group: str, trials: Iterable[Trial]) -> tuple[Fin
                 )
             )
     return tuple(result)
+
+
+def _detected(
+    detect: Callable[[Sequence[RankPlace]], str | None], launches: Iterable[Sequence[RankPlace]]
+) -> Iterator[str | None]:
+    """Yield what is detected in each launch; ranks that are alike but for their processes are examined once."""
+    known: dict[int, str | None] = {}
+    for ranks in launches:
+        part = part_of(ranks)
+        if part is None:
+            yield detect(ranks)
+            continue
+        if id(part) not in known:
+            known[id(part)] = detect(ranks)
+        yield known[id(part)]
 
 
 def transport_loss(ranks: Sequence[RankPlace]) -> str | None:

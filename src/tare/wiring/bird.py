@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from tare.host.packages import install
 from tare.host.process import find, run
 
 UNPACKED: Final = Path("/opt/tare/bird/usr/sbin/bird")
@@ -48,7 +49,7 @@ def probe() -> str | None:
     """Return why BIRD 2 is not available, or None."""
     path = program()
     if path is None:
-        return "BIRD 2 is not installed: tools/bootstrap unpacks it, or apt-get install bird2"
+        return f"BIRD 2 is not installed: tools/bootstrap unpacks it, or {install('bird2')}"
     return _unfit(path)
 
 
@@ -59,7 +60,7 @@ def _unfit(path: str) -> str | None:
     if re.search(r"version 2\.", output):
         return None
     version = output.splitlines()[0][:200] if output else "a program that prints no version"
-    return f"{path} is not BIRD 2 but {version}: apt-get install bird2"
+    return f"{path} is not BIRD 2 but {version}: {install('bird2')}"
 
 
 def command(path: str, folder: str) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from typing import Final
 
 from tare.errors import CommandFailed, InfrastructureError
 from tare.host.namespaces import index_of, netlink
+from tare.host.packages import install
 from tare.host.process import find, need, run
 from tare.host.user_namespace import is_real_root
 from tare.model import Link, Tracking
@@ -122,7 +123,7 @@ def probe(link: Link) -> str | None:
     )
     for wanted, program, package in programs:
         if wanted and find(program) is None:
-            return f"link: needs {program}, which is not installed: apt-get install {package}"
+            return f"link: needs {program}, which is not installed: {install(package)}"
     if link.br_netfilter and not Path("/proc/sys/net/bridge").exists():
         return "link: br_netfilter needs the kernel module of that name, which is not loaded: modprobe br_netfilter"
     if link.rps and not Path("/sys/class/net/lo/queues/rx-0/rps_cpus").exists():

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tare.errors import CommandFailed, InfrastructureError, RefusedError
 from tare.host.namespaces import index_of, netlink
+from tare.host.packages import install
 from tare.host.process import run
 from tare.node import SILENT_ROLE, Nic, Node, Pod, Watch
 
@@ -70,7 +71,7 @@ def probe_cni(*plugins: str) -> str | None:
     """Return a sentence on the missing CNI plug-ins, or None."""
     missing = [name for name in plugins if cni_plugin(name) is None]
     if missing:
-        return f"CNI plug-in {', '.join(missing)} is missing: apt-get install containernetworking-plugins"
+        return f"CNI plug-in {', '.join(missing)} is missing: {install('containernetworking-plugins')}"
     return None
 
 

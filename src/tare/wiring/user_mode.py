@@ -18,6 +18,7 @@ from typing import Final
 
 from tare.errors import InfrastructureError
 from tare.host import process
+from tare.host.packages import install
 from tare.host.process import Popen, find
 from tare.host.user_namespace import is_real_root
 from tare.node import Nic, Pod
@@ -45,7 +46,7 @@ def probe(program: str, package: str) -> str | None:
     if not is_real_root():
         return f"{program} runs in the cgroup of its node, which needs root"
     if find(program) is None:
-        return f"{program} is not installed: apt-get install {package}"
+        return f"{program} is not installed: {install(package)}"
     if not os.access(TUN, os.R_OK | os.W_OK):
         return f"{program} needs {TUN}, which cannot be opened here: modprobe tun"
     return None
@@ -54,7 +55,7 @@ def probe(program: str, package: str) -> str | None:
 def probe_machine(program: str, package: str) -> str | None:
     """Return why a user-mode network is not available to this user on this machine, or None."""
     if find(program) is None:
-        return f"{program} is not installed: apt-get install {package}"
+        return f"{program} is not installed: {install(package)}"
     if not os.access(TUN, os.R_OK | os.W_OK):
         return f"{program} needs {TUN}, which this user cannot open: have an administrator run chmod 666 {TUN}"
     if not re.search(DEFAULT_ROUTE, ROUTES.read_text()):
@@ -66,16 +67,17 @@ def probe_machine(program: str, package: str) -> str | None:
 def run_user_mode(pod: Pod, argv: Sequence[str], subnet: str) -> Iterator[None]:
     """Keep the process of a pod's network running, in the network and the cgroup of its node.
 
-    `argv` names the pod's network namespace as `NETNS`, unless the node is a machine (`netns_of`).
+    `argv` names the pod's network namespace as `netns_of` says.
     """
     node = pod.node
-    if node.is_machine:
+    if userns_of(pod):
         with tempfile.TemporaryDirectory(prefix="tare-") as folder, _helper(pod, argv, subnet, Path(folder) / "log"):
             yield
         return
+    inside = () if node.is_machine else ("nsenter", f"--net=/proc/{node.pid}/ns/net", "--")
     entry = {
         "cgroups": [str(folder) for folder in node.group.leaf.folders],
-        "argv": ["nsenter", f"--net=/proc/{node.pid}/ns/net", "--", "unshare", "--mount", "--propagation", "private"],
+        "argv": [*inside, "unshare", "--mount", "--propagation", "private"],
     }
     whole = agent_argv(entry, ("/bin/sh", "-c", BESIDE, str(pod.pid), *argv))
     with tempfile.TemporaryDirectory(prefix="tare-") as folder, _helper(pod, whole, subnet, Path(folder) / "log"):
@@ -84,7 +86,7 @@ def run_user_mode(pod: Pod, argv: Sequence[str], subnet: str) -> Iterator[None]:
 
 def netns_of(pod: Pod) -> str:
     """Return the path by which the process of a network finds a pod's network namespace."""
-    return f"/proc/{pod.pid}/ns/net" if pod.node.is_machine else NETNS
+    return f"/proc/{pod.pid}/ns/net" if userns_of(pod) else NETNS
 
 
 def userns_of(pod: Pod) -> str:

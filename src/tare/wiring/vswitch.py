@@ -14,6 +14,7 @@ from typing import Final
 
 from tare.errors import InfrastructureError
 from tare.host.kernel_modules import probe_module
+from tare.host.packages import install
 from tare.host.process import find, run
 from tare.host.user_namespace import is_real_root
 from tare.services.daemons import Daemon, Place, run_daemon
@@ -51,9 +52,7 @@ def probe(datapath: str = KERNEL) -> str | None:
     if not is_real_root():
         return "Open vSwitch in a node needs root"
     if any(program(name) is None for name in PROGRAMS):
-        return (
-            "Open vSwitch is not installed: tools/bootstrap unpacks it (apt-get install openvswitch-switch starts it)"
-        )
+        return f"Open vSwitch is not installed: tools/bootstrap unpacks it ({install('openvswitch-switch')} starts it)"
     return probe_module("openvswitch") if datapath == KERNEL else None
 
 

@@ -61,15 +61,38 @@ def test_what_is_missing_is_told_with_what_installs_it_and_what_needs_it_is_miss
     assert the_line(lines, "missing docker+host").endswith("apt-get install x")
 
 
-@pytest.mark.parametrize(("part", "code"), [(None, 0), ("lab", 5), ("openmpi", 5)])
-def test_without_the_baseline_the_doctor_ends_with_5(
-    part: str | None, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("missing", "code"),
+    [
+        ((), 0),
+        (("lab",), 0),
+        (("openmpi",), 0),
+        (("lab", "local"), 5),
+        (("openmpi", "openmpi5", "mpich", "mpich5", "intelmpi"), 5),
+    ],
+)
+def test_without_a_cluster_or_an_mpi_the_doctor_ends_with_5(
+    missing: tuple[str, ...], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name, member in (("lab", CLUSTERS["lab"]), ("openmpi", MPIS["openmpi"])):
-        reason = "it is gone: apt-get install it" if name == part else None
+    members = {name: member for name, member in (*CLUSTERS.items(), *MPIS.items()) if not member.is_fake}
+    for name, member in members.items():
+        reason = "it is gone: apt-get install it" if name in missing else None
         monkeypatch.setattr(type(member), "probe", lambda self, reason=reason: reason)
     assert doctor.show_doctor() == code
     assert "machine: " in capsys.readouterr().out
+
+
+def test_environments_have_an_mpi_that_is_available(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, member in MPIS.items():
+        reason = None if name == "mpich" else "it is gone"
+        monkeypatch.setattr(type(member), "probe", lambda self, reason=reason: reason)
+    assert {value.mpi for value in doctor.environments().values()} == {"mpich"}
+
+
+def test_an_mpicc_and_an_mpirun_of_two_mpis_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor.mpi_programs, "on_path", lambda: "mpicc is MPICH's and mpirun Open MPI's")
+    lines, _ = doctor.diagnosis()
+    assert "  note    mpicc is MPICH's and mpirun Open MPI's" in lines
 
 
 @pytest.mark.parametrize(

@@ -237,5 +237,5 @@ def test_a_program_is_found_in_the_administrators_folders_too(monkeypatch: pytes
 
 
 def test_a_needed_program_that_is_missing_names_its_package() -> None:
-    with pytest.raises(MissingTool, match="program is not installed\n  install it: apt-get install the-package"):
+    with pytest.raises(MissingTool, match="program is not installed\n  apt-get install the-package"):
         need("no-such-program", package="the-package")

@@ -45,7 +45,7 @@ class FakeMachine:
     def run(self, argv: Sequence[str], *, check: bool = True, what: str = "", **options: Any) -> process.Result:
         argv = tuple(argv)
         self.commands.append(argv)
-        if self.fail and argv[0] == self.fail:
+        if argv[0] in self.fail.split() and argv[1:] != ("--version",):
             raise self.error or CommandFailed(
                 f"{what} failed", argv=argv, status=25, stderr_tail="first\nE: Unable to locate package nonsense"
             )
@@ -80,6 +80,8 @@ class FakeMachine:
                 return self.sources
             case ["apt-config", *_]:
                 return self.apt_config
+            case [_, "--version"]:
+                return "cmake version 3.25.1\n"
             case ["dpkg-query", *_, package]:
                 return f"installed {self.installed[package]}" if package in self.installed else ""
             case _:
@@ -349,15 +351,21 @@ def test_kernels_are_built_anew_for_another_compiler_or_other_sources(
     assert len({first.digest, second.digest, third.digest, fourth.digest}) == 4
 
 
-def test_kernels_that_do_not_compile_leave_nothing_behind(machine: FakeMachine, host: Path, tmp_path: Path) -> None:
-    machine.fail = "cmake"
+def test_kernels_that_do_not_compile_leave_nothing_behind(
+    machine: FakeMachine, host: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def build(_source: Path, wrapper: Path, _prefix: Path) -> None:
+        process.run((str(wrapper), "main.c"))
+
+    monkeypatch.setattr(kernels, "build_kernels", build)
+    machine.fail = f"cmake {host}"
     with pytest.raises(InfrastructureError, match="building the kernels for openmpi failed"):
         ensure_kernels("openmpi", tmp_path / "cache")
     assert all(path.name.startswith(".lock") for path in (tmp_path / "cache/kernels").iterdir())
 
 
 def test_an_unknown_mpi_is_refused(machine: FakeMachine, host: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="known: openmpi, mpich"):
+    with pytest.raises(UsageError, match="known: openmpi, openmpi5, mpich"):
         ensure_kernels("lam", tmp_path / "cache")
     assert ensure_kernels("lam", tmp_path / "cache", compiler=host).program.is_file()
 

@@ -28,7 +28,11 @@ def asks_for(*versions: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "name", ["libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "ld-linux-x86-64.so.2", "libresolv.so.2"]
+    "name",
+    [
+        *("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libresolv.so.2"),
+        *("ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1", "ld64.so.2"),
+    ],
 )
 def test_the_c_library_is_left_to_the_image(name: str) -> None:
     assert LIBC.fullmatch(name)
@@ -74,3 +78,13 @@ def test_the_c_library_of_an_image_is_found_where_distributions_have_it(place: s
 def test_a_daemon_and_its_ranks_are_told_where_what_is_shown_is() -> None:
     mine = HostMpi(folder=Path("/cache/x"), launcher=Path("/cache/x/bin/mpirun"), shown=("/cache/x",), glibc=(2, 34))
     assert mine.environment == (f"PATH=/cache/x/bin:{host_mpi.PATH}", "LD_LIBRARY_PATH=/cache/x/lib")
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["lib/aarch64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib/x86_64-linux-gnu", "usr/lib64", "lib64", "lib"],
+)
+def test_the_c_library_of_an_image_is_found_on_every_architecture(place: str, tmp_path: Path) -> None:
+    (tmp_path / place).mkdir(parents=True)
+    (tmp_path / place / "libc.so.6").write_bytes(asks_for("2.17", "2.28"))
+    assert glibc_of(tmp_path) == (2, 28)

@@ -13,9 +13,12 @@ from tare.containers import runtime as base
 from tare.containers import user_podman
 from tare.containers.request import PodRequest
 from tare.host import subordinate_ids, user_namespace
+from tare.images import build, find_recipe
+from tare.model import Environment, Placement
 from tare.networks import NETWORKS, pasta
 from tare.node import Nic, Node, Pod
 from tare.node.cgroups import Group
+from tare.plan import composition
 from tare.runtimes import RUNTIMES, apptainer, apptainer_instance, apptainer_sif_levels, charliecloud, docker
 from tare.runtimes.apptainer import exec_options
 from tare.services import docker as daemon
@@ -240,3 +243,35 @@ def test_every_part_that_asks_for_root_in_a_lab_says_so_in_the_plan(monkeypatch:
     for part in (*RUNTIMES.values(), *NETWORKS.values()):
         if "needs root" in str(part.probe()):
             assert part.needs_root, part.name
+
+
+# --- images -------------------------------------------------------------------------------------------------------
+
+
+def test_a_user_who_cannot_build_an_image_is_told_where_else_it_comes_from(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    recipe = find_recipe("debian-openmpi")
+    monkeypatch.setattr(build.process, "find", lambda program: None)
+    reason = str(build.cannot_build(recipe, tmp_path))
+    assert "mmdebstrap is not installed" in reason
+    assert "tare bundle" in reason
+    assert "apptainer build" in reason
+    monkeypatch.setattr(build.process, "find", lambda program: f"/usr/bin/{program}")
+    monkeypatch.setattr(build, "_is_root", lambda: True)
+    assert build.cannot_build(recipe, tmp_path) is None
+    monkeypatch.setattr(build, "_is_root", lambda: False)
+    monkeypatch.setattr(build, "lacks_ids", lambda: "too few subordinate IDs")
+    assert "too few subordinate IDs" in str(build.cannot_build(recipe, tmp_path))
+
+
+def test_a_plan_can_say_which_environments_need_root() -> None:
+    def needs_root(runtime: str, network: str = "host", **more: object) -> bool:
+        wanted = Environment(name="e", runtime=runtime, network=network)
+        return composition.needs_root(wanted, Placement(**more))  # type: ignore[arg-type]
+
+    assert not needs_root("bare")
+    assert not needs_root("apptainer", "bridge")
+    assert needs_root("docker")
+    assert needs_root("bare", "flannel")
+    assert needs_root("charliecloud", memory_per_container=2**29)

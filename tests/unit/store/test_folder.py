@@ -147,7 +147,7 @@ def test_trials_without_a_plan_are_not_written_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "part"),
     [
-        ('{"format": 2}', "was written in format 2; this tare reads formats up to 1"),
+        ('{"format": 3}', "was written in format 3; this tare reads formats up to 2"),
         ("{", "is damaged"),
         ("[]", "is damaged"),
         ('{"format": 1}', "is damaged"),

@@ -9,6 +9,7 @@ import pytest
 
 from tare.model import Completed, Interrupted, Trial, TrialKey
 from tare.node import monitor
+from tare.store.schedule import ledger_of
 from tare.summary.disturbance import is_disturbed, repeats_left, share, wants_repeat
 
 
@@ -78,4 +79,5 @@ def test_repeats_are_at_most_a_quarter_of_the_launches_so_far_and_of_the_planned
     made = [replace(one, key=replace(one.key, round=i)) for i in range(launches)]
     again = [replace(one, key=replace(one.key, round=i, repeat=1)) for i in range(repeats)]
     broken = [replace(one, outcome=Interrupted())] * 9
-    assert repeats_left([*made, *again, *broken], planned) == left
+    ledger = ledger_of([*made, *again, *broken])
+    assert repeats_left(ledger.launches, ledger.repeated, planned) == left

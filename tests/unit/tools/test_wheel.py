@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tare.cli.bundle.wheels import own_wheel
 from tare.images.recipe import source_files
 from tare.sources import kernels_source, miniapps_source
 
@@ -94,3 +95,10 @@ def test_the_doctor_answers_from_an_installed_package(installed: Path, tmp_path:
     assert "Traceback" not in result.stderr
     assert "internal error" not in result.stderr
     assert "openmpi" in result.stdout
+
+
+def test_the_wheel_of_a_bundle_has_the_files_of_the_built_one(built: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel, zipfile.ZipFile(own_wheel(tmp_path)) as own:
+        names, bundled = ({name for name in archive.namelist() if name.startswith("tare/")} for archive in (wheel, own))
+        assert bundled == names
+        assert all(own.read(name) == wheel.read(name) for name in names)

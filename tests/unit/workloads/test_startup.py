@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from tare.cli import commands, session
 from tare.deploy.timing import made
 from tare.errors import InfrastructureError
-from tare.host import page_cache
 from tare.model import Caches, Completed, MetricKind, Placement, Workload
+from tare.node import page_cache
 from tare.report import view
 from tare.store.writer import read_only
 from tare.workloads import WORKLOADS, Began

@@ -265,14 +265,22 @@ def _unpack_layer(layer: BinaryIO, rootfs: Path, work: Path, path: Path, budget:
             compressed = copy.read(4) == _ZSTD
         if compressed:
             file = _decompressed(file, most_bytes, path)
-        rights = () if os.geteuid() == 0 else ("unshare", "--map-root-user", "--")
-        limits = (str(budget.left_members), str(most_bytes))
-        argv = (*rights, plain_python(), "-IS", str(UNPACK), str(rootfs), str(file), *limits)
-        try:
-            done = process.run(argv, timeout_s=_LIMIT_S)
-        except CommandFailed as error:
-            raise ImageError(f"a layer of {path} cannot be unpacked: {plain(error.stderr_tail[-300:])}") from error
-        budget.spend(*map(int, done.stdout.split()))
+        unpack_tar(file, rootfs, path, budget, most_bytes)
+
+
+def unpack_tar(file: Path, rootfs: Path, path: Path, budget: Budget, most_bytes: int | None = None) -> None:
+    """Unpack a tar over the files in a folder; raise `ImageError`, which names `path`, if it is damaged or too large.
+
+    No name and no link in it leads outside; it may have `most_bytes`, or as many as the budget has left.
+    """
+    rights = () if os.geteuid() == 0 else ("unshare", "--map-root-user", "--")
+    limits = (str(budget.left_members), str(budget.left_bytes if most_bytes is None else most_bytes))
+    argv = (*rights, plain_python(), "-IS", str(UNPACK), str(rootfs), str(file), *limits)
+    try:
+        done = process.run(argv, timeout_s=_LIMIT_S)
+    except CommandFailed as error:
+        raise ImageError(f"a layer of {path} cannot be unpacked: {plain(error.stderr_tail[-300:])}") from error
+    budget.spend(*map(int, done.stdout.split()))
 
 
 def _copy(layer: BinaryIO, copy: BinaryIO, path: Path, budget: Budget) -> None:

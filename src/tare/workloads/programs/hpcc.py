@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from tare.host.packages import install
 from tare.model import Figure, MetricInfo, Placement
 from tare.workloads.output import OutputError
 from tare.workloads.programs import hpl
@@ -63,7 +64,7 @@ class Hpcc(ProgramAdapter):
     synchronisation = "a barrier before each test"
     reduction = "as each test has it; HPL: the slowest rank, STREAM and DGEMM: the average of ranks"
     places = ("/opt/tare/programs/hpcc/bin",)
-    brought_by = "apt-get install hpcc"
+    brought_by = install("hpcc")
 
     def executable(self, arguments: tuple[str, ...]) -> str:
         return "hpcc"

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tare.host.packages import install
 from tare.model import Figure, MetricInfo, Placement
 from tare.node.limits import machine_memory
 from tare.workloads.output import OutputError
@@ -59,7 +60,7 @@ class Hpl(ProgramAdapter):
     synchronisation = "a barrier before each solution"
     reduction = STATISTIC
     places = ("/opt/tare/programs/hpl/bin",)
-    brought_by = "HPL is not packaged alone: use hpcc (apt-get install hpcc), or build it and name the folder by path:"
+    brought_by = f"HPL is not packaged alone: use hpcc ({install('hpcc')}), or build it and name the folder by path:"
 
     def executable(self, arguments: tuple[str, ...]) -> str:
         return "xhpl"

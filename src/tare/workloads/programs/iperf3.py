@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tare.host.packages import install
 from tare.model import Figure, MetricInfo, Placement
 from tare.workloads.output import OutputError
 from tare.workloads.programs.adapter import ProgramAdapter, Reading
@@ -54,7 +55,7 @@ class Iperf3(ProgramAdapter):
     timer = "iperf3's own clock on each side"
     synchronisation = "iperf3's own control connection"
     reduction = STATISTIC
-    brought_by = "apt-get install iperf3"
+    brought_by = install("iperf3")
 
     def executable(self, arguments: tuple[str, ...]) -> str:
         return "iperf3"

@@ -1,0 +1,182 @@
+"""Large studies: 100,000 trials in store, resume and report, and 1,000 nodes: `python benchmarks/scale.py`.
+
+    python benchmarks/scale.py [--trials 100000] [--nodes 1000] [--runs 3] [--appends 200] [--folder FOLDER]
+
+Two studies on the fake cluster are generated, whose trials record what those of a lab do: `wide` has 33 environments in
+100 groups, `deep` 11 environments in one group and as many rounds as it takes. Each is resumed and reported in a
+process of its own. An append is compared with a write and a sync of files of the same sizes, in turns. A job of 4 ranks
+a node is planned, placed and mapped on a quarter, a half and all of the nodes. Generating takes about two minutes and
+800 MB in FOLDER, which is kept; without it a temporary folder is used. Exit code 1 if a bound is broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import scipy.stats
+
+sys.path[:0] = [str(Path(__file__).parents[1] / name) for name in ("src", "tests")]
+
+import large_cluster  # noqa: E402 - found through the line above
+import large_results  # noqa: E402 - found through the line above
+from tare.store.results import decode_plan, read_plan  # noqa: E402 - found through the line above
+from tare.store.results_folder import Lines, write_samples  # noqa: E402 - found through the line above
+from tare.store.writer import Store  # noqa: E402 - found through the line above
+
+APPEND_BOUND_S = 0.002
+RESUME_BOUND_S = 3.0
+REPORT_BOUND_S = 30.0
+REPORT_BOUND_BYTES = 1e9
+NODES_BOUND_S = 2.0
+MAPPED = ("plan", "place", "open", "launch", "map")
+"""The steps that plan, place and map a job; the others are printed only."""
+
+
+def bounds(values: list[float]) -> str:
+    """Return median and 95 % bootstrap interval in milliseconds."""
+    low, high = scipy.stats.bootstrap((values,), np.median, method="percentile", rng=1).confidence_interval
+    return f"{1e3 * float(np.median(values)):.2f} ms [{1e3 * low:.2f}, {1e3 * high:.2f}], n = {len(values)}"
+
+
+def kept(what: str, value: float, bound: float, unit: str) -> bool:
+    """Print whether a bound is kept, and return it."""
+    print(
+        f"  {what}: {value:.2f} {unit}, bound {bound:.2f} {unit}: {'kept' if value <= bound else 'MISSED'}", flush=True
+    )
+    return value <= bound
+
+
+def appends(count: int) -> bool:
+    """Measure what an append takes beyond a write and a sync of the same sizes."""
+    plan = large_results.plan_of(environments=11, groups=1, rounds=-(-count // 11) + 1)
+    extra, plain = [], []
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as name, ExitStack() as stack:
+        store = stack.enter_context(Store.create_or_open(Path(name) / "r", plan))
+        lines = Lines(Path(name), "plain.jsonl")
+        stack.callback(lines.close)
+        for number, (trial, columns) in enumerate(large_results.trials_of(plan)):
+            before = (Path(name) / "r" / "trials.jsonl").stat().st_size
+            started = time.perf_counter()
+            store.append(trial, columns)
+            append_s = time.perf_counter() - started
+            size = (Path(name) / "r" / "trials.jsonl").stat().st_size - before
+            started = time.perf_counter()
+            if columns:
+                write_samples(Path(name) / f"{number % 8}.npz", columns)
+            lines.append(b"x" * size)
+            plain_s = time.perf_counter() - started
+            if number >= 22:  # by then every part is stored
+                extra.append(append_s - plain_s)
+                plain.append(plain_s)
+            if len(extra) == count:
+                break
+    print(f"store append: a write and a sync {bounds(plain)}; the append adds {bounds(extra)}")
+    return kept("append beyond them", 1e3 * statistics.median(extra), 1e3 * APPEND_BOUND_S, "ms")
+
+
+def work_resume(folder: Path) -> None:
+    """Open a folder as a run that resumes it does, and print how long that took."""
+    plan = decode_plan(folder, read_plan(folder))
+    started = time.perf_counter()
+    with Store.create_or_open(folder, plan) as store:
+        left = next(store.ledger.remaining(plan), None)
+    assert left is None, left
+    print(time.perf_counter() - started)
+
+
+def resumes(folder: Path, runs: int) -> bool:
+    """Measure the resume scan."""
+    argv = (sys.executable, __file__, "--resume", str(folder))
+    times = [float(subprocess.run(argv, check=True, capture_output=True, text=True).stdout) for _ in range(runs)]
+    print(f"resume scan: {', '.join(f'{value:.2f}' for value in times)} s (n = {runs})")
+    return kept("median", statistics.median(times), RESUME_BOUND_S, "s")
+
+
+def reports(folder: Path, runs: int) -> bool:
+    """Measure the report on the terminal and as HTML, with the process's peak of resident memory."""
+    times, peaks = [], []
+    for _ in range(runs):
+        page = folder.with_suffix(".html")
+        argv = (sys.executable, "-m", "tare.cli.app", "report", str(folder), "--html", str(page))
+        started = time.perf_counter()
+        process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": sys.path[0]})
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        times.append(time.perf_counter() - started)
+        peaks.append(usage.ru_maxrss * 1024)
+        assert process.returncode in (0, 3, 4), process.returncode
+    seconds = ", ".join(f"{value:.1f}" for value in times)
+    print(f"tare report: {seconds} s (n = {runs}), page {page.stat().st_size / 1e6:.1f} MB")
+    in_time = kept("median", statistics.median(times), REPORT_BOUND_S, "s")
+    return kept("peak memory", max(peaks) / 1e6, REPORT_BOUND_BYTES / 1e6, "MB") and in_time
+
+
+def trials(folder: Path, count: int, runs: int) -> bool:
+    """Generate, resume and report both studies."""
+    shapes = {"wide": (33, 100, max(1, count // 3300)), "deep": (11, 1, -(-count // 11))}
+    good = True
+    for name, (environments, groups, rounds) in shapes.items():
+        path = folder / name
+        if not (path / "plan.json").exists():
+            plan = large_results.plan_of(environments=environments, groups=groups, rounds=rounds)
+            large_results.write(path.with_name(f"{name}.partial"), plan)
+            path.with_name(f"{name}.partial").rename(path)
+        made = environments * groups * rounds
+        size = sum((path / file).stat().st_size for file in ("trials.jsonl", "shared.jsonl"))
+        print(f"{name}: {environments} environments x {groups} groups x {rounds:,} rounds = {made:,} trials, "
+              f"{size / made:,.0f} bytes each")  # fmt: skip
+        good &= resumes(path, runs)
+        good &= reports(path, runs)
+    return good
+
+
+def nodes(most: int, runs: int) -> bool:
+    """Measure each step on a quarter, a half and all of the nodes."""
+    sizes = (most // 4, most // 2, most)
+    with tempfile.TemporaryDirectory() as name:
+        large_cluster.took(2, Path(name))
+        taken = {size: [large_cluster.took(size, Path(name)) for _ in range(runs)] for size in sizes}
+    print(f"{'CPU seconds, medians':22s}" + "".join(f"{size:>9,} nodes" for size in sizes) + f"   n = {runs}")
+    for step in taken[most][0]:
+        medians = [statistics.median(each[step] for each in taken[size]) for size in sizes]
+        print(f"{step:22s}" + "".join(f"{value:15.3f}" for value in medians))
+    whole = [sum(each[step] for step in (*MAPPED, "openmpi")) for each in taken[most]]
+    return kept(f"{most:,} nodes planned, placed and mapped", statistics.median(whole), NODES_BOUND_S, "s")
+
+
+def main() -> int:
+    """Measure and return the exit status."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--trials", type=int, default=100_000)
+    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--appends", type=int, default=200)
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--resume", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.resume:
+        work_resume(options.resume)
+        return 0
+    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs")
+    with ExitStack() as stack:
+        folder = options.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tare-scale-")))
+        folder.mkdir(parents=True, exist_ok=True)
+        good = nodes(options.nodes, options.runs)
+        good &= appends(options.appends)
+        good &= trials(folder, options.trials, options.runs)
+    print(f"peak of this process {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f} MB")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

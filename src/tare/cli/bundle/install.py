@@ -1,0 +1,217 @@
+"""Install tare from the bundle that this program is in: `python3 BUNDLE FOLDER`, without a network.
+
+It is `__main__.py` of the bundle, runs with Python 3.9 or newer and uses the standard library alone. Every file is
+checked against the manifest: its name, its size and its SHA-256. Files are written to a new folder, as plain files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess  # noqa: TID251 - tare is not installed yet
+import sys
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+FORMAT: Final = 1
+MOST_BYTES: Final = 4_000_000_000
+"""The largest bundle: Python starts no zip file beyond 4 GiB."""
+
+MOST_UNPACKED_BYTES: Final = 50_000_000_000
+MOST_MANIFEST_BYTES: Final = 1 << 20
+KEPT_FREE_BYTES: Final = 500_000_000
+STAMP: Final = ".tare-bundle"
+EXIT_USAGE: Final = 2
+EXIT_FAILED: Final = 5
+NAMES: Final = re.compile(
+    r"wheels/[A-Za-z0-9_][A-Za-z0-9_.+-]*\.whl|requirements-3\.\d{1,2}\.txt|images/[0-9a-f]{32}/(?:image\.json|rootfs\.tar)"
+)
+"""The names that a bundle may have: none is absolute, none has `..`."""
+
+DAMAGES: Final = (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError, ValueError)
+"""What zipfile raises where a bundle is damaged."""
+
+_PIECE_BYTES: Final = 1 << 20
+_HEX: Final = re.compile(r"[0-9a-f]{64}")
+
+
+class InstallError(Exception):
+    """What failed, and the exit code."""
+
+    def __init__(self, message: str, code: int = EXIT_FAILED) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def main(argv: Sequence[str], bundle: Path) -> int:
+    """Install from a bundle as the arguments say; return the exit code."""
+    parser = argparse.ArgumentParser(prog=f"python3 {bundle.name}", description="Install tare without a network.")
+    parser.add_argument("folder", nargs="?", default="~/tare", help="folder for tare's own Python (default: ~/tare)")
+    parser.add_argument("--python", default="", help="the Python that tare runs with (default: found on PATH)")
+    wanted = parser.parse_args(argv)
+    try:
+        install(bundle, Path(os.path.abspath(os.path.expanduser(wanted.folder))), wanted.python)
+    except InstallError as error:
+        print(f"tare bundle: {error}", file=sys.stderr)
+        return error.code
+    except DAMAGES as error:
+        print(f"tare bundle: {bundle} is damaged: {error}\n  copy it again", file=sys.stderr)
+        return EXIT_FAILED
+    except OSError as error:
+        print(f"tare bundle: {error}\n  choose a folder that you can write, with room for it", file=sys.stderr)
+        return EXIT_FAILED
+    return 0
+
+
+def install(bundle: Path, folder: Path, wanted: str) -> None:
+    """Create a virtual environment below `folder`, install tare in it, and move the images to the user's cache."""
+    with zipfile.ZipFile(bundle) as archive:
+        manifest = read_manifest(archive)
+        if manifest["machine"] != platform.machine():
+            raise InstallError(
+                f"this bundle is for {manifest['machine']}, and this machine is {platform.machine()}\n"
+                "  run `tare bundle` on a machine of this architecture"
+            )
+        python, version = find_python(manifest["pythons"], wanted)
+        environment = folder / "venv"
+        if environment.exists() and not (environment / STAMP).exists():
+            raise InstallError(f"{environment} exists and is not of a bundle\n  choose another folder", EXIT_USAGE)
+        folder.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=".tare-unpacked-", dir=folder))
+        try:
+            say(f"unpacking {len(manifest['files'])} files to {folder}")
+            unpack(archive, manifest["files"], scratch)
+            say(f"installing tare {manifest['tare']} with Python {version}")
+            make_environment(python, version, environment, scratch)
+            images = sorted(scratch.glob("images/*"))
+            for image in images:
+                run((environment / "bin/python", "-m", "tare.images", "bring", image), "bringing an image")
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+    say(f"done. Next: {environment}/bin/tare doctor")
+
+
+def read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
+    """Return the manifest; raise `InstallError` unless it lists exactly the files of the archive, within the limits."""
+    infos = archive.infolist()
+    names = [info.filename for info in infos]
+    if len(set(names)) != len(names):
+        raise InstallError("this bundle is damaged: it has two files of one name\n  copy it again")
+    try:
+        if archive.getinfo("manifest.json").file_size > MOST_MANIFEST_BYTES:
+            raise ValueError("its manifest is too large")
+        manifest = json.loads(archive.read("manifest.json"))
+        if manifest["format"] != FORMAT:
+            raise ValueError(f"its format is {manifest['format']}, not {FORMAT}")
+        check_files(manifest["files"], set(names) - {"manifest.json", "__main__.py"})
+        if not all(re.fullmatch(r"3\.\d{1,2}", version) for version in manifest["pythons"]):
+            raise ValueError("it names an invalid Python")
+        return {**manifest, "tare": str(manifest["tare"]), "machine": str(manifest["machine"])}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise InstallError(f"this bundle is damaged: {str(error)[:200]}\n  copy it again") from error
+
+
+def check_files(listed: Any, present: set[str]) -> None:
+    """Raise `ValueError` unless the manifest's files are those of the archive, with valid names, sizes and digests."""
+    if set(listed) != present:
+        raise ValueError("its files are not those of its manifest")
+    total = 0
+    for name, entry in listed.items():
+        if NAMES.fullmatch(name) is None:
+            raise ValueError(f"it has a file with an invalid name: {name[:100]!r}")
+        size, digest = entry["bytes"], entry["sha256"]
+        if type(size) is not int or size < 0 or _HEX.fullmatch(digest) is None:
+            raise ValueError(f"{name} has an invalid size or digest")
+        total += size
+    if total > MOST_UNPACKED_BYTES:
+        raise ValueError(f"it would need {total / 1e9:.0f} GB")
+
+
+def unpack(archive: zipfile.ZipFile, files: dict[str, dict[str, Any]], folder: Path) -> None:
+    """Write the manifest's files below a new folder; raise `InstallError` if one is not what the manifest says."""
+    needed = sum(entry["bytes"] for entry in files.values())
+    free = shutil.disk_usage(folder).free - KEPT_FREE_BYTES
+    if needed > free:
+        raise InstallError(f"{folder.parent} needs {needed / 1e9:.1f} GB more room\n  choose a folder on another disk")
+    for name in sorted(files):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        left, digest = files[name]["bytes"], hashlib.sha256()
+        with archive.open(name) as member, path.open("xb") as target:
+            while piece := member.read(min(_PIECE_BYTES, left + 1)):
+                left -= len(piece)
+                if left < 0:
+                    break
+                digest.update(piece)
+                target.write(piece)
+        if left != 0 or digest.hexdigest() != files[name]["sha256"]:
+            raise InstallError(f"{name} of this bundle is damaged: its digest is not the manifest's\n  copy it again")
+
+
+def find_python(versions: Sequence[str], wanted: str) -> tuple[str, str]:
+    """Return the path of a Python that the bundle has wheels for, and its version."""
+    names = [wanted] if wanted else [sys.executable, *(f"python{version}" for version in versions), "python3"]
+    seen = []
+    for name in names:
+        path = shutil.which(name)
+        version = version_of(path) if path else None
+        if path and version and version in versions:
+            return path, version
+        seen.append(f"{name} is {version}" if version else f"{name} was not found")
+    raise InstallError(
+        f"this bundle is for Python {', '.join(versions)}: {'; '.join(dict.fromkeys(seen))}\n"
+        "  name one with --python, or write a bundle for another with `tare bundle --python VERSION`"
+    )
+
+
+def version_of(python: str) -> str | None:
+    """Return the version of a Python, such as "3.11", or None."""
+    program = "import sys; print('%d.%d' % sys.version_info[:2])"
+    try:
+        done = subprocess.run((python, "-IS", "-c", program), capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def make_environment(python: str, version: str, environment: Path, unpacked: Path) -> None:
+    """Create the virtual environment and install the wheels with the bundle's own pip: ensurepip is not needed."""
+    run((python, "-m", "venv", "--without-pip", "--clear", environment), "creating the virtual environment")
+    (environment / STAMP).touch()
+    pip = next(iter(sorted(unpacked.glob("wheels/pip-*.whl"))), None)
+    if pip is None:
+        raise InstallError("this bundle is damaged: it has no pip\n  copy it again")
+    quiet = ("--no-cache-dir", "--disable-pip-version-check", "--quiet")
+    sources = ("--no-index", "--no-deps", "--find-links", unpacked / "wheels")
+    lock = ("--require-hashes", "--requirement", unpacked / f"requirements-{version}.txt")
+    program = (environment / "bin/python", "-I", pip / "pip", "--isolated")
+    run((*program, "install", *quiet, *sources, *lock), "installing the wheels")
+
+
+def run(argv: Iterable[object], what: str) -> None:
+    """Run a command whose messages the user sees; raise `InstallError` if it fails."""
+    words = [str(word) for word in argv]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PIP_"))}
+    status = subprocess.run(words, env=environment, stdin=subprocess.DEVNULL, check=False).returncode
+    if status != 0:
+        raise InstallError(f"{what} failed (status {status}): {' '.join(words[:4])} ...\n  see the message above")
+
+
+def say(message: str) -> None:
+    """Print a step."""
+    print(f"tare bundle: {message}", flush=True)
+
+
+if __name__ == "__main__":
+    if sys.version_info < (3, 9):  # noqa: UP036 - the other machine may have an older one
+        sys.exit("tare bundle: Python 3.9 or newer is needed to unpack this bundle")
+    sys.exit(main(sys.argv[1:], Path(sys.argv[0]).resolve()))

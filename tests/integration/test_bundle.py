@@ -1,0 +1,59 @@
+"""A bundle sets up an ordinary user's folder on a machine without a network."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from integration.live import TARE, live, write_study
+
+pytestmark = [*live(), pytest.mark.timeout(300)]
+USER = 34567
+
+
+def as_user_without_network(
+    *argv: str | Path, folder: Path, timeout_s: float = 120
+) -> subprocess.CompletedProcess[str]:
+    """Run a command as an ordinary user with a home of theirs, in a network namespace that has no route."""
+    become = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--no-new-privs")
+    environment = ("env", "-i", f"HOME={folder}", "PATH=/usr/local/bin:/usr/bin:/bin")
+    return subprocess.run(
+        ("unshare", "--net", *become, *environment, *map(str, argv)),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+def test_a_bundle_brings_tare_without_a_network(tmp_path: Path) -> None:
+    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+        folder.chmod(0o755)
+    file = tmp_path / "tare.pyz"
+    written = subprocess.run((*TARE, "bundle", file), capture_output=True, text=True, timeout=120, check=False)
+    assert written.returncode == 0, written.stderr
+    home = tmp_path / "home"
+    home.mkdir()
+    os.chown(home, USER, USER)
+
+    routes = as_user_without_network("cat", "/proc/net/route", folder=home)
+    assert (routes.returncode, routes.stdout.splitlines()[1:]) == (0, []), "a route leads out of the namespace"
+    installed = as_user_without_network(sys.executable, file, home / "here", folder=home)
+    assert installed.returncode == 0, installed.stderr
+    tare = home / "here/venv/bin/tare"
+    assert f"Next: {tare} doctor" in installed.stdout
+    assert sorted(path.name for path in (home / "here").iterdir()) == ["venv"]
+
+    doctor = as_user_without_network(tare, "doctor", folder=home)
+    assert "ok      MPI openmpi" in doctor.stdout, doctor.stderr
+    study = write_study(home, "study", ["bare", "bare+bridge"])
+    plan = as_user_without_network(tare, "plan", study, folder=home)
+    assert plan.returncode == 0, plan.stderr
+    assert "2 can run here" in plan.stdout, plan.stdout
+    again = as_user_without_network(sys.executable, file, home / "here", folder=home)
+    assert again.returncode == 0, again.stderr

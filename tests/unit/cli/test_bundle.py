@@ -1,0 +1,242 @@
+"""The bundle: what it holds, and an installer that takes nothing from a damaged or hostile one."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import platform
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tare
+from tare.cli.bundle import command, install, wheels
+from tare.cli.bundle.archive import write_zip
+from tare.errors import UsageError
+
+VERSION = f"3.{sys.version_info.minor}"
+
+
+def entry(content: bytes) -> dict[str, Any]:
+    return {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+
+
+def bundle(
+    path: Path, files: Mapping[str, bytes], listed: Mapping[str, Any] | None = None, **stated: Any
+) -> zipfile.ZipFile:
+    """Write a bundle whose manifest lists `listed`, or its files as they are."""
+    manifest = {
+        "format": install.FORMAT,
+        "tare": "1.2.3",
+        "pythons": [VERSION],
+        "machine": platform.machine(),
+        "files": {name: entry(content) for name, content in files.items()} if listed is None else listed,
+        **stated,
+    }
+    write_zip(path, {**files, "__main__.py": b"", "manifest.json": json.dumps(manifest).encode()})
+    return zipfile.ZipFile(path)
+
+
+# --- what it holds --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("python", "numpy"), [("3.11", "numpy==2.4.6"), ("3.13", "numpy==2.5.5")])
+def test_the_locked_packages_are_those_for_the_wanted_python_each_with_hashes(python: str, numpy: str) -> None:
+    lines = wheels.requirements(python).splitlines()
+    assert next(line for line in lines if line.startswith("numpy==")).split()[0] == numpy
+    assert all(" --hash=sha256:" in line for line in lines)
+    names = {line.partition("==")[0] for line in lines}
+    assert {"scipy", "pyroute2", "pip"} <= names
+    assert not {"colorama", "win-inet-pton"} & names
+
+
+def test_tares_own_wheel_is_the_same_twice_and_lists_every_file_with_its_digest(tmp_path: Path) -> None:
+    one, two = (
+        wheels.own_wheel(folder) for folder in (tmp_path, tmp_path / "again") if folder.mkdir(exist_ok=True) is None
+    )
+    assert one.read_bytes() == two.read_bytes()
+    with zipfile.ZipFile(one) as wheel:
+        names = set(wheel.namelist())
+        record = wheel.read(f"tare_hpc-{tare.__version__}.dist-info/RECORD").decode().splitlines()
+        assert b"tare = tare.cli.app:main" in wheel.read(f"tare_hpc-{tare.__version__}.dist-info/entry_points.txt")
+    assert {line.split(",")[0] for line in record} == names
+    assert {"tare/cli/bundle/lock_run.txt", "tare/sources/kernels/CMakeLists.txt"} <= names
+    assert not any("__pycache__" in name for name in names)
+
+
+def test_a_zip_depends_on_its_contents_alone(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"content" * 1000)
+    write_zip(tmp_path / "one", {"b": tmp_path / "file", "a": b"x"}, head=b"#!\n", first="b")
+    (tmp_path / "file").touch()
+    write_zip(tmp_path / "two", {"a": b"x", "b": tmp_path / "file"}, head=b"#!\n", first="b")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    with zipfile.ZipFile(tmp_path / "one") as archive:
+        assert archive.namelist() == ["b", "a"]
+
+
+@pytest.mark.parametrize("version", ["3.9", "3.10", "2.7", "4.0", "python3.13", ""])
+def test_a_python_that_cannot_run_the_head_is_refused(version: str) -> None:
+    with pytest.raises(UsageError, match="does not run with Python"):
+        command.checked(version)
+
+
+@pytest.mark.parametrize(("name", "words"), [("./app.sif", "is a path"), ("debian-nothing", "unknown image")])
+def test_an_image_that_a_bundle_cannot_hold_is_refused(name: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        command.images_of([name])
+
+
+def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "here").write_text("mine")
+    with pytest.raises(UsageError, match="already exists"):
+        command.write_bundle(tmp_path / "here", [], [])
+    assert (tmp_path / "here").read_text() == "mine"
+
+
+# --- the installer --------------------------------------------------------------------------------------------------
+
+
+def test_the_installer_is_python_3_9_and_imports_the_standard_library_alone() -> None:
+    tree = ast.parse(command.INSTALLER.read_text(), feature_version=(3, 9))
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {name.partition(".")[0] for name in imported} <= sys.stdlib_module_names
+
+
+HOSTILE = [
+    "/etc/passwd",
+    "../victim",
+    "wheels/../../victim.whl",
+    "wheels/.hidden.whl",
+    "wheels/a/b.whl",
+    "wheels/a.whl\n",
+    "images/0123/rootfs.tar",
+    "images/0123456789abcdef0123456789abcdef/../../victim",
+    "venv/bin/python",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_bundle_with_a_name_that_no_bundle_has_is_refused_before_anything_is_written(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle(tmp_path / "bundle", {name: b"bad"}).close()
+    assert install.main([str(tmp_path / "here")], tmp_path / "bundle") == install.EXIT_FAILED
+    assert "invalid name" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
+
+
+WHEEL = "wheels/a-1-py3-none-any.whl"
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        {},
+        {WHEEL: entry(b"right"), "wheels/b.whl": entry(b"")},
+        {WHEEL: {**entry(b"right"), "bytes": -1}},
+        {WHEEL: {**entry(b"right"), "bytes": True}},
+        {WHEEL: {**entry(b"right"), "bytes": 1 << 60}},
+        {WHEEL: {**entry(b"right"), "sha256": "0"}},
+        {WHEEL: None},
+        [WHEEL],
+        7,
+    ],
+)
+def test_a_manifest_that_does_not_list_the_files_is_refused(listed: Any, tmp_path: Path) -> None:
+    with (
+        bundle(tmp_path / "bundle", {WHEEL: b"right"}, listed) as archive,
+        pytest.raises(install.InstallError, match="this bundle is damaged"),
+    ):
+        install.read_manifest(archive)
+
+
+@pytest.mark.parametrize("stated", [{"format": 99}, {"pythons": ["../x"]}, {"pythons": [3]}])
+def test_a_manifest_with_other_wrong_values_is_refused(stated: Mapping[str, Any], tmp_path: Path) -> None:
+    with (
+        bundle(tmp_path / "bundle", {}, **stated) as archive,
+        pytest.raises(install.InstallError, match="this bundle is damaged"),
+    ):
+        install.read_manifest(archive)
+
+
+def test_a_file_twice_is_refused(tmp_path: Path) -> None:
+    bundle(tmp_path / "bundle", {WHEEL: b"right"}).close()
+    with (
+        zipfile.ZipFile(tmp_path / "bundle", "a") as archive,
+        pytest.warns(UserWarning, match="Duplicate name"),
+    ):
+        archive.writestr(WHEEL, b"wrong")
+    with (
+        zipfile.ZipFile(tmp_path / "bundle") as archive,
+        pytest.raises(install.InstallError, match="two files of one name"),
+    ):
+        install.read_manifest(archive)
+
+
+@pytest.mark.parametrize("stated", [b"wrong", b"right and more", b"ri"])
+def test_a_file_with_other_bytes_than_the_manifest_says_is_refused(stated: bytes, tmp_path: Path) -> None:
+    listed = {WHEEL: entry(stated)}
+    with (
+        bundle(tmp_path / "bundle", {WHEEL: b"right"}, listed) as archive,
+        pytest.raises(install.InstallError, match="its digest is not the manifest's"),
+    ):
+        install.unpack(archive, listed, tmp_path)
+
+
+def test_a_bundle_that_the_disk_has_no_room_for_is_not_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(install, "KEPT_FREE_BYTES", 1 << 60)
+    with (
+        bundle(tmp_path / "bundle", {WHEEL: b"right"}) as archive,
+        pytest.raises(install.InstallError, match="more room"),
+    ):
+        install.unpack(archive, install.read_manifest(archive)["files"], tmp_path)
+    assert not (tmp_path / "wheels").exists()
+
+
+@pytest.mark.parametrize(
+    ("stated", "words"),
+    [({"machine": "vax"}, "this bundle is for vax"), ({"pythons": ["3.99"]}, "this bundle is for Python 3.99")],
+)
+def test_a_bundle_for_another_machine_says_so(
+    stated: Mapping[str, Any], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle(tmp_path / "bundle", {WHEEL: b"right"}, **stated).close()
+    assert install.main([str(tmp_path / "here")], tmp_path / "bundle") == install.EXIT_FAILED
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "here").exists()
+
+
+def test_a_virtual_environment_of_the_users_own_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle(tmp_path / "bundle", {WHEEL: b"right"}).close()
+    (tmp_path / "here/venv").mkdir(parents=True)
+    assert install.main([str(tmp_path / "here")], tmp_path / "bundle") == install.EXIT_USAGE
+    assert "is not of a bundle" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "here").iterdir()] == ["venv"]
+
+
+def test_a_truncated_bundle_is_reported(tmp_path: Path) -> None:
+    bundle(tmp_path / "bundle", {WHEEL: b"right" * 1000}).close()
+    (tmp_path / "cut").write_bytes((tmp_path / "bundle").read_bytes()[:-200])
+    argv = (sys.executable, str(command.INSTALLER), str(tmp_path / "here"))
+    assert install.main(argv[2:], tmp_path / "cut") == install.EXIT_FAILED
+    assert not (tmp_path / "here").exists()
+
+
+def test_the_installer_shows_its_help_as_a_program_of_the_bundle(tmp_path: Path) -> None:
+    with (tmp_path / "bundle").open("wb"):
+        command.write_archive(tmp_path / "bundle", {}, [VERSION])
+    done = subprocess.run(
+        (sys.executable, "-IS", str(tmp_path / "bundle"), "--help"), capture_output=True, text=True, check=True
+    )
+    assert "usage: python3 bundle" in done.stdout
