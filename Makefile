@@ -21,10 +21,10 @@ SHELL_FILES := tools/bootstrap tools/apptainer tools/mpis tools/networks tools/p
 C_FILES = $(shell find kernels miniapps tests/kernels benchmarks -name build\* -prune -o \( -name '*.c' -o -name '*.h' \) -print)
 TEXT_FILES := $(wildcard *.md) docs src tests kernels miniapps tools studies Makefile pyproject.toml
 
-.PHONY: help setup demo test test-long test-fast fuzz fuzz-proof lint format types docs wheel lock clean
+.PHONY: help setup demo test test-long test-faults test-fast fuzz fuzz-proof lint format types docs wheel lock clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install what running studies needs
 	@tools/bootstrap run
@@ -52,8 +52,14 @@ test-long: ## the tests that take minutes, as the mini-applications in class A a
 	@tools/bootstrap long
 	@$(ROOT_ENV) $(BIN)/python -m pytest -m long $(PYTEST_ARGS)
 
+test-faults: ## play each fault three times on real clusters and print the table (an hour); docs/reliability.md has it
+	@tools/bootstrap test
+	@rm -f results/faults.jsonl
+	@status=0; $(ROOT_ENV) $(BIN)/python -m pytest -m faults tests/faults $(PYTEST_ARGS) || status=$$?; \
+	$(BIN)/python tools/reliability_page.py results/faults.jsonl; exit $$status
+
 test-fast: ## the tests that need neither root nor daemons
-	@$(BIN)/python -m pytest -m "not integration and not slow and not root and not long" $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m "not integration and not slow and not root and not long and not faults" $(PYTEST_ARGS)
 
 fuzz: ## every fuzzer for ten minutes (FUZZ_SECONDS=600), two at a time; `make test` runs each for some seconds
 	@TARE_FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest tests/fuzz -n 2 --dist worksteal -rP \

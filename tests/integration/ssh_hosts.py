@@ -37,6 +37,7 @@ PURE = Path(sysconfig.get_path("purelib"))
 PACKAGES = PURE.relative_to(REPOSITORY) if PURE.is_relative_to(REPOSITORY) else PURE
 USERS = (
     "set -e; place=$1 home=$2 root_home=$3; mkdir -p $place; "
+    f"if ! grep -q ^{NAME}: /etc/passwd; then "
     "for name in passwd group; do cp /etc/$name $place/; done; "
     f'echo "{NAME}:x:{UID}:{UID}::$home:/bin/sh" >> $place/passwd; echo "{NAME}:x:{UID}:" >> $place/group; '
     f"for name in subuid subgid; do echo {NAME}:{FIRST_ID}:65536 > $place/$name; done; "
@@ -45,7 +46,7 @@ USERS = (
     "for device in fuse net/tun; do name=$place/${device##*/}; rm -f $name; cp -a /dev/$device $name; chmod 666 $name; "
     "mount --bind $name /dev/$device; done; "
     "if [ -s /sys/fs/cgroup/unified/cgroup.controllers ]; then umount /sys/fs/cgroup/unified; fi; "
-    "mount --make-rshared /; "
+    "mount --make-rshared /; fi; "
 )
 """Gives a mount namespace an ordinary user, and the devices and cgroups of other machines (crun: no hybrid ones)."""
 DAEMON = """
@@ -62,7 +63,7 @@ KbdInteractiveAuthentication no
 MaxStartups 128
 MaxSessions 64
 LogLevel ERROR
-SetEnv TARE_CORES={cores}
+SetEnv TARE_CORES={cores}{more}
 """
 
 
@@ -172,7 +173,7 @@ def ssh_hosts(
             hosts = SshHosts(site=site, folder=folder, names=names, cache=cache)
             try:
                 for node in every:
-                    hosts.daemons[node.name] = _sshd(node, folder)
+                    hosts.daemons[node.name] = start_sshd(node, folder)
                 yield hosts
             finally:
                 for daemon in hosts.daemons.values():
@@ -233,10 +234,11 @@ def _known(folder: Path, names: Sequence[str]) -> str:
     return "".join(f"{name} {kind} {key}\n" for name in names)
 
 
-def _sshd(node: Node, folder: Path) -> subprocess.Popen[bytes]:
-    """Start a node's sshd in the foreground, with the node's cores and in its cgroup."""
+def start_sshd(node: Node, folder: Path, *more: str) -> subprocess.Popen[bytes]:
+    """Start a node's sshd in the foreground, with the node's cores and in its cgroup; it sets `more` variables."""
+    cores = ",".join(map(str, node.cores))
     (folder / f"sshd-{node.name}").write_text(
-        DAEMON.format(address=node.control_address, keys=folder, cores=",".join(map(str, node.cores)))
+        DAEMON.format(address=node.control_address, keys=folder, cores=cores, more="".join(f" {each}" for each in more))
     )
     program = next(path for path in SSHD if Path(path).exists())
     script = (

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from tare import study
 from tare.cli import session
-from tare.cluster import CLUSTERS
+from tare.cluster import CLUSTERS, ssh_clean
 from tare.errors import UsageError
 from tare.host.safe_files import write_whole
 from tare.model import Cell, Plan, Study
@@ -123,9 +123,17 @@ def show_report(folder: Path, html: Path | None) -> int:
 
 def show_clean(*, dry_run: bool) -> None:
     """Remove all that carries our mark, or only list it."""
+    killed = () if dry_run else ssh_clean.killed_runs()
+    answers = ssh_clean.ask_hosts(killed)
     found = clean.find() if dry_run else clean.remove()
+    ssh_clean.keep_unverified(killed, answers)
     for item in found:
         print(f"{'left' if item.stays else 'would remove' if dry_run else 'removed'} {item.what}")
+    for answer in answers:
+        for what in answer.removed:
+            print(f"removed {what} on {answer.host}")
+        if answer.unverified:
+            _say(f"tare: {answer}")
     for stays in dict.fromkeys(item.stays for item in found if item.stays):
         _say(f"tare: {stays}")
     for folder in clean.unmarked():

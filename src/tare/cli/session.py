@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from tare.cluster import CLUSTERS
+from tare.cluster import CLUSTERS, ssh_clean
 from tare.deploy import study_files
 from tare.deploy.study_files import StudyFiles
 from tare.errors import RefusedError
@@ -61,7 +61,13 @@ def check_available(plan: Plan) -> None:
 
 def execute(plan: Plan, store: Store, files: StudyFiles, watcher: runner.Watcher, say: Progress = silent) -> None:
     """Run what is still to run of a plan; what an earlier, killed run left behind is removed first."""
+    killed = ssh_clean.killed_runs()
+    answers = ssh_clean.ask_hosts(killed)
+    for answer in answers:
+        if answer.unverified:
+            say(f"tare: {answer}")
     clean.leftovers_of_the_dead(say)
+    ssh_clean.keep_unverified(killed, answers)
     with runner.running(plan, store, files, watcher, name=clean.free_name(f"s{os.getpid()}")) as run:
         run.blocks()
 

@@ -7,6 +7,7 @@ over the same connections. Where an administrator lists NICs, the services are r
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -65,6 +66,8 @@ class SshCluster(Cluster):
             reason: str | None = connections.conversations[number].ask("probe", environment, bool(spec.nics))
             if reason:
                 return f"{reason} (on {connections.hosts[number]})"
+            if reason := connections.unfit(number, environment.mpi):
+                return f"{reason} (on {connections.hosts[number]})"
         return None
 
     def topology(self, spec: LabSpec) -> Topology:
@@ -78,7 +81,7 @@ class SshCluster(Cluster):
         folder = site_folder.folder_of(name)
         with ExitStack() as stack:
             stack.callback(self._close, spec)
-            stack.enter_context(_own_folder(name, folder))
+            stack.enter_context(_own_folder(name, folder, spec))
             stack.enter_context(marked.marked(name))
             site = Opening(name=name, folder=folder, spec=spec, needs=needs, connections=connections).site()
             nodes = (*site.nodes, *site.daemon_nodes)
@@ -150,11 +153,18 @@ def check_machines(hosts: tuple[str, ...], machines: tuple[Machine, ...], *, own
 
 
 @contextmanager
-def _own_folder(name: str, folder: Path) -> Iterator[None]:
+def _own_folder(name: str, folder: Path, spec: LabSpec) -> Iterator[None]:
     """Keep the site's folder on this machine, with a note of its owner where others look for it."""
     note = made_run_folder() / f"{name}-ssh"
     note.mkdir(mode=0o700)
-    told = {"lab": name, **owner(), site_folder.KEY: str(folder), site_folder.HEAD: True}
+    told = {
+        "lab": name,
+        **owner(),
+        site_folder.KEY: str(folder),
+        site_folder.HEAD: True,
+        site_folder.HOSTS: list(spec.hosts),
+        site_folder.CONFIG: os.path.abspath(spec.ssh_config) if spec.ssh_config else "",
+    }
     try:
         (note / "owner.json").write_text(json.dumps(told))
         site_folder.make(folder, of_head=True)

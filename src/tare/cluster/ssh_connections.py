@@ -16,8 +16,9 @@ from typing import Final
 from tare.cluster.ssh_errors import explained
 from tare.errors import InfrastructureError, MissingTool, TareError
 from tare.host.packages import install
-from tare.host.paths import made_run_folder
+from tare.host.paths import cache_folder, made_run_folder
 from tare.host.process import find
+from tare.mpi import MPIS
 from tare.node.owners import owner
 from tare.remote.archive import packed
 from tare.remote.conversation import Conversation
@@ -64,6 +65,7 @@ class Connections:
         (self._folder / "owner.json").write_text(json.dumps({"lab": f"ssh{os.getpid()}", **owner()}))
         self._ended = threading.Event()
         self.conversations: dict[int, Conversation] = {}
+        self._unfit: dict[tuple[int, str], str | None] = {}
         try:
             self.machines = self._begin()
         except BaseException:
@@ -85,6 +87,13 @@ class Connections:
     def reach(self, number: int) -> tuple[str, ...]:
         """Return the argv prefix that runs one string on a host, over its open connection."""
         return ssh_argv(self._program, self._config, self._folder / str(number), self.hosts[number], first=False)
+
+    def unfit(self, number: int, mpi: str) -> str | None:
+        """Return why a host cannot take part in jobs of an MPI that are started from here, or None."""
+        if (number, mpi) not in self._unfit:
+            version, folders = MPIS[mpi].version(), ("/tmp", str(cache_folder()))
+            self._unfit[number, mpi] = self.conversations[number].ask("unfit", mpi, version, folders)
+        return self._unfit[number, mpi]
 
     def close(self) -> None:
         """End all services and connections."""

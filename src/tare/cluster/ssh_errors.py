@@ -6,7 +6,8 @@ import re
 from typing import Final
 
 MISSING_PYTHON: Final = re.compile(
-    r"python3: (?:command )?not found|exec: python3|Unknown command: python3|python3: No such file"
+    r"python3: (?:command )?not found|exec: python3|command not found: python3|Unknown command: python3|"
+    r"python3: No such file"
 )
 SENTENCES: Final = (
     (re.compile(r"REMOTE HOST IDENTIFICATION HAS CHANGED"),

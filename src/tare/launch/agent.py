@@ -28,8 +28,9 @@ INTO_RANKS = (
     "UCX_",
 )  # fmt: skip
 CARRIED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TARE_LAUNCH_MAP", "TERM", "USER")
-ELSEWHERE = ("LD_LIBRARY_PATH", "TARE_RUN")
-"""What a daemon on another machine needs on top of that: here it inherits the first, there nothing."""
+ELSEWHERE = ("LD_LIBRARY_PATH", "TARE_RUN", "TMPDIR")
+"""What a daemon on another machine needs on top of that: here it inherits the first, there nothing. The last is the
+run's folder, in which the files of a killed daemon do not outlive the run."""
 KNOWN_THERE = ("HOME", "LOGNAME", "SHELL", "TERM", "USER")
 
 

@@ -176,6 +176,11 @@ def folders() -> list[tuple[str, Path]]:
     return [(_lab_of(folder, note), folder) for folder, note in _notes()]
 
 
+def notes() -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the owners' notes, each with its lab; a damaged one is empty."""
+    return [(_lab_of(folder, note), note) for folder, note in _notes()]
+
+
 def _lab_of(folder: Path, note: Mapping[str, Any]) -> str:
     named = note.get("lab")
     if isinstance(named, str) and is_lab_name(named):

@@ -19,6 +19,9 @@ HEAD: Final = "head"
 """The file that the head writes into its own folder, which may be on a node."""
 KEY: Final = "site folder"
 """The key of an owner's note that names the folder."""
+HOSTS: Final = "hosts"
+CONFIG: Final = "ssh config"
+"""The keys of a head's note that name its hosts, and the file that ssh reads for them."""
 
 
 def unique_name(run: str) -> str:

@@ -64,7 +64,7 @@ class Conversation:
         self._send(repr(TEXT).encode() + b"\n" + json.dumps(wanted).encode() + b"\n")
         told = self._greeting()
         if "error" in told:
-            raise Unreachable(f"node {self.name} cannot be used: {told['error']}")
+            raise self._unusable(told)
         if not told.get("has"):
             self._send(archive.data)
         machine = self.ask("greet", PROTOCOL)
@@ -80,7 +80,10 @@ class Conversation:
             self._send(wire.dumps((number, name, arguments)))
             until = time.monotonic() + ANSWER_S
             while True:
-                told = wire.loads(self._line(until))
+                line = self._line(until)
+                if line.startswith(MARK):  # the archive could not be unpacked
+                    raise self._unusable(self._told(line))
+                told = wire.loads(line)
                 if told[0] == number:  # an interrupted call may have left its answer
                     break
         _, outcome, value = told
@@ -109,13 +112,20 @@ class Conversation:
         while True:
             line = self._line(until)
             if line.startswith(MARK):
-                try:
-                    told = json.loads(line[len(MARK) :])
-                except ValueError:
-                    told = None
-                if not isinstance(told, dict):
-                    raise wire.NotUnderstood(f"node {self.name} sent {line[:200]!r}")
-                return told
+                return self._told(line)
+
+    def _told(self, line: bytes) -> dict[str, Any]:
+        """Return what a line of the bootstrap says."""
+        try:
+            told = json.loads(line[len(MARK) :])
+        except ValueError:
+            told = None
+        if not isinstance(told, dict):
+            raise wire.NotUnderstood(f"node {self.name} sent {line[:200]!r}")
+        return told
+
+    def _unusable(self, told: dict[str, Any]) -> Unreachable:
+        return Unreachable(f"node {self.name} cannot be used: {told.get('error', 'it gave no reason')}")
 
     def _send(self, data: bytes) -> None:
         try:

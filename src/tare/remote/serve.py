@@ -29,6 +29,7 @@ from tare.node_service.owned import Terms
 from tare.node_service.probe import probe
 from tare.node_service.protocol import CALLS
 from tare.remote import wire
+from tare.remote.fit import unfit
 from tare.remote.machine import Machine, this_machine
 from tare.remote.timing import LEASE_S
 from tare.services import docker
@@ -38,7 +39,7 @@ PROTOCOL: Final = 1
 ENDING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 DONE: Final = "done"
 FAILED: Final = "failed"
-OWN: Final = ("greet", "open", "clean", "probe", "start_docker", "begin_swarm", "join_swarm")
+OWN: Final = ("greet", "open", "clean", "probe", "unfit", "start_docker", "begin_swarm", "join_swarm")
 """What can be asked before a site's node is opened."""
 
 
@@ -146,6 +147,10 @@ class Service:
     def probe(self, environment: Environment, given: bool = False) -> str | None:
         """Return what an environment requires and this machine lacks, or None; `given`: it was given to tare."""
         return probe(environment, real=not given)
+
+    def unfit(self, mpi: str, head_version: str, folders: tuple[str, ...]) -> str | None:
+        """Return why this machine cannot take part in a job of the head, or None."""
+        return unfit(mpi, head_version, folders)
 
     def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
         """Make one of the calls of `NodeService`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tare.node import Endpoint, Node, Wired
 from tare.node.monitor import CounterValues
@@ -14,8 +14,13 @@ from tare.node_service import Phase
 from tare.node_service.order import Order
 from tare.node_service.sides import Side
 from tare.remote.conversation import Conversation, Unreachable
-from tare.remote.timing import AGAIN_S, PAUSE_S
+from tare.remote.timing import AGAIN_S, LEASE_S, PAUSE_S
 from tare.services.ssh import SshHost
+
+GONE: Final = (
+    f"it removes what the run made there {LEASE_S:g} s after it lost the head (not verified); when you reach it again, "
+    "run the same command to resume"
+)
 
 
 class RemoteNode:
@@ -45,9 +50,9 @@ class RemoteNode:
         while not self.conversation.is_open:
             try:
                 self.conversation = self._reconnect()
-            except Unreachable:
+            except Unreachable as lost:
                 if time.monotonic() > until:
-                    raise
+                    raise Unreachable(lost.message, remedy=GONE) from lost
                 time.sleep(PAUSE_S)
 
     def share(self, study: str) -> None:

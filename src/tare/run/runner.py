@@ -135,7 +135,12 @@ class Run:
         """Launch a program once in the baseline; raise `CellsFailed` if it does not run there."""
         if ready is None or ready.deployed.ended():
             return  # the trials of this cell report why
-        launched = self._launched(ready, 0)
+        try:
+            launched = self._launched(ready, 0)
+        except Unreachable:
+            return
+        if isinstance(launched.outcome, Failed) and ready.deployed.ended():
+            return
         calibration.check(ready.cell, launched.outcome)
         self.watcher.calibrated(ready.cell, launched.result.elapsed_s)
 

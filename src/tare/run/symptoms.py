@@ -35,8 +35,13 @@ EQUAL_NUMBERS: Final = (
 SYMPTOMS: Final = (
     _symptom("equal process numbers", r"Segmentation fault.*mca_btl_(?:vader|sm)\.so", EQUAL_NUMBERS),
     _symptom(
+        "no room",
+        r"(?:OPAL|PMIX) ERROR: OUT-OF-RESOURCE|No space left on device|Disk quota exceeded",
+        "a node has no room for the MPI's files; remedy: make room in its /tmp and /dev/shm",
+    ),
+    _symptom(
         "private network",
-        r"(?:OPAL|PMIX) ERROR: \S*Unreach\w*|pmix_ifinit: unable to find network|PMIX(?:_\w+)? ERROR",
+        r"(?:OPAL|PMIX) ERROR: \S*Unreach\w*|pmix_ifinit: unable to find network|PMIX(?:_\w+)? ERROR(?!: OUT-OF)",
         "the ranks do not reach their daemon (PMIx), as in containers with a network of their own; remedy: the network "
         "and session folder of the daemon in each (--network container:NAME), or a daemon in each container",
     ),

@@ -20,7 +20,11 @@ NO_NETWORK = """[vm:26468] opal_ifinit: unable to find network interfaces.
 UCX_USERS = (
     "initial_address_exchange(145).:  ucx function returned with failed status(ucx_init.c 145 Shared memory error)"
 )
+NO_ROOM = """[n1:00197] PMIX ERROR: OUT-OF-RESOURCE in file ../../../src/client/pmix_client.c at line 323
+[n1:00197] OPAL ERROR: Error in file ext3x_client.c at line 112
+"""
 SEEN = {
+    "no room": NO_ROOM,
     "equal process numbers": VADER_CRASH,
     "private network": NO_NETWORK,
     "single copy forbidden": "[n0:7] Read -1, expected 131072, errno = 1",

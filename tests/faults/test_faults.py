@@ -1,0 +1,44 @@
+"""`make test-faults`: play each fault three times on real things, and keep what was seen for docs/reliability.md."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from faults.faults import FAULTS, PLAYS, Fault
+from faults.stage import Stage, saved
+from integration.live import compiled, live
+from integration.ssh_hosts import lend, ssh_hosts
+
+pytestmark = [*live("sshd", "charliecloud"), pytest.mark.faults, pytest.mark.timeout(900)]
+FILE = Path(os.environ.get("TARE_FAULTS_FILE", "results/faults.jsonl"))
+
+
+@pytest.fixture(scope="session")
+def everything() -> Iterator[Stage]:
+    with ssh_hosts(2, cores=1) as hosts:
+        lend(hosts.cache)
+        yield Stage(hosts=hosts, numbers=count(), program=compiled("rest", hosts.folder))
+
+
+@pytest.fixture
+def stage(everything: Stage) -> Iterator[Stage]:
+    everything.restart_sshd()
+    yield everything
+    everything.end_all()
+
+
+@pytest.mark.parametrize("play", range(PLAYS))
+@pytest.mark.parametrize("fault", FAULTS, ids=[fault.key for fault in FAULTS])
+def test_a_fault_is_recorded_as_what_it_was_and_leaves_nothing(fault: Fault, play: int, stage: Stage) -> None:
+    began = time.monotonic()
+    seen = fault.play(stage)
+    left = [*seen.left, *stage.left()]
+    saved(FILE, fault=fault.key, play=play, recorded=list(seen.recorded), codes=list(seen.codes), said=seen.said,
+          then=seen.then, left=left, took_s=round(time.monotonic() - began, 1))  # fmt: skip
+    assert left == []

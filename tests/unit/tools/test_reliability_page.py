@@ -1,0 +1,30 @@
+"""docs/reliability.md has a row for each fault that `make test-faults` plays, and for no other."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+from faults.faults import FAULTS
+
+ROOT = Path(__file__).parents[3]
+SPEC = importlib.util.spec_from_file_location("reliability_page", ROOT / "tools" / "reliability_page.py")
+assert SPEC is not None
+assert SPEC.loader is not None
+page = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(page)
+
+
+def test_the_page_has_the_faults_that_are_played() -> None:
+    assert page.titles(page.PAGE.read_text()) == [(fault.title, fault.cluster) for fault in FAULTS]
+
+
+def test_no_two_faults_have_one_key() -> None:
+    assert len({fault.key for fault in FAULTS}) == len(FAULTS)
+
+
+def test_a_row_gives_outcomes_that_differ_and_says_where_nothing_was_left() -> None:
+    play = {"fault": "x", "recorded": [], "codes": [-9, 3], "said": "", "then": "resumed", "left": []}
+    other = {**play, "recorded": ["Failed: a | b"], "codes": [-9, 4]}
+    row = page.row_of(FAULTS[0], [play, other])
+    assert "| none / Failed: a \\| b | -9, then 3 / -9, then 4 | resumed | nothing | 2 |" in row
