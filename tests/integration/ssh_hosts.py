@@ -46,6 +46,8 @@ USERS = (
     "for device in fuse net/tun; do name=$place/${device##*/}; rm -f $name; cp -a /dev/$device $name; chmod 666 $name; "
     "mount --bind $name /dev/$device; done; "
     "if [ -s /sys/fs/cgroup/unified/cgroup.controllers ]; then umount /sys/fs/cgroup/unified; fi; "
+    # a user namespace may mount /proc only where one is seen that nothing covers; a lab's node has its boot_id over it
+    "mkdir -p $place/proc; mount -t proc proc $place/proc; "
     "mount --make-rshared /; fi; "
 )
 """Gives a mount namespace an ordinary user, and the devices and cgroups of other machines (crun: no hybrid ones)."""
