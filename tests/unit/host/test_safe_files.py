@@ -12,7 +12,7 @@ from tare.cli.commands import write_whole
 from tare.errors import ResultsError
 from tare.host import safe_files
 from tare.store import results_folder
-from tare.store.results import PLAN, SAMPLES, TRIALS, TRUNCATED
+from tare.store.results import PLAN, SAMPLES, SHARED, TRIALS, TRUNCATED
 from unit.stored import PLAN as PLANNED
 
 SECRET = "what root alone may write\n"
@@ -40,7 +40,8 @@ def foreign(monkeypatch: pytest.MonkeyPatch) -> None:
 
 WRITES: dict[str, Callable[[Path], object]] = {
     "lock": results_folder.take_lock,
-    TRIALS: results_folder.open_trials,
+    TRIALS: lambda path: results_folder.open_lines(path, TRIALS),
+    SHARED: lambda path: results_folder.open_lines(path, SHARED),
     TRUNCATED: lambda path: results_folder.set_torn_line_aside(path, 0, b"torn"),
 }
 REPLACES: dict[str, Callable[[Path], object]] = {
@@ -119,10 +120,10 @@ def test_a_hard_link_in_another_user_s_folder_is_refused(
     folder: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     os.link(victim, folder / TRIALS)
-    os.close(results_folder.open_trials(folder))  # in a folder of one's own it is a copy that a backup keeps
+    os.close(results_folder.open_lines(folder, TRIALS))  # in a folder of one's own it is a copy that a backup keeps
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     with pytest.raises(ResultsError, match="has another hard link"):
-        results_folder.open_trials(folder)
+        results_folder.open_lines(folder, TRIALS)
 
 
 def test_links_of_one_s_own_and_of_root_are_followed(tmp_path: Path) -> None:
@@ -147,7 +148,7 @@ def test_no_descriptor_stays_open(folder: Path, victim: Path) -> None:
     before = os.listdir("/proc/self/fd")
     for _ in range(3):
         with pytest.raises(ResultsError):
-            results_folder.open_trials(folder)
+            results_folder.open_lines(folder, TRIALS)
         with pytest.raises(OSError, match="Too many"):
             results_folder.make_folder(folder / "a" / "x")
         results_folder.make_samples(folder)

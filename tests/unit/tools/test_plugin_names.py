@@ -68,6 +68,8 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "node/cgroup_marks.py": {"lab": OTHER},
     "node/cgroups.py": {"host": OTHER},
     "node_service/clean.py": {"docker": OTHER, "lab": OTHER},
+    "node/owners.py": {"host": OTHER},
+    "node_service/owned.py": {"docker": OTHER, "bridge": OTHER, "macvlan": "a kind of link"},
     "node_service/site_folder.py": {"lab": OTHER},
     "remote/archive.py": {"host": OTHER},
     "remote/machine.py": {"local": "a word of ip-address(8)"},
