@@ -63,9 +63,13 @@ def find(*, dead_only: bool = False) -> tuple[Leftover, ...]:
     return tuple(item for item in found if item.lab not in alive)
 
 
-def remove(*, dead_only: bool = False) -> tuple[Leftover, ...]:
-    """Remove everything with tare's mark and return the list; a process that does not end is listed with the reason."""
-    found = find(dead_only=dead_only)
+def remove(*, dead_only: bool = False, noted_only: bool = False) -> tuple[Leftover, ...]:
+    """Remove everything with tare's mark and return the list; a process that does not end is listed with the reason.
+
+    With `noted_only`, what has no owner's note here is left: a node that is itself in a lab sees the cgroups of others.
+    """
+    noted = {lab for lab, _ in notes()}
+    found = tuple(item for item in find(dead_only=dead_only) if not noted_only or item.lab in noted)
     stays = {lab: remove_lab(lab) for lab in sorted({item.lab for item in found})}
     return tuple(item if item.what.startswith("folder ") else replace(item, stays=stays[item.lab]) for item in found)
 

@@ -141,7 +141,7 @@ class Service:
 
     def clean(self, name: str = "") -> tuple[str, ...]:
         """Remove what runs that have ended left on this machine, and everything of the site `name`; return it."""
-        found = (*(real.remove_site(name) if name else ()), *clean.remove(dead_only=True))
+        found = (*(real.remove_site(name) if name else ()), *clean.remove(dead_only=True, noted_only=True))
         return tuple(item.what for item in found)
 
     def probe(self, environment: Environment, given: bool = False) -> str | None:

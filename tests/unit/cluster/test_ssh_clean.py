@@ -67,3 +67,12 @@ def test_a_host_that_does_not_answer_is_not_verified_and_asked_again(
 def test_a_damaged_note_names_no_host(run_folder: Path) -> None:
     note(run_folder, "s1x1", pid=1, start=1, boot_id="gone", **{site_folder.HOSTS: ["-oProxyCommand=x", 7, ""]})
     assert ssh_clean.killed_runs() == ()
+
+
+def test_a_service_leaves_what_has_no_note_on_its_node(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    note(run_folder, "s1x1", pid=1, start=1, boot_id="gone")
+    others = clean.Leftover(lab="other", what="cgroup /tare/other")
+    monkeypatch.setattr(clean, "groups", lambda: {"other": ()})
+    assert others in clean.find(dead_only=True)
+    removed = clean.remove(dead_only=True, noted_only=True)
+    assert {item.lab for item in removed} == {"s1x1"}
