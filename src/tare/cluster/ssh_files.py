@@ -24,7 +24,7 @@ PACK: Final = (
 An image's devices stay behind: an ordinary user could not make them, and a container gets its node's."""
 UNPACK: Final = (
     "umask 077; mkdir -p {parent} && cd {parent} && new=$(mktemp -d .unfinished-XXXXXX) && "
-    '{{ tar -xf - -C "$new" && mv -T "$new"/{name} {name}; status=$?; rm -rf "$new"; exit $status; }}'
+    '{{ tar -xpf - -C "$new" && mv -T "$new"/{name} {name}; status=$?; rm -rf "$new"; exit $status; }}'
 )
 """Receives it into a new folder first, so that what is there is complete."""
 

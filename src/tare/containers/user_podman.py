@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from tare.containers.boot_id import show_boot_id
 from tare.containers.held import on_cores
 from tare.containers.request import PodRequest
 from tare.containers.together import started_together
@@ -167,6 +168,7 @@ def _started(request: PodRequest, name: str, options: tuple[str, ...]) -> int:
     pid = int(_podman(request, "inspect", "--format", "{{.State.Pid}}", name).stdout)
     if pid == 0:
         raise InfrastructureError(f"the container {name} on {request.node.name} is not running")
+    show_boot_id(request.node, pid, user=True)
     return pid
 
 
