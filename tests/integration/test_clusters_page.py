@@ -35,10 +35,12 @@ def test_every_command_of_the_page_works_as_it_stands(hosts: SshHosts) -> None:
     assert sum(INSTALL in block for block in blocks) == 1
     seen = ""
     for block in blocks:
-        # what pip installs is tried in root file systems of other distributions (tests/distributions)
-        ended = hosts.shell(f"set -e\n{block.replace(INSTALL, 'tare --version')}")
+        # what pip installs is tried in root file systems of other distributions (test_other_distributions.py)
+        script = block.replace(INSTALL, "tare --version")
+        script = re.sub(r"^(tare run .*)$", r"\1 || [ $? -eq 3 ]", script, flags=re.MULTILINE)  # some are inconclusive
+        ended = hosts.shell(f"set -e\n{script}")
         seen += ended.stdout
-        assert ended.returncode in (0, 3), f"{block}\n{ended.stdout[-3000:]}{ended.stderr[-3000:]}"
+        assert ended.returncode == 0, f"{block}\n{ended.stdout[-3000:]}{ended.stderr[-3000:]}"
     home = hosts.folder / "home"
     for report in ("results/mine-local/report.html", "results/pair-ssh/report.html", "pair.html"):
         assert (home / report).stat().st_size > 10_000, report
