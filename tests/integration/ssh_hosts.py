@@ -136,6 +136,14 @@ class SshHosts:
         argv = (*self.before(), "-c", python, script)
         return subprocess.run(argv, env=variables, capture_output=True, text=True, timeout=timeout_s, check=False)
 
+    def python(self, program: str | Path, *arguments: object) -> str:
+        """Run a Python program of the repository on the head as the user, and return what it prints."""
+        place = self.folder / "home" / "repository" / Path(program).resolve().relative_to(REPOSITORY)
+        argv = (*self.before(), str(place), *map(str, arguments))
+        ended = subprocess.run(argv, env=self.environment(), capture_output=True, text=True, timeout=300, check=False)
+        assert ended.returncode == 0, ended.stderr[-3000:]
+        return ended.stdout
+
     def on(self, node: Node, *argv: str) -> subprocess.CompletedProcess[str]:
         """Run a command as root on a host."""
         entered = ("nsenter", "-t", str(node.pid), "--all", "--", *argv)
