@@ -43,7 +43,7 @@ def interval(values: list[float]) -> str:
 
 
 def up(config: str, hosts: list[str], runs: int) -> list[float]:
-    """Return the seconds until the services of all hosts had answered; the first, which copies the archive, is left out."""
+    """Return the seconds until the services of all hosts had answered, without the first, which copies the archive."""
     from tare.cluster.ssh_connections import Connections
 
     taken = []
