@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
 
@@ -24,11 +24,10 @@ pytestmark = [
 ]
 STUDY = "repository/studies/anywhere.yaml"
 Cells = Mapping[tuple[str, str, str], Comparison]
-COSTS = (Verdict.COSTS,)
 
 
 @pytest.fixture(scope="module")
-def everywhere() -> Iterator[dict[str, Cells]]:
+def everywhere() -> dict[str, Cells]:
     """Run the study in all three places and return its comparisons, by place."""
     with ssh_hosts(2, cores=2, shared=False) as hosts:
         lend(hosts.cache)
@@ -41,7 +40,7 @@ def everywhere() -> Iterator[dict[str, Cells]]:
     ended_lab = tare("run", REPOSITORY / "studies" / "anywhere.yaml", "-o", kept() / "lab", "--fresh",
                      cwd=REPOSITORY, timeout_s=600)  # fmt: skip
     assert ended_lab.status in (0, 3), ended_lab.stdout[-4000:] + ended_lab.stderr[-4000:]
-    yield {"lab": comparisons(kept() / "lab"), "local": found["anywhere-local"], "ssh": found["anywhere-ssh"]}
+    return {"lab": comparisons(kept() / "lab"), "local": found["anywhere-local"], "ssh": found["anywhere-ssh"]}
 
 
 def kept() -> Path:

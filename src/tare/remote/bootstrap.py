@@ -89,4 +89,5 @@ def supply(path: str) -> None:
     told["supply"]()
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
