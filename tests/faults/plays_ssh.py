@@ -172,7 +172,7 @@ def head_rebooted(stage: Stage) -> Seen:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     head.process.communicate(timeout=30)
-    shutil.rmtree(stage.hosts.folder / "home" / "run")
+    shutil.rmtree(stage.hosts.run)
     for folder in Path("/tmp").glob(f"tare-s{head.pid}x*"):
         shutil.rmtree(folder)
     boot = stage.hosts.folder / "boot_id"

@@ -213,7 +213,7 @@ class Stage:
     def left_on_head(self) -> list[str]:
         """Return what is left of this stage's heads on their machine."""
         found = [f"head: process {pid} {words(pid)[:160]}" for pid in pids_with(str(self.hosts.folder))]
-        found += [f"head: {path}" for path in (self.hosts.folder / "home" / "run" / "tare").glob("*")]
+        found += [f"head: {path}" for path in (self.hosts.run / "tare").glob("*")]
         for head in self.started:
             found += [f"head: {path}" for path in Path("/tmp").glob(f"tare-s{head.pid}x*")]
         return found

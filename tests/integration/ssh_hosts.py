@@ -36,16 +36,17 @@ REPOSITORY = Path(__file__).parents[2]
 PURE = Path(sysconfig.get_path("purelib"))
 PACKAGES = PURE.relative_to(REPOSITORY) if PURE.is_relative_to(REPOSITORY) else PURE
 USERS = (
-    "set -e; place=$1 home=$2 root_home=$3; mkdir -p $place; "
+    "set -e; place=$1 home=$2 devices=$3; mkdir -p $place $devices; "
     f"if ! grep -q ^{NAME}: /etc/passwd; then "
     "for name in passwd group; do cp /etc/$name $place/; done; "
     f'echo "{NAME}:x:{UID}:{UID}::$home:/bin/sh" >> $place/passwd; echo "{NAME}:x:{UID}:" >> $place/group; '
     f"for name in subuid subgid; do echo {NAME}:{FIRST_ID}:65536 > $place/$name; done; "
     "for name in passwd group subuid subgid; do mount --bind $place/$name /etc/$name; done; "
     f"mkdir -p $home; chown {UID}:{UID} $home; chmod 700 $home; "
-    "for device in fuse net/tun; do name=$place/${device##*/}; rm -f $name; cp -a /dev/$device $name; chmod 666 $name; "
-    "mount --bind $name /dev/$device; done; "
-    "if [ -s /sys/fs/cgroup/unified/cgroup.controllers ]; then umount /sys/fs/cgroup/unified; fi; "
+    "for device in fuse net/tun; do name=$devices/${device##*/}; rm -f $name; cp -a /dev/$device $name; "
+    "chmod 666 $name; mount --bind $name /dev/$device; done; "
+    "hybrid=/sys/fs/cgroup/unified; "
+    'if [ -n "$(cat $hybrid/cgroup.controllers 2> /dev/null)" ]; then umount $hybrid; fi; '
     # a user namespace may mount /proc only where one is seen that nothing covers; a lab's node has its boot_id over it
     "mkdir -p $place/proc; mount -t proc proc $place/proc; "
     "mount --make-rshared /; fi; "
@@ -77,22 +78,26 @@ class SshHosts:
     folder: Path
     names: tuple[str, ...]
     cache: Path
+    run: Path
     daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
     def config(self) -> Path:
         return self.folder / "ssh_config"
 
-    def before(self, *, root: bool = False) -> tuple[str, ...]:
-        """Return the argv prefix that starts Python on the head as the user, or as root of the hosts."""
-        become = "" if root else f"setpriv --reuid {UID} --regid {UID} --clear-groups --no-new-privs "
+    def before(self, *, root: bool = False, alone: bool = False) -> tuple[str, ...]:
+        """Return the argv prefix that starts Python on the head as the user, or as root of the hosts.
+
+        `alone` is on this machine as it is, from which the hosts cannot be reached.
+        """
+        become = "" if root else f"setpriv --reuid {UID} --regid {UID} --clear-groups "
         script = (
             f"{USERS} mkdir -p $home/repository; mount --bind {REPOSITORY} $home/repository; shift 3; "
             f'cd $home; exec {become}{Path(sys.executable).resolve()} "$@"'
         )
-        words = (str(self.folder / "etc"), str(self.folder / "home"), "")
+        words = (str(self.folder / "etc"), str(self.folder / "home"), str(self.folder / "devices"))
         unshare = ("unshare", "--mount", "--propagation", "private")
-        return (*self.site.head, *unshare, "/bin/sh", "-c", script, "sh", *words)
+        return (*(() if alone else self.site.head), *unshare, "/bin/sh", "-c", script, "sh", *words)
 
     def environment(self, *, root: bool = False) -> dict[str, str]:
         """Return the variables of commands on the head; root has the machine's own cache."""
@@ -103,7 +108,7 @@ class SshHosts:
         return {
             "PATH": os.environ["PATH"],
             "HOME": str(home),
-            "XDG_RUNTIME_DIR": str(home / "run"),
+            "XDG_RUNTIME_DIR": str(self.run),
             "XDG_CACHE_HOME": str(self.cache),
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONPATH": python,
@@ -128,12 +133,12 @@ class SshHosts:
         command.chmod(0o755)
         subprocess.run(("chown", "-R", f"{UID}:{UID}", str(home / ".ssh"), str(home / "bin")), check=True)
 
-    def shell(self, script: str, *, timeout_s: float = 280) -> subprocess.CompletedProcess[str]:
-        """Run a script on the head as the user."""
+    def shell(self, script: str, *, timeout_s: float = 280, alone: bool = False) -> subprocess.CompletedProcess[str]:
+        """Run a script on the head as the user; `alone` as in `before`."""
         variables = self.environment()
         variables["PATH"] = f"{self.folder}/home/bin:{variables['PATH']}"
         python = "import os,sys; os.execvp('/bin/sh', ['/bin/sh', '-c', sys.argv[1]])"
-        argv = (*self.before(), "-c", python, script)
+        argv = (*self.before(alone=alone), "-c", python, script)
         return subprocess.run(argv, env=variables, capture_output=True, text=True, timeout=timeout_s, check=False)
 
     def python(self, program: str | Path, *arguments: object) -> str:
@@ -170,8 +175,9 @@ def ssh_hosts(
     spec = LabSpec(nodes=nodes, cores_per_node=cores, oversubscribe=True)
     names = tuple(f"{WORDS[i % len(WORDS)]}{i // len(WORDS) or ''}" for i in range(nodes))
     cache = folder / "cache" if shared else Path(tempfile.mkdtemp(prefix="tare-cache-", dir="/tmp"))
+    run = Path(tempfile.mkdtemp(prefix="tr-", dir="/tmp"))  # Podman takes no long path
     try:
-        for each in (folder / "home", cache):
+        for each in (folder / "home", cache, run):
             each.mkdir(exist_ok=True)
             os.chown(each, UID, UID)
         _keys(folder)
@@ -180,7 +186,7 @@ def ssh_hosts(
             names = (*names, *(f"d{name}" for name in names if twins))
             (folder / "ssh_config").write_text(_client(folder, names, every))
             (folder / "known_hosts").write_text(_known(folder, names))
-            hosts = SshHosts(site=site, folder=folder, names=names, cache=cache)
+            hosts = SshHosts(site=site, folder=folder, names=names, cache=cache, run=run)
             try:
                 for node in every:
                     hosts.daemons[node.name] = start_sshd(node, folder)
@@ -193,6 +199,7 @@ def ssh_hosts(
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         shutil.rmtree(cache, ignore_errors=True)
+        shutil.rmtree(run, ignore_errors=True)
 
 
 @contextmanager
@@ -252,12 +259,26 @@ def start_sshd(node: Node, folder: Path, *more: str) -> subprocess.Popen[bytes]:
     )
     program = next(path for path in SSHD if Path(path).exists())
     script = (
-        f"{USERS} mkdir -p /run/sshd; shift 3; "
-        'for group in "$@"; do [ "$group" = -- ] && break; echo $$ > "$group/cgroup.procs"; done; '
+        f"{USERS} mkdir -p /run/sshd; "
+        f"ip route replace default via {lab.HEAD_ADDRESS} dev ctl0; "  # pasta copies the address that leads out
         f"exec taskset -c {','.join(map(str, node.cores))} {program} -D -f {folder}/sshd-{node.name}"
     )
     groups = [str(each) for each in node.group.leaf.folders]
+    devices = str(folder / f"devices-{node.name}")  # a node's /tmp shows none
     joins = "; ".join(f"echo $$ > {each}/cgroup.procs" for each in groups) or ":"
-    enter = ("nsenter", "-t", str(node.pid), "--all", "--", "/bin/sh", "-c", script, "sh", "/tmp/etc", NODE_HOME, "")
+    enter = (
+        "nsenter",
+        "-t",
+        str(node.pid),
+        "--all",
+        "--",
+        "/bin/sh",
+        "-c",
+        script,
+        "sh",
+        "/tmp/etc",
+        NODE_HOME,
+        devices,
+    )
     outer = ("/bin/sh", "-c", f'{joins}; exec "$@"', "sh", *enter)
     return subprocess.Popen(outer, start_new_session=True, stdin=subprocess.DEVNULL)
