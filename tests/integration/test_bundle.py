@@ -32,7 +32,7 @@ def as_user_without_network(
 
 
 def test_a_bundle_brings_tare_without_a_network(tmp_path: Path) -> None:
-    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+    for folder in (tmp_path, *(each for each in tmp_path.parents if "pytest-of" in str(each))):
         folder.chmod(0o755)
     file = tmp_path / "tare.pyz"
     written = subprocess.run((*TARE, "bundle", file), capture_output=True, text=True, timeout=120, check=False)

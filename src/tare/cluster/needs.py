@@ -11,6 +11,7 @@ class Needs:
     """Number of data NICs a node, Docker daemons, and folders of the host that must be visible on the nodes.
 
     `made` are files and folders of tare's cache that nodes need at the same paths; a cluster may copy them there.
+    `programs` are the user's own, which nodes must have at the same paths.
 
     The daemons coordinate through a Swarm (`swarm`) or an etcd (`store`), but not both.
     """
@@ -21,3 +22,4 @@ class Needs:
     store: bool = False
     shown: tuple[str, ...] = ()
     made: tuple[Path, ...] = ()
+    programs: tuple[str, ...] = ()

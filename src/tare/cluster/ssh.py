@@ -87,7 +87,7 @@ class SshCluster(Cluster):
             nodes = (*site.nodes, *site.daemon_nodes)
             services = [site.service(node) for node in nodes]
             provide(services, [site.reach(node) for node in nodes], needs.made, folder=folder)
-            check_seen(services, [path for path in needs.shown if Path(path) not in needs.made])
+            check_seen(services, [*needs.programs, *(path for path in needs.shown if Path(path) not in needs.made)])
             yield site
 
     def _connections(self, spec: LabSpec) -> Connections:

@@ -53,6 +53,11 @@ class Deployed:
         """Return what is watched of its hosts."""
         return tuple(map(watch_of, self.sides))
 
+    @property
+    def shares_nics(self) -> bool:
+        """Return whether other programs may use the interfaces of its hosts: those of a machine as it is."""
+        return any(side.pod.node.is_machine and not side.pod.own_network for side in self.sides)
+
     def hosts(self, placement: Placement) -> tuple[Host, ...]:
         """Return the hosts as the MPI sees them."""
         return tuple(host_of(side, placement.ranks // len(self.sides)) for side in self.sides)

@@ -118,7 +118,9 @@ def untreated(ready: Ready, parsed: Parsed, traffic: tuple[InterfaceTraffic, ...
         (ready.chosen.reason if ready.chosen else None)
         or proof.check_places(parsed.ranks, placement, nodes=nodes)
         or proof.check_transport(parsed.ranks)
-        or proof.check_traffic(traffic, parsed.payload, said_bytes=said_bytes, ranks=placement.ranks)
+        or proof.check_traffic(
+            traffic, parsed.payload, said_bytes=said_bytes, ranks=placement.ranks, shared=ready.deployed.shares_nics
+        )
     )
 
 

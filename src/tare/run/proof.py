@@ -90,14 +90,15 @@ def core_sharers(placed: Sequence[tuple[RankPlace, Node]]) -> dict[int, tuple[in
 
 
 def check_traffic(
-    traffic: Sequence[InterfaceTraffic], payload: Payload, *, said_bytes: int, ranks: int = 0
+    traffic: Sequence[InterfaceTraffic], payload: Payload, *, said_bytes: int, ranks: int = 0, shared: bool = False
 ) -> str | None:
     """Return why the traffic did not take the claimed network, or None.
 
     `ranks` is the number of ranks of the job; `said_bytes` is the size of its output, which the control network
     carries. One node sends a byte and another receives it. So if k of N nodes have an interface of a role, these
     interfaces carry payload x 2k/N in both directions together (k < N only with two nodes: one side is bare). Their
-    volume must be in [that, 1.5 x that + overhead], or at least that if the job sent more than was counted.
+    volume must be in [that, 1.5 x that + overhead], or at least that if the job sent more than was counted, or if other
+    programs use the interfaces too (`shared`).
     """
     nodes = len({item.node for item in traffic})
     chatter = CHATTER_BYTES + RANK_CHATTER_BYTES * ranks
@@ -123,12 +124,12 @@ def check_traffic(
         share = 2 * len(places[role]) / nodes
         lower = share * payload.low_bytes
         upper = share * (UPPER * payload.high_bytes + HEADER_BYTES * payload.messages) + chatter
-        if payload.more:
+        if payload.more or shared:
             upper = math.inf
         if not lower <= volume <= upper:
             return (
                 f"the {role} carried {volume} bytes where the job's messages need {lower:.0f}"
-                f"{'' if payload.more else f' to {upper:.0f}'}: "
+                f"{'' if math.isinf(upper) else f' to {upper:.0f}'}: "
                 "the traffic did not take the network that the cell claims"
             )
     return None

@@ -15,6 +15,7 @@ from tare.networks import find
 from tare.node_service.geometry import on_daemon_nodes
 from tare.plan.cells import available
 from tare.plan.composition import nic_slots
+from tare.workloads import located
 
 
 @contextmanager
@@ -22,7 +23,9 @@ def opened(plan: Plan, files: Collection[Files], *, name: str) -> Iterator[Site]
     """Keep a plan's cluster up under a name, with the images of its environments where daemons need them."""
     shown = tuple(dict.fromkeys(place for each in files for place in each.seen_by_nodes))
     made = tuple(dict.fromkeys(place for each in files for place in each.made))
-    wanted = replace(needs(plan, shown), made=made)
+    found = (located.command_file(name) for name in located.commands_of(available(plan)))
+    programs = tuple(str(file) for file in found if file is not None)
+    wanted = replace(needs(plan, shown), made=made, programs=programs)
     with CLUSTERS[plan.study.cluster].open(name, plan.study.lab, wanted) as site:
         import_images(site, files)
         yield site
