@@ -18,9 +18,10 @@ from tare.model import Comparison, Verdict
 from tare.store.writer import read_only
 
 pytestmark = [
+    pytest.mark.timeout(1500),  # the first one counts
     *live("sshd", "apptainer", "charliecloud", "mmdebstrap", "podman", "uidmap", "passt"),
     pytest.mark.quiet,
-    pytest.mark.timeout(1500),
+    pytest.mark.long,
 ]
 STUDY = "repository/studies/anywhere.yaml"
 Cells = Mapping[tuple[str, str, str], Comparison]

@@ -88,8 +88,11 @@ def end_launches(folder: Path, spare: Collection[int] = ()) -> None:
 
 
 def end_run(name: str, folder: Path) -> None:
-    """Kill all processes of a run."""
-    end(pids_of_run(name, folder), (f"{RUN}={name}\0".encode(), f"{LAUNCH}={folder}/".encode()))
+    """Kill all processes of a run, and what one of them starts meanwhile."""
+    seen: set[int] = set()
+    while pids := pids_of_run(name, folder) - seen:
+        end(pids, (f"{RUN}={name}\0".encode(), f"{LAUNCH}={folder}/".encode()))
+        seen |= pids
 
 
 def end_with_variable(name: str, value: str) -> None:

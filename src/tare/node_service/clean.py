@@ -89,8 +89,13 @@ def remove_lab(lab: str) -> str:
             group.kill(deadline_s=DEADLINE_S if stated and not stays else AGAIN_S)
         except InfrastructureError as error:
             stays = stays or f"{error.message}; {error.remedy}"
-    for pid, started in killed.items():
-        _kill(pid, started)
+    seen: set[int] = set()
+    while killed:
+        for pid, started in killed.items():
+            _kill(pid, started)
+        seen |= killed.keys()
+        later = processes().get(lab, set()) - seen  # what one of them started meanwhile
+        killed = {pid: start_time(pid) for pid in later}
     for folder, note in _notes():
         if folder in stated:
             site_folder.remove_noted(note)
