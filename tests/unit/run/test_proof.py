@@ -197,6 +197,12 @@ def test_messages_that_nobody_counted_leave_only_a_lower_bound() -> None:
     assert f"need {2 << 30}: the traffic did not take" in str(check_traffic(carried_by_both, lost, said_bytes=0))
 
 
+def test_other_programs_on_a_machine_s_own_nic_leave_only_a_lower_bound() -> None:
+    counted = Payload(low_bytes=1 << 20, high_bytes=1 << 20, messages=10, known=True)
+    assert check_traffic(both_ways(200 << 20), counted, said_bytes=0, shared=True) is None
+    assert "the traffic did not take" in str(check_traffic(both_ways(1 << 10), counted, said_bytes=0, shared=True))
+
+
 @given(payloads, st.floats(0, 1))
 def test_traffic_within_the_bounds_is_proven(payload: Payload, at: float) -> None:
     upper = UPPER * payload.high_bytes + HEADER_BYTES * payload.messages
