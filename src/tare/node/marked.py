@@ -21,6 +21,8 @@ from tare.node.owners import start_time
 
 RUN: Final = "TARE_RUN"
 LAUNCH: Final = "TARE_LAUNCH_MAP"
+PODMAN: Final = "XDG_RUNTIME_DIR"
+"""What marks the monitor of a container in a run's folder: Podman starts it with few of its own variables."""
 PR_SET_CHILD_SUBREAPER: Final = 36
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
@@ -47,7 +49,8 @@ def marked(name: str) -> Iterator[None]:
 
 def pids_of_run(name: str, folder: Path) -> set[int]:
     """Return the processes of this user that belong to a run with this name and folder, besides this one."""
-    return _find(f"{RUN}={name}\0".encode(), f"{LAUNCH}={folder}/".encode())
+    monitors = _find(f"{PODMAN}={folder}/".encode())
+    return _find(f"{RUN}={name}\0".encode(), f"{LAUNCH}={folder}/".encode()) | monitors | _below(monitors)
 
 
 def pids_of_launches(folder: Path) -> set[int]:
@@ -82,6 +85,20 @@ def end(pids: Collection[int], marks: Collection[bytes] = ()) -> None:
                 os.close(descriptor)
 
 
+def _below(pids: Collection[int]) -> set[int]:
+    """Return the processes that these have started, and those that they started in turn."""
+    parents = {}
+    for entry in os.scandir("/proc"):
+        if pids and entry.name.isdigit():
+            with suppress(OSError, ValueError, IndexError):
+                parents[int(entry.name)] = int(Path(f"{entry.path}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    found, new = set[int](), set(pids)
+    while new:
+        new = {pid for pid, parent in parents.items() if parent in new} - found
+        found |= new
+    return found
+
+
 def end_launches(folder: Path, spare: Collection[int] = ()) -> None:
     """Kill what remains of the launches of a run, except the processes in `spare`."""
     end(pids_of_launches(folder) - set(spare), (f"{LAUNCH}={folder}/".encode(),))
@@ -91,7 +108,7 @@ def end_run(name: str, folder: Path) -> None:
     """Kill all processes of a run, and what one of them starts meanwhile."""
     seen: set[int] = set()
     while pids := pids_of_run(name, folder) - seen:
-        end(pids, (f"{RUN}={name}\0".encode(), f"{LAUNCH}={folder}/".encode()))
+        end(pids)
         seen |= pids
 
 
