@@ -204,7 +204,7 @@ def ssh_hosts(
 
 @contextmanager
 def _up(name: str, spec: LabSpec, *, nics: int, twins: bool, shown: Sequence[str]) -> Iterator[LabSite]:
-    """Keep a lab up, whose twins have no daemons of ours."""
+    """Keep a lab up without starting Docker daemons on its twins."""
     with _state_folder(name) as folder:
         made = lab.up(name, spec, nics=nics, keep=shown, twins=twins)
         try:

@@ -39,7 +39,7 @@ OPTIONS: Final = {
     "RequestTTY": "no",
     "LogLevel": "ERROR",
 }
-"""Nothing is asked, and no host key is accepted that the user has not."""
+"""ssh never prompts, and refuses a host key that the user has not accepted before."""
 
 
 def ssh_argv(program: str, config: str, socket: Path, host: str, *, first: bool) -> tuple[str, ...]:

@@ -106,9 +106,12 @@ def end_launches(folder: Path, spare: Collection[int] = ()) -> None:
 
 def end_run(name: str, folder: Path) -> None:
     """Kill all processes of a run, and what one of them starts meanwhile."""
+    marks = (f"{RUN}={name}\0".encode(), f"{LAUNCH}={folder}/".encode(), f"{PODMAN}={folder}/".encode())
     seen: set[int] = set()
     while pids := pids_of_run(name, folder) - seen:
-        end(pids)
+        own = _find(*marks)
+        end(pids & own, marks)
+        end(pids - own)  # what runs in containers, whose environment is the image's
         seen |= pids
 
 

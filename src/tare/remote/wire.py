@@ -39,7 +39,7 @@ def dumps(value: Any) -> bytes:
 
 
 def loads(line: bytes) -> Any:
-    """Return the value of a line; raise `NotUnderstood` if it is none of ours."""
+    """Return the value of a line; raise `NotUnderstood` if it is not a message of tare."""
     try:
         return decode(json.loads(line))
     except (ValueError, KeyError, TypeError, AttributeError, ImportError, RecursionError) as error:

@@ -1,4 +1,7 @@
-"""Environments are composed of parts that know nothing of each other, put up on each node and taken down in reverse."""
+"""Environments are composed of parts that know nothing of each other, put up on each node and taken down in reverse.
+
+It is one file because all sections use the plug-ins that record their calls.
+"""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ NAMES: Final = re.compile(
 """The names that a bundle may have: none is absolute, none has `..`."""
 
 DAMAGES: Final = (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError, ValueError)
-"""What zipfile raises where a bundle is damaged."""
+"""What zipfile raises for a damaged bundle; RuntimeError: encrypted, NotImplementedError: an unknown method."""
 
 _PIECE_BYTES: Final = 1 << 20
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
