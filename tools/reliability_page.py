@@ -18,6 +18,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
 
 from faults.faults import FAULTS, PLAYS, Fault  # noqa: E402
+from faults.stage import general  # noqa: E402
 
 PAGE: Final = ROOT / "docs" / "reliability.md"
 BEGIN: Final = "<!-- tools/reliability_page.py writes from here -->\n"
@@ -34,9 +35,9 @@ def row_of(fault: Fault, plays: Sequence[Mapping[str, Any]]) -> str:
     last = plays[-PLAYS:]
     if not last:
         return row([fault.title, fault.cluster, MISSING, "", "", "", "0"])
-    recorded = _each("; ".join(play["recorded"]) or "none" for play in last)
+    recorded = _each("; ".join(map(general, play["recorded"])) or "none" for play in last)
     codes = _each(", then ".join(map(str, play["codes"])) for play in last)
-    said = _each(play["said"] for play in last if play["said"])
+    said = _each(general(play["said"]) for play in last if play["said"])
     then = _each(play["then"] for play in last) + (f" (it said: {said})" if said else "")
     left = _each("; ".join(play["left"]) or "nothing" for play in last)
     return row([fault.title, fault.cluster, recorded, codes, then, left, str(len(last))])

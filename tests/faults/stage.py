@@ -32,6 +32,8 @@ USUAL: Mapping[str, str] = {
     "a_a": "false",
 }
 CELLS, ROUNDS = 2, 2
+OF_OTHERS = ("another lab is up", "tare: not verified: ")
+"""What tare says of other runs on this machine, before a study."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +97,12 @@ class Stage:
         stated = {"name": name, "cluster": cluster, "workloads": command, **USUAL, **keys}
         path = self.hosts.folder / f"{name}.yaml"
         path.write_text("".join(f"{key}: {value}\n" for key, value in stated.items()))
-        self.mounts = {node.name: self._mounts(node) for node in self.nodes}
+        self.note_mounts()
         return path
+
+    def note_mounts(self) -> None:
+        """Note what is mounted on the hosts, before a play."""
+        self.mounts = {node.name: self._mounts(node) for node in self.nodes}
 
     def results(self, study: Path) -> Path:
         return self.hosts.folder / "home" / "results" / study.stem
@@ -258,7 +264,10 @@ def wrongly_counted(results: Path, *, cells: int = CELLS, rounds: int = ROUNDS) 
 
 def general(words_: str) -> str:
     """Return a sentence without what differs from play to play."""
-    text = re.sub(r"s\d+x[0-9a-f]+(?:-\d+)*", "RUN", words_)
+    text = re.sub(r"\bs\d+x[0-9a-f]+(?:-\d+)*|\bs\d+-\d+(?:-d?\d+)*", "RUN", words_)
+    text = re.sub(r"results/f\d+\w+", "results/STUDY", text)
+    text = re.sub(r"\b\d+(?:\.\d+){3}\b", "ADDRESS", text)
+    text = re.sub(r"rank \d+ with PID (?:\d+|N) on node (\w)\d", r"rank N with PID N on node \1N", text)
     text = re.sub(r"/\S*/", "…/", text)
     text = re.sub(r"process(es)? \d+", r"process\1 N", text)
     text = re.sub(r"PID \d+", "PID N", text)
@@ -268,7 +277,7 @@ def general(words_: str) -> str:
 def said_by_tare(errors: str) -> str:
     """Return tare's own sentence on how it ended."""
     lines = errors.splitlines()
-    own = [line.startswith("tare: ") and "another lab is up" not in line for line in lines]
+    own = [line.startswith("tare: ") and not any(words in line for words in OF_OTHERS) for line in lines]
     first = next((number for number, is_own in enumerate(own) if is_own), None)
     if first is None:
         return ""

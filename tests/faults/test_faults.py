@@ -29,6 +29,7 @@ def everything() -> Iterator[Stage]:
 @pytest.fixture
 def stage(everything: Stage) -> Iterator[Stage]:
     everything.restart_sshd()
+    everything.note_mounts()
     yield everything
     everything.end_all()
 

@@ -82,6 +82,7 @@ def test_hosts_can_be_given_on_the_command_line(hosts: SshHosts) -> None:
     ended = hosts.tare("plan", path, "--hosts", "alpha,beta", "--ssh-config", hosts.config)
     assert ended.returncode == 0, ended.stderr
     assert "study moved-ssh: 2 cells, 2 can run here" in ended.stdout
+    assert list((hosts.run / "tare").glob("ssh*")) == []  # the connections of a command without a run
 
 
 def test_a_host_that_is_down_is_named_with_the_reason(hosts: SshHosts) -> None:

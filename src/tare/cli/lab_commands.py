@@ -21,8 +21,8 @@ from tare.host.paths import RUN_FOLDER, made_run_folder, run_folder
 from tare.host.process import replace
 from tare.host.user_namespace import become_root, is_real_root
 from tare.model import LabSpec
-from tare.model.placement import HardwareThread
 from tare.model.quantities import parse_bit_rate
+from tare.model.topology import HardwareThread
 from tare.node import Nic, Node, bridges
 from tare.node.cgroups import bases, group
 from tare.node.owners import boot_id, start_time, this_boot

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from tare.cluster.needs import Needs
 from tare.model import Environment, LabSpec, Placement
-from tare.model.placement import Topology
+from tare.model.topology import Topology
 from tare.node import Node
 from tare.node_service import NodeService
 from tare.node_service.probe import probe

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from tare.cluster.base import Cluster
 from tare.cluster.needs import Needs
 from tare.model import LabSpec
-from tare.model.placement import NodeCores, Topology
+from tare.model.topology import NodeCores, Topology
 from tare.node import Nic, Node, Pod
 from tare.node.cgroups import Group
 from tare.node_service import LocalNode, NodeService

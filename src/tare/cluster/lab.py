@@ -21,7 +21,8 @@ from tare.host.namespaces import bridges_pass_netfilter, hold_all, index_of, is_
 from tare.host.signals import uninterrupted
 from tare.host.topology import read_topology
 from tare.model import LabSpec
-from tare.model.placement import NodeCores, Topology, order_by_core
+from tare.model.placement import order_by_core
+from tare.model.topology import NodeCores, Topology
 from tare.node import Nic, Node
 from tare.node.cgroups import Group, file_systems, group
 

@@ -21,7 +21,7 @@ from tare.host.paths import made_run_folder
 from tare.host.process import find
 from tare.host.signals import uninterrupted
 from tare.model import LabSpec
-from tare.model.placement import Topology
+from tare.model.topology import Topology
 from tare.node import Node, Pod, bridges
 from tare.node.cgroups import bases
 from tare.node.owners import owner

@@ -22,7 +22,7 @@ from tare.cluster.needs import Needs
 from tare.host.paths import made_run_folder
 from tare.host.topology import read_topology
 from tare.model import Environment, LabSpec, Placement
-from tare.model.placement import NodeCores, Topology
+from tare.model.topology import NodeCores, Topology
 from tare.networks import find as find_network
 from tare.node import Nic, Node, Pod, marked
 from tare.node.cgroups import Group

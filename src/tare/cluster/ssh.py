@@ -24,7 +24,7 @@ from tare.host.packages import install
 from tare.host.paths import made_run_folder
 from tare.host.process import find
 from tare.model import Environment, LabSpec, Launching, Placement
-from tare.model.placement import Topology
+from tare.model.topology import Topology
 from tare.networks import Wiring
 from tare.networks import find as find_network
 from tare.node import marked

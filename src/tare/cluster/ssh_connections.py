@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shutil
@@ -39,7 +40,7 @@ OPTIONS: Final = {
     "RequestTTY": "no",
     "LogLevel": "ERROR",
 }
-"""ssh never prompts, and refuses a host key that the user has not accepted before."""
+"""Keep ssh from prompting, and make it reject unknown host keys."""
 
 
 def ssh_argv(program: str, config: str, socket: Path, host: str, *, first: bool) -> tuple[str, ...]:
@@ -52,6 +53,7 @@ def ssh_argv(program: str, config: str, socket: Path, host: str, *, first: bool)
 class Connections:
     """The services of hosts, in order. They are begun at once, and their leases renewed, until `close`.
 
+    A command that ends without a run, such as `tare plan`, has opened them too: they are closed when Python exits.
     With `netlink` they can wire networks.
     """
 
@@ -62,6 +64,7 @@ class Connections:
         self.hosts = tuple(hosts)
         self._program, self._config, self._netlink = program, config, netlink
         self._folder = Path(tempfile.mkdtemp(prefix=f"ssh{os.getpid()}-", dir=made_run_folder()))
+        atexit.register(self.close)
         (self._folder / "owner.json").write_text(json.dumps({"lab": f"ssh{os.getpid()}", **owner()}))
         self._ended = threading.Event()
         self.conversations: dict[int, Conversation] = {}
@@ -97,9 +100,12 @@ class Connections:
 
     def close(self) -> None:
         """End all services and connections."""
+        atexit.unregister(self.close)
         self._ended.set()
-        with ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
-            list(pool.map(Conversation.close, self.conversations.values()))
+        for conversation in self.conversations.values():
+            conversation.leave()
+        for conversation in self.conversations.values():
+            conversation.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _begin(self) -> tuple[Machine, ...]:

@@ -15,7 +15,7 @@ from tare.cluster.needs import Needs
 from tare.cluster.ssh_connections import MOST_AT_ONCE, Connections
 from tare.errors import RefusedError
 from tare.model import LabSpec
-from tare.model.placement import NodeCores
+from tare.model.topology import NodeCores
 from tare.node import Nic, Node, marked
 from tare.node.cgroups import Group
 from tare.node_service import NodeService

@@ -16,8 +16,9 @@ from tare.images.build import Image, cannot_build
 from tare.images.cache import Progress, silent
 from tare.images.own import ensure_own
 from tare.model import Binding, Caches, Environment, Placement, Plan, Study, Workload
-from tare.model.placement import Topology, place
+from tare.model.placement import place
 from tare.model.text import bytes_label
+from tare.model.topology import Topology
 from tare.node import limits, page_cache
 from tare.node_service import geometry
 from tare.plan import composition

@@ -32,7 +32,10 @@ from tare.workloads.own_programs import libraries
 from tare.workloads.programs.locate import PATH
 
 PMIX_PLACES: Final = ("usr/lib/*/libpmix.so.2", "usr/lib64/libpmix.so.2", "usr/lib/libpmix.so.2")
-LOADERS: Final = ("lib64/ld-linux-x86-64.so.2", "lib/x86_64-linux-gnu/libc.so.6", "lib64/libc.so.6")
+LOADERS: Final = (
+    "lib64/ld-linux-x86-64.so.2", "lib/ld-linux-aarch64.so.1",
+    "lib/x86_64-linux-gnu/libc.so.6", "lib/aarch64-linux-gnu/libc.so.6", "lib64/libc.so.6",
+)  # fmt: skip
 """Files that every program in an image loads; they show the CPU level that its distribution is compiled for."""
 
 PLUGIN_PLACES: Final = (

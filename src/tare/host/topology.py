@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from tare.model.placement import HardwareThread
+from tare.model.topology import HardwareThread
 
 SYSTEM: Final = Path("/sys/devices/system")
 

@@ -6,57 +6,62 @@ them. An outcome is `Completed | Failed | Invalid | Unavailable | Interrupted`, 
 
 from __future__ import annotations
 
-from tare.model.study import (
-    Binding,
-    Caches,
-    Cell,
-    Control,
-    Environment,
-    KernelSpec,
-    LabSpec,
-    Launching,
-    Link,
-    MapBy,
-    MetricKind,
-    Placement,
-    Plan,
-    Published,
-    Repetition,
-    Role,
-    Share,
-    Sides,
-    Study,
-    Tracking,
-    Workload,
-)
-from tare.model.summary import (
-    Comparison,
-    Estimate,
-    FailureRate,
-    Finding,
-    Isolation,
-    MeanCost,
-    MetricInfo,
-    Modes,
-    Repeats,
-    StateEffect,
-    Summary,
-    Verdict,
-)
-from tare.model.trial import (
-    Completed,
-    Failed,
-    Figure,
-    InterfaceTraffic,
-    Interrupted,
-    Invalid,
-    Metric,
-    Outcome,
-    RankPlace,
-    Trial,
-    TrialKey,
-    Unavailable,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from tare.model.study import (
+        Binding,
+        Caches,
+        Cell,
+        Control,
+        Environment,
+        KernelSpec,
+        LabSpec,
+        Launching,
+        Link,
+        MapBy,
+        MetricKind,
+        Placement,
+        Plan,
+        Published,
+        Repetition,
+        Role,
+        Share,
+        Sides,
+        Study,
+        Tracking,
+        Workload,
+    )
+    from tare.model.summary import (
+        Comparison,
+        Estimate,
+        FailureRate,
+        Finding,
+        Isolation,
+        MeanCost,
+        MetricInfo,
+        Modes,
+        ProofGap,
+        Repeats,
+        StateEffect,
+        Summary,
+        Verdict,
+    )
+    from tare.model.trial import (
+        Completed,
+        Failed,
+        Figure,
+        InterfaceTraffic,
+        Interrupted,
+        Invalid,
+        Metric,
+        Outcome,
+        RankPlace,
+        Trial,
+        TrialKey,
+        Unavailable,
+    )
 
 __all__ = [
     "Binding",
@@ -88,6 +93,7 @@ __all__ = [
     "Outcome",
     "Placement",
     "Plan",
+    "ProofGap",
     "Published",
     "RankPlace",
     "Repeats",
@@ -105,3 +111,17 @@ __all__ = [
     "Verdict",
     "Workload",
 ]
+
+PARTS: Final = ("study", "trial", "summary")
+"""The modules of the types above. Each may import those before it."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import the module of a type when the type is first used: a node's service needs few of them (PEP 562)."""
+    if name in __all__:
+        for part in PARTS:
+            module = import_module(f"tare.model.{part}")
+            if name in vars(module):
+                globals()[name] = vars(module)[name]
+                return globals()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

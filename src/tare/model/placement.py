@@ -19,6 +19,7 @@ from typing import Final
 from tare.errors import RefusedError
 from tare.model import Binding, MapBy, Placement
 from tare.model.text import bytes_label
+from tare.model.topology import HardwareThread, NodeCores, Topology
 
 LEAST_MEMORY_BYTES: Final = 6 * 2**20
 """The smallest limit that Docker takes; below it not even the launcher's helpers would start."""
@@ -28,46 +29,6 @@ MOST_CORES: Final = 1 << 18
 """Most cores (or hardware threads) of a placement."""
 LEAST_CPUS: Final = 0.01
 """The smallest share of a CPU's time to which the kernel can limit a group, in periods of 100 ms."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HardwareThread:
-    """The location of a logical CPU: its core (named by its lowest CPU), NUMA node and socket."""
-
-    cpu: int
-    core: int
-    numa: int = 0
-    socket: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeCores:
-    """The CPUs of one node, as the kernel numbers them, in the order of allocation.
-
-    `layout` holds the locations of CPUs, possibly also of other nodes' CPUs; a CPU without a location counts as a
-    separate core.
-    """
-
-    cores: tuple[int, ...]
-    layout: tuple[HardwareThread, ...] = ()
-    name: str = ""
-
-    @property
-    def whole_cores(self) -> tuple[tuple[HardwareThread, ...], ...]:
-        """Return the hardware threads of the node, core by core, in the node's order."""
-        known = {thread.cpu: thread for thread in self.layout}
-        threads_of: dict[int, list[HardwareThread]] = {}
-        for cpu in self.cores:
-            thread = known.get(cpu, HardwareThread(cpu=cpu, core=cpu))
-            threads_of.setdefault(thread.core, []).append(thread)
-        return tuple(tuple(threads) for threads in threads_of.values())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Topology:
-    """The nodes that a placement can use, in order. Core numbers are per node."""
-
-    nodes: tuple[NodeCores, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -167,6 +167,21 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProofGap:
+    """What is not proven of the treatment in `launches` of `of` completed launches of a cell.
+
+    `environment` is the cell's row. If `partly`, a part of the proof holds.
+    """
+
+    group: str
+    environment: str
+    text: str
+    partly: bool
+    launches: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Isolation:
     """The privileges and the isolation of an environment's ranks, as text; `shared` are namespaces of the node.
 
@@ -237,6 +252,7 @@ class Summary:
     cells: tuple[Cell, ...] = ()
     unavailable: Mapping[str, str] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
+    proof_gaps: tuple[ProofGap, ...] = ()
     isolation: tuple[Isolation, ...] = ()
     published: tuple[Published, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -95,7 +95,7 @@ class InterfaceTraffic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """The trial completed, its results are verified and its treatment is proven."""
+    """The trial completed, its results are verified, and nothing refutes its treatment (`Trial.unproven`)."""
 
     metrics: tuple[Metric, ...]
     figures: tuple[Figure, ...] = ()
@@ -153,6 +153,8 @@ class Trial:
     """One launch: the statistical unit, and the line that is stored for it.
 
     `facts` describe its network: MTU, the actual settings of its link, the transport that the library selected.
+    `unproven` states which counters could not be read, so that the treatment is not proven ("": all were read);
+    `partly_proven` states that only a part of the proof was possible.
     """
 
     key: TrialKey
@@ -169,3 +171,5 @@ class Trial:
     mpi_library: str = ""
     noise: Mapping[str, float] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
+    unproven: str = ""
+    partly_proven: str = ""

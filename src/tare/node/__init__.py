@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tare.model.placement import HardwareThread, NodeCores
+from tare.model.topology import HardwareThread, NodeCores
 from tare.node.cgroups import Group
 
 SILENT_ROLE: Final = "must stay silent"

@@ -15,7 +15,7 @@ from typing import Final
 
 from tare.host.devices import CLASSES
 from tare.model import InterfaceTraffic
-from tare.node import Node, Watch
+from tare.node import Node, Watch, unreadable
 from tare.node.cgroups import Group
 
 TCP_COUNTERS: Final = (
@@ -53,10 +53,24 @@ class HostWatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unread:
+    """A watched interface whose counters may not be read, and why."""
+
+    node: str
+    interface: str
+    role: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CounterValues:
-    """Counter values at one moment, of one node or of several; `machine` is the one that the CPU times are of."""
+    """Counter values at one moment, of one node or of several; `machine` is the one that the CPU times are of.
+
+    `unread` has the watched interfaces whose counters may not be read, with the reason.
+    """
 
     interfaces: Mapping[Key, Counts] = field(default_factory=dict)
+    unread: Mapping[Key, str] = field(default_factory=dict)
     tcp: Mapping[tuple[str, int], Mapping[str, int]] = field(default_factory=dict)
     machine: str = ""
     busy_s: float = 0.0
@@ -76,25 +90,15 @@ def read(
     `job_s` is the CPU time of the node's jobs where they have no cgroup.
     """
     node = places[0].node
-    interfaces: dict[Key, Counts] = {}
+    interfaces, unread = _read_interfaces(node, [watch for place in places for watch in place.watches], count)
     tcp: dict[tuple[str, int], Mapping[str, int]] = {}
-    seen: set[int] = set()
     for place in places:
-        for watch in place.watches:
-            if watch.by_network and count is not None:
-                interfaces[key_of(node, watch)] = count(watch)
-            elif ":" in watch.interface:
-                if (values := port_counters(watch.interface)) is not None:
-                    interfaces[key_of(node, watch)] = values
-            elif watch.pid not in seen:
-                seen.add(watch.pid)
-                counted = interface_counters(watch.pid)
-                interfaces.update({(node.machine, watch.pid, name): values for name, values in counted.items()})
         if place.pid or node.is_machine:
             tcp[node.machine, place.pid] = tcp_counters(place.pid)
     busy_s, steal_s, softirq_s = machine_times()
     return CounterValues(
         interfaces=interfaces,
+        unread=unread,
         tcp=tcp,
         machine=node.machine,
         busy_s=busy_s,
@@ -103,6 +107,33 @@ def read(
         job_s=node.group.usage_s() if job_s is None else job_s,
         throttled_s=throttled_s([node.group]),
     )
+
+
+def _read_interfaces(
+    node: Node, watches: Iterable[Watch], count: Callable[[Watch], Counts] | None
+) -> tuple[dict[Key, Counts], dict[Key, str]]:
+    """Return the values of all interfaces of a node's watches, and why some may not be read."""
+    interfaces: dict[Key, Counts] = {}
+    unread: dict[Key, str] = {}
+    why_of: dict[int, str] = {}
+    for watch in watches:
+        why = ""
+        if watch.by_network and count is not None:
+            interfaces[key_of(node, watch)] = count(watch)
+        elif ":" in watch.interface:
+            if (values := port_counters(watch.interface)) is not None:
+                interfaces[key_of(node, watch)] = values
+            else:
+                why = unreadable.of_port(watch.interface, PORT_COUNTERS)
+        else:
+            if watch.pid not in why_of:
+                counted = interface_counters(watch.pid)
+                interfaces.update({(node.machine, watch.pid, name): values for name, values in counted.items()})
+                why_of[watch.pid] = "" if counted else unreadable.of_process(watch.pid)
+            why = why_of[watch.pid]
+        if why:
+            unread[key_of(node, watch)] = why
+    return interfaces, unread
 
 
 def key_of(node: Node, watch: Watch) -> Key:
@@ -120,6 +151,7 @@ def merged(nodes: Sequence[CounterValues], site_s: float = 0.0) -> CounterValues
     throttled = [each.throttled_s for each in nodes if each.throttled_s is not None]
     return CounterValues(
         interfaces={key: values for each in nodes for key, values in each.interfaces.items()},
+        unread={key: why for each in nodes for key, why in each.unread.items()},
         tcp={key: values for each in nodes for key, values in each.tcp.items()},
         busy_s=sum(each.busy_s for each in machines),
         steal_s=sum(each.steal_s for each in machines),
@@ -140,6 +172,7 @@ def joined(sections: Sequence[tuple[CounterValues, CounterValues]]) -> tuple[Cou
                 for key, values in last.interfaces.items()
                 if key in before.interfaces and key in after.interfaces
             },
+            unread={**last.unread, **before.unread, **after.unread},
             tcp={
                 namespace: {
                     name: value + after.tcp[namespace][name] - before.tcp[namespace][name]
@@ -191,6 +224,24 @@ def traffic(places: Iterable[HostWatch], before: CounterValues, after: CounterVa
                 )
             )
     return tuple(found)
+
+
+def unread(places: Iterable[HostWatch], before: CounterValues, after: CounterValues) -> tuple[Unread, ...]:
+    """Return the watched interfaces whose counters may not be read before or after a launch."""
+    why_of = {**before.unread, **after.unread}
+    if not why_of:
+        return ()
+    return tuple(
+        Unread(
+            node=place.host or place.node.name,
+            interface=watch.interface,
+            role=watch.role,
+            why=why_of[key_of(place.node, watch)],
+        )
+        for place in places
+        for watch in place.watches
+        if key_of(place.node, watch) in why_of
+    )
 
 
 def counters(before: CounterValues, after: CounterValues) -> dict[str, float]:

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from tare.errors import RefusedError
 from tare.model import Environment, Launching, Placement, Share, Sides, Tracking
-from tare.model.placement import NodeCores, Topology, cores_of_container, place
+from tare.model.placement import cores_of_container, place
+from tare.model.topology import NodeCores, Topology
 from tare.networks import HOST
 from tare.node import Nic
 from tare.runtimes import BARE, RUNTIMES

@@ -96,10 +96,14 @@ class Conversation:
         with suppress(Unreachable):
             self._send(b"\n")
 
-    def close(self) -> None:
-        """End the service, which undoes what it holds."""
+    def leave(self) -> None:
+        """Let the service end, which undoes what it holds; `close` waits for it."""
         with suppress(OSError):
             _open(self._process.stdin).close()
+
+    def close(self) -> None:
+        """End the service."""
+        self.leave()
         until = time.monotonic() + END_S
         while self._process.poll() is None and time.monotonic() < until:
             time.sleep(0.005)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
-import socket
 import sys
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -15,7 +13,7 @@ from tare.errors import InfrastructureError
 from tare.host.process import find, run
 from tare.host.topology import read_topology
 from tare.host.user_namespace import is_real_root
-from tare.model.placement import HardwareThread
+from tare.model.topology import HardwareThread
 from tare.node.owners import boot_id
 
 CORES: Final = "TARE_CORES"
@@ -57,12 +55,13 @@ class Machine:
 def this_machine() -> Machine:
     """Return the description of this machine."""
     cores = usable_cores(os.sched_getaffinity(0), os.environ.get(CORES, ""))
+    system = os.uname()
     return Machine(
-        hostname=socket.gethostname(),
+        hostname=system.nodename,
         boot_id=boot_id(),
-        architecture=platform.machine(),
+        architecture=system.machine,
         libc=os.confstr("CS_GNU_LIBC_VERSION") or "unknown" if hasattr(os, "confstr") else "unknown",
-        kernel=platform.release(),
+        kernel=system.release,
         python=".".join(map(str, sys.version_info[:3])),
         uid=os.geteuid(),
         is_root=is_real_root(),

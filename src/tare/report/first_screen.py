@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -41,6 +42,8 @@ class Table:
     notes: tuple[remarks.Note, ...]
     caveats: tuple[str, ...]
     causes: tuple[tuple[str, str], ...]
+    proof_gaps: tuple[tuple[str, str], ...]
+    proof_labels: Mapping[str, str]
     launches: tuple[remarks.LaunchRow, ...]
 
 
@@ -71,6 +74,8 @@ def table(group: TableGroup, heading: str, summary: Summary) -> Table:
         notes=notes,
         caveats=remarks.caveats(group, summary),
         causes=remarks.causes(group, summary),
+        proof_gaps=remarks.proof_gaps(group, summary),
+        proof_labels=remarks.proof_labels(group, summary),
         launches=remarks.launch_rows(group, summary),
     )
 

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tare.model import Comparison, Summary, Verdict
+from tare.model import Comparison, ProofGap, Summary, Verdict
 from tare.report import units
 from tare.report.cells import differ_in_sign, failures_text, percent_up, reason_text
 from tare.report.view import LISTED_COLUMNS, Column, TableGroup
 
 MANY_ROUNDS: Final = 200
+NOT_PROVEN: Final = "treatment not proven"
+PARTLY_PROVEN: Final = "treatment partly proven"
 REPEATS_DIFFER: Final = 0.05
 """Below this p, an environment's rate of repeats is reported as different from the baseline's."""
 _NOTE_ORDER: Final = (Verdict.FAILS, Verdict.INVALID, Verdict.UNAVAILABLE, Verdict.INCONCLUSIVE)
@@ -81,6 +83,31 @@ def causes(group: TableGroup, summary: Summary) -> tuple[tuple[str, str], ...]:
             seen = "" if finding.launches == finding.of else f" (in {finding.launches} of {finding.of} launches)"
             names_of.setdefault(f"{finding.kind}: {finding.text}{seen}", []).append(finding.environment)
     return tuple((", ".join(names), text) for text, names in names_of.items())
+
+
+def proof_gaps(group: TableGroup, summary: Summary) -> tuple[tuple[str, str], ...]:
+    """Return what is not proven of the treatments in this group, as (environments, statement)."""
+    names_of: dict[str, dict[str, None]] = {}
+    for gap in _gaps_of(group, summary):
+        seen = "" if gap.launches == gap.of else f" (in {gap.launches} of {gap.of} launches)"
+        names_of.setdefault(f"{gap.text}{seen}", {})[gap.environment] = None
+    return tuple((", ".join(names), text) for text, names in names_of.items())
+
+
+def proof_labels(group: TableGroup, summary: Summary) -> dict[str, str]:
+    """Return for each row whose treatment is not proven, or only in part, the words below its name."""
+    labels: dict[str, str] = {}
+    for gap in _gaps_of(group, summary):
+        if not gap.partly:
+            labels[gap.environment] = NOT_PROVEN
+        else:
+            labels.setdefault(gap.environment, PARTLY_PROVEN)
+    return labels
+
+
+def _gaps_of(group: TableGroup, summary: Summary) -> Iterator[ProofGap]:
+    groups = {column.info.group for column in group.columns}
+    return (gap for gap in summary.proof_gaps if gap.group in groups)
 
 
 def caveats(group: TableGroup, summary: Summary) -> tuple[str, ...]:

@@ -112,7 +112,7 @@ def cell_rows(summary: Summary, runs: Sequence[ShownLaunch]) -> tuple[CellRow, .
     for run in runs:
         key = run.trial.key.cell
         outcomes.setdefault(key, Counter())[outcome_word(run.trial)] += 1
-        if reason := outcome_reason(run.trial):
+        for reason in filter(None, (outcome_reason(run.trial), run.trial.unproven, run.trial.partly_proven)):
             reasons.setdefault(key, {})[reason] = None
     rows: list[CellRow] = []
     for cell in summary.cells:

@@ -157,8 +157,12 @@ def _table(columns: Sequence[Column], group: TableGroup, summary: Summary, plain
     rule = "-" if plain else "─"
     table.add_row(*(Text(rule * width, style="dim") for width in (_NAME_WIDTH, *widths)))
     texts = [_texts(column, group, summary) for column in columns]
+    labels = remarks.proof_labels(group, summary)
     for index, name in enumerate(group.rows):
-        table.add_row(Text(encode(name)), *(_cell(column_texts[index], plain) for column_texts in texts))
+        row_name = Text(encode(name))
+        if name in labels:
+            row_name.append(f"\n{labels[name].removeprefix('treatment ')}", style="not bold yellow")
+        table.add_row(row_name, *(_cell(column_texts[index], plain) for column_texts in texts))
     return table
 
 
@@ -218,6 +222,8 @@ def _group_notes(group: TableGroup, summary: Summary, plain: bool) -> Iterator[R
     encode = _encoder(plain)
     for environments, cause in remarks.causes(group, summary):
         yield _item("->" if plain else "→", "bold", encode(f"{environments}: {cause}"))
+    for environments, statement in remarks.proof_gaps(group, summary):
+        yield _item("!", "yellow", encode(f"{environments}: {statement}"))
     for caveat in remarks.caveats(group, summary):
         yield _item("!", "yellow", encode(caveat))
     for note in remarks.notes(group):

@@ -15,7 +15,8 @@ from tare.host.process import Result, run
 from tare.launch import PADDING, Entry, Host, Launch, bound, write_map
 from tare.launch.job import Job, JobHost, MpiWiring
 from tare.model import Binding, Cell, Control, Environment
-from tare.model.placement import Topology, place
+from tare.model.placement import place
+from tare.model.topology import Topology
 from tare.mpi import MPIS
 from tare.node import Pod
 from tare.node_service.geometry import as_launched

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -11,6 +11,7 @@ from tare.cluster import Site
 from tare.deploy.hosts import Deployed
 from tare.host.process import FLOODED, Result
 from tare.model import Cell, Completed, Failed, InterfaceTraffic, Invalid, Outcome, Workload
+from tare.node.monitor import Unread
 from tare.node.stragglers import told
 from tare.run import proof
 from tare.run.job import ROOT, Command, started
@@ -74,8 +75,10 @@ def run_launch(
     )
 
 
-def judge(ready: Ready, result: Result, traffic: tuple[InterfaceTraffic, ...]) -> tuple[Outcome, Parsed | None]:
-    """Return the outcome of a launch and its parsed output."""
+def judge(
+    ready: Ready, result: Result, traffic: tuple[InterfaceTraffic, ...], closed: Sequence[Unread] = ()
+) -> tuple[Outcome, Parsed | None]:
+    """Return the outcome of a launch and its parsed output; `closed` are the interfaces that may not be read."""
     limit = ready.cell.workload.time_limit_s
     tail = result.stderr_tail
     said = "".join(f": {words}" for words in (last_words(result.stderr), recognised(result.stderr)) if words)
@@ -97,7 +100,7 @@ def judge(ready: Ready, result: Result, traffic: tuple[InterfaceTraffic, ...]) -
     if result.status != 0:
         reason = f"it ended with status {result.status}{said}"
         return Failed(reason=reason, status=result.status, stderr_tail=tail), parsed
-    untreated_because = untreated(ready, parsed, traffic, said_bytes=len(result.stdout))
+    untreated_because = untreated(ready, parsed, traffic, closed, said_bytes=len(result.stdout))
     if untreated_because:
         return Invalid(reason=untreated_because), parsed
     return Completed(metrics=parsed.metrics, figures=parsed.figures), parsed
@@ -108,8 +111,15 @@ def unread(workload: Workload, result: Result) -> str:
     return NO_MPI if (workload.command or workload.program) and PREFIX not in result.stdout else ""
 
 
-def untreated(ready: Ready, parsed: Parsed, traffic: tuple[InterfaceTraffic, ...], *, said_bytes: int) -> str | None:
-    """Return why the treatment is not proved, or None."""
+def untreated(
+    ready: Ready,
+    parsed: Parsed,
+    traffic: tuple[InterfaceTraffic, ...],
+    closed: Sequence[Unread] = (),
+    *,
+    said_bytes: int,
+) -> str | None:
+    """Return why the treatment is refuted, or None."""
     placement = ready.cell.placement
     nodes = [side.pod.node for side in ready.deployed.sides]
     if RUNTIMES[ready.cell.environment.runtime].is_fake:
@@ -119,9 +129,29 @@ def untreated(ready: Ready, parsed: Parsed, traffic: tuple[InterfaceTraffic, ...
         or proof.check_places(parsed.ranks, placement, nodes=nodes)
         or proof.check_transport(parsed.ranks)
         or proof.check_traffic(
-            traffic, parsed.payload, said_bytes=said_bytes, ranks=placement.ranks, shared=ready.deployed.shares_nics
+            traffic,
+            parsed.payload,
+            said_bytes=said_bytes,
+            ranks=placement.ranks,
+            shared=ready.deployed.shares_nics,
+            unread=closed,
         )
     )
+
+
+def proof_gaps(
+    ready: Ready,
+    outcome: Outcome,
+    parsed: Parsed | None,
+    traffic: tuple[InterfaceTraffic, ...],
+    closed: Sequence[Unread],
+) -> tuple[str, str]:
+    """Return what of a completed launch's treatment is not proven, and what is proven only in part ("": nothing)."""
+    if parsed is None or not isinstance(outcome, Completed) or RUNTIMES[ready.cell.environment.runtime].is_fake:
+        return "", ""
+    shared = ready.deployed.shares_nics
+    partly = proof.state_partly_proven(traffic, parsed.payload, shared=shared, unread=closed)
+    return proof.state_unproven(closed), partly
 
 
 def startup(pods_s: float, active_s: float, parsed: Parsed | None) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """Prove the treatment: ranks ran where the placement puts them, and traffic took the claimed network.
 
-A trial whose treatment cannot be proved is Invalid, not slow. Pure.
+A trial whose treatment is refuted is Invalid, not slow. If counters may not be read, it counts and says so. Pure.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final
 
 from tare.model import Binding, InterfaceTraffic, Placement, RankPlace
 from tare.node import SILENT_ROLE, Node
+from tare.node.monitor import Unread
 from tare.workloads.output import Payload
 
 HEADER_BYTES: Final = 400
@@ -25,6 +26,9 @@ RANK_CHATTER_BYTES: Final = 32_768
 ranks connect to each other."""
 UPPER: Final = 1.5
 SILENT: Final = 0.01
+MOST_NAMED: Final = 3
+"""Most interfaces that a statement names."""
+LOWER_BOUND_ONLY: Final = "the interface is shared with other programs: only the lower bound of its traffic was checked"
 
 
 def check_places(ranks: Sequence[RankPlace], placement: Placement, *, nodes: Sequence[Node]) -> str | None:
@@ -90,7 +94,13 @@ def core_sharers(placed: Sequence[tuple[RankPlace, Node]]) -> dict[int, tuple[in
 
 
 def check_traffic(
-    traffic: Sequence[InterfaceTraffic], payload: Payload, *, said_bytes: int, ranks: int = 0, shared: bool = False
+    traffic: Sequence[InterfaceTraffic],
+    payload: Payload,
+    *,
+    said_bytes: int,
+    ranks: int = 0,
+    shared: bool = False,
+    unread: Sequence[Unread] = (),
 ) -> str | None:
     """Return why the traffic did not take the claimed network, or None.
 
@@ -98,9 +108,10 @@ def check_traffic(
     carries. One node sends a byte and another receives it. So if k of N nodes have an interface of a role, these
     interfaces carry payload x 2k/N in both directions together (k < N only with two nodes: one side is bare). Their
     volume must be in [that, 1.5 x that + overhead], or at least that if the job sent more than was counted, or if other
-    programs use the interfaces too (`shared`).
+    programs use the interfaces too (`shared`). A role with an interface that may not be read (`unread`) has no lower
+    bound; `state_unproven` says so.
     """
-    nodes = len({item.node for item in traffic})
+    nodes = len({item.node for item in traffic} | {item.node for item in unread})
     chatter = CHATTER_BYTES + RANK_CHATTER_BYTES * ranks
     carried: defaultdict[str, int] = defaultdict(int)
     places: defaultdict[str, set[str]] = defaultdict(set)
@@ -108,6 +119,11 @@ def check_traffic(
         if item.role != SILENT_ROLE:
             carried[item.role] += item.rx_bytes + item.tx_bytes
             places[item.role].add(item.node)
+    unread_roles = {item.role for item in unread if item.role != SILENT_ROLE}
+    for closed in unread:
+        places[closed.role].add(closed.node)
+    if not payload.known and unread_roles and not carried:
+        return None
     reference = payload.low_bytes if payload.known else max(carried.values(), default=0)
     allowed = SILENT * reference + chatter + 2 * said_bytes
     for item in traffic:
@@ -116,13 +132,13 @@ def check_traffic(
                 f"{item.interface} of {item.node} carried {item.tx_bytes} bytes and should have been silent: "
                 "the traffic did not take the network that the cell claims"
             )
-    if not carried:
+    if not carried and not unread_roles:
         return "no interface of the network that the cell claims could be read: nothing proves that the traffic took it"
     if not payload.known:
         return None
     for role, volume in carried.items():
         share = 2 * len(places[role]) / nodes
-        lower = share * payload.low_bytes
+        lower = 0 if role in unread_roles else share * payload.low_bytes
         upper = share * (UPPER * payload.high_bytes + HEADER_BYTES * payload.messages) + chatter
         if payload.more or shared:
             upper = math.inf
@@ -133,6 +149,27 @@ def check_traffic(
                 "the traffic did not take the network that the cell claims"
             )
     return None
+
+
+def state_unproven(unread: Sequence[Unread]) -> str:
+    """Return the statement that counters may not be read, with the interfaces and the reasons; "" if all were read."""
+    of_why: dict[str, list[str]] = {}
+    for item in unread:
+        of_why.setdefault(item.why, []).append(f"{item.interface} of {item.node}")
+    parts = []
+    for why, names in of_why.items():
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        parts.append(f"the counters of {', '.join(names[:MOST_NAMED])}{more} cannot be read ({why})")
+    return f"treatment not proven: {'; '.join(parts)}" if parts else ""
+
+
+def state_partly_proven(
+    traffic: Sequence[InterfaceTraffic], payload: Payload, *, shared: bool, unread: Sequence[Unread] = ()
+) -> str:
+    """Return the statement that only the lower bound was checked, because interfaces are shared; "" if it was not."""
+    has_bounds = payload.known and not payload.more
+    roles = {item.role for item in traffic} - {item.role for item in unread} - {SILENT_ROLE}
+    return LOWER_BOUND_ONLY if shared and has_bounds and roles else ""
 
 
 def check_transport(ranks: Sequence[RankPlace]) -> str | None:

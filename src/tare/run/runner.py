@@ -44,7 +44,7 @@ from tare.plan.composition import nic_slots
 from tare.remote.conversation import Unreachable
 from tare.run import calibration, facts, in_turns, job, transport_probe
 from tare.run.core_watch import CoreWatch, watching
-from tare.run.outcome import Ready, judge, run_launch
+from tare.run.outcome import Ready, judge, proof_gaps, run_launch
 from tare.run.progress import Watcher
 from tare.run.site import opened
 from tare.run.trial import Launched, trial_of
@@ -312,8 +312,9 @@ class Run:
         result, before, after = watched.result, watched.before, watched.after
         if result.status != 0:
             ready.deployed.end_strays()
-        traffic = monitor.traffic(ready.deployed.watches, before, after)
-        outcome, parsed = judge(ready, result, traffic)
+        watches = ready.deployed.watches
+        traffic, unread = monitor.traffic(watches, before, after), monitor.unread(watches, before, after)
+        outcome, parsed = judge(ready, result, traffic, unread)
         if hit := ready.deployed.memory_hit(watched.kills):
             outcome = Failed(reason=hit, status=result.status, stderr_tail=result.stderr_tail)
         if isinstance(outcome, Failed) and (missing := ready.deployed.ended()):
@@ -329,6 +330,7 @@ class Run:
             counters=monitor.counters(before, after),
             noise={**monitor.noise(before, after), **cores},
             active_s=watched.active_s,
+            gaps=proof_gaps(ready, outcome, parsed, traffic, unread),
         )
 
     def _with_noise(

@@ -22,7 +22,10 @@ from tare.workloads import Parsed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launched:
-    """A launch that has ended: result, outcome, parsed output, interface traffic, and the machine's state meanwhile."""
+    """A launch that has ended: result, outcome, parsed output, interface traffic, and the machine's state meanwhile.
+
+    `gaps` are the statements on what is not proven, and on what is proven only in part.
+    """
 
     result: Result
     outcome: Outcome
@@ -31,6 +34,7 @@ class Launched:
     counters: Mapping[str, float]
     noise: Mapping[str, float]
     active_s: float
+    gaps: tuple[str, str] = ("", "")
 
 
 def trial_of(key: TrialKey, position: int, started_unix_s: float, ready: Ready, launched: Launched) -> Trial:
@@ -50,6 +54,8 @@ def trial_of(key: TrialKey, position: int, started_unix_s: float, ready: Ready, 
         mpi_library=parsed.mpi_library if parsed else "",
         noise=launched.noise,
         facts=ready.deployed.facts | ({"transport": ready.chosen.words} if ready.chosen else {}),
+        unproven=launched.gaps[0],
+        partly_proven=launched.gaps[1],
     )
 
 

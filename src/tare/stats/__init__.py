@@ -28,7 +28,6 @@ from tare.stats.hypotheses import (
     signed_rank_p,
 )
 from tare.stats.intervals import (
-    BOOTSTRAP_RESAMPLES,
     at_most,
     bca_ratio_of_medians,
     mean_interval,
@@ -56,6 +55,7 @@ from tare.stats.looks import (
     share_of_look,
 )
 from tare.stats.modes import split_modes
+from tare.stats.resampling import BOOTSTRAP_RESAMPLES
 from tare.stats.stopping import FIRST_LOOK, is_look, next_look, precise_enough
 from tare.stats.verdicts import (
     LADDER,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import scipy
 
 
@@ -32,6 +34,7 @@ def missed_share(n: int, confidence: float = 0.95) -> float:
     return 1.0 - (1.0 - confidence) ** (1.0 / n) if n else 1.0
 
 
+@lru_cache(maxsize=4096)
 def _tail(hits: int, n: int, base_hits: int, base_n: int) -> float:
     """Return P(at least `hits` hits in the first row), given the margins of the table."""
     return min(1.0, float(scipy.stats.hypergeom.sf(hits - 1, n + base_n, hits + base_hits, n)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Sequence
 from typing import Final, Literal
@@ -96,7 +97,8 @@ def normality_p(d: ArrayLike) -> float | None:
     values = vector(d)
     if not 3 <= values.size <= 5000 or mean_and_error(values, 1.0)[1] == 0.0:
         return None
-    return float(scipy.stats.shapiro(values).pvalue)
+    shapiro = inspect.unwrap(scipy.stats.shapiro)  # the wrapper handles axes and NaN, in 20 times as long
+    return float(shapiro(values).pvalue)
 
 
 def signed_rank_p(d: ArrayLike) -> float | None:

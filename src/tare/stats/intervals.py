@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from functools import lru_cache
-from typing import Final
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tare.model import Estimate
 from tare.stats.arrays import ROUNDING, FloatArray, mean_and_error, positive, t_quantile, vector
-
-BOOTSTRAP_RESAMPLES: Final = 2000
+from tare.stats.resampling import leave_one_out_medians, median, quantile, resampled_medians
 
 
 def mean_interval(values: ArrayLike, confidence: float, scale: float = 0.0) -> Estimate | None:
@@ -76,14 +73,13 @@ def bca_ratio_of_medians(
     n = environment.size
     if n < 2:
         return None
-    value = float(np.median(environment) / np.median(baseline))
-    indices = _resamples(n, seed)
-    resampled = _medians(environment[indices]) / _medians(baseline[indices])
-    left_out = _leave_one_out(n)
-    jackknife = _medians(environment[left_out]) / _medians(baseline[left_out])
+    value = median(environment) / median(baseline)
+    resampled = resampled_medians(environment, seed) / resampled_medians(baseline, seed)
+    jackknife = leave_one_out_medians(environment) / leave_one_out_medians(baseline)
     z = t_quantile(n, confidence) * math.sqrt(n / (n - 1))
-    low, high = np.quantile(resampled, _bca_levels(value, resampled, jackknife, z))
-    return Estimate(value=value, low=min(float(low), value), high=max(float(high), value), n=n)
+    ordered = np.sort(resampled)
+    low, high = (quantile(ordered, level) for level in _bca_levels(value, resampled, jackknife, z))
+    return Estimate(value=value, low=min(low, value), high=max(high, value), n=n)
 
 
 def noise_floor(self_overheads: Iterable[Estimate]) -> float | None:
@@ -102,27 +98,6 @@ def log_interval(d: ArrayLike, confidence: float) -> Estimate | None:
 
 def _expm1(x: float) -> float:
     return math.inf if x > 700.0 else math.expm1(x)
-
-
-def _medians(rows: FloatArray) -> FloatArray:
-    """Return the median of each row; `np.sort` with vector instructions is three times as fast as `np.median`."""
-    ordered = np.sort(rows, axis=1)
-    n = ordered.shape[1]
-    medians: FloatArray = (ordered[:, (n - 1) // 2] + ordered[:, n // 2]) / 2.0
-    return medians
-
-
-@lru_cache(maxsize=64)
-def _resamples(n: int, seed: int) -> NDArray[np.intp]:
-    """Return the indices of the bootstrap, shape (BOOTSTRAP_RESAMPLES, n)."""
-    return np.random.default_rng([seed, n]).integers(0, n, size=(BOOTSTRAP_RESAMPLES, n), dtype=np.intp)
-
-
-@lru_cache(maxsize=64)
-def _leave_one_out(n: int) -> NDArray[np.intp]:
-    """Return indices of shape (n, n - 1); row i omits i."""
-    indices = np.tile(np.arange(n, dtype=np.intp), (n, 1))
-    return indices[~np.eye(n, dtype=bool)].reshape(n, n - 1)
 
 
 def _bca_levels(value: float, resampled: FloatArray, jackknife: FloatArray, z: float) -> tuple[float, float]:

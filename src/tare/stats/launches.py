@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from operator import lt
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -123,7 +123,7 @@ def all_launches(
 def round_means(rounds: Sequence[int], values: ArrayLike) -> tuple[tuple[int, ...], FloatArray]:
     """Average values over the blocks of each round: (rounds ascending, their means of shape (n,))."""
     array = vector(values)
-    if all(one < other for one, other in pairwise(rounds)):
+    if all(map(lt, rounds, rounds[1:])):
         return tuple(map(int, rounds)), array  # one block a round, as a rule
     unique, index, counts = np.unique(np.asarray(rounds, dtype=np.int64), return_inverse=True, return_counts=True)
     sums = np.zeros(unique.size)

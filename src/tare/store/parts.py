@@ -129,14 +129,18 @@ def _filler(wanted: Any, data: Any, varies: bool) -> Filler:
 
 
 def _gap_filler(wanted: Any) -> Filler:
+    kind = _gap_type(wanted)
+    return lambda values: kind(next(values))
+
+
+def _gap_type(wanted: Any) -> Callable[[str], Any]:
+    """Return the type of a gap's value; raise `ValueError` if it is no text or number."""
     origin = get_origin(wanted)
     kinds = [kind for kind in get_args(wanted) if kind is not type(None)] if origin in (Union, types.UnionType) else []
     kind = kinds[0] if len(kinds) == 1 else wanted
-    if kind is str:
-        return next
-    if kind not in (int, float):
+    if kind not in (str, int, float):
         raise ValueError("a part has a gap in place of a whole object")
-    return lambda values: kind(next(values))
+    return kind  # type: ignore[no-any-return]
 
 
 def _object_filler(wanted: Any, data: Mapping[str, Any]) -> Filler:
@@ -150,4 +154,9 @@ def _object_filler(wanted: Any, data: Mapping[str, Any]) -> Filler:
     fillers = [(name, _filler(hints[name], inner, name in varying)) for name, inner in data.items() if name in hints]
     constants = {name: fill(iter(())) for name, fill in fillers if not _count_gaps(data[name])}
     gaps = [(name, fill) for name, fill in fillers if name not in constants]
-    return lambda values: wanted(**constants, **{name: fill(values) for name, fill in gaps})
+    if any(data[name] is not None for name, _ in gaps):
+        return lambda values: wanted(**constants, **{name: fill(values) for name, fill in gaps})
+    types_of = [(name, _gap_type(hints[name])) for name, _ in gaps]  # listed first in `zip`, so that no value is lost
+    return lambda values: wanted(
+        **constants, **{name: kind(value) for (name, kind), value in zip(types_of, values, strict=False)}
+    )

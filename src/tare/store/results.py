@@ -16,11 +16,12 @@ from tare import model
 from tare.errors import ResultsError
 from tare.host.foreign import make_printable, read_json, read_regular
 from tare.store.codec import decode
+from tare.store.line_keys import LineKeys
 from tare.store.results_checks import check_plan
 from tare.store.sample_files import read_samples
 from tare.store.schedule import Ledger
 from tare.store.shared import Shared, read_lines
-from tare.store.trial_lines import TrialLines, key_of
+from tare.store.trial_lines import TrialLines
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,6 +43,8 @@ RESTORE: Final = "restore the file from a copy, or start over with `tare run --f
 
 COLUMN: Final = re.compile(r"(?!.*\.\.)[A-Za-z0-9_.:=,+@/-]{1,200}")
 """Valid names of sample columns."""
+DAMAGES: Final = (OSError, ValueError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile)
+"""What NumPy and zipfile raise for a damaged file; RuntimeError: encrypted, NotImplementedError: an unknown method."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,7 +85,7 @@ class Results:
                 raise ValueError(f"{wrong!r:.80} cannot name a column of samples")
         except FileNotFoundError:
             raise ResultsError(f"{path} is missing, but a trial in {TRIALS} refers to it") from None
-        except (OSError, ValueError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
+        except DAMAGES as error:
             raise ResultsError(f"{path} is damaged: {error}") from error
         return columns
 
@@ -241,10 +244,11 @@ def scan(path: Path, plan: model.Plan) -> Scan:
 def _scan(path: Path, plan: model.Plan) -> Scan:
     data, end, shared, shared_end = _read_files(path)
     ledger, samples = Ledger(), set[str]()
-    cells = {cell.key for cell in plan.cells}
+    cells = frozenset(cell.key for cell in plan.cells)
+    keys = LineKeys(cells)
     for number, line in enumerate(_split(data, end), start=1):
         try:
-            key, outcome, file = key_of(line)
+            key, outcome, file = keys.read(line)
         except (ValueError, TypeError) as error:
             raise _not_a_trial(path, number, error) from None
         ledger.add(key, outcome)

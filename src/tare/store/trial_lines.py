@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from tare import model
 from tare.host.foreign import make_printable, read_json
@@ -20,7 +20,7 @@ from tare.store.shared import REFERENCE, VALUES, Shared, digest_of, divide, dump
 SHORT: Final = 64
 """Values whose JSON is at most this long are not worth a reference."""
 
-SHARED: Final = ("noise", "argv", "ranks", "traffic", "mpi_library", "facts")
+SHARED: Final = ("noise", "argv", "ranks", "traffic", "mpi_library", "facts", "unproven", "partly_proven")
 """The fields of a trial that may be references; so may the metrics of its outcome."""
 
 VARY: Final = frozenset({"noise", "argv"})
@@ -38,8 +38,6 @@ TYPES: Final = {name: hint for kind in (model.Completed, model.Trial) for name, 
 
 _FIELDS: Final = tuple((name, decoder_of(hint), needed) for name, hint, needed in fields_of(model.Trial))
 _FIGURES: Final = decoder_of(TYPES["figures"])
-_KEY: Final = decoder_of(model.TrialKey)
-_OUTCOMES: Final = frozenset(kind.__name__ for kind in get_args(model.Outcome))
 
 
 class TrialLines:
@@ -102,18 +100,6 @@ class TrialLines:
         if not part.gaps and name in LATER:
             LATER[name](part.made(()))
         return part
-
-
-def key_of(line: bytes) -> tuple[model.TrialKey, str, str]:
-    """Return the key of a line's trial, the name of its outcome's class, and its file of samples ("": none).
-
-    Raises `ValueError` if the line is none of a trial; nothing else of it is examined.
-    """
-    given = expect(parse(line), dict)
-    key, outcome = _KEY(given.get("key")), expect(given.get("outcome"), dict).get("type")
-    if outcome not in _OUTCOMES:
-        raise ValueError(f"{outcome!r:.60} is not an outcome")
-    return key, outcome, expect(given.get("samples_file", ""), str)
 
 
 def parse(line: bytes) -> Any:

@@ -9,7 +9,8 @@ from typing import Final
 
 from tare import model
 from tare.errors import RefusedError
-from tare.model.placement import MOST_RANKS, NodeCores, Topology, needed_cores, place
+from tare.model.placement import MOST_RANKS, needed_cores, place
+from tare.model.topology import NodeCores, Topology
 from tare.study.messages import unknown
 from tare.study.names import Known, is_conflist
 from tare.study.schema import StudyIn

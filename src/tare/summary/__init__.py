@@ -20,7 +20,7 @@ from tare.errors import (
     EXIT_OVER_LIMIT,
     EXIT_PRECEDENCE,
 )
-from tare.model import Comparison, Finding, Isolation, Plan, Role, Study, Summary, Trial, Verdict
+from tare.model import Comparison, Finding, Isolation, Plan, ProofGap, Role, Study, Summary, Trial, Verdict
 from tare.summary.columns import metric_infos
 from tare.summary.compare import compare, look_at
 from tare.summary.daemon import daemon_findings
@@ -29,6 +29,7 @@ from tare.summary.headline import DECIDED, NOT_COMPARED, headline
 from tare.summary.isolation import isolation_of
 from tare.summary.mechanisms import findings
 from tare.summary.modes import modes_of
+from tare.summary.proof_gaps import proof_gaps_of
 from tare.summary.rows import rows, self_name
 from tare.summary.select import Selection, select
 from tare.summary.warnings import warnings_of
@@ -81,6 +82,7 @@ def summarise(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any], look
         )
         + _other_mpis(plan, selection)
         + daemon_findings(study.environments, infos, comparisons, study.repetition.confidence),
+        proof_gaps=_proof_gaps(plan, selection),
         warnings=warnings_of(plan, selection, infos, table),
         looks=look.looks,
         next_look=look.next_look,
@@ -114,6 +116,19 @@ def _other_mpis(plan: Plan, selection: Selection) -> tuple[Finding, ...]:
                 )
             )
     return tuple(result)
+
+
+def _proof_gaps(plan: Plan, selection: Selection) -> tuple[ProofGap, ...]:
+    """Return what is not proven of each cell's treatment, by row."""
+    return tuple(
+        gap
+        for cell in plan.cells
+        for gap in proof_gaps_of(
+            self_name(plan) if cell.role is Role.SELF else cell.environment.name,
+            cell.group,
+            selection.trials[cell.key].values(),
+        )
+    )
 
 
 def _isolation(plan: Plan, selection: Selection) -> tuple[Isolation, ...]:

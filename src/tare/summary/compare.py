@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import Final
 
 import numpy as np
@@ -230,8 +231,8 @@ def _plain(row: Row, judge: _Judge, reruns: int, failures: FailureRate | None) -
         rounds=rounds,
         values_s=typical,
         means_s=means,
-        median_s=float(np.median([metric.median_s for metric in metrics])) if metrics else None,
-        p99_s=float(np.median([metric.p99_s for metric in metrics])) if metrics else None,
+        median_s=median(metric.median_s for metric in metrics) if metrics else None,
+        p99_s=median(metric.p99_s for metric in metrics) if metrics else None,
         reruns=reruns,
         misses=stats.missed_share(len(metrics)) if metrics else None,
     )

@@ -72,7 +72,10 @@ def series_of(selection: Selection, cell: str, key: str) -> Series:
     if reasons:
         words = " or ".join(dict.fromkeys(word for word, _ in reasons))
         text = f"{len(reasons)} of {len(trials)} launches {words}: {reasons[0][1]}"
-    every = {block: _readings(launches, key) for block, launches in selection.launches[cell].items()}
+    every = {
+        block: (counted[block],) if len(launches) == 1 and block in counted else _readings(launches, key)
+        for block, launches in selection.launches[cell].items()
+    }
     return Series(
         counted=counted,
         every={block: readings for block, readings in every.items() if readings},

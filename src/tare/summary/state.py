@@ -88,6 +88,8 @@ class Adjustment:
 
     def cost_s(self, reading: LaunchFigure) -> float:
         """Return the typical cost of a launch as it would be in the column's mean state."""
+        if not self.states:
+            return reading.metric.typical_s
         shift = 0.0
         for state, coefficient, mean in zip(self.states, self.coefficients, self.means, strict=True):
             value = state.read(reading)

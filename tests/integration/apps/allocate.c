@@ -1,6 +1,6 @@
 /* An MPI program in which rank `which` uses so many MiB of memory, while the
- * others wait for it: allocate MIB [WHICH [FOLDER FILE]]. Where FOLDER is, the
- * first launch makes FILE and uses none. */
+ * others wait for it: allocate MIB [WHICH [FOLDER [FILE]]]. Where FOLDER is, no
+ * launch uses memory; with FILE only the first one does not, which makes FILE. */
 #include <fcntl.h>
 #include <mpi.h>
 #include <stdbool.h>
@@ -9,9 +9,15 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool is_first(const char *folder, const char *path)
+static bool uses_none(const char *folder, const char *path)
 {
-    const int file = access(folder, F_OK) == 0 ? open(path, O_CREAT | O_EXCL | O_WRONLY, 0600) : -1;
+    if (access(folder, F_OK) != 0) {
+        return false;
+    }
+    if (path == NULL) {
+        return true;
+    }
+    const int file = open(path, O_CREAT | O_EXCL | O_WRONLY, 0600);
     if (file < 0) {
         return false;
     }
@@ -27,7 +33,7 @@ int main(int argc, char **argv)
     int rank = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Barrier(MPI_COMM_WORLD);
-    if (rank == which && (argc < 5 || !is_first(argv[3], argv[4]))) {
+    if (rank == which && (argc < 4 || !uses_none(argv[3], argc > 4 ? argv[4] : NULL))) {
         for (size_t i = 0; i < mib; i++) {
             char *block = malloc(1 << 20);
             if (block == NULL) {

@@ -21,7 +21,7 @@ from tare.model import (
     Repetition,
     Workload,
 )
-from tare.model.placement import NodeCores, Topology
+from tare.model.topology import NodeCores, Topology
 from tare.node_service.order import Files
 from tare.plan import composition
 from tare.plan.cells import expand

@@ -147,6 +147,18 @@ def test_a_cell_that_does_not_fit_stays_in_the_plan_with_its_reason(asked: list[
     assert preflight.fitting(after, EVERY) == after
 
 
+@pytest.mark.parametrize("name", ["lib/ld-linux-aarch64.so.1", "lib/aarch64-linux-gnu/libc.so.6"])
+def test_the_loader_of_an_aarch64_image_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    file = tmp_path / name
+    file.parent.mkdir(parents=True)
+    file.touch()
+    monkeypatch.setattr(preflight, "mpi_of", lambda _: None)
+    monkeypatch.setattr(preflight.elf, "level_needed", lambda paths: len(tuple(paths)))
+    assert preflight._image_level.__wrapped__(tmp_path) == 1
+
+
 def test_a_study_of_which_nothing_fits_is_refused_with_the_reason(asked: list[Asked]) -> None:
     with pytest.raises(RefusedError) as caught:
         session.check_available(preflight.fitting(plan(BORROWED), EVERY))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tare.host.topology import in_words, parse_list, read_topology
-from tare.model.placement import HardwareThread
+from tare.model.topology import HardwareThread
 
 
 def make_tree(system: Path, cpus: dict[int, tuple[str, str]], numa: dict[int, str]) -> Path:

@@ -11,17 +11,8 @@ from hypothesis import strategies as st
 
 from tare.errors import RefusedError
 from tare.model import Binding, MapBy, Placement
-from tare.model.placement import (
-    HardwareThread,
-    NodeCores,
-    Slot,
-    Topology,
-    cores_of_container,
-    cores_per_container,
-    cpu_quota,
-    order_by_core,
-    place,
-)
+from tare.model.placement import Slot, cores_of_container, cores_per_container, cpu_quota, order_by_core, place
+from tare.model.topology import HardwareThread, NodeCores, Topology
 
 
 @st.composite

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes import make_node
-from tare.node import SILENT_ROLE, Watch, monitor
+from tare.node import SILENT_ROLE, Watch, monitor, unreadable
 from tare.node.cgroups import Group, Hierarchy
-from tare.node.monitor import CounterValues, HostWatch
+from tare.node.monitor import CounterValues, HostWatch, joined, merged
 
 NODE = make_node(pid=70)
 DEV = """Inter-|   Receive                                                |  Transmit
@@ -118,6 +118,67 @@ def test_the_same_interface_name_in_two_namespaces_is_two_interfaces() -> None:
 def test_an_interface_that_is_missing_in_a_reading_is_left_out_instead_of_made_zero() -> None:
     assert monitor.traffic([PLACE], reading((0, 0, 0, 0)), CounterValues()) == ()
     assert monitor.traffic([PLACE], CounterValues(), reading((0, 0, 0, 0))) == ()
+
+
+def test_counters_that_may_not_be_read_are_named_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(monitor, "interface_counters", lambda _pid: {})
+    monkeypatch.setattr(monitor, "tcp_counters", lambda _pid: {})
+    monkeypatch.setattr(unreadable, "of_process", lambda _pid: unreadable.DENIED)
+    values = monitor.read([PLACE])
+    (item,) = monitor.unread([PLACE], CounterValues(), values)
+    assert (item.node, item.interface, item.role, item.why) == ("n0", "data0", "data NIC", "permission denied")
+    assert monitor.unread([PLACE], *joined([(values, values), (values, values)])) == (item,)
+    assert monitor.unread([PLACE], merged([values]), CounterValues()) == (item,)
+
+
+def test_an_interface_that_does_not_exist_is_not_one_that_may_not_be_read(tmp_path: Path) -> None:
+    gone = HostWatch(
+        node=NODE,
+        pid=0,
+        watches=(
+            Watch(pid=0, interface="none9", role="data NIC"),
+            Watch(pid=2**22 + 5, interface="data0", role="data NIC"),
+            Watch(pid=0, interface="none9:1", role="port"),
+        ),
+    )
+    values = monitor.read([gone])
+    assert monitor.unread([gone], values, values) == ()
+    assert monitor.traffic([gone], values, values) == ()
+    assert unreadable.of_port("mlx5_0:1", monitor.PORT_COUNTERS, tmp_path) == ""
+
+
+def test_a_port_without_counters_and_one_with_words_for_them_say_so(tmp_path: Path) -> None:
+    folder = tmp_path / "infiniband/mlx5_0/ports/1"
+    folder.mkdir(parents=True)
+    assert unreadable.of_port("mlx5_0:1", ("port_rcv_data",), tmp_path) == (
+        "port_rcv_data: the adapter has no such counters"
+    )
+    (folder / "counters").mkdir()
+    (folder / "counters/port_rcv_data").write_text("N/A\n")
+    assert unreadable.of_port("mlx5_0:1", ("port_rcv_data",), tmp_path) == "port_rcv_data: it is not a number"
+    (folder / "counters/port_rcv_data").write_text("7\n")
+    assert unreadable.of_port("mlx5_0:1", ("port_rcv_data",), tmp_path) == ""
+
+
+@pytest.mark.parametrize(
+    ("read", "kill", "why"),
+    [
+        (PermissionError, None, unreadable.DENIED),
+        (FileNotFoundError, PermissionError, unreadable.HIDDEN),
+        (FileNotFoundError, ProcessLookupError, ""),
+        (FileNotFoundError, None, ""),
+    ],
+)
+def test_a_process_of_another_user_hides_its_counters_and_one_that_has_ended_does_not(
+    monkeypatch: pytest.MonkeyPatch, read: type[OSError], kill: type[OSError] | None, why: str
+) -> None:
+    def raise_if(error: type[OSError] | None) -> None:
+        if error is not None:
+            raise error
+
+    monkeypatch.setattr(Path, "read_bytes", lambda _path: raise_if(read))
+    monkeypatch.setattr(os, "kill", lambda _pid, _signal: raise_if(kill))
+    assert unreadable.of_process(70) == why
 
 
 def test_tcp_counters_are_summed_over_nodes_and_only_what_grew_is_told() -> None:

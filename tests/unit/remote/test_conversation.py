@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -47,6 +49,13 @@ def test_a_service_is_started_from_nothing_and_its_archive_is_kept(tmp_path: Pat
         assert machine.cores == tuple(sorted(os.sched_getaffinity(0)))
         talk.close()
         assert [entry.name for entry in (Path(cache) / "node").iterdir()] == [packed().digest]
+
+
+def test_a_service_greets_its_head_before_it_imports_a_plug_in() -> None:
+    script = "import sys; import tare.remote.serve; print(*sys.modules)"
+    shown = subprocess.run((sys.executable, "-c", script), capture_output=True, text=True, check=True).stdout.split()
+    heavy = ("tare.networks", "tare.runtimes", "tare.node_service", "tare.model.study", "tare.model.trial")
+    assert [name for name in shown if name.startswith(heavy)] == []
 
 
 def test_an_error_of_a_call_reaches_the_head_and_the_service_goes_on(tmp_path: Path, cache: str) -> None:

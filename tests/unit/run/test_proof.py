@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from nodes import make_node
 from tare.model import InterfaceTraffic, Placement, RankPlace
-from tare.model.placement import HardwareThread
+from tare.model.topology import HardwareThread
 from tare.node import SILENT_ROLE, Node
+from tare.node.monitor import Unread
 from tare.run.proof import (
     CHATTER_BYTES,
     HEADER_BYTES,
+    LOWER_BOUND_ONLY,
     RANK_CHATTER_BYTES,
     UPPER,
     check_places,
@@ -22,6 +24,8 @@ from tare.run.proof import (
     check_transport,
     core_sharers,
     shared_cores,
+    state_partly_proven,
+    state_unproven,
 )
 from tare.workloads.output import Payload
 
@@ -272,6 +276,61 @@ def test_without_a_single_interface_that_could_be_read_nothing_is_proven(known: 
     payload = Payload(low_bytes=10**6, high_bytes=10**6, messages=1, known=known)
     assert check_traffic([], payload, said_bytes=0) is not None
     assert check_traffic([carried("n0", 0, 0, SILENT_ROLE, "lo")], payload, said_bytes=0) is not None
+
+
+# --- counters that may not be read --------------------------------------------------------------------------------
+
+MEBIBYTE = Payload(low_bytes=1 << 20, high_bytes=1 << 20, messages=10, known=True)
+
+
+def closed(node: str, interface: str = "data0", role: str = "data NIC", why: str = "permission denied") -> Unread:
+    return Unread(node=node, interface=interface, role=role, why=why)
+
+
+@pytest.mark.parametrize("payload", [MEBIBYTE, Payload()], ids=["known", "unknown"])
+def test_counters_that_may_not_be_read_prove_nothing_and_refute_nothing(payload: Payload) -> None:
+    both = [closed("n0"), closed("n1")]
+    assert check_traffic([], payload, said_bytes=0, unread=both) is None
+    assert check_traffic([], payload, said_bytes=0) is not None
+    assert state_unproven(both) == (
+        "treatment not proven: the counters of data0 of n0, data0 of n1 cannot be read (permission denied)"
+    )
+
+
+def test_one_node_without_counters_does_not_make_the_other_s_traffic_too_low_or_hide_too_much() -> None:
+    def with_one(bytes_: int) -> str | None:
+        return check_traffic([carried("n0", bytes_, 0)], MEBIBYTE, said_bytes=0, unread=[closed("n1")])
+
+    assert with_one(1 << 20) is None
+    assert "the traffic did not take" in str(with_one(200 << 20))
+
+
+def test_a_closed_counter_hides_neither_a_detour_nor_another_role_that_carried_too_little() -> None:
+    detour = [carried("n0", 1 << 30, 0, SILENT_ROLE, "lo")]
+    both = [closed("n0"), closed("n1")]
+    assert "lo of n0" in str(check_traffic(detour, MEBIBYTE, said_bytes=0, unread=both))
+    idle = both_ways(10, "overlay")
+    assert "the overlay carried 20 bytes" in str(check_traffic(idle, MEBIBYTE, said_bytes=0, unread=both))
+
+
+def test_a_silent_interface_that_may_not_be_read_is_stated_and_the_others_are_checked() -> None:
+    lo = closed("n0", "lo", SILENT_ROLE)
+    assert check_traffic(both_ways(1 << 20), MEBIBYTE, said_bytes=0, unread=[lo]) is None
+    assert check_traffic(both_ways(1 << 10), MEBIBYTE, said_bytes=0, unread=[lo]) is not None
+    assert "lo of n0 cannot be read" in state_unproven([lo])
+
+
+def test_a_statement_names_few_of_many_interfaces() -> None:
+    text = state_unproven([closed(f"n{number}") for number in range(1000)])
+    assert "data0 of n0, data0 of n1, data0 of n2 and 997 more cannot be read" in text
+
+
+def test_only_a_shared_interface_whose_upper_bound_would_count_is_proven_in_part() -> None:
+    both = both_ways(1 << 20)
+    assert state_partly_proven(both, MEBIBYTE, shared=True) == LOWER_BOUND_ONLY
+    assert state_partly_proven(both, MEBIBYTE, shared=False) == ""
+    assert state_partly_proven(both, replace(MEBIBYTE, more=True), shared=True) == ""
+    assert state_partly_proven([], MEBIBYTE, shared=True, unread=[closed("n0")]) == ""
 
 
 # --- transport ----------------------------------------------------------------------------------------------------

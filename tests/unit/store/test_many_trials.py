@@ -15,6 +15,7 @@ from tare.errors import InfrastructureError, ResultsError
 from tare.model import Plan, Trial
 from tare.store import results_folder
 from tare.store.codec import encode
+from tare.store.line_keys import LineKeys
 from tare.store.shared import Shared, digest_of, dump, line_of, read_lines
 from tare.store.trial_lines import LineWriter
 from tare.store.writer import Store, read_only
@@ -129,6 +130,59 @@ def test_a_resumed_run_does_not_decode_its_trials_until_they_are_used(
             assert store.ledger.launches == len(TRIALS)
             store.append(replace(TRIALS[0], key=replace(TRIALS[0].key, repeat=1)))
     assert len(read_only(folder).trials) == len(TRIALS) + 1
+
+
+def test_a_line_as_tare_writes_it_is_not_parsed_to_resume(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[bytes] = []
+
+    def note(line: bytes) -> object:
+        parsed.append(line)
+        return json.loads(line)
+
+    monkeypatch.setattr("tare.store.line_keys.parse", note)
+    with Store.create_or_open(folder, PLAN) as store:
+        assert store.ledger.keys == {trial.key for trial in TRIALS}
+    assert all(b"\\" in line for line in parsed)
+
+
+PLAIN = next(line for line in LineWriter(Shared()).encode(TRIALS)[0].splitlines() if b"Completed" in line)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        (b'"round":0', b'"round": 0', ""),
+        (b'"round":0', b'"round":00', "delimiter"),
+        (b'"round":0', b'"round":' + b"1" * 20, "more than 64 bits"),
+        (b'"round":0', b'"round":0.0', "instead of int"),
+        (b'"round":0', b'"round":true', "instead of int"),
+        (b'"Completed"', b'"Undone"', "is not an outcome"),
+        (b'"Completed"', b'"Completed","type":"Failed"', ""),
+        (b'"samples_file":""', b'"samples_file":"samples/a","samples_file":""', ""),
+        (b'"samples_file":""', b'"samples_file":"samples/\\u0061"', ""),
+        (b'"samples_file":""', b'"samples_file":"samples/\xff"', "can't decode"),
+        (b'"samples_file":""', b'"samples_file":"\x01"', "control character"),
+        (b'"samples_file":""', b'"samples_file":null', "instead of str"),
+        (b'"counters":{', b'"counters":[', "delimiter"),
+        (b'"counters":{', b'"counters":{"a":.5,', "Expecting value"),
+        (b'"counters":{', b'"counters":{"a":01,', "delimiter"),
+        (b'"counters":{', b'"counters":{"a":NaN,', "not a JSON number"),
+        (b'"counters":{', b'"counters":{"a":[[[[1]]]],', ""),
+        (b'"cell":"', b'"cell":"other', ""),
+        (b'"type":"Trial"', b'"type":"Other"', ""),
+    ],
+)
+def test_a_line_as_no_tare_writes_it_is_read_as_json(old: bytes, new: bytes, why: str) -> None:
+    keys = LineKeys(frozenset(cell.key for cell in PLAN.cells))
+    line = PLAIN.replace(old, new, 1)
+    assert line != PLAIN
+    if why:
+        with pytest.raises(ValueError, match=why):
+            keys.read(line)
+        return
+    data = json.loads(line)
+    key, outcome, file = keys.read(line)
+    assert (encode(key), outcome, file) == (data["key"], data["outcome"]["type"], data["samples_file"])
 
 
 # --- crashes --------------------------------------------------------------------------------------------------------

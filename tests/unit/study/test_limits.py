@@ -9,7 +9,8 @@ import pytest
 
 from tare.errors import RefusedError, StudyError
 from tare.model import Placement
-from tare.model.placement import NodeCores, Topology, place
+from tare.model.placement import place
+from tare.model.topology import NodeCores, Topology
 from tare.study import load, parse
 
 ONE = "workloads: {w: {kernels: [barrier]}}\n"

@@ -73,7 +73,7 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "node_service/site_folder.py": {"lab": OTHER},
     "remote/archive.py": {"host": OTHER},
     "remote/machine.py": {"local": "a word of ip-address(8)"},
-    "remote/serve.py": {"lab": OTHER},
+    "remote/served.py": {"lab": OTHER},
     "plan/grants.py": {"program": OTHER},
     "report/runs.py": {"startup": OTHER},
     "run/facts.py": {"kernels": OTHER, "lab": OTHER},

@@ -1,0 +1,79 @@
+"""The environments of studies/quickstart.yaml cost the same on hosts by ssh where tare is root as in a lab."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from integration.live import live, tare
+from integration.places import Cells, comparisons, contradictions, kept, swapped
+from integration.ssh_hosts import REPOSITORY, ssh_hosts
+from tare.model import Verdict
+
+pytestmark = [
+    pytest.mark.timeout(900),
+    *live("sshd", "docker", "mmdebstrap"),
+    pytest.mark.quiet,
+]  # the first one counts
+NICS = 9
+KEPT = "test-quickstart"
+HOSTS = """cluster:
+  ssh:
+    ssh_config: {config}
+    hosts: [root@alpha, root@beta]
+    daemon_hosts: [root@dalpha, root@dbeta]
+    subnet: 10.214.0.0/24
+    nics: [{nics}]
+    pod_addresses: 10.213.128.0/18
+"""
+
+
+def shortened(cluster: str = "") -> str:
+    """Return the quick start with the least rounds that decide, on another cluster if one is given."""
+    text = (REPOSITORY / "studies" / "quickstart.yaml").read_text()
+    text, fewer = re.subn(r"rounds: 12$", "rounds: 6\n  max_rounds: 6", text, flags=re.MULTILINE)
+    own = "cluster:\n  lab:\n    nodes: 2\n"
+    assert fewer == 1
+    assert own in text
+    return text.replace(own, cluster) if cluster else text
+
+
+@pytest.fixture(scope="module")
+def everywhere(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Cells]:
+    """Run the study in both places and return its comparisons, by place."""
+    lab = tmp_path_factory.mktemp("quickstart") / "lab.yaml"
+    lab.write_text(shortened())
+    of_lab = tare("run", lab, "-o", kept(KEPT) / "lab", "--fresh", cwd=REPOSITORY, timeout_s=400)
+    assert of_lab.status in (0, 3), of_lab.stdout[-4000:] + of_lab.stderr[-4000:]
+    with ssh_hosts(2, nics=NICS, twins=True) as hosts:
+        study = hosts.folder / "quickstart.yaml"
+        nics = ", ".join(f"data{number}" for number in range(1, NICS))
+        study.write_text(shortened(HOSTS.format(config=hosts.config, nics=nics)))
+        by_ssh = hosts.tare("run", study, root=True, timeout_s=400)
+        assert by_ssh.returncode in (0, 3), by_ssh.stdout[-4000:] + by_ssh.stderr[-4000:]
+        shutil.rmtree(kept(KEPT) / "ssh", ignore_errors=True)
+        shutil.copytree(results(hosts.folder), kept(KEPT) / "ssh")
+    return {name: comparisons(kept(KEPT) / name) for name in ("lab", "ssh")}
+
+
+def results(folder: Path) -> Path:
+    """Return the one results folder of the head's home."""
+    (found,) = (folder / "home" / "results").iterdir()
+    return found
+
+
+def test_no_environment_costs_in_the_lab_and_gains_by_ssh(everywhere: dict[str, Cells]) -> None:
+    assert contradictions(everywhere) == []
+
+
+def test_dockers_overlay_costs_in_both(everywhere: dict[str, Cells]) -> None:
+    for place, found in everywhere.items():
+        verdicts = [each.verdict for key, each in found.items() if key[2] == "docker+overlay"]
+        assert Verdict.COSTS in verdicts, (place, verdicts)
+
+
+def test_costs_that_differ_keep_their_order(everywhere: dict[str, Cells]) -> None:
+    assert swapped(everywhere) == []
