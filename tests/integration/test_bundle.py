@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,13 +34,22 @@ def as_user_without_network(
     )
 
 
-def test_a_bundle_brings_tare_without_a_network(tmp_path: Path) -> None:
-    for folder in (tmp_path, *(each for each in tmp_path.parents if "pytest-of" in str(each))):
+@pytest.fixture
+def readable() -> Iterator[Path]:
+    # not below pytest's own folder: every start of pytest, also by another test, takes it from other users again
+    folder = Path(tempfile.mkdtemp(prefix="tare-bundle-", dir="/tmp"))
+    try:
         folder.chmod(0o755)
-    file = tmp_path / "tare.pyz"
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_a_bundle_brings_tare_without_a_network(readable: Path) -> None:
+    file = readable / "tare.pyz"
     written = subprocess.run((*TARE, "bundle", file), capture_output=True, text=True, timeout=120, check=False)
     assert written.returncode == 0, written.stderr
-    home = tmp_path / "home"
+    home = readable / "home"
     home.mkdir()
     os.chown(home, USER, USER)
 
