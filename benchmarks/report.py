@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ import samples_factory as factory  # noqa: E402 - found through the line above
 from factory_options import ENVIRONMENTS, QUICKSTART, Options, Shape  # noqa: E402 - found through the line above
 from tare.model import Completed, Trial  # noqa: E402 - found through the line above
 from tare.report import render_html  # noqa: E402 - found through the line above
+from tare.report.samples import Read  # noqa: E402 - found through the line above
 
 CELLS = len(ENVIRONMENTS) + 1
 
@@ -33,6 +35,9 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+
+    def reader(self, trial: Trial) -> Read:
+        return partial(self.columns, trial)
 
     def columns(self, trial: Trial) -> Mapping[str, NDArray[np.float64]]:
         with np.load(self.path / _name(trial)) as stored:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -32,6 +33,7 @@ from tare.model import (
     TrialKey,
     Workload,
 )
+from tare.report.samples import Read
 
 START_UNIX_S = 1_795_000_000.0
 
@@ -53,6 +55,10 @@ class FakeSamples:
     shapes: tuple[Shape, ...]
     count: int
     asked: list[TrialKey] = field(default_factory=list)
+
+    def reader(self, trial: Trial) -> Read:
+        """Return what makes the samples of a trial."""
+        return partial(self.columns, trial)
 
     def columns(self, trial: Trial) -> Mapping[str, Floats]:
         """Return samples whose mean is the trial's metric."""

@@ -21,7 +21,9 @@ from tare.node_service import clean
 from tare.plan import composition, grants
 from tare.plan.cells import available, estimate_s, estimate_trial_s
 from tare.report import render, render_html
+from tare.report.samples.counting import counting
 from tare.run.progress import Progress, duration
+from tare.store.cycles import without_cycle_search
 from tare.store.writer import Results, Store, read_only
 from tare.workloads import located
 from tare.workloads.located import is_shown, shown_folder
@@ -118,7 +120,8 @@ def _tell_others() -> None:
 
 def show_report(folder: Path, html: Path | None) -> int:
     """Print the report of a results folder, and write its HTML where asked."""
-    return _report(read_only(folder), html)
+    with without_cycle_search():
+        return _report(read_only(folder), html)
 
 
 def show_clean(*, dry_run: bool) -> None:
@@ -166,17 +169,21 @@ def _write_text(path: Path, text: str) -> None:
 
 def _report(results: Results, html: Path | None, write: Callable[[Path, str], None] = _write_text) -> int:
     """Print the tables and write the HTML report; `write` guards against links where the folder is another user's."""
-    summary = session.summary_of(results)
-    Console().print(render(summary))
-    if html is not None:
-        text = render_html(summary, results.trials, results)
-        try:
-            write(html, text)
-        except OSError as error:
-            raise UsageError(
-                f"the report cannot be written to {html}: {error.strerror}", remedy="name another file with --html"
-            ) from error
-        print(f"report: {html}")
+    if html is None:
+        summary = session.summary_of(results)
+        Console().print(render(summary))
+        return summary.exit_code
+    with counting(results.plan, results.trials, results) as counts:
+        summary = session.summary_of(results)
+        Console().print(render(summary))
+        text = render_html(summary, results.trials, results, counts)
+    try:
+        write(html, text)
+    except OSError as error:
+        raise UsageError(
+            f"the report cannot be written to {html}: {error.strerror}", remedy="name another file with --html"
+        ) from error
+    print(f"report: {html}")
     return summary.exit_code
 
 

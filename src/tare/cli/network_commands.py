@@ -148,7 +148,9 @@ def _left_up(wanted: Wanted) -> int:
     log = folder.with_suffix(".log")
     log.unlink(missing_ok=True)
     options = ("--nodes", str(wanted.nodes), "--runtime", wanted.runtime, "--name", wanted.name, "--foreground")
-    keeper = process.start((sys.executable, "-m", "tare.cli.app", "network", "up", wanted.network, *options), log=log)
+    keeper = process.start(
+        (sys.executable, "-P", "-m", "tare.cli.app", "network", "up", wanted.network, *options), log=log
+    )
     try:
         until = time.monotonic() + UP_LIMIT_S
         while _state(wanted.name) is None:

@@ -38,7 +38,7 @@ def become_root() -> None:
             "kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0",
         )
     folder = made_run_folder()
-    command = (sys.executable, "-m", "tare.cli.app", *sys.argv[1:])
+    command = (sys.executable, "-P", "-m", "tare.cli.app", *sys.argv[1:])
     replace((*UNSHARE, *command), {**os.environ, RUN_FOLDER: str(folder)})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 from jinja2 import Environment as Jinja
 from jinja2 import PackageLoader, StrictUndefined
@@ -16,14 +16,19 @@ from tare.report.metric_pages import MetricPage, metric_page
 from tare.report.plots.styles import Style, styles
 from tare.report.runs import ShownLaunch, by_group, cell_rows, commands, launches, listed, trial_row
 from tare.report.samples import SampleSource, collect, row_key
+from tare.report.samples.counting import Counts
 from tare.report.sweeps import sweeps_of
 from tare.report.tables import merge
 from tare.report.traffic import TrafficTables, traffic_tables
 from tare.report.verdicts import EXIT_MEANINGS, VERDICT_STYLES, mark
 
 
-def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource) -> str:
-    """Return the report as one HTML document. Samples are read one trial at a time and not kept in memory."""
+def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource, counts: Counts | None = None) -> str:
+    """Return the report as one HTML document. Samples are read one trial at a time and not kept in memory.
+
+    `counts` has counted them already, or does so on another core (`tare.report.samples.counting`).
+    """
+    counts = counts or partial(collect, samples)
     runs = launches(summary, trials)
     runs_of = by_group(runs)
     groups = view.groups(summary)
@@ -34,14 +39,10 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
     pages = [
         _without_data(page, data)
         for group in groups
-        for page in _pages(group, summary, runs_of.get(group.name, []), samples, style_of)
+        for page in _pages(group, summary, runs_of.get(group.name, []), counts, style_of)
     ]
     sweeps = [sweep for group in groups for sweep in sweeps_of(group, summary, style_of)]
-    traffic = [
-        tables_of_group
-        for number, group in enumerate(groups)
-        if (tables_of_group := _traffic(group, number, runs_of.get(group.name, []))) is not None
-    ]
+    traffic = [_traffic(group, number, runs_of.get(group.name, [])) for number, group in enumerate(groups)]
     data |= {figure.ident: embed.figure_json(figure) for sweep in sweeps for figure in sweep.figures}
     trial_columns = [head.column for table in tables for head in table.heads] if len(tables) == 1 else []
     plotly = embed.asset("plotly", "package_data/plotly.min.js")
@@ -60,7 +61,7 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
         tables=tables,
         pages=pages,
         sweeps=sweeps,
-        traffic=traffic,
+        traffic=list(filter(None, traffic)),
         published=published.rows(summary, groups),
         looks=VERDICT_STYLES,
         seen={comparison.verdict for comparison in summary.comparisons},
@@ -96,11 +97,11 @@ def _pages(
     group: view.TableGroup,
     summary: Summary,
     runs: Sequence[ShownLaunch],
-    samples: SampleSource,
+    counts: Counts,
     style_of: Mapping[str, Style],
 ) -> list[MetricPage]:
     """Return the pages of a group's metrics; samples of one group at a time are in memory, as histograms."""
-    histograms = collect(samples, ((row_key(run.group, run.environment), run.trial) for run in runs if run.completed))
+    histograms = counts((row_key(run.group, run.environment), run.trial) for run in runs if run.completed)
     first = view.first_screen(group.columns)
     return [
         metric_page(column, group, summary, runs, histograms, style_of, column in first) for column in group.columns

@@ -56,10 +56,11 @@ def metric_page(
     is_open: bool,
 ) -> MetricPage:
     """Return the page of one metric; it has plots of samples if the histograms contain any."""
+    points = launches.points(column, group.rows, runs)
     figures = [
         overhead.forest(column, group.rows, summary),
-        launches.launches(column, group.rows, runs, style),
-        launches.order(column, group.rows, runs, style),
+        launches.launches(column, group.rows, points, style),
+        launches.order(column, points, style),
         *_sample_figures(column, group, summary, histograms, style),
     ]
     values = _values(column, group)

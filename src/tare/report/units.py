@@ -110,7 +110,7 @@ def number(value: float, decimals: int, *, sign: bool = False) -> str:
     if not math.isfinite(value):
         return "∞" if value > 0 else "n/a"
     text = f"{abs(value):,.{decimals}f}"
-    if not any(digit in "123456789" for digit in text):
+    if not text.strip("0.,"):
         return text
     return (MINUS if value < 0 else "+" if sign else "") + text
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 import scipy
@@ -74,12 +75,18 @@ def bca_ratio_of_medians(
     if n < 2:
         return None
     value = median(environment) / median(baseline)
-    resampled = resampled_medians(environment, seed) / resampled_medians(baseline, seed)
+    resampled = resampled_medians(environment, seed) / _resampled_again(baseline.tobytes(), seed)
     jackknife = leave_one_out_medians(environment) / leave_one_out_medians(baseline)
     z = t_quantile(n, confidence) * math.sqrt(n / (n - 1))
     ordered = np.sort(resampled)
     low, high = (quantile(ordered, level) for level in _bca_levels(value, resampled, jackknife, z))
     return Estimate(value=value, low=min(low, value), high=max(high, value), n=n)
+
+
+@lru_cache(maxsize=512)
+def _resampled_again(values: bytes, seed: int) -> FloatArray:
+    """Return the medians of resamples of a baseline, with which all environments of a column are compared."""
+    return resampled_medians(np.frombuffer(values, dtype=np.float64), seed)
 
 
 def noise_floor(self_overheads: Iterable[Estimate]) -> float | None:

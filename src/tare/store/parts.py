@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Final, TypeVar, Union, get_args, get_origin, overload
 
 from tare.store.codec import check_type, decoder_of, expect, fields_of
@@ -156,7 +156,27 @@ def _object_filler(wanted: Any, data: Mapping[str, Any]) -> Filler:
     gaps = [(name, fill) for name, fill in fillers if name not in constants]
     if any(data[name] is not None for name, _ in gaps):
         return lambda values: wanted(**constants, **{name: fill(values) for name, fill in gaps})
-    types_of = [(name, _gap_type(hints[name])) for name, _ in gaps]  # listed first in `zip`, so that no value is lost
-    return lambda values: wanted(
-        **constants, **{name: kind(value) for (name, kind), value in zip(types_of, values, strict=False)}
-    )
+    return _flat_filler(wanted, constants, {name: _gap_type(hints[name]) for name, _ in gaps})
+
+
+def _flat_filler(wanted: Any, constants: Mapping[str, Any], gaps: Mapping[str, Callable[[str], Any]]) -> Filler:
+    """Return the filler of an object whose gaps are texts or numbers, of which large results have millions.
+
+    The fields are set as `__init__` of a frozen dataclass sets them, without the passing of all of them by name.
+    """
+    if hasattr(wanted, "__post_init__"):
+        raise TypeError(f"{wanted.__name__} checks its fields, so it must be made by calling it")
+    like = wanted(**constants, **{name: kind("0") for name, kind in gaps.items()})
+    set_of = {field.name: getattr(wanted, field.name).__set__ for field in fields(wanted)}
+    same = [(put, getattr(like, name)) for name, put in set_of.items() if name not in gaps]
+    varying = [(set_of[name], kind) for name, kind in gaps.items()]  # first in `zip`, so that no value is lost
+
+    def filled(values: Iterator[str]) -> Any:
+        made = object.__new__(wanted)
+        for put, constant in same:
+            put(made, constant)
+        for (put, kind), value in zip(varying, values, strict=False):
+            put(made, kind(value))
+        return made
+
+    return filled

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import re
 import zipfile
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +15,7 @@ from tare import model
 from tare.errors import ResultsError
 from tare.host.foreign import make_printable, read_json, read_regular
 from tare.store.codec import decode
+from tare.store.cycles import without_cycle_search
 from tare.store.line_keys import LineKeys
 from tare.store.results_checks import check_plan
 from tare.store.sample_files import read_samples
@@ -76,18 +76,30 @@ class Results:
 
         Raises `ResultsError` if the file is missing or damaged.
         """
+        return self.reader(trial)()
+
+    def reader(self, trial: model.Trial) -> Callable[[], Columns]:
+        """Return what `columns` would do for a trial, as a function that does not need the trial."""
         if not trial.samples_file:
-            return {}
-        path = f"{self.path}/{SAMPLES}/{trial.samples_file.rpartition('/')[2]}"
-        try:
-            columns = read_samples(path, MOST_BYTES)
-            if wrong := next((name for name in columns if not COLUMN.fullmatch(name)), None):
-                raise ValueError(f"{wrong!r:.80} cannot name a column of samples")
-        except FileNotFoundError:
-            raise ResultsError(f"{path} is missing, but a trial in {TRIALS} refers to it") from None
-        except DAMAGES as error:
-            raise ResultsError(f"{path} is damaged: {error}") from error
-        return columns
+            return dict
+        return partial(_columns, f"{self.path}/{SAMPLES}/{trial.samples_file.rpartition('/')[2]}")
+
+
+def _columns(path: str) -> Columns:
+    try:
+        columns = read_samples(path, MOST_BYTES)
+        if wrong := next((name for name in columns if not _is_column(name)), None):
+            raise ValueError(f"{wrong!r:.80} cannot name a column of samples")
+    except FileNotFoundError:
+        raise ResultsError(f"{path} is missing, but a trial in {TRIALS} refers to it") from None
+    except DAMAGES as error:
+        raise ResultsError(f"{path} is damaged: {error}") from error
+    return columns
+
+
+@lru_cache(maxsize=4096)
+def _is_column(name: str) -> bool:
+    return COLUMN.fullmatch(name) is not None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -202,20 +214,8 @@ def decode_plan(path: Path, header: Mapping[str, Any]) -> model.Plan:
 
 def read_trials(path: Path, plan: model.Plan, *, to_show: bool = False) -> StoredTrials:
     """Return the trials of a folder. With `to_show`, texts are made printable."""
-    with _without_collections():
+    with without_cycle_search():
         return _read_trials(path, plan, to_show=to_show)
-
-
-@contextmanager
-def _without_collections() -> Iterator[None]:
-    """Make no search for cycles: trials have none, and each search would look at all trials so far."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def _read_trials(path: Path, plan: model.Plan, *, to_show: bool) -> StoredTrials:
@@ -237,7 +237,7 @@ def _read_trials(path: Path, plan: model.Plan, *, to_show: bool) -> StoredTrials
 
 def scan(path: Path, plan: model.Plan) -> Scan:
     """Return what a run must know to resume a folder; each line is parsed, and its key and outcome are decoded."""
-    with _without_collections():
+    with without_cycle_search():
         return _scan(path, plan)
 
 

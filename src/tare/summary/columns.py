@@ -16,7 +16,8 @@ def metric_infos(plan: Plan, selection: Selection) -> tuple[MetricInfo, ...]:
     for cell in plan.cells:
         for trial in selection.trials[cell.key].values():
             for metric in trial.outcome.metrics if isinstance(trial.outcome, Completed) else ():
-                infos.setdefault((cell.group, metric.key), _info(metric, cell.group))
+                if (cell.group, metric.key) not in infos:
+                    infos[cell.group, metric.key] = _info(metric, cell.group)
     for cell in plan.cells:
         if all(group != cell.group for group, _ in infos):
             infos |= _planned_infos(cell)

@@ -203,7 +203,7 @@ def _plain(row: Row, judge: _Judge, reruns: int, failures: FailureRate | None) -
     readings = [row.series.counted[block] for block in blocks]
     metrics = [reading.metric for reading in readings]
     rounds = tuple(block[0] for block in blocks)
-    typical = tuple(row.adjustment.cost_s(reading) for reading in readings)
+    typical = tuple(row.costs_s[block] for block in blocks)
     means = tuple(metric.value for metric in metrics)
     loops = [metric.loop_s for metric in metrics if metric.loop_s is not None]
     estimate: dict[str, Estimate | None] = dict.fromkeys(("typical", "mean", "loop"))

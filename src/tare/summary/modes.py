@@ -26,7 +26,7 @@ def modes_of(table: Sequence[Row]) -> tuple[Modes, ...]:
     """
     columns: dict[tuple[str, str], list[tuple[Block, float]]] = {}
     for row in table:
-        logs = {block: math.log(row.adjustment.cost_s(reading)) for block, reading in row.series.counted.items()}
+        logs = {block: math.log(cost_s) for block, cost_s in row.costs_s.items()}
         if len(logs) > 1:
             columns.setdefault(row.column, []).extend(_centred(logs.items()))
     residuals_of = {column: _centred_by_block(values) for column, values in columns.items()}

@@ -11,7 +11,7 @@ from tare.model import Cell, MetricInfo, Plan, Role, Verdict
 from tare.stats import Block, RoundPairs
 from tare.summary.select import Selection
 from tare.summary.series import LaunchFigure, Series, series_of
-from tare.summary.state import NOTHING, Adjustment, adjustment_of
+from tare.summary.state import NOTHING, Adjustment, Values, adjustment_of, difference
 
 SELF_SUFFIX: Final = " (A/A)"
 
@@ -23,9 +23,10 @@ Cost = Callable[[LaunchFigure], float]
 class Row:
     """One planned (cell, metric) before it is judged.
 
-    `pairs` are of the typical launch, adjusted for the machine's state, `means` of the mean launch, as measured. Both
-    are None if nothing can be compared. `views` are further pairings with which a verdict must hold. `every` is the log
-    ratio over all launches if some were repeated. `blocked` is the verdict of a row without figures, with its reason.
+    `costs_s` are the typical costs of the launches that count, adjusted for the machine's state by `adjustment`.
+    `pairs` are of them, `means` of the mean launch, as measured. Both are None if nothing can be compared. `views` are
+    further pairings with which a verdict must hold. `every` is the log ratio over all launches if some were repeated.
+    `blocked` is the verdict of a row without figures, with its reason.
     """
 
     cell: Cell
@@ -34,6 +35,7 @@ class Row:
     series: Series
     base: Series = field(default_factory=Series)
     adjustment: Adjustment = NOTHING
+    costs_s: Mapping[Block, float] = field(default_factory=dict)
     note: str = ""
     pairs: RoundPairs | None = None
     means: RoundPairs | None = None
@@ -63,6 +65,7 @@ def rows(plan: Plan, selection: Selection, infos: Sequence[MetricInfo]) -> tuple
     first = {name: index for index, name in reversed(list(enumerate(names.values())))}
     cells = sorted(plan.cells, key=lambda cell: (rank[cell.role], first[names[cell.key]]))
     of_group = {info.group: [cell for cell in cells if cell.group == info.group] for info in infos}
+    group_of = {cell.key: cell.group for cell in cells}
     by_key = {
         (cell.key, info.key): series_of(selection, cell.key, info.key)
         for info in infos
@@ -73,6 +76,11 @@ def rows(plan: Plan, selection: Selection, infos: Sequence[MetricInfo]) -> tuple
             info.group, info.key, [by_key[cell.key, info.key] for cell in of_group[info.group]]
         )
         for info in infos
+    }
+    costs = {
+        (cell, key): _Costs(adjustment, _costs(series, adjustment.cost_s), adjustment.values(series))
+        for (cell, key), series in by_key.items()
+        for adjustment in [adjustments[group_of[cell], key]]
     }
     baselines = {cell.group: cell for cell in plan.cells if cell.role is Role.BASELINE}
     comparisons = sum(len(of_group[info.group]) - 1 for info in infos)
@@ -89,29 +97,42 @@ def rows(plan: Plan, selection: Selection, infos: Sequence[MetricInfo]) -> tuple
                 series=by_key[cell.key, info.key],
                 base=by_key[base.key, info.key] if base else Series(),
             )
-            result.append(_paired(row, base, plan.unavailable, adjustments[info.group, info.key], comparisons))
+            own, other = costs[cell.key, info.key], costs[base.key, info.key] if base else _Costs()
+            result.append(_paired(row, base, plan.unavailable, own, other, comparisons))
     return tuple(result)
 
 
-def _paired(row: Row, base: Cell | None, unavailable: Mapping[str, str], adjustment: Adjustment, tests: int) -> Row:
+@dataclass(frozen=True, slots=True)
+class _Costs:
+    """The adjusted costs of a cell in a column, and the machine's states during its launches that count."""
+
+    adjustment: Adjustment = NOTHING
+    costs_s: Mapping[Block, float] = field(default_factory=dict)
+    states: Values = field(default_factory=dict)
+
+
+def _paired(row: Row, base: Cell | None, unavailable: Mapping[str, str], own: _Costs, other: _Costs, tests: int) -> Row:
     """Return the row with its pairs, or with the reason why it has none; `tests` is the number of comparisons."""
     blocked = _blocked(row.cell, row.series, unavailable)
     if row.cell.role is Role.BASELINE or blocked is not None:
-        return replace(row, blocked=blocked, adjustment=adjustment)
+        return replace(row, blocked=blocked, adjustment=own.adjustment, costs_s=own.costs_s)
+    row = replace(row, costs_s=_costs(row.series, NOTHING.cost_s))
     if base is None:
         return replace(row, blocked=(Verdict.UNAVAILABLE, "no baseline is planned for this cell"))
     if base_blocked := _blocked(base, row.base, unavailable):
         verdict, reason = base_blocked
         return replace(row, blocked=(verdict, f"the baseline {base.environment.name} is {verdict.value}: {reason}"))
-    note = _state_note(row, adjustment, tests)
-    used = NOTHING if note else adjustment
-    costs, base_costs = _costs(row.series, used.cost_s), _costs(row.base, used.cost_s)
+    note = _state_note(own.states, other.states, tests)
+    used, costs, base_costs = own.adjustment, own.costs_s, other.costs_s
+    if note:
+        used, costs, base_costs = NOTHING, row.costs_s, _costs(row.base, NOTHING.cost_s)
     every = None
     if row.series.repeated or row.base.repeated:
         every = stats.all_launches(_every(row.series, used.cost_s), _every(row.base, used.cost_s))
     return replace(
         row,
         adjustment=used,
+        costs_s=costs,
         note=note,
         pairs=stats.pair_rounds(costs, base_costs),
         means=stats.pair_rounds(row.series.means_s, row.base.means_s),
@@ -128,18 +149,18 @@ def _every(series: Series, cost_s: Cost) -> dict[Block, list[float]]:
     return {block: [cost_s(reading) for reading in readings] for block, readings in series.every.items()}
 
 
-def _state_note(row: Row, adjustment: Adjustment, tests: int) -> str:
+def _state_note(own: Values, base: Values, tests: int) -> str:
     """Return a note if the machine's state differs between a row and its baseline, so that nothing is adjusted for.
 
     The environment itself may have caused the difference, so it must stay in the cost. The test has an error of
     STATE_ALPHA over the whole table (Bonferroni). A looser test would drop the adjustment where the states differ by
     chance, which is where the verdict's error rate depends on it.
     """
-    for name, values in adjustment.differences(row.series, row.base).items():
-        p_value = stats.paired_p(values)
+    for name, values in own.items():
+        p_value = stats.paired_p(difference(values, base[name]))
         if p_value is not None and p_value * tests < stats.STATE_ALPHA:
-            difference = f"{name} differs from the baseline's (p = {p_value:.1g})"
-            return f"{difference}, so figures are not adjusted for the machine's state"
+            differs = f"{name} differs from the baseline's (p = {p_value:.1g})"
+            return f"{differs}, so figures are not adjusted for the machine's state"
     return ""
 
 

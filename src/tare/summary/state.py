@@ -77,6 +77,10 @@ LARGEST_SHIFT: Final = 50.0
 """No state makes a launch e^50 times as long. A fit with such a result is wrong; the limit prevents an overflow."""
 
 
+Values = Mapping[str, Mapping[Block, float]]
+"""The values of states by name and block, as far as they are known."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adjustment:
     """The adjustment of the launches of one column: `coefficients` of `states`, relative to the mean state."""
@@ -96,20 +100,19 @@ class Adjustment:
             shift += coefficient * ((mean if value is None else value) - mean)
         return reading.metric.typical_s * math.exp(-max(-LARGEST_SHIFT, min(LARGEST_SHIFT, shift)))
 
-    def differences(self, environment: Series, baseline: Series) -> Mapping[str, stats.FloatArray]:
-        """Return for each state its difference between environment and baseline, one value per round."""
-        differences = {}
-        for state in self.states:
-            common = sorted(environment.counted.keys() & baseline.counted.keys())
-            pairs = [
-                (block, one, other)
-                for block in common
-                if (one := state.read(environment.counted[block])) is not None
-                and (other := state.read(baseline.counted[block])) is not None
-            ]
-            values = [one - other for _, one, other in pairs]
-            differences[state.name] = stats.round_means([block[0] for block, _, _ in pairs], values)[1]
-        return differences
+    def values(self, series: Series) -> Values:
+        """Return for each state its values during the launches that count."""
+        counted = series.counted.items()
+        return {
+            state.name: {block: value for block, one in counted if (value := state.read(one)) is not None}
+            for state in self.states
+        }
+
+
+def difference(environment: Mapping[Block, float], baseline: Mapping[Block, float]) -> stats.FloatArray:
+    """Return the difference of a state between environment and baseline, one value per round."""
+    common = sorted(environment.keys() & baseline.keys())
+    return stats.round_means([block[0] for block in common], [environment[b] - baseline[b] for b in common])[1]
 
 
 NOTHING: Final = Adjustment()
@@ -135,10 +138,10 @@ def adjustment_of(group: str, metric: str, column: Sequence[Series]) -> Adjustme
                 launches.cells.append(cell)
                 launches.blocks.append(numbers.setdefault(block, len(numbers)))
                 launches.readings.append(reading)
-    states = _usable(launches)
-    while states:
-        values = [[state.read(reading) for state in states] for reading in launches.readings]
-        columns = np.array(values, dtype=np.float64)
+    known = _usable(launches)
+    while known:
+        states = tuple(known)
+        columns = np.stack(tuple(known.values()), axis=1)
         cells, blocks = (np.asarray(ids, dtype=np.intp) for ids in (launches.cells, launches.blocks))
         fit = stats.fit_states(np.asarray(launches.logs), columns, cells, blocks)
         if fit is not None:
@@ -151,19 +154,20 @@ def adjustment_of(group: str, metric: str, column: Sequence[Series]) -> Adjustme
                     for state, e in zip(states, fit.estimates, strict=True)
                 ),
             )
-        states = states[:-1]
+        known.popitem()
     return NOTHING
 
 
-def _usable(launches: _Launches) -> tuple[State, ...]:
-    """Return the states that vary and are known for every launch."""
-    usable = []
+def _usable(launches: _Launches) -> dict[State, stats.FloatArray]:
+    """Return the states that vary and are known for every launch, in order, with their values, shape (launches,)."""
+    usable = {}
     for state in STATES:
         values = [state.read(reading) for reading in launches.readings]
-        known = [value for value in values if value is not None]
-        if values and len(known) == len(values) and float(np.std(known)) > state.least:
-            usable.append(state)
-    return tuple(usable)
+        if values and None not in values:
+            known = np.asarray(values, dtype=np.float64)
+            if float(np.std(known)) > state.least:
+                usable[state] = known
+    return usable
 
 
 def _growth(coefficient: Estimate, state: State) -> Estimate:

@@ -42,7 +42,7 @@ def test_the_command_is_started_anew_with_its_arguments_and_the_user_s_folder(
         os.chown(tmp_path / "tare", 1000, 1000)
     user_namespace.become_root()
     ((argv, variables),) = became
-    assert argv == (*user_namespace.UNSHARE, sys.executable, "-m", "tare.cli.app", "run", "a.yaml")
+    assert argv == (*user_namespace.UNSHARE, sys.executable, "-P", "-m", "tare.cli.app", "run", "a.yaml")
     assert variables[RUN_FOLDER] == str(tmp_path / "tare")
     assert (tmp_path / "tare").is_dir()
 

@@ -30,8 +30,9 @@ def _drawn(result: factory.Result) -> list[figures.Drawing]:
     drawn = []
     for column in group.columns:
         drawn.append(overhead.forest(column, group.rows, result.summary))
-        drawn.append(plots_launches.launches(column, group.rows, runs, style))
-        drawn.append(plots_launches.order(column, group.rows, runs, style))
+        points = plots_launches.points(column, group.rows, runs)
+        drawn.append(plots_launches.launches(column, group.rows, points, style))
+        drawn.append(plots_launches.order(column, points, style))
     return drawn
 
 

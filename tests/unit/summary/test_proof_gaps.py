@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
 from tare.model import Invalid, Plan, ProofGap, Summary, Trial
+from tare.report import NoSamples
 from tare.report.html import render_html
-from tare.report.samples import SampleSource
 from tare.report.terminal import render_text
 from tare.run.proof import LOWER_BOUND_ONLY
 from tare.summary import summarise
 from unit.summaries import change, make_plan, make_trials
 
 UNPROVEN = "treatment not proven: the counters of <data0> of n0 cannot be read (permission denied)"
-NO_SAMPLES = cast("SampleSource", SimpleNamespace(columns=lambda _trial: {}))
 PLAN = make_plan("overlay", "fast")
 Statements = Callable[[Trial], dict[str, str]]
 
@@ -76,7 +73,7 @@ def test_the_terminal_shows_it_below_the_name_and_the_statement_below_the_table(
 
 
 def test_the_page_shows_it_in_the_row_below_the_table_and_with_the_cell(summary: Summary) -> None:
-    page = render_html(summary, TRIALS, NO_SAMPLES)
+    page = render_html(summary, TRIALS, NoSamples())
     row = page[page.index('<th scope="row">overlay') :]
     assert row.startswith('<th scope="row">overlay<small class="v-inconclusive">treatment not proven</small></th>')
     assert '<th scope="row">fast<small class="v-inconclusive">treatment partly proven</small></th>' in page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from tare.report.plots import takeaways
@@ -15,16 +16,34 @@ MANY: Final = 30
 """From this many launches of one environment, points are drawn smaller."""
 
 
-def _by_environment(column: Column, rows: Sequence[str], runs: Sequence[ShownLaunch]) -> dict[str, list[ShownLaunch]]:
-    result: dict[str, list[ShownLaunch]] = {name: [] for name in rows}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Points:
+    """The launches of one environment that have the metric: place in the run, round (from 1), typical cost."""
+
+    orders: list[int] = field(default_factory=list)
+    rounds: list[int] = field(default_factory=list)
+    costs_s: list[float] = field(default_factory=list)
+
+    def shown(self, column: Column, scale: float) -> list[float]:
+        """Return the costs in a unit of this size."""
+        return rounded(map(column.shown, self.costs_s), scale)
+
+
+def points(column: Column, rows: Sequence[str], runs: Sequence[ShownLaunch]) -> dict[str, Points]:
+    """Return the launches of a column that count, by environment."""
+    result = {name: Points() for name in rows}
+    key, group = column.info.key, column.info.group
     for run in runs:
-        if run.completed and run.group == column.info.group and column.info.key in run.metrics:
-            result.setdefault(run.environment, []).append(run)
+        if run.completed and run.group == group and (metric := run.metrics.get(key)) is not None:
+            of_row = result.get(run.environment) or result.setdefault(run.environment, Points())
+            of_row.orders.append(run.order)
+            of_row.rounds.append(run.trial.key.round + 1)
+            of_row.costs_s.append(metric.typical_s)
     return result
 
 
-def _shown(column: Column, runs: Sequence[ShownLaunch], scale: float) -> list[float]:
-    return rounded([column.shown(run.metrics[column.info.key].typical_s) for run in runs], scale)
+def _all_costs(by_row: Mapping[str, Points]) -> list[float]:
+    return [cost_s for one in by_row.values() for cost_s in one.costs_s]
 
 
 def _value_axis(column: Column, values: Sequence[float], suffix: str) -> Spec:
@@ -34,28 +53,27 @@ def _value_axis(column: Column, values: Sequence[float], suffix: str) -> Spec:
     return {"title": {"text": f"{column.info.label}, {suffix}"}} | ({"type": "log"} if logarithmic else {})
 
 
-def launches(column: Column, rows: Sequence[str], runs: Sequence[ShownLaunch], style: Mapping[str, Style]) -> Drawing:
+def launches(column: Column, rows: Sequence[str], by_row: Mapping[str, Points], style: Mapping[str, Style]) -> Drawing:
     """Plot every launch of every environment as a point over the box of its quartiles."""
-    by_row = _by_environment(column, rows, runs)
-    costs_s = [run.metrics[column.info.key].typical_s for members in by_row.values() for run in members]
+    costs_s = _all_costs(by_row)
     scale, suffix = column.axis(costs_s)
     traces: list[Spec] = []
-    for name, members in by_row.items():
+    for name, one in by_row.items():
         look = style[name]
         traces.append(
             {
                 "type": "box",
                 "orientation": "h",
                 "name": name,
-                "x": _shown(column, members, scale),
+                "x": one.shown(column, scale),
                 "y0": name,
-                "text": [run.trial.key.round + 1 for run in members],
+                "text": one.rounds,
                 "boxpoints": "all",
                 "jitter": 0.7,
                 "pointpos": 0,
                 "marker": {
                     "color": look.colour,
-                    "size": 5 if len(members) <= MANY else 3,
+                    "size": 5 if len(one.orders) <= MANY else 3,
                     "opacity": 0.75,
                     "symbol": look.symbol,
                 },
@@ -72,13 +90,10 @@ def launches(column: Column, rows: Sequence[str], runs: Sequence[ShownLaunch], s
         "yaxis": category_axis(rows),
         "shapes": _baseline_line(column, scale, upright=True),
     }
-    counts = [len(members) for members in by_row.values() if members]
+    counts = [len(one.orders) for one in by_row.values() if one.orders]
     return Drawing(
         ident=f"launches-{column.ident}",
-        title=takeaways.spread(
-            column,
-            {name: [run.metrics[column.info.key].typical_s for run in members] for name, members in by_row.items()},
-        ),
+        title=takeaways.spread(column, {name: one.costs_s for name, one in by_row.items()}),
         caption="Points: launches as measured (typical iteration); boxes: quartiles; whiskers: up to 1.5 times the "
         "interquartile range. Dashed: baseline. "
         f"{n_text(counts, 'launches')}.",
@@ -96,25 +111,24 @@ def _baseline_line(column: Column, scale: float, *, upright: bool) -> list[Spec]
     return [line | {"x0": 0, "x1": 1, "xref": "paper", "y0": at, "y1": at, "yref": "y"}]
 
 
-def order(column: Column, rows: Sequence[str], runs: Sequence[ShownLaunch], style: Mapping[str, Style]) -> Drawing:
+def order(column: Column, by_row: Mapping[str, Points], style: Mapping[str, Style]) -> Drawing:
     """Plot every launch in order of execution, so that drifts and steps are visible."""
-    by_row = _by_environment(column, rows, runs)
-    costs_s = [run.metrics[column.info.key].typical_s for members in by_row.values() for run in members]
+    costs_s = _all_costs(by_row)
     scale, suffix = column.axis(costs_s)
     traces: list[Spec] = []
-    for name, members in by_row.items():
+    for name, one in by_row.items():
         look = style[name]
         traces.append(
             {
                 "type": "scatter",
                 "mode": "markers",
                 "name": name,
-                "x": [run.order for run in members],
-                "y": _shown(column, members, scale),
-                "text": [run.trial.key.round + 1 for run in members],
+                "x": one.orders,
+                "y": one.shown(column, scale),
+                "text": one.rounds,
                 "marker": {
                     "color": look.colour,
-                    "size": 7 if len(members) <= MANY else 4,
+                    "size": 7 if len(one.orders) <= MANY else 4,
                     "symbol": look.symbol,
                     "opacity": 0.85,
                 },
@@ -131,17 +145,18 @@ def order(column: Column, rows: Sequence[str], runs: Sequence[ShownLaunch], styl
     }
     return Drawing(
         ident=f"order-{column.ident}",
-        title=takeaways.order(by_row),
+        title=takeaways.order(one.rounds for one in by_row.values()),
         caption="A slope or step that all environments share is caused by the machine, not by a container. "
         f"{'Vertical lines: start of a round. ' if starts else ''}Dashed: baseline. n = {len(costs_s):,} launches.",
         spec={"data": traces, "layout": layout},
     )
 
 
-def _round_starts(by_row: Mapping[str, Sequence[ShownLaunch]]) -> list[Spec]:
+def _round_starts(by_row: Mapping[str, Points]) -> list[Spec]:
     first: dict[int, int] = {}
-    for run in (run for members in by_row.values() for run in members):
-        first[run.trial.key.round] = min(run.order, first.get(run.trial.key.round, run.order))
+    for one in by_row.values():
+        for number, at in zip(one.rounds, one.orders, strict=True):
+            first[number] = min(at, first.get(number, at))
     if len(first) > 40:
         return []
     line = {"width": 1, "color": "rgba(128,140,155,0.25)"}

@@ -21,18 +21,17 @@ def ecdf(
     """Plot the fraction of samples that do not exceed a time; the page can switch to the tail."""
     unit = units.time_unit(max((curve.at(0.5) for curve in curves.values()), default=1.0))
     traces: list[Spec] = []
-    fractions: list[float] = []
+    first = next(iter(curves.values()), None)
     for name, curve in curves.items():
         look = style[name]
-        shares = [float(f"{fraction:.7g}") for fraction in curve.fractions]
-        shared, fractions = shares == fractions, fractions or shares
+        shared = first is not None and curve is not first and np.array_equal(curve.fractions, first.fractions)
         traces.append(
             {
                 "type": "scatter",
                 "mode": "lines",
                 "name": name,
                 "x": rounded(curve.values_s.tolist(), unit.size),
-                "y": "as first" if shared else shares,
+                "y": "as first" if shared else [float(f"{fraction:.7g}") for fraction in curve.fractions],
                 "line": {"color": look.colour, "width": 2, "dash": look.dash, "shape": "hv"},
                 "hovertemplate": f"{name}<br>%{{y:.2%}} of samples within %{{x}} {unit.suffix}<extra></extra>",
             }

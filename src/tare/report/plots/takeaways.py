@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from tare.model import Comparison, Summary, Verdict
 from tare.report import units
-from tare.report.runs import ShownLaunch
 from tare.report.samples import Curve
 from tare.report.view import Column
+from tare.stats.resampling import quantile
 
 
 def overhead(column: Column, rows: Sequence[str], summary: Summary) -> str:
@@ -48,8 +48,9 @@ def spread(column: Column, values: Mapping[str, Sequence[float]]) -> str:
     widths: dict[str, float] = {}
     for name, costs in values.items():
         if len(costs) >= 4:
-            low, middle, high = np.quantile(costs, [0.25, 0.5, 0.75])
-            widths[name] = float((high - low) / middle) if middle else 0.0
+            ordered = np.sort(costs)
+            low, middle, high = (quantile(ordered, level) for level in (0.25, 0.5, 0.75))
+            widths[name] = (high - low) / middle if middle else 0.0
     if not widths:
         return f"Too few launches of {column.info.label} to compare their spread."
     widest = max(widths, key=lambda name: widths[name])
@@ -60,11 +61,10 @@ def spread(column: Column, values: Mapping[str, Sequence[float]]) -> str:
     )
 
 
-def order(by_row: Mapping[str, Sequence[ShownLaunch]]) -> str:
-    """State the number of launches and rounds in the plot."""
-    runs = [run for members in by_row.values() for run in members]
-    rounds = len({run.trial.key.round for run in runs})
-    return f"All {len(runs):,} launches of {rounds:,} rounds in order of execution."
+def order(rounds: Iterable[Sequence[int]]) -> str:
+    """State the number of launches and rounds in the plot; `rounds` are those of each environment's launches."""
+    all_rounds = [number for of_row in rounds for number in of_row]
+    return f"All {len(all_rounds):,} launches of {len(set(all_rounds)):,} rounds in order of execution."
 
 
 def tail(column: Column, curves: Mapping[str, Curve], baseline: str, noun: str) -> str:

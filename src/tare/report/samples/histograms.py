@@ -6,8 +6,9 @@ in a histogram with logarithmic bins per environment and metric, and dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Protocol
 
 import numpy as np
@@ -28,20 +29,24 @@ Floats = NDArray[np.float64]
 _PREFERRED: Final = ("max_s", "receive_gap_s", "wall_s")
 
 
+Read = Callable[[], Mapping[str, Floats]]
+"""Returns the samples of one trial in seconds, keyed `<metric key>/<column>`; empty if it has none."""
+
+
 class SampleSource(Protocol):
     """A source of samples, such as the store."""
 
-    def columns(self, trial: Trial) -> Mapping[str, Floats]:
-        """Return the samples of a trial in seconds, keyed `<metric key>/<column>`; empty if it has none."""
+    def reader(self, trial: Trial) -> Read:
+        """Return what reads the samples of a trial."""
         ...
 
 
 class NoSamples:
     """A source for results whose samples were not kept."""
 
-    def columns(self, trial: Trial) -> Mapping[str, Floats]:
-        """Return no samples."""
-        return {}
+    def reader(self, trial: Trial) -> Read:
+        """Return what returns no samples."""
+        return dict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +142,7 @@ def _bin(value_s: float) -> int:
     return int(np.clip(np.log(max(value_s, LOWEST_S) / LOWEST_S) / BIN_RATIO, 0, _BINS - 1))
 
 
+@lru_cache(maxsize=64)
 def _fractions(points: int, n: int) -> Floats:
     """Return fractions from 0 to 1: two thirds evenly spaced, one third evenly on the scale of nines (1 - 10^-x)."""
     tail = min(_TAIL, 10.0 ** -np.ceil(np.log10(max(n, 2))))
@@ -155,12 +161,17 @@ def row_key(group: str, environment: str) -> str:
 
 
 def collect(source: SampleSource, trials: Iterable[tuple[str, Trial]]) -> Histograms:
-    """Count the samples of all trials, some thousand at a time; `trials` pairs each trial with its row."""
+    """Count the samples of all trials; `trials` pairs each trial with its row."""
+    return count((row, source.reader(trial)) for row, trial in trials)
+
+
+def count(readers: Iterable[tuple[str, Read]]) -> Histograms:
+    """Count samples, some thousand at a time; `readers` pairs what reads those of one trial with its row."""
     result: Histograms = {}
     waiting: dict[tuple[str, str], list[Floats]] = {}
     sizes: dict[tuple[str, str], int] = {}
-    for row, trial in trials:
-        for name, values in source.columns(trial).items():
+    for row, read in readers:
+        for name, values in read().items():
             key = row, name
             waiting.setdefault(key, []).append(values)
             sizes[key] = sizes.get(key, 0) + values.size

@@ -1,0 +1,87 @@
+"""Count the samples of large results in a process of its own, while this one computes the summary.
+
+100,000 files of samples take as long to read as the summary. The other process is told the files of each cell, and
+writes its histograms to a temporary file. It is a new one, not a copy of this one: a copy would soon have its own of
+every page of this one's memory. Whatever ends it early, the samples are counted here instead.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import IO, Final
+
+from tare.host import process
+from tare.model import Completed, Plan, Trial
+from tare.report.samples.histograms import Histograms, Read, SampleSource, collect, count
+from tare.summary.select import select
+
+MANY: Final = 5_000
+"""Launches from which another process saves more time than it takes."""
+
+Counts = Callable[[Iterable[tuple[str, Trial]]], Histograms]
+"""Returns the histograms of trials, each paired with its row."""
+
+
+@contextmanager
+def counting(plan: Plan, trials: Sequence[Trial], source: SampleSource) -> Iterator[Counts]:
+    """Provide the histograms of the launches that count; those of many are counted meanwhile, on another core."""
+    here = partial(collect, source)
+    if len(trials) < MANY or len(os.sched_getaffinity(0)) < 2:
+        yield here
+        return
+    readers = {
+        cell: [source.reader(trial) for trial in chosen.values() if isinstance(trial.outcome, Completed)]
+        for cell, chosen in select(plan, trials).trials.items()
+    }
+    with tempfile.TemporaryDirectory() as folder, (Path(folder) / "histograms").open("w+b") as file:
+        work = Path(folder) / "work"
+        work.write_bytes(pickle.dumps(readers))
+        argv = (sys.executable, "-P", "-m", "tare.report.samples.counting", str(work))
+        with process.beside(argv, stdout=file.fileno()) as other:
+            yield _Other(other.wait, file, here).counts
+
+
+class _Other:
+    """The process that counts, from this one's side."""
+
+    def __init__(self, wait: Callable[[], int], file: IO[bytes], here: Counts) -> None:
+        self._wait, self._file, self._here = wait, file, here
+        self._places: Mapping[str, int] | None = None
+
+    def counts(self, trials: Iterable[tuple[str, Trial]]) -> Histograms:
+        """Return the histograms of trials; wait for the process at the first call."""
+        if self._places is None and self._wait() == 0:
+            self._file.seek(-8, os.SEEK_END)
+            self._file.seek(int.from_bytes(self._file.read(8), "little"))
+            self._places = pickle.load(self._file)  # written by our own process
+        if self._places is None:
+            return self._here(trials)
+        result: Histograms = {}
+        for cell, row in {trial.key.cell: row for row, trial in trials}.items():
+            self._file.seek(self._places[cell])
+            counted: Histograms = pickle.load(self._file)  # written by our own process
+            result |= {(row, metric, column): histogram for (_, metric, column), histogram in counted.items()}
+        return result
+
+
+def write_counts(readers: Mapping[str, Sequence[Read]], file: IO[bytes]) -> None:
+    """Write the histograms of each cell, then the place of each cell in the file, then the place of these places."""
+    places = {}
+    for cell, of_cell in readers.items():
+        places[cell] = file.tell()
+        pickle.dump(count((cell, read) for read in of_cell), file)
+    at = file.tell()
+    pickle.dump(places, file)
+    file.write(at.to_bytes(8, "little"))
+    file.flush()
+
+
+if __name__ == "__main__":
+    write_counts(pickle.loads(Path(sys.argv[1]).read_bytes()), sys.stdout.buffer)  # our own process
