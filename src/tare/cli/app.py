@@ -268,11 +268,17 @@ def bundle(
 @app.command()
 def clean(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be removed.")] = False,
+    forget: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST", help="A host of a killed run that is gone for good: do not ask it; repeatable."),
+    ] = None,
 ) -> None:
     """Remove everything that tare left behind: processes, namespaces, links, mounts, cgroups, containers."""
     from tare.cli.commands import show_clean
 
-    show_clean(dry_run=dry_run)
+    if dry_run and forget:
+        raise UsageError("--forget changes what --dry-run only lists", remedy="leave one of them out")
+    show_clean(dry_run=dry_run, forget=forget or ())
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -124,10 +124,10 @@ def show_report(folder: Path, html: Path | None) -> int:
         return _report(read_only(folder), html)
 
 
-def show_clean(*, dry_run: bool) -> None:
-    """Remove all that carries our mark, or only list it."""
+def show_clean(*, dry_run: bool, forget: Sequence[str] = ()) -> None:
+    """Remove all that carries our mark, or only list it; hosts to `forget` are not asked again."""
     killed = () if dry_run else ssh_clean.killed_runs()
-    answers = ssh_clean.ask_hosts(killed)
+    answers = ssh_clean.ask_hosts(killed, forget)
     found = clean.find() if dry_run else clean.remove()
     ssh_clean.keep_unverified(killed, answers)
     for item in found:

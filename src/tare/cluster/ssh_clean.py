@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from tare.cluster.ssh_connections import MOST_AT_ONCE, Connections
-from tare.errors import TareError
+from tare.errors import TareError, UsageError
 from tare.host.paths import made_run_folder
 from tare.node_service import clean, site_folder
 
@@ -25,7 +25,10 @@ class Answer:
     unverified: str = ""
 
     def __str__(self) -> str:
-        return f"not verified: {self.host}, a host of run {self.run}, which was killed: {self.unverified}"
+        return (
+            f"not verified: {self.host}, a host of run {self.run}, which was killed: {self.unverified}; "
+            f"if the host is gone for good, `tare clean --forget {self.host}`"
+        )
 
 
 def killed_runs() -> tuple[Mapping[str, Any], ...]:
@@ -34,9 +37,18 @@ def killed_runs() -> tuple[Mapping[str, Any], ...]:
     return tuple(note for lab, note in clean.notes() if lab not in alive and _hosts(note))
 
 
-def ask_hosts(notes: tuple[Mapping[str, Any], ...]) -> tuple[Answer, ...]:
-    """Have the hosts of killed runs remove what is left there, at the same time."""
-    asked = [(str(note["lab"]), host, str(note.get(site_folder.CONFIG, ""))) for note in notes for host in _hosts(note)]
+def ask_hosts(notes: tuple[Mapping[str, Any], ...], forget: Collection[str] = ()) -> tuple[Answer, ...]:
+    """Have the hosts of killed runs, but those to `forget`, remove what is left there, at the same time.
+
+    Raises `UsageError` for a host to forget that no killed run had.
+    """
+    hosts = [(str(note["lab"]), host, str(note.get(site_folder.CONFIG, ""))) for note in notes for host in _hosts(note)]
+    if unknown := [name for name in forget if all(name != host for _, host, _ in hosts)]:
+        raise UsageError(
+            f"{unknown[0]} is not a host of a run that was killed",
+            remedy="`tare clean` names the hosts that could not be verified",
+        )
+    asked = [each for each in hosts if each[1] not in forget]
     with ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
         return tuple(pool.map(lambda each: _ask(*each), asked))
 

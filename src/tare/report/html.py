@@ -35,6 +35,7 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
     shown = merge(view.judged(groups))
     tables = [first_screen.table(group, view.heading(group, shown), summary) for group in shown]
     style_of = styles(list(dict.fromkeys(name for group in groups for name in group.rows)), summary)
+    traffic = [_traffic(group, number, runs_of.get(group.name, [])) for number, group in enumerate(groups)]
     data: dict[str, str] = {}
     pages = [
         _without_data(page, data)
@@ -42,7 +43,6 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
         for page in _pages(group, summary, runs_of.get(group.name, []), counts, style_of)
     ]
     sweeps = [sweep for group in groups for sweep in sweeps_of(group, summary, style_of)]
-    traffic = [_traffic(group, number, runs_of.get(group.name, [])) for number, group in enumerate(groups)]
     data |= {figure.ident: embed.figure_json(figure) for sweep in sweeps for figure in sweep.figures}
     trial_columns = [head.column for table in tables for head in table.heads] if len(tables) == 1 else []
     plotly = embed.asset("plotly", "package_data/plotly.min.js")

@@ -80,7 +80,7 @@ def pair_rounds(environment_s: Mapping[Block, float], baseline_s: Mapping[Block,
     the effect of a block on both cancels exactly), and the differences and the costs arithmetically. All rounds have
     the same weight. Raises ValueError if a cost is not positive and finite.
     """
-    common = sorted(environment_s.keys() & baseline_s.keys())
+    common = sorted(block for block in environment_s if block in baseline_s)  # a set would lose their order
     environment = positive([environment_s[block] for block in common])
     baseline = positive([baseline_s[block] for block in common])
     numbers = [block[0] for block in common]

@@ -111,7 +111,7 @@ class Adjustment:
 
 def difference(environment: Mapping[Block, float], baseline: Mapping[Block, float]) -> stats.FloatArray:
     """Return the difference of a state between environment and baseline, one value per round."""
-    common = sorted(environment.keys() & baseline.keys())
+    common = sorted(block for block in environment if block in baseline)
     return stats.round_means([block[0] for block in common], [environment[b] - baseline[b] for b in common])[1]
 
 

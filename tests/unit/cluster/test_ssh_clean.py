@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tare.cluster import ssh_clean
-from tare.errors import InfrastructureError
+from tare.errors import InfrastructureError, UsageError
 from tare.node.owners import owner
 from tare.node_service import clean, site_folder
 
@@ -57,11 +57,25 @@ def test_a_host_that_does_not_answer_is_not_verified_and_asked_again(
     answers = ssh_clean.ask_hosts(killed)
     assert [each.removed for each in answers] == [("process 7 of s1x1",), ()]
     assert str(answers[1]) == (
-        "not verified: beta, a host of run s1x1, which was killed: node beta cannot be reached: it does not answer"
+        "not verified: beta, a host of run s1x1, which was killed: node beta cannot be reached: it does not answer; "
+        "if the host is gone for good, `tare clean --forget beta`"
     )
     clean.remove_lab("s1x1")
     ssh_clean.keep_unverified(killed, answers)
     assert [each[site_folder.HOSTS] for each in ssh_clean.killed_runs()] == [["beta"]]
+
+
+def test_a_host_that_is_gone_for_good_can_be_forgotten(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    note(run_folder, "s1x1", pid=1, start=1, boot_id="gone")
+    monkeypatch.setattr(ssh_clean, "Connections", Answering)
+    killed = ssh_clean.killed_runs()
+    answers = ssh_clean.ask_hosts(killed, ["beta"])
+    assert [each.host for each in answers] == ["alpha"]
+    clean.remove_lab("s1x1")
+    ssh_clean.keep_unverified(killed, answers)
+    assert ssh_clean.killed_runs() == ()
+    with pytest.raises(UsageError, match="beta is not a host of a run that was killed"):
+        ssh_clean.ask_hosts(ssh_clean.killed_runs(), ["beta"])
 
 
 def test_a_damaged_note_names_no_host(run_folder: Path) -> None:
