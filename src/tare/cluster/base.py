@@ -99,6 +99,11 @@ class Cluster(ABC):
         return False
 
     @property
+    def account(self) -> str:
+        """Return as whom a study's programs run without a container, as `tare plan` says it."""
+        return "root of its node"
+
+    @property
     def is_real(self) -> bool:
         """Return whether its nodes are machines as they are, on which nothing is made for a study but containers."""
         return False

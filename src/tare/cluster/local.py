@@ -110,6 +110,7 @@ class LocalCluster(Cluster):
     name = "local"
     location = "On this machine"
     is_real = True
+    account = "the user who runs tare"
 
     def refuse(self, spec: LabSpec, environment: Environment, placement: Placement) -> str | None:
         if placement.nodes > 1:

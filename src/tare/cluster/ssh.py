@@ -40,6 +40,7 @@ class SshCluster(Cluster):
     name = "ssh"
     location = "On these nodes"
     is_real = True
+    account = "the user of ssh on its node"
     takes_hosts = True
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""List the access to this machine that a study is granted: programs run as root, and its containers' mounts and limits.
+"""List the access that a study is granted: programs outside containers, and the mounts and limits of its containers.
 
 A study file is code that root runs (SECURITY.md): `tare plan` prints this list, so that it can be reviewed first. Pure.
 """
@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tare.cluster import CLUSTERS
 from tare.host.binds import bind_of
 from tare.model import Environment, Placement, Study, Workload
 from tare.model.text import bytes_label
@@ -41,7 +42,7 @@ def in_words(granted: tuple[Grant, ...]) -> str:
     rows = [(grant.kind, f"{_printable(grant.what)}  ({_printable(grant.to)})") for grant in granted]
     width = max(len(kind) for kind, _ in rows)
     lines = [f"  {kind:<{width}}  {text}" for kind, text in rows]
-    return "\n".join(["This study gets the following access (check it before you run it as root):", *lines])
+    return "\n".join(["This study gets the following access (check it before you run it):", *lines])
 
 
 def _of_workload(workload: Workload, study: Study) -> Iterator[Grant]:
@@ -52,7 +53,8 @@ def _of_workload(workload: Workload, study: Study) -> Iterator[Grant]:
     contained = [each.name for each in study.environments if RUNTIMES[each.runtime].makes_containers]
     to = f"workload {workload.name}, at most {workload.time_limit_s:g} s a launch"
     if bare:
-        yield Grant(kind="program", what=f"{shlex.join(words)}: as root of its node in {', '.join(bare)}", to=to)
+        account = CLUSTERS[study.cluster].account
+        yield Grant(kind="program", what=f"{shlex.join(words)}: as {account} in {', '.join(bare)}", to=to)
     if contained:
         yield Grant(kind="program", what=f"{shlex.join(words)}: in containers of {', '.join(contained)}", to=to)
 

@@ -57,6 +57,16 @@ def test_a_study_of_tare_s_own_programs_is_given_nothing() -> None:
     assert in_words(()).startswith("This study runs only tare's own programs and images")
 
 
+@pytest.mark.parametrize(
+    ("cluster", "account"),
+    [("local", "the user who runs tare"), ("ssh", "the user of ssh on its node"), ("lab", "root of its node")],
+)
+def test_programs_without_a_container_run_as_the_user_of_the_cluster(cluster: str, account: str) -> None:
+    command = Workload(name="app", command=("/bin/echo",))
+    text = in_words(grants(replace(parsed(OWN), cluster=cluster, workloads=(command,))))
+    assert f"/bin/echo: as {account} in " in text
+
+
 def test_what_a_terminal_takes_for_a_command_is_shown_as_text() -> None:
     command = Workload(name="app", command=("/bin/echo", "\x1b]0;owned\x07"))
     text = in_words(grants(replace(parsed(OWN), workloads=(command,))))
