@@ -14,10 +14,10 @@ from integration.ssh_hosts import REPOSITORY, ssh_hosts
 from tare.model import Verdict
 
 pytestmark = [
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1800),  # the first one counts
     *live("sshd", "docker", "mmdebstrap"),
     pytest.mark.quiet,
-]  # the first one counts
+]
 NICS = 9
 KEPT = "test-quickstart"
 HOSTS = """cluster:
@@ -31,28 +31,35 @@ HOSTS = """cluster:
 """
 
 
-def shortened(cluster: str = "") -> str:
-    """Return the quick start with the least rounds that decide, on another cluster if one is given."""
+WHOLE = 12
+LEAST = 6
+"""The least rounds that decide."""
+
+
+def quick_start(rounds: int, cluster: str = "") -> str:
+    """Return the quick start with this number of rounds, on another cluster if one is given."""
     text = (REPOSITORY / "studies" / "quickstart.yaml").read_text()
-    text, fewer = re.subn(r"rounds: 12$", "rounds: 6\n  max_rounds: 6", text, flags=re.MULTILINE)
+    fewer, found = re.subn(rf"rounds: {WHOLE}$", f"rounds: {rounds}\n  max_rounds: {rounds}", text, flags=re.MULTILINE)
     own = "cluster:\n  lab:\n    nodes: 2\n"
-    assert fewer == 1
+    assert found == 1
     assert own in text
-    return text.replace(own, cluster) if cluster else text
+    wanted = text if rounds == WHOLE else fewer
+    return wanted.replace(own, cluster) if cluster else wanted
 
 
-@pytest.fixture(scope="module")
-def everywhere(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Cells]:
+@pytest.fixture(scope="module", params=[LEAST, pytest.param(WHOLE, marks=pytest.mark.long)])
+def everywhere(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Cells]:
     """Run the study in both places and return its comparisons, by place."""
+    rounds: int = request.param
     lab = tmp_path_factory.mktemp("quickstart") / "lab.yaml"
-    lab.write_text(shortened())
-    of_lab = tare("run", lab, "-o", kept(KEPT) / "lab", "--fresh", cwd=REPOSITORY, timeout_s=400)
+    lab.write_text(quick_start(rounds))
+    of_lab = tare("run", lab, "-o", kept(KEPT) / "lab", "--fresh", cwd=REPOSITORY, timeout_s=800)
     assert of_lab.status in (0, 3), of_lab.stdout[-4000:] + of_lab.stderr[-4000:]
     with ssh_hosts(2, nics=NICS, twins=True) as hosts:
         study = hosts.folder / "quickstart.yaml"
         nics = ", ".join(f"data{number}" for number in range(1, NICS))
-        study.write_text(shortened(HOSTS.format(config=hosts.config, nics=nics)))
-        by_ssh = hosts.tare("run", study, root=True, timeout_s=400)
+        study.write_text(quick_start(rounds, HOSTS.format(config=hosts.config, nics=nics)))
+        by_ssh = hosts.tare("run", study, root=True, timeout_s=800)
         assert by_ssh.returncode in (0, 3), by_ssh.stdout[-4000:] + by_ssh.stderr[-4000:]
         shutil.rmtree(kept(KEPT) / "ssh", ignore_errors=True)
         shutil.copytree(results(hosts.folder), kept(KEPT) / "ssh")
