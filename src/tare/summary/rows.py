@@ -65,7 +65,6 @@ def rows(plan: Plan, selection: Selection, infos: Sequence[MetricInfo]) -> tuple
     first = {name: index for index, name in reversed(list(enumerate(names.values())))}
     cells = sorted(plan.cells, key=lambda cell: (rank[cell.role], first[names[cell.key]]))
     of_group = {info.group: [cell for cell in cells if cell.group == info.group] for info in infos}
-    group_of = {cell.key: cell.group for cell in cells}
     by_key = {
         (cell.key, info.key): series_of(selection, cell.key, info.key)
         for info in infos
@@ -77,19 +76,19 @@ def rows(plan: Plan, selection: Selection, infos: Sequence[MetricInfo]) -> tuple
         )
         for info in infos
     }
-    costs = {
-        (cell, key): _Costs(adjustment, _costs(series, adjustment.cost_s), adjustment.values(series))
-        for (cell, key), series in by_key.items()
-        for adjustment in [adjustments[group_of[cell], key]]
-    }
     baselines = {cell.group: cell for cell in plan.cells if cell.role is Role.BASELINE}
     comparisons = sum(len(of_group[info.group]) - 1 for info in infos)
+    of_base = {
+        (info.group, info.key): _costs_of(by_key[base.key, info.key], adjustments[info.group, info.key])
+        for info in infos
+        if (base := baselines.get(info.group))
+    }
     result = []
     for cell in cells:
+        base = baselines.get(cell.group)
         for info in infos:
             if info.group != cell.group:
                 continue
-            base = baselines.get(cell.group)
             row = Row(
                 cell=cell,
                 info=info,
@@ -97,7 +96,7 @@ def rows(plan: Plan, selection: Selection, infos: Sequence[MetricInfo]) -> tuple
                 series=by_key[cell.key, info.key],
                 base=by_key[base.key, info.key] if base else Series(),
             )
-            own, other = costs[cell.key, info.key], costs[base.key, info.key] if base else _Costs()
+            own, other = _costs_of(row.series, adjustments[row.column]), of_base.get(row.column, _Costs())
             result.append(_paired(row, base, plan.unavailable, own, other, comparisons))
     return tuple(result)
 
@@ -139,6 +138,10 @@ def _paired(row: Row, base: Cell | None, unavailable: Mapping[str, str], own: _C
         every=every,
         views=_views(row, costs, base_costs, every),
     )
+
+
+def _costs_of(series: Series, adjustment: Adjustment) -> _Costs:
+    return _Costs(adjustment, _costs(series, adjustment.cost_s), adjustment.values(series))
 
 
 def _costs(series: Series, cost_s: Cost) -> dict[Block, float]:

@@ -36,16 +36,20 @@ def counting(plan: Plan, trials: Sequence[Trial], source: SampleSource) -> Itera
     if len(trials) < MANY or len(os.sched_getaffinity(0)) < 2:
         yield here
         return
-    readers = {
-        cell: [source.reader(trial) for trial in chosen.values() if isinstance(trial.outcome, Completed)]
-        for cell, chosen in select(plan, trials).trials.items()
-    }
     with tempfile.TemporaryDirectory() as folder, (Path(folder) / "histograms").open("w+b") as file:
         work = Path(folder) / "work"
-        work.write_bytes(pickle.dumps(readers))
+        work.write_bytes(pickle.dumps(_readers(plan, trials, source)))
         argv = (sys.executable, "-P", "-m", "tare.report.samples.counting", str(work))
         with process.beside(argv, stdout=file.fileno()) as other:
             yield _Other(other.wait, file, here).counts
+
+
+def _readers(plan: Plan, trials: Sequence[Trial], source: SampleSource) -> dict[str, list[Read]]:
+    """Return what reads the samples of the launches that count, by cell."""
+    return {
+        cell: [source.reader(trial) for trial in chosen.values() if isinstance(trial.outcome, Completed)]
+        for cell, chosen in select(plan, trials).trials.items()
+    }
 
 
 class _Other:
