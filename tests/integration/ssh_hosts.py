@@ -42,6 +42,8 @@ USERS = (
     f'echo "{NAME}:x:{UID}:{UID}::$home:/bin/sh" >> $place/passwd; echo "{NAME}:x:{UID}:" >> $place/group; '
     f"for name in subuid subgid; do echo {NAME}:{FIRST_ID}:65536 > $place/$name; done; "
     "for name in passwd group subuid subgid; do mount --bind $place/$name /etc/$name; done; "
+    # a start of root's own, as pyenv's, takes locks in the home of this machine's root, and a killed one leaves them
+    "for name in .bashrc .profile; do if [ -f /root/$name ]; then mount --bind /dev/null /root/$name; fi; done; "
     f"mkdir -p $home; chown {UID}:{UID} $home; chmod 700 $home; "
     "for device in fuse net/tun; do name=$devices/${device##*/}; rm -f $name; cp -a /dev/$device $name; "
     "chmod 666 $name; mount --bind $name /dev/$device; done; "

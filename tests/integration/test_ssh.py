@@ -14,7 +14,7 @@ from integration.ssh_hosts import NAME, SshHosts, lend, ssh_hosts
 
 pytestmark = [*live("sshd", "apptainer", "charliecloud", "mmdebstrap", "docker"), pytest.mark.alone]
 ORDINARY = ("bare", "bare+image", "apptainer", "charliecloud")
-OWNED = ("bare", "bare+bridge", "docker+host", "docker+overlay")
+OWNED = ("bare", "bare+bridge", "docker+host", "docker+bridge", "docker+overlay")
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import ipaddress
 import socket
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from tare.node import Nic, Node, marked
 from tare.node.cgroups import Group
 from tare.node_service import NodeService
 from tare.node_service.owned import Terms
+from tare.remote.conversation import Unreachable
 from tare.remote.machine import Interface, Machine, this_machine
 from tare.remote.service import RemoteNode
 
@@ -66,7 +67,9 @@ class SshSite:
         return 0.0
 
     def settle(self) -> None:
-        pass
+        for node in self.daemon_nodes:
+            with suppress(Unreachable):  # its launches fail, with that reason
+                self.connections.conversations[self.numbers[node.name]].ask("settle")
 
     def carries(self, nic: int, mtu: int) -> AbstractContextManager[None]:
         return nullcontext()

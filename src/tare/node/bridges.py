@@ -28,7 +28,7 @@ def as_they_were(settings: Path = SETTINGS) -> Iterator[Callable[[], None]]:
     before = read(settings)
 
     def give_back() -> None:
-        write(settings, before)
+        write(settings, wanted=before)
 
     with _watched(settings, give_back):
         try:
@@ -42,7 +42,7 @@ def read(settings: Path = SETTINGS) -> dict[str, str]:
     return {name: _text(settings / name) or OFF for name in NAMES}
 
 
-def write(settings: Path, wanted: Mapping[str, str]) -> None:
+def write(settings: Path = SETTINGS, *, wanted: Mapping[str, str]) -> None:
     """Write the settings that differ."""
     for name, value in wanted.items():
         if (found := _text(settings / name)) and found != value:

@@ -16,7 +16,7 @@ from typing import Any
 from tare.errors import InfrastructureError
 from tare.host.paths import made_run_folder
 from tare.model import Environment
-from tare.node import Node
+from tare.node import Node, bridges
 from tare.node.owners import owner
 from tare.node_service import LocalNode, clean, owned, real, site_folder
 from tare.node_service.owned import Terms
@@ -58,6 +58,14 @@ class Service:
     def join_swarm(self, manager_address: str, token: str) -> None:
         """Make the node join a Swarm."""
         docker.join_swarm(self._served.node, manager_address, token)
+
+    def settle(self) -> None:
+        """Keep the bridges of a machine with a daemon of ours out of the packet filter.
+
+        Docker's daemon turns that on in its network namespace whenever it makes a network, and forwards nothing that is
+        not its own. What the machine had is restored when the daemon ends (`owned.with_docker`).
+        """
+        bridges.write(wanted=dict.fromkeys(bridges.NAMES, bridges.OFF))
 
     @property
     def _served(self) -> LocalNode:
