@@ -163,7 +163,7 @@ def _own_folder(name: str, folder: Path, spec: LabSpec) -> Iterator[None]:
         **owner(),
         site_folder.KEY: str(folder),
         site_folder.HEAD: True,
-        site_folder.HOSTS: list(spec.hosts),
+        site_folder.HOSTS: [*spec.hosts, *spec.daemon_hosts],
         site_folder.CONFIG: os.path.abspath(spec.ssh_config) if spec.ssh_config else "",
     }
     try:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tare.cluster import ssh_clean
+from tare.cluster import ssh, ssh_clean
 from tare.errors import InfrastructureError, UsageError
+from tare.model import LabSpec
 from tare.node.owners import owner
 from tare.node_service import clean, site_folder
 
@@ -63,6 +64,15 @@ def test_a_host_that_does_not_answer_is_not_verified_and_asked_again(
     clean.remove_lab("s1x1")
     ssh_clean.keep_unverified(killed, answers)
     assert [each[site_folder.HOSTS] for each in ssh_clean.killed_runs()] == [["beta"]]
+
+
+def test_the_note_of_a_run_names_the_hosts_of_its_daemons_too(run_folder: Path) -> None:
+    spec = LabSpec(hosts=("alpha",), daemon_hosts=("dalpha",))
+    name = site_folder.unique_name("hosts")
+    with ssh._own_folder(name, site_folder.folder_of(name), spec):
+        (told,) = (json.loads(file.read_text()) for file in run_folder.glob("tare/*/owner.json"))
+    assert told[site_folder.HOSTS] == ["alpha", "dalpha"]
+    assert list(run_folder.glob("tare/*")) == []
 
 
 def test_a_host_that_is_gone_for_good_can_be_forgotten(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
