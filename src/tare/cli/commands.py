@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -169,13 +170,11 @@ def _write_text(path: Path, text: str) -> None:
 
 def _report(results: Results, html: Path | None, write: Callable[[Path, str], None] = _write_text) -> int:
     """Print the tables and write the HTML report; `write` guards against links where the folder is another user's."""
-    if html is None:
+    with nullcontext() if html is None else counting(results.plan, results.trials, results) as counts:
         summary = session.summary_of(results)
         Console().print(render(summary))
-        return summary.exit_code
-    with counting(results.plan, results.trials, results) as counts:
-        summary = session.summary_of(results)
-        Console().print(render(summary))
+        if html is None:
+            return summary.exit_code
         text = render_html(summary, results.trials, results, counts)
     try:
         write(html, text)

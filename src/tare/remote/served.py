@@ -60,10 +60,11 @@ class Service:
         docker.join_swarm(self._served.node, manager_address, token)
 
     def settle(self) -> None:
-        """Keep the bridges of a machine with a daemon of ours out of the packet filter.
+        """Make frames on this machine's bridges bypass the packet filter, as in a lab.
 
-        Docker's daemon turns that on in its network namespace whenever it makes a network, and forwards nothing that is
-        not its own. What the machine had is restored when the daemon ends (`owned.with_docker`).
+        It is for machines on which tare runs a Docker daemon. Whenever the daemon creates a network, it enables
+        filtering for all bridges, and its rules may drop what is not Docker's own. The machine's settings are restored
+        when the daemon ends (`owned.with_docker`).
         """
         bridges.write(wanted=dict.fromkeys(bridges.NAMES, bridges.OFF))
 

@@ -1,4 +1,4 @@
-"""Bridges of hosts with a daemon of tare's own stay out of the packet filter, which the daemon turns on."""
+"""On hosts where tare runs Docker, frames on bridges bypass the packet filter, which Docker enables."""
 
 from __future__ import annotations
 
