@@ -17,8 +17,8 @@ from pathlib import Path
 from tare.cluster.base import Cluster
 from tare.cluster.needs import Needs
 from tare.cluster.ssh_connections import Connections
-from tare.cluster.ssh_files import check_seen, provide
-from tare.cluster.ssh_site import Opening, SshSite, places_of
+from tare.cluster.remote_files import check_seen, provide
+from tare.cluster.remote_site import Opening, RemoteSite, places_of
 from tare.errors import RefusedError
 from tare.host.packages import install
 from tare.host.paths import made_run_folder
@@ -76,7 +76,7 @@ class SshCluster(Cluster):
         return Topology(nodes=tuple(places_of(f"n{number}", each, spec) for number, each in enumerate(machines)))
 
     @contextmanager
-    def open(self, study: str, spec: LabSpec, needs: Needs) -> Iterator[SshSite]:
+    def open(self, study: str, spec: LabSpec, needs: Needs) -> Iterator[RemoteSite]:
         connections = self._connections(spec)
         name = site_folder.unique_name(study)
         folder = site_folder.folder_of(name)

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from tare.cluster.ssh_site import SshSite
+from tare.cluster.remote_site import RemoteSite
 from tare.node import bridges
 from tare.remote.conversation import Unreachable
 from tare.remote.serve import OWN
@@ -38,6 +38,6 @@ def test_hosts_with_daemons_are_asked_and_one_that_is_gone_is_passed_over() -> N
         numbers={"n0": 0, "d0": 1, "d1": 2},
         connections=SimpleNamespace(conversations={1: Gone(), 2: SimpleNamespace(ask=asked.append)}),
     )
-    SshSite.settle(cast("SshSite", site))
+    RemoteSite.settle(cast("RemoteSite", site))
     assert asked == ["settle"]
     assert set(asked) <= set(OWN)

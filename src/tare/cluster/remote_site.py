@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SshSite:
+class RemoteSite:
     """Hosts whose services are up; `numbers` are those of the nodes' connections, by name."""
 
     name: str
@@ -86,7 +86,7 @@ class Opening:
     connections: Connections
     services: dict[str, RemoteNode] = field(default_factory=dict)
 
-    def site(self) -> SshSite:
+    def site(self) -> RemoteSite:
         """Open the services of all nodes, start daemons where the study needs them, and return the site."""
         machines, hosts = self.connections.machines, len(self.spec.hosts)
         with_daemons = len(machines) if self.needs.docker and self.spec.nics else hosts
@@ -99,7 +99,7 @@ class Opening:
         address = machines[0].reached[0]
         own = interface_of(this_machine(), address)
         control = [interface_of(machine, machine.reached[1]) for machine in machines]
-        return SshSite(
+        return RemoteSite(
             name=self.name,
             nodes=tuple(nodes[:hosts]),
             daemon_nodes=tuple(daemon_nodes),
