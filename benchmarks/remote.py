@@ -48,12 +48,12 @@ def interval(values: list[float]) -> str:
 
 def up(config: str, hosts: list[str], runs: int) -> list[float]:
     """Return the seconds until the services of all hosts had answered, without the first, which copies the archive."""
-    from tare.cluster.ssh_connections import Connections
+    from tare.cluster.ssh_connections import SshConnections
 
     taken = []
     for _ in range(runs + 1):
         began = time.perf_counter()
-        made = Connections(hosts, config)
+        made = SshConnections(hosts, config)
         taken.append(time.perf_counter() - began)
         made.close()
     return taken[1:]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tare.cluster.needs import Needs
-from tare.cluster.ssh_connections import MOST_AT_ONCE, Connections
+from tare.cluster.connections import MOST_AT_ONCE, Connections
 from tare.errors import RefusedError
 from tare.model import LabSpec
 from tare.model.topology import NodeCores

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tare.cluster.base import Cluster
 from tare.cluster.needs import Needs
-from tare.cluster.ssh_connections import Connections
+from tare.cluster.ssh_connections import SshConnections
 from tare.cluster.remote_files import check_seen, provide
 from tare.cluster.remote_site import Opening, RemoteSite, places_of
 from tare.errors import RefusedError
@@ -44,7 +44,7 @@ class SshCluster(Cluster):
     takes_hosts = True
 
     def __init__(self) -> None:
-        self._opened: dict[LabSpec, Connections] = {}
+        self._opened: dict[LabSpec, SshConnections] = {}
 
     def probe(self) -> str | None:
         return None if find("ssh") else f"ssh is not installed: {install('openssh-client')}"
@@ -91,7 +91,7 @@ class SshCluster(Cluster):
             check_seen(services, [*needs.programs, *(path for path in needs.shown if Path(path) not in needs.made)])
             yield site
 
-    def _connections(self, spec: LabSpec) -> Connections:
+    def _connections(self, spec: LabSpec) -> SshConnections:
         if spec not in self._opened:
             if not spec.hosts:
                 raise RefusedError(
@@ -99,7 +99,7 @@ class SshCluster(Cluster):
                 )
             if spec.daemon_hosts and len(spec.daemon_hosts) != len(spec.hosts):
                 raise RefusedError(f"daemon_hosts lists {len(spec.daemon_hosts)} hosts, and hosts {len(spec.hosts)}")
-            made = Connections((*spec.hosts, *spec.daemon_hosts), spec.ssh_config, netlink=bool(spec.nics))
+            made = SshConnections((*spec.hosts, *spec.daemon_hosts), spec.ssh_config, netlink=bool(spec.nics))
             try:
                 check_machines(made.hosts, made.machines, owned=bool(spec.nics))
             except BaseException:

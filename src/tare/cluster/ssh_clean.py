@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tare.cluster.ssh_connections import MOST_AT_ONCE, Connections
+from tare.cluster.connections import MOST_AT_ONCE
+from tare.cluster.ssh_connections import SshConnections
 from tare.errors import TareError, UsageError
 from tare.host.paths import made_run_folder
 from tare.node_service import clean, site_folder
@@ -69,7 +70,7 @@ SUFFIX: Final = "-hosts"
 
 def _ask(run: str, host: str, config: str) -> Answer:
     try:
-        connections = Connections((host,), config if Path(config).exists() else "")
+        connections = SshConnections((host,), config if Path(config).exists() else "")
         try:
             return Answer(run=run, host=host, removed=tuple(connections.conversations[0].ask("clean", run)))
         finally:

@@ -53,7 +53,7 @@ def test_a_host_that_does_not_answer_is_not_verified_and_asked_again(
     run_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     note(run_folder, "s1x1", pid=1, start=1, boot_id="gone")
-    monkeypatch.setattr(ssh_clean, "Connections", Answering)
+    monkeypatch.setattr(ssh_clean, "SshConnections", Answering)
     killed = ssh_clean.killed_runs()
     answers = ssh_clean.ask_hosts(killed)
     assert [each.removed for each in answers] == [("process 7 of s1x1",), ()]
@@ -77,7 +77,7 @@ def test_the_note_of_a_run_names_the_hosts_of_its_daemons_too(run_folder: Path) 
 
 def test_a_host_that_is_gone_for_good_can_be_forgotten(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     note(run_folder, "s1x1", pid=1, start=1, boot_id="gone")
-    monkeypatch.setattr(ssh_clean, "Connections", Answering)
+    monkeypatch.setattr(ssh_clean, "SshConnections", Answering)
     killed = ssh_clean.killed_runs()
     answers = ssh_clean.ask_hosts(killed, ["beta"])
     assert [each.host for each in answers] == ["alpha"]
