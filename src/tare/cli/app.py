@@ -26,6 +26,7 @@ from tare.cli.options import (
     FreshOption,
     HostsOption,
     ImageOption,
+    LauncherOption,
     MpiOption,
     NetworkOption,
     ProveOption,
@@ -68,12 +69,16 @@ def version(show: Annotated[bool, typer.Option("--version", help="Show the versi
 
 @app.command()
 def plan(
-    study: StudyFile, cluster: ClusterOption = None, hosts: HostsOption = "", ssh_config: SshConfigOption = ""
+    study: StudyFile,
+    cluster: ClusterOption = None,
+    hosts: HostsOption = "",
+    ssh_config: SshConfigOption = "",
+    launcher: LauncherOption = "",
 ) -> None:
     """Show what a study would run, its estimated time, and the access to this machine that it gets."""
     from tare.cli.commands import Where, show_plan
 
-    show_plan(study, Where.of(cluster, hosts, ssh_config))
+    show_plan(study, Where.of(cluster, hosts, ssh_config, launcher))
 
 
 @app.command()
@@ -84,11 +89,12 @@ def run(
     cluster: ClusterOption = None,
     hosts: HostsOption = "",
     ssh_config: SshConfigOption = "",
+    launcher: LauncherOption = "",
 ) -> None:
     """Run or resume a study, print its tables and write its HTML report."""
     from tare.cli.commands import Where, run_study
 
-    raise typer.Exit(run_study(study, results, Where.of(cluster, hosts, ssh_config), fresh=fresh))
+    raise typer.Exit(run_study(study, results, Where.of(cluster, hosts, ssh_config, launcher), fresh=fresh))
 
 
 @app.command()

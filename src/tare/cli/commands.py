@@ -39,17 +39,19 @@ class Where:
     cluster: str | None = None
     hosts: tuple[str, ...] = ()
     ssh_config: str = ""
+    launcher: str = ""
 
     @classmethod
-    def of(cls, cluster: str | None, hosts: str, ssh_config: str) -> Where:
+    def of(cls, cluster: str | None, hosts: str, ssh_config: str, launcher: str = "") -> Where:
         """Return what the options say: hosts alone mean the cluster that takes them."""
         listed = tuple(host.strip() for host in hosts.split(",") if host.strip())
         takes_hosts = next((name for name, member in CLUSTERS.items() if member.takes_hosts), None)
-        return cls(cluster=cluster or (takes_hosts if listed else None), hosts=listed, ssh_config=ssh_config)
+        named = cluster or (takes_hosts if listed else None)
+        return cls(cluster=named, hosts=listed, ssh_config=ssh_config, launcher=launcher)
 
     def load(self, path: Path) -> Study:
         """Return the study of a file, moved here."""
-        return study.moved(study.load(path), self.cluster, self.hosts, self.ssh_config)
+        return study.moved(study.load(path), self.cluster, self.hosts, self.ssh_config, self.launcher)
 
 
 HERE: Final = Where()

@@ -44,13 +44,18 @@ EnvOption = Annotated[
 ]  # fmt: skip
 ClusterOption = Annotated[
     str | None,
-    typer.Option("--cluster", help="Run on lab, local or ssh instead of the study's cluster.", show_default=False),
+    typer.Option(
+        "--cluster", help="Run on lab, local, ssh or slurm instead of the study's cluster.", show_default=False
+    ),
 ]
 HostsOption = Annotated[
     str, typer.Option("--hosts", metavar="A,B", help="Hosts of cluster ssh, in order of ranks.", show_default=False)
 ]
 SshConfigOption = Annotated[
     str, typer.Option("--ssh-config", help="File that ssh reads instead of ~/.ssh/config.", show_default=False)
+]
+LauncherOption = Annotated[
+    str, typer.Option("--launcher", help="What starts ranks on cluster slurm: mpirun or srun.", show_default=False)
 ]
 FreshOption = Annotated[bool, typer.Option("--fresh", help="Archive earlier results and start over.")]
 RuntimeOption = Annotated[

@@ -10,6 +10,7 @@ from tare.cluster.fake import FakeCluster
 from tare.cluster.lab_site import LabCluster
 from tare.cluster.local import LocalCluster
 from tare.cluster.needs import Needs
+from tare.cluster.slurm import SlurmCluster
 from tare.cluster.ssh import SshCluster
 
 __all__ = ["CLUSTERS", "Cluster", "Needs", "Site"]
@@ -18,5 +19,6 @@ CLUSTERS: Final[Mapping[str, Cluster]] = {
     "lab": LabCluster(),
     "local": LocalCluster(),
     "ssh": SshCluster(),
+    "slurm": SlurmCluster(),
     "fake": FakeCluster(),
 }

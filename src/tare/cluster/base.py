@@ -114,6 +114,11 @@ class Cluster(ABC):
         return False
 
     @property
+    def runs_jobs(self) -> bool:
+        """Return whether its nodes are those of a job of a batch system."""
+        return False
+
+    @property
     def is_fake(self) -> bool:
         """Return whether there are no nodes: a fake is combined with other fakes only, in tests."""
         return False

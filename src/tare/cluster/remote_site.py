@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tare.cluster.needs import Needs
 from tare.cluster.connections import MOST_AT_ONCE, Connections
+from tare.cluster.needs import Needs
 from tare.errors import RefusedError
 from tare.model import LabSpec
 from tare.model.topology import NodeCores
@@ -77,18 +77,19 @@ class RemoteSite:
 
 @dataclass(slots=True, kw_only=True)
 class Opening:
-    """The opening of a site on hosts whose connections are up."""
+    """The opening of a site on the first `hosts` machines whose connections are up; further ones run daemons."""
 
     name: str
     folder: Path
     spec: LabSpec
+    hosts: int
     needs: Needs
     connections: Connections
     services: dict[str, RemoteNode] = field(default_factory=dict)
 
     def site(self) -> RemoteSite:
         """Open the services of all nodes, start daemons where the study needs them, and return the site."""
-        machines, hosts = self.connections.machines, len(self.spec.hosts)
+        machines, hosts = self.connections.machines, self.hosts
         with_daemons = len(machines) if self.needs.docker and self.spec.nics else hosts
         numbers = {(f"n{i}" if i < hosts else f"d{i - hosts}"): i for i in range(with_daemons)}
         with ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
@@ -116,10 +117,10 @@ class Opening:
         machine, host = self.connections.machines[number], self.connections.hosts[number]
         control = interface_of(machine, machine.reached[1])
         data = _nic(data_interface(machine, control, self.spec.data_subnet))
-        terms = Terms(nodes=2 * len(self.spec.hosts), addresses=self.spec.pod_addresses) if self.spec.nics else None
+        terms = Terms(nodes=2 * self.hosts, addresses=self.spec.pod_addresses) if self.spec.nics else None
         node = Node(
             name=name,
-            index=number % len(self.spec.hosts),
+            index=number % self.hosts,
             cores=places_of(name, machine, self.spec).cores,
             layout=machine.layout,
             control_address=control.address,

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from tare.containers.held import job_group
 from tare.launch import Entry, Host
-from tare.model import Environment, Placement
+from tare.launch.srun import entered_by_ranks
+from tare.model import Environment, Launching, Placement
 from tare.node import Endpoint, monitor
 from tare.node_service import NodeService
 from tare.node_service.local import watch_of
@@ -60,7 +61,10 @@ class Deployed:
 
     def hosts(self, placement: Placement) -> tuple[Host, ...]:
         """Return the hosts as the MPI sees them."""
-        return tuple(host_of(side, placement.ranks // len(self.sides)) for side in self.sides)
+        ranks = placement.ranks // len(self.sides)
+        if self.environment.launch is Launching.SRUN:
+            return tuple(started_by_scheduler(side, ranks) for side in self.sides)
+        return tuple(host_of(side, ranks) for side in self.sides)
 
     def side_of(self, rank: int, ranks: int) -> Side:
         """Return the host of a rank of a job with so many ranks, the same number on each host."""
@@ -129,6 +133,14 @@ def host_of(side: Side, ranks: int) -> Host:
         cpus=pod.node.cores if pod.join_groups else (),
     )
     return Host(name=name, ranks=ranks, agent=agent)
+
+
+def started_by_scheduler(side: Side, ranks: int) -> Host:
+    """Return a pod as a host whose ranks a scheduler starts on the node: each enters the pod or its container."""
+    pod, host = side.pod, host_of(side, ranks)
+    if side.containers:
+        return entered_by_ranks(host, pod.outside, pod.node.machine)
+    return entered_by_ranks(host, host.agent.argv if host.agent else (), pod.node.machine)
 
 
 def subnet_of(endpoint: Endpoint) -> str:

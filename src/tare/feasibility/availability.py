@@ -46,6 +46,7 @@ def make_plan(study: Study, say: Progress = silent) -> Plan:
     def availability(wanted: Environment, placement: Placement) -> str | None:
         return (
             cluster_reason
+            or composition.refuse_launcher(wanted, cluster)
             or cluster.refuse(study.lab, wanted, placement)
             or composition.refuse(wanted, placement)
             or apart.get(wanted.name)

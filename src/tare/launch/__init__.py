@@ -32,7 +32,8 @@ class Entry:
     `shell` means that a daemon's command line is one string for the place's shell, as with rsh; it is false for ssh,
     which has a shell of its own. `carry` means that the place drops the caller's environment (docker exec, kubectl
     exec, ssh), so the variables of the launch and the MPI must be put before the command. `via` is the argv that runs
-    one string with the shell of another machine (ssh), where all the rest of the entry then applies.
+    one string with the shell of another machine (ssh), where all the rest of the entry then applies. `variables` are
+    set for what is started.
     """
 
     argv: tuple[str, ...] = ()
@@ -41,11 +42,12 @@ class Entry:
     shell: bool = True
     carry: bool = False
     via: tuple[str, ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Return whether a process can be started here without any preparation."""
-        return not (self.argv or self.cgroups or self.cpus or self.via)
+        return not (self.argv or self.cgroups or self.cpus or self.via or self.variables)
 
     def as_json(self) -> dict[str, Any]:
         """Return the entry in the format of the launch map."""
@@ -56,18 +58,23 @@ class Entry:
             "shell": self.shell,
             "carry": self.carry,
             **({"via": list(self.via)} if self.via else {}),
+            **({"variables": dict(self.variables)} if self.variables else {}),
         }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """A host as the MPI sees it. If `agent` is None, the scheduler starts its ranks; `enter[i]` is for local rank i."""
+    """A host as the MPI sees it; `enter[i]` is for local rank i.
+
+    If `agent` is None, a scheduler starts its ranks, to which the host is known as `alias`.
+    """
 
     name: str
     ranks: int
     agent: Entry | None = None
     enter: tuple[Entry, ...] = ()
     address: str = ""
+    alias: str = ""
 
     def entry(self, local_rank: int) -> Entry:
         """Return the prefix of a rank's argv; empty if the daemon is already in the right place."""
@@ -145,6 +152,7 @@ class Launch:
                 host.name: {
                     "agent": host.agent.as_json() if host.agent is not None else None,
                     "ranks": [host.entry(i).as_json() for i in range(host.ranks)],
+                    **({"alias": host.alias} if host.alias else {}),
                 }
                 for host in self.hosts
             }

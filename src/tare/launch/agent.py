@@ -10,8 +10,9 @@ time.
 
 $TARE_LAUNCH_MAP names the map file: {"hosts": {NAME: {"agent": ENTRY, "ranks": [ENTRY, ...]}}};
 an ENTRY is {"cgroups": [folder, ...], "cpus": [core, ...], "argv": [token, ...], "shell": true or false,
-"carry": true or false}. With "carry" the place drops the caller's environment (docker exec, kubectl exec, ssh), so the
-variables of the launch and the MPI are put before the command, through env(1).
+"carry": true or false, "variables": {NAME: VALUE}}. With "carry" the place drops the caller's environment (docker exec,
+kubectl exec, ssh), so the variables of the launch and the MPI are put before the command, through env(1). A host that a
+scheduler starts ranks on has "alias", its name there.
 """
 
 import os
@@ -57,7 +58,7 @@ def start(entry: "dict[str, Any]", command: list[str], environment: "dict[str, s
             os.sched_setaffinity(0, entry["cpus"])
     except OSError as error:
         return fail(f"cannot join {place}: {error.strerror}")
-    given = dict(os.environ if environment is None else environment)
+    given = {**(os.environ if environment is None else environment), **entry.get("variables", {})}
     argv = [*entry.get("argv", ()), *(environment_prefix(given) if entry.get("carry") else ()), *command]
     try:
         os.execvpe(argv[0], argv, given)
@@ -148,10 +149,16 @@ def as_rsh(arguments: list[str]) -> int:
     return start(entry, ["/bin/sh", "-c", " ".join(command)] if entry.get("shell", True) else command, environment)
 
 
+def of_scheduler(hosts: "dict[str, Any]") -> str:
+    """Return the name in the map of the host that Slurm has started this rank on, "" if it has not."""
+    node = os.environ.get("SLURMD_NODENAME")
+    return next((name for name, host in hosts.items() if node and host.get("alias") == node), "")
+
+
 def as_rank(command: list[str]) -> int:
     """Start a command as this rank, through the entry of its local rank on this host."""
     hosts = read_map()
-    name = os.environ.get("TARE_HOST") or os.uname().nodename
+    name = os.environ.get("TARE_HOST") or of_scheduler(hosts) or os.uname().nodename
     local = next((int(os.environ[k]) for k in LOCAL_RANK if k in os.environ), None)
     if name not in hosts:
         return fail(f"the launch map has no host {name}; it has {', '.join(sorted(hosts))}")

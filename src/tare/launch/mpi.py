@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from tare.launch import Launch
-from tare.launch.job import Job
+from tare.launch.job import Job, JobHost
 from tare.launch.ways import Way
 
 __all__ = ["Mpi"]
@@ -60,6 +60,15 @@ class Mpi(ABC):
     def head_environment(self, agent_program: str) -> Mapping[str, str]:
         """Return the variables that only the launcher needs."""
         return {}
+
+    @property
+    def pmis(self) -> tuple[str, ...]:
+        """Return the kinds of PMI by which srun can start its ranks, the preferred first; empty if there is none."""
+        return ()
+
+    def for_srun(self, job: Job) -> tuple[JobHost, ...]:
+        """Return a job's hosts with the variables by which ranks that srun starts use the job's networks. Pure."""
+        return job.members
 
     def listen_on(self, port: int) -> Mapping[str, str]:
         """Return the variables by which the launcher listens on a TCP port of 127.0.0.1."""

@@ -48,7 +48,8 @@ class Launching(StrEnum):
     `exec`: the launcher is outside and starts each daemon in its pod with the runtime's exec; if a pod has several
     containers, this is `daemon`. `ssh`: an sshd in each pod, and the launcher in the first pod. `daemon`: one daemon
     per host, outside the containers; its ranks enter them. `hybrid`: as `daemon`, but each rank starts its own
-    container. `host-mpi`: as `exec`, with the host's MPI instead of the image's.
+    container. `host-mpi`: as `exec`, with the host's MPI instead of the image's. `srun`: Slurm starts the ranks, and
+    each enters its container.
     """
 
     EXEC = "exec"
@@ -56,6 +57,7 @@ class Launching(StrEnum):
     DAEMON = "daemon"
     HYBRID = "hybrid"
     HOST_MPI = "host-mpi"
+    SRUN = "srun"
 
 
 class Control(StrEnum):
@@ -130,7 +132,7 @@ class Environment:
     `devices` are made available in containers: paths below /dev, or `infiniband` (`tare.host.devices`).
     `transport` is a name of `tare.wiring.transports`, with a detail if it has one; `link` has the settings of the NIC.
     `daemon` is the runtime whose daemon runs on the node although the environment does not use it; "" leaves that to
-    the runtime.
+    the runtime. `pmi` is how srun's ranks find each other, as `srun --mpi` names it; "" is what their MPI prefers.
     """
 
     name: str
@@ -149,6 +151,7 @@ class Environment:
     env: tuple[str, ...] = ()
     link: Link = Link()
     daemon: str = ""
+    pmi: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,10 +271,29 @@ class Repetition:
     blocks_per_round: int = 1
     max_rounds: int = 10
     budget_s: float | None = None
+    budget_node_hours: float | None = None
     confidence: float = 0.95
     target_half_width: float = 0.01
     reruns: int = 1
     turns: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmSpec:
+    """What a study asks of Slurm when it is submitted; "" and 0 leave that to the site.
+
+    `time_s` is the time limit of an allocation, `options` are further options of sbatch. With `srun` the ranks are
+    started by srun instead of the MPI's launcher, wherever an environment does not say how.
+    """
+
+    partition: str = ""
+    account: str = ""
+    qos: str = ""
+    constraint: str = ""
+    reservation: str = ""
+    time_s: float = 0.0
+    options: tuple[str, ...] = ()
+    srun: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,6 +318,7 @@ class LabSpec:
     nics: tuple[str, ...] = ()
     pod_addresses: str = ""
     daemon_hosts: tuple[str, ...] = ()
+    slurm: SlurmSpec = SlurmSpec()
 
     def subnet_of(self, node: int) -> int:
         """Return the subnet of a node: nodes are divided over the subnets in order, in equal parts."""

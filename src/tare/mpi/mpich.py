@@ -12,7 +12,7 @@ from tare.host.packages import install
 from tare.host.process import find, run
 from tare.images.mpi_programs import MPICH, find_launcher
 from tare.launch import PADDING, Context, Host, Launch
-from tare.launch.job import Job, group_contexts
+from tare.launch.job import Job, JobHost, group_contexts
 from tare.launch.mpi import Mpi
 from tare.launch.ways import EAGER, UCX_DEVICES, Way, libfabric, ucx, variables_of, way_of, with_devices
 from tare.model import Binding, Placement
@@ -80,6 +80,13 @@ class Mpich(Mpi):
         program = job.wiring.launcher or self._program() or PROGRAMS[0]
         return hydra(program, job, way_of(WAYS, job.wiring.transport, TITLE))
 
+    @property
+    def pmis(self) -> tuple[str, ...]:
+        return ("pmi2",)
+
+    def for_srun(self, job: Job) -> tuple[JobHost, ...]:
+        return for_srun(way_of(WAYS, job.wiring.transport, TITLE), job)
+
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
         return ("-wdir", cwd, *(("-prepend-rank",) if by_rank else ()))
 
@@ -93,6 +100,12 @@ class Mpich(Mpi):
     def _program(self) -> str | None:
         named = next((path for name in PROGRAMS if (path := find(name))), None)
         return named or find_launcher(UNNAMED, MPICH)
+
+
+def for_srun(way: Way, job: Job) -> tuple[JobHost, ...]:
+    """Return a job's hosts with the variables of their transport."""
+    pinned = variables_of(way, job)
+    return tuple(replace(each, environment={**pinned, **each.environment}) for each in with_devices(way, job.members))
 
 
 def hydra(program: str, job: Job, way: Way) -> Launch:

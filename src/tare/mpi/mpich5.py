@@ -12,10 +12,10 @@ from typing import Final
 
 from tare.host import wheels
 from tare.launch import Launch
-from tare.launch.job import Job
+from tare.launch.job import Job, JobHost
 from tare.launch.mpi import Mpi
 from tare.launch.ways import EAGER, OWN_WITHIN, UCX_DEVICES, Way, libfabric, ucx, way_of
-from tare.mpi.mpich import hydra
+from tare.mpi.mpich import for_srun, hydra
 
 TITLE: Final = "MPICH 5"
 SAME: Final = {"MPIR_CVAR_CH4_CMA_ENABLE": "0", "MPIR_CVAR_CH4_XPMEM_ENABLE": "0"}
@@ -62,6 +62,13 @@ class Mpich5(Mpi):
 
     def launch(self, job: Job) -> Launch:
         return hydra(job.wiring.launcher or self.inside, job, way_of(WAYS, job.wiring.transport, TITLE))
+
+    @property
+    def pmis(self) -> tuple[str, ...]:
+        return ("pmi2",)
+
+    def for_srun(self, job: Job) -> tuple[JobHost, ...]:
+        return for_srun(way_of(WAYS, job.wiring.transport, TITLE), job)
 
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
         return ("-wdir", cwd, *(("-prepend-rank",) if by_rank else ()))

@@ -27,6 +27,7 @@ SAME: Final = {"btl_vader_single_copy_mechanism": "none"}
 """Copy-in/copy-out, because some containers forbid CMA and others allow it: the default would differ between cells."""
 BY_TCP: Final = {"pml": "ob1", "btl": "self,vader,tcp", "btl_tcp_if_include": "{subnet}", **SAME}
 ASKS_BTL: Final = {"btl_base_verbose": "100", "bml_base_verbose": "100"}
+COLLECTIVES: Final = "self,basic,libnbc,tuned,inter"
 WITH_PML_UCX: Final = Way(
     parameters={"pml": "ucx", "opal_common_ucx_tls": "any", "opal_common_ucx_devices": "any"},
     alone={"UCX_TLS": "self,sysv"},
@@ -127,6 +128,13 @@ class OpenMpi(Mpi):
         parts = tuple(replace(part, options=context_arguments(part)) for part in group_contexts(members))
         return Launch(head=job.head, launcher=launcher, hosts=job.hosts, contexts=parts)
 
+    @property
+    def pmis(self) -> tuple[str, ...]:
+        return ("pmix",)
+
+    def for_srun(self, job: Job) -> tuple[JobHost, ...]:
+        return with_parameters(way_of(WAYS, job.wiring.transport, TITLE), job)
+
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
         return ("--wdir", cwd, *(("--tag-output",) if by_rank else ()))
 
@@ -155,8 +163,15 @@ def context_arguments(part: Context) -> tuple[str, ...]:
 def point_to_point(job: Job, ways: Mapping[str, Way] = WAYS, title: str = TITLE) -> tuple[str, ...]:
     """Return the options that pin the transport; naming the layer also saves 0.3 s at every start."""
     parameters = parameters_of(way_of(ways, job.wiring.transport, title), job)
-    named = {**parameters, "coll": "self,basic,libnbc,tuned,inter"}
+    named = {**parameters, "coll": COLLECTIVES}
     return tuple(token for name, value in named.items() for token in mca(name, value))
+
+
+def with_parameters(way: Way, job: Job) -> tuple[JobHost, ...]:
+    """Return a job's hosts with the variables of their transport, and those that set the MPI's parameters."""
+    named = {**parameters_of(way, job), "coll": COLLECTIVES}
+    told = {f"OMPI_MCA_{name}": value for name, value in named.items()}
+    return tuple(replace(each, environment={**told, **each.environment}) for each in with_variables(way, job))
 
 
 def with_variables(way: Way, job: Job) -> tuple[JobHost, ...]:

@@ -15,7 +15,7 @@ from tare.host import wheels
 from tare.host.process import find, run
 from tare.images.mpi_programs import OPENMPI, find_launcher, launcher_at
 from tare.launch import Launch
-from tare.launch.job import Job, group_contexts
+from tare.launch.job import Job, JobHost, group_contexts
 from tare.launch.mpi import Mpi
 from tare.launch.ways import Way, libfabric, ucx, way_of
 from tare.mpi.openmpi import (
@@ -31,6 +31,7 @@ from tare.mpi.openmpi import (
     context_arguments,
     missing_part,
     point_to_point,
+    with_parameters,
     with_variables,
 )
 
@@ -112,6 +113,13 @@ class OpenMpi5(Mpi):
         members = with_variables(way_of(WAYS, job.wiring.transport, TITLE), job)
         parts = tuple(replace(part, options=context_arguments(part)) for part in group_contexts(members))
         return Launch(head=job.head, launcher=launcher, hosts=job.hosts, contexts=parts)
+
+    @property
+    def pmis(self) -> tuple[str, ...]:
+        return ("pmix",)
+
+    def for_srun(self, job: Job) -> tuple[JobHost, ...]:
+        return with_parameters(way_of(WAYS, job.wiring.transport, TITLE), job)
 
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
         return ("--wdir", cwd, *(("--output", "tag") if by_rank else ()))

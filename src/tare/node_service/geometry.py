@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import replace
+from typing import Final
 
 from tare.errors import RefusedError
 from tare.model import Environment, Launching, Placement, Share, Sides, Tracking
@@ -12,6 +13,9 @@ from tare.model.topology import NodeCores, Topology
 from tare.networks import HOST
 from tare.node import Nic
 from tare.runtimes import BARE, RUNTIMES
+
+OUTSIDE: Final = (Launching.DAEMON, Launching.HYBRID, Launching.SRUN)
+"""The ways of launching in which what starts ranks is outside of containers."""
 
 
 def on_daemon_nodes(environment: Environment) -> bool:
@@ -48,7 +52,7 @@ def enters_containers(environment: Environment, placement: Placement) -> bool:
     """Return whether a host's daemon runs outside of its containers, so that ranks enter them."""
     if pods_per_node(environment, placement) > 1:
         return False
-    return placement.containers_per_node > 1 or environment.launch in (Launching.DAEMON, Launching.HYBRID)
+    return placement.containers_per_node > 1 or environment.launch in OUTSIDE
 
 
 def pods_per_node(environment: Environment, placement: Placement) -> int:

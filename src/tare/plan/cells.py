@@ -39,6 +39,7 @@ STOPPING_AND_JUDGING: Final = (
     "rounds",
     "max_rounds",
     "budget_s",
+    "budget_node_hours",
     "confidence",
     "target_half_width",
     "reruns",

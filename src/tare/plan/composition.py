@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from tare.cluster import Cluster
 from tare.errors import RefusedError
 from tare.host import devices
 from tare.images import MPI_OF
@@ -17,7 +18,7 @@ from tare.model import Control, Environment, LabSpec, Launching, Placement, Side
 from tare.mpi import MPIS
 from tare.networks import NETWORKS, Wiring, find
 from tare.node.limits import limited
-from tare.node_service.geometry import enters_containers, pods_per_node
+from tare.node_service.geometry import OUTSIDE, enters_containers, pods_per_node
 from tare.runtimes import RUNTIMES
 from tare.wiring import transports
 
@@ -146,16 +147,37 @@ def _refuse_launch(environment: Environment, placement: Placement) -> str | None
 def _refuse_container_launch(environment: Environment, *, own_pods: bool, several: bool) -> str | None:
     """Return why a launch method that needs containers is not supported, or None."""
     runtime, way = RUNTIMES[environment.runtime], environment.launch
+    if way is Launching.SRUN and not runtime.makes_containers:
+        return None
     if not runtime.makes_containers:
         return f"launch: {way} needs containers, which {environment.runtime} does not make: use launch: exec"
-    if way in (Launching.DAEMON, Launching.HYBRID) and own_pods:
-        return f"launch: {way} starts one daemon a host, but share: none needs one a container: use share: pod"
+    if way in OUTSIDE and own_pods:
+        return f"launch: {way} starts ranks from one place a host, not one a container: use share: pod"
     if way is Launching.HYBRID and runtime.holds_containers:
         return f"containers of {environment.runtime} run before the ranks, which enter them: use launch: daemon"
     if way is Launching.HOST_MPI and several:
         return (
             "launch: host-mpi runs the daemon in the pod's only container: use share: none, or containers_per_node: 1"
         )
+    return None
+
+
+def refuse_launcher(environment: Environment, cluster: Cluster) -> str | None:
+    """Return why a batch system cannot start an environment's ranks on a cluster, or None."""
+    if environment.launch is not Launching.SRUN:
+        return "pmi has no effect without launch: srun: leave it out" if environment.pmi else None
+    if not cluster.runs_jobs:
+        return "launch: srun needs an allocation of Slurm: use cluster: slurm"
+    if not MPIS[environment.mpi].pmis:
+        return f"srun cannot start ranks of {environment.mpi}: use launch: exec"
+    if find(environment.network).wiring is not Wiring.NODE:
+        return (
+            f"ranks that srun starts reach Slurm over the node's own loopback, which {environment.network} hides: "
+            "use network: host, or launch: exec"
+        )
+    runtime = RUNTIMES[environment.runtime]
+    if runtime.needs_daemon:
+        return f"containers of {environment.runtime} belong to its daemon and not to srun's step: use launch: exec"
     return None
 
 

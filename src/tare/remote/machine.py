@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from tare.errors import InfrastructureError
@@ -35,7 +36,8 @@ class Machine:
     """A machine as its service describes it.
 
     `architecture` is that of `uname -m`, `libc` name and version. `cores` are those that the service may use. `reached`
-    are the addresses of the connection from the head, the head's first; "" if there is none.
+    are the addresses of the connection from the head, the head's first; "" if there is none. `cpu` is the
+    processor's name.
     """
 
     hostname: str
@@ -50,6 +52,7 @@ class Machine:
     layout: tuple[HardwareThread, ...]
     interfaces: tuple[Interface, ...]
     reached: tuple[str, str] = ("", "")
+    cpu: str = ""
 
 
 def this_machine() -> Machine:
@@ -69,6 +72,7 @@ def this_machine() -> Machine:
         layout=read_topology(cores),
         interfaces=tuple(_interfaces()),
         reached=_reached(os.environ.get("SSH_CONNECTION", "")),
+        cpu=_cpu(),
     )
 
 
@@ -84,6 +88,15 @@ def _reached(connection: str) -> tuple[str, str]:
     """Return the client's and the server's address from $SSH_CONNECTION: `CLIENT PORT SERVER PORT`."""
     words = connection.split()
     return (words[0], words[2]) if len(words) == 4 else ("", "")
+
+
+def _cpu() -> str:
+    """Return the name of the processor, "" if the kernel shows none."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
 
 
 def _interfaces() -> Iterator[Interface]:

@@ -14,7 +14,8 @@ from tare.deploy.hosts import Deployed
 from tare.host.process import Result, run
 from tare.launch import PADDING, Entry, Host, Launch, bound, write_map
 from tare.launch.job import Job, JobHost, MpiWiring
-from tare.model import Binding, Cell, Control, Environment
+from tare.launch.srun import launch_by_srun
+from tare.model import Binding, Cell, Control, Environment, Launching
 from tare.model.placement import place
 from tare.model.topology import Topology
 from tare.mpi import MPIS
@@ -41,7 +42,7 @@ def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True, a
     plugin, environment = plugin_of(cell.workload), cell.environment
     members = tuple(
         JobHost(
-            host=reached(host, site.reach(side.pod.node)),
+            host=host if host.alias else reached(host, site.reach(side.pod.node)),
             program=in_folder(
                 environment.workdir,
                 bind(plugin.argv(cell.workload, side.prefix), cell, side.pod, ranks=host.ranks),
@@ -58,8 +59,16 @@ def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True, a
         placement=cell.placement,
         wiring=replace(wiring_of(site, environment, up), asks=asks),
     )
-    launch = MPIS[environment.mpi].launch(job)
+    launch = launch_of(job, environment)
     return launch if up.ssh is None else replace(launch, master=master_entry(up.sides[0]))
+
+
+def launch_of(job: Job, environment: Environment) -> Launch:
+    """Return the launch of a job by its MPI's launcher, or by srun."""
+    mpi = MPIS[environment.mpi]
+    if environment.launch is not Launching.SRUN:
+        return mpi.launch(job)
+    return launch_by_srun(job, mpi.for_srun(job), program="srun", pmi=environment.pmi or mpi.pmis[0])
 
 
 def reached(host: Host, via: tuple[str, ...]) -> Host:

@@ -182,6 +182,18 @@ class ClusterIn(_Checked):
     daemon_hosts: list[Host] = Field(
         default=[], description="further hosts, as many as `hosts`, on which tare may start Docker as root"
     )
+    launcher: _choice("mpirun", "srun") = Field(  # type: ignore[valid-type]
+        default="mpirun", description="cluster slurm: what starts ranks where an environment has no `launch`"
+    )
+    partition: str = Field(default="", description="cluster slurm: partition that `tare submit` asks for")
+    account: str = Field(default="", description="cluster slurm: account that pays for the job")
+    qos: str = Field(default="", description="cluster slurm: quality of service")
+    constraint: str = Field(default="", description="cluster slurm: features that the nodes must have")
+    reservation: str = Field(default="", description="cluster slurm: reservation to use")
+    time: Duration | None = Field(default=None, description="cluster slurm: time limit of each allocation")
+    sbatch: list[Annotated[str, StringConstraints(pattern=r"^-[^\n\r]*$")]] = Field(
+        default=[], description="cluster slurm: further options of sbatch, one a word"
+    )
 
 
 class LinkIn(_Checked):
@@ -260,6 +272,10 @@ class EnvironmentIn(_Checked):
     link: LinkIn = Field(default=LinkIn(), description="settings of the environment's own NIC")
     daemon: Annotated[str, _one_of("daemons", "daemon")] = Field(
         default="", description="run on nodes that have this runtime's daemon, without using it (bare+dockerd)"
+    )
+    pmi: _choice("pmix", "pmix_v3", "pmix_v4", "pmix_v5", "pmi2") | None = Field(  # type: ignore[valid-type]
+        default=None,
+        description="launch: srun: how ranks find each other (srun --mpi); by default what the MPI prefers",
     )
 
     @field_validator("env")

@@ -69,7 +69,7 @@ def test_a_host_that_does_not_answer_is_not_verified_and_asked_again(
 def test_the_note_of_a_run_names_the_hosts_of_its_daemons_too(run_folder: Path) -> None:
     spec = LabSpec(hosts=("alpha",), daemon_hosts=("dalpha",))
     name = site_folder.unique_name("hosts")
-    with ssh._own_folder(name, site_folder.folder_of(name), spec):
+    with ssh.SshCluster()._own_folder(name, site_folder.folder_of(name), spec):
         (told,) = (json.loads(file.read_text()) for file in run_folder.glob("tare/*/owner.json"))
     assert told[site_folder.HOSTS] == ["alpha", "dalpha"]
     assert list(run_folder.glob("tare/*")) == []

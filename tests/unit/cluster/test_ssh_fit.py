@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tare.cluster import ssh
+from tare.cluster import remote_cluster, ssh
 from tare.errors import RefusedError
 from tare.mpi import MPIS
 from tare.remote import fit
@@ -39,10 +39,10 @@ def test_hosts_of_another_architecture_are_refused_before_anything_is_started() 
     own = this_machine()
     other = replace(own, architecture="riscv64", boot_id="another")
     with pytest.raises(RefusedError, match=f"beta is riscv64 and this machine {own.architecture}"):
-        ssh.check_machines(("alpha", "beta"), (own, other), owned=False)
+        remote_cluster.check_machines(("alpha", "beta"), (own, other), owned=False)
 
 
 def test_a_machine_that_is_listed_twice_is_refused() -> None:
     own = this_machine()
     with pytest.raises(RefusedError, match="alpha is the same machine as another of the hosts"):
-        ssh.check_machines(("alpha", "beta"), (own, own), owned=False)
+        remote_cluster.check_machines(("alpha", "beta"), (own, own), owned=False)

@@ -1,0 +1,82 @@
+"""Provide `slurm`: the nodes of a Slurm allocation, as they are. Inside `salloc` or a batch script of `tare submit`.
+
+A service on each node, started by a step of the job, does what is done there (`tare.remote`). The ranks are started by
+the MPI's launcher here, whose daemons are steps too, or by srun (`launch: srun`).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from tare.cluster.remote_cluster import RemoteCluster, check_machines, refuse_as_it_is, refuse_lab_only
+from tare.cluster.slurm_allocation import Allocation, cores_per_node, job, read
+from tare.cluster.slurm_connections import SlurmConnections
+from tare.errors import RefusedError
+from tare.host.process import find
+from tare.model import Environment, LabSpec, Placement
+from tare.model.topology import NodeCores, Topology
+
+SUBMIT: Final = "submit the study with `tare submit`, or run this command inside `salloc` or a batch script"
+
+
+class SlurmCluster(RemoteCluster):
+    """Use an allocation. Its nodes' services are started by the first question about them, and kept for the run."""
+
+    name = "slurm"
+    location = "On this allocation"
+    account = "the job's user on its node"
+    runs_jobs = True
+
+    def __init__(self) -> None:
+        self._opened: dict[LabSpec, SlurmConnections] = {}
+        self._allocation: Allocation | None = None
+
+    def probe(self) -> str | None:
+        if find("srun") and find("scontrol"):
+            return None
+        return "srun and scontrol are not in PATH: load the site's Slurm module, or run tare on a login node"
+
+    def refuse(self, spec: LabSpec, environment: Environment, placement: Placement) -> str | None:
+        if spec.hosts or spec.nics:
+            return "cluster slurm takes its nodes from the allocation: remove hosts and nics"
+        if job() and placement.nodes > len(self.allocation().names):
+            return f"this allocation has {len(self.allocation().names)} node(s): ask for more, or use fewer nodes"
+        return refuse_lab_only(self.name, spec, environment) or refuse_as_it_is(
+            self.name, environment, "or use cluster: lab"
+        )
+
+    def lacks(self, spec: LabSpec, environment: Environment) -> str | None:
+        return super().lacks(spec, environment) if job() else None  # only an allocation's nodes can be asked
+
+    def topology(self, spec: LabSpec) -> Topology:
+        if job():
+            return super().topology(spec)
+        least = min(cores_per_node(spec.slurm.partition), default=os.cpu_count() or 1)
+        cores = tuple(range(least))[: spec.cores_per_node]
+        return Topology(nodes=tuple(NodeCores(cores=cores, name=f"n{number}") for number in range(spec.nodes)))
+
+    def hosts(self, spec: LabSpec) -> tuple[str, ...]:
+        return self.allocation().names[: spec.nodes]
+
+    def allocation(self) -> Allocation:
+        """Return the allocation that this process is in; raise `RefusedError` outside of one."""
+        if self._allocation is None:
+            self._allocation = read()
+        if self._allocation is None:
+            raise RefusedError("this command is not inside a Slurm allocation", remedy=SUBMIT)
+        return self._allocation
+
+    def connections(self, spec: LabSpec) -> SlurmConnections:
+        if spec not in self._opened:
+            made = SlurmConnections(self.allocation(), spec.nodes)
+            try:
+                check_machines(made.hosts, made.machines)
+            except BaseException:
+                made.close()
+                raise
+            self._opened[spec] = made
+        return self._opened[spec]
+
+    def forget(self, spec: LabSpec) -> None:
+        self._opened.pop(spec).close()
