@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import socket
+import time
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +17,19 @@ from tare.model.topology import Topology
 from tare.node import Node
 from tare.node_service import NodeService
 from tare.node_service.probe import probe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocated:
+    """The allocation of a batch system that a site is in; `ends_unix_s` is None without a time limit."""
+
+    label: str
+    nodes: tuple[str, ...]
+    ends_unix_s: float | None = None
+
+    def left_s(self) -> float:
+        """Return how much time is left, in seconds."""
+        return math.inf if self.ends_unix_s is None else self.ends_unix_s - time.time()
 
 
 class Site(Protocol):
@@ -33,6 +49,11 @@ class Site(Protocol):
 
     def service(self, node: Node) -> NodeService:
         """Return the service of one of `nodes` or `daemon_nodes`, the same at every call."""
+        ...
+
+    @property
+    def allocation(self) -> Allocated | None:
+        """Return the allocation that its nodes are from, or None."""
         ...
 
     @property

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from tare.cluster.base import Allocated
 from tare.errors import InfrastructureError, TareError
 from tare.host.paths import cache_folder, made_run_folder
 from tare.mpi import MPIS
@@ -51,6 +52,11 @@ class Connections(ABC):
             self.close()
             raise
         threading.Thread(target=self._renew, name="leases", daemon=True).start()
+
+    @property
+    def allocated(self) -> Allocated | None:
+        """Return the allocation of a batch system that the machines are from, or None."""
+        return None
 
     @abstractmethod
     def opening(self, number: int) -> tuple[str, ...]:

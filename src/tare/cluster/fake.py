@@ -11,7 +11,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tare.cluster.base import Cluster
+from tare.cluster.base import Allocated, Cluster
 from tare.cluster.needs import Needs
 from tare.model import LabSpec
 from tare.model.topology import NodeCores, Topology
@@ -34,6 +34,7 @@ class FakeSite:
     nodes: tuple[Node, ...]
     folder: Path
     head: tuple[str, ...] = ()
+    allocation: Allocated | None = None
     control_subnet: str = str(CONTROL)
     control_interface: str = "ctl0"
     daemon_nodes: tuple[Node, ...] = ()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tare.cluster import lab
-from tare.cluster.base import Cluster
+from tare.cluster.base import Allocated, Cluster
 from tare.cluster.needs import Needs
 from tare.errors import MissingTool
 from tare.host.namespaces import inside_network
@@ -39,6 +39,7 @@ class LabSite:
     daemon_nodes: tuple[Node, ...]
     folder: Path
     control_interface: str = "ctl0"
+    allocation: Allocated | None = None
     services: dict[str, NodeService] = field(default_factory=dict)
 
     def service(self, node: Node) -> NodeService:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tare.cluster.base import Cluster
+from tare.cluster.base import Allocated, Cluster
 from tare.cluster.needs import Needs
 from tare.host.paths import made_run_folder
 from tare.host.topology import read_topology
@@ -49,6 +49,7 @@ class LocalSite:
     nodes: tuple[Node, ...]
     folder: Path
     head: tuple[str, ...] = ()
+    allocation: Allocated | None = None
     control_subnet: str = "127.0.0.0/8"
     control_interface: str = "lo"
     services: dict[str, NodeService] = field(default_factory=dict)

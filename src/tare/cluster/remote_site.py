@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tare.cluster.base import Allocated
 from tare.cluster.connections import MOST_AT_ONCE, Connections
 from tare.cluster.needs import Needs
 from tare.errors import RefusedError
@@ -45,6 +46,7 @@ class RemoteSite:
     services: Mapping[str, NodeService]
     numbers: Mapping[str, int]
     head: tuple[str, ...] = ()
+    allocation: Allocated | None = None
 
     def service(self, node: Node) -> NodeService:
         return self.services[node.name]
@@ -111,6 +113,7 @@ class Opening:
             connections=self.connections,
             services=dict(self.services),
             numbers=numbers,
+            allocation=self.connections.allocated,
         )
 
     def _open(self, name: str, number: int) -> Node:

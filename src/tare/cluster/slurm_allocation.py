@@ -39,10 +39,6 @@ class Allocation:
         """Return the name of this allocation: a job that was requeued has had several."""
         return f"{self.job}.{self.restarts}" if self.restarts else self.job
 
-    def left_s(self) -> float | None:
-        """Return how much of the allocation's time is left in seconds; None without a limit."""
-        return None if self.ends_unix_s is None else self.ends_unix_s - time.time()
-
 
 def job() -> str:
     """Return the number of the job that this process is in, "" outside of one."""

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
+from tare.cluster.base import Allocated
 from tare.cluster.connections import Connections
 from tare.cluster.slurm_allocation import Allocation, need, towards
 from tare.errors import RefusedError
@@ -42,6 +43,11 @@ class SlurmConnections(Connections):
         self._program = need("srun")
         super().__init__(allocation.names[:wanted], kind="slurm")
         check_same_type(self.hosts, self.machines)
+
+    @property
+    def allocated(self) -> Allocated:
+        own = self.allocation
+        return Allocated(label=own.label, nodes=self.hosts, ends_unix_s=own.ends_unix_s)
 
     def opening(self, number: int) -> tuple[str, ...]:
         return self.reach(number)

@@ -44,6 +44,7 @@ from tare.plan.composition import nic_slots
 from tare.remote.conversation import Unreachable
 from tare.run import calibration, facts, in_turns, job, transport_probe
 from tare.run.core_watch import CoreWatch, watching
+from tare.run.ending import Ending
 from tare.run.outcome import Ready, judge, proof_gaps, run_launch
 from tare.run.progress import Watcher
 from tare.run.site import opened
@@ -62,7 +63,10 @@ PADDING_LIMIT: Final = 4096
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """A study on a site that is up. `rounds` is the number of rounds wanted so far, `done` counts their trials."""
+    """A study on a site that is up. `rounds` is the number of rounds wanted so far, `done` counts their trials.
+
+    `most_rounds` are the rounds that this run may do, None for all; `unfinished` is why it ended before its study did.
+    """
 
     plan: Plan
     store: Store
@@ -75,22 +79,30 @@ class Run:
     noted: bool = False
     rounds: int = 0
     done: int = 0
+    most_rounds: int | None = None
+    unfinished: str = ""
 
     def blocks(self) -> None:
         """Run the remaining blocks until the study is precise enough, or its rounds or budget are used up."""
-        started = time.monotonic()
-        repeat = self.plan.study.repetition
+        ending = Ending(
+            repetition=self.plan.study.repetition,
+            nodes=len(self.site.nodes),
+            facts=self.store.facts,
+            allocation=self.site.allocation,
+            most_rounds=self.most_rounds,
+        )
         while True:
             self.rounds = self._rounds_wanted()
             left = list(self.store.ledger.remaining(self.plan, rounds=self.rounds))
             self.done = self.total - len(left) * len(available(self.plan))
-            if not left:
+            if not left or ending.reached():
                 break
-            this_round = left[0][0]
+            this_round, began = left[0][0], time.monotonic()
             self._round(this_round, [key for key in left if key[0] == this_round])
-            if repeat.budget_s is not None and time.monotonic() - started > repeat.budget_s:
-                break
-        self.store.note_look(select(self.plan, self.store.trials).rounds_done)
+            self.store.note_facts(**ending.ended_round(this_round, time.monotonic() - began))
+        self.unfinished = ending.reason
+        if not self.unfinished or self.site.allocation is None:
+            self.store.note_look(select(self.plan, self.store.trials).rounds_done)
 
     @property
     def total(self) -> int:

@@ -24,9 +24,10 @@ class Known:
 
     `imageless` lists the runtimes that can use the files of the host; every other always has an image, by default
     `image_for` its MPI. `daemons` lists the runtimes that have a daemon, `with_hosts` the clusters whose nodes a study
-    lists, `with_jobs` those that a batch system gives. `mpi_of` gives the MPI inside each image. The kernels' registry is in C (kernels/kernels/registry.c); Python needs these parts of it: which kernels take no
-    message size, a window, a rate, only whole floats or doubles, at least a byte. `programs` are the third-party
-    programs that have an adapter. Messages leave out `fakes`.
+    lists, `with_jobs` those that a batch system gives. `mpi_of` gives the MPI inside each image. The kernels' registry
+    is in C (kernels/kernels/registry.c); Python needs these parts of it: which kernels take no message size, a window,
+    a rate, only whole floats or doubles, at least a byte. `programs` are the third-party programs that have an adapter.
+    Messages leave out `fakes`.
     """
 
     runtimes: tuple[str, ...] = tuple(RUNTIMES)

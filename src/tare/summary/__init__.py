@@ -21,6 +21,7 @@ from tare.errors import (
     EXIT_PRECEDENCE,
 )
 from tare.model import Comparison, Finding, Isolation, Plan, ProofGap, Role, Study, Summary, Trial, Verdict
+from tare.summary.allocations import allocation_caveats
 from tare.summary.columns import metric_infos
 from tare.summary.compare import compare, look_at
 from tare.summary.daemon import daemon_findings
@@ -83,7 +84,7 @@ def summarise(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any], look
         + _other_mpis(plan, selection)
         + daemon_findings(study.environments, infos, comparisons, study.repetition.confidence),
         proof_gaps=_proof_gaps(plan, selection),
-        warnings=warnings_of(plan, selection, infos, table),
+        warnings=(*warnings_of(plan, selection, infos, table), *allocation_caveats(host)),
         looks=look.looks,
         next_look=look.next_look,
         state_effects=tuple(
