@@ -56,7 +56,7 @@ PartitionName=urgent Nodes={every} MaxTime=INFINITE State=UP PriorityTier=10
 START = (
     f"{USERS} ip route replace default via {HEAD_ADDRESS} dev ctl0; mount --bind {REPOSITORY} $home/repository; "
     "mkdir -p /run/munge /run/slurmd /run/slurmctld; cp $4/munge.key /run/munge/key; chown -R munge /run/munge; "
-    "chmod 755 /run/munge; chmod 400 /run/munge/key; mount --bind $4/hosts /etc/hosts; hostname $5; "
+    "chmod 755 /run/munge; chmod 400 /run/munge/key; mount --bind $4/hosts /etc/hosts; mount --bind /dev/null /etc/resolv.conf; hostname $5; "
     "exec sleep infinity"
 )
 MUNGE = (
@@ -167,7 +167,12 @@ def slurm_nodes(nodes: int = 2, *, cores: int | None = None, shared: bool = True
     cache = folder / "cache" if shared else Path("/tmp/cache")
     run = Path("/tmp/run")
     try:
-        for each in (folder / "home", folder / "home" / "bin", folder / "home" / "repository", *((cache,) if shared else ())):
+        for each in (
+            folder / "home",
+            folder / "home" / "bin",
+            folder / "home" / "repository",
+            *((cache,) if shared else ()),
+        ):
             each.mkdir(exist_ok=True)
             os.chown(each, UID, UID)
         _command(folder / "home" / "bin")
@@ -215,7 +220,14 @@ def _configure(made: SlurmNodes) -> None:
 
 def _start(made: SlurmNodes) -> None:
     for node in made.site.nodes:
-        words = ("sh", "/tmp/etc", str(made.home), f"{made.folder}/devices-{node.name}", str(made.folder), name_of(node))
+        words = (
+            "sh",
+            "/tmp/etc",
+            str(made.home),
+            f"{made.folder}/devices-{node.name}",
+            str(made.folder),
+            name_of(node),
+        )
         made.start(f"users-{node.name}", node, "/bin/sh", "-c", START, *words)
     for node in made.site.nodes:
         _wait_for(made, node, "-r", "/run/munge/key")

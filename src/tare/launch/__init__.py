@@ -32,8 +32,9 @@ class Entry:
     `shell` means that a daemon's command line is one string for the place's shell, as with rsh; it is false for ssh,
     which has a shell of its own. `carry` means that the place drops the caller's environment (docker exec, kubectl
     exec, ssh), so the variables of the launch and the MPI must be put before the command. `via` is the argv that runs
-    one string with the shell of another machine (ssh), where all the rest of the entry then applies. `variables` are
-    set for what is started.
+    one string with the shell of another machine (ssh), where all the rest of the entry then applies; `attached`
+    means that a daemon must not leave the process that `via` starts, with which all of its processes end. `variables`
+    are set for what is started.
     """
 
     argv: tuple[str, ...] = ()
@@ -42,6 +43,7 @@ class Entry:
     shell: bool = True
     carry: bool = False
     via: tuple[str, ...] = ()
+    attached: bool = False
     variables: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -58,6 +60,7 @@ class Entry:
             "shell": self.shell,
             "carry": self.carry,
             **({"via": list(self.via)} if self.via else {}),
+            **({"attached": True} if self.attached else {}),
             **({"variables": dict(self.variables)} if self.variables else {}),
         }
 

@@ -10,7 +10,7 @@ time.
 
 $TARE_LAUNCH_MAP names the map file: {"hosts": {NAME: {"agent": ENTRY, "ranks": [ENTRY, ...]}}};
 an ENTRY is {"cgroups": [folder, ...], "cpus": [core, ...], "argv": [token, ...], "shell": true or false,
-"carry": true or false, "variables": {NAME: VALUE}}. With "carry" the place drops the caller's environment (docker exec,
+"carry": true or false, "attached": true or false, "variables": {NAME: VALUE}}. With "carry" the place drops the caller's environment (docker exec,
 kubectl exec, ssh), so the variables of the launch and the MPI are put before the command, through env(1). A host that a
 scheduler starts ranks on has "alias", its name there.
 """
@@ -32,6 +32,8 @@ CARRIED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TARE_LAUNCH_MA
 ELSEWHERE = ("LD_LIBRARY_PATH", "TARE_RUN", "TMPDIR")
 """What a daemon on another machine needs on top of that: here it inherits the first, there nothing. The last is the
 run's folder, in which the files of a killed daemon do not outlive the run."""
+LEAVES = " --daemonize "
+"""The option by which Open MPI's daemons leave the process that started them."""
 KNOWN_THERE = ("HOME", "LOGNAME", "SHELL", "TERM", "USER")
 
 
@@ -143,6 +145,8 @@ def as_rsh(arguments: list[str]) -> int:
     entry = hosts[name].get("agent")
     if entry is None:
         return fail(f"host {name} has no agent: its ranks are started by the scheduler")
+    if entry.get("attached"):
+        command = [" ".join(command).replace(LEAVES, " ")]
     names = (*CARRIED, *ELSEWHERE) if entry.get("via") else CARRIED
     environment = {name: os.environ[name] for name in names if name in os.environ}
     environment["TARE_HOST"] = name

@@ -42,7 +42,7 @@ def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True, a
     plugin, environment = plugin_of(cell.workload), cell.environment
     members = tuple(
         JobHost(
-            host=host if host.alias else reached(host, site.reach(side.pod.node)),
+            host=host if host.alias else reached(host, site.reach(side.pod.node), attached=site.allocation is not None),
             program=in_folder(
                 environment.workdir,
                 bind(plugin.argv(cell.workload, side.prefix), cell, side.pod, ranks=host.ranks),
@@ -71,9 +71,12 @@ def launch_of(job: Job, environment: Environment) -> Launch:
     return launch_by_srun(job, mpi.for_srun(job), program="srun", pmi=environment.pmi or mpi.pmis[0])
 
 
-def reached(host: Host, via: tuple[str, ...]) -> Host:
-    """Return a host whose daemon is started through another machine's shell; without `via` it is unchanged."""
-    return replace(host, agent=replace(host.agent or Entry(), via=via)) if via else host
+def reached(host: Host, via: tuple[str, ...], *, attached: bool = False) -> Host:
+    """Return a host whose daemon is started through another machine's shell; without `via` it is unchanged.
+
+    `attached`: what the shell starts ends with it, as in a step of a batch system.
+    """
+    return replace(host, agent=replace(host.agent or Entry(), via=via, attached=attached)) if via else host
 
 
 def wiring_of(site: Site, environment: Environment, up: Deployed) -> MpiWiring:

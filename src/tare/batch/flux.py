@@ -1,0 +1,32 @@
+"""`flux`: the Flux framework. The nodes of a job are reached by ssh. Written from the manuals; never run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tare.batch.job import BatchJob, BatchSystem, head, quoted
+
+
+class Flux(BatchSystem):
+    """Submit with `flux batch`; it has no arrays, so one job measures all rounds."""
+
+    name = "flux"
+    program = "flux"
+
+    def script(self, job: BatchJob) -> str:
+        options = [
+            f"--job-name=tare-{job.name}",
+            f"--nodes={job.nodes}",
+            "--exclusive",
+            f"--time-limit={max(1, -(-int(job.time_s) // 60))}m",
+            f"--output={job.folder}/{{{{id}}}}.log",
+            f"--cwd={job.workdir}",
+        ]
+        options += [f"--queue={job.partition}"] if job.partition else []
+        options += [f"--bank={job.account}"] if job.account else []
+        hosts = "$(flux resource list --states=all --no-header --format='{nodelist}' | flux hostlist --expand --delimiter=, -)"
+        body = [f'exec {quoted(job.command)} --hosts "{hosts}"', ""]
+        return "\n".join([*head(job, "# flux:", [*options, *job.options]), *body])
+
+    def submit(self, script: Path) -> tuple[str, ...]:
+        return (self.program, "batch", str(script))
