@@ -56,7 +56,8 @@ PartitionName=urgent Nodes={every} MaxTime=INFINITE State=UP PriorityTier=10
 START = (
     f"{USERS} ip route replace default via {HEAD_ADDRESS} dev ctl0; mount --bind {REPOSITORY} $home/repository; "
     "mkdir -p /run/munge /run/slurmd /run/slurmctld; cp $4/munge.key /run/munge/key; chown -R munge /run/munge; "
-    "chmod 755 /run/munge; chmod 400 /run/munge/key; mount --bind $4/hosts /etc/hosts; mount --bind /dev/null /etc/resolv.conf; hostname $5; "
+    "chmod 755 /run/munge; chmod 400 /run/munge/key; mount --bind $4/hosts /etc/hosts; "
+    "mount --bind /dev/null /etc/resolv.conf; hostname $5; "
     "exec sleep infinity"
 )
 MUNGE = (

@@ -24,7 +24,8 @@ class Flux(BatchSystem):
         ]
         options += [f"--queue={job.partition}"] if job.partition else []
         options += [f"--bank={job.account}"] if job.account else []
-        hosts = "$(flux resource list --states=all --no-header --format='{nodelist}' | flux hostlist --expand --delimiter=, -)"
+        listed = "flux resource list --states=all --no-header --format='{nodelist}'"
+        hosts = f"$({listed} | flux hostlist --expand --delimiter=, -)"
         body = [f'exec {quoted(job.command)} --hosts "{hosts}"', ""]
         return "\n".join([*head(job, "# flux:", [*options, *job.options]), *body])
 

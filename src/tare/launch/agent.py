@@ -10,9 +10,9 @@ time.
 
 $TARE_LAUNCH_MAP names the map file: {"hosts": {NAME: {"agent": ENTRY, "ranks": [ENTRY, ...]}}};
 an ENTRY is {"cgroups": [folder, ...], "cpus": [core, ...], "argv": [token, ...], "shell": true or false,
-"carry": true or false, "attached": true or false, "variables": {NAME: VALUE}}. With "carry" the place drops the caller's environment (docker exec,
-kubectl exec, ssh), so the variables of the launch and the MPI are put before the command, through env(1). A host that a
-scheduler starts ranks on has "alias", its name there.
+"carry": true or false, "attached": true or false, "variables": {NAME: VALUE}}. With "carry" the place drops the
+caller's environment (docker exec, kubectl exec, ssh), so the variables of the launch and the MPI are put before the
+command, through env(1). A host on which a scheduler starts ranks has "alias", its name there.
 """
 
 import os
@@ -71,8 +71,11 @@ def start(entry: "dict[str, Any]", command: list[str], environment: "dict[str, s
 def start_elsewhere(entry: "dict[str, Any]", command: list[str], environment: dict[str, str]) -> int:
     """Replace this process by what has another machine's shell start the command there. Returns only on failure."""
     via = entry["via"]
+    inherited = dict(os.environ)
+    if entry.get("attached"):  # srun passes on all that it inherits
+        inherited = {**environment, **{name: os.environ[name] for name in os.environ if name.startswith("SLURM_")}}
     try:
-        os.execvp(via[0], [*via, script_for(entry, command, environment)])
+        os.execvpe(via[0], [*via, script_for(entry, command, environment)], inherited)
     except OSError as error:
         return fail(f"cannot start {via[0]}: {error.strerror}")
 
