@@ -28,6 +28,8 @@ EXIT_USAGE: Final = 2
 EXIT_INCONCLUSIVE: Final = 3
 EXIT_CELLS_FAILED: Final = 4
 EXIT_INFRASTRUCTURE: Final = 5
+EXIT_UNFINISHED: Final = 6
+"""A study whose allocation ends before the study does; the same command in another allocation resumes it."""
 
 EXIT_PRECEDENCE: Final = (
     EXIT_INFRASTRUCTURE,

@@ -22,12 +22,12 @@ class Flux(BatchSystem):
             f"--output={job.folder}/{{{{id}}}}.log",
             f"--cwd={job.workdir}",
         ]
-        options += [f"--queue={job.partition}"] if job.partition else []
-        options += [f"--bank={job.account}"] if job.account else []
+        options += [f"--queue={job.asked.partition}"] if job.asked.partition else []
+        options += [f"--bank={job.asked.account}"] if job.asked.account else []
         listed = "flux resource list --states=all --no-header --format='{nodelist}'"
         hosts = f"$({listed} | flux hostlist --expand --delimiter=, -)"
         body = [f'exec {quoted(job.command)} --hosts "{hosts}"', ""]
-        return "\n".join([*head(job, "# flux:", [*options, *job.options]), *body])
+        return "\n".join([*head(job, "# flux:", [*options, *job.asked.options]), *body])
 
     def submit(self, script: Path) -> tuple[str, ...]:
         return (self.program, "batch", str(script))

@@ -8,18 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tare.errors import RefusedError
+from tare.model import SlurmSpec
+
 WARNING_S: Final = 120.0
 """How long before its time limit a job is told to end, at most; a quarter of the limit if that is less."""
-UNFINISHED: Final = 6
-"""`tare.errors.EXIT_UNFINISHED`, which the script compares with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchJob:
     """A study as a job: `command` runs it (its words go into the script), in `allocations` jobs one after the other.
 
-    `folder` is for the script and the logs, `results` the study's results, `workdir` where the command starts. "" and 0
-    leave a choice to the site. `options` are further options of the batch system, one a word.
+    `folder` is for the script and the logs, `results` the study's results, `workdir` where the command starts. `asked`
+    has what the study asks of the site; its partition is a queue elsewhere, its account a project.
     """
 
     name: str
@@ -30,12 +31,7 @@ class BatchJob:
     folder: Path
     results: Path
     workdir: Path
-    partition: str = ""
-    account: str = ""
-    qos: str = ""
-    constraint: str = ""
-    reservation: str = ""
-    options: tuple[str, ...] = ()
+    asked: SlurmSpec
 
     @property
     def warning_s(self) -> int:
@@ -49,8 +45,8 @@ class BatchSystem(ABC):
     name: str
     program: str
     """The program that submits a script."""
-    package: str = ""
-    """The module or package that brings the program, for messages."""
+    pending: tuple[str, ...] = ()
+    """The states of jobs that have not begun, as its queue shows them."""
 
     @property
     def tried(self) -> bool:
@@ -64,6 +60,26 @@ class BatchSystem(ABC):
     @abstractmethod
     def submit(self, script: Path) -> tuple[str, ...]:
         """Return the argv that submits a script and prints the job's number."""
+
+    def queue(self, number: str) -> tuple[str, ...]:
+        """Return the argv that shows what becomes of a job."""
+        raise RefusedError(f"tare cannot wait for jobs of {self.name}", remedy="leave --wait out")
+
+    def states(self, printed: str) -> tuple[tuple[str, str], ...]:
+        """Return state and reason of each part of a job that has not ended, from what `queue` printed."""
+        return tuple((line.split()[0], " ".join(line.split()[1:])) for line in printed.splitlines() if line.split())
+
+    def is_gone(self, words: str) -> bool:
+        """Return whether an error of `queue` means that the job has ended long ago."""
+        return False
+
+    def why(self, reason: str) -> str:
+        """Return in a sentence why a job waits."""
+        return reason or "no reason is given"
+
+    def refused(self, lines: list[str]) -> str:
+        """Return why a job was refused, from the last lines that the submitting program wrote."""
+        return lines[-1]
 
     def number(self, printed: str) -> str:
         """Return the number of the job from what the submitting program printed; "" if it is not there."""

@@ -26,12 +26,12 @@ class Lsf(BatchSystem):
             "-r",
             f"-o {job.folder}/%J_%I.log",
         ]
-        options += [f"-q {job.partition}"] if job.partition else []
-        options += [f"-P {job.account}"] if job.account else []
+        options += [f"-q {job.asked.partition}"] if job.asked.partition else []
+        options += [f"-P {job.asked.account}"] if job.asked.account else []
         # the first name may be that of the node on which the script runs, not one of the job's
         command = f'exec {quoted(job.command)} --hosts "$(sort -u "$LSB_DJOB_HOSTFILE" | paste -sd,)"'
         body = [f"cd {quoted((str(job.workdir),))}", command, ""]
-        return "\n".join([*head(job, "#BSUB", [*options, *job.options]), *body])
+        return "\n".join([*head(job, "#BSUB", [*options, *job.asked.options]), *body])
 
     def submit(self, script: Path) -> tuple[str, ...]:
         return ("/bin/sh", "-c", f"exec {self.program} < {quoted((str(script),))}")

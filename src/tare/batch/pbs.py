@@ -23,12 +23,12 @@ class Pbs(BatchSystem):
             "-j oe",
             f"-o {job.folder}/",
         ]
-        options += [f"-q {job.partition}"] if job.partition else []
-        options += [f"-A {job.account}"] if job.account else []
+        options += [f"-q {job.asked.partition}"] if job.asked.partition else []
+        options += [f"-A {job.asked.account}"] if job.asked.account else []
         options += [f"-J 1-{job.allocations}%1"] if job.allocations > 1 else []
         command = f'exec {quoted(job.command)} --hosts "$(sort -u "$PBS_NODEFILE" | paste -sd,)"'
         body = [f"cd {quoted((str(job.workdir),))}", command, ""]
-        return "\n".join([*head(job, "#PBS", [*options, *job.options]), *body])
+        return "\n".join([*head(job, "#PBS", [*options, *job.asked.options]), *body])
 
     def submit(self, script: Path) -> tuple[str, ...]:
         return (self.program, str(script))

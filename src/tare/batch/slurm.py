@@ -8,8 +8,36 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tare.batch.job import UNFINISHED, BatchJob, BatchSystem, clock, head, quoted
+from tare.batch.job import BatchJob, BatchSystem, clock, head, quoted
+from tare.errors import EXIT_UNFINISHED
 
+REASONS: Final = {
+    "Resources": "it waits for nodes that are free (Resources)",
+    "Priority": "other jobs are before it (Priority)",
+    "ReqNodeNotAvail": "nodes that it needs are down or reserved (ReqNodeNotAvail)",
+    "PartitionNodeLimit": "it asks for more nodes than the partition gives a job (PartitionNodeLimit)",
+    "PartitionTimeLimit": "its time limit is longer than the partition allows (PartitionTimeLimit): set --time",
+    "PartitionDown": "the partition is down (PartitionDown)",
+    "PartitionInactive": "the partition is inactive (PartitionInactive)",
+    "AssocGrpCPUMinutesLimit": "the account has used up its time (AssocGrpCPUMinutesLimit)",
+    "QOSMaxJobsPerUserLimit": "you have as many jobs as the QOS allows (QOSMaxJobsPerUserLimit)",
+    "JobHeldUser": "you hold it (JobHeldUser): scontrol release JOB",
+    "JobHeldAdmin": "an administrator holds it (JobHeldAdmin)",
+    "Dependency": "it waits for another job (Dependency)",
+    "JobArrayTaskLimit": "another allocation of this study runs (JobArrayTaskLimit)",
+    "BeginTime": "it was put back into the queue and begins again soon (BeginTime)",
+}
+"""What squeue's reasons mean; the others are shown as they are."""
+REFUSALS: Final = (
+    ("invalid partition", "there is no such partition: `sinfo` lists them; set --partition"),
+    ("invalid account", "this account or partition is not yours: ask your site which to use, and set --account"),
+    ("invalid qos", "this quality of service is not yours: set --qos"),
+    ("invalid feature", "no node has these features: `sinfo -o '%f %N'` lists them; set --constraint"),
+    ("node count specification invalid", "the partition does not have so many nodes for one job"),
+    ("requested node configuration is not available", "no nodes like these are in the partition"),
+    ("time limit", "the time limit is longer than the site allows: set --time"),
+)
+"""What sbatch's errors mean, by a part of them in small letters."""
 BODY: Final = """\
 trials={trials}
 before=$(wc -c 2> /dev/null < "$trials" || echo 0)
@@ -38,7 +66,7 @@ class Slurm(BatchSystem):
 
     name = "slurm"
     program = "sbatch"
-    package = "slurm-client"
+    pending = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")
 
     @property
     def tried(self) -> bool:
@@ -58,14 +86,27 @@ class Slurm(BatchSystem):
             f"--chdir={job.workdir}",
         ]
         named = ("partition", "account", "qos", "constraint", "reservation")
-        options += [f"--{name}={value}" for name in named if (value := getattr(job, name))]
+        options += [f"--{name}={value}" for name in named if (value := getattr(job.asked, name))]
         body = BODY.format(
-            trials=quoted((str(job.results / "trials.jsonl"),)), command=quoted(job.command), unfinished=UNFINISHED
+            trials=quoted((str(job.results / "trials.jsonl"),)), command=quoted(job.command), unfinished=EXIT_UNFINISHED
         )
-        return "\n".join(head(job, "#SBATCH", [*options, *job.options])) + "\n" + body
+        return "\n".join(head(job, "#SBATCH", [*options, *job.asked.options])) + "\n" + body
 
     def submit(self, script: Path) -> tuple[str, ...]:
         return (self.program, "--parsable", str(script))
+
+    def queue(self, number: str) -> tuple[str, ...]:
+        return ("squeue", "--noheader", f"--jobs={number}", "--format=%T %r")
+
+    def is_gone(self, words: str) -> bool:
+        return "Invalid job id" in words
+
+    def why(self, reason: str) -> str:
+        return REASONS.get(reason, f"Slurm says {reason}") if reason else "Slurm gives no reason yet"
+
+    def refused(self, lines: list[str]) -> str:
+        words = lines[-1].removeprefix("sbatch: ").removeprefix("error: ")
+        return next((f"{text} ({words})" for part, text in REFUSALS if part in words.lower()), words)
 
     def number(self, printed: str) -> str:
         return printed.strip().splitlines()[-1].split(";")[0] if printed.strip() else ""

@@ -13,6 +13,8 @@ import typer
 from tare import __version__
 from tare.cli.groups import image_app, lab_app, network_app
 from tare.cli.options import (
+    AllocationsOption,
+    AtMostOption,
     BindingOption,
     BindOption,
     ClusterOption,
@@ -32,10 +34,14 @@ from tare.cli.options import (
     ProveOption,
     RanksOption,
     ResultsOption,
+    RoundsOption,
     RuntimeOption,
     ShareOption,
     SshConfigOption,
     StudyFile,
+    SystemOption,
+    TimeOption,
+    ToldOption,
     TransportOption,
     VerboseOption,
     WayOption,
@@ -90,11 +96,50 @@ def run(
     hosts: HostsOption = "",
     ssh_config: SshConfigOption = "",
     launcher: LauncherOption = "",
+    rounds: RoundsOption = 0,
+    at_most: AtMostOption = 0,
 ) -> None:
     """Run or resume a study, print its tables and write its HTML report."""
     from tare.cli.commands import Where, run_study
 
-    raise typer.Exit(run_study(study, results, Where.of(cluster, hosts, ssh_config, launcher), fresh=fresh))
+    where = Where.of(cluster, hosts, ssh_config, launcher, rounds)
+    raise typer.Exit(run_study(study, results, where, fresh=fresh, most_rounds=at_most or None))
+
+
+@app.command()
+def submit(  # noqa: PLR0913, PLR0917 - as many as there are options
+    study: StudyFile,
+    system: SystemOption = "slurm",
+    allocations: AllocationsOption = 6,
+    results: ResultsOption = None,
+    launcher: LauncherOption = "",
+    time: TimeOption = "",
+    partition: Annotated[str, typer.Option(help="Partition or queue.", show_default="the site's")] = "",
+    account: Annotated[str, typer.Option(help="Account that pays for the job.", show_default="yours")] = "",
+    qos: Annotated[str, typer.Option(help="Quality of service.", show_default="the site's")] = "",
+    constraint: Annotated[str, typer.Option(help="Features that the nodes must have.", show_default="none")] = "",
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the study is done, and print its report.")] = False,
+    pending: ToldOption = "5min",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the batch script and submit nothing.")] = False,
+) -> None:
+    """Submit a study to a batch system: several allocations of nodes, one round of the study in each."""
+    from tare.cli.submit import Wanted, seconds, submit_study
+    from tare.model import SlurmSpec
+
+    wanted = Wanted(
+        study=study,
+        system=system,
+        allocations=allocations,
+        results=results,
+        launcher=launcher,
+        site=SlurmSpec(
+            partition=partition, account=account, qos=qos, constraint=constraint, time_s=seconds("--time", time)
+        ),
+        wait=wait,
+        told_s=seconds("--pending", pending),
+        dry_run=dry_run,
+    )
+    raise typer.Exit(submit_study(wanted))
 
 
 @app.command()

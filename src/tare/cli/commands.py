@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +14,7 @@ from rich.console import Console
 from tare import study
 from tare.cli import session
 from tare.cluster import CLUSTERS, ssh_clean
-from tare.errors import UsageError
+from tare.errors import EXIT_UNFINISHED, UsageError
 from tare.host.safe_files import write_whole
 from tare.model import Cell, Plan, Study
 from tare.model.text import printable
@@ -40,18 +40,22 @@ class Where:
     hosts: tuple[str, ...] = ()
     ssh_config: str = ""
     launcher: str = ""
+    rounds: int = 0
 
     @classmethod
-    def of(cls, cluster: str | None, hosts: str, ssh_config: str, launcher: str = "") -> Where:
+    def of(cls, cluster: str | None, hosts: str, ssh_config: str, launcher: str = "", rounds: int = 0) -> Where:
         """Return what the options say: hosts alone mean the cluster that takes them."""
         listed = tuple(host.strip() for host in hosts.split(",") if host.strip())
         takes_hosts = next((name for name, member in CLUSTERS.items() if member.takes_hosts), None)
         named = cluster or (takes_hosts if listed else None)
-        return cls(cluster=named, hosts=listed, ssh_config=ssh_config, launcher=launcher)
+        return cls(cluster=named, hosts=listed, ssh_config=ssh_config, launcher=launcher, rounds=rounds)
 
     def load(self, path: Path) -> Study:
         """Return the study of a file, moved here."""
-        return study.moved(study.load(path), self.cluster, self.hosts, self.ssh_config, self.launcher)
+        stated = study.moved(study.load(path), self.cluster, self.hosts, self.ssh_config, self.launcher)
+        if not self.rounds:
+            return stated
+        return replace(stated, repetition=replace(stated.repetition, rounds=self.rounds, max_rounds=self.rounds))
 
 
 HERE: Final = Where()
@@ -65,13 +69,21 @@ def show_plan(path: Path, where: Where = HERE) -> None:
     print(printable(text, lines=True))
 
 
-def run_study(path: Path, results: Path | None, where: Where = HERE, *, fresh: bool) -> int:
-    """Run a study file and return the exit code of its results."""
-    return run_plan(where.load(path), results, fresh=fresh)
+def run_study(
+    path: Path, results: Path | None, where: Where = HERE, *, fresh: bool, most_rounds: int | None = None
+) -> int:
+    """Run a study file, or at most so many of its rounds, and return the exit code of its results."""
+    return run_plan(where.load(path), results, fresh=fresh, most_rounds=most_rounds)
 
 
 def run_plan(
-    stated: Study, results: Path | None, *, fresh: bool = False, shown: tuple[str, ...] = (), writable: str = ""
+    stated: Study,
+    results: Path | None,
+    *,
+    fresh: bool = False,
+    shown: tuple[str, ...] = (),
+    writable: str = "",
+    most_rounds: int | None = None,
 ) -> int:
     """Run a study, print its tables, write its HTML report, and return the exit code of its results.
 
@@ -93,8 +105,11 @@ def run_plan(
         _tell_resumed(store)
         _tell_others()
         with Progress(plan) as progress:
-            session.execute(plan, store, files, progress, _say)
-        return _report(store, folder / "report.html", write_whole)
+            ending = session.execute(plan, store, files, progress, _say, most_rounds=most_rounds)
+        status = _report(store, folder / "report.html", write_whole)
+    if ending.reason:
+        _say(f"tare: the study is not complete: {ending.reason}; run the same command again to resume")
+    return EXIT_UNFINISHED if ending.time_is_up else status
 
 
 def _programs(plan: Plan) -> dict[str, Path]:

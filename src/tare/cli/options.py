@@ -57,6 +57,25 @@ SshConfigOption = Annotated[
 LauncherOption = Annotated[
     str, typer.Option("--launcher", help="What starts ranks on cluster slurm: mpirun or srun.", show_default=False)
 ]
+RoundsOption = Annotated[
+    int, typer.Option("--rounds", min=0, help="Rounds of the whole study instead of the file's.", show_default=False)
+]
+AtMostOption = Annotated[
+    int,
+    typer.Option(
+        "--at-most", min=0, help="End after so many rounds; the same command resumes the study.", show_default=False
+    ),
+]
+SystemOption = Annotated[
+    str, typer.Option(help="Batch system: slurm; pbs, lsf and flux were never tried, see docs/slurm.md.")
+]
+AllocationsOption = Annotated[
+    int, typer.Option(min=1, help="Allocations, one after the other; each measures one round of the study.")
+]
+TimeOption = Annotated[
+    str, typer.Option(metavar="TIME", help="Time limit of an allocation, as 30min.", show_default="from the plan")
+]
+ToldOption = Annotated[str, typer.Option(metavar="TIME", help="With --wait: say why the job is pending after so long.")]
 FreshOption = Annotated[bool, typer.Option("--fresh", help="Archive earlier results and start over.")]
 RuntimeOption = Annotated[
     str,

@@ -19,6 +19,7 @@ from tare.model import Plan, Summary
 from tare.node_service import clean
 from tare.plan.cells import available
 from tare.run import runner
+from tare.run.ending import Ending
 from tare.run.facts import facts
 from tare.store.writer import Results, Store
 from tare.summary import summarise
@@ -59,8 +60,19 @@ def check_available(plan: Plan) -> None:
         raise RefusedError("no cell of this study can run here", remedy=reasons)
 
 
-def execute(plan: Plan, store: Store, files: StudyFiles, watcher: runner.Watcher, say: Progress = silent) -> None:
-    """Run what is still to run of a plan; what an earlier, killed run left behind is removed first."""
+def execute(
+    plan: Plan,
+    store: Store,
+    files: StudyFiles,
+    watcher: runner.Watcher,
+    say: Progress = silent,
+    *,
+    most_rounds: int | None = None,
+) -> Ending:
+    """Run what is still to run of a plan, at most so many rounds; return how the run ended.
+
+    What an earlier, killed run left behind is removed first.
+    """
     killed = ssh_clean.killed_runs()
     answers = ssh_clean.ask_hosts(killed)
     for answer in answers:
@@ -69,7 +81,7 @@ def execute(plan: Plan, store: Store, files: StudyFiles, watcher: runner.Watcher
     clean.leftovers_of_the_dead(say)
     ssh_clean.keep_unverified(killed, answers)
     with runner.running(plan, store, files, watcher, name=clean.free_name(f"s{os.getpid()}")) as run:
-        run.blocks()
+        return run.blocks(most_rounds)
 
 
 def summary_of(results: Results) -> Summary:

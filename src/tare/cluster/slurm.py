@@ -24,7 +24,7 @@ class SlurmCluster(RemoteCluster):
     """Use an allocation. Its nodes' services are started by the first question about them, and kept for the run."""
 
     name = "slurm"
-    location = "On this allocation"
+    location = "On these nodes"
     account = "the job's user on its node"
     runs_jobs = True
 

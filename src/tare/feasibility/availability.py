@@ -51,7 +51,7 @@ def make_plan(study: Study, say: Progress = silent) -> Plan:
             or composition.refuse(wanted, placement)
             or apart.get(wanted.name)
             or composition.refuse_subnets(wanted, placement, study.lab)
-            or _no_place(geometry.as_launched(wanted, placement), topology)
+            or _no_place(geometry.as_launched(wanted, placement), topology, apart=cluster.is_real)
             or cluster.lacks(study.lab, wanted)
             or (limits.missing() if limits.limited(placement) else None)
             or (_unfit(own[wanted.image], wanted) if wanted.image in own else None)
@@ -94,14 +94,15 @@ def _unfit(image: Image, wanted: Environment) -> str | None:
     return unfit_for_launch(image, wanted) or no_such_workdir(image, wanted)
 
 
-def _no_place(placement: Placement, topology: Topology) -> str | None:
+def _no_place(placement: Placement, topology: Topology, *, apart: bool) -> str | None:
+    """Return why ranks have no cores of their own, or None; nodes that are `apart` are machines and share none."""
     if placement.binding is Binding.MPI_DEFAULT:
         return None
     try:
         slots = place(placement, topology)
     except RefusedError as error:
         return f"{error.message}: {error.remedy}" if error.remedy else error.message
-    used = [core for slot in slots for core in slot.cores]
+    used = [(slot.node if apart else 0, core) for slot in slots for core in slot.cores]
     if len(set(used)) < len(used) and not placement.oversubscribe:
         return (
             f"{placement.label} needs more cores than this machine has, so its nodes would share cores: "

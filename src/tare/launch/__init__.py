@@ -20,9 +20,13 @@ them (Mytkowicz et al., ASPLOS'09)."""
 BIND_SCRIPT: Final = (
     "rank=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-${PMI_LOCAL_RANK:-$SLURM_LOCALID}}}; "
     ": ${rank:?no MPI told the local rank}; "
-    'all=$1; shift; cores=$(echo "$all" | cut -d" " -f$((rank + 1))); exec taskset -c "$cores" "$@"'
+    'all=${TARE_BIND:-$1}; shift; [ "$all" ] || exec "$@"; '
+    'cores=$(echo "$all" | cut -d" " -f$((rank + 1))); exec taskset -c "$cores" "$@"'
 )
-"""The script that binds a rank: its first argument lists the cores of all local ranks, separated by blanks."""
+"""The script that binds a rank: its first argument, or $TARE_BIND, lists the cores of all local ranks, separated by
+blanks; without either it is not bound."""
+BIND: Final = "TARE_BIND"
+"""The variable that lists the cores where one command line starts the ranks of all hosts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,8 +175,12 @@ def bound(program: tuple[str, ...], cores: Sequence[tuple[int, ...]]) -> tuple[s
     Every container has a shell and taskset. An MPI's own binding is not used, because it sees the whole machine even
     from inside a container.
     """
-    lists = " ".join(",".join(map(str, of_rank)) for of_rank in cores)
-    return ("/bin/sh", "-c", BIND_SCRIPT, "tare-bind", lists, *program)
+    return ("/bin/sh", "-c", BIND_SCRIPT, "tare-bind", core_lists(cores), *program)
+
+
+def core_lists(cores: Sequence[tuple[int, ...]]) -> str:
+    """Return the cores of all local ranks in the form that the script reads."""
+    return " ".join(",".join(map(str, of_rank)) for of_rank in cores)
 
 
 def write_map(launch: Launch, path: Path) -> None:

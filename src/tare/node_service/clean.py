@@ -109,9 +109,26 @@ def remove_lab(lab: str) -> str:
     return stays
 
 
-def end_owners(lab: str) -> None:
-    """End the processes that keep a lab up, which undo what they hold; one that does not in time is killed."""
+def head_is_here(lab: str) -> bool:
+    """Return whether the head of a site runs on this machine, which is then a node too."""
+    return any(note.get(site_folder.HEAD) and _lives(note) for name, note in notes() if name == lab)
+
+
+def remove_dead_services(lab: str) -> None:
+    """Remove the notes of services of a site that have ended; its head is on this machine and goes on."""
     for folder, note in _notes():
+        if _lab_of(folder, note) == lab and not note.get(site_folder.HEAD) and not _lives(note):
+            user_podman.remove_tree(folder)
+
+
+def end_owners(lab: str) -> None:
+    """End the processes that keep a lab up, which undo what they hold; one that does not in time is killed.
+
+    The head of a site is spared: it may be on a machine that is one of its nodes.
+    """
+    for folder, note in _notes():
+        if note.get(site_folder.HEAD):
+            continue
         if _lab_of(folder, note) == lab and _lives(note) and int(note["pid"]) != os.getpid():
             pid = int(note["pid"])
             _signal(pid, int(note["start"]), signal.SIGTERM)

@@ -22,7 +22,8 @@ PER_HOUR: Final = 3600.0
 class Ending:
     """The limits of a run on a number of nodes; `most_rounds` are the rounds that this run may do, None for all.
 
-    `reason` is why it ended before its study was complete, "" as long as it has not.
+    `reason` is why it ended before its study was complete, "" as long as it has not; with `time_is_up` the end of the
+    allocation was the reason.
     """
 
     repetition: Repetition
@@ -34,6 +35,7 @@ class Ending:
     longest_s: float = 0.0
     rounds: tuple[int, ...] = ()
     reason: str = ""
+    time_is_up: bool = False
 
     def reached(self) -> bool:
         """Return whether no further round may begin, and keep the reason; the first round always may."""
@@ -65,6 +67,7 @@ class Ending:
         if wanted.budget_node_hours is not None and hours + self._next_node_hours() > wanted.budget_node_hours:
             return f"its budget of {wanted.budget_node_hours:g} node-hours does not suffice for another round"
         if self.allocation is not None and self.allocation.left_s() < SLACK * self.longest_s + MARGIN_S:
+            self.time_is_up = True
             return "the allocation ends before another round could"
         return ""
 

@@ -12,7 +12,7 @@ from typing import Final
 from tare.cluster import Site
 from tare.deploy.hosts import Deployed
 from tare.host.process import Result, run
-from tare.launch import PADDING, Entry, Host, Launch, bound, write_map
+from tare.launch import BIND, PADDING, Entry, Host, Launch, bound, core_lists, write_map
 from tare.launch.job import Job, JobHost, MpiWiring
 from tare.launch.srun import launch_by_srun
 from tare.model import Binding, Cell, Control, Environment, Launching
@@ -47,7 +47,10 @@ def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True, a
                 environment.workdir,
                 bind(plugin.argv(cell.workload, side.prefix), cell, side.pod, ranks=host.ranks),
             ),
-            environment=plugin.environment(cell.workload, side.prefix) if preload else {},
+            environment={
+                **(plugin.environment(cell.workload, side.prefix) if preload else {}),
+                **bind_variables(cell, side.pod, ranks=host.ranks),
+            },
             interface=side.endpoint.interface,
             port=side.endpoint.port,
         )
@@ -124,14 +127,31 @@ def head_environment(site: Site, environment: Environment, up: Deployed, agent: 
 
 
 def bind(program: tuple[str, ...], cell: Cell, pod: Pod, *, ranks: int) -> tuple[str, ...]:
-    """Return the program with a pod's `ranks` bound to their own cores, unless each has exactly the node's cores."""
+    """Return the program with a pod's `ranks` bound to their own cores, unless each has exactly the node's cores.
+
+    srun starts one command on all hosts, where a variable says which cores.
+    """
+    if cell.environment.launch is Launching.SRUN:
+        return bound(program, ()) if cell.placement.binding is not Binding.MPI_DEFAULT else program
+    cores = cores_of_ranks(cell, pod, ranks=ranks)
+    return bound(program, cores) if cores else program
+
+
+def bind_variables(cell: Cell, pod: Pod, *, ranks: int) -> dict[str, str]:
+    """Return the variable that binds a pod's ranks where one command starts the ranks of all hosts."""
+    cores = cores_of_ranks(cell, pod, ranks=ranks) if cell.environment.launch is Launching.SRUN else ()
+    return {BIND: core_lists(cores)} if cores else {}
+
+
+def cores_of_ranks(cell: Cell, pod: Pod, *, ranks: int) -> tuple[tuple[int, ...], ...]:
+    """Return the cores of each of a pod's ranks; none if they are not to be bound, or each has the node's cores."""
     placement, node = cell.placement, pod.node
     if placement.binding is Binding.MPI_DEFAULT or RUNTIMES[cell.environment.runtime].is_fake:
-        return program
+        return ()
     one_node = replace(as_launched(cell.environment, placement), nodes=1)
     slots = place(one_node, Topology(nodes=(node.places,)))
-    cores = [slot.cores for slot in slots[pod.number * ranks : (pod.number + 1) * ranks]]
-    return program if all(own == node.cores for own in cores) else bound(program, cores)
+    cores = tuple(slot.cores for slot in slots[pod.number * ranks : (pod.number + 1) * ranks])
+    return () if all(own == node.cores for own in cores) else cores
 
 
 def in_folder(folder: str, program: tuple[str, ...]) -> tuple[str, ...]:

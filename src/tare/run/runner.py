@@ -63,10 +63,7 @@ PADDING_LIMIT: Final = 4096
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """A study on a site that is up. `rounds` is the number of rounds wanted so far, `done` counts their trials.
-
-    `most_rounds` are the rounds that this run may do, None for all; `unfinished` is why it ended before its study did.
-    """
+    """A study on a site that is up. `rounds` is the number of rounds wanted so far, `done` counts their trials."""
 
     plan: Plan
     store: Store
@@ -79,17 +76,18 @@ class Run:
     noted: bool = False
     rounds: int = 0
     done: int = 0
-    most_rounds: int | None = None
-    unfinished: str = ""
 
-    def blocks(self) -> None:
-        """Run the remaining blocks until the study is precise enough, or its rounds or budget are used up."""
+    def blocks(self, most_rounds: int | None = None) -> Ending:
+        """Run the remaining blocks until the study is precise enough, or its rounds or budget are used up.
+
+        At most `most_rounds` rounds are run, None for all. Returns how the run ended.
+        """
         ending = Ending(
             repetition=self.plan.study.repetition,
             nodes=len(self.site.nodes),
             facts=self.store.facts,
             allocation=self.site.allocation,
-            most_rounds=self.most_rounds,
+            most_rounds=most_rounds,
         )
         while True:
             self.rounds = self._rounds_wanted()
@@ -100,9 +98,9 @@ class Run:
             this_round, began = left[0][0], time.monotonic()
             self._round(this_round, [key for key in left if key[0] == this_round])
             self.store.note_facts(**ending.ended_round(this_round, time.monotonic() - began))
-        self.unfinished = ending.reason
-        if not self.unfinished or self.site.allocation is None:
+        if not ending.reason or self.site.allocation is None:
             self.store.note_look(select(self.plan, self.store.trials).rounds_done)
+        return ending
 
     @property
     def total(self) -> int:
