@@ -13,6 +13,7 @@ from tare.cluster.remote_cluster import RemoteCluster, check_machines, refuse_as
 from tare.cluster.slurm_allocation import Allocation, cores_per_node, job, read
 from tare.cluster.slurm_connections import SlurmConnections
 from tare.errors import RefusedError
+from tare.host.packages import install
 from tare.host.process import find
 from tare.model import Environment, LabSpec, Placement
 from tare.model.topology import NodeCores, Topology
@@ -35,7 +36,10 @@ class SlurmCluster(RemoteCluster):
     def probe(self) -> str | None:
         if find("srun") and find("scontrol"):
             return None
-        return "srun and scontrol are not in PATH: load the site's Slurm module, or run tare on a login node"
+        return (
+            "srun and scontrol are not in PATH: run tare on a login node, or load the site's Slurm module; on a cluster "
+            f"of your own {install('slurm-client')}"
+        )
 
     def refuse(self, spec: LabSpec, environment: Environment, placement: Placement) -> str | None:
         if spec.hosts or spec.nics:

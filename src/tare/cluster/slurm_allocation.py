@@ -66,9 +66,11 @@ def read() -> Allocation | None:
 
 def cores_per_node(partition: str = "") -> tuple[int, ...]:
     """Return the number of CPUs of each node of a partition ("": the default one), as sinfo shows them."""
-    program = need("sinfo")
+    program = find("sinfo")
+    if program is None:
+        return ()
     chosen = ("--partition", partition) if partition else ()
-    shown = run((program, "--noheader", "--Node", *chosen, "--format", "%P %N %c"), timeout_s=LIMIT_S, what="sinfo")
+    shown = run((program, "--noheader", "--Node", *chosen, "--format", "%P %N %c"), timeout_s=LIMIT_S, check=False)
     rows = [line.split() for line in shown.stdout.splitlines()]
     return tuple(int(row[2]) for row in rows if len(row) == 3 and (partition or row[0].endswith("*")))
 

@@ -421,12 +421,13 @@ def test_options_of_a_run_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "run_study", lambda *a, **k: seen.append((a, k)) or 0)
     main(monkeypatch, "run", "x.yaml")
     main(monkeypatch, "run", "x.yaml", "-o", "there", "--fresh", "--hosts", "alpha, beta", "--ssh-config", "file")
-    main(monkeypatch, "run", "x.yaml", "--cluster", "local")
+    main(monkeypatch, "run", "x.yaml", "--cluster", "local", "--rounds", "3", "--at-most", "2")
     hosts = commands.Where(cluster="ssh", hosts=("alpha", "beta"), ssh_config="file")
+    local = commands.Where(cluster="local", rounds=3)
     assert seen == [
-        ((Path("x.yaml"), None, commands.Where()), {"fresh": False}),
-        ((Path("x.yaml"), Path("there"), hosts), {"fresh": True}),
-        ((Path("x.yaml"), None, commands.Where(cluster="local")), {"fresh": False}),
+        ((Path("x.yaml"), None, commands.Where()), {"fresh": False, "most_rounds": None}),
+        ((Path("x.yaml"), Path("there"), hosts), {"fresh": True, "most_rounds": None}),
+        ((Path("x.yaml"), None, local), {"fresh": False, "most_rounds": 2}),
     ]
 
 

@@ -114,12 +114,19 @@ def test_the_dynamic_loaders_words_are_read(tmp_path: Path) -> None:
 def test_a_placement_without_cores_of_its_own_has_no_place(
     placement: Placement, cores: tuple[tuple[int, ...], ...], words: str | None
 ) -> None:
-    reason = availability._no_place(placement, Topology(nodes=tuple(NodeCores(cores=c) for c in cores)))
+    topology = Topology(nodes=tuple(NodeCores(cores=c) for c in cores))
+    reason = availability._no_place(placement, topology, apart=False)
     if words is None:
         assert reason is None
     else:
         assert reason is not None
         assert words in reason
+
+
+def test_nodes_that_are_machines_may_have_cores_of_the_same_numbers() -> None:
+    topology = Topology(nodes=(NodeCores(cores=(0, 1)), NodeCores(cores=(0, 1))))
+    assert availability._no_place(Placement(nodes=2, ranks_per_node=2), topology, apart=True) is None
+    assert availability._no_place(Placement(nodes=2, ranks_per_node=2), topology, apart=False) is not None
 
 
 def test_what_must_not_change_between_runs_of_a_study_is_recorded() -> None:

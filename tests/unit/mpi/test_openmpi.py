@@ -141,6 +141,7 @@ class Site:
     control_subnet: str = "10.213.0.0/16"
     control_interface: str = "ctl0"
     folder: Path = Path("/run/tare/LAB")
+    allocation: None = None
 
     def reach(self, _node: Node) -> tuple[str, ...]:
         return ()
