@@ -19,8 +19,9 @@ class PodRequest:
     also writable, in which ranks work. `network_options` are Docker's options for its network. `session` is the session
     folder of the MPI's daemon, in the run's folder, if ranks enter containers: the only folder of a run that containers
     are shown ("": none). `host` is the pod's hostname, `cores` are its own cores ("" and
-    (): the node's). `devices` are the device nodes that containers are given, `binds` what else they see of the host
-    (`tare.host.binds`), `variables` their environment as `NAME=value`. A `foreign` root file system is a user's own
+    (): the node's). `devices` are the device nodes that containers are given, `gpus` the words for GPUs that they are
+    given (`tare.containers.gpu_options`), `binds` what else they see of the host (`tare.host.binds`), `variables` their
+    environment as `NAME=value`. A `foreign` root file system is a user's own
     folder, in which no mount point may be created. `state` is a folder of the pod alone for its runtime's files, on a
     node that is a machine: elsewhere they are in folders of the node. `limits` apply to each container that is
     requested, the pod's own or those in it (None: those of its node).
@@ -41,6 +42,7 @@ class PodRequest:
     cwd: str = ""
     cores: tuple[int, ...] = ()
     devices: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()
     binds: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
     foreign: bool = False

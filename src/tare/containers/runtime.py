@@ -117,6 +117,13 @@ class Runtime(ABC):
         is_plain = pod.node.is_machine and not pod.pid and not self.makes_containers
         return "the user's own" if is_plain else "user namespace"
 
+    def refuse_gpu(self, gpu: str, image: str) -> str | None:
+        """Return why its containers cannot be given a GPU, or None.
+
+        `gpu` is a word of an environment's `devices` (`tare.host.devices`), `image` is "" for the host's files.
+        """
+        return f"tare knows no way to give a GPU to containers of {self.name}: remove {gpu} from devices"
+
     def probe(self) -> str | None:
         """Return why the runtime cannot be used here, or None."""
         return None

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.containers.boot_id import show_boot_id
+from tare.containers.gpu_options import podman_options
 from tare.containers.held import on_cores
 from tare.containers.request import PodRequest
 from tare.containers.together import started_together
@@ -118,7 +119,7 @@ def run_options(request: PodRequest) -> tuple[str, ...]:
         *(("--hostname", request.host or request.node.name) if network == "none" else ()),
         "--label", f"tare.study={request.study}", "--ulimit", "host", *_cgroups(),
         "--userns", "keep-id", "--ipc", "shareable", "--shm-size", "1g", "--network", network, *_shown(request),
-        *devices.without_limits(devices.client_options(request.devices)),
+        *devices.without_limits(devices.client_options(request.devices)), *podman_options(request.gpus),
         "--rootfs", f"{request.rootfs}:O", "sleep", "infinity",
     )  # fmt: skip
 
@@ -133,7 +134,7 @@ def join_options(pod: Pod, request: PodRequest, name: str) -> tuple[str, ...]:
         "--userns", pod_of, "--user", f"{os.geteuid()}:{os.getegid()}",
         "--network", network, "--ipc", pod_of, "--pid", pod_of,
         *_shown(request), f"--volume={label(f'{request.session}:{request.session}')}",
-        *devices.without_limits(devices.client_options(request.devices)),
+        *devices.without_limits(devices.client_options(request.devices)), *podman_options(request.gpus),
         "--rootfs", f"{request.rootfs}:O", "sleep", "infinity",
     )  # fmt: skip
 

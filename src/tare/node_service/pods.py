@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.containers.held import job_group
-from tare.host.devices import given
+from tare.host.devices import given, gpus_of
 from tare.images.inside.variables import merged
 from tare.model import Environment, Launching, Placement, Share
 from tare.networks import Network
@@ -103,6 +103,7 @@ class Maker:
             host=host,
             cores=cores,
             devices=given(environment.devices),
+            gpus=gpus_of(environment.devices),
             limits=limits,
             binds=environment.binds,
             variables=merged(files.variables if environment.image else (), environment.env),

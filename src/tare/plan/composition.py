@@ -33,7 +33,7 @@ def refuse(environment: Environment, placement: Placement) -> str | None:
         return f"{network.name} is wired by Docker itself: {environment.runtime} cannot use it; use bridge or macvlan"
     if reason := network.refuse(placement.nodes * pods_per_node(environment, placement)):
         return reason
-    if reason := _refuse_daemon(environment) or _refuse_launch(environment, placement):
+    if reason := _refuse_daemon(environment) or _refuse_launch(environment, placement) or _refuse_gpus(environment):
         return reason
     if environment.binds and not environment.image:
         return (
@@ -61,6 +61,12 @@ def _refuse_daemon(environment: Environment) -> str | None:
     if environment.daemon and RUNTIMES[environment.runtime].is_fake:
         return "the fake runtime has no nodes with a daemon"
     return None
+
+
+def _refuse_gpus(environment: Environment) -> str | None:
+    """Return why an environment's GPUs cannot be given to its processes, or None."""
+    runtime, wanted = RUNTIMES[environment.runtime], devices.gpus_of(environment.devices)
+    return next((reason for gpu in wanted if (reason := runtime.refuse_gpu(gpu, environment.image))), None)
 
 
 def _refuse_transport(environment: Environment, placement: Placement) -> str | None:

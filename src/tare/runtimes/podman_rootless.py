@@ -21,6 +21,7 @@ from typing import Final
 
 from tare.containers import user_podman
 from tare.containers.boot_id import show_boot_id
+from tare.containers.gpu_options import podman_options
 from tare.containers.held import enter, held, on_cores, pod_group
 from tare.containers.request import PodRequest
 from tare.containers.runtime import Runtime
@@ -72,6 +73,9 @@ class PodmanRootless(Runtime):
     holds_containers = True
     isolates_devices = True
     limits_each_container = False
+
+    def refuse_gpu(self, gpu: str, image: str) -> str | None:
+        return None
 
     def probe(self) -> str | None:
         if not is_real_root():
@@ -192,7 +196,7 @@ def run_options(request: PodRequest) -> tuple[str, ...]:
         "run", "--detach", "--init", "--name", request.name, "--hostname", request.host or request.node.name,
         "--label", f"tare.study={request.study}", "--ulimit", "host",
         "--userns", "keep-id", "--ipc", "shareable", "--shm-size", "1g", "--network", network, *_shown(request),
-        *devices.without_limits(devices.client_options(request.devices)),
+        *devices.without_limits(devices.client_options(request.devices)), *podman_options(request.gpus),
         "--rootfs", f"{PLACE}/image:O", "sleep", "infinity",
     )  # fmt: skip
 
@@ -206,7 +210,7 @@ def join_options(pod: Pod, request: PodRequest, name: str) -> tuple[str, ...]:
         "--label", f"tare.study={request.study}", "--ulimit", "host",
         "--userns", pod_of, "--user", f"{USER}:{USER}", "--network", network, "--ipc", pod_of, "--pid", pod_of,
         *_shown(request), f"--volume={request.session}:{request.session}",
-        *devices.without_limits(devices.client_options(request.devices)),
+        *devices.without_limits(devices.client_options(request.devices)), *podman_options(request.gpus),
         "--rootfs", f"{PLACE}/image:O", "sleep", "infinity",
     )  # fmt: skip
 

@@ -20,7 +20,7 @@ from pydantic import (
 
 from tare import model
 from tare.host.binds import bind_of, check_variable, check_workdir
-from tare.host.devices import INFINIBAND
+from tare.host.devices import CDI_NAME, INFINIBAND, NVIDIA, ROCM
 from tare.model import quantities
 from tare.study.messages import unknown
 from tare.study.names import KNOWN, Known, is_conflist
@@ -64,8 +64,13 @@ def _choice(*names: str) -> Any:
 
 def _device(value: object) -> object:
     """Check one of `devices`: runtimes cannot express other forms, or give them another meaning."""
-    if isinstance(value, str) and value != INFINIBAND and not _DEVICE.fullmatch(value):
-        raise ValueError(f"{value!r} is not a device: write {INFINIBAND}, or a path such as /dev/fuse")
+    if not isinstance(value, str) or value in (INFINIBAND, NVIDIA, ROCM):
+        return value
+    if not _DEVICE.fullmatch(value) and not CDI_NAME.fullmatch(value):
+        raise ValueError(
+            f"{value!r} is not a device: write {INFINIBAND}, {NVIDIA}, {ROCM}, a CDI name such as "
+            "cdi:nvidia.com/gpu=0, or a path such as /dev/fuse"
+        )
     return value
 
 
@@ -259,7 +264,11 @@ class EnvironmentIn(_Checked):
     devices: Annotated[
         list[Annotated[str, BeforeValidator(_device)]],
         BeforeValidator(_devices),
-    ] = Field(default=[], description="devices that containers get: none, infiniband, or a list of paths below /dev")
+    ] = Field(
+        default=[],
+        description="devices that containers get: none, infiniband, nvidia, rocm, or a list of these words, of CDI "
+        "names (cdi:VENDOR/CLASS=NAME) and of paths below /dev",
+    )
     binds: list[Annotated[Word, BeforeValidator(_bind)]] = Field(
         default=[], description="files and folders of the host that containers see: SOURCE:TARGET or SOURCE:TARGET:ro"
     )
