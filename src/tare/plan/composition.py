@@ -29,9 +29,7 @@ def refuse(environment: Environment, placement: Placement) -> str | None:
     runtime, mpi = RUNTIMES[environment.runtime], MPIS[environment.mpi]
     if len({runtime.is_fake, network.is_fake, mpi.is_fake}) > 1:
         return "the fake runtime, networks and MPI can only be combined with each other"
-    if network.wiring is Wiring.DOCKER and not runtime.takes_docker_networks:
-        return f"{network.name} is wired by Docker itself: {environment.runtime} cannot use it; use bridge or macvlan"
-    if reason := network.refuse(placement.nodes * pods_per_node(environment, placement)):
+    if reason := _refuse_wiring(environment) or network.refuse(placement.nodes * pods_per_node(environment, placement)):
         return reason
     if reason := _refuse_daemon(environment) or _refuse_launch(environment, placement) or _refuse_gpus(environment):
         return reason
@@ -52,6 +50,16 @@ def refuse(environment: Environment, placement: Placement) -> str | None:
     if not runtime.limits_each_container and limited(placement) and enters_containers(environment, placement):
         return "an ordinary user cannot limit each of several containers of a pod: use share: none, or run as root"
     return _refuse_transport(environment, placement) or _refuse_link(environment)
+
+
+def _refuse_wiring(environment: Environment) -> str | None:
+    """Return why a runtime's containers cannot be connected to an environment's network, or None."""
+    runtime, network = RUNTIMES[environment.runtime], find(environment.network)
+    if runtime.shares_network and network.wiring is not Wiring.NODE:
+        return f"containers of {environment.runtime} have their node's network and no other: use host"
+    if network.wiring is Wiring.DOCKER and not runtime.takes_docker_networks:
+        return f"{network.name} is wired by Docker itself: {environment.runtime} cannot use it; use bridge or macvlan"
+    return None
 
 
 def _refuse_daemon(environment: Environment) -> str | None:
