@@ -30,7 +30,7 @@ from tare.errors import InfrastructureError
 from tare.host import devices
 from tare.host.namespaces import plain_python
 from tare.host.packages import install
-from tare.host.process import Result, find, need, run
+from tare.host.process import Result, need, run
 from tare.host.subordinate_ids import lacks_ids
 from tare.host.user_namespace import is_real_root
 from tare.node import Container, Node, Pod
@@ -80,7 +80,7 @@ class PodmanRootless(Runtime):
     def probe(self) -> str | None:
         if not is_real_root():
             return "podman-rootless needs root to create its ordinary user: run as root"
-        if reason := _missing_program() or probe_init():
+        if reason := user_podman.missing_program() or probe_init():
             return reason
         if lacking := [name for name in ("/etc/subuid", "/etc/subgid") if not Path(name).exists()]:
             return f"{lacking[0]}, which lists subordinate IDs, does not exist: {install('uidmap')}"
@@ -93,7 +93,7 @@ class PodmanRootless(Runtime):
     def probe_machine(self) -> str | None:
         if os.geteuid() == 0:
             return self.probe() or user_podman.hybrid_cgroups()
-        return _missing_program() or probe_init() or lacks_ids() or user_podman.hybrid_cgroups()
+        return user_podman.missing_program() or probe_init() or lacks_ids() or user_podman.hybrid_cgroups()
 
     @contextmanager
     def pod(self, request: PodRequest) -> Iterator[Pod]:
@@ -149,13 +149,6 @@ class PodmanRootless(Runtime):
 def _is_users(node: Node) -> bool:
     """Return whether the ordinary user is the one that this process is, on a machine."""
     return node.is_machine and os.geteuid() != 0
-
-
-def _missing_program() -> str | None:
-    for program, package in (("podman", "podman"), ("crun", "crun"), ("newuidmap", "uidmap")):
-        if find(program) is None:
-            return f"{program} is not installed: {install(package)}"
-    return None
 
 
 def client(*arguments: str) -> tuple[str, ...]:
