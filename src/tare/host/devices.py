@@ -37,6 +37,7 @@ FOLDER: Final = "/dev/infiniband"
 DEV: Final = Path("/dev")
 CLASSES: Final = Path("/sys/class")
 ACTIVE: Final = "ACTIVE"
+PATH: Final = re.compile(r"/dev/(?:[A-Za-z0-9_-][A-Za-z0-9_.-]*/)*[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 NUMBER: Final = re.compile(r"uverbs(\d+)")
 CAP_SYS_RESOURCE: Final = 24
 UNLIMITED: Final = "memlock=-1:-1"
@@ -51,6 +52,19 @@ def given(wanted: Sequence[str], dev: Path = DEV, classes: Path = CLASSES) -> tu
     for word in without_gpus(wanted):
         paths += find_infiniband(dev, classes) if word == INFINIBAND else [_present(word)]
     return tuple(dict.fromkeys(paths))
+
+
+def check_word(text: str) -> str:
+    """Return one of an environment's `devices` unchanged; raise `ValueError` if it is none.
+
+    Runtimes cannot express other paths, or give them another meaning.
+    """
+    if text in (INFINIBAND, NVIDIA, ROCM) or PATH.fullmatch(text) or CDI_NAME.fullmatch(text):
+        return text
+    raise ValueError(
+        f"{text!r} is not a device: write {INFINIBAND}, {NVIDIA}, {ROCM}, a path such as /dev/fuse, or a CDI name such "
+        "as cdi:nvidia.com/gpu=0"
+    )
 
 
 def gpus_of(wanted: Sequence[str]) -> tuple[str, ...]:

@@ -37,7 +37,8 @@ class Sarus(SiteRuntime):
 
     def stored(self, packed: Path, progress: Progress) -> Path:
         """Load the image into the user's repository, which all nodes of a site see."""
-        if reference(packed).partition("/")[2] not in run(("sarus", "images"), check=False, timeout_s=60).stdout:
+        listed = run(("sarus", "images"), check=False, timeout_s=60).stdout  # repository and tag are the first columns
+        if reference(packed).split(":") not in [line.split()[:2] for line in listed.splitlines()]:
             progress("image: sarus load")
             run(("sarus", "load", str(packed), name_of(packed)), what="loading the image into Sarus", timeout_s=900)
         return packed
