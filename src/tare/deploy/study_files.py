@@ -129,10 +129,11 @@ def _files(cells: Sequence[Cell], say: Progress, shown: tuple[str, ...], *, meas
     )
 
 
-def _packed(cells: Sequence[Cell], image: Image, say: Progress) -> dict[str, Path]:
-    """Return by runtime the image in the form that it starts from, if that is not the root file system."""
+def _packed(cells: Sequence[Cell], image: Image, say: Progress) -> tuple[tuple[str, Path], ...]:
+    """Return with each runtime the image in the form that it starts from, if that is not the root file system."""
     names = dict.fromkeys(cell.environment.runtime for cell in cells if RUNTIMES[cell.environment.runtime].starts_from)
-    return {name: RUNTIMES[name].stored(_in_format(image, RUNTIMES[name].starts_from, say), say) for name in names}
+    pairs = ((name, _in_format(image, RUNTIMES[name].starts_from, say)) for name in names)
+    return tuple((name, RUNTIMES[name].stored(packed, say)) for name, packed in pairs)
 
 
 def _in_format(image: Image, wanted: str, say: Progress) -> Path:

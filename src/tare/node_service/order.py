@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from tare.images.host_mpi import HostMpi
@@ -20,13 +19,13 @@ class Files:
     does not matter. `host_mpi` is this machine's MPI, for containers that use it instead of their own. For a user's own
     image, `variables` is its environment, `foreign` means that nothing may be written to it, and `shows_kernels` that
     it has no kernels, so that this machine's are mounted in it. `seen` lists further folders that nodes must see.
-    `packed` holds by runtime the image in another form that the runtime starts from.
+    `packed` pairs runtimes with the image in another form that they start from.
     """
 
     host_prefix: Path
     rootfs: Path | None = None
     tar: Path | None = None
-    packed: Mapping[str, Path] = field(default_factory=dict)
+    packed: tuple[tuple[str, Path], ...] = ()
     image_tag: str = ""
     shown: tuple[str, ...] = ()
     cwd: str = ""
@@ -41,7 +40,7 @@ class Files:
         """Return what tare has made in its cache, which every node needs at the same path."""
         return tuple(
             place
-            for place in (self.host_prefix, self.rootfs, self.tar, *dict.fromkeys(self.packed.values()))
+            for place in (self.host_prefix, self.rootfs, self.tar, *dict.fromkeys(path for _, path in self.packed))
             if place is not None
         )
 
@@ -53,7 +52,7 @@ class Files:
             *self.seen,
             *(self.host_mpi.shown if self.host_mpi else ()),
             str(self.rootfs) if self.rootfs else "",
-            *(str(path.parent) for path in self.packed.values()),
+            *(str(path.parent) for _, path in self.packed),
             self.cwd,
         )
         return tuple(dict.fromkeys(place for place in places if place))

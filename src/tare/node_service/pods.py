@@ -96,7 +96,7 @@ class Maker:
             wiring=network.wiring,
             rootfs=files.rootfs if environment.image else None,
             image_tag=files.image_tag,
-            packed=files.packed.get(environment.runtime) if environment.image else None,
+            packed=dict(files.packed).get(environment.runtime) if environment.image else None,
             network_options=network.container_options(node, order.study, number),
             shown=files.shown,
             cwd=files.cwd,
