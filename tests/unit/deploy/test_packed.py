@@ -9,14 +9,17 @@ import pytest
 from tare.deploy import study_files
 from tare.images.build import Image
 from tare.images.convert import Converted
-from tare.model import Cell, Environment, Placement, Workload
+from tare.model import Cell, Environment, Placement, Role, Workload
 from tare.node_service.order import Files
 from tare.runtimes import RUNTIMES
 
 
 def cell(runtime: str) -> Cell:
     environment = Environment(name=runtime, runtime=runtime, network="host", image="i")
-    return Cell(workload=Workload(name="w"), environment=environment, placement=Placement())
+    return Cell(
+        key=runtime, group="g", role=Role.BASELINE,
+        workload=Workload(name="w"), environment=environment, placement=Placement(),
+    )  # fmt: skip
 
 
 def test_formats_are_converted_and_stored_by_the_runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
