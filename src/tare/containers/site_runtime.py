@@ -37,8 +37,8 @@ class SiteRuntime(Runtime):
         """Return that the runtime is not installed, or None."""
         if find(self.program) is None:
             return (
-                f"{self.title} is not installed ({self.program}), and tare has never been run with it: have an "
-                "administrator install it"
+                f"{self.title} is not installed: have an administrator install it (tare has its commands from its "
+                "documentation, and has never been run with it)"
             )
         return None
 

@@ -146,7 +146,7 @@ def test_a_site_s_runtime_that_is_not_installed_says_that_it_was_never_run(
     monkeypatch.setattr(site_runtime, "find", lambda program: None)
     for reason in (SITES[name].probe(), SITES[name].probe_machine()):
         assert "is not installed" in str(reason)
-        assert "tare has never been run with it" in str(reason)
+        assert "has never been run with it" in str(reason)
     monkeypatch.setattr(site_runtime, "find", lambda program: f"/usr/bin/{program}")
     assert SITES[name].probe_machine() is None
 
