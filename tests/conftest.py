@@ -68,6 +68,10 @@ def _apptainer() -> bool:
     return any(present() for present in (_program("apptainer"), _file("/opt/tare/apptainer/bin/apptainer")))
 
 
+def _podman_hpc() -> bool:
+    return any(present() for present in (_program("podman-hpc"), _file("/opt/tare/podman-hpc/bin/podman-hpc")))
+
+
 def _sshd() -> bool:
     return any(Path(path).exists() for path in ("/usr/sbin/sshd", "/opt/tare/openssh/usr/sbin/sshd"))
 
@@ -106,6 +110,7 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "openmpi5": (_file("/opt/tare/mpis/openmpi5/.lock"), "tools/mpis"),
     "passt": (_program("pasta"), "apt-get install passt"),
     "podman": (_program("podman", "crun", "catatonit"), "apt-get install podman crun catatonit"),
+    "podman-hpc": (_podman_hpc, "tools/podman-hpc"),
     "qemu": (_program("qemu-system-x86_64", "mke2fs"), "tools/bootstrap long"),
     "shellcheck": (_program("shellcheck"), "apt-get install shellcheck"),
     "slirp4netns": (_program("slirp4netns"), "apt-get install slirp4netns"),

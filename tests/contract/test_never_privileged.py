@@ -12,7 +12,8 @@ import pytest
 from contract.compositions import NODE
 from nodes import make_pod, make_request
 from tare.containers import user_podman
-from tare.host.devices import host_config
+from tare.containers.site_runtime import SiteRuntime
+from tare.host.devices import NVIDIA, ROCM, host_config
 from tare.runtimes import (
     RUNTIMES,
     PodRequest,
@@ -22,6 +23,7 @@ from tare.runtimes import (
     charliecloud,
     docker,
     podman,
+    podman_hpc,
     podman_rootless,
 )
 
@@ -72,7 +74,13 @@ COMMANDS: Mapping[str, Callable[[PodRequest], tuple[str, ...]]] = {
         *user_podman.run_options(asked),
         *user_podman.join_options(POD, asked, "p-0"),
     ),
+    "podman-hpc": lambda asked: podman_hpc.client(Path("/s"), Path("/store"), *podman_hpc.run_options(asked)),
     "charliecloud": lambda asked: charliecloud.ch_run("ch-run"),
+    **{
+        name: lambda asked, runtime=runtime: (*runtime.command(asked), *runtime.command(asked, alone=True))
+        for name, runtime in RUNTIMES.items()
+        if isinstance(runtime, SiteRuntime)
+    },
 }
 """The commands of each runtime that makes containers. A new runtime adds its own here."""
 SAME = {"apptainer-sif": "apptainer"}
@@ -86,7 +94,8 @@ def test_every_runtime_with_containers_is_held_to_it() -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("devices", [(), ("/dev/fuse",), INFINIBAND], ids=["none", "fuse", "infiniband"])
 def test_no_command_is_privileged_or_asks_for_a_right(name: str, devices: tuple[str, ...]) -> None:
-    for word in COMMANDS[name](request(devices)):
+    gpus = tuple(gpu for gpu in (NVIDIA, ROCM, "cdi:nvidia.com/gpu=0") if not RUNTIMES[name].refuse_gpu(gpu, "i"))
+    for word in (*COMMANDS[name](request(devices)), *COMMANDS[name](replace(request(devices), gpus=gpus))):
         assert not any(forbidden.lower() in word.lower() for forbidden in FORBIDDEN), word
 
 
@@ -97,7 +106,7 @@ def test_no_golden_command_is_privileged() -> None:
     assert told == []
 
 
-@pytest.mark.parametrize("name", ["docker", "podman", "podman-rootless"])
+@pytest.mark.parametrize("name", ["docker", "podman", "podman-rootless", "podman-hpc"])
 def test_a_client_is_told_exactly_the_devices(name: str) -> None:
     words = COMMANDS[name](request(INFINIBAND))
     assert {words[at + 1] for at, word in enumerate(words) if word == "--device"} == set(INFINIBAND)

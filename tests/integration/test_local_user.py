@@ -175,3 +175,23 @@ def test_what_a_killed_run_left_is_removed_by_the_next(user: User) -> None:
     assert again.status in (0, 3), again.stdout + again.stderr
     time.sleep(0.2)
     assert json.dumps(user.left()) == "[]"
+
+
+@pytest.mark.requires("podman-hpc")
+def test_podman_hpc_starts_from_an_image_that_it_migrated_once(user: User) -> None:
+    wanted = ["bare", "podman-hpc", "podman-hpc+pasta"]
+    result = user.tare("run", user.study("hpc", wanted, repetition="{rounds: 2, max_rounds: 2}"))
+    assert result.status in (0, 3), result.stdout + result.stderr
+    assert result.stderr.count("podman-hpc migrate") == 1
+    found = by_environment(user.folder / "results" / "hpc")
+    assert set(found) == set(wanted)
+    for name, made in found.items():
+        assert [outcome(trial) for trial in made] == ["Completed", "Completed"], (name, made)
+    for rank in found["podman-hpc"][0]["ranks"]:
+        assert rank["rights"]["by"].startswith("setuid program newuidmap")
+        assert rank["rights"]["seccomp"] == "0", "podman-hpc runs its containers without a filter"
+        assert rank["namespaces"]["mnt"] != found["bare"][0]["ranks"][0]["namespaces"]["mnt"]
+    (store,) = (user.folder / "cache" / "stores").glob("[0-9a-f]*")
+    assert list((store / "overlay" / "l").glob("*.squash"))
+    wait_for(lambda: not user.left(), f"end of {user.left()}", 10)
+    assert not (user.folder / "home" / ".config").exists(), "podman-hpc wrote to the user's own folders"

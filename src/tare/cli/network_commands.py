@@ -87,7 +87,10 @@ def needs_of(name: str, network: Network) -> str:
         Wiring.NODE: "the data NIC of its node, shared",
         Wiring.DOCKER: "a Docker daemon on each node",
     }[network.wiring]
-    runtimes = "any runtime" if most == real else f"only with runtime {', '.join(most)}"
+    bound = [name for name in real if RUNTIMES[name].shares_network]
+    runtimes = f"only with runtime {', '.join(most)}"
+    if sorted({*most, *bound}) == sorted(real):
+        runtimes = "any runtime" if most == real else f"any runtime but {', '.join(bound)}"
     nodes = "" if serves[1] and serves[2] else "; at least two nodes" if serves[2] else "; one node only"
     return f"{nic}; {runtimes}{nodes}"
 

@@ -101,7 +101,9 @@ WorkdirOption = Annotated[
 ]
 DeviceOption = Annotated[
     list[str] | None,
-    typer.Option(help="Pass a device to containers: infiniband, or a path such as /dev/fuse; repeatable."),
+    typer.Option(
+        help="Pass a device to containers: infiniband, nvidia, rocm, or a path such as /dev/fuse; repeatable."
+    ),
 ]
 ProveOption = Annotated[bool, typer.Option("--prove", help="First measure whether two ranks on one node share memory.")]
 NetworkOption = Annotated[

@@ -13,17 +13,19 @@ from tare.wiring.plug import Wiring
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRequest:
-    """A pod on a node. `rootfs` and `image_tag` are empty without an image, `sif` unless it is packed as a SIF.
+    """A pod on a node. `rootfs` and `image_tag` are empty without an image.
 
+    `packed` is the image in the form that the runtime starts from (`Runtime.starts_from`), if it is another one.
     `shown` are folders of the host that are visible inside at the same path (a user's program); `cwd` is one that is
     also writable, in which ranks work. `network_options` are Docker's options for its network. `session` is the session
     folder of the MPI's daemon, in the run's folder, if ranks enter containers: the only folder of a run that containers
-    are shown ("": none). `host` is the pod's hostname, `cores` are its own cores ("" and
-    (): the node's). `devices` are the device nodes that containers are given, `binds` what else they see of the host
-    (`tare.host.binds`), `variables` their environment as `NAME=value`. A `foreign` root file system is a user's own
-    folder, in which no mount point may be created. `state` is a folder of the pod alone for its runtime's files, on a
-    node that is a machine: elsewhere they are in folders of the node. `limits` apply to each container that is
-    requested, the pod's own or those in it (None: those of its node).
+    are shown ("": none). `host` is the pod's hostname, `cores` are its own cores ("" and (): the node's). `devices` are
+    the device nodes that containers are given, `gpus` the words for GPUs that they are given
+    (`tare.containers.gpu_options`), `binds` what else they see of the host (`tare.host.binds`), `variables` their
+    environment as `NAME=value`. A `foreign` root file system is a user's own folder, in which no mount point may be
+    created. `state` is a folder of the pod alone for its runtime's files, on a node that is a machine: elsewhere they
+    are in folders of the node. `limits` apply to each container that is requested, the pod's own or those in it (None:
+    those of its node).
     """
 
     name: str
@@ -32,7 +34,7 @@ class PodRequest:
     wiring: Wiring
     rootfs: Path | None = None
     image_tag: str = ""
-    sif: Path | None = None
+    packed: Path | None = None
     network_options: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -41,6 +43,7 @@ class PodRequest:
     cwd: str = ""
     cores: tuple[int, ...] = ()
     devices: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()
     binds: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
     foreign: bool = False

@@ -5,9 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 
 from tare.containers.request import PodRequest
 from tare.host.user_namespace import is_real_root
+from tare.images.cache import Progress
 from tare.node import Container, Pod
 
 __all__ = ["Runtime"]
@@ -77,9 +79,17 @@ class Runtime(ABC):
         return True
 
     @property
-    def starts_from_sif(self) -> bool:
-        """Return whether it starts from the image as a SIF; otherwise from the image's root file system or archive."""
+    def shares_network(self) -> bool:
+        """Return whether its containers have their node's network and can have no other."""
         return False
+
+    @property
+    def starts_from(self) -> str:
+        """Return the format (`tare.images.convert`) of the image that it starts from, "" for its root file system.
+
+        A runtime with a daemon starts from what the daemon has imported.
+        """
+        return ""
 
     @property
     def programs(self) -> Mapping[str, str]:
@@ -117,6 +127,13 @@ class Runtime(ABC):
         is_plain = pod.node.is_machine and not pod.pid and not self.makes_containers
         return "the user's own" if is_plain else "user namespace"
 
+    def refuse_gpu(self, gpu: str, image: str) -> str | None:
+        """Return why its containers cannot be given a GPU, or None.
+
+        `gpu` is a word of an environment's `devices` (`tare.host.devices`), `image` is "" for the host's files.
+        """
+        return f"tare knows no way to give a GPU to containers of {self.name}: remove {gpu} from devices"
+
     def probe(self) -> str | None:
         """Return why the runtime cannot be used here, or None."""
         return None
@@ -128,6 +145,13 @@ class Runtime(ABC):
     def version(self) -> str:
         """Return the version for `tare doctor`, "" if there is none to show."""
         return ""
+
+    def stored(self, packed: Path, progress: Progress) -> Path:
+        """Return what containers start from, given the image in the format `starts_from`; make it once if it differs.
+
+        This happens before a study's first trial, and the result is an entry of the cache.
+        """
+        return packed
 
     @abstractmethod
     def pod(self, request: PodRequest) -> AbstractContextManager[Pod]:

@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Final
 
 from tare.containers.boot_id import show_boot_id
+from tare.containers.gpu_options import podman_options
 from tare.containers.held import on_cores
 from tare.containers.request import PodRequest
 from tare.containers.together import started_together
 from tare.errors import InfrastructureError
 from tare.host import devices
 from tare.host.binds import label
+from tare.host.packages import install
 from tare.host.process import Result, find, need, run
 from tare.node import Container, Pod, marked
 from tare.wiring.plug import Wiring
@@ -44,15 +46,28 @@ def hybrid_cgroups(controllers: Path = HYBRID) -> str | None:
     return None
 
 
-@contextmanager
-def pod(request: PodRequest, runtime: str) -> Iterator[Pod]:
-    """Hold a pod of a runtime in a container of this user's."""
-    folder = Path(request.state)
+def missing_program() -> str | None:
+    """Return what an ordinary user's Podman needs and this machine lacks, or None."""
+    for program, package in (("podman", "podman"), ("crun", "crun"), ("newuidmap", "uidmap")):
+        if find(program) is None:
+            return f"{program} is not installed: {install(package)}"
+    return None
+
+
+def check_length(folder: Path) -> None:
+    """Raise `InfrastructureError` if Podman cannot keep its state in a folder of this path."""
     if len(f"{folder}/r") > LONGEST_PATH:
         raise InfrastructureError(
             f"podman refuses the path of its folder, {folder}/r, because it is longer than {LONGEST_PATH} characters",
             remedy="set XDG_RUNTIME_DIR to a folder with a shorter path",
         )
+
+
+@contextmanager
+def pod(request: PodRequest, runtime: str) -> Iterator[Pod]:
+    """Hold a pod of a runtime in a container of this user's."""
+    folder = Path(request.state)
+    check_length(folder)
     for name in ("run", "storage"):
         (folder / name).mkdir(mode=0o700)
     (folder / "containers.conf").write_text(SETTINGS)
@@ -112,14 +127,21 @@ def in_network(pid: int) -> tuple[str, ...]:
 
 def run_options(request: PodRequest) -> tuple[str, ...]:
     """Return the arguments of podman that create the pod's container; never `--privileged`."""
+    return (
+        "run", *container_options(request), "--userns", "keep-id", *podman_options(request.gpus),
+        "--rootfs", f"{request.rootfs}:O", "sleep", "infinity",
+    )  # fmt: skip
+
+
+def container_options(request: PodRequest) -> tuple[str, ...]:
+    """Return the options of a pod's container that every client of Podman takes, without GPUs and the image."""
     network = "host" if request.wiring is Wiring.NODE else "none"
     return (
-        "run", "--detach", "--init", "--name", request.name,
+        "--detach", "--init", "--name", request.name,
         *(("--hostname", request.host or request.node.name) if network == "none" else ()),
         "--label", f"tare.study={request.study}", "--ulimit", "host", *_cgroups(),
-        "--userns", "keep-id", "--ipc", "shareable", "--shm-size", "1g", "--network", network, *_shown(request),
+        "--ipc", "shareable", "--shm-size", "1g", "--network", network, *_shown(request),
         *devices.without_limits(devices.client_options(request.devices)),
-        "--rootfs", f"{request.rootfs}:O", "sleep", "infinity",
     )  # fmt: skip
 
 
@@ -133,7 +155,7 @@ def join_options(pod: Pod, request: PodRequest, name: str) -> tuple[str, ...]:
         "--userns", pod_of, "--user", f"{os.geteuid()}:{os.getegid()}",
         "--network", network, "--ipc", pod_of, "--pid", pod_of,
         *_shown(request), f"--volume={label(f'{request.session}:{request.session}')}",
-        *devices.without_limits(devices.client_options(request.devices)),
+        *devices.without_limits(devices.client_options(request.devices)), *podman_options(request.gpus),
         "--rootfs", f"{request.rootfs}:O", "sleep", "infinity",
     )  # fmt: skip
 

@@ -119,7 +119,7 @@ def _files(cells: Sequence[Cell], say: Progress, shown: tuple[str, ...], *, meas
         host_prefix=host_prefix,
         rootfs=image.rootfs,
         tar=ensure_tar(image, say) if any(RUNTIMES[c.environment.runtime].needs_daemon for c in cells) else None,
-        sif=_sif(cells, image, say),
+        packed=_packed(cells, image, say),
         variables=image.variables if image.source else (),
         foreign=image.foreign,
         shows_kernels=shows_kernels,
@@ -129,14 +129,18 @@ def _files(cells: Sequence[Cell], say: Progress, shown: tuple[str, ...], *, meas
     )
 
 
-def _sif(cells: Sequence[Cell], image: Image, say: Progress) -> Path | None:
-    """Return the image as a SIF if a runtime starts from one; convert it first if it is not in the cache."""
-    program = apptainer.find_program()
-    if program is None or not any(RUNTIMES[cell.environment.runtime].starts_from_sif for cell in cells):
-        return None
-    if image.sif is not None:
+def _packed(cells: Sequence[Cell], image: Image, say: Progress) -> tuple[tuple[str, Path], ...]:
+    """Return with each runtime the image in the form that it starts from, if that is not the root file system."""
+    names = dict.fromkeys(cell.environment.runtime for cell in cells if RUNTIMES[cell.environment.runtime].starts_from)
+    pairs = ((name, _in_format(image, RUNTIMES[name].starts_from, say)) for name in names)
+    return tuple((name, RUNTIMES[name].stored(packed, say)) for name, packed in pairs)
+
+
+def _in_format(image: Image, wanted: str, say: Progress) -> Path:
+    """Return the image as a file of the cache, or the user's own; convert it first if there is none."""
+    if wanted == "sif" and image.sif is not None:
         return image.sif
-    return ensure_file(image, "sif", program, say).path
+    return ensure_file(image, wanted, apptainer.find_program() or "", say).path
 
 
 def _host_mpi(cells: Sequence[Cell], build: KernelBuild, say: Progress) -> HostMpi | None:

@@ -8,6 +8,9 @@ no seccomp filter. What verbs need of it is two or three device nodes and a limi
 - Memory that an adapter reads and writes is pinned, and pages that are pinned count against RLIMIT_MEMLOCK, so that has
   to be unlimited. The capability IPC_LOCK only lifts that same limit (ib_umem_get asks for one or the other), so it is
   not given.
+
+GPUs are asked for by words (`nvidia`, `rocm`, or the CDI name of a device), because each runtime has its own way to
+give them to a container (`tare.containers.gpu_options`): a GPU needs the libraries of its driver, too.
 """
 
 from __future__ import annotations
@@ -22,24 +25,57 @@ from typing import Any, Final
 from tare.errors import RefusedError
 
 INFINIBAND: Final = "infiniband"
+NVIDIA: Final = "nvidia"
+ROCM: Final = "rocm"
+CDI: Final = "cdi:"
+"""Begins the name of a device that a Container Device Interface specification describes: `cdi:VENDOR/CLASS=NAME`."""
+
+CDI_NAME: Final = re.compile(
+    r"cdi:[A-Za-z][A-Za-z0-9._-]*[A-Za-z0-9]/[A-Za-z][A-Za-z0-9_-]*=[A-Za-z0-9](?:[A-Za-z0-9_.:-]*[A-Za-z0-9])?"
+)
 FOLDER: Final = "/dev/infiniband"
 DEV: Final = Path("/dev")
 CLASSES: Final = Path("/sys/class")
 ACTIVE: Final = "ACTIVE"
+PATH: Final = re.compile(r"/dev/(?:[A-Za-z0-9_-][A-Za-z0-9_.-]*/)*[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 NUMBER: Final = re.compile(r"uverbs(\d+)")
 CAP_SYS_RESOURCE: Final = 24
 UNLIMITED: Final = "memlock=-1:-1"
 
 
 def given(wanted: Sequence[str], dev: Path = DEV, classes: Path = CLASSES) -> tuple[str, ...]:
-    """Return the device nodes that an environment's `devices` mean on this machine.
+    """Return the device nodes that an environment's `devices` mean on this machine, without those of GPUs.
 
     Raises `RefusedError` if one of them does not exist.
     """
     paths: list[str] = []
-    for word in wanted:
+    for word in without_gpus(wanted):
         paths += find_infiniband(dev, classes) if word == INFINIBAND else [_present(word)]
     return tuple(dict.fromkeys(paths))
+
+
+def check_word(text: str) -> str:
+    """Return one of an environment's `devices` unchanged; raise `ValueError` if it is none.
+
+    Runtimes cannot express other paths, or give them another meaning.
+    """
+    if text in (INFINIBAND, NVIDIA, ROCM) or PATH.fullmatch(text) or CDI_NAME.fullmatch(text):
+        return text
+    raise ValueError(
+        f"{text!r} is not a device: write {INFINIBAND}, {NVIDIA}, {ROCM}, a path such as /dev/fuse, or a CDI name such "
+        "as cdi:nvidia.com/gpu=0"
+    )
+
+
+def gpus_of(wanted: Sequence[str]) -> tuple[str, ...]:
+    """Return the words of an environment's `devices` that ask for GPUs."""
+    return tuple(word for word in dict.fromkeys(wanted) if word in (NVIDIA, ROCM) or word.startswith(CDI))
+
+
+def without_gpus(wanted: Sequence[str]) -> tuple[str, ...]:
+    """Return the words of an environment's `devices` that do not ask for GPUs."""
+    gpus = gpus_of(wanted)
+    return tuple(word for word in wanted if word not in gpus)
 
 
 def probe(wanted: Sequence[str]) -> str | None:

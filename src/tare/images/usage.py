@@ -22,7 +22,7 @@ from tare.images.cache import Progress, remove_tree, silent
 from tare.model.quantities import parse_bytes
 
 FAMILIES: Final = (
-    "images", "roots", "kernels", "host-mpi", "sif", "docker-archive", "oci", "squashfs", "docker",
+    "images", "roots", "kernels", "host-mpi", "sif", "docker-archive", "oci", "squashfs", "stores", "docker",
 )  # fmt: skip
 """The folders of the cache; each child is an entry. `docker` holds what the lab's daemons keep between studies."""
 

@@ -128,8 +128,8 @@ class Environment:
     `image` is the name of a recipe, the absolute path of a user's image, or "" for the files of the host. `binds` are
     further paths of the host in the container, as `SOURCE:TARGET[:ro]`, `env` its variables, as `NAME=value`, and
     `workdir` is the ranks' working folder in it (`tare.host.binds`). `ssh_port` 0 is the default port
-    (`tare.services.ssh`).
-    `devices` are made available in containers: paths below /dev, or `infiniband` (`tare.host.devices`).
+    (`tare.services.ssh`). `devices` are made available in containers: paths below /dev, `infiniband`, or words for GPUs
+    (`tare.host.devices`).
     `transport` is a name of `tare.wiring.transports`, with a detail if it has one; `link` has the settings of the NIC.
     `daemon` is the runtime whose daemon runs on the node although the environment does not use it; "" leaves that to
     the runtime. `pmi` is how srun's ranks find each other, as `srun --mpi` names it; "" is what their MPI prefers.

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tare.errors import TareError
 from tare.host.process import find, run
-from tare.node import Node
+from tare.node import Node, gpus
 from tare.wiring.link import features
 
 UNKNOWN: Final = "unknown"
@@ -18,6 +18,7 @@ def facts_of(node: Node) -> Mapping[str, Any]:
     """Return the number of packet filter rules and the first data NIC's offloads; `UNKNOWN` where they cannot be read.
 
     A daemon's rules also slow down bare programs on its node, so that cost must not be attributed to the container.
+    The GPUs of a node that is another machine are there as well.
     """
     enter = () if node.is_machine else ("nsenter", f"--net=/proc/{node.pid}/ns/net")
     nic = node.nics[0].name if node.nics else "lo"
@@ -28,6 +29,7 @@ def facts_of(node: Node) -> Mapping[str, Any]:
         "iptables rules": UNKNOWN if rules is None else sum(line.startswith("-A") for line in rules.splitlines()),
         "nft rules": UNKNOWN if ruleset is None else ruleset.count('{"rule"'),
         "offloads": UNKNOWN if offloads is None else features(offloads),
+        **({"GPUs": gpus.find_gpus()} if node.machine else {}),
     }
 
 

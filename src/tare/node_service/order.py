@@ -19,12 +19,13 @@ class Files:
     does not matter. `host_mpi` is this machine's MPI, for containers that use it instead of their own. For a user's own
     image, `variables` is its environment, `foreign` means that nothing may be written to it, and `shows_kernels` that
     it has no kernels, so that this machine's are mounted in it. `seen` lists further folders that nodes must see.
+    `packed` pairs runtimes with the image in another form that they start from.
     """
 
     host_prefix: Path
     rootfs: Path | None = None
     tar: Path | None = None
-    sif: Path | None = None
+    packed: tuple[tuple[str, Path], ...] = ()
     image_tag: str = ""
     shown: tuple[str, ...] = ()
     cwd: str = ""
@@ -37,7 +38,11 @@ class Files:
     @property
     def made(self) -> tuple[Path, ...]:
         """Return what tare has made in its cache, which every node needs at the same path."""
-        return tuple(place for place in (self.host_prefix, self.rootfs, self.sif, self.tar) if place is not None)
+        return tuple(
+            place
+            for place in (self.host_prefix, self.rootfs, self.tar, *dict.fromkeys(path for _, path in self.packed))
+            if place is not None
+        )
 
     @property
     def seen_by_nodes(self) -> tuple[str, ...]:
@@ -47,7 +52,7 @@ class Files:
             *self.seen,
             *(self.host_mpi.shown if self.host_mpi else ()),
             str(self.rootfs) if self.rootfs else "",
-            str(self.sif.parent) if self.sif else "",
+            *(str(path.parent) for _, path in self.packed),
             self.cwd,
         )
         return tuple(dict.fromkeys(place for place in places if place))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.containers.held import job_group
-from tare.host.devices import given
+from tare.host.devices import given, gpus_of
 from tare.images.inside.variables import merged
 from tare.model import Environment, Launching, Placement, Share
 from tare.networks import Network
@@ -96,13 +96,14 @@ class Maker:
             wiring=network.wiring,
             rootfs=files.rootfs if environment.image else None,
             image_tag=files.image_tag,
-            sif=files.sif if environment.image else None,
+            packed=dict(files.packed).get(environment.runtime) if environment.image else None,
             network_options=network.container_options(node, order.study, number),
             shown=files.shown,
             cwd=files.cwd,
             host=host,
             cores=cores,
             devices=given(environment.devices),
+            gpus=gpus_of(environment.devices),
             limits=limits,
             binds=environment.binds,
             variables=merged(files.variables if environment.image else (), environment.env),

@@ -6,6 +6,7 @@ from tare.host import binds, devices
 from tare.model import Environment, Launching
 from tare.mpi import MPIS
 from tare.networks import find
+from tare.node import gpus
 from tare.runtimes import RUNTIMES
 from tare.services import ssh
 from tare.wiring import infiniband, link, transports
@@ -19,7 +20,8 @@ def probe(environment: Environment, *, real: bool = False) -> str | None:
     missing = next((reason for reason in reasons if reason), None)
     if environment.launch is Launching.SSH and not environment.image:
         missing = missing or ssh.probe_node()
-    missing = missing or devices.probe(environment.devices) or binds.probe(environment.binds)
+    missing = missing or devices.probe(environment.devices) or gpus.probe(environment.devices)
+    missing = missing or binds.probe(environment.binds)
     mpi = MPIS[environment.mpi]
     if mpi.is_fake:
         return missing

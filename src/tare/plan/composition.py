@@ -29,11 +29,9 @@ def refuse(environment: Environment, placement: Placement) -> str | None:
     runtime, mpi = RUNTIMES[environment.runtime], MPIS[environment.mpi]
     if len({runtime.is_fake, network.is_fake, mpi.is_fake}) > 1:
         return "the fake runtime, networks and MPI can only be combined with each other"
-    if network.wiring is Wiring.DOCKER and not runtime.takes_docker_networks:
-        return f"{network.name} is wired by Docker itself: {environment.runtime} cannot use it; use bridge or macvlan"
-    if reason := network.refuse(placement.nodes * pods_per_node(environment, placement)):
+    if reason := _refuse_wiring(environment) or network.refuse(placement.nodes * pods_per_node(environment, placement)):
         return reason
-    if reason := _refuse_daemon(environment) or _refuse_launch(environment, placement):
+    if reason := _refuse_daemon(environment) or _refuse_launch(environment, placement) or _refuse_gpus(environment):
         return reason
     if environment.binds and not environment.image:
         return (
@@ -54,6 +52,16 @@ def refuse(environment: Environment, placement: Placement) -> str | None:
     return _refuse_transport(environment, placement) or _refuse_link(environment)
 
 
+def _refuse_wiring(environment: Environment) -> str | None:
+    """Return why a runtime's containers cannot be connected to an environment's network, or None."""
+    runtime, network = RUNTIMES[environment.runtime], find(environment.network)
+    if runtime.shares_network and network.wiring is not Wiring.NODE:
+        return f"containers of {environment.runtime} have their node's network and no other: use host"
+    if network.wiring is Wiring.DOCKER and not runtime.takes_docker_networks:
+        return f"{network.name} is wired by Docker itself: {environment.runtime} cannot use it; use bridge or macvlan"
+    return None
+
+
 def _refuse_daemon(environment: Environment) -> str | None:
     """Return why an environment cannot run on nodes that have a daemon, or None."""
     if environment.daemon and RUNTIMES[environment.runtime].needs_daemon:
@@ -61,6 +69,12 @@ def _refuse_daemon(environment: Environment) -> str | None:
     if environment.daemon and RUNTIMES[environment.runtime].is_fake:
         return "the fake runtime has no nodes with a daemon"
     return None
+
+
+def _refuse_gpus(environment: Environment) -> str | None:
+    """Return why an environment's GPUs cannot be given to its processes, or None."""
+    runtime, wanted = RUNTIMES[environment.runtime], devices.gpus_of(environment.devices)
+    return next((reason for gpu in wanted if (reason := runtime.refuse_gpu(gpu, environment.image))), None)
 
 
 def _refuse_transport(environment: Environment, placement: Placement) -> str | None:

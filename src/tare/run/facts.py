@@ -17,14 +17,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
+from tare.deploy.pods import on_each
 from tare.deploy.study_files import StudyFiles
 from tare.errors import TareError
+from tare.host.devices import gpus_of
 from tare.host.process import find, run
 from tare.host.topology import in_words, read_topology
 from tare.images.build import read_image
 from tare.model import Plan
 from tare.mpi import MPIS
 from tare.networks import find as find_network
+from tare.node import gpus
 from tare.node.cgroups import hierarchies
 from tare.node_service import NodeService
 from tare.node_service.facts import UNKNOWN
@@ -220,6 +223,16 @@ def of_nodes(services: Sequence[NodeService]) -> dict[str, dict[str, Any]]:
         if service.node.pid
     }
     return {kind: dict(service.facts()) for kind, service in sorted(kinds.items())}
+
+
+def gpus_of_machines(plan: Plan, services: Sequence[NodeService]) -> str | dict[str, str]:
+    """Return the GPUs of this machine, or of each host of a cluster of machines, and who is given them."""
+    given = sorted({each.environment.name for each in available(plan) if gpus_of(each.environment.devices)})
+    machines = {service.node.machine: service for service in services if service.node.machine}
+    if not machines:
+        return gpus.in_words(gpus.find_gpus(), given)
+    found = on_each(tuple(machines.values()), lambda service: service.facts()["GPUs"])
+    return {name: gpus.in_words(each, given) for name, each in zip(machines, found, strict=True)}
 
 
 def cpu_name() -> str:

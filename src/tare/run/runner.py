@@ -131,7 +131,8 @@ class Run:
                 for key, each in ready.items()
             }
             if not self.noted:
-                self.store.note_facts(nodes=facts.of_nodes(self._services()))
+                services = self._services()
+                self.store.note_facts(nodes=facts.of_nodes(services), GPUs=facts.gpus_of_machines(self.plan, services))
                 self.noted = True
             for cell in calibration.due(self.plan, self.store.ledger.completed):
                 self._calibrate(ready.get(cell.key))

@@ -14,9 +14,13 @@ from tare.runtimes.apptainer_sif_levels import ApptainerSifExtracted, ApptainerS
 from tare.runtimes.bare import Bare
 from tare.runtimes.charliecloud import Charliecloud
 from tare.runtimes.docker import Docker
+from tare.runtimes.enroot import Enroot
 from tare.runtimes.fake import Fake
 from tare.runtimes.podman import Podman
+from tare.runtimes.podman_hpc import PodmanHpc
 from tare.runtimes.podman_rootless import PodmanRootless
+from tare.runtimes.sarus import Sarus, SarusMpi
+from tare.runtimes.shifter import Shifter
 
 __all__ = ["BARE", "RUNTIMES", "PodRequest", "Runtime"]
 
@@ -35,6 +39,11 @@ RUNTIMES: Final[Mapping[str, Runtime]] = {
     "apptainer-instance": ApptainerInstance(),
     "podman": Podman(),
     "podman-rootless": PodmanRootless(),
+    "podman-hpc": PodmanHpc(),
     "charliecloud": Charliecloud(),
+    "enroot": Enroot(),
+    "sarus": Sarus(),
+    "sarus-mpi": SarusMpi(),
+    "shifter": Shifter(),
     "fake": Fake(),
 }

@@ -31,6 +31,9 @@ PROGRAMS: Final = ("apptainer", "/opt/tare/apptainer/bin/apptainer", "singularit
 SETTINGS: Final = "APPTAINER_CONFIGDIR=/tmp/tare-apptainer"
 """Where Apptainer looks for user settings. It creates the folder at each start, and a node has no home of its own."""
 
+GPU_OPTIONS: Final = MappingProxyType({devices.NVIDIA: "--nv", devices.ROCM: "--rocm"})
+"""What binds the libraries of a GPU's driver, by the word that asks for it; device nodes are visible anyway."""
+
 VERSION: Final = re.compile(r"(?:apptainer|singularity(?:-\w+)?) version \S+")
 MISSING: Final = (
     "neither apptainer nor singularity is installed: run tools/apptainer on Debian 12, "
@@ -43,6 +46,11 @@ class Apptainer(Runtime):
 
     name = "apptainer"
     programs = MappingProxyType({"apptainer": "apptainer"})
+
+    def refuse_gpu(self, gpu: str, image: str) -> str | None:
+        if gpu in GPU_OPTIONS:
+            return None
+        return f"{self.name} gives its containers no CDI devices (apptainer exec): use devices: nvidia or rocm"
 
     def probe(self) -> str | None:
         program = find_program()
@@ -152,7 +160,7 @@ def shown_options(request: PodRequest, *, alone: bool = False) -> tuple[str, ...
     folders = (*(f"{path}:{path}:ro" for path in request.shown if path != request.cwd), *work, *request.binds)
     shown = tuple(f"--bind={folder}" for folder in folders)
     session = (f"--bind={request.session}:{request.session}",) if alone else ()
-    return (*shown, *session)
+    return (*(GPU_OPTIONS[gpu] for gpu in request.gpus), *shown, *session)
 
 
 def variables_for(program: str, variables: Sequence[str]) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ class ApptainerSif(Apptainer):
 
     name = "apptainer-sif"
     needs_root = True
-    starts_from_sif = True
+    starts_from = "sif"
 
     def probe_pack(self) -> str | None:
         """Return why no SIF can be packed and used here, or None."""
@@ -52,6 +52,6 @@ class ApptainerSif(Apptainer):
         return reason
 
     def image(self, request: PodRequest) -> Path:
-        if request.sif is None:
+        if request.packed is None:
             raise RefusedError("a container of apptainer-sif needs a SIF")
-        return request.sif
+        return request.packed

@@ -24,6 +24,13 @@ class Bare(Runtime):
     start_s = 0.5
     pod_s = 0.1
 
+    def refuse_gpu(self, gpu: str, image: str) -> str | None:
+        if gpu.startswith(devices.CDI):
+            return "programs on the node itself have all of its GPUs, and no CDI device: use devices: nvidia or rocm"
+        if image and gpu == devices.NVIDIA:
+            return "an image without a container has no libraries of the GPU's driver: use apptainer or podman"
+        return None
+
     @contextmanager
     def pod(self, request: PodRequest) -> Iterator[Pod]:
         refuse_docker_wiring(request.wiring, self.name)

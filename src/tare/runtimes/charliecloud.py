@@ -60,6 +60,14 @@ class Charliecloud(Runtime):
     programs = MappingProxyType({"charliecloud": "ch-run"})
     pods_are_hosts = False
 
+    def refuse_gpu(self, gpu: str, image: str) -> str | None:
+        if gpu == devices.ROCM:
+            return None
+        return (
+            "Charliecloud shows the node's devices, but no libraries of a GPU's driver (only ch-fromhost copies them, "
+            "into the image): use apptainer or podman"
+        )
+
     def probe(self) -> str | None:
         if find("ch-run") is None:
             return f"ch-run is not installed: {install('charliecloud-runtime')}"

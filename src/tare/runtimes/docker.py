@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from tare.containers import gpu_options
 from tare.containers.boot_id import show_boot_id
 from tare.containers.request import PodRequest
 from tare.containers.runtime import Runtime
@@ -35,6 +36,9 @@ class Docker(Runtime):
     takes_docker_networks = True
     isolates_devices = True
     programs = MappingProxyType({"dockerd": "dockerd", "containerd": "containerd", "runc": "runc"})
+
+    def refuse_gpu(self, gpu: str, image: str) -> str | None:
+        return None
 
     def probe(self) -> str | None:
         return daemon.probe()
@@ -137,7 +141,8 @@ def join_config(pod: Pod, request: PodRequest, cores: Sequence[int]) -> dict[str
             "CpusetCpus": ",".join(map(str, cores)),
             **(request.limits.as_config() if request.limits else {}),
             "Binds": [*folders, f"{request.session}:{request.session}"],
-            **host_config(request.devices),
+            **host_config((*request.devices, *gpu_options.rocm_devices(request.gpus))),
+            **gpu_options.docker_config(request.gpus),
         },
     }
 
@@ -165,7 +170,8 @@ def run_options(request: PodRequest) -> tuple[str, ...]:
         "run", "--detach", "--init", "--name", request.name, "--hostname", request.host or node.name,
         "--label", f"tare.study={request.study}", "--cpuset-cpus", ",".join(map(str, request.cores or node.cores)),
         "--ipc", "shareable", "--shm-size", "1g", *request.limit_options,
-        *request.network_options, *shown, *client_options(request.devices), request.image_tag, "sleep", "infinity",
+        *request.network_options, *shown, *client_options(request.devices), *gpu_options.docker_options(request.gpus),
+        request.image_tag, "sleep", "infinity",
     )  # fmt: skip
 
 

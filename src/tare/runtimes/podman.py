@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Final
 
 from tare.containers.boot_id import show_boot_id
+from tare.containers.gpu_options import podman_options
 from tare.containers.held import enter, held
 from tare.containers.request import PodRequest
 from tare.containers.runtime import Runtime
@@ -45,6 +46,9 @@ class Podman(Runtime):
     runs_sshd = True
     isolates_devices = True
     programs = MappingProxyType({"podman": "podman", "crun": "crun"})
+
+    def refuse_gpu(self, gpu: str, image: str) -> str | None:
+        return None
 
     def probe(self) -> str | None:
         if not is_real_root():
@@ -115,7 +119,7 @@ def run_options(request: PodRequest, *, network: str) -> tuple[str, ...]:
         "run", "--detach", "--init", "--name", request.name, "--hostname", request.host or node.name,
         "--label", f"tare.study={request.study}", "--cpuset-cpus", ",".join(map(str, request.cores or node.cores)),
         "--ipc", "shareable", "--shm-size", "1g", "--network", network, *request.limit_options,
-        *volumes(request), *devices.client_options(request.devices),
+        *volumes(request), *devices.client_options(request.devices), *podman_options(request.gpus),
         "--rootfs", f"{request.rootfs}:O", "sleep", "infinity",
     )  # fmt: skip
 
@@ -132,7 +136,7 @@ def join_options(pod: Pod, request: PodRequest, name: str, cores: Sequence[int])
         "--label", f"tare.study={request.study}",
         "--network", pod_of, "--ipc", pod_of, "--pid", pod_of, "--cpuset-cpus", ",".join(map(str, cores)),
         *request.limit_options, *volumes(request), f"--volume={request.session}:{request.session}",
-        *devices.client_options(request.devices),
+        *devices.client_options(request.devices), *podman_options(request.gpus),
         "--rootfs", f"{request.rootfs}:O", "sleep", "infinity",
     )  # fmt: skip
 

@@ -21,6 +21,7 @@ from typing import Final
 
 from tare.containers import user_podman
 from tare.containers.boot_id import show_boot_id
+from tare.containers.gpu_options import podman_options
 from tare.containers.held import enter, held, on_cores, pod_group
 from tare.containers.request import PodRequest
 from tare.containers.runtime import Runtime
@@ -29,7 +30,7 @@ from tare.errors import InfrastructureError
 from tare.host import devices
 from tare.host.namespaces import plain_python
 from tare.host.packages import install
-from tare.host.process import Result, find, need, run
+from tare.host.process import Result, need, run
 from tare.host.subordinate_ids import lacks_ids
 from tare.host.user_namespace import is_real_root
 from tare.node import Container, Node, Pod
@@ -73,10 +74,13 @@ class PodmanRootless(Runtime):
     isolates_devices = True
     limits_each_container = False
 
+    def refuse_gpu(self, gpu: str, image: str) -> str | None:
+        return None
+
     def probe(self) -> str | None:
         if not is_real_root():
             return "podman-rootless needs root to create its ordinary user: run as root"
-        if reason := _missing_program() or probe_init():
+        if reason := user_podman.missing_program() or probe_init():
             return reason
         if lacking := [name for name in ("/etc/subuid", "/etc/subgid") if not Path(name).exists()]:
             return f"{lacking[0]}, which lists subordinate IDs, does not exist: {install('uidmap')}"
@@ -89,7 +93,7 @@ class PodmanRootless(Runtime):
     def probe_machine(self) -> str | None:
         if os.geteuid() == 0:
             return self.probe() or user_podman.hybrid_cgroups()
-        return _missing_program() or probe_init() or lacks_ids() or user_podman.hybrid_cgroups()
+        return user_podman.missing_program() or probe_init() or lacks_ids() or user_podman.hybrid_cgroups()
 
     @contextmanager
     def pod(self, request: PodRequest) -> Iterator[Pod]:
@@ -147,13 +151,6 @@ def _is_users(node: Node) -> bool:
     return node.is_machine and os.geteuid() != 0
 
 
-def _missing_program() -> str | None:
-    for program, package in (("podman", "podman"), ("crun", "crun"), ("newuidmap", "uidmap")):
-        if find(program) is None:
-            return f"{program} is not installed: {install(package)}"
-    return None
-
-
 def client(*arguments: str) -> tuple[str, ...]:
     """Return the argv of podman, with its state where the user may write it; to be run as the user."""
     return (
@@ -192,7 +189,7 @@ def run_options(request: PodRequest) -> tuple[str, ...]:
         "run", "--detach", "--init", "--name", request.name, "--hostname", request.host or request.node.name,
         "--label", f"tare.study={request.study}", "--ulimit", "host",
         "--userns", "keep-id", "--ipc", "shareable", "--shm-size", "1g", "--network", network, *_shown(request),
-        *devices.without_limits(devices.client_options(request.devices)),
+        *devices.without_limits(devices.client_options(request.devices)), *podman_options(request.gpus),
         "--rootfs", f"{PLACE}/image:O", "sleep", "infinity",
     )  # fmt: skip
 
@@ -206,7 +203,7 @@ def join_options(pod: Pod, request: PodRequest, name: str) -> tuple[str, ...]:
         "--label", f"tare.study={request.study}", "--ulimit", "host",
         "--userns", pod_of, "--user", f"{USER}:{USER}", "--network", network, "--ipc", pod_of, "--pid", pod_of,
         *_shown(request), f"--volume={request.session}:{request.session}",
-        *devices.without_limits(devices.client_options(request.devices)),
+        *devices.without_limits(devices.client_options(request.devices)), *podman_options(request.gpus),
         "--rootfs", f"{PLACE}/image:O", "sleep", "infinity",
     )  # fmt: skip
 

@@ -56,7 +56,7 @@ def _state_environment(environment_in: Schema, known: Known) -> None:
     transport.pop("type", None)
     transport |= _also({"enum": list(known.transports)}, words)
     device = environment_in["properties"]["devices"]
-    environment_in["properties"]["devices"] = _also({"enum": ["none", "infiniband"]}, device)
+    environment_in["properties"]["devices"] = _also({"enum": ["none", "infiniband", "nvidia", "rocm"]}, device)
     environment_in.pop("required", None)  # the name may contain it
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Annotated, Any, Final
 
@@ -20,14 +19,12 @@ from pydantic import (
 
 from tare import model
 from tare.host.binds import bind_of, check_variable, check_workdir
-from tare.host.devices import INFINIBAND
+from tare.host.devices import check_word
 from tare.model import quantities
 from tare.study.messages import unknown
 from tare.study.names import KNOWN, Known, is_conflist
 from tare.wiring.link import FEATURES
 from tare.wiring.transports import read as read_transport
-
-_DEVICE = re.compile(r"/dev/(?:[A-Za-z0-9_-][A-Za-z0-9_.-]*/)*[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 
 
 def _one_of(family: str, what: str) -> BeforeValidator:
@@ -63,10 +60,7 @@ def _choice(*names: str) -> Any:
 
 
 def _device(value: object) -> object:
-    """Check one of `devices`: runtimes cannot express other forms, or give them another meaning."""
-    if isinstance(value, str) and value != INFINIBAND and not _DEVICE.fullmatch(value):
-        raise ValueError(f"{value!r} is not a device: write {INFINIBAND}, or a path such as /dev/fuse")
-    return value
+    return check_word(value) if isinstance(value, str) else value
 
 
 def _transport(value: object, info: ValidationInfo) -> object:
@@ -259,7 +253,11 @@ class EnvironmentIn(_Checked):
     devices: Annotated[
         list[Annotated[str, BeforeValidator(_device)]],
         BeforeValidator(_devices),
-    ] = Field(default=[], description="devices that containers get: none, infiniband, or a list of paths below /dev")
+    ] = Field(
+        default=[],
+        description="devices that containers get: none, infiniband, nvidia, rocm, or a list of these words, of CDI "
+        "names (cdi:VENDOR/CLASS=NAME) and of paths below /dev",
+    )
     binds: list[Annotated[Word, BeforeValidator(_bind)]] = Field(
         default=[], description="files and folders of the host that containers see: SOURCE:TARGET or SOURCE:TARGET:ro"
     )

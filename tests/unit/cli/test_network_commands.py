@@ -43,10 +43,10 @@ def test_every_network_is_listed_with_what_it_is_and_what_it_needs(capsys: pytes
     ("name", "words"),
     [
         ("host", "the data NIC of its node, shared; any runtime"),
-        ("bridge", "a data NIC of its own; any runtime"),
+        ("bridge", "a data NIC of its own; any runtime but enroot, sarus, sarus-mpi, shifter"),
         ("overlay", "a Docker daemon on each node; only with runtime docker; at least two nodes"),
         ("docker-default", "a Docker daemon on each node; only with runtime docker; one node only"),
-        ("pasta", "no data NIC of its own; any runtime; one node only"),
+        ("pasta", "no data NIC of its own; any runtime but enroot, sarus, sarus-mpi, shifter; one node only"),
     ],
 )
 def test_the_requirements_of_a_network_are_listed_in_words(name: str, words: str) -> None:

@@ -124,6 +124,11 @@ def test_only_infiniband_pins_memory() -> None:
         ("infiniband", ("infiniband",)),
         ("/dev/fuse", ("/dev/fuse",)),
         ("[infiniband, /dev/net/tun, infiniband]", ("infiniband", "/dev/net/tun")),
+        ("nvidia", ("nvidia",)),
+        (
+            "[rocm, cdi:vendor.com/net=nic0, 'cdi:nvidia.com/gpu=1:0']",
+            ("rocm", "cdi:vendor.com/net=nic0", "cdi:nvidia.com/gpu=1:0"),
+        ),
     ],
 )
 def test_a_study_names_devices_by_word_path_or_list(stated: str, wanted: tuple[str, ...]) -> None:
@@ -131,8 +136,24 @@ def test_a_study_names_devices_by_word_path_or_list(stated: str, wanted: tuple[s
     assert parse(text).environments[1].devices == wanted
 
 
-@pytest.mark.parametrize("stated", ["all", "[fuse]", "[/dev/../etc/shadow]", "/dev/fuse:/dev/x", "/dev/", "[/etc/x]"])
+@pytest.mark.parametrize(
+    "stated",
+    [
+        "all",
+        "[fuse]",
+        "[/dev/../etc/shadow]",
+        "/dev/fuse:/dev/x",
+        "/dev/",
+        "[/etc/x]",
+        "cdi:gpu=0",
+        "cdi:nvidia.com/gpu",
+        "nvidia.com/gpu=all",
+        "cdi:a.b/c=all --privileged",
+    ],
+)
 def test_a_study_cannot_name_anything_else(stated: str) -> None:
     text = f"environments: [bare, docker+host: {{devices: {stated}}}]\nworkloads: {{m: {{kernels: [barrier]}}}}\n"
-    with pytest.raises(Exception, match="is not a device: write infiniband, or a path such as /dev/fuse"):
+    with pytest.raises(
+        Exception, match="is not a device: write infiniband, nvidia, rocm, a path such as /dev/fuse, or a CDI"
+    ):
         parse(text)

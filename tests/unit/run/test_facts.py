@@ -207,3 +207,28 @@ def test_rules_and_offloads_are_told_for_nodes_with_and_without_a_daemon(monkeyp
     assert facts.of_nodes([LocalNode(replace(node, pid=0), Path("/"), nullcontext)]) == {}, (
         "nodes that tare did not create are not inspected"
     )
+
+
+# --- GPUs ---------------------------------------------------------------------------------------------------------
+
+
+def test_gpus_are_named_with_those_who_get_them_or_as_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tare.node.gpus.find_gpus", lambda: ("AMD GPU", "AMD GPU"))
+    plan = session.make_plan(known_study())
+    assert facts.gpus_of_machines(plan, []) == "2 x AMD GPU, not given to containers"
+    given = replace(
+        plan,
+        cells=tuple(replace(cell, environment=replace(cell.environment, devices=("rocm",))) for cell in plan.cells[:1]),
+    )
+    name = given.cells[0].environment.name
+    assert facts.gpus_of_machines(given, []) == f"2 x AMD GPU, given to containers of {name}"
+
+
+def test_the_gpus_of_other_machines_are_asked_of_each_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tare.node_service.facts.find", lambda program: None)
+    monkeypatch.setattr("tare.node.gpus.find_gpus", lambda: ("NVIDIA H100",))
+    nodes = [make_node(number, pid=0, machine=f"gpu{number % 2}") for number in range(3)]
+    services = [LocalNode(node, Path("/"), nullcontext) for node in nodes]  # type: ignore[arg-type]
+    plan = session.make_plan(known_study())
+    expected = "1 x NVIDIA H100, not given to containers"
+    assert facts.gpus_of_machines(plan, services) == {"gpu0": expected, "gpu1": expected}

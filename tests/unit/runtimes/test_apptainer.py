@@ -195,7 +195,7 @@ def test_a_pod_is_entered_through_its_namespaces_and_joins_the_node_s_job_group(
 @pytest.mark.usefixtures("nothing_is_held")
 def test_the_container_of_a_sif_is_that_of_a_folder_but_for_the_image(machine: Path) -> None:
     program(machine / "apptainer", "apptainer version 1.4.5")
-    asked = replace(request(), sif=Path("/cache/sif/0123/image.sif"))
+    asked = replace(request(), packed=Path("/cache/sif/0123/image.sif"))
     with Apptainer().pod(asked) as folder, ApptainerSif().pod(asked) as packed:
         assert packed.enter[:-1] == folder.enter[:-1]
         assert packed.enter[-1] == "/cache/sif/0123/image.sif"

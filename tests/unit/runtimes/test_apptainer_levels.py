@@ -32,7 +32,7 @@ def test_the_command_of_each_level_equals_its_golden_file(
     assert isinstance(runtime, Apptainer)
     asked = replace(
         make_request(make_node(pid=1000), wiring=Wiring.NODE, rootfs=Path("/cache/rootfs"), shown=("/opt/x",)),
-        sif=Path("/cache/image.sif"),
+        packed=Path("/cache/image.sif"),
     )
     if isinstance(runtime, ApptainerInstance):
         commands = [runtime.start_command(asked), runtime.exec_command(asked)]

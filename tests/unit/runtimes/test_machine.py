@@ -137,7 +137,7 @@ def test_apptainer_s_settings_are_in_the_pod_s_folder() -> None:
 def test_each_way_into_a_sif_is_named(name: str, rights: tuple[str, ...]) -> None:
     level = RUNTIMES[name]
     assert isinstance(level, apptainer.Apptainer)
-    assert level.starts_from_sif
+    assert level.starts_from == "sif"
     argv = exec_options(REQUEST, Path("/image.sif"), level.privileges)
     assert argv == (
         "exec", *rights, "--no-mount", "home,cwd", "--pwd", "/", "--bind=/kernels:/kernels:ro", "/image.sif",

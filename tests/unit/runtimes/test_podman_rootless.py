@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from nodes import make_node, make_pod, make_request, value
+from tare.containers import user_podman
 from tare.model import Environment, Placement, Share
 from tare.plan.composition import refuse
 from tare.runtimes import PodRequest, podman, podman_rootless
@@ -39,7 +40,7 @@ def request(**more: object) -> PodRequest:
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(podman_rootless, "need", lambda program, package: f"/usr/bin/{program}")
-    monkeypatch.setattr(podman_rootless, "find", lambda program: f"/usr/bin/{program}")
+    monkeypatch.setattr(user_podman, "find", lambda program: f"/usr/bin/{program}")
     monkeypatch.setattr(podman_rootless, "is_real_root", lambda: True)
     monkeypatch.setattr(podman, "INIT", Path("/"))
 
@@ -112,7 +113,7 @@ def test_the_probe_names_what_is_missing_and_its_package(
     missing: str, package: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(podman, "INIT", tmp_path / "nowhere")
-    for module in (podman, podman_rootless):
+    for module in (podman, user_podman):
         monkeypatch.setattr(module, "find", lambda program: None if program == missing else f"/usr/bin/{program}")
     assert str(PodmanRootless().probe()).endswith(f"apt-get install {package}")
 

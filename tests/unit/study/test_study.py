@@ -292,7 +292,12 @@ def test_the_schema_knows_the_shorthands_and_the_names() -> None:
         "apptainer-instance",
         "podman",
         "podman-rootless",
+        "podman-hpc",
         "charliecloud",
+        "enroot",
+        "sarus",
+        "sarus-mpi",
+        "shifter",
     ]
     assert schema["additionalProperties"] is False
     forms = [form.get("type") for form in schema["properties"]["environments"]["anyOf"]]

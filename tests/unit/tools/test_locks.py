@@ -25,7 +25,7 @@ def test_the_lock_for_developers_has_the_one_for_running_at_the_same_versions() 
 
 
 def test_every_locked_package_has_a_hash_and_none_an_address() -> None:
-    for name in ("run.txt", "dev.txt", "hnn.txt", "imb.txt", "mpis.txt"):
+    for name in ("run.txt", "dev.txt", "hnn.txt", "imb.txt", "mpis.txt", "podman-hpc.txt"):
         text = (ROOT / "lock" / name).read_text()
         blocks = re.split(r"^(?=[A-Za-z0-9._-]+==)", text, flags=re.MULTILINE)[1:]
         assert blocks

@@ -78,6 +78,7 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "report/runs.py": {"startup": OTHER},
     "run/facts.py": {"kernels": OTHER, "lab": OTHER},
     "runtimes/podman.py": {"overlay": OTHER, "host": OTHER},
+    "runtimes/podman_hpc.py": {"overlay": OTHER},
     "runtimes/podman_rootless.py": {"overlay": OTHER, "host": OTHER},
     "services/docker.py": {"docker": DOCKER},
     "services/docker_api.py": {"docker": DOCKER},
