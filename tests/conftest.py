@@ -115,6 +115,7 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "shellcheck": (_program("shellcheck"), "apt-get install shellcheck"),
     "slirp4netns": (_program("slirp4netns"), "apt-get install slirp4netns"),
     "ucx": (_program("ucx_info"), "apt-get install ucx-utils libucx-dev"),
+    "slurm": (_program("slurmctld", "slurmd", "srun", "munged"), "apt-get install slurmctld slurmd slurm-client munge"),
     "sshd": (_sshd, "tools/bootstrap unpacks it"),
     "uidmap": (_program("newuidmap", "newgidmap"), "apt-get install uidmap"),
 }

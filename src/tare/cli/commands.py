@@ -17,9 +17,9 @@ from tare.cluster import CLUSTERS, ssh_clean
 from tare.errors import EXIT_UNFINISHED, UsageError
 from tare.host.safe_files import write_whole
 from tare.model import Cell, Plan, Study
-from tare.model.text import printable
+from tare.model.text import bytes_label, printable
 from tare.node_service import clean
-from tare.plan import composition, grants
+from tare.plan import composition, grants, resources
 from tare.plan.cells import available, estimate_s, estimate_trial_s
 from tare.report import render, render_html
 from tare.report.samples.counting import counting
@@ -175,10 +175,19 @@ def plan_text(plan: Plan) -> str:
     lines = [
         f"study {plan.study.name}: {len(plan.cells)} cells, {len(cells)} can run here",
         f"{rounds}: {trials} trials, about {takes}",
+        _resources(plan),
         "",
         *(f"  {'-' if cell.key in plan.unavailable else '+'} {cell.key}{_why(plan, cell)}" for cell in plan.cells),
     ]
     return "\n".join(lines)
+
+
+def _resources(plan: Plan) -> str:
+    """Return what a plan uses, and what it may use."""
+    budget = plan.study.repetition.budget_node_hours
+    limit = f" of a budget of {budget:g}" if budget is not None else ""
+    hours = f"about {resources.node_hours(plan):.2g} node-hours{limit} on {resources.nodes_of(plan)} node(s)"
+    return f"{hours}, up to {bytes_label(resources.peak_disk_bytes(plan) >> 20 << 20)} of disk for images and results"
 
 
 def _write_text(path: Path, text: str) -> None:

@@ -37,8 +37,8 @@ class SlurmCluster(RemoteCluster):
         if find("srun") and find("scontrol"):
             return None
         return (
-            "srun and scontrol are not in PATH: run tare on a login node, or load the site's Slurm module; on a cluster "
-            f"of your own {install('slurm-client')}"
+            "srun and scontrol are not in PATH: run tare on a login node, or load the site's Slurm module; on your own "
+            f"cluster {install('slurm-client')}"
         )
 
     def refuse(self, spec: LabSpec, environment: Environment, placement: Placement) -> str | None:

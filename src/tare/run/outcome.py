@@ -15,8 +15,7 @@ from tare.node.monitor import Unread
 from tare.node.stragglers import told
 from tare.run import proof
 from tare.run.job import ROOT, Command, started
-from tare.run.last_words import last_words
-from tare.run.symptoms import recognised
+from tare.run.symptoms import last_words, recognised
 from tare.run.transport_log import Chosen
 from tare.runtimes import RUNTIMES
 from tare.workloads import Began, Parsed, plugin_of

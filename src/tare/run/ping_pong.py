@@ -14,8 +14,7 @@ from tare.model import Cell, Environment, KernelSpec, Placement, RankPlace, Work
 from tare.model.text import bytes_label
 from tare.node_service.geometry import pods_per_node
 from tare.run import job
-from tare.run.last_words import last_words
-from tare.run.symptoms import recognised
+from tare.run.symptoms import last_words, recognised
 from tare.summary.mechanisms import BINDING_COLLAPSE, TRANSPORT_LOSS, binding_collapse, transport_loss
 from tare.workloads import plugin_of
 from tare.workloads.output import OutputError

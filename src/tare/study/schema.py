@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from pydantic import (
     AfterValidator,
@@ -20,24 +19,27 @@ from pydantic import (
 from tare import model
 from tare.host.binds import bind_of, check_variable, check_workdir
 from tare.host.devices import check_word
-from tare.model import quantities
 from tare.study.messages import unknown
 from tare.study.names import KNOWN, Known, is_conflist
+from tare.study.value_types import (
+    BUDGET,
+    PERCENT,
+    BitRate,
+    Count,
+    Duration,
+    Frequency,
+    Host,
+    Memory,
+    Percentage,
+    Size,
+    Word,
+    choice,
+    one_of,
+)
 from tare.wiring.link import FEATURES
 from tare.wiring.transports import read as read_transport
 
-
-def _one_of(family: str, what: str) -> BeforeValidator:
-    """Return a validator for the names that `Known` lists for a family of plug-ins."""
-
-    def check(value: object, info: ValidationInfo) -> object:
-        known: Known = info.context or KNOWN
-        names: tuple[str, ...] = getattr(known, family)
-        if value is not None and value not in names:
-            raise ValueError(known.unknown(what, value, names))
-        return value
-
-    return BeforeValidator(check)
+SEGMENTING: Final = ("tso", "gso", "gro")
 
 
 def _network(value: object, info: ValidationInfo) -> object:
@@ -46,17 +48,6 @@ def _network(value: object, info: ValidationInfo) -> object:
     if value is not None and value not in known.networks and not (isinstance(value, str) and is_conflist(value)):
         raise ValueError(known.unknown("network", value, known.networks))
     return value
-
-
-def _choice(*names: str) -> Any:
-    """Return a validator and a schema for a fixed choice."""
-
-    def check(value: object) -> object:
-        if value is not None and value not in names:
-            raise ValueError(unknown("value", value, names))
-        return value
-
-    return Annotated[str, BeforeValidator(check), WithJsonSchema({"enum": list(names), "type": "string"})]
 
 
 def _device(value: object) -> object:
@@ -112,32 +103,6 @@ def _devices(value: object) -> object:
     return [_device(value)] if isinstance(value, str) else value
 
 
-def _quantity(parse: Callable[[object], float], *examples: str) -> tuple[BeforeValidator, WithJsonSchema]:
-    def read(value: object) -> object:
-        return None if value is None else parse(value)
-
-    return BeforeValidator(read), WithJsonSchema({"type": ["number", "string"], "examples": list(examples)})
-
-
-_BYTES = _quantity(quantities.parse_bytes, "8", "64KiB", "1MiB")
-_SECONDS = _quantity(quantities.parse_duration, "90s", "5min")
-_PERCENT = _quantity(quantities.parse_fraction, "2%", "0.02")
-_BITS = _quantity(quantities.parse_bit_rate, "10Gbit", "100Mbit")
-_HERTZ = _quantity(quantities.parse_frequency, "10000", "10kHz")
-
-SEGMENTING: Final = ("tso", "gso", "gro")
-
-Size = Annotated[int, *_BYTES, Field(le=2**31 - 1)]
-Memory = Annotated[int, *_BYTES, Field(le=2**50)]
-Duration = Annotated[float, *_SECONDS, Field(gt=0)]
-Percentage = Annotated[float, *_PERCENT, Field(gt=0)]
-BitRate = Annotated[int, *_BITS]
-Frequency = Annotated[float, *_HERTZ]
-Host = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@-]*$")]
-Count = Annotated[int, Field(ge=1, le=1_000_000)]
-Word = Annotated[str, StringConstraints(min_length=1)]
-
-
 class _Checked(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -152,7 +117,7 @@ class ClusterIn(_Checked):
         default=None, description="cores of each node; by default the machine's, divided among the nodes"
     )
     link_rate: BitRate = Field(default=0, description="rate limit of each node's data link; 0: none")
-    wire: _choice("segmented", "unsegmented") = Field(  # type: ignore[valid-type]
+    wire: choice("segmented", "unsegmented") = Field(  # type: ignore[valid-type]
         default="unsegmented", description="segmented: frames of MTU size, as on a real wire"
     )
     oversubscribe: bool = Field(default=False, description="nodes may share cores; ranks still need one each")
@@ -176,7 +141,7 @@ class ClusterIn(_Checked):
     daemon_hosts: list[Host] = Field(
         default=[], description="further hosts, as many as `hosts`, on which tare may start Docker as root"
     )
-    launcher: _choice("mpirun", "srun") = Field(  # type: ignore[valid-type]
+    launcher: choice("mpirun", "srun") = Field(  # type: ignore[valid-type]
         default="mpirun", description="cluster slurm: what starts ranks where an environment has no `launch`"
     )
     partition: str = Field(default="", description="cluster slurm: partition that `tare submit` asks for")
@@ -209,7 +174,7 @@ class LinkIn(_Checked):
             }
         ),
     ] = Field(default=[], description="on or off: tso, gso and gro; or a mapping of single ones")  # fmt: skip
-    rps: _choice("all", "off") | None = Field(  # type: ignore[valid-type]
+    rps: choice("all", "off") | None = Field(  # type: ignore[valid-type]
         default=None, description="receive packet steering: over all cores of the node, or off"
     )
     delay: Duration | None = Field(default=None, description="delay added to the packets that each NIC sends")
@@ -217,7 +182,7 @@ class LinkIn(_Checked):
     br_netfilter: bool | None = Field(
         default=None, description="whether frames on the environment's bridge pass the node's packet filter"
     )
-    conntrack: _choice(*(each for each in model.Tracking if each)) | None = Field(  # type: ignore[valid-type]
+    conntrack: choice(*(each for each in model.Tracking if each)) | None = Field(  # type: ignore[valid-type]
         default=None, description="whether the pods' connections are tracked: track, or notrack"
     )
 
@@ -225,7 +190,7 @@ class LinkIn(_Checked):
 class EnvironmentIn(_Checked):
     """The environment that trials run in. A name such as `docker+overlay` gives runtime, image and network."""
 
-    runtime: Annotated[str, _one_of("runtimes", "runtime")]
+    runtime: Annotated[str, one_of("runtimes", "runtime")]
     network: Annotated[str, BeforeValidator(_network)] = Field(
         default="host", description="a network of `tare network list`, or {cni: PATH}: your own CNI configuration"
     )
@@ -236,14 +201,14 @@ class EnvironmentIn(_Checked):
     transport: Annotated[str, BeforeValidator(_transport)] = Field(
         default="tcp", description="what MPI sends messages over: NAME or NAME:DETAIL, such as ofi:tcp"
     )
-    mpi: Annotated[str, _one_of("mpis", "MPI")] = "openmpi"
-    sides: _choice(*model.Sides) = Field(  # type: ignore[valid-type]
+    mpi: Annotated[str, one_of("mpis", "MPI")] = "openmpi"
+    sides: choice(*model.Sides) = Field(  # type: ignore[valid-type]
         default="both", description="side of a two-node job that runs in the environment; the other runs bare"
     )
-    launch: _choice(*model.Launching) = Field(  # type: ignore[valid-type]
+    launch: choice(*model.Launching) = Field(  # type: ignore[valid-type]
         default="exec", description="how MPI's daemons start on the hosts and ranks in their containers"
     )
-    control: _choice(*model.Control) = Field(  # type: ignore[valid-type]
+    control: choice(*model.Control) = Field(  # type: ignore[valid-type]
         default="own",
         description="network of MPI's daemons: own, separate from the measured one; data: the measured one",
     )
@@ -268,10 +233,10 @@ class EnvironmentIn(_Checked):
         default={}, description="variables that all ranks get"
     )
     link: LinkIn = Field(default=LinkIn(), description="settings of the environment's own NIC")
-    daemon: Annotated[str, _one_of("daemons", "daemon")] = Field(
+    daemon: Annotated[str, one_of("daemons", "daemon")] = Field(
         default="", description="run on nodes that have this runtime's daemon, without using it (bare+dockerd)"
     )
-    pmi: _choice("pmix", "pmix_v3", "pmix_v4", "pmix_v5", "pmi2") | None = Field(  # type: ignore[valid-type]
+    pmi: choice("pmix", "pmix_v3", "pmix_v4", "pmix_v5", "pmi2") | None = Field(  # type: ignore[valid-type]
         default=None,
         description="launch: srun: how ranks find each other (srun --mpi); by default what the MPI prefers",
     )
@@ -290,15 +255,15 @@ class PlacementIn(_Checked):
     nodes: Count = 2
     ranks_per_node: Count = 1
     containers_per_node: Count = 1
-    share: _choice(*model.Share) = Field(  # type: ignore[valid-type]
+    share: choice(*model.Share) = Field(  # type: ignore[valid-type]
         default="pod", description="pod: the containers of a node share one pod; none: each has its own pod and address"
     )
-    binding: _choice(*model.Binding) = Field(  # type: ignore[valid-type]
+    binding: choice(*model.Binding) = Field(  # type: ignore[valid-type]
         default="disjoint", description="disjoint: each rank is bound to cores of its own; mpi-default: the MPI decides"
     )
     threads_per_rank: Count = 1
     oversubscribe: bool = Field(default=False, description="allow more ranks than cores; no verdict is given then")
-    map_by: _choice(*model.MapBy) = Field(  # type: ignore[valid-type]
+    map_by: choice(*model.MapBy) = Field(  # type: ignore[valid-type]
         default="core", description="how ranks are mapped to cores: in order, or to sockets or NUMA nodes in turn"
     )
     memory_per_container: Memory = Field(default=0, description="memory limit of a container; 0: none")
@@ -310,7 +275,7 @@ class PlacementIn(_Checked):
 class KernelIn(_Checked):
     """One micro-benchmark of a launch; keys left out have the kernel's defaults."""
 
-    kernel: Annotated[str, _one_of("kernels", "kernel")]
+    kernel: Annotated[str, one_of("kernels", "kernel")]
     message_bytes: Size | None = Field(
         default=None, description="bytes per rank per operation; a list is one kernel for each size"
     )
@@ -320,7 +285,7 @@ class KernelIn(_Checked):
         default=None, description="messages in flight (bw, bibw)"
     )
     rate: Frequency | None = Field(default=None, description="messages a second (spacing)")
-    sync: _choice("none", "barrier", "window") | None = Field(  # type: ignore[valid-type]
+    sync: choice("none", "barrier", "window") | None = Field(  # type: ignore[valid-type]
         default=None, description="how ranks are synchronised before an iteration"
     )
 
@@ -335,20 +300,34 @@ class WorkloadIn(_Checked):
     miniapp: Word | None = Field(
         default=None, description="a mini-application of tare: NAME:class=A,key=value or {NAME: {class: A}}"
     )
-    program: Annotated[Word, _one_of("programs", "program")] | None = Field(
+    program: Annotated[Word, one_of("programs", "program")] | None = Field(
         default=None, description="a third-party program that `tare workloads` lists"
     )
     arguments: list[Word] = Field(default=[], description="arguments of `program`, one a word")
     path: Word | None = Field(
         default=None, description="place of `program` if it is not on PATH: its file, or a folder that contains it"
     )
-    startup: _choice(*model.Caches) | None = Field(  # type: ignore[valid-type]
+    startup: choice(*model.Caches) | None = Field(  # type: ignore[valid-type]
         default=None, description="time the start-up itself; cold: drop the machine's file caches before each launch"
     )
-    mpi: Annotated[Word, _one_of("mpis", "MPI")] | None = Field(
+    mpi: Annotated[Word, one_of("mpis", "MPI")] | None = Field(
         default=None, description="MPI of this workload, in place of each environment's; tare's own images follow it"
     )
     time_limit: Duration = Field(default=60.0, description="a launch that takes longer is ended and counted as failed")
+
+
+class BudgetIn(_Checked):
+    """What a study may use: time of one run, or node-hours of all its runs on cluster slurm."""
+
+    time: Duration | None = None
+    node_hours: Annotated[float, Field(gt=0)] | None = None
+
+
+def _budget(value: object) -> object:
+    """Return a budget as a mapping; a plain duration is one of time."""
+    if value is None:
+        return {}
+    return {"time": value} if isinstance(value, int | float | str) else value
 
 
 class RepetitionIn(_Checked):
@@ -359,8 +338,10 @@ class RepetitionIn(_Checked):
     max_rounds: Count | None = Field(
         default=None, description="run up to this many rounds until the intervals are narrow enough"
     )
-    budget: Duration | None = Field(default=None, description="begin no round after this much time")
-    confidence: Annotated[float, *_PERCENT, Field(ge=0.5, lt=1)] = 0.95
+    budget: Annotated[BudgetIn, BeforeValidator(_budget), WithJsonSchema(BUDGET)] = Field(
+        default=BudgetIn(), description="begin no round after this much time, or beyond {node_hours: N}"
+    )
+    confidence: Annotated[float, *PERCENT, Field(ge=0.5, lt=1)] = 0.95
     target_half_width: Percentage = Field(default=0.01, description="an interval of this half-width is narrow enough")
     turns: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(
         default=20,
@@ -380,7 +361,7 @@ class PublishedIn(_Checked):
     metric: Annotated[
         str, Field(description="pattern of metric labels, such as TCP*; by default all of the workload")
     ] = ""
-    of_baseline: Annotated[float, *_PERCENT, Field(gt=0, le=1e6)] | None = Field(
+    of_baseline: Annotated[float, *PERCENT, Field(gt=0, le=1e6)] | None = Field(
         default=None, description="published figure as a share of the published baseline's, in the metric's unit: 80%"
     )
     told: str = Field(default="", description="the published result, in its own figures")

@@ -11,9 +11,8 @@ from tare.cli import app, commands, session
 from tare.errors import UsageError
 from tare.model import Failed
 from tare.report.terminal import render_text
-from tare.run.last_words import last_words
 from tare.run.progress import Progress
-from tare.run.symptoms import recognised
+from tare.run.symptoms import last_words, recognised
 from tare.store.writer import Store
 from unit.runs import known_study
 from unit.summaries import change, make_plan, make_trials

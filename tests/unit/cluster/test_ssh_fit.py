@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tare.cluster import remote_cluster, ssh
+from tare.cluster import remote_cluster
 from tare.errors import RefusedError
 from tare.mpi import MPIS
 from tare.remote import fit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tare.run.last_words import LONGEST, last_words
+from tare.run.symptoms import LONGEST, last_words
 
 RULE = "-" * 74
 GONE = f"""{RULE}
