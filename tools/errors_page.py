@@ -25,6 +25,7 @@ from tare.errors import (
     EXIT_INFRASTRUCTURE,
     EXIT_OVER_LIMIT,
     EXIT_PRECEDENCE,
+    EXIT_UNFINISHED,
     EXIT_USAGE,
     TareError,
 )
@@ -71,6 +72,12 @@ CODES: Final = (
         "all",
         "something is missing or broke; `tare doctor`: the baseline cannot run here",
         "follow the message; `tare doctor` lists what is missing",
+    ),
+    (
+        EXIT_UNFINISHED,
+        "`tare run`",
+        "the allocation of Slurm ends before the study does; what was measured is stored",
+        "the same command in another allocation resumes; `tare submit` does that by itself",
     ),
     (FAILED, "`tare launch`", "tare failed; the message is one of those below", "as that message says"),
     (NOT_EXECUTABLE, "`tare launch`", "the program is not executable", "`chmod +x`"),

@@ -20,7 +20,7 @@ from tare.errors import InfrastructureError, UsageError
 from tare.host.paths import RUN_FOLDER, made_run_folder, run_folder
 from tare.host.process import replace
 from tare.host.user_namespace import become_root, is_real_root
-from tare.model import LabSpec
+from tare.model import LabSpec, SlurmSpec
 from tare.model.quantities import parse_bit_rate
 from tare.model.topology import HardwareThread
 from tare.node import Nic, Node, bridges
@@ -262,7 +262,7 @@ def _from_json(state: dict[str, Any]) -> lab.Lab:
     return lab.Lab(
         **{
             **data,
-            "spec": LabSpec(**{**data["spec"], "hosts": (), "nics": (), "daemon_hosts": ()}),
+            "spec": LabSpec(**{**data["spec"], "hosts": (), "nics": (), "daemon_hosts": (), "slurm": SlurmSpec()}),
             "nodes": nodes,
             "group": group(data["group"], noted),
         }

@@ -42,16 +42,7 @@ def to_model(stated: StudyIn, name: str, base: Path) -> model.Study:
             nics=tuple(lab.nics),
             pod_addresses=lab.pod_addresses,
             daemon_hosts=tuple(lab.daemon_hosts),
-            slurm=model.SlurmSpec(
-                partition=lab.partition,
-                account=lab.account,
-                qos=lab.qos,
-                constraint=lab.constraint,
-                reservation=lab.reservation,
-                time_s=lab.time or 0.0,
-                options=tuple(lab.sbatch),
-                srun=lab.launcher == "srun",
-            ),
+            slurm=_slurm(lab),
         ),
         baseline=environments[0].name if stated.baseline is None else stated.baseline,
         environments=environments,
@@ -73,6 +64,19 @@ def to_model(stated: StudyIn, name: str, base: Path) -> model.Study:
         self_comparison=stated.a_a,
         seed=stated.seed,
         published=tuple(model.Published(**each.model_dump()) for each in stated.published),
+    )
+
+
+def _slurm(stated: ClusterIn) -> model.SlurmSpec:
+    return model.SlurmSpec(
+        partition=stated.partition,
+        account=stated.account,
+        qos=stated.qos,
+        constraint=stated.constraint,
+        reservation=stated.reservation,
+        time_s=stated.time or 0.0,
+        options=tuple(stated.sbatch),
+        srun=stated.launcher == "srun",
     )
 
 

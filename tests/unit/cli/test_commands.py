@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,7 +44,8 @@ def test_a_plan_shows_every_cell_what_runs_and_why_the_others_do_not() -> None:
     assert lines[0].endswith(f"{len(plan.cells)} cells, {len(plan.cells) - 1} can run here")
     assert "4 rounds x 1 block(s)" in lines[1]
     assert f" {4 * (len(plan.cells) - 1)} trials, about " in lines[1]
-    marked = {line[4:].split("  (")[0]: line[2] for line in lines[3:]}
+    assert re.fullmatch(r"about \S+ node-hours on 2 node\(s\), up to \d+ \w+ of disk for images and results", lines[2])
+    marked = {line[4:].split("  (")[0]: line[2] for line in lines[4:]}
     assert marked == {cell.key: "-" if cell is plan.cells[2] else "+" for cell in plan.cells}
     assert f"  - {plan.cells[2].key}  (unavailable: it cannot be)" in lines
 

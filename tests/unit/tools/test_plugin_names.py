@@ -25,6 +25,7 @@ LAB = "the commands `tare lab` and `tare network` are about the lab"
 BUILDS = "how an MPI is built, packaged or recognised on disk"
 STUDY = "a key of a study file"
 DOCKER = "the program or daemon itself"
+BATCH = "the batch system, which has the name of its cluster"
 LAUNCHING = "a way of launching"
 OTHER = "the word means something else: a file system, a link type, a key, a folder"
 KNOWN: Mapping[str, Mapping[str, str]] = {
@@ -52,6 +53,8 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("apptainer", "charliecloud", "docker", "mpich", "openmpi", "podman", "slirp4netns"), OTHER),
     },
     "host/wheels.py": dict.fromkeys(("openmpi", "openmpi5", "mpich", "mpich5", "intelmpi"), BUILDS),
+    "batch/__init__.py": {"slurm": BATCH},
+    "batch/slurm.py": {"slurm": BATCH},
     "images/__init__.py": dict.fromkeys(("openmpi", "openmpi5", "mpich", "mpich5"), BUILDS),
     "images/__main__.py": {"kernels": OTHER, "openmpi": BUILDS},
     "images/build.py": {"kernels": OTHER},
