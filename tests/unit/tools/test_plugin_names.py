@@ -29,7 +29,7 @@ BATCH = "the batch system, which has the name of its cluster"
 LAUNCHING = "a way of launching"
 OTHER = "the word means something else: a file system, a link type, a key, a folder"
 KNOWN: Mapping[str, Mapping[str, str]] = {
-    "cli/app.py": {"lab": LAB, "bare": DEFAULT, "host": DEFAULT, "openmpi": DEFAULT},
+    "cli/app.py": {"lab": LAB, "bare": DEFAULT, "host": DEFAULT, "openmpi": DEFAULT, "slurm": BATCH},
     "cli/doctor.py": {"lab": LAB, "local": LAB, "openmpi": DEFAULT},
     "cli/groups.py": {"lab": LAB, "bare": DEFAULT, "openmpi": DEFAULT, "docker": OTHER},
     "cli/lab_commands.py": {"lab": LAB},
