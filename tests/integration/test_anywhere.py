@@ -1,48 +1,61 @@
-"""studies/anywhere.yaml says the same wherever it runs: in a lab, on hosts by ssh, and on one machine."""
+"""studies/anywhere.yaml says the same wherever it runs: in a lab, on hosts by ssh, on one machine, and on Slurm."""
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable
 
 import pytest
 
 from integration.live import live, tare
 from integration.places import Cells, comparisons, contradictions, kept, swapped
+from integration.slurm_nodes import SlurmNodes, slurm_nodes
 from integration.ssh_hosts import REPOSITORY, SshHosts, lend, ssh_hosts
 from tare.model import Verdict
 
 pytestmark = [
     pytest.mark.timeout(1500),  # the first one counts
-    *live("sshd", "apptainer", "charliecloud", "mmdebstrap", "podman", "uidmap", "passt"),
+    *live("sshd", "slurm", "apptainer", "charliecloud", "mmdebstrap", "podman", "uidmap", "passt"),
     pytest.mark.quiet,
 ]
 STUDY = "repository/studies/anywhere.yaml"
 NAMES = ("anywhere-local", "anywhere-ssh")
+BY_LAUNCHER = {"mpirun": "anywhere-slurm", "srun": "anywhere-slurm-srun"}
 KEPT = "test-anywhere"
+ROUNDS = 6
+"""The fewest from which a verdict follows."""
 
 
 @pytest.fixture(scope="module")
 def everywhere() -> dict[str, Cells]:
-    """Run the study in all three places and return its comparisons, by place."""
+    """Run the study in all places, on Slurm by mpirun and by srun, and return its comparisons, by place."""
     with ssh_hosts(2, cores=2, shared=False) as hosts:
         lend(hosts.cache)
         hosts.configure_user()
         for options in ("--cluster local", "--hosts alpha,beta"):
-            ended = hosts.shell(f"tare run {STUDY} {options}", timeout_s=600, alone="local" in options)
+            run = f"tare run {STUDY} {options} --rounds {ROUNDS}"
+            ended = hosts.shell(run, timeout_s=600, alone="local" in options)
             assert ended.returncode in (0, 3), ended.stdout[-4000:] + ended.stderr[-4000:]
-        keep(hosts)
-    ended_lab = tare("run", REPOSITORY / "studies" / "anywhere.yaml", "-o", kept(KEPT) / "lab", "--fresh",
-                     cwd=REPOSITORY, timeout_s=600)  # fmt: skip
+        keep(hosts, NAMES)
+    with slurm_nodes(2, cores=2) as nodes:
+        lend(nodes.cache)
+        for launcher in BY_LAUNCHER:
+            run = f"tare run {STUDY} --cluster slurm --launcher {launcher} --rounds {ROUNDS}"
+            ended = nodes.shell(f"salloc --nodes=2 --exclusive {run}", timeout_s=600)
+            assert ended.returncode in (0, 3), ended.stdout[-4000:] + ended.stderr[-4000:]
+        keep(nodes, BY_LAUNCHER.values())
+    ended_lab = tare("run", REPOSITORY / "studies" / "anywhere.yaml", "-o", kept(KEPT) / "lab", "--fresh", "--rounds",
+                     str(ROUNDS), cwd=REPOSITORY, timeout_s=600)  # fmt: skip
     assert ended_lab.status in (0, 3), ended_lab.stdout[-4000:] + ended_lab.stderr[-4000:]
-    return {name: comparisons(kept(KEPT) / name) for name in ("lab", *NAMES)}
+    return {name: comparisons(kept(KEPT) / name) for name in ("lab", *NAMES, *BY_LAUNCHER.values())}
 
 
-def keep(hosts: SshHosts) -> None:
+def keep(places: SshHosts | SlurmNodes, names: Iterable[str]) -> None:
     """Copy the results of the user's head."""
-    for name in NAMES:
+    for name in names:
         shutil.rmtree(kept(KEPT) / name, ignore_errors=True)
-        shutil.copytree(hosts.folder / "home" / "results" / name, kept(KEPT) / name)
+        shutil.copytree(places.folder / "home" / "results" / name, kept(KEPT) / name)
         for path in (kept(KEPT) / name, *(kept(KEPT) / name).rglob("*")):
             os.chown(path, 0, 0)
 
@@ -58,8 +71,29 @@ def test_rootless_podman_behind_pasta_costs_wherever_it_runs(everywhere: dict[st
         if any(each.verdict not in (Verdict.UNAVAILABLE,) for each in own):
             ran.append(place)
             assert any(each.verdict is Verdict.COSTS for each in own), (place, [each.verdict for each in own])
-    assert set(NAMES) <= set(ran)
+    assert {*NAMES, "anywhere-slurm"} <= set(ran)
 
 
 def test_costs_that_differ_keep_their_order(everywhere: dict[str, Cells]) -> None:
     assert swapped(everywhere) == []
+
+
+def test_both_launchers_of_slurm_run_what_an_ordinary_user_has(everywhere: dict[str, Cells]) -> None:
+    ran = {
+        place: {key[2] for key, each in everywhere[place].items() if each.verdict is not Verdict.UNAVAILABLE}
+        for place in BY_LAUNCHER.values()
+    }
+    assert {"bare+image", "apptainer", "charliecloud", "podman-rootless+pasta"} <= ran["anywhere-slurm"]
+    assert {"bare+image", "apptainer", "charliecloud"} <= ran["anywhere-slurm-srun"]
+
+
+def test_no_cell_fails(everywhere: dict[str, Cells]) -> None:
+    failing = [(place, key) for place, cells in everywhere.items() for key, each in cells.items()
+               if each.verdict in (Verdict.FAILS, Verdict.INVALID)]  # fmt: skip
+    assert failing == []
+
+
+def test_a_report_of_one_allocation_says_so(everywhere: dict[str, Cells]) -> None:
+    for place in everywhere:
+        if place in BY_LAUNCHER.values():
+            assert "One allocation" in (kept(KEPT) / place / "report.html").read_text()

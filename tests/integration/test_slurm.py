@@ -1,39 +1,28 @@
-"""studies/anywhere.yaml on a real Slurm cluster, as an ordinary user: by mpirun and by srun, in one allocation and over
-several."""
+"""A study on a real Slurm cluster, as an ordinary user: by mpirun and by srun, in one allocation and over several."""
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from integration.live import live, tare
-from integration.places import Cells, comparisons, contradictions, kept, swapped
+from integration.live import live
 from integration.slurm_nodes import SlurmNodes, slurm_nodes
-from integration.ssh_hosts import REPOSITORY, lend
-from tare.model import Verdict
+from integration.ssh_hosts import lend
+from tare.model import Completed, Trial
 from tare.store.writer import read_only
 
-pytestmark = [
-    pytest.mark.timeout(900),  # the first one counts
-    *live("slurm", "apptainer", "charliecloud", "mmdebstrap", "podman", "uidmap", "passt"),
-    pytest.mark.quiet,
-]
-STUDY = "repository/studies/anywhere.yaml"
-KEPT = "test-slurm"
-INSIDE = ("anywhere-slurm", "anywhere-slurm-srun")
+pytestmark = [*live("slurm", "apptainer", "mmdebstrap")]
 ALLOCATIONS = 2
 SMALL = """
 environments: [bare, apptainer]
-placements: [{nodes: 2, ranks_per_node: 1}]
+placements: [{nodes: 1, ranks_per_node: 2}, {nodes: 2, ranks_per_node: 1}]
 workloads:
   messages:
     kernels: [{latency: {message_bytes: 8, iterations: 500, warmup: 100}}]
-repetition: {rounds: 2, turns: 4}
+repetition: {rounds: 1, turns: 4}
 a_a: false
 """
 
@@ -42,74 +31,36 @@ a_a: false
 def cluster() -> Iterator[SlurmNodes]:
     with slurm_nodes(2, cores=2) as nodes:
         lend(nodes.cache)
+        (nodes.home / "small.yaml").write_text(SMALL)
         yield nodes
 
 
-@pytest.fixture(scope="module")
-def everywhere(cluster: SlurmNodes) -> dict[str, Cells]:
-    """Run the study inside one allocation by both launchers, and in a lab; return its comparisons, by place."""
-    for launcher in ("mpirun", "srun"):
-        run = f"tare run {STUDY} --cluster slurm --launcher {launcher}"
-        ended = cluster.shell(f"salloc --nodes=2 --exclusive {run}", timeout_s=400)
-        assert ended.returncode in (0, 3), ended.stdout[-4000:] + ended.stderr[-4000:]
-    for name in INSIDE:
-        keep(cluster, name)
-    lab = tare("run", REPOSITORY / "studies" / "anywhere.yaml", "-o", kept(KEPT) / "lab", "--fresh",
-               cwd=REPOSITORY, timeout_s=400)  # fmt: skip
-    assert lab.status in (0, 3), lab.stdout[-4000:] + lab.stderr[-4000:]
-    return {name: comparisons(kept(KEPT) / name) for name in ("lab", *INSIDE)}
+@pytest.fixture(scope="module", params=["mpirun", "srun"])
+def trials(request: pytest.FixtureRequest, cluster: SlurmNodes) -> tuple[Trial, ...]:
+    run = f"tare run small.yaml --cluster slurm --launcher {request.param} --results {request.param}"
+    ended = cluster.shell(f"salloc --nodes=2 --exclusive {run}", timeout_s=200)
+    assert ended.returncode in (0, 3), ended.stdout[-4000:] + ended.stderr[-4000:]
+    assert "One allocation" in " ".join(ended.stdout.split())
+    return tuple(read_only(cluster.home / str(request.param)).trials)
 
 
-def keep(cluster: SlurmNodes, name: str) -> Path:
-    """Copy the user's results."""
-    place = kept(KEPT) / name
-    shutil.rmtree(place, ignore_errors=True)
-    shutil.copytree(cluster.home / "results" / name, place)
-    for path in (place, *place.rglob("*")):
-        os.chown(path, 0, 0)
-    return place
+def test_every_launch_completes(trials: tuple[Trial, ...]) -> None:
+    assert [type(trial.outcome) for trial in trials] == [Completed] * 4
 
 
-def test_both_launchers_run_what_an_ordinary_user_has(everywhere: dict[str, Cells]) -> None:
-    ran = {
-        place: {key[2] for key, each in cells.items() if each.verdict is not Verdict.UNAVAILABLE}
-        for place, cells in everywhere.items()
-    }
-    assert {"bare+image", "apptainer", "charliecloud", "podman-rootless+pasta"} <= ran["anywhere-slurm"]
-    assert {"bare+image", "apptainer", "charliecloud"} <= ran["anywhere-slurm-srun"]
-    failing = [(place, key) for place, cells in everywhere.items() for key, each in cells.items()
-               if each.verdict in (Verdict.FAILS, Verdict.INVALID)]  # fmt: skip
-    assert failing == []
+def test_masks_are_read_back_for_each_rank_and_no_core_is_shared(trials: tuple[Trial, ...]) -> None:
+    for trial in trials:
+        assert len(trial.ranks) == 2
+        own = [(place.hostname, cpu) for place in trial.ranks for cpu in place.cpus]
+        assert len(set(own)) == 2, own
 
 
-def test_no_cell_costs_in_one_place_and_gains_in_another(everywhere: dict[str, Cells]) -> None:
-    assert contradictions(everywhere) == []
-
-
-def test_costs_that_differ_keep_their_order(everywhere: dict[str, Cells]) -> None:
-    assert swapped(everywhere) == []
-
-
-def test_rank_places_are_read_back_and_no_core_is_shared(everywhere: dict[str, Cells]) -> None:
-    assert everywhere
-    for name in INSIDE:
-        trials = [trial for trial in read_only(kept(KEPT) / name).trials if trial.ranks]
-        assert trials
-        for trial in trials:
-            of_host: dict[str, list[int]] = {}
-            for place in trial.ranks:
-                of_host.setdefault(place.host, []).extend(place.cpus)
-            assert all(len(set(cpus)) == len(cpus) for cpus in of_host.values()), trial.key
-
-
-def test_a_report_of_one_allocation_says_so(everywhere: dict[str, Cells]) -> None:
-    assert everywhere
-    for name in INSIDE:
-        assert "One allocation" in (kept(KEPT) / name / "report.html").read_text()
+def test_ranks_of_two_nodes_are_on_two_nodes(trials: tuple[Trial, ...]) -> None:
+    hosts = {trial.key.cell: [place.hostname for place in trial.ranks] for trial in trials}
+    assert all(names == (["c1", "c2"] if "2n x 1r" in cell else ["c1", "c1"]) for cell, names in hosts.items()), hosts
 
 
 def test_submitted_rounds_are_of_several_allocations(cluster: SlurmNodes) -> None:
-    (cluster.home / "small.yaml").write_text(SMALL)
     submit = f"tare submit small.yaml --allocations {ALLOCATIONS} --launcher srun --time 5min --wait"
     ended = cluster.shell(submit, timeout_s=200)
     assert ended.returncode in (0, 3), ended.stdout[-3000:] + ended.stderr[-3000:]
@@ -120,8 +71,15 @@ def test_submitted_rounds_are_of_several_allocations(cluster: SlurmNodes) -> Non
     assert "One allocation" not in (results / "report.html").read_text()
 
 
-def test_nothing_is_left_on_the_nodes(cluster: SlurmNodes, everywhere: dict[str, Cells]) -> None:
-    assert everywhere
+def test_a_budget_of_node_hours_ends_a_study(cluster: SlurmNodes) -> None:
+    stated = SMALL.replace("rounds: 1", "rounds: 9, budget: {node_hours: 0.000001}")
+    (cluster.home / "budget.yaml").write_text(stated)
+    ended = cluster.shell("salloc --nodes=2 --exclusive tare run budget.yaml --cluster slurm --launcher srun")
+    assert "budget of 1e-06 node-hours does not suffice for another round" in ended.stderr
+    assert len(read_only(Path(cluster.home / "results" / "budget-slurm-srun")).trials) == 4
+
+
+def test_nothing_is_left_on_the_nodes(cluster: SlurmNodes) -> None:
     for node in cluster.site.nodes:
         left = cluster.root("sh", "-c", "ls -d /tmp/tare-s* /tmp/run/tare/s* 2> /dev/null; pgrep -a tare-kernels",
                             node=node.index).stdout  # fmt: skip
