@@ -47,6 +47,10 @@ class Mpi(ABC):
         """Return why the MPI cannot be used here, or None."""
         return None
 
+    def probe_launcher(self) -> str | None:
+        """Return why jobs of the MPI can be started by a batch system only, or None."""
+        return None
+
     def lacks(self, transport: str) -> str | None:
         """Return why this machine's build of the MPI does not support a transport of its table, or None."""
         return None

@@ -16,11 +16,11 @@ from tare.errors import MissingTool, RefusedError
 from tare.host.packages import install
 from tare.host.process import find
 from tare.images import mpi_programs
-from tare.launch import Entry, Launch
+from tare.launch import Launch
 from tare.launch.job import Job, JobHost, group_contexts
 from tare.launch.kept import dropped_names, kept_names
 from tare.launch.mpi import Mpi
-from tare.launch.ways import Way, variables_of
+from tare.launch.ways import Way, parameters_of, variables_of
 from tare.model import Binding
 from tare.mpi.intelmpi import hydra_of_intel
 from tare.mpi.mpich import Mpich, hydra
@@ -31,7 +31,7 @@ from tare.mpi.recognised import Kind, recognise
 TITLE: Final = "the MPI of the site"
 NO_MPI: Final = "no mpirun or mpiexec is on PATH: load the module of an MPI, or {remedy}"
 UNKNOWN: Final = "{program} is of no MPI that tare knows: load the module of another MPI, or name one with `mpi`"
-NO_LAUNCHER: Final = "{title} has no launcher of its own, the batch system starts its ranks: use cluster: slurm"
+NO_LAUNCHER: Final = "{title} has no launcher of its own, the batch system starts its ranks: use launch: srun"
 NO_COMPILER: Final = "mpicc, with which programs for the MPI of the site are compiled, is not on PATH"
 
 FREE: Final = Way(
@@ -68,7 +68,11 @@ class Site(Mpi):
         if found is None:
             program = next((path for name in ("mpirun", "mpiexec") if (path := find(name))), None)
             return UNKNOWN.format(program=program) if program else NO_MPI.format(remedy=install("openmpi-bin"))
-        return NO_LAUNCHER.format(title=found.title) if found.kind is Kind.NONE else mpi_programs.on_path()
+        return None if found.kind is Kind.NONE else mpi_programs.on_path()
+
+    def probe_launcher(self) -> str | None:
+        found = recognise(os.environ)
+        return NO_LAUNCHER.format(title=found.title) if found and found.kind is Kind.NONE else None
 
     def version(self) -> str:
         found = recognise(os.environ)
@@ -87,13 +91,25 @@ class Site(Mpi):
     def launch(self, job: Job) -> Launch:
         found = recognise(os.environ)
         if found is None or found.kind is Kind.NONE:
-            raise RefusedError(self.probe() or NO_LAUNCHER.format(title=TITLE))
+            raise RefusedError(self.probe() or self.probe_launcher() or NO_LAUNCHER.format(title=TITLE))
         program = job.wiring.launcher or found.launcher
         members = tuple(with_user_environment(member, os.environ) for member in job.members)
         placement = replace(job.placement, binding=Binding.MPI_DEFAULT)
         launch = STARTS[found.kind](program, replace(job, members=members, placement=placement))
         by_rank = LABELS_RANKS[found.kind] if job.wiring.asks else ()
         return replace(launch, launcher=(launch.launcher[0], *by_rank, *launch.launcher[1:]))
+
+    @property
+    def pmis(self) -> tuple[str, ...]:
+        found = recognise(os.environ)
+        return PMIS[found.kind] if found else ()
+
+    def for_srun(self, job: Job) -> tuple[JobHost, ...]:
+        asked = {f"OMPI_MCA_{name}": value for name, value in parameters_of(FREE, job).items()} | variables_of(
+            FREE, job
+        )
+        members = (with_user_environment(member, os.environ) for member in job.members)
+        return tuple(replace(member, environment={**asked, **member.environment}) for member in members)
 
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
         return self._alike.foreground(cwd, by_rank=by_rank)
@@ -120,12 +136,14 @@ def with_user_environment(member: JobHost, environment: Mapping[str, str]) -> Jo
     inside = kept_names(environment, inside=True)
     outside = kept_names(environment, inside=False)
     enters = any(not entry.is_empty for entry in host.enter)
-    agent = host.agent or Entry()
-    drops = tuple(name for name in dropped_names(environment) if name not in member.environment)
+    own = dropped_names(environment) if member.inside else ()
+    drops = tuple(name for name in own if name not in member.environment)
     enter = tuple(replace(entry, keeps=inside, drops=drops) for entry in host.enter)
-    if member.inside and not enters:  # docker exec, for one, passes only what is before the command
+    agent = host.agent
+    if agent is not None and member.inside and not enters:
+        # docker exec, for one, passes only what is before the command
         agent = replace(agent, keeps=inside, carry=agent.carry or bool(inside))
-    else:
+    elif agent is not None:
         agent = replace(agent, keeps=outside)
     return replace(member, host=replace(host, agent=agent, enter=enter))
 
@@ -178,6 +196,13 @@ STARTS: Final[Mapping[Kind, Callable[[str, Job], Launch]]] = {
     Kind.OPEN_MPI_5: _prrte,
     Kind.HYDRA: lambda program, job: hydra(program, job, FREE),
     Kind.INTEL: lambda program, job: hydra_of_intel(program, job, FREE),
+}
+PMIS: Final[Mapping[Kind, tuple[str, ...]]] = {
+    Kind.OPEN_MPI_4: ("pmix",),
+    Kind.OPEN_MPI_5: ("pmix",),
+    Kind.HYDRA: ("pmi2",),
+    Kind.INTEL: ("pmi2",),
+    Kind.NONE: ("cray_shasta",),
 }
 LABELS_RANKS: Final = {
     Kind.OPEN_MPI_4: ("--tag-output",),

@@ -60,7 +60,7 @@ def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True, a
     job = Job(
         head=site.head if up.ssh is None else (),
         members=members,
-        placement=cell.placement,
+        placement=as_bound(environment, cell.placement),
         wiring=replace(wiring_of(site, environment, up), asks=asks),
     )
     launch = launch_of(job, environment)

@@ -81,6 +81,8 @@ def by_rank(library: str, said: str) -> Chosen:
             lines[int(match[1])].append(match[2])
     of_ranks = {rank: chosen_components("\n".join(lines[rank])) for rank in sorted(lines)}
     told = {rank: taken for rank, taken in of_ranks.items() if taken}
+    if not told:
+        return Chosen(library=library, taken=chosen_components(said))
     return Chosen(library=library, taken=_each_once(each for taken in told.values() for each in taken), of_ranks=told)
 
 
