@@ -105,9 +105,8 @@ class Site(Mpi):
         return PMIS[found.kind] if found else ()
 
     def for_srun(self, job: Job) -> tuple[JobHost, ...]:
-        asked = {f"OMPI_MCA_{name}": value for name, value in parameters_of(FREE, job).items()} | variables_of(
-            FREE, job
-        )
+        parameters = {f"OMPI_MCA_{name}": value for name, value in parameters_of(FREE, job).items()}
+        asked = {**parameters, **variables_of(FREE, job)}
         members = (with_user_environment(member, os.environ) for member in job.members)
         return tuple(replace(member, environment={**asked, **member.environment}) for member in members)
 
