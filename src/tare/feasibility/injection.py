@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from tare.images.host_mpi import HostMpi, glibc_of, library_of
+from tare.images.host_mpi import HostMpi, glibc_release, library_of
 from tare.images.inside.below import inside
 from tare.images.inside.inspect import LIBRARIES, plain
 from tare.images.inside.linked import find_linked
@@ -24,6 +24,8 @@ NUMBERS: Final = re.compile(r"\d+")
 NEWER: Final = "use an image of a newer distribution, or the image's own MPI (launch: exec)"
 OWN: Final = "use the image's own MPI (launch: exec)"
 MOST_NAMED: Final = 3
+KNOWN: Final = ("libmpi", "libuc", "libfabric", "libibverbs", "libopen-", "libpmix")
+"""Libraries that a sentence names first, because users know them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +54,13 @@ def too_old(mpi: HostMpi, rootfs: Path) -> str | None:
     lacking = _lacking_of_image(mpi, rootfs)
     if not lacking:
         return None
-    worst = max(lacking, key=lambda each: (_numbers(each.version), each.file))
+    first = max(lacking, key=lambda each: (each.file.startswith(KNOWN), _numbers(each.version), each.file))
+    newest = max((each.version for each in lacking), key=_numbers)
     others = len({each.file for each in lacking}) - 1
-    more = f", as {others} more of this machine's libraries do" if others > 0 else ""
-    found = glibc_of(rootfs)
-    has = f"glibc {'.'.join(map(str, found))}" if found and worst.version.startswith("GLIBC_") else "not that version"
-    return f"{worst.file} needs {worst.version} of {worst.library}{more}, and the image has {has}: {NEWER}"
+    more = f", and {others} more of this machine's libraries need versions up to {newest}" if others else ""
+    release = glibc_release(rootfs) if first.version.startswith("GLIBC_") else ""
+    has = f"the image has glibc {release}" if release else f"the image's {first.library} lacks it"
+    return f"{first.file} needs {first.version}, and {has}{more}: {NEWER}"
 
 
 @lru_cache(maxsize=64)

