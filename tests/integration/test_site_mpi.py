@@ -12,6 +12,7 @@ import pytest
 from integration.live import by_environment, live, outcome, tare, write_study
 from integration.roots import root_of
 from integration.studies import KERNELS
+from tare.host.paths import cache_folder
 
 pytestmark = [*live("openmpi", "mpich", "apptainer", "charliecloud", "mmdebstrap"), pytest.mark.timeout(400)]
 
@@ -28,14 +29,18 @@ def mpi(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def module(mpi: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, str]:
-    """Put an MPI first on PATH, as a module does, and return the variables of a user who has loaded it."""
-    folder = tmp_path / "module"
-    folder.mkdir()
+def module(mpi: str, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, str]:
+    """Put an MPI first on PATH, as a module does, and return the variables of a user who has loaded it.
+
+    Its folder is always the same, so that the kernels are compiled once.
+    """
+    folder = cache_folder() / "test-modules" / mpi
+    folder.mkdir(parents=True, exist_ok=True)
     for name in ("mpirun", "mpicc"):
         found = shutil.which(f"{name}.{mpi}")
         assert found is not None
-        (folder / name).symlink_to(found)
+        if not (folder / name).is_symlink():
+            (folder / name).symlink_to(found)
     monkeypatch.setenv("PATH", str(folder), prepend=":")
     for name, value in {**SETTINGS, "LD_LIBRARY_PATH": "/nowhere/lib"}.items():
         monkeypatch.setenv(name, value)

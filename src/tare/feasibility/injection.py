@@ -25,7 +25,7 @@ NEWER: Final = "use an image of a newer distribution, or the image's own MPI (la
 OWN: Final = "use the image's own MPI (launch: exec)"
 MOST_NAMED: Final = 3
 KNOWN: Final = ("libmpi", "libuc", "libfabric", "libibverbs", "libopen-", "libpmix")
-"""Libraries that a sentence names first, because users know them."""
+"""Libraries that a sentence names first, in this order, because users know them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,13 +54,20 @@ def too_old(mpi: HostMpi, rootfs: Path) -> str | None:
     lacking = _lacking_of_image(mpi, rootfs)
     if not lacking:
         return None
-    first = max(lacking, key=lambda each: (each.file.startswith(KNOWN), _numbers(each.version), each.file))
+    first = min(
+        sorted(lacking, key=lambda each: _numbers(each.version), reverse=True), key=lambda each: _rank(each.file)
+    )
     newest = max((each.version for each in lacking), key=_numbers)
     others = len({each.file for each in lacking}) - 1
     more = f", and {others} more of this machine's libraries need versions up to {newest}" if others else ""
     release = glibc_release(rootfs) if first.version.startswith("GLIBC_") else ""
     has = f"the image has glibc {release}" if release else f"the image's {first.library} lacks it"
     return f"{first.file} needs {first.version}, and {has}{more}: {NEWER}"
+
+
+def _rank(file: str) -> int:
+    """Return the place of a library among those that users know."""
+    return next((place for place, name in enumerate(KNOWN) if file.startswith(name)), len(KNOWN))
 
 
 @lru_cache(maxsize=64)

@@ -34,6 +34,11 @@ class Mpi(ABC):
         return {}
 
     @property
+    def alike(self) -> str:
+        """Return the name of the MPI whose images suit its launcher: its own, as a rule."""
+        return self.name
+
+    @property
     def pins(self) -> bool:
         """Return whether it is told its components, transport and binding; if not, it is measured as it is set up."""
         return True

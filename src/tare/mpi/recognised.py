@@ -51,6 +51,12 @@ class Recognised:
     launcher: str = ""
 
     @property
+    def major(self) -> int:
+        """Return the major version, 0 if it is not known."""
+        match = re.match(r"\d+", self.version)
+        return int(match[0]) if match else 0
+
+    @property
     def title(self) -> str:
         """Return name and version in one line."""
         return f"{self.name} {self.version}".strip()

@@ -63,6 +63,16 @@ class Site(Mpi):
         found = recognise(os.environ)
         return "openmpi" if found and found.kind in (Kind.OPEN_MPI_4, Kind.OPEN_MPI_5) else "mpich"
 
+    @property
+    def alike(self) -> str:
+        found = recognise(os.environ)
+        if found is None or found.kind is Kind.OPEN_MPI_4:
+            return "openmpi"
+        if found.kind is Kind.OPEN_MPI_5:
+            return "openmpi5"
+        newest_of_debian = 4
+        return "mpich" if found.major <= newest_of_debian else "mpich5"
+
     def probe(self) -> str | None:
         found = recognise(os.environ)
         if found is None:

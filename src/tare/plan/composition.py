@@ -237,5 +237,5 @@ def under(environment: Environment, mpi: str) -> Environment:
         return environment
     image = environment.image
     if image in MPI_OF and environment.launch is not Launching.HOST_MPI:
-        image = next((name for name, inside in MPI_OF.items() if inside == mpi), image)
+        image = next((name for name, inside in MPI_OF.items() if inside == MPIS[mpi].alike), image)
     return with_transport(replace(environment, mpi=mpi, image=image))
