@@ -17,7 +17,7 @@ from launches import make_job
 from tare.errors import MissingTool, RefusedError
 from tare.images import mpi_programs
 from tare.launch import Entry, Host
-from tare.launch.kept import dropped_names, kept_names
+from tare.launch.kept import PLACES, SETTINGS, dropped_names, kept_names
 from tare.model import Binding, Environment, Launching, Placement
 from tare.mpi import MPIS
 from tare.mpi.defaults import with_transport
@@ -74,7 +74,7 @@ def loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loads:
         for program, said in {**SAID.get(name, {}), **more}.items():
             (folder / program).write_text(f"#!/bin/sh\nprintf '{said}'\n")
             (folder / program).chmod(0o755)
-        for variable in [each for each in os.environ if each.startswith(("OMPI_", "UCX_", "FI_", "LD_", "CRAY_"))]:
+        for variable in [each for each in os.environ if each.startswith(SETTINGS + PLACES)]:
             monkeypatch.delenv(variable)
         monkeypatch.setenv("PATH", str(folder))
         return folder

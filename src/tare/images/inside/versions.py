@@ -123,8 +123,9 @@ def _count(file: BinaryIO, layout: elf.Layout) -> int:
         raise elf.DamagedError("its table of symbols is invalid")
     at += 16 + 8 * blooms
     last = max(struct.unpack(f"{layout.order}{buckets}I", elf.read_at(file, at, 4 * buckets)), default=0)
-    if last < first:
-        return int(first)
+    if last < first:  # it defines none, and the table does not count those that it needs; linkers put the names next
+        distance = layout.strings[0] - layout.offset_of(SYMBOLS)
+        return min(max(int(first), distance // SYMBOL_BYTES), MOST_SYMBOLS)
     at += 4 * buckets
     while last < MOST_SYMBOLS:
         (value,) = struct.unpack(f"{layout.order}I", elf.read_at(file, at + 4 * (last - first), 4))
