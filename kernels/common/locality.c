@@ -2,6 +2,7 @@
 
 #include "common/check.h"
 #include "common/cpus.h"
+#include "common/libraries.h"
 #include "common/output.h"
 #include "common/rights.h"
 
@@ -126,6 +127,7 @@ static struct json describe(MPI_Comm comm, int rank, const struct host *host)
     put_namespaces(&line);
     put_shm(&line);
     rights_put(&line);
+    libraries_put(&line);
     put_shared_memory_ranks(&line, comm, rank);
     char *cgroup = cpus_cgroup();
     json_put_string(&line, "cgroup_cpus", cgroup);

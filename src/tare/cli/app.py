@@ -167,7 +167,7 @@ def quick(  # noqa: PLR0913, PLR0917 - as many as there are options
         bool, typer.Option("--all", help="Compare every runtime in every network available here.")
     ] = False,
     mpi: MpiOption = "openmpi",
-    transport: TransportOption = "tcp",
+    transport: TransportOption = "",
     image: ImageOption = "",
     bind: BindOption = None,
     env: EnvOption = None,
@@ -214,7 +214,7 @@ def launch(  # noqa: PLR0913, PLR0917 - as many as there are options
     memory: Annotated[str, typer.Option(help="Memory limit per container, such as 512MiB; 0: no limit.")] = "0",
     cpus: CpusOption = 0.0,
     mpi: MpiOption = "openmpi",
-    transport: TransportOption = "tcp",
+    transport: TransportOption = "",
     way: WayOption = "exec",
     control: ControlOption = "own",
     image: ImageOption = "",

@@ -15,6 +15,7 @@ from tare.images import DEFAULT, RECIPES, mpi_programs
 from tare.images.build import list_images
 from tare.model import Environment, Placement
 from tare.mpi import MPIS
+from tare.mpi.defaults import with_transport
 from tare.networks import NETWORKS, Wiring
 from tare.node import limits, monitor
 from tare.node.cgroups import hierarchies
@@ -67,7 +68,8 @@ def environments() -> dict[str, Environment]:
         plain = not runtime.makes_containers and network.wiring is Wiring.NODE
         name = runtime.name if plain else f"{runtime.name}+{network.name}"
         image = DEFAULT if runtime.needs_image else ""
-        by_name[name] = Environment(name=name, runtime=runtime.name, network=network.name, mpi=mpi, image=image)
+        stated = Environment(name=name, runtime=runtime.name, network=network.name, mpi=mpi, image=image)
+        by_name[name] = with_transport(stated)
     return by_name
 
 

@@ -48,7 +48,7 @@ class Wanted:
     command: tuple[str, ...]
     environment: str = "bare"
     mpi: str = "openmpi"
-    transport: str = "tcp"
+    transport: str = ""
     way: str = "exec"
     control: str = "own"
     nodes: int = 1
@@ -114,7 +114,7 @@ def make_plan(wanted: Wanted) -> Plan:
     name, _, network = wanted.environment.partition("+")
     environment: dict[str, object] = {
         "mpi": wanted.mpi,
-        "transport": wanted.transport,
+        **({"transport": wanted.transport} if wanted.transport else {}),
         "launch": wanted.way,
         "control": wanted.control,
         "devices": wanted.devices,

@@ -20,9 +20,12 @@ Command = Annotated[list[str], typer.Argument(help="The program and its argument
 ContainersOption = Annotated[
     int, typer.Option(min=1, help="Containers on each node; the ranks of the node are divided among them.")
 ]
-MpiOption = Annotated[str, typer.Option(help="MPI implementation: openmpi, openmpi5, mpich, mpich5 or intelmpi.")]
+MpiOption = Annotated[str, typer.Option(help="MPI implementation: openmpi, openmpi5, mpich, mpich5, intelmpi or site.")]
 TransportOption = Annotated[
-    str, typer.Option(help="What MPI sends messages over: tcp, shm, ipoib, ucx, verbs, ofi:tcp, ... (docs/study.md).")
+    str,
+    typer.Option(
+        help="What MPI sends messages over: tcp (the default), shm, ipoib, ucx, verbs, ofi:tcp, ... (docs/study.md)."
+    ),
 ]
 ImageOption = Annotated[
     str,

@@ -44,7 +44,7 @@ class Wanted:
     environments: str = ""
     every: bool = False
     mpi: str = "openmpi"
-    transport: str = "tcp"
+    transport: str = ""
     image: str = ""
     binds: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
@@ -120,7 +120,9 @@ def every_environment(wanted: Wanted) -> list[str]:
 
 def _environment(name: str, wanted: Wanted) -> dict[str, object]:
     """Return the keys of an environment; keys about images are left out if it has none."""
-    keys: dict[str, object] = {"mpi": wanted.mpi, "transport": wanted.transport, "env": variables(wanted.env)}
+    keys: dict[str, object] = {"mpi": wanted.mpi, "env": variables(wanted.env)}
+    if wanted.transport:
+        keys["transport"] = wanted.transport
     runtime, *rest = name.split("+")
     if runtime in study.KNOWN.imageless and "image" not in rest[:1]:
         return keys

@@ -104,7 +104,7 @@ def _files(cells: Sequence[Cell], say: Progress, shown: tuple[str, ...], *, meas
     mpi, name = _parts(cells[0].environment)
     if MPIS[mpi].is_fake:
         return Files(host_prefix=Path("/nowhere"))
-    host_prefix = ensure_kernels(mpi, progress=say).prefix
+    host_prefix = ensure_kernels(mpi, progress=say, compiler=MPIS[mpi].compiler()).prefix
     seen = tuple(bind_of(text).source for cell in cells for text in cell.environment.binds)
     if not name:
         return Files(host_prefix=host_prefix, seen=seen, shown=(str(host_prefix), *shown))
@@ -145,4 +145,7 @@ def _in_format(image: Image, wanted: str, say: Progress) -> Path:
 
 def _host_mpi(cells: Sequence[Cell], build: KernelBuild, say: Progress) -> HostMpi | None:
     wanted = {cell.environment.mpi for cell in cells if cell.environment.launch is Launching.HOST_MPI}
-    return ensure_host_mpi(wanted.pop(), build.program, say) if wanted else None
+    if not wanted:
+        return None
+    mpi = wanted.pop()
+    return ensure_host_mpi(mpi, build.program, say, launcher=MPIS[mpi].host_launcher(), family=MPIS[mpi].family)

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from tare.deploy.study_files import StudyFiles
-from tare.feasibility import compatibility
+from tare.feasibility import compatibility, injection
 from tare.feasibility.compatibility import Application, Launcher, Machine, MpiFacts, RankHost
 from tare.host import wheels
-from tare.images.host_mpi import glibc_needed, glibc_of
+from tare.images.host_mpi import HostMpi, glibc_needed, glibc_of
 from tare.images.inside import elf
 from tare.images.inside.below import inside
 from tare.images.inside.inspect import LIBRARIES, mpi_of, pmix_of, version_of
@@ -27,7 +27,7 @@ from tare.node_service.geometry import enters_containers
 from tare.node_service.order import Files
 from tare.plan.cells import available
 from tare.wiring import infiniband, transports
-from tare.workloads.located import not_in_image, program_file
+from tare.workloads.located import command_file, is_of_system, not_in_image, program_file
 from tare.workloads.own_programs import libraries
 from tare.workloads.programs.locate import PATH
 
@@ -66,6 +66,8 @@ def misfit(cell: Cell, files: Files) -> str | None:
     rootfs = files.rootfs if environment.image else None
     borrowed = environment.launch is Launching.HOST_MPI
     ranks_mpi = host_mpi if rootfs is None or borrowed else mpi_inside(rootfs)
+    if borrowed and rootfs and files.host_mpi and (reason := injected_misfit(cell, files.host_mpi, rootfs)):
+        return reason
     launcher_inside = environment.launch is Launching.SSH
     daemon_outside = enters_containers(environment, cell.placement)
     return compatibility.fits(
@@ -87,6 +89,25 @@ def program_missing(cell: Cell, files: Files) -> str | None:
         return None
     variables = dict(text.partition("=")[::2] for text in (*files.variables, *cell.environment.env))
     return not_in_image(cell.workload, files.rootfs, (*filter(None, variables.get("PATH", "").split(":")), *PATH))
+
+
+def injected_misfit(cell: Cell, mpi: HostMpi, rootfs: Path) -> str | None:
+    """Return why this machine's MPI cannot be loaded in an image with a cell's program, or None."""
+    return injection.misfit(mpi, str(mpi_here(cell.environment.mpi)), rootfs, program_inside(cell, rootfs))
+
+
+def program_inside(cell: Cell, rootfs: Path) -> Path | None:
+    """Return the file of the image that a cell's ranks run, None if it is this machine's or not found."""
+    file = program_file(cell.workload, rootfs)
+    if file is not None or not cell.workload.command:
+        return file
+    name = cell.workload.command[0]
+    if "/" in name:
+        return inside(rootfs, name)
+    found = command_file(name)
+    if found is not None and not is_of_system(found):
+        return None
+    return next((file for folder in PATH if (file := inside(rootfs, f"{folder}/{name}")) is not None), None)
 
 
 def transport_missing(environment: Environment, rootfs: Path) -> str | None:

@@ -1,9 +1,9 @@
 """Prepare this machine's MPI to be shown inside a container in place of the image's own (by hand in papers/003).
 
 The libraries that the MPI's daemon, its library and its plug-ins load are resolved with the dynamic loader and copied
-into one folder of the cache. The C library is not copied, because it must be the image's. Plug-ins and settings are
-shown at their own paths, which are compiled in. The result runs in an image whose C library is new enough
-(`tare.feasibility.preflight`).
+into one folder of the cache, among them those for fabrics (UCX, libfabric, libibverbs). The C library is not copied,
+because it must be the image's. Plug-ins and settings are shown at their own paths, which are compiled in, and so is
+the whole folder of an MPI that has one of its own. `tare.feasibility.injection` checks in which images that can run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tare.host.packages import install
 from tare.host.paths import cache_folder
 from tare.host.process import find, need, run
 from tare.images.cache import Progress, locked, silent, write_atomically
-from tare.images.inside.below import open_file, open_regular
+from tare.images.inside.below import inside, open_file, open_regular
 from tare.images.inside.inspect import read_overlapping
 from tare.images.inside.linked import TRIPLETS
 from tare.images.usage import mark_used
@@ -34,13 +34,29 @@ LIBC: Final = re.compile(
 """The C library's own files: two of them in one process do not work, so the image's are used."""
 
 GLIBC: Final = re.compile(rb"GLIBC_(\d{1,4})\.(\d{1,4})(?:\.\d{1,4})?\0")
+RELEASE: Final = re.compile(rb"GNU C Library [^\n]{0,80}version (\d+\.\d+)")
 LOADED: Final = re.compile(r"^\s*(\S+) => (/\S+)", re.MULTILINE)
 PROGRAMS: Final = {
-    "openmpi": ("openmpi-bin", ("mpirun.openmpi", "mpirun"), "orted"),
-    "mpich": ("mpich", ("mpiexec.hydra",), "hydra_pmi_proxy"),
+    "openmpi": ("openmpi-bin", ("mpirun.openmpi", "mpirun"), ("orted", "prted")),
+    "mpich": ("mpich", ("mpiexec.hydra",), ("hydra_pmi_proxy",)),
 }
-"""Package, names of the launcher, and daemon of each MPI. A launcher expects its daemon in the folder it is started
-from, so it is started from the folder that containers also see."""
+"""Package, names of the launcher, and names of the daemon of each MPI. A launcher expects its daemon in the folder it
+is started from, so it is started from the folder that containers also see."""
+
+PLUG_INS: Final = {"libpmix": "pmix", "libucp": "ucx", "libfabric": "libfabric", "libibverbs": "libibverbs"}
+"""The folder beside a library in which it looks for its plug-ins."""
+
+SETTINGS: Final = {"libibverbs": ("/etc/libibverbs.d",)}
+"""Folders of a library's settings: those of libibverbs name its drivers."""
+
+NO_SSH: Final = ("OMPI_MCA_plm_rsh_agent=sh", "PRTE_MCA_plm_ssh_agent=sh")
+"""Open MPI's daemon ends if it finds no ssh, which an image need not have and the daemon does not use."""
+
+OF_SYSTEM: Final = frozenset(map(Path, ("/", "/usr", "/usr/local")))
+"""Prefixes that are not an MPI's own."""
+
+SAME_ABI: Final = ("libmpi.so.12", "libmpich.so.12")
+"""The names of one library, as MPICH's common ABI and as Debian name it."""
 
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -51,34 +67,44 @@ Version = tuple[int, int]
 class HostMpi:
     """The collected MPI: `folder` has bin/ and lib/, `shown` are all folders that a container must see.
 
-    `launcher` is in bin/; `glibc` is the minimum version of the C library that its files need.
+    `launcher` is in bin/, or in the MPI's own folder; `glibc` is the minimum version of the C library that its files
+    need, `settings` are further variables for its daemon.
     """
 
     folder: Path
     launcher: Path
     shown: tuple[str, ...]
     glibc: Version
+    settings: tuple[str, ...] = ()
 
     @property
     def environment(self) -> tuple[str, ...]:
         """Return the variables, as `NAME=value`, with which a daemon and its ranks find the shown files."""
-        return (f"PATH={self.folder}/bin:{PATH}", f"LD_LIBRARY_PATH={self.folder}/lib")
+        return (f"PATH={self.launcher.parent}:{PATH}", f"LD_LIBRARY_PATH={self.folder}/lib", *self.settings)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Return all programs and libraries that a container sees."""
+        return tuple(file for place in self.shown for file in _binaries(Path(place)))
 
 
-def ensure_host_mpi(mpi: str, program: Path, progress: Progress = silent) -> HostMpi:
+def ensure_host_mpi(
+    mpi: str, program: Path, progress: Progress = silent, *, launcher: Path | None = None, family: str = ""
+) -> HostMpi:
     """Collect this machine's MPI, unless it is in the cache; `program` is one that is linked with it.
 
+    `launcher` is the launcher of an MPI that has no fixed name, `family` the MPI whose daemons have the same names.
     Raises `MissingTool` if it is not installed.
     """
     if mpi in wheels.PACKAGES:
         return _wheel(mpi)
-    package, launchers, name = PROGRAMS[mpi]
-    daemon = Path(need(name, package=package))
-    launcher = Path(
-        need(next((candidate for candidate in launchers if find(candidate)), launchers[0]), package=package)
-    )
-    places = find_plug_ins(mpi, program)
-    files = [daemon, program, *(file for place in places for file in sorted(place.glob("**/*.so")))]
+    family = family or mpi
+    launcher = launcher or _launcher(family)
+    daemon = _daemon(family, launcher)
+    prefix = launcher.parent.parent
+    own = () if prefix in OF_SYSTEM else (prefix,)
+    places = (*own, *find_plug_ins(family, program, launcher.parent))
+    files = [daemon, program, *(file for place in places for file in _binaries(place))]
     libraries = find_libraries(files)
     stamp = "".join(
         f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}\n" for path in [launcher, daemon, *libraries]
@@ -93,9 +119,10 @@ def ensure_host_mpi(mpi: str, program: Path, progress: Progress = silent) -> Hos
                     _collect(work, (launcher, daemon), libraries)
     return HostMpi(
         folder=folder,
-        launcher=folder / "bin" / launcher.name,
+        launcher=launcher if own else folder / "bin" / launcher.name,
         shown=(str(folder), *(str(place) for place in places)),
         glibc=max(glibc_needed(file) for file in [*files, *libraries]),
+        settings=NO_SSH if family == "openmpi" else (),
     )
 
 
@@ -110,21 +137,58 @@ def _wheel(mpi: str) -> HostMpi:
         launcher=wheels.program(mpi, "mpirun"),
         shown=(str(folder),),
         glibc=max(glibc_needed(file) for file in files),
+        settings=NO_SSH if mpi.startswith("openmpi") else (),
     )
 
 
-def find_plug_ins(mpi: str, program: Path) -> tuple[Path, ...]:
-    """Return the folders of plug-ins and settings whose paths are compiled into the MPI."""
+def _launcher(family: str) -> Path:
+    package, names, _ = PROGRAMS[family]
+    return Path(need(next((name for name in names if find(name)), names[0]), package=package))
+
+
+def _daemon(family: str, launcher: Path) -> Path:
+    """Return an MPI's daemon: the one beside its launcher, else the one on PATH."""
+    package, _, names = PROGRAMS[family]
+    beside = (launcher.parent / name for name in names)
+    on_path = next((name for name in names if find(name)), names[0])
+    return next((file for file in beside if file.is_file()), None) or Path(need(on_path, package=package))
+
+
+def _binaries(place: Path) -> tuple[Path, ...]:
+    """Return the programs and libraries below a folder."""
+    files = (file for file in sorted(place.rglob("*")) if file.parent.name == "bin" or ".so" in file.name)
+    return tuple(file for file in files if file.is_file())
+
+
+def find_plug_ins(mpi: str, program: Path, programs: Path = Path("/usr/bin")) -> tuple[Path, ...]:
+    """Return the folders of plug-ins and settings whose paths are compiled into the MPI and its libraries.
+
+    `programs` is the folder of the MPI's own programs.
+    """
     folders: list[Path] = []
     if mpi == "openmpi":
+        info = programs / "ompi_info"
+        asked = str(info) if info.is_file() else need("ompi_info", package="openmpi-bin")
         for what in ("pkglibdir", "sysconfdir", "pkgdatadir"):
-            output = run((need("ompi_info", package="openmpi-bin"), "--path", what, "--parsable"), timeout_s=20).stdout
+            output = run((asked, "--path", what, "--parsable"), timeout_s=20).stdout
             folders += [Path(line.split(":", 2)[2]) for line in output.splitlines() if line.startswith(f"path:{what}:")]
-    for library in find_libraries([program, *(file for place in folders for file in sorted(place.glob("*.so")))]):
-        beside = {"libpmix": "pmix", "libucp": "ucx"}.get(library.name.split(".")[0])
-        if beside is not None:
-            folders.append(library.resolve().parent / beside)
+    left = [program, *folders]
+    while files := [file for place in left for file in _plug_ins_in(place)]:
+        beside = [folder for library in find_libraries(files) for folder in _folders_of(library)]
+        left = [place for place in dict.fromkeys(beside) if place not in folders]
+        folders += left
     return tuple(dict.fromkeys(place for place in folders if place.is_dir()))
+
+
+def _folders_of(library: Path) -> tuple[Path, ...]:
+    """Return the folders of a library's plug-ins and settings."""
+    name = library.name.split(".")[0]
+    beside = (library.resolve().parent / PLUG_INS[name],) if name in PLUG_INS else ()
+    return (*beside, *map(Path, SETTINGS.get(name, ())))
+
+
+def _plug_ins_in(place: Path) -> list[Path]:
+    return sorted(place.glob("**/*.so")) if place.is_dir() else [place] if place.is_file() else []
 
 
 def find_libraries(files: Sequence[Path]) -> tuple[Path, ...]:
@@ -155,6 +219,26 @@ def glibc_of(rootfs: Path) -> Version | None:
     return None
 
 
+def glibc_release(rootfs: Path) -> str:
+    """Return the release of the C library in an image as it states it, "" if it is not found.
+
+    The newest version of its symbols may be older: glibc 2.31 added none.
+    """
+    library = library_of(rootfs, "libc.so.6")
+    if library is None:
+        return ""
+    with open_regular(library) as content:
+        hit = next((match for piece in read_overlapping(content) if (match := RELEASE.search(piece))), None)
+    return hit[1].decode() if hit else ""
+
+
+def library_of(rootfs: Path, name: str) -> Path | None:
+    """Return a library in the folders of an image's C library, None if it is not there."""
+    triplets = (f"{root}lib/{triplet}" for triplet in TRIPLETS.values() for root in ("", "usr/"))
+    places = (inside(rootfs, f"/{place}/{name}") for place in (*triplets, "lib64", "usr/lib64", "usr/lib", "lib"))
+    return next((file for file in places if file is not None and file.is_file()), None)
+
+
 def _newest(file: BinaryIO) -> Version:
     versions = (version for piece in read_overlapping(file) for version in GLIBC.findall(piece))
     return max(((int(major), int(minor)) for major, minor in versions), default=(0, 0))
@@ -167,3 +251,6 @@ def _collect(work: Path, programs: Iterable[Path], libraries: Iterable[Path]) ->
         shutil.copy2(program.resolve(), work / "bin" / program.name)
     for library in libraries:
         shutil.copy2(library.resolve(), work / "lib" / library.name)
+    for name, other in (SAME_ABI, SAME_ABI[::-1]):
+        if (work / "lib" / name).is_file() and not (work / "lib" / other).exists():
+            (work / "lib" / other).symlink_to(name)

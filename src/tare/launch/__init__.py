@@ -38,7 +38,8 @@ class Entry:
     exec, ssh), so the variables of the launch and the MPI must be put before the command. `via` is the argv that runs
     one string with the shell of another machine (ssh), where all the rest of the entry then applies; `attached`
     means that a daemon must not leave the process that `via` starts, with which all of its processes end. `variables`
-    are set for what is started.
+    are set for what is started. `keeps` are the names of variables that a daemon gets from the launcher's environment
+    in addition to the usual ones, `drops` those that a rank does not take along from its daemon's.
     """
 
     argv: tuple[str, ...] = ()
@@ -49,6 +50,8 @@ class Entry:
     via: tuple[str, ...] = ()
     attached: bool = False
     variables: tuple[tuple[str, str], ...] = ()
+    keeps: tuple[str, ...] = ()
+    drops: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -66,6 +69,8 @@ class Entry:
             **({"via": list(self.via)} if self.via else {}),
             **({"attached": True} if self.attached else {}),
             **({"variables": dict(self.variables)} if self.variables else {}),
+            **({"keeps": list(self.keeps)} if self.keeps else {}),
+            **({"drops": list(self.drops)} if self.drops else {}),
         }
 
 

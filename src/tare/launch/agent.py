@@ -10,9 +10,11 @@ time.
 
 $TARE_LAUNCH_MAP names the map file: {"hosts": {NAME: {"agent": ENTRY, "ranks": [ENTRY, ...]}}};
 an ENTRY is {"cgroups": [folder, ...], "cpus": [core, ...], "argv": [token, ...], "shell": true or false,
-"carry": true or false, "attached": true or false, "variables": {NAME: VALUE}}. With "carry" the place drops the
-caller's environment (docker exec, kubectl exec, ssh), so the variables of the launch and the MPI are put before the
-command, through env(1). A host on which a scheduler starts ranks has "alias", its name there.
+"carry": true or false, "attached": true or false, "variables": {NAME: VALUE}, "keeps": [NAME, ...],
+"drops": [NAME, ...]}. With "carry" the place drops the caller's environment (docker exec, kubectl exec, ssh), so the
+variables of the launch and the MPI are put before the command, through env(1). "keeps" are further variables that a
+daemon gets, "drops" those that a rank leaves outside. A host on which a scheduler starts ranks has "alias", its name
+there.
 """
 
 import os
@@ -25,8 +27,8 @@ if MYPY:  # importing typing, json and socket takes longer than the rest of the 
 LOCAL_RANK = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID")
 RSH_OPTIONS_WITH_VALUE = ("-l", "-p", "-o", "-i")
 INTO_RANKS = (
-    "FI_", "HYDI_", "HYDRA_", "I_MPI_", "MPI_", "MPIR_", "OMPI_", "PALS_", "PMIX_", "PMI_", "PRTE_", "SLURM_", "TARE_",
-    "UCX_",
+    "FI_", "HYDI_", "HYDRA_", "I_MPI_", "MPI_", "MPICH_", "MPIR_", "MV2_", "MVP_", "OMPI_", "PALS_", "PMIX_", "PMI_",
+    "PRTE_", "SLURM_", "TARE_", "UCX_",
 )  # fmt: skip
 CARRIED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TARE_LAUNCH_MAP", "TERM", "USER")
 ELSEWHERE = ("LD_LIBRARY_PATH", "TARE_RUN", "TMPDIR")
@@ -60,8 +62,11 @@ def start(entry: "dict[str, Any]", command: list[str], environment: "dict[str, s
             os.sched_setaffinity(0, entry["cpus"])
     except OSError as error:
         return fail(f"cannot join {place}: {error.strerror}")
-    given = {**(os.environ if environment is None else environment), **entry.get("variables", {})}
-    argv = [*entry.get("argv", ()), *(environment_prefix(given) if entry.get("carry") else ()), *command]
+    given = dict(os.environ if environment is None else environment)
+    for name in entry.get("drops", ()):
+        given.pop(name, None)
+    given.update(entry.get("variables", {}))
+    argv = [*entry.get("argv", ()), *(environment_prefix(entry, given) if entry.get("carry") else ()), *command]
     try:
         os.execvpe(argv[0], argv, given)
     except OSError as error:
@@ -88,7 +93,7 @@ def script_for(entry: "dict[str, Any]", command: list[str], environment: dict[st
     joins = [f"echo $$ > {quoted(folder)}/cgroup.procs || exit 125; " for folder in entry.get("cgroups", ())]
     told = [f"{name}={value}" for name, value in sorted(environment.items()) if name not in KNOWN_THERE]
     cores = ["taskset", "-c", ",".join(map(str, entry["cpus"]))] if entry.get("cpus") else []
-    carried = environment_prefix(environment) if entry.get("carry") else []
+    carried = environment_prefix(entry, environment) if entry.get("carry") else []
     words = ["env", *told, *cores, *entry.get("argv", ()), *carried, *command]
     return "exec /bin/sh -c " + quoted("".join(joins) + "exec " + " ".join(map(quoted, words)))
 
@@ -98,9 +103,11 @@ def quoted(word: str) -> str:
     return "'" + word.replace("'", "'\"'\"'") + "'"
 
 
-def environment_prefix(environment: dict[str, str]) -> list[str]:
+def environment_prefix(entry: "dict[str, Any]", environment: "dict[str, str]") -> "list[str]":
     """Return the env(1) prefix that passes the variables of the launch and the MPI to a command."""
-    return ["env", *(f"{name}={value}" for name, value in sorted(environment.items()) if name.startswith(INTO_RANKS))]
+    keeps = entry.get("keeps", ())
+    passed = {name: value for name, value in environment.items() if name.startswith(INTO_RANKS) or name in keeps}
+    return ["env", *(f"{name}={value}" for name, value in sorted(passed.items()))]
 
 
 def parse_json(text: str) -> "Any":
@@ -150,7 +157,7 @@ def as_rsh(arguments: list[str]) -> int:
         return fail(f"host {name} has no agent: its ranks are started by the scheduler")
     if entry.get("attached"):
         command = [" ".join(command).replace(LEAVES, " ")]
-    names = (*CARRIED, *ELSEWHERE) if entry.get("via") else CARRIED
+    names = (*CARRIED, *(ELSEWHERE if entry.get("via") else ()), *entry.get("keeps", ()))
     environment = {name: os.environ[name] for name in names if name in os.environ}
     environment["TARE_HOST"] = name
     return start(entry, ["/bin/sh", "-c", " ".join(command)] if entry.get("shell", True) else command, environment)

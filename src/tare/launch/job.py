@@ -33,7 +33,7 @@ class JobHost:
     """A host of a job: as the MPI sees it, the argv of its ranks, and their variables.
 
     `interface` is its interface on the data network, for MPIs that cannot select by subnet ("": any). `port` is its
-    InfiniBand adapter port (`mlx5_0:1`) if the transport uses one.
+    InfiniBand adapter port (`mlx5_0:1`) if the transport uses one. `inside` means that ranks use the files of an image.
     """
 
     host: Host
@@ -41,6 +41,7 @@ class JobHost:
     environment: Mapping[str, str] = field(default_factory=dict)
     interface: str = ""
     port: str = ""
+    inside: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

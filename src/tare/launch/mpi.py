@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from pathlib import Path
 
 from tare.launch import Launch
 from tare.launch.job import Job, JobHost
@@ -33,12 +34,26 @@ class Mpi(ABC):
         return {}
 
     @property
+    def alike(self) -> str:
+        """Return the name of the MPI whose images suit its launcher: its own, as a rule."""
+        return self.name
+
+    @property
+    def pins(self) -> bool:
+        """Return whether it is told its components, transport and binding; if not, it is measured as it is set up."""
+        return True
+
+    @property
     def is_fake(self) -> bool:
         """Return whether no MPI is started; a fake can be combined with other fakes only, in tests."""
         return False
 
     def probe(self) -> str | None:
         """Return why the MPI cannot be used here, or None."""
+        return None
+
+    def probe_launcher(self) -> str | None:
+        """Return why jobs of the MPI can be started by a batch system only, or None."""
         return None
 
     def lacks(self, transport: str) -> str | None:
@@ -48,6 +63,14 @@ class Mpi(ABC):
     @abstractmethod
     def version(self) -> str:
         """Return the launcher's version line."""
+
+    def compiler(self) -> Path | None:
+        """Return the compiler wrapper for its programs, None for the one that `tare.images.kernels` knows."""
+        return None
+
+    def host_launcher(self) -> Path | None:
+        """Return its launcher on this machine, None for the one that `tare.images.host_mpi` knows."""
+        return None
 
     @abstractmethod
     def launch(self, job: Job) -> Launch:

@@ -64,7 +64,7 @@ class RankPlace:
     """The actual place of a rank, as reported by itself. `host` is boot_id and hostname, `rights` are its privileges.
 
     `node_namespaces` are those of its namespaces that are the node's, `core_sharers` are ranks on other hardware
-    threads of its cores.
+    threads of its cores. `libraries` are the files of the MPI, the fabrics and the C library that it had loaded.
     """
 
     rank: int
@@ -78,6 +78,7 @@ class RankPlace:
     shm_device: int | None = None
     shared_memory_ranks: tuple[int, ...] = ()
     core_sharers: tuple[int, ...] = ()
+    libraries: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

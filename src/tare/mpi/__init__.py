@@ -13,6 +13,7 @@ from tare.mpi.mpich import Mpich
 from tare.mpi.mpich5 import Mpich5
 from tare.mpi.openmpi import OpenMpi
 from tare.mpi.openmpi5 import OpenMpi5
+from tare.mpi.site import Site
 
 __all__ = ["MPIS", "Mpi", "MpiWiring"]
 
@@ -23,5 +24,6 @@ MPIS: Final[Mapping[str, Mpi]] = {
     "mpich": Mpich(),
     "mpich5": Mpich5(),
     "intelmpi": IntelMpi(),
+    "site": Site(),
     "fake": FakeMpi(),
 }

@@ -68,19 +68,7 @@ class IntelMpi(Mpi):
         return f"Intel MPI {number}" if number else ""
 
     def launch(self, job: Job) -> Launch:
-        way = way_of(WAYS, job.wiring.transport, TITLE)
-        pinned = {**variables_of(way, job), **_binding(job.placement)}
-        launcher = (
-            job.wiring.launcher or self.inside,
-            "-bootstrap", "rsh",
-            "-rmk", "user",
-            "-iface", job.wiring.control_interface,
-            "-genvlist", PADDING,
-            *(token for name, value in pinned.items() for token in ("-genv", name, value)),
-        )  # fmt: skip
-        parts = contexts_by_host(with_devices(way, job.members))
-        with_options = tuple(replace(part, options=_options(part)) for part in parts)
-        return Launch(head=job.head, launcher=launcher, hosts=job.hosts, contexts=with_options)
+        return hydra_of_intel(job.wiring.launcher or self.inside, job, way_of(WAYS, job.wiring.transport, TITLE))
 
     def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
         return ("-wdir", cwd, *(("-prepend-rank",) if by_rank else ()))
@@ -94,6 +82,22 @@ class IntelMpi(Mpi):
             "I_MPI_HYDRA_BOOTSTRAP_EXEC": agent_program,
             "TMPDIR": str(Path(agent_program).parent),
         }
+
+
+def hydra_of_intel(program: str, job: Job, way: Way) -> Launch:
+    """Return a launch by Intel MPI's launcher; `way` has the settings that leave the MPI no choice."""
+    pinned = {**variables_of(way, job), **_binding(job.placement)}
+    launcher = (
+        program,
+        "-bootstrap", "rsh",
+        "-rmk", "user",
+        "-iface", job.wiring.control_interface,
+        "-genvlist", PADDING,
+        *(token for name, value in pinned.items() for token in ("-genv", name, value)),
+    )  # fmt: skip
+    parts = contexts_by_host(with_devices(way, job.members))
+    with_options = tuple(replace(part, options=_options(part)) for part in parts)
+    return Launch(head=job.head, launcher=launcher, hosts=job.hosts, contexts=with_options)
 
 
 def contexts_by_host(members: tuple[JobHost, ...]) -> tuple[Context, ...]:

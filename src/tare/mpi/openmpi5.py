@@ -100,11 +100,11 @@ class OpenMpi5(Mpi):
         launcher = (
             job.wiring.launcher or self._program() or self.inside,
             "--allow-run-as-root",
-            *_prte("plm_ssh_no_tree_spawn", "1"),
-            *_prte("plm_ssh_pass_environ_mca_params", "0"),
-            *_prte("plm", "ssh"),
-            *_prte("ras", "^slurm"),
-            *_prte("prte_if_include", job.wiring.control_subnet),
+            *prte("plm_ssh_no_tree_spawn", "1"),
+            *prte("plm_ssh_pass_environ_mca_params", "0"),
+            *prte("plm", "ssh"),
+            *prte("ras", "^slurm"),
+            *prte("prte_if_include", job.wiring.control_subnet),
             *("--pmixmca", "gds", "hash"),
             *point_to_point(job, WAYS, TITLE),
             *binding(job.placement),
@@ -144,5 +144,6 @@ def starts_several(program: str) -> bool:
     return run(argv, check=False, timeout_s=30).status >= 0
 
 
-def _prte(name: str, value: str) -> tuple[str, str, str]:
+def prte(name: str, value: str) -> tuple[str, str, str]:
+    """Return the arguments that set a parameter of PRRTE."""
     return ("--prtemca", name, value)

@@ -28,6 +28,7 @@ def probe(environment: Environment, *, real: bool = False) -> str | None:
     return (
         missing
         or mpi.probe()
+        or (mpi.probe_launcher() if environment.launch is not Launching.SRUN else None)
         or mpi.lacks(environment.transport)
         or _no_fabric(environment)
         or link.probe(environment.link)

@@ -16,6 +16,7 @@ from tare.images import MPI_OF
 from tare.launch.ways import way_of
 from tare.model import Control, Environment, LabSpec, Launching, Placement, Sides
 from tare.mpi import MPIS
+from tare.mpi.defaults import with_transport
 from tare.networks import NETWORKS, Wiring, find
 from tare.node.limits import limited
 from tare.node_service.geometry import OUTSIDE, enters_containers, pods_per_node
@@ -236,5 +237,5 @@ def under(environment: Environment, mpi: str) -> Environment:
         return environment
     image = environment.image
     if image in MPI_OF and environment.launch is not Launching.HOST_MPI:
-        image = next((name for name, inside in MPI_OF.items() if inside == mpi), image)
-    return replace(environment, mpi=mpi, image=image)
+        image = next((name for name, inside in MPI_OF.items() if inside == MPIS[mpi].alike), image)
+    return with_transport(replace(environment, mpi=mpi, image=image))

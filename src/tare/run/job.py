@@ -15,12 +15,12 @@ from tare.host.process import Result, run
 from tare.launch import BIND, PADDING, Entry, Host, Launch, bound, core_lists, write_map
 from tare.launch.job import Job, JobHost, MpiWiring
 from tare.launch.srun import launch_by_srun
-from tare.model import Binding, Cell, Control, Environment, Launching
+from tare.model import Binding, Cell, Control, Environment, Launching, Placement
 from tare.model.placement import place
 from tare.model.topology import Topology
 from tare.mpi import MPIS
 from tare.node import Pod
-from tare.node_service.geometry import as_launched
+from tare.node_service.geometry import as_launched, is_inside
 from tare.node_service.sides import Side
 from tare.runtimes import RUNTIMES
 from tare.services import ssh
@@ -53,13 +53,14 @@ def make_launch(site: Site, cell: Cell, up: Deployed, *, preload: bool = True, a
             },
             interface=side.endpoint.interface,
             port=side.endpoint.port,
+            inside=bool(environment.image) and is_inside(environment.sides, number, len(up.sides)),
         )
-        for host, side in zip(up.hosts(cell.placement), up.sides, strict=True)
+        for number, (host, side) in enumerate(zip(up.hosts(cell.placement), up.sides, strict=True))
     )
     job = Job(
         head=site.head if up.ssh is None else (),
         members=members,
-        placement=cell.placement,
+        placement=as_bound(environment, cell.placement),
         wiring=replace(wiring_of(site, environment, up), asks=asks),
     )
     launch = launch_of(job, environment)
@@ -132,7 +133,8 @@ def bind(program: tuple[str, ...], cell: Cell, pod: Pod, *, ranks: int) -> tuple
     srun starts one command on all hosts, where a variable says which cores.
     """
     if cell.environment.launch is Launching.SRUN:
-        return bound(program, ()) if cell.placement.binding is not Binding.MPI_DEFAULT else program
+        placement = as_bound(cell.environment, cell.placement)
+        return bound(program, ()) if placement.binding is not Binding.MPI_DEFAULT else program
     cores = cores_of_ranks(cell, pod, ranks=ranks)
     return bound(program, cores) if cores else program
 
@@ -145,13 +147,18 @@ def bind_variables(cell: Cell, pod: Pod, *, ranks: int) -> dict[str, str]:
 
 def cores_of_ranks(cell: Cell, pod: Pod, *, ranks: int) -> tuple[tuple[int, ...], ...]:
     """Return the cores of each of a pod's ranks; none if they are not to be bound, or each has the node's cores."""
-    placement, node = cell.placement, pod.node
+    placement, node = as_bound(cell.environment, cell.placement), pod.node
     if placement.binding is Binding.MPI_DEFAULT or RUNTIMES[cell.environment.runtime].is_fake:
         return ()
     one_node = replace(as_launched(cell.environment, placement), nodes=1)
     slots = place(one_node, Topology(nodes=(node.places,)))
     cores = tuple(slot.cores for slot in slots[pod.number * ranks : (pod.number + 1) * ranks])
     return () if all(own == node.cores for own in cores) else cores
+
+
+def as_bound(environment: Environment, placement: Placement) -> Placement:
+    """Return the placement with the binding that its ranks get: an MPI that is left as it is binds them itself."""
+    return placement if MPIS[environment.mpi].pins else replace(placement, binding=Binding.MPI_DEFAULT)
 
 
 def in_folder(folder: str, program: tuple[str, ...]) -> tuple[str, ...]:

@@ -14,10 +14,11 @@ from tare.model import Cell, Completed, Failed, InterfaceTraffic, Invalid, Outco
 from tare.node.monitor import Unread
 from tare.node.stragglers import told
 from tare.run import proof
-from tare.run.job import ROOT, Command, started
+from tare.run.job import ROOT, Command, as_bound, started
 from tare.run.symptoms import last_words, recognised
 from tare.run.transport_log import Chosen
 from tare.runtimes import RUNTIMES
+from tare.wiring.transports import CHOSEN_BY_MPI
 from tare.workloads import Began, Parsed, plugin_of
 from tare.workloads.output import PREFIX, OutputError
 
@@ -25,6 +26,7 @@ NO_MPI: Final = (
     "it ended well, but without MPI_Init and MPI_Finalize: it is not an MPI program, its MPI is linked statically, "
     "or it started the MPI program as a job of its own"
 )
+OWN_CHOICE: Final = "treatment not proven: the MPI chose what its messages use"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,22 +121,30 @@ def untreated(
     said_bytes: int,
 ) -> str | None:
     """Return why the treatment is refuted, or None."""
-    placement = ready.cell.placement
+    environment = ready.cell.environment
+    placement = as_bound(environment, ready.cell.placement)
     nodes = [side.pod.node for side in ready.deployed.sides]
-    if RUNTIMES[ready.cell.environment.runtime].is_fake:
+    if RUNTIMES[environment.runtime].is_fake:
         return None
     return (
         (ready.chosen.reason if ready.chosen else None)
         or proof.check_places(parsed.ranks, placement, nodes=nodes)
         or proof.check_transport(parsed.ranks)
-        or proof.check_traffic(
-            traffic,
-            parsed.payload,
-            said_bytes=said_bytes,
-            ranks=placement.ranks,
-            shared=ready.deployed.shares_nics,
-            unread=closed,
-        )
+        or (None if environment.transport == CHOSEN_BY_MPI else other_path(ready, parsed, traffic, closed, said_bytes))
+    )
+
+
+def other_path(
+    ready: Ready, parsed: Parsed, traffic: tuple[InterfaceTraffic, ...], closed: Sequence[Unread], said_bytes: int
+) -> str | None:
+    """Return why the traffic did not take the network that the cell claims, or None."""
+    return proof.check_traffic(
+        traffic,
+        parsed.payload,
+        said_bytes=said_bytes,
+        ranks=ready.cell.placement.ranks,
+        shared=ready.deployed.shares_nics,
+        unread=closed,
     )
 
 
@@ -144,11 +154,16 @@ def proof_gaps(
     parsed: Parsed | None,
     traffic: tuple[InterfaceTraffic, ...],
     closed: Sequence[Unread],
+    *,
+    said_bytes: int = 0,
 ) -> tuple[str, str]:
     """Return what of a completed launch's treatment is not proven, and what is proven only in part ("": nothing)."""
     if parsed is None or not isinstance(outcome, Completed) or RUNTIMES[ready.cell.environment.runtime].is_fake:
         return "", ""
     shared = ready.deployed.shares_nics
+    if ready.cell.environment.transport == CHOSEN_BY_MPI:
+        elsewhere = other_path(ready, parsed, traffic, closed, said_bytes)
+        return (f"{OWN_CHOICE}: {elsewhere}" if elsewhere else proof.state_unproven(closed)), ""
     partly = proof.state_partly_proven(traffic, parsed.payload, shared=shared, unread=closed)
     return proof.state_unproven(closed), partly
 

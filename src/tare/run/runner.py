@@ -341,7 +341,7 @@ class Run:
             counters=monitor.counters(before, after),
             noise={**monitor.noise(before, after), **cores},
             active_s=watched.active_s,
-            gaps=proof_gaps(ready, outcome, parsed, traffic, unread),
+            gaps=proof_gaps(ready, outcome, parsed, traffic, unread, said_bytes=len(result.stdout)),
         )
 
     def _with_noise(

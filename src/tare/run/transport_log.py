@@ -8,8 +8,9 @@ that too, but do not name the transport. So each library is asked in a launch th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from tare.wiring.transports import BY_TCP, accepts
@@ -28,22 +29,32 @@ LIBFABRIC_LINE: Final = re.compile(
 )
 """Matches the provider and the function that logged; functions that only query a provider (`..._info`) move no data."""
 PROVIDER_LINE: Final = re.compile(r"libfabric provider: (\S+)")
+SELECTED_LINE: Final = re.compile(
+    r"(?:select: component (?P<pml>\w+) selected|mca:base:select:\(\s*mtl\) Selected component \[(?P<mtl>\w+)\])"
+)
+RANK_LINE: Final = re.compile(r"\[(?:[^\]\s]*,)?(\d+)\](?:<std\w+>)?:? ?(.*)")
+"""A line with its rank before it: `[1,0]<stderr>:`, `[prterun-n0-77@1,0]<stdout>: ` of Open MPI, `[0] ` of Hydra."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
     """The transports to other hosts that a library reported (`tcp/data0`).
 
-    `reason` is why they contradict the cell's claim, or None. `library` is the library that reported them.
+    `reason` is why they contradict the cell's claim, or None. `library` is the library that reported them. `of_ranks`
+    are those that each rank reported, where this is known.
     """
 
     library: str
     taken: tuple[str, ...] = ()
     reason: str | None = None
 
+    of_ranks: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+
     @property
     def words(self) -> str:
-        """Return the transports in words for a report."""
+        """Return the transports in words for a report, rank by rank where they differ."""
+        if len(set(self.of_ranks.values())) > 1:
+            return f"{self.library}: {'; '.join(_in_groups(self.of_ranks))}"
         return f"{self.library}: {', '.join(self.taken)}" if self.taken else f"{self.library} did not tell"
 
 
@@ -60,6 +71,40 @@ def judged(transport: str, library: str, said: str, *, port: bool) -> Chosen:
     how = f"it fell back to TCP: {library} took" if fell_back else f"{library} took"
     reason = f"{how} {', '.join(wrong)} where the cell claims {transport}"
     return Chosen(library=library, taken=taken, reason=reason)
+
+
+def by_rank(library: str, said: str) -> Chosen:
+    """Return what an MPI that chooses itself reported on each rank, also within a host; it contradicts no claim."""
+    lines: defaultdict[int, list[str]] = defaultdict(list)
+    for line in said.splitlines():
+        if match := RANK_LINE.match(line):
+            lines[int(match[1])].append(match[2])
+    of_ranks = {rank: chosen_components("\n".join(lines[rank])) for rank in sorted(lines)}
+    told = {rank: taken for rank, taken in of_ranks.items() if taken}
+    if not told:
+        return Chosen(library=library, taken=chosen_components(said))
+    return Chosen(library=library, taken=_each_once(each for taken in told.values() for each in taken), of_ranks=told)
+
+
+def chosen_components(said: str) -> tuple[str, ...]:
+    """Return the components, transports and providers that one rank's libraries reported."""
+    selected = (match.groupdict().items() for match in SELECTED_LINE.finditer(said))
+    layers = (f"{kind} {name}" for named in selected for kind, name in named if name)
+    btls = (f"btl {name}" for name in BTL_LINE.findall(said) if name != "self")
+    lanes = (f"ucx {kind}/{device}" for line in UCX_LINE.findall(said) for kind, device in UCX_LANE.findall(line))
+    return _each_once((
+        *layers, *sorted(btls), *sorted(lane for lane in lanes if not lane.startswith("ucx self/")),
+        *(f"ofi {name}" for name in (*by_libfabric(said), *by_intel_mpi(said))),
+    ))  # fmt: skip
+
+
+def _in_groups(of_ranks: Mapping[int, tuple[str, ...]]) -> Iterator[str]:
+    """Yield the ranks that reported the same, with what they reported."""
+    groups: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    for rank, taken in of_ranks.items():
+        groups[taken].append(rank)
+    for taken, ranks in groups.items():
+        yield f"rank{'s' if len(ranks) > 1 else ''} {' '.join(map(str, ranks))}: {', '.join(taken)}"
 
 
 def by_ucx(said: str) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from tare.launch.ways import way_of
 from tare.model import Cell, Environment, KernelSpec, Placement, Workload
 from tare.mpi import MPIS
 from tare.run import job
-from tare.run.transport_log import Chosen, judged
+from tare.run.transport_log import Chosen, by_rank, judged
 from tare.wiring.transports import is_local, needs_port
 
 QUESTION: Final = Workload(
@@ -52,9 +52,12 @@ def answers(site: Site, launches: Iterable[tuple[Cell, Deployed]], agent: Path) 
 def asks(cell: Cell, up: Deployed) -> bool:
     """Return whether the library has to be asked.
 
-    It is not asked on a single host, nor if the settings name everything and counters verify it.
+    It is not asked on a single host, nor if the settings name everything and counters verify it. An MPI that is left as
+    it is is always asked.
     """
     mpi = MPIS.get(cell.environment.mpi)
+    if mpi is not None and not mpi.pins:
+        return cell.placement.ranks > 1
     if mpi is None or len(up.sides) < 2 or is_local(cell.environment.transport):
         return False
     return bool(mpi.ways) and bool(way_of(mpi.ways, cell.environment.transport, mpi.name).tells)
@@ -68,6 +71,8 @@ def ask(site: Site, cell: Cell, up: Deployed, agent: Path) -> Chosen:
     command = job.command_of(site, up, launch, agent, name="question")
     result = job.started(site, command, timeout_s=QUESTION.time_limit_s)
     library = way_of(MPIS[environment.mpi].ways, environment.transport, environment.mpi).tells
+    if not MPIS[environment.mpi].pins:
+        return by_rank(library, result.stdout + result.stderr)
     if result.status != 0:
         return Chosen(library=library, reason=f"asked what it took, the MPI ended with status {result.status}")
     port = needs_port(environment.transport, environment.devices)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tare import model
 from tare.host.binds import bind_of, format_bind
+from tare.mpi.defaults import with_transport
 from tare.study.names import is_conflist, is_path
 from tare.study.schema import ClusterIn, EnvironmentIn, LinkIn, PlacementIn, StudyIn, WorkloadIn
 from tare.wiring.conflist import PREFIX
@@ -17,10 +18,7 @@ def to_model(stated: StudyIn, name: str, base: Path) -> model.Study:
 
     Whether its keys make sense together is left to `checks`.
     """
-    environments = tuple(
-        model.Environment(name=each, **{**fields.model_dump(), **_choices(fields, base)})
-        for each, fields in stated.environments.items()
-    )
+    environments = tuple(_to_environment(each, fields, base) for each, fields in stated.environments.items())
     placements = tuple(
         model.Placement(**{**each.model_dump(), **_placement_choices(each)}) for each in stated.placements
     )
@@ -78,6 +76,11 @@ def _slurm(stated: ClusterIn) -> model.SlurmSpec:
         options=tuple(stated.sbatch),
         srun=stated.launcher == "srun",
     )
+
+
+def _to_environment(name: str, stated: EnvironmentIn, base: Path) -> model.Environment:
+    environment = model.Environment(name=name, **{**stated.model_dump(), **_choices(stated, base)})
+    return environment if "transport" in stated.model_fields_set else with_transport(environment)
 
 
 def _choices(stated: EnvironmentIn, base: Path) -> dict[str, object]:

@@ -64,7 +64,8 @@ class Known:
 
     def image_for(self, mpi: object) -> str:
         """Return the image of an environment for which the study names none: the first that contains its MPI."""
-        return next((image for image in self.images if self.mpi_of.get(image) == mpi), self.default_image)
+        wanted = MPIS[mpi].alike if isinstance(mpi, str) and mpi in MPIS else mpi
+        return next((image for image in self.images if self.mpi_of.get(image) == wanted), self.default_image)
 
 
 KNOWN: Final = Known()

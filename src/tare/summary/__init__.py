@@ -28,6 +28,7 @@ from tare.summary.daemon import daemon_findings
 from tare.summary.disturbance import is_disturbed
 from tare.summary.headline import DECIDED, NOT_COMPARED, headline
 from tare.summary.isolation import isolation_of
+from tare.summary.loaded import differing
 from tare.summary.mechanisms import findings
 from tare.summary.modes import modes_of
 from tare.summary.proof_gaps import proof_gaps_of
@@ -224,6 +225,7 @@ def _manifest(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any]) -> d
         "limit": study.limit,
         **({"MPI of workloads": mpis} if (mpis := _workload_mpis(study)) else {}),
         **({"networks": networks} if (networks := _networks(plan, trials)) else {}),
+        **({"loaded libraries": libraries} if (libraries := differing(plan, trials)) else {}),
         "MPI libraries": sorted({trial.mpi_library for trial in trials if trial.mpi_library}),
         "host": dict(host),
     }

@@ -23,8 +23,15 @@ NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "openib": (),
     "verbs": ("rc", "ud"),
     "ofi": ("tcp", "shm", "verbs", "psm2", "psm3", "opx", "efa", "sockets", "udp"),
+    "auto": (),
 }
 """The transports, with their possible details: transports of UCX, providers of libfabric."""
+
+CHOSEN_BY_MPI: Final = "auto"
+"""The transport that claims nothing: the MPI is left as it is, and its choice is recorded."""
+
+USUALLY: Final = "tcp"
+"""The transport of an environment that names none, if its MPI is told what to use."""
 
 DETAIL: Final = re.compile(r"[a-z0-9_]+")
 PORTED: Final = {
@@ -94,6 +101,8 @@ def is_local(text: str) -> bool:
 def accepts(text: str, taken: str, *, port: bool) -> bool:
     """Return whether the library's choice (`tcp/data0`, `rc_mlx5/mlx5_0:1`, `btl openib`) matches the cell's claim."""
     wanted = read(text)
+    if wanted.name == CHOSEN_BY_MPI:
+        return True
     kind = taken.partition("/")[0]
     if wanted.name in ("uct", "openib"):
         return kind == f"btl {wanted.name}"

@@ -18,6 +18,8 @@ PREFIX: Final = "@tare "
 PROTOCOL: Final = 1
 MOST_CPUS: Final = 1 << 16
 """CPUs of a node; Linux numbers up to 8192."""
+MOST_LIBRARIES: Final = 256
+"""Loaded libraries of a rank; some twenty are usual."""
 
 
 class OutputError(ValueError):
@@ -108,6 +110,7 @@ def rank_place(record: Mapping[str, Any]) -> RankPlace:
         rights={k: v for k, v in record.get("rights", {}).items() if isinstance(v, str)},
         shm_device=None if (device := record.get("shm_device")) is None else int(device),
         shared_memory_ranks=tuple(int(rank) for rank in record.get("shared_memory_ranks") or ()),
+        libraries=tuple(str(path) for path in (record.get("libraries") or ())[:MOST_LIBRARIES]),
     )
 
 

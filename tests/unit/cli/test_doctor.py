@@ -68,7 +68,7 @@ def test_what_is_missing_is_told_with_what_installs_it_and_what_needs_it_is_miss
         (("lab",), 0),
         (("openmpi",), 0),
         (("lab", "local"), 5),
-        (("openmpi", "openmpi5", "mpich", "mpich5", "intelmpi"), 5),
+        (("openmpi", "openmpi5", "mpich", "mpich5", "intelmpi", "site"), 5),
     ],
 )
 def test_without_a_cluster_or_an_mpi_the_doctor_ends_with_5(

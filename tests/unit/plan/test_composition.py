@@ -337,6 +337,9 @@ class Probed:
     def probe(self) -> str | None:
         return self.reason
 
+    def probe_launcher(self) -> str | None:
+        return None
+
     def lacks(self, transport: str) -> str | None:
         return None
 

@@ -86,6 +86,7 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "services/docker.py": {"docker": DOCKER},
     "services/docker_api.py": {"docker": DOCKER},
     "mpi/openmpi5.py": {"ssh": LAUNCHING},
+    "mpi/site.py": {"ssh": LAUNCHING},
     "services/ssh.py": {"host": OTHER, "ssh": "the program itself"},
     "study/checks.py": dict.fromkeys(("kernels", "miniapp", "program", "command", "startup"), STUDY),
     "study/editor_schema.py": {"kernels": STUDY, "miniapp": STUDY},

@@ -73,18 +73,36 @@ class DamagedError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Segment:
+class Segment:
+    """A part of a file, and the memory address to which it is loaded."""
+
     kind: int
     offset: int
     address: int
     length: int
 
 
-def dynamic_of(file: BinaryIO) -> Dynamic | None:
-    """Return the dynamic section of a 64-bit ELF file; None for any other file, such as a script.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """An ELF file's byte order (as in `struct`), machine, segments, and the values of its dynamic section by tag."""
 
-    Raises `DamagedError`.
-    """
+    order: str
+    machine: int
+    segments: tuple[Segment, ...]
+    entries: Mapping[int, list[int]]
+
+    @property
+    def strings(self) -> tuple[int, int]:
+        """Return offset and size of its names."""
+        return self.offset_of(STRINGS), self.entries.get(STRINGS_SIZE, [0])[0]
+
+    def offset_of(self, tag: int) -> int:
+        """Return the file offset of what an entry of the dynamic section points to."""
+        return place_of(self.entries.get(tag, [0])[0], self.segments)
+
+
+def layout_of(file: BinaryIO) -> Layout | None:
+    """Return the layout of a 64-bit ELF file; None for any other file. Raises `DamagedError`."""
     head = file.read(64)
     if head[:5] != b"\x7fELF\x02":
         return None
@@ -93,20 +111,30 @@ def dynamic_of(file: BinaryIO) -> Dynamic | None:
     order = "<>"[head[5] - 1]
     (machine,) = struct.unpack_from(f"{order}H", head, 18)
     segments = _segments(file, head, order)
-    interpreter = next((segment for segment in segments if segment.kind == INTERPRETER), None)
-    entries = next((segment for segment in segments if segment.kind == DYNAMIC), None)
-    program = _text(file, interpreter.offset, interpreter.length) if interpreter else ""
-    if entries is None:
-        return Dynamic(machine=machine, interpreter=program)
-    stated = _entries(_read(file, entries.offset, min(entries.length, MOST_ENTRIES * 16)), order)
-    size = stated.get(STRINGS_SIZE, [0])[0]
-    start = _place_of(stated.get(STRINGS, [0])[0], segments)
+    dynamic = next((segment for segment in segments if segment.kind == DYNAMIC), None)
+    table = read_at(file, dynamic.offset, min(dynamic.length, MOST_ENTRIES * 16)) if dynamic else b""
+    return Layout(order=order, machine=machine, segments=segments, entries=_entries(table, order))
+
+
+def dynamic_of(file: BinaryIO) -> Dynamic | None:
+    """Return the dynamic section of a 64-bit ELF file; None for any other file, such as a script.
+
+    Raises `DamagedError`.
+    """
+    layout = layout_of(file)
+    if layout is None:
+        return None
+    interpreter = next((segment for segment in layout.segments if segment.kind == INTERPRETER), None)
+    program = text_at(file, interpreter.offset, interpreter.length) if interpreter else ""
+    if not layout.entries:
+        return Dynamic(machine=layout.machine, interpreter=program)
+    start, size = layout.strings
 
     def texts(kind: int) -> tuple[str, ...]:
-        return tuple(_text(file, start + at, size - at) for at in stated.get(kind, ()))
+        return tuple(text_at(file, start + at, size - at) for at in layout.entries.get(kind, ()))
 
     return Dynamic(
-        machine=machine,
+        machine=layout.machine,
         interpreter=program,
         needed=texts(NEEDED),
         soname="".join(texts(SONAME)[:1]),
@@ -115,17 +143,17 @@ def dynamic_of(file: BinaryIO) -> Dynamic | None:
     )
 
 
-def _segments(file: BinaryIO, head: bytes, order: str) -> tuple[_Segment, ...]:
+def _segments(file: BinaryIO, head: bytes, order: str) -> tuple[Segment, ...]:
     offset = struct.unpack_from(f"{order}Q", head, 32)[0]
     size, count = struct.unpack_from(f"{order}HH", head, 54)
     if count and size != 56:
         raise DamagedError("its table of segments is invalid")
     if count > MOST_SEGMENTS:
         raise DamagedError(f"it claims {count} segments")
-    table = _read(file, offset, size * count)
+    table = read_at(file, offset, size * count)
     rows = struct.iter_unpack(f"{order}IIQQQQQQ", table)
     return tuple(
-        _Segment(kind=kind, offset=start, address=address, length=length)
+        Segment(kind=kind, offset=start, address=address, length=length)
         for kind, _, start, address, _, length, _, _ in rows
     )
 
@@ -140,7 +168,7 @@ def _entries(table: bytes, order: str) -> Mapping[int, list[int]]:
     return entries
 
 
-def _place_of(address: int, segments: Iterable[_Segment]) -> int:
+def place_of(address: int, segments: Iterable[Segment]) -> int:
     """Return the file offset from which a memory address is loaded."""
     for segment in segments:
         if segment.kind == LOAD and segment.address <= address < segment.address + segment.length:
@@ -148,15 +176,17 @@ def _place_of(address: int, segments: Iterable[_Segment]) -> int:
     raise DamagedError("its names lie in no segment")
 
 
-def _text(file: BinaryIO, offset: int, size: int) -> str:
-    content = _read(file, offset, min(size, LONGEST_TEXT), whole=False)
+def text_at(file: BinaryIO, offset: int, size: int) -> str:
+    """Return the name at an offset, of `size` bytes at most."""
+    content = read_at(file, offset, min(size, LONGEST_TEXT), whole=False)
     text, end, _ = content.partition(b"\0")
     if not end:
         raise DamagedError("one of its names does not end")
     return os.fsdecode(text)
 
 
-def _read(file: BinaryIO, offset: int, size: int, *, whole: bool = True) -> bytes:
+def read_at(file: BinaryIO, offset: int, size: int, *, whole: bool = True) -> bytes:
+    """Return the bytes at an offset; if `whole`, raise `DamagedError` if there are fewer."""
     try:
         file.seek(offset)
         content = file.read(max(0, size))
@@ -174,7 +204,7 @@ def _level(file: Path) -> int:
             if len(head) < 64 or head[:6] != b"\x7fELF\x02\x01":
                 return 0
             notes = (segment for segment in _segments(handle, head, "<") if segment.kind in NOTES)
-            pieces = [_read(handle, segment.offset, min(segment.length, LARGEST), whole=False) for segment in notes]
+            pieces = [read_at(handle, segment.offset, min(segment.length, LARGEST), whole=False) for segment in notes]
             return max((level for piece in pieces for level in _in_notes(piece)), default=0)
     except (OSError, DamagedError, struct.error):
         return 0

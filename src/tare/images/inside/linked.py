@@ -2,7 +2,8 @@
 
 The order is that of glibc: DT_RPATH of the file and of those that need it (if it has no DT_RUNPATH), DT_RUNPATH,
 /etc/ld.so.cache, the default folders. /etc/ld.so.conf is not read, because the loader does not read it either: ldconfig
-makes the cache from it. LD_LIBRARY_PATH is not known here.
+makes the cache from it. Of LD_LIBRARY_PATH only the folder of an MPI of this machine is known, which comes before
+DT_RUNPATH.
 
 A program of this machine that containers are shown is at its own path inside, so its folder is looked at here.
 """
@@ -72,20 +73,22 @@ class _Object:
         return _folders(self.stated.runpath, self)
 
 
-def find_linked(program: Path, rootfs: Path, shown: Path | None = None) -> Linked:
+def find_linked(program: Path, rootfs: Path, shown: Path | None = None, first: Path | None = None) -> Linked:
     """Return the libraries of a program in an image, or of this machine's program in the folder `shown`.
 
-    A script, or a statically linked program, has none.
+    `first` is a folder of this machine that LD_LIBRARY_PATH names inside. A script, or a statically linked program, has
+    no libraries.
     """
-    return _Search(rootfs, shown or program.parent).of(program)
+    return _Search(rootfs, shown or program.parent, first).of(program)
 
 
 class _Search:
     """A search in one image."""
 
-    def __init__(self, rootfs: Path, shown: Path) -> None:
+    def __init__(self, rootfs: Path, shown: Path, first: Path | None = None) -> None:
         self._rootfs = rootfs
-        self._shown = shown
+        self._shown = (shown, *([first] if first else []))
+        self._first = first
         self._found: dict[str, Path] = {}
         self._missing: set[str] = set()
         self._damaged: dict[str, str] = {}
@@ -171,7 +174,8 @@ class _Search:
             yield _expanded(name, by)
             return
         rpaths = by.rpaths if not by.stated.runpath else ()
-        yield from _in_folders((*rpaths, *by.runpaths), name)
+        first = (str(self._first),) if self._first else ()
+        yield from _in_folders((*rpaths, *first, *by.runpaths), name)
         yield from self._cache.get(name, ())
         triplet = TRIPLETS.get(by.stated.machine, "")
         places = ("lib64", "usr/lib64", "lib", "usr/lib", "usr/local/lib")
@@ -193,12 +197,12 @@ class _Search:
         return Path(place) if self._is_shown(place) else self._rootfs / place.lstrip("/")
 
     def _is_shown(self, place: str) -> bool:
-        """Return whether a path inside belongs to the shown folder.
+        """Return whether a path inside belongs to a shown folder.
 
         One with `..`, as in some caches, is the image's.
         """
-        shown = Path(place).is_relative_to(self._shown) and posixpath.normpath(place) == place
-        return shown and not self._shown.is_relative_to(self._rootfs)
+        of_machine = (folder for folder in self._shown if not folder.is_relative_to(self._rootfs))
+        return posixpath.normpath(place) == place and any(Path(place).is_relative_to(folder) for folder in of_machine)
 
 
 def cache_of(content: bytes) -> Mapping[str, tuple[str, ...]]:

@@ -1,0 +1,230 @@
+"""`site`: the MPI of the user's environment, as the site and the user have set it up (docs/adr/0023-site-mpi.md).
+
+It is launched with what is needed to reach the hosts. No component, transport or binding is named; what the library
+chose is asked and recorded.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from tare.errors import MissingTool, RefusedError
+from tare.host.packages import install
+from tare.host.process import find
+from tare.images import mpi_programs
+from tare.launch import Launch
+from tare.launch.job import Job, JobHost, group_contexts
+from tare.launch.kept import dropped_names, kept_names
+from tare.launch.mpi import Mpi
+from tare.launch.ways import Way, parameters_of, variables_of
+from tare.model import Binding
+from tare.mpi.intelmpi import hydra_of_intel
+from tare.mpi.mpich import Mpich, hydra
+from tare.mpi.openmpi import OpenMpi, context_arguments, mca
+from tare.mpi.openmpi5 import OpenMpi5, prte
+from tare.mpi.recognised import Kind, recognise
+
+TITLE: Final = "the MPI of the site"
+NO_MPI: Final = "no mpirun or mpiexec is on PATH: load the module of an MPI, or {remedy}"
+UNKNOWN: Final = "{program} is of no MPI that tare knows: load the module of another MPI, or name one with `mpi`"
+NO_LAUNCHER: Final = "{title} has no launcher of its own, the batch system starts its ranks: use launch: srun"
+NO_COMPILER: Final = "mpicc, with which programs for the MPI of the site are compiled, is not on PATH"
+
+FREE: Final = Way(
+    asks={
+        "FI_LOG_LEVEL": "info", "I_MPI_DEBUG": "5", "MPICH_OFI_VERBOSE": "1", "MPIR_CVAR_DEBUG_SUMMARY": "1",
+        "UCX_LOG_LEVEL": "info",
+    },
+    asks_parameters=dict.fromkeys(
+        ("bml_base_verbose", "btl_base_verbose", "mtl_base_verbose", "pml_base_verbose"), "100"
+    ),
+    tells="chosen by the MPI",
+)  # fmt: skip
+"""Nothing is set but what makes the libraries report, in a launch of its own."""
+
+WAYS: Final[Mapping[str, Way]] = {"auto": FREE}
+
+
+class Site(Mpi):
+    """Launch with the `mpirun` or `mpiexec` that is on PATH."""
+
+    name = "site"
+    inside = "mpirun"
+    title = TITLE
+    ways = WAYS
+    pins = False
+
+    @property
+    def family(self) -> str:
+        found = recognise(os.environ)
+        return "openmpi" if found and found.kind in (Kind.OPEN_MPI_4, Kind.OPEN_MPI_5) else "mpich"
+
+    @property
+    def alike(self) -> str:
+        found = recognise(os.environ)
+        if found is None or found.kind is Kind.OPEN_MPI_4:
+            return "openmpi"
+        if found.kind is Kind.OPEN_MPI_5:
+            return "openmpi5"
+        newest_of_debian = 4
+        return "mpich" if found.major <= newest_of_debian else "mpich5"
+
+    def probe(self) -> str | None:
+        found = recognise(os.environ)
+        if found is None:
+            program = next((path for name in ("mpirun", "mpiexec") if (path := find(name))), None)
+            return UNKNOWN.format(program=program) if program else NO_MPI.format(remedy=install("openmpi-bin"))
+        return None if found.kind is Kind.NONE else mpi_programs.on_path()
+
+    def probe_launcher(self) -> str | None:
+        found = recognise(os.environ)
+        return NO_LAUNCHER.format(title=found.title) if found and found.kind is Kind.NONE else None
+
+    def version(self) -> str:
+        found = recognise(os.environ)
+        return found.title if found else ""
+
+    def compiler(self) -> Path | None:
+        path = find("mpicc")
+        if path is None:
+            raise MissingTool(NO_COMPILER, remedy="load the module of the MPI with its compiler wrappers")
+        return Path(path)
+
+    def host_launcher(self) -> Path | None:
+        found = recognise(os.environ)
+        return Path(found.launcher) if found and found.launcher else None
+
+    def launch(self, job: Job) -> Launch:
+        found = recognise(os.environ)
+        if found is None or found.kind is Kind.NONE:
+            raise RefusedError(self.probe() or self.probe_launcher() or NO_LAUNCHER.format(title=TITLE))
+        program = job.wiring.launcher or found.launcher
+        members = tuple(with_user_environment(member, os.environ) for member in job.members)
+        placement = replace(job.placement, binding=Binding.MPI_DEFAULT)
+        launch = STARTS[found.kind](program, replace(job, members=members, placement=placement))
+        by_rank = LABELS_RANKS[found.kind] if job.wiring.asks else ()
+        return replace(launch, launcher=(launch.launcher[0], *by_rank, *launch.launcher[1:]))
+
+    @property
+    def pmis(self) -> tuple[str, ...]:
+        found = recognise(os.environ)
+        return PMIS[found.kind] if found else ()
+
+    def for_srun(self, job: Job) -> tuple[JobHost, ...]:
+        parameters = {f"OMPI_MCA_{name}": value for name, value in parameters_of(FREE, job).items()}
+        asked = {**parameters, **variables_of(FREE, job)}
+        members = (with_user_environment(member, os.environ) for member in job.members)
+        return tuple(replace(member, environment={**asked, **member.environment}) for member in members)
+
+    def foreground(self, cwd: str, *, by_rank: bool) -> tuple[str, ...]:
+        return self._alike.foreground(cwd, by_rank=by_rank)
+
+    def listen_on(self, port: int) -> Mapping[str, str]:
+        return self._alike.listen_on(port)
+
+    def head_environment(self, agent_program: str) -> Mapping[str, str]:
+        if (found := recognise(os.environ)) and found.kind is Kind.INTEL:
+            folder = str(Path(agent_program).parent)
+            return {"I_MPI_HYDRA_BOOTSTRAP_EXEC": agent_program, "TMPDIR": folder}
+        return self._alike.head_environment(agent_program)
+
+    @property
+    def _alike(self) -> Mpi:
+        """Return the MPI whose launcher has the same options."""
+        found = recognise(os.environ)
+        return ALIKE[found.kind if found else Kind.HYDRA]
+
+
+def with_user_environment(member: JobHost, environment: Mapping[str, str]) -> JobHost:
+    """Return a host whose daemon and ranks get the user's variables: in a container settings, outside paths too."""
+    host = member.host
+    inside = kept_names(environment, inside=True)
+    outside = kept_names(environment, inside=False)
+    enters = any(not entry.is_empty for entry in host.enter)
+    own = dropped_names(environment) if member.inside else ()
+    drops = tuple(name for name in own if name not in member.environment)
+    enter = tuple(replace(entry, keeps=inside, drops=drops) for entry in host.enter)
+    agent = host.agent
+    if agent is not None and member.inside and not enters:
+        # docker exec, for one, passes only what is before the command
+        agent = replace(agent, keeps=inside, carry=agent.carry or bool(inside))
+    elif agent is not None:
+        agent = replace(agent, keeps=outside)
+    return replace(member, host=replace(host, agent=agent, enter=enter))
+
+
+def _orte(program: str, job: Job) -> Launch:
+    """Return a launch by Open MPI up to 4, with nothing but what reaches the hosts."""
+    launcher = (
+        program,
+        "--allow-run-as-root",
+        *mca("plm_rsh_no_tree_spawn", "1"),
+        *mca("plm_rsh_pass_environ_mca_params", "0"),
+        *mca("plm", "rsh"),
+        *mca("ras", "^slurm"),
+        *mca("oob_tcp_if_include", job.wiring.control_subnet),
+        *_asking(job),
+    )  # fmt: skip
+    return _with_contexts(launcher, job)
+
+
+def _prrte(program: str, job: Job) -> Launch:
+    """Return a launch by Open MPI from 5 on, with nothing but what reaches the hosts."""
+    launcher = (
+        program,
+        "--allow-run-as-root",
+        *prte("plm_ssh_no_tree_spawn", "1"),
+        *prte("plm_ssh_pass_environ_mca_params", "0"),
+        *prte("plm", "ssh"),
+        *prte("ras", "^slurm"),
+        *prte("prte_if_include", job.wiring.control_subnet),
+        *_asking(job),
+    )  # fmt: skip
+    return _with_contexts(launcher, job)
+
+
+def _asking(job: Job) -> tuple[str, ...]:
+    """Return the parameters that make Open MPI report its components, if the job asks."""
+    named = FREE.asks_parameters if job.wiring.asks else {}
+    return tuple(token for name, value in named.items() for token in mca(name, value))
+
+
+def _with_contexts(launcher: tuple[str, ...], job: Job) -> Launch:
+    asked = variables_of(FREE, job)
+    members = tuple(replace(member, environment={**asked, **member.environment}) for member in job.members)
+    parts = tuple(replace(part, options=context_arguments(part)) for part in group_contexts(members))
+    return Launch(head=job.head, launcher=launcher, hosts=job.hosts, contexts=parts)
+
+
+STARTS: Final[Mapping[Kind, Callable[[str, Job], Launch]]] = {
+    Kind.OPEN_MPI_4: _orte,
+    Kind.OPEN_MPI_5: _prrte,
+    Kind.HYDRA: lambda program, job: hydra(program, job, FREE),
+    Kind.INTEL: lambda program, job: hydra_of_intel(program, job, FREE),
+}
+PMIS: Final[Mapping[Kind, tuple[str, ...]]] = {
+    Kind.OPEN_MPI_4: ("pmix",),
+    Kind.OPEN_MPI_5: ("pmix",),
+    Kind.HYDRA: ("pmi2",),
+    Kind.INTEL: ("pmi2",),
+    Kind.NONE: ("cray_shasta",),
+}
+LABELS_RANKS: Final = {
+    Kind.OPEN_MPI_4: ("--tag-output",),
+    Kind.OPEN_MPI_5: ("--output", "tag"),
+    Kind.HYDRA: ("-prepend-rank",),
+    Kind.INTEL: ("-prepend-rank",),
+}
+"""The options that put each line's rank before it."""
+
+ALIKE: Final[Mapping[Kind, Mpi]] = {
+    Kind.OPEN_MPI_4: OpenMpi(),
+    Kind.OPEN_MPI_5: OpenMpi5(),
+    Kind.HYDRA: Mpich(),
+    Kind.INTEL: Mpich(),
+    Kind.NONE: Mpich(),
+}
