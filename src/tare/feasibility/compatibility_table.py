@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,7 +17,7 @@ MPIS_SHOWN: Final[Mapping[str, MpiFacts]] = {
 }
 """The MPIs of Debian 12 and of tools/mpis, with the versions that decide their compatibility."""
 
-BEGIN: Final = "<!-- {}: written by tests/integration/test_compatibility.py -->"
+BEGIN: Final = "<!-- {}: written by tests/integration/test_{}compatibility.py -->"
 END: Final = "<!-- end of {} -->"
 Pair = tuple[str, str]
 
@@ -49,10 +49,24 @@ def written(text: str, seen: Seen) -> str:
         ("starts", "application of \\ launcher of", seen.starts),
         ("controls", "daemon of \\ launcher of", seen.controls),
     ):
-        begin, end = BEGIN.format(name), END.format(name)
-        before, _, rest = text.partition(begin)
-        text = f"{before}{begin}\n{_table(corner, outcomes)}\n{end}{rest.partition(end)[2]}"
+        text = _replaced(text, BEGIN.format(name, ""), END.format(name), _table(corner, outcomes))
     return text
+
+
+def written_by_srun(
+    text: str, seen: Mapping[tuple[str, str, str], Outcome], pmis: Sequence[str], places: Sequence[str]
+) -> str:
+    """Return the page with the table of ranks that srun starts, by MPI, PMI and place, as observed."""
+    columns = [(pmi, place) for pmi in pmis for place in places]
+    head = ["MPI of the ranks", *(f"`--mpi={pmi}` {place}" for pmi, place in columns)]
+    rows = [[str(mpi), *(str(seen[name, *column]) for column in columns)] for name, mpi in MPIS_SHOWN.items()]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows])
+    return _replaced(text, BEGIN.format("srun", "slurm_"), END.format("srun"), table)
+
+
+def _replaced(text: str, begin: str, end: str, table: str) -> str:
+    before, _, rest = text.partition(begin)
+    return f"{before}{begin}\n{table}\n{end}{rest.partition(end)[2]}"
 
 
 def _table(corner: str, outcomes: Mapping[Pair, Outcome]) -> str:

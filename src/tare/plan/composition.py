@@ -185,6 +185,9 @@ def refuse_launcher(environment: Environment, cluster: Cluster) -> str | None:
         return "launch: srun needs an allocation of Slurm: use cluster: slurm"
     if not MPIS[environment.mpi].pmis:
         return f"srun cannot start ranks of {environment.mpi}: use launch: exec"
+    kinds = MPIS[environment.mpi].pmis
+    if environment.pmi and environment.pmi.partition("_")[0] not in kinds:
+        return f"ranks of {environment.mpi} would not find each other by {environment.pmi}: use pmi: {kinds[0]}"
     if find(environment.network).wiring is not Wiring.NODE:
         return (
             f"ranks that srun starts reach Slurm over the node's own loopback, which {environment.network} hides: "
