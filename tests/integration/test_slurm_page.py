@@ -13,7 +13,7 @@ from integration.live import live
 from integration.slurm_nodes import SlurmNodes, slurm_nodes
 from integration.ssh_hosts import REPOSITORY, lend
 
-pytestmark = [*live("slurm", "apptainer", "charliecloud", "mmdebstrap"), pytest.mark.alone]
+pytestmark = [*live("slurm", "apptainer", "mmdebstrap"), pytest.mark.alone]
 PAGE = REPOSITORY / "docs" / "slurm.md"
 INSTALL = "pip install tare-hpc"
 SUBMIT = "tare submit site.yaml --wait"
