@@ -333,12 +333,12 @@ def test_the_overview_in_the_documentation_names_every_key() -> None:
     assert keys <= named
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "studies").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted((ROOT / "studies").rglob("*.yaml")), ids=lambda path: path.stem)
 def test_every_study_of_ours_is_right_and_named_in_the_documentation_or_readme(path: Path) -> None:
     stated = load(path)
     assert stated.name == path.stem
     pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]
-    assert any(f"studies/{path.name}" in page.read_text() for page in pages)
+    assert any(str(path.relative_to(ROOT)) in page.read_text() for page in pages)
 
 
 def test_the_quick_start_is_what_the_readme_promises() -> None:
