@@ -45,6 +45,8 @@ class BatchSystem(ABC):
     name: str
     program: str
     """The program that submits a script."""
+    cancel: str = ""
+    """The program that ends a job, if tare can wait for one."""
     pending: tuple[str, ...] = ()
     """The states of jobs that have not begun, as its queue shows them."""
 

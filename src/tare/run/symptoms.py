@@ -42,6 +42,17 @@ SYMPTOMS: Final = (
         "a node has no room for the MPI's files; remedy: make room in its /tmp and /dev/shm",
     ),
     _symptom(
+        "no PMI of Slurm",
+        r"OMPI was not built with SLURM.s PMI support",
+        "the ranks' MPI library was not built for the PMI by which srun starts them; remedy: another pmi "
+        "(`srun --mpi=list`), or launch: exec",
+    ),
+    _symptom(
+        "step limit",
+        r"Unable to create step for job \d+: Step limit reached",
+        "the job has reached the site's limit of steps (MaxStepCount); remedy: resume in another allocation",
+    ),
+    _symptom(
         "private network",
         r"(?:OPAL|PMIX) ERROR: \S*Unreach\w*|pmix_ifinit: unable to find network|PMIX(?:_\w+)? ERROR(?!: OUT-OF)",
         "the ranks do not reach their daemon (PMIx), as in containers with a network of their own; remedy: the network "
