@@ -100,6 +100,11 @@ def quoted(words: tuple[str, ...]) -> str:
     return shlex.join(words)
 
 
+def worded(options: list[str]) -> list[str]:
+    """Return options, each quoted if it has a blank: batch systems that read directives as a shell does split them."""
+    return [quoted((option,)) for option in options]
+
+
 def head(job: BatchJob, directive: str, options: list[str]) -> list[str]:
     """Return the first lines of a script: its options, and what it is."""
     lines = ["#!/bin/sh", *(f"{directive} {option}" for option in options)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tare.batch.job import BatchJob, BatchSystem, clock, head, quoted
+from tare.batch.job import BatchJob, BatchSystem, clock, head, quoted, worded
 from tare.errors import EXIT_UNFINISHED
 
 REASONS: Final = {
@@ -49,7 +49,7 @@ BODY: Final = """\
 job=${{SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}}${{SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}}
 trials={trials}
 measured() {{
-    grep -v '"type":"Interrupted"' "$trials" 2> /dev/null | wc -l
+    sed '/"type":"Interrupted"/d' "$trials" 2> /dev/null | wc -l
 }}
 requeue() {{
     echo "tare: $1; this job is queued again and will resume"
@@ -108,7 +108,7 @@ class Slurm(BatchSystem):
         body = BODY.format(
             trials=quoted((str(job.results / "trials.jsonl"),)), command=quoted(job.command), unfinished=EXIT_UNFINISHED
         )
-        return "\n".join(head(job, "#SBATCH", [*options, *job.asked.options])) + "\n" + body
+        return "\n".join(head(job, "#SBATCH", [*worded(options), *job.asked.options])) + "\n" + body
 
     def submit(self, script: Path) -> tuple[str, ...]:
         return (self.program, "--parsable", str(script))
