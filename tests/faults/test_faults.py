@@ -57,7 +57,7 @@ def _plays() -> Iterator[object]:
             yield pytest.param(fault, play, id=f"{fault.key}-{play}", marks=marks)
 
 
-@pytest.mark.parametrize(("fault", "play"), _plays())
+@pytest.mark.parametrize(("fault", "play"), tuple(_plays()))
 def test_a_fault_is_recorded_as_what_it_was_and_leaves_nothing(
     fault: Fault, play: int, request: pytest.FixtureRequest
 ) -> None:
