@@ -19,6 +19,7 @@ from tare.remote.timing import SCALE
 DONE = ("0", "3", "4")
 """Exit codes of a job whose study ran to its end; 4 is that of failed cells."""
 BLOCKS = 2
+PAUSE_S = 0.3
 WENT_ON = "the study went on to its end"
 REQUEUED = "Slurm queued the job again, which resumed the study to its end"
 RESUMED = "the study was submitted again, which resumed it to its end"
@@ -79,7 +80,8 @@ class SlurmStage:
         return "\n".join(each.read_text() for each in sorted(folder.glob("*.log"), key=lambda log: log.stat().st_mtime))
 
     def job(self, number: str) -> Mapping[str, str]:
-        """Return what Slurm says of a job, none while the controller does not answer."""
+        """Return what Slurm says of a job, none while the controller does not answer; not too often."""
+        time.sleep(PAUSE_S)
         lines = self.cluster.root("scontrol", "--oneliner", "show", "job", f"{number}_1").stdout.splitlines()
         return dict(word.split("=", 1) for word in (lines[0].split() if lines else ()) if "=" in word)
 
