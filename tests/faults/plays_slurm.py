@@ -182,13 +182,13 @@ def to_its_end(
 
 def controller_killed(stage: SlurmStage) -> Seen:
     """Kill the controller in a launch, and start it again when the next launch must ask it for a step."""
-    study = stage.study("controller")
+    study = stage.study("controller", blocks=4)
     number = stage.submit(study)
-    stage.until_ranks_run()
+    stage.until_measured(study)
     stage.cluster.stop("slurmctld")
     time.sleep(REST_S + 4)
     stage.cluster.start_controller()
-    return to_its_end(stage, study, number, WENT_ON)
+    return to_its_end(stage, study, number, WENT_ON, blocks=4)
 
 
 def slurmd_restarted(stage: SlurmStage) -> Seen:

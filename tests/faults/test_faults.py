@@ -40,7 +40,9 @@ def stage(everything: Stage) -> Iterator[Stage]:
 def slurm_cluster() -> Iterator[SlurmStage]:
     with slurm_nodes(2, cores=1) as cluster:
         lend(cluster.cache)
-        yield SlurmStage(cluster=cluster, numbers=count(), program=compiled("rest", cluster.folder))
+        programs = cluster.folder / "programs"  # containers show the folder of a command, and nothing is mounted below
+        programs.mkdir()
+        yield SlurmStage(cluster=cluster, numbers=count(), program=compiled("rest", programs))
 
 
 @pytest.fixture

@@ -23,11 +23,15 @@ trials='/scratch/me'"'"'s/trials.jsonl'
 measured() {
     sed '/"type":"Interrupted"/d' "$trials" 2> /dev/null | wc -l
 }
+field() {
+    scontrol --oneliner show job "$job" 2> /dev/null | tr ' ' '\n' | sed -n "s/^$1=//p"
+}
 requeue() {
     echo "tare: $1; this job is queued again and will resume"
     exec scontrol requeue "$job"
 }
 before=$(measured)
+preempted=$(field PreemptTime)
 /usr/bin/python3 -m tare.cli.app run '/home/me/two words.yaml' --results '/scratch/me'"'"'s' &
 run=$!
 time_is_up=
@@ -36,9 +40,10 @@ trap 'kill -TERM $run' TERM INT
 wait $run
 status=$?
 while kill -0 $run 2> /dev/null; do wait $run; status=$?; done
-case $(scontrol --oneliner show job "$job" 2> /dev/null) in
-*JobState=CANCELLED*) exit $status ;;
-*PreemptTime=[0-9]*) requeue "another job takes the nodes" ;;
+[ "$(field JobState)" != CANCELLED ] || exit $status
+case $(field PreemptTime) in
+"" | None | "$preempted") ;;
+*) requeue "another job takes the nodes" ;;
 esac
 if [ "$time_is_up" ] || [ $status -eq 6 ]; then
     if [ "$(measured)" -gt "$before" ]; then

@@ -35,10 +35,22 @@ class Stage:
 
     folder: Path
 
-    def play(self, run: str, *, told: int | None = None, state: str = "JobState=RUNNING", **variables: str) -> Played:
+    def play(
+        self,
+        run: str,
+        *,
+        told: int | None = None,
+        state: str = "JobState=RUNNING",
+        before: str = "JobState=RUNNING",
+        **variables: str,
+    ) -> Played:
         """Run the script with `run` as tare's part, tell it to end by the signal `told`, and wait for its end."""
         study = self._program("study", run)
-        self._program("scontrol", f'echo "$@" >> {self.folder}/asked; [ "$1" = requeue ] || echo "JobId=7 {state} x=1"')
+        self._program(
+            "scontrol",
+            f'echo "$@" >> {self.folder}/asked; [ "$1" = requeue ] || '
+            f'echo "JobId=7 $(cat {self.folder}/state 2> /dev/null || echo {before}) x=1"',
+        )
         script = self.folder / "job.sh"
         script.write_text(SLURM.script(replace(JOB, command=(str(study),), results=self.folder)))
         path = f"{self.folder}:{os.environ['PATH']}"
@@ -51,6 +63,7 @@ class Stage:
             while not (self.folder / "began").exists():
                 assert time.monotonic() < until
                 time.sleep(0.01)
+            (self.folder / "state").write_text(state)
             process.send_signal(told)
         printed, _ = process.communicate(timeout=20)
         asked = self.folder / "asked"
@@ -118,6 +131,13 @@ def test_a_job_that_must_make_way_within_a_grace_time_is_queued_again(stage: Sta
     played = stage.play(stage.until_told(INTERRUPTED), told=signal.SIGTERM, state=state)
     assert "requeue 9\n" in played.asked
     assert "another job takes the nodes" in played.printed
+
+
+def test_a_job_that_made_way_before_is_not_queued_again_for_that(stage: Stage) -> None:
+    state = "JobState=RUNNING PreemptTime=2026-11-23T17:00:00"
+    played = stage.play(stage.until_told(MEASURED), told=signal.SIGTERM, before=state, state=state)
+    assert "requeue" not in played.asked
+    assert played.status == 130
 
 
 def test_a_signal_of_someone_else_ends_the_job(stage: Stage) -> None:
