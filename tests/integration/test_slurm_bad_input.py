@@ -24,7 +24,7 @@ environments: {environments}
 placements: [2x1]
 workloads: {{micro: {{kernels: [{{barrier: {{iterations: 20, warmup: 5}}}}]}}}}
 repetition: {{rounds: 1, max_rounds: 1, reruns: 0, turns: 2}}
-a_a: {a_a}
+a_a: true
 """
 BARE = "[bare]"
 INSIDE = "salloc --quiet --nodes=2 --exclusive"
@@ -48,7 +48,7 @@ def no_jobs(cluster: SlurmNodes) -> Iterator[None]:
 def tare(cluster: SlurmNodes, command: str, *, environments: str = BARE) -> subprocess.CompletedProcess[str]:
     """Run a command in which STUDY is a study; nothing of it may be an internal error."""
     study = cluster.folder / "bad.yaml"
-    study.write_text(STUDY.format(environments=environments, a_a="true" if environments == BARE else "false"))
+    study.write_text(STUDY.format(environments=environments))
     done = cluster.shell(command.replace("STUDY", str(study)), timeout_s=60)
     assert "Traceback" not in done.stderr
     assert "internal error" not in done.stderr
@@ -130,7 +130,7 @@ def test_what_a_partition_does_not_allow_is_refused_where_the_site_checks_it(clu
 def test_a_job_that_cannot_begin_says_why_and_an_interrupt_leaves_it_in_the_queue(cluster: SlurmNodes) -> None:
     cluster.root("scontrol", "update", "nodename=c2", "state=drain", "reason=bad memory")
     try:
-        done = tare(cluster, "timeout -s INT 15 tare submit STUDY --allocations 1 --wait --pending 3s; echo code $?; "
+        done = tare(cluster, "timeout --foreground -s INT 9 tare submit STUDY --allocations 1 --wait --pending 1s; echo code $?; "
                     "squeue -h -o %T")  # fmt: skip
     finally:
         cluster.root("scontrol", "update", "nodename=c2", "state=resume")
@@ -146,9 +146,10 @@ def test_a_job_that_cannot_begin_says_why_and_an_interrupt_leaves_it_in_the_queu
 def test_a_job_that_the_partition_will_never_run_says_why(cluster: SlurmNodes) -> None:
     with partition(cluster, MaxNodes="1 UNLIMITED"):
         done = tare(
-            cluster, "timeout -s INT 10 tare submit STUDY --allocations 1 --partition urgent --wait --pending 1s"
+            cluster,
+            "timeout --foreground -s INT 7 tare submit STUDY --allocations 1 --partition urgent --wait --pending 1s",
         )
-    assert "it asks for more nodes or time than the partition allows (PartitionConfig): see `sinfo`" in done.stderr
+    assert "it asks for more nodes than the partition gives a job (PartitionNodeLimit)" in done.stderr
 
 
 # --- the allocation -----------------------------------------------------------------------------------------------

@@ -105,6 +105,8 @@ def recognised(words: str) -> str:
 
 LONGEST: Final = 300
 RULE: Final = re.compile(r"^-{20,}$", re.MULTILINE)
+REMARKS: Final = ("[", "INFO: ", "srun: cluster configuration lacks support for cpu binding")
+"""What lines begin with that explain no failure: Open MPI's trace of a crash, Apptainer's and srun's notices."""
 SAID_OF_ANY_FAILURE: Final = (
     "peer process has unexpectedly disconnected",
     "Primary job  terminated normally",
@@ -121,9 +123,7 @@ def last_words(stderr: str) -> str:
     """
     parts = RULE.split(stderr)
     own = [line.strip() for part in parts[::2] for line in part.splitlines() if line.strip()]
-    own = [
-        line for line in own if not line.startswith(("[", "INFO: "))
-    ]  # Open MPI's trace of a crash, Apptainer's notices
+    own = [line for line in own if not line.startswith(REMARKS)]
     if own:
         return printable(own[-1][:LONGEST])
     messages = [" ".join(part.strip().split("\n\n", 1)[0].split()) for part in parts[1::2]]
