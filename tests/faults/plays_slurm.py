@@ -67,7 +67,8 @@ class SlurmStage:
 
     def submit(self, study: Path, *, time_: str = "10min") -> str:
         """Submit a study as the user, with shorter leases; return the number of its job."""
-        done = self.user(f"tare submit {study} --allocations 1 --time {time_}")
+        options = f"--allocations 1 --time {time_} --results {self.results(study)}"
+        done = self.user(f"cd {self.program.parent} && tare submit {study} {options}")
         assert done.returncode == 0, done.stderr
         return done.stdout.split(" as job ")[1].split(":")[0]
 
@@ -209,8 +210,11 @@ def slurmd_gone(stage: SlurmStage) -> Seen:
     stage.until_measured(study)
     stage.cluster.stop(f"slurmd-{stage.second.name}")
     wait_for(lambda: "down" in stage.cluster.root("sinfo", "-h", "-n", "c2", "-o", "%T").stdout, "a dead node", 120)
+    stage.controlled("hold", f"{number}_1")  # a node that comes back first ends what its job has left there
     wait_for(lambda: not stage.left_on(stage.second), "the end of the node's lease", 60)
     stage.cluster.start_slurmd(stage.second)
+    stage.cluster.wait_until_idle(60)
+    stage.controlled("release", f"{number}_1")
     return to_its_end(stage, study, number, REQUEUED, blocks=8, limit_s=240)
 
 

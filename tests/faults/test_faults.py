@@ -15,7 +15,7 @@ from faults.plays_slurm import SlurmStage
 from faults.stage import Stage, saved
 from integration.live import compiled, live
 from integration.slurm_nodes import slurm_nodes
-from integration.ssh_hosts import lend, ssh_hosts
+from integration.ssh_hosts import UID, lend, ssh_hosts
 
 pytestmark = [*live("sshd", "charliecloud"), pytest.mark.faults, pytest.mark.timeout(900)]
 FILE = Path(os.environ.get("TARE_FAULTS_FILE", "results/faults.jsonl"))
@@ -40,8 +40,9 @@ def stage(everything: Stage) -> Iterator[Stage]:
 def slurm_cluster() -> Iterator[SlurmStage]:
     with slurm_nodes(2, cores=1) as cluster:
         lend(cluster.cache)
-        programs = cluster.folder / "programs"  # containers show the folder of a command, and nothing is mounted below
+        programs = cluster.home / "programs"  # containers show it: the command is there, and jobs are submitted there
         programs.mkdir()
+        os.chown(programs, UID, UID)
         yield SlurmStage(cluster=cluster, numbers=count(), program=compiled("rest", programs))
 
 

@@ -130,8 +130,8 @@ def test_what_a_partition_does_not_allow_is_refused_where_the_site_checks_it(clu
 def test_a_job_that_cannot_begin_says_why_and_an_interrupt_leaves_it_in_the_queue(cluster: SlurmNodes) -> None:
     cluster.root("scontrol", "update", "nodename=c2", "state=drain", "reason=bad memory")
     try:
-        done = tare(cluster, "timeout --foreground -s INT 9 tare submit STUDY --allocations 1 --wait --pending 1s; echo code $?; "
-                    "squeue -h -o %T")  # fmt: skip
+        waits = "timeout --foreground -s INT 9 tare submit STUDY --allocations 1 --wait --pending 1s"
+        done = tare(cluster, f"{waits}; squeue --noheader --format=%T")
     finally:
         cluster.root("scontrol", "update", "nodename=c2", "state=resume")
     first, last = [line for line in done.stderr.splitlines() if line.startswith("tare: ")]

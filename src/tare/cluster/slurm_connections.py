@@ -27,6 +27,7 @@ SENTENCES: Final = (
     (re.compile(r"python3: (?:command )?not found|exec: python3|python3: No such file"),
      "it has no python3 in PATH: install Python 3.9 or later there, or load a module in the batch script"),
     (re.compile(r"Invalid account|Invalid qos|Access/permission denied", re.IGNORECASE), "Slurm refuses the step"),
+    (re.compile(r"task \d+: (?:Killed|Terminated)"), "something has killed the step there: see its slurmd's log"),
 )  # fmt: skip
 
 
