@@ -220,10 +220,10 @@ def slurmd_gone(stage: SlurmStage) -> Seen:
 
 def time_limit(stage: SlurmStage) -> Seen:
     """Let the time limit end an allocation amid a block."""
-    study = stage.study("limit", blocks=8)
+    study = stage.study("limit", blocks=5)
     number = stage.submit(study, time_="1min")
     wait_for(lambda: "queued again and will resume" in stage.log(study), "end of the time limit", 120)
-    return to_its_end(stage, study, number, REQUEUED, blocks=8, limit_s=240)
+    return to_its_end(stage, study, number, REQUEUED, blocks=5, limit_s=240)
 
 
 def drained(stage: SlurmStage) -> Seen:
