@@ -52,7 +52,7 @@ test-long: ## the tests that take minutes, as the mini-applications in class A a
 	@tools/bootstrap long
 	@$(ROOT_ENV) $(BIN)/python -m pytest -m long $(PYTEST_ARGS)
 
-test-faults: ## play each fault three times on real clusters and print the table (an hour); docs/reliability.md has it
+test-faults: ## play each fault three times on real clusters and print the table (two hours); docs/reliability.md has it
 	@tools/bootstrap test
 	@rm -f results/faults.jsonl
 	@status=0; $(ROOT_ENV) $(BIN)/python -m pytest -m faults tests/faults $(PYTEST_ARGS) || status=$$?; \

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from faults import plays_lab as lab
+from faults import plays_slurm as slurm
 from faults import plays_ssh as ssh
-from faults.stage import Play
+from faults.stage import Seen
 
 PLAYS: Final = 3
 
@@ -19,7 +21,7 @@ class Fault:
     key: str
     title: str
     cluster: str
-    play: Play
+    play: Callable[[Any], Seen]
 
 
 FAULTS: Final = (
@@ -47,4 +49,17 @@ FAULTS: Final = (
     Fault(key="lab-mpirun", title="kill -9 of mpirun", cluster="lab", play=lab.mpirun_killed),
     Fault(key="lab-memory", title="out of memory of a rank", cluster="lab", play=lab.out_of_memory),
     Fault(key="lab-sigint-twice", title="SIGINT twice", cluster="lab", play=lab.interrupted_twice),
+    Fault(key="slurm-controller", title="kill -9 of slurmctld, started again after 8 s", cluster="slurm",
+          play=slurm.controller_killed),
+    Fault(key="slurm-slurmd", title="kill -9 of a node's slurmd, started again after 3 s", cluster="slurm",
+          play=slurm.slurmd_restarted),
+    Fault(key="slurm-node", title="kill -9 of a node's slurmd, until Slurm takes the node for dead", cluster="slurm",
+          play=slurm.slurmd_gone),
+    Fault(key="slurm-limit", title="the time limit ends the allocation amid a round", cluster="slurm",
+          play=slurm.time_limit),
+    Fault(key="slurm-drained", title="a node is drained during a run", cluster="slurm", play=slurm.drained),
+    Fault(key="slurm-preempted", title="preemption of the job", cluster="slurm", play=slurm.preempted),
+    Fault(key="slurm-grace", title="preemption of the job with a grace time of 30 s", cluster="slurm",
+          play=slurm.preempted_with_grace),
+    Fault(key="slurm-cancelled", title="scancel of the job", cluster="slurm", play=slurm.cancelled),
 )  # fmt: skip

@@ -154,7 +154,7 @@ class Stage:
 
     def pids(self, node: Node, part: str = "", *, by: int | None = UID) -> list[int]:
         """Return the processes on a host whose command line has a part; `by` is their user, None for any."""
-        return [pid for pid in sorted(node.group.pids()) if part in words(pid) and (by is None or _user(pid) == by)]
+        return [pid for pid in sorted(node.group.pids()) if part in words(pid) and (by is None or user_of(pid) == by)]
 
     def ranks(self, node: Node, name: str = RANK) -> list[int]:
         """Return the ranks on a host."""
@@ -314,11 +314,11 @@ def pids_with(part: str) -> list[int]:
     return [
         int(entry.name)
         for entry in Path("/proc").iterdir()
-        if entry.name.isdigit() and part in words(int(entry.name)) and _user(int(entry.name)) == UID
+        if entry.name.isdigit() and part in words(int(entry.name)) and user_of(int(entry.name)) == UID
     ]
 
 
-def _user(pid: int) -> int:
+def user_of(pid: int) -> int:
     """Return the user of a process; those of a user's containers have numbers of the user's range."""
     try:
         number = os.stat(f"/proc/{pid}").st_uid

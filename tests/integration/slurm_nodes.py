@@ -28,7 +28,7 @@ ClusterName=tare
 SlurmctldHost={head}({head_address})
 SlurmUser=root
 AuthType=auth/munge
-AuthInfo=socket=/run/munge/munge.socket.2
+AuthInfo=socket=/run/munge/munge.socket.2,cred_expire=10
 StateSaveLocation=/run/slurmctld
 SlurmdSpoolDir=/run/slurmd
 SlurmctldPidFile=/run/slurmctld.pid
@@ -38,7 +38,7 @@ TaskPlugin=task/none
 TaskProlog={folder}/task-prolog
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
-SchedulerParameters=sched_min_interval=10000,batch_sched_delay=0,sched_interval=1,bf_interval=1,requeue_delay=1
+SchedulerParameters=sched_min_interval=10000,batch_sched_delay=0,sched_interval=1,bf_interval=1
 SchedulerType=sched/backfill
 MpiDefault=none
 ReturnToService=2

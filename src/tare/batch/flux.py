@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tare.batch.job import BatchJob, BatchSystem, head, quoted
+from tare.batch.job import BatchJob, BatchSystem, head, quoted, worded
 
 
 class Flux(BatchSystem):
@@ -27,7 +27,7 @@ class Flux(BatchSystem):
         listed = "flux resource list --states=all --no-header --format='{nodelist}'"
         hosts = f"$({listed} | flux hostlist --expand --delimiter=, -)"
         body = [f'exec {quoted(job.command)} --hosts "{hosts}"', ""]
-        return "\n".join([*head(job, "# flux:", [*options, *job.asked.options]), *body])
+        return "\n".join([*head(job, "# flux:", [*worded(options), *job.asked.options]), *body])
 
     def submit(self, script: Path) -> tuple[str, ...]:
         return (self.program, "batch", str(script))

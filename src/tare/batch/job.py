@@ -45,6 +45,8 @@ class BatchSystem(ABC):
     name: str
     program: str
     """The program that submits a script."""
+    cancel: str = ""
+    """The program that ends a job, if tare can wait for one."""
     pending: tuple[str, ...] = ()
     """The states of jobs that have not begun, as its queue shows them."""
 
@@ -96,6 +98,11 @@ def clock(seconds: float) -> str:
 def quoted(words: tuple[str, ...]) -> str:
     """Return words as a shell reads them."""
     return shlex.join(words)
+
+
+def worded(options: list[str]) -> list[str]:
+    """Return options, each quoted if it has a blank: batch systems that read directives as a shell does split them."""
+    return [quoted((option,)) for option in options]
 
 
 def head(job: BatchJob, directive: str, options: list[str]) -> list[str]:

@@ -30,7 +30,7 @@ class Lsf(BatchSystem):
         options += [f"-P {job.asked.account}"] if job.asked.account else []
         # the first name may be that of the node on which the script runs, not one of the job's
         command = f'exec {quoted(job.command)} --hosts "$(sort -u "$LSB_DJOB_HOSTFILE" | paste -sd,)"'
-        body = [f"cd {quoted((str(job.workdir),))}", command, ""]
+        body = [f"cd {quoted((str(job.workdir),))} || exit", command, ""]
         return "\n".join([*head(job, "#BSUB", [*options, *job.asked.options]), *body])
 
     def submit(self, script: Path) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ class Pbs(BatchSystem):
         options += [f"-A {job.asked.account}"] if job.asked.account else []
         options += [f"-J 1-{job.allocations}%1"] if job.allocations > 1 else []
         command = f'exec {quoted(job.command)} --hosts "$(sort -u "$PBS_NODEFILE" | paste -sd,)"'
-        body = [f"cd {quoted((str(job.workdir),))}", command, ""]
+        body = [f"cd {quoted((str(job.workdir),))} || exit", command, ""]
         return "\n".join([*head(job, "#PBS", [*options, *job.asked.options]), *body])
 
     def submit(self, script: Path) -> tuple[str, ...]:

@@ -8,13 +8,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tare.batch.job import BatchJob, BatchSystem, clock, head, quoted
+from tare.batch.job import BatchJob, BatchSystem, clock, head, quoted, worded
 from tare.errors import EXIT_UNFINISHED
 
 REASONS: Final = {
     "Resources": "it waits for nodes that are free (Resources)",
     "Priority": "other jobs are before it (Priority)",
-    "ReqNodeNotAvail": "nodes that it needs are down or reserved (ReqNodeNotAvail)",
+    "ReqNodeNotAvail": "nodes that it needs are down or reserved (ReqNodeNotAvail): see `sinfo -R`",
+    "Nodes required for job are DOWN": "nodes that it needs are down, drained or reserved: see `sinfo -R`",
+    "PartitionConfig": "it asks for more nodes or time than the partition allows (PartitionConfig): see `sinfo`",
     "PartitionNodeLimit": "it asks for more nodes than the partition gives a job (PartitionNodeLimit)",
     "PartitionTimeLimit": "its time limit is longer than the partition allows (PartitionTimeLimit): set --time",
     "PartitionDown": "the partition is down (PartitionDown)",
@@ -25,22 +27,39 @@ REASONS: Final = {
     "JobHeldAdmin": "an administrator holds it (JobHeldAdmin)",
     "Dependency": "it waits for another job (Dependency)",
     "JobArrayTaskLimit": "another allocation of this study runs (JobArrayTaskLimit)",
-    "BeginTime": "it was put back into the queue and begins again soon (BeginTime)",
+    "BeginTime": "its start time is still to come, as after it was put back into the queue (BeginTime)",
 }
-"""What squeue's reasons mean; the others are shown as they are."""
+"""What squeue's reasons mean, by their beginnings; the others are shown as they are."""
 REFUSALS: Final = (
     ("invalid partition", "there is no such partition: `sinfo` lists them; set --partition"),
     ("invalid account", "this account or partition is not yours: ask your site which to use, and set --account"),
     ("invalid qos", "this quality of service is not yours: set --qos"),
     ("invalid feature", "no node has these features: `sinfo -o '%f %N'` lists them; set --constraint"),
     ("node count specification invalid", "the partition does not have so many nodes for one job"),
+    ("more processors requested than permitted", "the partition does not have so many nodes for one job"),
+    ("group not permitted", "your group may not use this partition: set --partition"),
+    ("partition not available", "the partition is closed: `sinfo` shows which are open; set --partition"),
+    ("reservation is invalid", "there is no such reservation: `scontrol show reservation` lists them"),
     ("requested node configuration is not available", "no nodes like these are in the partition"),
     ("time limit", "the time limit is longer than the site allows: set --time"),
 )
 """What sbatch's errors mean, by a part of them in small letters."""
 BODY: Final = """\
+# the number of an array is that of its last job too, and names all of them
+job=${{SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}}${{SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}}
 trials={trials}
-before=$(wc -c 2> /dev/null < "$trials" || echo 0)
+measured() {{
+    sed '/"type":"Interrupted"/d' "$trials" 2> /dev/null | wc -l
+}}
+field() {{
+    scontrol --oneliner show job "$job" 2> /dev/null | tr ' ' '\\n' | sed -n "s/^$1=//p"
+}}
+requeue() {{
+    echo "tare: $1; this job is queued again and will resume"
+    exec scontrol requeue "$job"
+}}
+before=$(measured)
+preempted=$(field PreemptTime)
 {command} &
 run=$!
 time_is_up=
@@ -49,11 +68,14 @@ trap 'kill -TERM $run' TERM INT
 wait $run
 status=$?
 while kill -0 $run 2> /dev/null; do wait $run; status=$?; done
+[ "$(field JobState)" != CANCELLED ] || exit $status
+case $(field PreemptTime) in
+"" | None | "$preempted") ;;
+*) requeue "another job takes the nodes" ;;
+esac
 if [ "$time_is_up" ] || [ $status -eq {unfinished} ]; then
-    after=$(wc -c 2> /dev/null < "$trials" || echo 0)
-    if [ "$after" -gt "$before" ]; then
-        echo "tare: the time limit ended this job; it is queued again and will resume"
-        exec scontrol requeue "$SLURM_JOB_ID"
+    if [ "$(measured)" -gt "$before" ]; then
+        requeue "the time limit has ended this allocation"
     fi
     echo "tare: the time limit ended this job before it measured anything: submit the study again with a longer --time"
 fi
@@ -66,6 +88,7 @@ class Slurm(BatchSystem):
 
     name = "slurm"
     program = "sbatch"
+    cancel = "scancel"
     pending = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")
 
     @property
@@ -90,7 +113,7 @@ class Slurm(BatchSystem):
         body = BODY.format(
             trials=quoted((str(job.results / "trials.jsonl"),)), command=quoted(job.command), unfinished=EXIT_UNFINISHED
         )
-        return "\n".join(head(job, "#SBATCH", [*options, *job.asked.options])) + "\n" + body
+        return "\n".join(head(job, "#SBATCH", [*worded(options), *job.asked.options])) + "\n" + body
 
     def submit(self, script: Path) -> tuple[str, ...]:
         return (self.program, "--parsable", str(script))
@@ -102,7 +125,12 @@ class Slurm(BatchSystem):
         return "Invalid job id" in words
 
     def why(self, reason: str) -> str:
-        return REASONS.get(reason, f"Slurm says {reason}") if reason else "Slurm gives no reason yet"
+        if not reason or reason == "None":
+            return "Slurm gives no reason yet"
+        if reason in REASONS:
+            return REASONS[reason]
+        known = (text for start, text in REASONS.items() if reason.startswith((f"{start},", f"{start} ", f"{start}:")))
+        return next(known, f"Slurm says: {reason}")
 
     def refused(self, lines: list[str]) -> str:
         words = lines[-1].removeprefix("sbatch: ").removeprefix("error: ")

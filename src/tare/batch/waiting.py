@@ -14,6 +14,7 @@ from tare.host.process import run
 PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 15.0
 LIMIT_S: Final = 60.0
+EXIT_INTERRUPTED: Final = 130
 UNSEEN: Final = 3
 """How often in a row a batch system may fail to answer before waiting ends with an error."""
 
@@ -32,7 +33,15 @@ class Waiting:
     last: str = ""
 
     def to_the_end(self) -> None:
-        """Wait until the job and all parts of it have ended."""
+        """Wait until the job and all parts of it have ended; Ctrl-C ends the waiting and not the job."""
+        try:
+            self._wait()
+        except KeyboardInterrupt:
+            cancel = f"{self.system.cancel} {self.number}"
+            self.say(f"this command no longer waits for job {self.number}, which continues: `{cancel}` ends it")
+            raise SystemExit(EXIT_INTERRUPTED) from None
+
+    def _wait(self) -> None:
         self.began_s, pause_s, failed = self.clock(), PAUSE_S, 0
         while True:
             result = run(self.system.queue(self.number), timeout_s=LIMIT_S, check=False)

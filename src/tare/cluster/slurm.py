@@ -10,13 +10,14 @@ import os
 from typing import Final
 
 from tare.cluster.remote_cluster import RemoteCluster, check_machines, refuse_as_it_is, refuse_lab_only
-from tare.cluster.slurm_allocation import Allocation, cores_per_node, job, read
+from tare.cluster.slurm_allocation import Allocation, cores_per_node, job, listed_pmis, read
 from tare.cluster.slurm_connections import SlurmConnections
 from tare.errors import RefusedError
 from tare.host.packages import install
 from tare.host.process import find
-from tare.model import Environment, LabSpec, Placement
+from tare.model import Environment, LabSpec, Launching, Placement
 from tare.model.topology import NodeCores, Topology
+from tare.mpi import MPIS
 
 SUBMIT: Final = "submit the study with `tare submit`, or run this command inside `salloc` or a batch script"
 
@@ -32,6 +33,7 @@ class SlurmCluster(RemoteCluster):
     def __init__(self) -> None:
         self._opened: dict[LabSpec, SlurmConnections] = {}
         self._allocation: Allocation | None = None
+        self._pmis: frozenset[str] | None = None
 
     def probe(self) -> str | None:
         if find("srun") and find("scontrol"):
@@ -51,7 +53,20 @@ class SlurmCluster(RemoteCluster):
         )
 
     def lacks(self, spec: LabSpec, environment: Environment) -> str | None:
-        return super().lacks(spec, environment) if job() else None  # only an allocation's nodes can be asked
+        if not job():
+            return None  # only an allocation's nodes can be asked
+        return self._lacks_pmi(environment) or super().lacks(spec, environment)
+
+    def _lacks_pmi(self, environment: Environment) -> str | None:
+        """Return that this Slurm does not have the PMI by which srun's ranks would find each other, or None."""
+        if environment.launch is not Launching.SRUN:
+            return None
+        if self._pmis is None:
+            self._pmis = listed_pmis()
+        wanted = environment.pmi or MPIS[environment.mpi].pmis[0]
+        if not self._pmis or wanted in self._pmis:
+            return None
+        return f"this Slurm has no PMI {wanted}: set pmi to one of `srun --mpi=list` that the MPI supports"
 
     def topology(self, spec: LabSpec) -> Topology:
         if job():

@@ -6,7 +6,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -17,8 +17,9 @@ from tare.host.process import find, run
 JOB: Final = "SLURM_JOB_ID"
 LIMIT_S: Final = 30.0
 PAIR: Final = re.compile(r"(\w[\w/:]*)=(\S*)")
-RANGE: Final = re.compile(r"(\d+)-(\d+)|(\d+)")
 UNREADABLE: Final = "`scontrol show {what}` must work where tare runs: load the site's Slurm module, or ask its staff"
+
+NO_SUCH_JOB: Final = f"the job that {JOB} names has ended, or is another cluster's: ask for a new allocation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +50,7 @@ def read() -> Allocation | None:
     """Return the allocation that this process is in, or None."""
     if not job():
         return None
-    fields = parse(control("job", job()).splitlines()[0])
+    fields = record_of(job(), control("job", job()))
     listed = os.environ.get("SLURM_JOB_NODELIST", "") or fields.get("NodeList", "")
     names = tuple(control("hostnames", listed).split())
     if not names:
@@ -75,15 +76,20 @@ def cores_per_node(partition: str = "") -> tuple[int, ...]:
     return tuple(int(row[2]) for row in rows if len(row) == 3 and (partition or row[0].endswith("*")))
 
 
+def listed_pmis() -> frozenset[str]:
+    """Return the words of `srun --mpi=list`, among them the kinds of PMI that this Slurm has; none if it fails."""
+    shown = run((need("srun"), "--mpi=list"), timeout_s=LIMIT_S, check=False)
+    return frozenset(re.split(r"[\s,:]+", shown.stdout + shown.stderr)) if shown.status == 0 else frozenset()
+
+
 def control(what: str, which: str) -> str:
     """Return what `scontrol show` prints, one line for each object."""
     try:
         return run((need("scontrol"), "--oneliner", "show", what, which), timeout_s=LIMIT_S, what="scontrol").stdout
     except CommandFailed as error:
-        reason = (error.stderr_tail.splitlines() or ["no reason was given"])[-1]
-        raise InfrastructureError(
-            f"Slurm does not describe {what} {which}: {reason}", remedy=UNREADABLE.format(what=what)
-        ) from error
+        reason = (error.stderr_tail.strip().splitlines() or ["no reason was given"])[-1]
+        remedy = NO_SUCH_JOB if "Invalid job id" in reason else UNREADABLE.format(what=what)
+        raise InfrastructureError(f"Slurm does not describe {what} {which}: {reason}", remedy=remedy) from error
 
 
 def need(program: str) -> str:
@@ -91,6 +97,12 @@ def need(program: str) -> str:
     if path := find(program):
         return path
     raise MissingTool(f"{program} is not in PATH", remedy="load the site's Slurm module, or run tare on a login node")
+
+
+def record_of(number: str, printed: str) -> Mapping[str, str]:
+    """Return the record of one job: the last one of an array has the array's own number, which shows all of them."""
+    records = [parse(line) for line in printed.splitlines()]
+    return next((each for each in records if each.get("JobId") == number), records[0] if records else {})
 
 
 def parse(line: str) -> Mapping[str, str]:
@@ -118,9 +130,3 @@ def towards(address: str) -> str:
         made.connect((address, 9))
         return str(made.getsockname()[0])
     return ""
-
-
-def numbers(text: str) -> Iterator[int]:
-    """Yield the numbers of one of Slurm's lists, such as `0-3,7`."""
-    for first, last, one in RANGE.findall(text):
-        yield from range(int(first), int(last) + 1) if first else (int(one),)

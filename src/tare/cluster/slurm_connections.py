@@ -27,6 +27,7 @@ SENTENCES: Final = (
     (re.compile(r"python3: (?:command )?not found|exec: python3|python3: No such file"),
      "it has no python3 in PATH: install Python 3.9 or later there, or load a module in the batch script"),
     (re.compile(r"Invalid account|Invalid qos|Access/permission denied", re.IGNORECASE), "Slurm refuses the step"),
+    (re.compile(r"task \d+: (?:Killed|Terminated)"), "something has killed the step there: see its slurmd's log"),
 )  # fmt: skip
 
 
@@ -56,7 +57,7 @@ class SlurmConnections(Connections):
         return step_argv(self._program, self.allocation.job, self.hosts[number])
 
     def explain(self, number: int, words: str) -> str:
-        return explained(words)
+        return explained(words, self.hosts[number])
 
     def connect(self, number: int) -> tuple[Conversation, Machine]:
         conversation, machine = super().connect(number)
@@ -64,13 +65,15 @@ class SlurmConnections(Connections):
         return conversation, replace(machine, reached=(towards(own), own))
 
 
-def explained(words: str) -> str:
-    """Return why a step failed, from what srun wrote; the last line that says something if it is none that is known."""
+def explained(words: str, node: str) -> str:
+    """Return why a step failed, from what srun wrote; if it is nothing known, its last line and what to try."""
     lines = [line.strip() for line in words.splitlines() if line.strip() and not HARMLESS.search(line)]
     for pattern, sentence in SENTENCES:
         if any(pattern.search(line) for line in lines):
             return sentence
-    return lines[-1].removeprefix("srun: ").removeprefix("error: ")[:300] if lines else "the step has ended"
+    if not lines:
+        return "the step has ended"
+    return f"{lines[-1].removeprefix('srun: ').removeprefix('error: ')[:300]}: try `srun --overlap -w {node} hostname`"
 
 
 def check_same_type(hosts: tuple[str, ...], machines: tuple[Machine, ...]) -> None:

@@ -42,6 +42,17 @@ SYMPTOMS: Final = (
         "a node has no room for the MPI's files; remedy: make room in its /tmp and /dev/shm",
     ),
     _symptom(
+        "no PMI of Slurm",
+        r"OMPI was not built with SLURM.s PMI support",
+        "the ranks' MPI library was not built for the PMI by which srun starts them; remedy: another pmi "
+        "(`srun --mpi=list`), or launch: exec",
+    ),
+    _symptom(
+        "step limit",
+        r"Unable to create step for job \d+: Step limit reached",
+        "the job has reached the site's limit of steps (MaxStepCount); remedy: resume in another allocation",
+    ),
+    _symptom(
         "private network",
         r"(?:OPAL|PMIX) ERROR: \S*Unreach\w*|pmix_ifinit: unable to find network|PMIX(?:_\w+)? ERROR(?!: OUT-OF)",
         "the ranks do not reach their daemon (PMIx), as in containers with a network of their own; remedy: the network "
@@ -94,6 +105,8 @@ def recognised(words: str) -> str:
 
 LONGEST: Final = 300
 RULE: Final = re.compile(r"^-{20,}$", re.MULTILINE)
+REMARKS: Final = ("[", "INFO: ", "srun: cluster configuration lacks support for cpu binding")
+"""What lines begin with that explain no failure: Open MPI's trace of a crash, Apptainer's and srun's notices."""
 SAID_OF_ANY_FAILURE: Final = (
     "peer process has unexpectedly disconnected",
     "Primary job  terminated normally",
@@ -110,9 +123,7 @@ def last_words(stderr: str) -> str:
     """
     parts = RULE.split(stderr)
     own = [line.strip() for part in parts[::2] for line in part.splitlines() if line.strip()]
-    own = [
-        line for line in own if not line.startswith(("[", "INFO: "))
-    ]  # Open MPI's trace of a crash, Apptainer's notices
+    own = [line for line in own if not line.startswith(REMARKS)]
     if own:
         return printable(own[-1][:LONGEST])
     messages = [" ".join(part.strip().split("\n\n", 1)[0].split()) for part in parts[1::2]]

@@ -16,7 +16,7 @@ from tare.host.namespaces import HOLDER
 from tare.node.cgroup_marks import mark
 from tare.node.cgroups import MARK, Hierarchy
 from tare.node.owners import boot_id, is_of_this_machine, owner, start_time
-from tare.node_service import clean
+from tare.node_service import clean, real, site_folder
 
 
 @pytest.fixture
@@ -215,3 +215,38 @@ def test_the_note_of_another_machine_says_nothing_of_this_ones_processes() -> No
     assert is_of_this_machine(owner())
     assert is_of_this_machine({"pid": 1})  # written by an earlier version
     assert not is_of_this_machine({**owner(), "host": "elsewhere"})
+
+
+# --- a head on a machine that is one of its nodes -----------------------------------------------------------------
+
+
+def test_a_head_is_here_only_as_long_as_it_lives(run: Path) -> None:
+    state(run, "s1x0", **owner(), **{site_folder.HEAD: True})
+    state(run, "s2x0", pid=2**22 + 1, start=5, **{site_folder.HEAD: True})
+    state(run, "s3x0", **owner())  # a service, not a head
+    assert [clean.head_is_here(name) for name in ("s1x0", "s2x0", "s3x0", "s4x0")] == [True, False, False, False]
+
+
+def test_a_service_that_is_begun_again_spares_the_head_on_its_own_machine(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The head's own processes carry the mark of its site, as those of a killed service do."""
+    head = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    monkeypatch.setattr(clean, "processes", lambda: {"s1x0": {head.pid}})
+    note = state(run, "s1x0", pid=head.pid, start=start_time(head.pid), **{site_folder.HEAD: True})
+    service = run / "s1x0-service"
+    service.mkdir()
+    (service / "owner.json").write_text(json.dumps({"lab": "s1x0", "pid": 2**22 + 1, "start": 5}))
+    try:
+        assert real.remove_site("s1x0") == ()
+        assert head.poll() is None
+        assert note.is_dir()
+        assert not service.exists()
+        (note / "owner.json").write_text(
+            json.dumps({"lab": "s1x0", "pid": 2**22 + 1, "start": 5, site_folder.HEAD: True})
+        )
+        assert [item.lab for item in real.remove_site("s1x0")]
+        assert head.wait(timeout=10) == -signal.SIGKILL  # a head that is gone leaves nothing to spare
+    finally:
+        head.kill()
+        head.communicate()

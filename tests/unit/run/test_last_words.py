@@ -54,6 +54,7 @@ mpirun noticed that process rank 1 with PID 8 on node n1 exited on signal 11 (Se
             "mpirun noticed that process rank 1 with PID 8 on node n1 exited on signal 11 (Segmentation fault)",
         ),
         (f"{RULE}\nonly begun", "only begun"),
+        ("no input file\nsrun: cluster configuration lacks support for cpu binding\n", "no input file"),
         ("x" * 1000, "x" * LONGEST),
     ],
 )

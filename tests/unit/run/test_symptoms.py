@@ -23,7 +23,14 @@ UCX_USERS = (
 NO_ROOM = """[n1:00197] PMIX ERROR: OUT-OF-RESOURCE in file ../../../src/client/pmix_client.c at line 323
 [n1:00197] OPAL ERROR: Error in file ext3x_client.c at line 112
 """
+UNREACHABLE = "[c2:00591] OPAL ERROR: Unreachable in file ext3x_client.c at line 112\n"
+NO_PMI = """The application appears to have been direct launched using "srun",
+but OMPI was not built with SLURM's PMI support and therefore cannot
+execute.
+"""
 SEEN = {
+    "no PMI of Slurm": NO_PMI,
+    "step limit": "srun: error: Unable to create step for job 30: Step limit reached for this job",
     "no room": NO_ROOM,
     "equal process numbers": VADER_CRASH,
     "private network": NO_NETWORK,
@@ -64,3 +71,8 @@ def test_other_failures_are_not_taken_for_one(words: str) -> None:
 def test_a_rank_that_was_ended_before_it_could_say_so_is_told_by_what_ucx_said() -> None:
     said = "[31240:0] mm_posix.c:219 UCX ERROR open(file_name=/proc/31241/fd/25 flags=0x0) failed: Permission denied"
     assert recognised(said).startswith("UCX reaches no shared memory of a rank in another user namespace")
+
+
+def test_ranks_without_the_pmi_of_srun_are_not_taken_for_ranks_in_a_network_of_their_own() -> None:
+    assert recognised(UNREACHABLE + NO_PMI) == recognised(NO_PMI)
+    assert recognised(UNREACHABLE) != recognised(NO_PMI)

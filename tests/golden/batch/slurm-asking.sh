@@ -1,0 +1,54 @@
+#!/bin/sh
+#SBATCH --job-name=tare-study
+#SBATCH --nodes=2
+#SBATCH --exclusive
+#SBATCH --time=00:01:00
+#SBATCH --array=1-1%1
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --signal=B:USR1@14
+#SBATCH --output=/scratch/study.job/%A_%a.log
+#SBATCH '--chdir=/home/me/two words'
+#SBATCH --partition=short
+#SBATCH --account=physics
+#SBATCH --qos=high
+#SBATCH '--constraint=rome&ib'
+#SBATCH --reservation=maintenance
+#SBATCH --licenses=scratch
+# Written by `tare submit`: it runs a share of the study study, or resumes it.
+
+# the number of an array is that of its last job too, and names all of them
+job=${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}
+trials='/scratch/me'"'"'s/trials.jsonl'
+measured() {
+    sed '/"type":"Interrupted"/d' "$trials" 2> /dev/null | wc -l
+}
+field() {
+    scontrol --oneliner show job "$job" 2> /dev/null | tr ' ' '\n' | sed -n "s/^$1=//p"
+}
+requeue() {
+    echo "tare: $1; this job is queued again and will resume"
+    exec scontrol requeue "$job"
+}
+before=$(measured)
+preempted=$(field PreemptTime)
+/usr/bin/python3 -m tare.cli.app run '/home/me/two words.yaml' --results '/scratch/me'"'"'s' &
+run=$!
+time_is_up=
+trap 'time_is_up=1; kill -TERM $run' USR1
+trap 'kill -TERM $run' TERM INT
+wait $run
+status=$?
+while kill -0 $run 2> /dev/null; do wait $run; status=$?; done
+[ "$(field JobState)" != CANCELLED ] || exit $status
+case $(field PreemptTime) in
+"" | None | "$preempted") ;;
+*) requeue "another job takes the nodes" ;;
+esac
+if [ "$time_is_up" ] || [ $status -eq 6 ]; then
+    if [ "$(measured)" -gt "$before" ]; then
+        requeue "the time limit has ended this allocation"
+    fi
+    echo "tare: the time limit ended this job before it measured anything: submit the study again with a longer --time"
+fi
+exit $status

@@ -1,0 +1,153 @@
+"""What the batch script of Slurm does when its job ends in one way or another."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from factory_batch import JOB
+from tare.batch import SYSTEMS
+from tare.errors import EXIT_UNFINISHED
+
+SLURM = SYSTEMS["slurm"]
+MEASURED = '{"outcome":{"type":"Completed"}}'
+INTERRUPTED = '{"outcome":{"type":"Interrupted"}}'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Played:
+    """How the script ended, what it printed, and what it asked Slurm for."""
+
+    status: int
+    printed: str
+    asked: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """A folder with the programs that the script finds."""
+
+    folder: Path
+
+    def play(
+        self,
+        run: str,
+        *,
+        told: int | None = None,
+        state: str = "JobState=RUNNING",
+        before: str = "JobState=RUNNING",
+        **variables: str,
+    ) -> Played:
+        """Run the script with `run` as tare's part, tell it to end by the signal `told`, and wait for its end."""
+        study = self._program("study", run)
+        self._program(
+            "scontrol",
+            f'echo "$@" >> {self.folder}/asked; [ "$1" = requeue ] || '
+            f'echo "JobId=7 $(cat {self.folder}/state 2> /dev/null || echo {before}) x=1"',
+        )
+        script = self.folder / "job.sh"
+        script.write_text(SLURM.script(replace(JOB, command=(str(study),), results=self.folder)))
+        path = f"{self.folder}:{os.environ['PATH']}"
+        env = {"PATH": path, "SLURM_JOB_ID": "9", **variables}
+        process = subprocess.Popen(
+            ("sh", str(script)), env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        if told is not None:
+            until = time.monotonic() + 10
+            while not (self.folder / "began").exists():
+                assert time.monotonic() < until
+                time.sleep(0.01)
+            (self.folder / "state").write_text(state)
+            process.send_signal(told)
+        printed, _ = process.communicate(timeout=20)
+        asked = self.folder / "asked"
+        return Played(status=process.returncode, printed=printed, asked=asked.read_text() if asked.exists() else "")
+
+    def until_told(self, *lines: str, status: int = 130) -> str:
+        """Return a run that measures some lines and goes on until it is told to end."""
+        (self.folder / "lines").write_text("".join(f"{line}\n" for line in lines))
+        written = f"cat {self.folder}/lines >> {self.folder}/trials.jsonl"
+        return f"trap '{written}; exit {status}' TERM; touch {self.folder}/began; while :; do sleep 0.02; done"
+
+    def _program(self, name: str, script: str) -> Path:
+        path = self.folder / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        return path
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(folder=tmp_path)
+
+
+@pytest.mark.parametrize("status", [0, 1, 3, 4, 5])
+def test_a_study_that_ends_by_itself_ends_the_job_with_its_exit_code(stage: Stage, status: int) -> None:
+    played = stage.play(f"exit {status}")
+    assert played.status == status
+    assert "requeue" not in played.asked
+
+
+def test_a_job_whose_time_is_up_is_queued_again_if_it_has_measured_something(stage: Stage) -> None:
+    played = stage.play(stage.until_told(MEASURED, INTERRUPTED), told=signal.SIGUSR1)
+    assert "requeue 9\n" in played.asked
+    assert "queued again and will resume" in played.printed
+
+
+def test_a_study_that_says_that_its_allocation_ends_is_queued_again(stage: Stage) -> None:
+    played = stage.play(f"echo '{MEASURED}' >> {stage.folder}/trials.jsonl; exit {EXIT_UNFINISHED}")
+    assert "requeue 9\n" in played.asked
+
+
+@pytest.mark.parametrize("lines", [(), (INTERRUPTED,), (INTERRUPTED, INTERRUPTED)])
+def test_a_job_whose_time_sufficed_for_nothing_is_not_queued_for_ever(stage: Stage, lines: tuple[str, ...]) -> None:
+    (stage.folder / "trials.jsonl").write_text(f"{MEASURED}\n")
+    played = stage.play(stage.until_told(*lines), told=signal.SIGUSR1)
+    assert "requeue" not in played.asked
+    assert played.status == 130
+    assert "before it measured anything: submit the study again with a longer --time" in played.printed
+
+
+def test_a_job_that_is_cancelled_is_not_queued_again_whatever_it_has_measured(stage: Stage) -> None:
+    played = stage.play(stage.until_told(MEASURED), told=signal.SIGTERM, state="JobState=CANCELLED")
+    assert "requeue" not in played.asked
+    assert played.status == 130
+
+
+def test_a_job_that_is_cancelled_after_its_time_was_up_is_not_queued_again(stage: Stage) -> None:
+    played = stage.play(stage.until_told(MEASURED), told=signal.SIGUSR1, state="JobState=CANCELLED")
+    assert "requeue" not in played.asked
+    assert played.status == 130
+
+
+def test_a_job_that_must_make_way_within_a_grace_time_is_queued_again(stage: Stage) -> None:
+    state = "JobState=RUNNING PreemptTime=2026-11-23T18:00:00"
+    played = stage.play(stage.until_told(INTERRUPTED), told=signal.SIGTERM, state=state)
+    assert "requeue 9\n" in played.asked
+    assert "another job takes the nodes" in played.printed
+
+
+def test_a_job_that_made_way_before_is_not_queued_again_for_that(stage: Stage) -> None:
+    state = "JobState=RUNNING PreemptTime=2026-11-23T17:00:00"
+    played = stage.play(stage.until_told(MEASURED), told=signal.SIGTERM, before=state, state=state)
+    assert "requeue" not in played.asked
+    assert played.status == 130
+
+
+def test_a_signal_of_someone_else_ends_the_job(stage: Stage) -> None:
+    played = stage.play(stage.until_told(MEASURED), told=signal.SIGTERM, state="JobState=RUNNING PreemptTime=None")
+    assert "requeue" not in played.asked
+    assert played.status == 130
+
+
+def test_a_job_of_an_array_is_queued_again_alone(stage: Stage) -> None:
+    """The array's number is that of its last job too: to requeue it would run all jobs of the array again."""
+    variables = {"SLURM_ARRAY_JOB_ID": "9", "SLURM_ARRAY_TASK_ID": "6"}
+    played = stage.play(stage.until_told(MEASURED), told=signal.SIGUSR1, **variables)
+    assert "requeue 9_6\n" in played.asked
