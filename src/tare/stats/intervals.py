@@ -11,7 +11,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from tare.model import Estimate
-from tare.stats.arrays import ROUNDING, FloatArray, mean_and_error, positive, t_quantile, vector
+from tare.stats.arrays import ROUNDING, FloatArray, Moments, log_moments, moments_of, positive, t_quantile, vector
 from tare.stats.resampling import leave_one_out_medians, median, quantile, resampled_medians
 
 
@@ -21,14 +21,10 @@ def mean_interval(values: ArrayLike, confidence: float, scale: float = 0.0) -> E
     `scale` is the magnitude of the data from which the values were computed, if it is larger than theirs: a spread
     below ROUNDING times it counts as zero.
     """
-    mean, error, n = mean_and_error(vector(values), scale)
-    if n < 2:
-        return None
-    half = t_quantile(n, confidence) * error
-    return Estimate(value=mean, low=mean - half, high=mean + half, n=n)
+    return _interval(moments_of(vector(values), scale), confidence)
 
 
-def paired_t(d: ArrayLike, confidence: float) -> Estimate | None:
+def paired_t(d: ArrayLike | Moments, confidence: float) -> Estimate | None:
     """Return the overhead exp(mean d) - 1 with its paired t interval (METHOD.md section 1, rule 3).
 
     A fraction of the baseline's cost: 0.59 is 59 % more. None for fewer than two rounds.
@@ -39,7 +35,7 @@ def paired_t(d: ArrayLike, confidence: float) -> Estimate | None:
     return Estimate(value=_expm1(logs.value), low=_expm1(logs.low), high=_expm1(logs.high), n=logs.n)
 
 
-def at_most(d: ArrayLike, confidence: float = 0.95) -> float | None:
+def at_most(d: ArrayLike | Moments, confidence: float = 0.95) -> float | None:
     """Return the one-sided upper bound of the overhead (a fraction): "at most +x %"; None for fewer than two rounds."""
     logs = log_interval(d, 2.0 * confidence - 1.0)
     return None if logs is None else _expm1(logs.high)
@@ -98,9 +94,17 @@ def noise_floor(self_overheads: Iterable[Estimate]) -> float | None:
     return max(bounds, default=None)
 
 
-def log_interval(d: ArrayLike, confidence: float) -> Estimate | None:
-    """Return the mean of d with its t interval; the rounding of logarithms is relative to 1."""
-    return mean_interval(d, confidence, 1.0)
+def log_interval(d: ArrayLike | Moments, confidence: float) -> Estimate | None:
+    """Return the mean of d with its t interval."""
+    return _interval(log_moments(d), confidence)
+
+
+def _interval(moments: Moments, confidence: float) -> Estimate | None:
+    mean, error, n = moments
+    if n < 2:
+        return None
+    half = t_quantile(n, confidence) * error
+    return Estimate(value=mean, low=mean - half, high=mean + half, n=n)
 
 
 def _expm1(x: float) -> float:
