@@ -71,18 +71,19 @@ def bca_ratio_of_medians(
     if n < 2:
         return None
     value = median(environment) / median(baseline)
-    resampled = resampled_medians(environment, seed) / _resampled_again(baseline.tobytes(), seed)
-    jackknife = leave_one_out_medians(environment) / leave_one_out_medians(baseline)
+    of_baseline, without_one = _medians_of_baseline(baseline.tobytes(), seed)
+    resampled = resampled_medians(environment, seed) / of_baseline
+    jackknife = leave_one_out_medians(environment) / without_one
     z = t_quantile(n, confidence) * math.sqrt(n / (n - 1))
-    ordered = np.sort(resampled)
-    low, high = (quantile(ordered, level) for level in _bca_levels(value, resampled, jackknife, z))
+    low, high = (quantile(resampled, level) for level in _bca_levels(value, resampled, jackknife, z))
     return Estimate(value=value, low=min(low, value), high=max(high, value), n=n)
 
 
 @lru_cache(maxsize=512)
-def _resampled_again(values: bytes, seed: int) -> FloatArray:
-    """Return the medians of resamples of a baseline, with which all environments of a column are compared."""
-    return resampled_medians(np.frombuffer(values, dtype=np.float64), seed)
+def _medians_of_baseline(values: bytes, seed: int) -> tuple[FloatArray, FloatArray]:
+    """Return the medians of resamples and the jackknife's of a baseline, which all environments of a column share."""
+    baseline = np.frombuffer(values, dtype=np.float64)
+    return resampled_medians(baseline, seed), leave_one_out_medians(baseline)
 
 
 def noise_floor(self_overheads: Iterable[Estimate]) -> float | None:
@@ -115,11 +116,12 @@ def _bca_levels(value: float, resampled: FloatArray, jackknife: FloatArray, z: f
     """Return the two quantiles of the bootstrap distribution that bound the BCa interval (Efron 1987, eq. 2.3)."""
     size = resampled.size
     tolerance = ROUNDING * value
-    below = float(np.mean(resampled < value - tolerance)) + float(np.mean(np.abs(resampled - value) <= tolerance)) / 2
+    below = np.count_nonzero(resampled < value - tolerance) / size
+    below += np.count_nonzero(np.abs(resampled - value) <= tolerance) / size / 2
     bias = float(scipy.special.ndtri(min(max(below, 0.5 / size), 1.0 - 0.5 / size)))
     centred = jackknife.mean() - jackknife
-    squares = float(np.sum(centred**2))
-    acceleration = float(np.sum(centred**3)) / (6.0 * squares**1.5) if squares > tolerance**2 else 0.0
+    squares = float(np.add.reduce(centred**2))
+    acceleration = float(np.add.reduce(centred**3)) / (6.0 * squares**1.5) if squares > tolerance**2 else 0.0
     levels = []
     for side in (-z, z):
         shifted = bias + side

@@ -77,7 +77,8 @@ def pair_rounds(environment_s: Mapping[Block, float], baseline_s: Mapping[Block,
     """Pair costs block by block, then average over the blocks of each round.
 
     A block counts only if both costs exist. Within a round the *log* ratios are averaged (a geometric mean, so that
-    the effect of a block on both cancels exactly), and the costs arithmetically. All rounds have the same weight. Raises ValueError if a cost is not positive and finite.
+    the effect of a block on both cancels exactly), and the costs arithmetically. All rounds have the same weight.
+    Raises ValueError if a cost is not positive and finite.
     """
     common = sorted(block for block in environment_s if block in baseline_s)  # a set would lose their order
     environment = positive([environment_s[block] for block in common])
@@ -129,5 +130,5 @@ def round_means(rounds: Sequence[int], values: ArrayLike) -> tuple[tuple[int, ..
         return tuple(rounds), array  # one block a round, as a rule
     unique, index, counts = np.unique(np.asarray(rounds, dtype=np.int64), return_inverse=True, return_counts=True)
     sums = np.zeros((*array.shape[:-1], unique.size))
-    np.add.at(sums, (..., index), array)
+    np.add.at(sums.T, index, array.T)
     return tuple(int(number) for number in unique), sums / counts

@@ -108,10 +108,12 @@ def verdict(
         return Judgement(verdict=Verdict.INCONCLUSIVE, reason=reason, more_rounds=missing)
     low, high = (-math.inf, math.inf) if floor is None else (floor.low, floor.high)
     margins = [step for step in steps if low < step and high > -step]
-    same = (logs, *views.equal)
+    same: tuple[FloatArray | Moments, ...] = (logs, *views.equal)
+    above: tuple[FloatArray | Moments, ...] = (logs, *views.above)
+    below: tuple[FloatArray | Moments, ...] = (logs, *views.below)
     within = next((step for step in margins if all(equivalent(view, step, equivalence) for view in same)), None)
-    costs = all(_bounds(view, level)[0] > 0 for view in (logs, *views.above))
-    gains = all(_bounds(view, level)[1] < 0 for view in (logs, *views.below))
+    costs = all(_bounds(view, level)[0] > 0 for view in above)
+    gains = all(_bounds(view, level)[1] < 0 for view in below)
     overlaps = floor is not None and _log1p(low) <= alone.high and alone.low <= _log1p(high)
     if within == margin:
         reason = f"a significant {'cost' if costs else 'gain'}, but within the margin" if costs or gains else ""
