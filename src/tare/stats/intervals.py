@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from tare.model import Estimate
 from tare.stats.arrays import ROUNDING, FloatArray, Moments, log_moments, moments_of, positive, t_quantile, vector
-from tare.stats.resampling import leave_one_out_medians, median, quantile, resampled_medians
+from tare.stats.resampling import leave_one_out_medians, median, quantiles, resampled_medians
 
 
 def mean_interval(values: ArrayLike, confidence: float, scale: float = 0.0) -> Estimate | None:
@@ -75,7 +75,7 @@ def bca_ratio_of_medians(
     resampled = resampled_medians(environment, seed) / of_baseline
     jackknife = leave_one_out_medians(environment) / without_one
     z = t_quantile(n, confidence) * math.sqrt(n / (n - 1))
-    low, high = (quantile(resampled, level) for level in _bca_levels(value, resampled, jackknife, z))
+    low, high = quantiles(resampled, _bca_levels(value, resampled, jackknife, z))
     return Estimate(value=value, low=min(low, value), high=max(high, value), n=n)
 
 

@@ -8,6 +8,7 @@ last bit as those of sorted resamples.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final
@@ -91,13 +92,15 @@ def median(values: FloatArray) -> float:
     return (float(ordered[(values.size - 1) // 2]) + float(ordered[values.size // 2])) / 2.0
 
 
-def quantile(values: FloatArray, level: float) -> float:
-    """Return a quantile of values as `np.quantile` does, whose checks take ten times as long."""
+def quantiles(values: FloatArray, levels: Sequence[float]) -> list[float]:
+    """Return quantiles of values as `np.quantile` does, whose checks take ten times as long."""
     last = values.size - 1
-    place = last * level
-    first = min(math.floor(place), last)
-    second = min(first + 1, last)
-    ordered = np.partition(values, (first, second))
-    low, high = float(ordered[first]), float(ordered[second])
-    part = place - first
-    return low + (high - low) * part if part < 0.5 else high - (high - low) * (1 - part)
+    places = [last * level for level in levels]
+    ends = [(min(math.floor(place), last), min(math.floor(place) + 1, last)) for place in places]
+    ordered = np.partition(values, sorted({end for both in ends for end in both}))
+    result = []
+    for place, (first, second) in zip(places, ends, strict=True):
+        low, high = float(ordered[first]), float(ordered[second])
+        part = place - first
+        result.append(low + (high - low) * part if part < 0.5 else high - (high - low) * (1 - part))
+    return result
