@@ -266,7 +266,6 @@ def _judged(plain: Comparison, row: Row, pairs: RoundPairs, means: RoundPairs, j
         p_value=test.p_value if test else None,
         p_holm=test.p_holm if test else None,
         more_rounds=judgement.more_rounds,
-        dip_p_value=stats.dip_p_value(pairs.log_ratios),
         over_limit=over,
     )
 
