@@ -36,9 +36,8 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
     groups = view.groups(summary)
     shown = merge(view.judged(groups))
     style_of = styles(list(dict.fromkeys(name for group in groups for name in group.rows)), summary)
-    wanted = [_wanted(group, runs_of.get(group.name, []), style_of, summary.baseline) for group in groups]
     data: dict[str, str] = {}
-    with drawing(counts, wanted, runs_of) as drawings:
+    with drawing(counts, _wanted(groups, summary, runs_of, style_of), runs_of) as drawings:
         tables = [first_screen.table(group, view.heading(group, shown), summary) for group in shown]
         traffic = [_traffic(group, number, runs_of.get(group.name, [])) for number, group in enumerate(groups)]
         pages_of = [_pages(group, summary, runs_of.get(group.name, []), style_of) for group in groups]
@@ -96,13 +95,27 @@ def _without_data(page: MetricPage, of_samples: Sequence[Drawing], data: dict[st
 
 
 def _wanted(
-    group: view.TableGroup, runs: Sequence[ShownLaunch], style_of: Mapping[str, Style], baseline: str
-) -> Wanted:
-    """Return what the plots of a group's samples show besides samples."""
-    row_of = {run.trial.key.cell: row_key(run.group, run.environment) for run in runs if run.completed}
-    return Wanted(
-        group=group.name, rows=group.rows, row_of=row_of, columns=group.columns, style=style_of, baseline=baseline
-    )
+    groups: Sequence[view.TableGroup],
+    summary: Summary,
+    runs_of: Mapping[str, Sequence[ShownLaunch]],
+    style_of: Mapping[str, Style],
+) -> list[Wanted]:
+    """Return what the plots of each group's samples show besides samples."""
+    return [
+        Wanted(
+            group=group.name,
+            rows=group.rows,
+            row_of={
+                run.trial.key.cell: row_key(run.group, run.environment)
+                for run in runs_of.get(group.name, ())
+                if run.completed
+            },
+            columns=group.columns,
+            style=style_of,
+            baseline=summary.baseline,
+        )
+        for group in groups
+    ]
 
 
 def _traffic(group: view.TableGroup, number: int, runs: Sequence[ShownLaunch]) -> TrafficTables | None:
