@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -63,7 +65,7 @@ class TerminalReport:
             for number, part in enumerate(_parts(printed, options.max_width)):
                 if number:
                     yield Text("")
-                yield _table(part, group, summary, plain)
+                yield from _table(part, group, summary, plain, options.max_width)
             if hidden := [column.info.label for column in group.columns if column not in columns]:
                 yield Text(encode(f"HTML report only: {_list(hidden)}."), style="dim")
         if not_judged := _not_judged(all_groups, groups):
@@ -148,7 +150,10 @@ def _parts(columns: Sequence[_Printed], width: int) -> list[Sequence[_Printed]]:
     return [[column] for column in columns]
 
 
-def _table(columns: Sequence[_Printed], group: TableGroup, summary: Summary, plain: bool) -> Table:
+def _table(
+    columns: Sequence[_Printed], group: TableGroup, summary: Summary, plain: bool, max_width: int
+) -> Iterator[RenderableType]:
+    """Yield a table; its rows apart from its head, unless a text in them must be folded."""
     encode = _encoder(plain)
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="")
     table.add_column(
@@ -162,12 +167,60 @@ def _table(columns: Sequence[_Printed], group: TableGroup, summary: Summary, pla
     widths = (_NAME_WIDTH, *(column.width for column in columns))
     table.add_row(*(Text(rule * width, style="dim") for width in widths))
     labels = remarks.proof_labels(group, summary)
+    body = _Body(rows=[], widths=widths)
     for index, name in enumerate(group.rows):
         row_name = Text(encode(name))
         if name in labels:
             row_name.append(f"\n{labels[name].removeprefix('treatment ')}", style="not bold yellow")
-        table.add_row(row_name, *(_cell(column.cells[index], plain) for column in columns))
-    return table
+        body.rows.append([row_name, *(_cell(column.cells[index], plain) for column in columns)])
+    if body.fits(max_width):
+        yield table
+        yield body
+        return
+    for row in body.rows:
+        table.add_row(*row)
+    yield table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Body:
+    """The rows of a table, printed as rich's `Table` prints them if nothing is folded, in a third of the time."""
+
+    rows: list[list[Text]]
+    widths: tuple[int, ...]
+
+    def fits(self, max_width: int) -> bool:
+        """Tell whether all columns fit into the width, and all texts into their columns."""
+        return sum(self.widths) + _GAP * (len(self.widths) - 1) <= max_width and all(
+            cell_len(line) <= width
+            for row in self.rows
+            for text, width in zip(row, self.widths, strict=True)
+            for line in text.plain.split("\n")
+        )
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        """Yield the lines of each row; names are bold and at the top, values at the bottom."""
+        bold, gap, new_line = console.get_style("bold"), Segment(" " * _GAP), Segment.line()
+        for row in self.rows:
+            name, *values = (
+                [_padded(line, width, console) for line in text.split("\n")]
+                for text, width in zip(row, self.widths, strict=True)
+            )
+            height = max(len(name), *map(len, values))
+            for number in range(height):
+                blank = [Segment(" " * (self.widths[0] + _GAP))]
+                yield from Segment.apply_style([*name[number], gap] if number < len(name) else blank, bold)
+                for place, (lines, width) in enumerate(zip(values, self.widths[1:], strict=True)):
+                    if place:
+                        yield gap
+                    at = number - height + len(lines)
+                    yield from lines[at] if at >= 0 else [Segment(" " * width)]
+                yield new_line
+
+
+def _padded(line: Text, width: int, console: Console) -> list[Segment]:
+    line.pad_right(width - line.cell_len)
+    return list(Text("").join([line]).render(console))  # `join` applies the line's own style
 
 
 def _cell(text: CellText, plain: bool) -> Text:
