@@ -110,7 +110,7 @@ def _wanted(
                 for run in runs_of.get(group.name, ())
                 if run.completed
             },
-            columns=group.columns,
+            columns=tuple(replace(column, cells={}, baseline=None, noise=None) for column in group.columns),
             style=style_of,
             baseline=summary.baseline,
         )

@@ -83,6 +83,7 @@ def drawn_here(results: Results) -> str:
 
 def drawn_elsewhere(results: Results) -> str:
     with counting.counting(PLAN, results.trials, results) as counts:
+        assert counts(()) == {}, "now all are counted"
         return render_html(summarise(PLAN, results.trials, {}), results.trials, results, counts)
 
 

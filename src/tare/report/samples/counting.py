@@ -41,7 +41,7 @@ def counting(plan: Plan, trials: Sequence[Trial], source: SampleSource) -> Itera
         work.write_bytes(pickle.dumps(_readers(plan, trials, source)))
         argv = (sys.executable, "-P", "-m", "tare.report.samples.counting", str(work))
         with process.beside(argv, stdout=file.fileno()) as other:
-            yield CountedElsewhere(other.wait, path, here)
+            yield CountedElsewhere(other.poll, other.wait, path, here)
 
 
 def _readers(plan: Plan, trials: Sequence[Trial], source: SampleSource) -> dict[str, list[Read]]:
@@ -55,19 +55,18 @@ def _readers(plan: Plan, trials: Sequence[Trial], source: SampleSource) -> dict[
 class CountedElsewhere:
     """The process that counts, from this one's side; called with trials, it returns their histograms."""
 
-    def __init__(self, wait: Callable[[], int], path: Path, here: Counts) -> None:
-        self._wait, self._path, self._here = wait, path, here
+    def __init__(self, poll: Callable[[], int | None], wait: Callable[[], int], path: Path, here: Counts) -> None:
+        self._poll, self._wait, self._path, self._here = poll, wait, path, here
 
     def file(self) -> Path | None:
-        """Return the file of histograms when the process has written it; None if it could not."""
-        return self._path if self._wait() == 0 else None
+        """Return the file of histograms; None if the process has not written it yet, or could not."""
+        return self._path if self._poll() == 0 else None
 
     def __call__(self, trials: Iterable[tuple[str, Trial]]) -> Histograms:
         """Return the histograms of trials, each paired with its row; wait for the process at the first call."""
-        path = self.file()
-        if path is None:
+        if self._wait() != 0:
             return self._here(trials)
-        with path.open("rb") as file:
+        with self._path.open("rb") as file:
             return CountsFile(file).read({trial.key.cell: row for row, trial in trials})
 
 

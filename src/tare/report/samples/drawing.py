@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
@@ -36,7 +36,7 @@ Drawings = Mapping[str, Sequence[Drawing]]
 class Wanted:
     """What the plots of a group show besides samples: its rows, its columns, and the styles of its rows.
 
-    `row_of` names the row of each cell with samples, as `row_key` does.
+    `row_of` names the row of each cell with samples, as `row_key` does; the columns come without comparisons.
     """
 
     group: str
@@ -82,7 +82,10 @@ class Wanted:
 def drawing(
     counts: Counts, wanted: Sequence[Wanted], runs_of: Mapping[str, Sequence[ShownLaunch]]
 ) -> Iterator[Iterator[Drawings]]:
-    """Provide the plots of each group; where another process counts the samples, another draws them meanwhile."""
+    """Provide the plots of each group; where another process has counted the samples, another draws them meanwhile.
+
+    While samples are still being counted, there are many of them and few plots, which are then drawn here.
+    """
     here = (one.draw(counts(_completed(runs_of.get(one.group, ())))) for one in wanted)
     counted = counts.file() if isinstance(counts, CountedElsewhere) else None
     if counted is None:
@@ -90,7 +93,7 @@ def drawing(
         return
     with tempfile.TemporaryDirectory() as folder, (Path(folder) / "drawings").open("w+b") as file:
         work = Path(folder) / "work"
-        work.write_bytes(pickle.dumps((counted, [_without_comparisons(one) for one in wanted])))
+        work.write_bytes(pickle.dumps((counted, wanted)))
         argv = (sys.executable, "-P", "-m", "tare.report.samples.drawing", str(work))
         with process.beside(argv, stdout=file.fileno()) as other:
             yield _drawn(other.wait, file, here)
@@ -98,12 +101,6 @@ def drawing(
 
 def _completed(runs: Iterable[ShownLaunch]) -> Iterator[tuple[str, Trial]]:
     return ((row_key(run.group, run.environment), run.trial) for run in runs if run.completed)
-
-
-def _without_comparisons(wanted: Wanted) -> Wanted:
-    """Return the same without the comparisons of its columns, which the plots of samples do not show."""
-    columns = (replace(column, cells={}, baseline=None, noise=None) for column in wanted.columns)
-    return replace(wanted, columns=tuple(columns))
 
 
 def _drawn(wait: Callable[[], int], file: IO[bytes], here: Iterator[Drawings]) -> Iterator[Drawings]:
