@@ -149,7 +149,6 @@ class Comparison:
     means_s: tuple[float, ...] = ()
     median_s: float | None = None
     p99_s: float | None = None
-    dip_p_value: float | None = None
     reruns: int = 0
     over_limit: bool = False
 

@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -55,8 +56,15 @@ def drop_infinities(value: Any) -> Any:
     return [drop_infinities(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
+def with_json(figure: Drawing) -> Drawing:
+    """Return a plot with its data as JSON only: as lists, those of many plots would take gigabytes."""
+    return replace(figure, spec={}, json=figure_json(figure))
+
+
 def figure_json(figure: Drawing) -> str:
     """Return a plot's data as JSON."""
+    if figure.json:
+        return figure.json
     try:
         return json.dumps(figure.spec, separators=(",", ":"), allow_nan=False)
     except ValueError:

@@ -51,9 +51,10 @@ def table(group: TableGroup, heading: str, summary: Summary) -> Table:
     """Return the table of one group under its heading."""
     columns = view.first_screen(group.columns)
     scales = [bars.Scale.of(_estimates(column), summary.margin) for column in columns]
+    all_notes = remarks.notes(group)
     reasons = {
         note.environments[0]: note
-        for note in remarks.notes(group)
+        for note in all_notes
         if not note.columns and len(note.environments) == 1 and note.verdict in BLOCKED
     }
     rows = tuple(
@@ -65,7 +66,7 @@ def table(group: TableGroup, heading: str, summary: Summary) -> Table:
         for name in group.rows
     )
     heads = tuple(Head(column=column, axis=bars.axis(scale)) for column, scale in zip(columns, scales, strict=True))
-    notes = tuple(note for note in remarks.notes(group) if note not in reasons.values())
+    notes = tuple(note for note in all_notes if note not in reasons.values())
     return Table(
         group=group,
         heading=heading,

@@ -13,10 +13,12 @@ from tare.model import Summary, Trial, Verdict
 from tare.report import embed, first_screen, published, remarks, units, view
 from tare.report.manifest import sections
 from tare.report.metric_pages import MetricPage, metric_page
+from tare.report.plots.figures import Drawing
 from tare.report.plots.styles import Style, styles
 from tare.report.runs import ShownLaunch, by_group, cell_rows, commands, launches, listed, trial_row
 from tare.report.samples import SampleSource, collect, row_key
 from tare.report.samples.counting import Counts
+from tare.report.samples.drawing import Wanted, drawing
 from tare.report.sweeps import sweeps_of
 from tare.report.tables import merge
 from tare.report.traffic import TrafficTables, traffic_tables
@@ -33,15 +35,17 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
     runs_of = by_group(runs)
     groups = view.groups(summary)
     shown = merge(view.judged(groups))
-    tables = [first_screen.table(group, view.heading(group, shown), summary) for group in shown]
     style_of = styles(list(dict.fromkeys(name for group in groups for name in group.rows)), summary)
-    traffic = [_traffic(group, number, runs_of.get(group.name, [])) for number, group in enumerate(groups)]
     data: dict[str, str] = {}
-    pages = [
-        _without_data(page, data)
-        for group in groups
-        for page in _pages(group, summary, runs_of.get(group.name, []), counts, style_of)
-    ]
+    with drawing(counts, _wanted(groups, summary, runs_of, style_of), runs_of) as drawings:
+        tables = [first_screen.table(group, view.heading(group, shown), summary) for group in shown]
+        traffic = [_traffic(group, number, runs_of.get(group.name, [])) for number, group in enumerate(groups)]
+        pages_of = [_pages(group, summary, runs_of.get(group.name, []), style_of) for group in groups]
+        pages = [
+            _without_data(page, drawn[page.column.ident], data)
+            for of_group, drawn in zip(pages_of, drawings, strict=True)
+            for page in of_group
+        ]
     sweeps = [sweep for group in groups for sweep in sweeps_of(group, summary, style_of)]
     data |= {figure.ident: embed.figure_json(figure) for sweep in sweeps for figure in sweep.figures}
     trial_columns = [head.column for table in tables for head in table.heads] if len(tables) == 1 else []
@@ -83,10 +87,35 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
     )  # fmt: skip
 
 
-def _without_data(page: MetricPage, data: dict[str, str]) -> MetricPage:
-    """Move the data of a page's plots to `data`, as JSON: as lists, those of many pages would take gigabytes."""
-    data |= {figure.ident: embed.figure_json(figure) for figure in page.figures}
-    return replace(page, figures=tuple(replace(figure, spec={}) for figure in page.figures))
+def _without_data(page: MetricPage, of_samples: Sequence[Drawing], data: dict[str, str]) -> MetricPage:
+    """Add the plots of its samples to a page, and move the data of all its plots to `data`, as JSON."""
+    figures = [embed.with_json(figure) for figure in (*page.figures, *of_samples)]
+    data |= {figure.ident: figure.json for figure in figures}
+    return replace(page, figures=tuple(replace(figure, json="") for figure in figures))
+
+
+def _wanted(
+    groups: Sequence[view.TableGroup],
+    summary: Summary,
+    runs_of: Mapping[str, Sequence[ShownLaunch]],
+    style_of: Mapping[str, Style],
+) -> list[Wanted]:
+    """Return what the plots of each group's samples show besides samples."""
+    return [
+        Wanted(
+            group=group.name,
+            rows=group.rows,
+            row_of={
+                run.trial.key.cell: row_key(run.group, run.environment)
+                for run in runs_of.get(group.name, ())
+                if run.completed
+            },
+            columns=tuple(replace(column, cells={}, baseline=None, noise=None) for column in group.columns),
+            style=style_of,
+            baseline=summary.baseline,
+        )
+        for group in groups
+    ]
 
 
 def _traffic(group: view.TableGroup, number: int, runs: Sequence[ShownLaunch]) -> TrafficTables | None:
@@ -97,15 +126,11 @@ def _pages(
     group: view.TableGroup,
     summary: Summary,
     runs: Sequence[ShownLaunch],
-    counts: Counts,
     style_of: Mapping[str, Style],
 ) -> list[MetricPage]:
-    """Return the pages of a group's metrics; samples of one group at a time are in memory, as histograms."""
-    histograms = counts((row_key(run.group, run.environment), run.trial) for run in runs if run.completed)
+    """Return the pages of a group's metrics, without the plots of samples."""
     first = view.first_screen(group.columns)
-    return [
-        metric_page(column, group, summary, runs, histograms, style_of, column in first) for column in group.columns
-    ]
+    return [metric_page(column, group, summary, runs, style_of, column in first) for column in group.columns]
 
 
 @cache

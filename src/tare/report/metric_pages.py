@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from tare.model import Comparison, Estimate, Summary
-from tare.report import remarks, units
+from tare.report import embed, remarks, units
 from tare.report.cells import percent_up
-from tare.report.plots import launches, overhead, samples
+from tare.report.plots import launches, overhead
 from tare.report.plots.figures import Drawing
 from tare.report.plots.styles import Style
 from tare.report.runs import ShownLaunch
-from tare.report.samples import Histograms, columns_of, gap_columns, main_column, row_key
 from tare.report.verdicts import mark
 from tare.report.view import Column, TableGroup
 
-CURVE_POINTS: Final = 240
 FIGURES: Final = (
     "typical", "mean", "loop (back to back)", "p99", "added", "overhead", "adjusted interval", "at most",
     "mean overhead", "mean at most", "ratio of medians (BCa)", "p (Holm)", "overhead over all launches",
@@ -51,58 +49,26 @@ def metric_page(
     group: TableGroup,
     summary: Summary,
     runs: Sequence[ShownLaunch],
-    histograms: Histograms,
     style: Mapping[str, Style],
     is_open: bool,
 ) -> MetricPage:
-    """Return the page of one metric; it has plots of samples if the histograms contain any."""
+    """Return the page of one metric, without the plots of its samples."""
     points = launches.points(column, group.rows, runs)
-    figures = [
+    figures = (
         overhead.forest(column, group.rows, summary),
         launches.launches(column, group.rows, points, style),
         launches.order(column, points, style),
-        *_sample_figures(column, group, summary, histograms, style),
-    ]
+    )
     values = _values(column, group)
     filled = {name for _, _, row in values for name, text in row.figures.items() if text}
     return MetricPage(
         column=column,
-        figures=tuple(figures),
+        figures=tuple(embed.with_json(figure) for figure in figures),
         columns=tuple(name for name in FIGURES if name in filled),
         values=values,
         states=remarks.state_texts(column, summary),
         open=is_open,
     )
-
-
-def _sample_figures(
-    column: Column, group: TableGroup, summary: Summary, histograms: Histograms, style: Mapping[str, Style]
-) -> list[Drawing]:
-    names = {row_key(group.name, name): name for name in group.rows}
-    keys = {(metric, side) for row, metric, side in histograms if row in names}
-    stored, sides_of_metric = columns_of(column.info.key, keys)
-    main = main_column(sides_of_metric)
-    if main is None:
-        return []
-    histograms_of = {
-        name: {
-            side: histograms[row, stored, side]
-            for metric, side in keys
-            if metric == stored and (row, stored, side) in histograms
-        }
-        for row, name in names.items()
-    }
-    curves = {name: sides[main].curve(CURVE_POINTS) for name, sides in histograms_of.items() if main in sides}
-    figures = [samples.ecdf(column, curves, style, summary.baseline, is_gap="gap" in main)]
-    gaps = gap_columns(side for metric, side in keys if metric == stored)
-    if gaps and main == gaps[0]:
-        both = {
-            name: {side: sides[side] for side in gaps if side in sides}
-            for name, sides in histograms_of.items()
-            if sides
-        }
-        figures.append(samples.gaps(column, both, style, summary.baseline))
-    return figures
 
 
 def _values(column: Column, group: TableGroup) -> tuple[tuple[str, Comparison, ValuesRow], ...]:

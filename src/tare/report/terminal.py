@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -56,13 +58,14 @@ class TerminalReport:
         groups = merge(all_groups if self.all_metrics else view.judged(all_groups))
         for group in groups:
             columns = group.columns if self.all_metrics else view.first_screen(group.columns, MOST_METRICS)
+            printed = [_printed(column, group, summary, plain) for column in columns]
             yield Text("")
             if len(groups) > 1:
                 yield Text(encode(group.name), style="bold underline")
-            for number, part in enumerate(_parts(columns, group, summary, options.max_width, plain)):
+            for number, part in enumerate(_parts(printed, options.max_width)):
                 if number:
                     yield Text("")
-                yield _table(part, group, summary, plain)
+                yield from _table(part, group, summary, plain, options.max_width)
             if hidden := [column.info.label for column in group.columns if column not in columns]:
                 yield Text(encode(f"HTML report only: {_list(hidden)}."), style="dim")
         if not_judged := _not_judged(all_groups, groups):
@@ -103,8 +106,13 @@ def _list(labels: Sequence[str]) -> str:
 # --- tables -----------------------------------------------------------------------------------------------------
 
 
-def _texts(column: Column, group: TableGroup, summary: Summary) -> list[CellText]:
-    return [brief_text(column, column.cells.get(name), summary) for name in group.rows]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Printed:
+    """A column of a table: its head, its cells by row, and the width that they need."""
+
+    head: tuple[str, str]
+    cells: tuple[CellText, ...]
+    width: int
 
 
 def _bounds(text: CellText) -> str:
@@ -121,20 +129,19 @@ def _head(column: Column) -> tuple[str, str]:
     return column.info.label, f"overhead; {other}"
 
 
-def _width(column: Column, group: TableGroup, summary: Summary, plain: bool) -> int:
-    """Return the width of a column; in ASCII it can be larger, because `<=` has two characters."""
-    texts = _texts(column, group, summary)
-    firsts = [f"{text.mark} {text.lead} {_bounds(text)}" for text in texts]
-    seconds = [f"  {text.second}" for text in texts]
+def _printed(column: Column, group: TableGroup, summary: Summary, plain: bool) -> _Printed:
+    """Return a column as it is printed; in ASCII it can be wider, because `<=` has two characters."""
+    head = _head(column)
+    cells = tuple(brief_text(column, column.cells.get(name), summary) for name in group.rows)
+    firsts = [f"{cell.mark} {cell.lead} {_bounds(cell)}" for cell in cells]
+    seconds = [f"  {cell.second}" for cell in cells]
     lines = [units.to_ascii(line) if plain else line for line in (*firsts, *seconds)]
-    return max([12, len(_head(column)[1]), *map(len, lines)])
+    return _Printed(head=head, cells=cells, width=max([12, len(head[1]), *map(len, lines)]))
 
 
-def _parts(
-    columns: Sequence[Column], group: TableGroup, summary: Summary, width: int, plain: bool
-) -> list[Sequence[Column]]:
+def _parts(columns: Sequence[_Printed], width: int) -> list[Sequence[_Printed]]:
     """Split the columns into as few tables as the width allows, of about equal size."""
-    widths = [_width(column, group, summary, plain) + _GAP for column in columns]
+    widths = [column.width + _GAP for column in columns]
     for tables in range(1, len(columns) + 1):
         size = -(-len(columns) // tables)
         starts = range(0, len(columns), size)
@@ -143,27 +150,77 @@ def _parts(
     return [[column] for column in columns]
 
 
-def _table(columns: Sequence[Column], group: TableGroup, summary: Summary, plain: bool) -> Table:
+def _table(
+    columns: Sequence[_Printed], group: TableGroup, summary: Summary, plain: bool, max_width: int
+) -> Iterator[RenderableType]:
+    """Yield a table; its rows apart from its head, unless a text in them must be folded."""
     encode = _encoder(plain)
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="")
     table.add_column(
         Text(encode(f"against {summary.baseline}"), style="dim"), width=_NAME_WIDTH, style="bold", overflow="fold"
     )
-    widths = [_width(column, group, summary, plain) for column in columns]
-    for column, width in zip(columns, widths, strict=True):
-        label, meaning = _head(column)
+    for column in columns:
+        label, meaning = column.head
         head = Text.assemble((encode(label), "bold"), "\n", (encode(meaning), "dim"))
-        table.add_column(head, width=width, overflow="fold", vertical="bottom")
+        table.add_column(head, width=column.width, overflow="fold", vertical="bottom")
     rule = "-" if plain else "─"
-    table.add_row(*(Text(rule * width, style="dim") for width in (_NAME_WIDTH, *widths)))
-    texts = [_texts(column, group, summary) for column in columns]
+    widths = (_NAME_WIDTH, *(column.width for column in columns))
+    table.add_row(*(Text(rule * width, style="dim") for width in widths))
     labels = remarks.proof_labels(group, summary)
+    body = _Body(rows=[], widths=widths)
     for index, name in enumerate(group.rows):
         row_name = Text(encode(name))
         if name in labels:
             row_name.append(f"\n{labels[name].removeprefix('treatment ')}", style="not bold yellow")
-        table.add_row(row_name, *(_cell(column_texts[index], plain) for column_texts in texts))
-    return table
+        body.rows.append([row_name, *(_cell(column.cells[index], plain) for column in columns)])
+    if body.fits(max_width):
+        yield table
+        yield body
+        return
+    for row in body.rows:
+        table.add_row(*row)
+    yield table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Body:
+    """The rows of a table, printed as rich's `Table` prints them if nothing is folded, in a third of the time."""
+
+    rows: list[list[Text]]
+    widths: tuple[int, ...]
+
+    def fits(self, max_width: int) -> bool:
+        """Tell whether all columns fit into the width, and all texts into their columns."""
+        return sum(self.widths) + _GAP * (len(self.widths) - 1) <= max_width and all(
+            cell_len(line) <= width
+            for row in self.rows
+            for text, width in zip(row, self.widths, strict=True)
+            for line in text.plain.split("\n")
+        )
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        """Yield the lines of each row; names are bold and at the top, values at the bottom."""
+        bold, gap, new_line = console.get_style("bold"), Segment(" " * _GAP), Segment.line()
+        for row in self.rows:
+            name, *values = (
+                [_padded(line, width, console) for line in text.split("\n")]
+                for text, width in zip(row, self.widths, strict=True)
+            )
+            height = max(len(name), *map(len, values))
+            for number in range(height):
+                blank = [Segment(" " * (self.widths[0] + _GAP))]
+                yield from Segment.apply_style([*name[number], gap] if number < len(name) else blank, bold)
+                for place, (lines, width) in enumerate(zip(values, self.widths[1:], strict=True)):
+                    if place:
+                        yield gap
+                    at = number - height + len(lines)
+                    yield from lines[at] if at >= 0 else [Segment(" " * width)]
+                yield new_line
+
+
+def _padded(line: Text, width: int, console: Console) -> list[Segment]:
+    line.pad_right(width - line.cell_len)
+    return list(Text("").join([line]).render(console))  # `join` applies the line's own style
 
 
 def _cell(text: CellText, plain: bool) -> Text:

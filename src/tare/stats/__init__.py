@@ -12,7 +12,7 @@ J. Pharmacokinet. Biopharm. 15 (1987), TOST; Efron, JASA 82 (1987), BCa; Hartiga
 
 from __future__ import annotations
 
-from tare.stats.arrays import ROUNDING, FloatArray
+from tare.stats.arrays import ROUNDING, FloatArray, Moments
 from tare.stats.covariates import LAUNCHES_PER_STATE, StateFit, fit_states
 from tare.stats.failures import as_often_p, missed_share, more_often_p, share_interval
 from tare.stats.hypotheses import (
@@ -84,6 +84,7 @@ __all__ = [
     "FloatArray",
     "Judgement",
     "LaunchStatistics",
+    "Moments",
     "RoundPairs",
     "StateFit",
     "Views",

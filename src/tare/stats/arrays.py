@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import scipy  # not `from scipy import ...`: submodules load on first use, which takes a quarter of a second
@@ -34,20 +34,37 @@ def positive(values: ArrayLike) -> FloatArray:
     return array
 
 
-def mean_and_error(values: FloatArray, scale: float) -> tuple[float, float, int]:
-    """Return mean, standard error (0 if the spread is only rounding) and n; (0, 0, 0) for no values."""
+class Moments(NamedTuple):
+    """All that an interval or a t test needs of some values: their mean, its standard error, and their number.
+
+    The error is 0 if the spread is only rounding. Functions that take log ratios also take their moments, so that
+    those of a comparison, of which there are ten intervals, are computed once.
+    """
+
+    mean: float
+    error: float
+    n: int
+
+
+def log_moments(d: ArrayLike | Moments) -> Moments:
+    """Return the moments of log ratios, whose rounding is relative to 1."""
+    return d if isinstance(d, Moments) else moments_of(vector(d), 1.0)
+
+
+def moments_of(values: FloatArray, scale: float) -> Moments:
+    """Return the moments of values, which are zero for none; a spread below ROUNDING times `scale` is rounding."""
     n = values.size
     if n == 0:
-        return 0.0, 0.0, 0
+        return Moments(0.0, 0.0, 0)
     mean = float(np.add.reduce(values)) / n  # as `values.mean()` does, without its checks
     if n == 1:
-        return mean, 0.0, 1
+        return Moments(mean, 0.0, 1)
     centred = values - mean
     deviation = math.sqrt(float(centred @ centred) / (n - 1))
-    rounding = ROUNDING * max(scale, float(np.abs(values).max()))
+    rounding = ROUNDING * max(scale, float(np.maximum.reduce(np.abs(values))))
     if deviation <= rounding:
-        return (mean if abs(mean) > rounding else 0.0), 0.0, n
-    return mean, deviation / math.sqrt(n), n
+        return Moments(mean if abs(mean) > rounding else 0.0, 0.0, n)
+    return Moments(mean, deviation / math.sqrt(n), n)
 
 
 @lru_cache(maxsize=4096)

@@ -7,6 +7,7 @@ from functools import lru_cache
 import scipy
 
 
+@lru_cache(maxsize=4096)
 def share_interval(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
     """Return the exact interval of a share (Clopper & Pearson, Biometrika 26, 1934); (0, 1) for n = 0."""
     tail = (1.0 - confidence) / 2.0

@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from tare.stats.arrays import ROUNDING, FloatArray, mean_and_error, upper_tail, vector
+from tare.stats.arrays import ROUNDING, Moments, log_moments, moments_of, upper_tail, vector
 from tare.stats.intervals import log_interval
 
 MIN_ROUNDS: Final = 6
@@ -20,18 +20,18 @@ MODALITY_ROUNDS: Final = 20
 """Rounds below which no dip test is made."""
 
 
-def paired_p(d: ArrayLike) -> float | None:
+def paired_p(d: ArrayLike | Moments) -> float | None:
     """Return the two-sided p of the paired t test of "no difference"; None for fewer than two rounds.
 
     Without spread, p is 1 if the mean is zero and otherwise 0.
     """
-    mean, error, n = mean_and_error(vector(d), 1.0)
+    mean, error, n = log_moments(d)
     if n < 2:
         return None
     return min(1.0, 2.0 * upper_tail(abs(mean), error, n))
 
 
-def equivalent(d: ArrayLike, margin: float, confidence: float = 0.90) -> bool:
+def equivalent(d: ArrayLike | Moments, margin: float, confidence: float = 0.90) -> bool:
     """Tell whether the 90 % interval lies inside +-ln(1 + margin): two one-sided tests at 5 % (Schuirmann 1987)."""
     logs = log_interval(d, confidence)
     bound = math.log1p(margin) if margin > 0 else 0.0
@@ -67,14 +67,14 @@ def holm_confidences(p_values: Sequence[float], confidence: float) -> tuple[floa
     return tuple(levels)
 
 
-def over_limit(series: Sequence[ArrayLike], limit: float, confidence: float) -> tuple[bool, ...]:
+def over_limit(series: Sequence[ArrayLike | Moments], limit: float, confidence: float) -> tuple[bool, ...]:
     """Tell for each comparison whether its overhead is above `limit` (a fraction), which leads to exit code 1.
 
     `series`: one `d` per comparison of the table. If there is one: its interval's lower bound is above the limit (and
     there are at least MIN_ROUNDS rounds). If there are more, the one-sided tests of "not above the limit" are adjusted
     by Holm, so that the probability of any wrong decision is <= (1 - confidence)/2.
     """
-    p_values = [_p_not_above(vector(d), math.log1p(limit)) for d in series]
+    p_values = [_p_not_above(log_moments(d), math.log1p(limit)) for d in series]
     return tuple(p <= (1.0 - confidence) / 2.0 for p in holm(p_values))
 
 
@@ -83,7 +83,7 @@ def dip_p_value(d: ArrayLike) -> float | None:
     values = vector(d)
     if values.size < MODALITY_ROUNDS:
         return None
-    if mean_and_error(values, 1.0)[1] == 0.0:
+    if moments_of(values, 1.0).error == 0.0:
         return 1.0
     try:
         import diptest  # GPL, therefore optional
@@ -95,7 +95,7 @@ def dip_p_value(d: ArrayLike) -> float | None:
 def normality_p(d: ArrayLike) -> float | None:
     """Return the p of Shapiro & Wilk's test of normality; None below three rounds or without spread."""
     values = vector(d)
-    if not 3 <= values.size <= 5000 or mean_and_error(values, 1.0)[1] == 0.0:
+    if not 3 <= values.size <= 5000 or moments_of(values, 1.0).error == 0.0:
         return None
     shapiro = inspect.unwrap(scipy.stats.shapiro)  # the wrapper handles axes and NaN, in 20 times as long
     return float(shapiro(values).pvalue)
@@ -112,7 +112,7 @@ def signed_rank_p(d: ArrayLike) -> float | None:
     return min(1.0, float(scipy.stats.wilcoxon(values, method=method).pvalue))
 
 
-def _p_not_above(d: FloatArray, bound: float) -> float:
+def _p_not_above(logs: Moments, bound: float) -> float:
     """Return the one-sided p of "mean d <= bound"; 1 below MIN_ROUNDS rounds."""
-    mean, error, n = mean_and_error(d, 1.0)
+    mean, error, n = logs
     return 1.0 if n < MIN_ROUNDS else upper_tail(mean - bound, error, n)

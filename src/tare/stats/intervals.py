@@ -11,8 +11,8 @@ import scipy
 from numpy.typing import ArrayLike
 
 from tare.model import Estimate
-from tare.stats.arrays import ROUNDING, FloatArray, mean_and_error, positive, t_quantile, vector
-from tare.stats.resampling import leave_one_out_medians, median, quantile, resampled_medians
+from tare.stats.arrays import ROUNDING, FloatArray, Moments, log_moments, moments_of, positive, t_quantile, vector
+from tare.stats.resampling import leave_one_out_medians, median, quantiles, resampled_medians
 
 
 def mean_interval(values: ArrayLike, confidence: float, scale: float = 0.0) -> Estimate | None:
@@ -21,14 +21,10 @@ def mean_interval(values: ArrayLike, confidence: float, scale: float = 0.0) -> E
     `scale` is the magnitude of the data from which the values were computed, if it is larger than theirs: a spread
     below ROUNDING times it counts as zero.
     """
-    mean, error, n = mean_and_error(vector(values), scale)
-    if n < 2:
-        return None
-    half = t_quantile(n, confidence) * error
-    return Estimate(value=mean, low=mean - half, high=mean + half, n=n)
+    return _interval(moments_of(vector(values), scale), confidence)
 
 
-def paired_t(d: ArrayLike, confidence: float) -> Estimate | None:
+def paired_t(d: ArrayLike | Moments, confidence: float) -> Estimate | None:
     """Return the overhead exp(mean d) - 1 with its paired t interval (METHOD.md section 1, rule 3).
 
     A fraction of the baseline's cost: 0.59 is 59 % more. None for fewer than two rounds.
@@ -39,7 +35,7 @@ def paired_t(d: ArrayLike, confidence: float) -> Estimate | None:
     return Estimate(value=_expm1(logs.value), low=_expm1(logs.low), high=_expm1(logs.high), n=logs.n)
 
 
-def at_most(d: ArrayLike, confidence: float = 0.95) -> float | None:
+def at_most(d: ArrayLike | Moments, confidence: float = 0.95) -> float | None:
     """Return the one-sided upper bound of the overhead (a fraction): "at most +x %"; None for fewer than two rounds."""
     logs = log_interval(d, 2.0 * confidence - 1.0)
     return None if logs is None else _expm1(logs.high)
@@ -75,18 +71,19 @@ def bca_ratio_of_medians(
     if n < 2:
         return None
     value = median(environment) / median(baseline)
-    resampled = resampled_medians(environment, seed) / _resampled_again(baseline.tobytes(), seed)
-    jackknife = leave_one_out_medians(environment) / leave_one_out_medians(baseline)
+    of_baseline, without_one = _medians_of_baseline(baseline.tobytes(), seed)
+    resampled = resampled_medians(environment, seed) / of_baseline
+    jackknife = leave_one_out_medians(environment) / without_one
     z = t_quantile(n, confidence) * math.sqrt(n / (n - 1))
-    ordered = np.sort(resampled)
-    low, high = (quantile(ordered, level) for level in _bca_levels(value, resampled, jackknife, z))
+    low, high = quantiles(resampled, _bca_levels(value, resampled, jackknife, z))
     return Estimate(value=value, low=min(low, value), high=max(high, value), n=n)
 
 
 @lru_cache(maxsize=512)
-def _resampled_again(values: bytes, seed: int) -> FloatArray:
-    """Return the medians of resamples of a baseline, with which all environments of a column are compared."""
-    return resampled_medians(np.frombuffer(values, dtype=np.float64), seed)
+def _medians_of_baseline(values: bytes, seed: int) -> tuple[FloatArray, FloatArray]:
+    """Return the medians of resamples and the jackknife's of a baseline, which all environments of a column share."""
+    baseline = np.frombuffer(values, dtype=np.float64)
+    return resampled_medians(baseline, seed), leave_one_out_medians(baseline)
 
 
 def noise_floor(self_overheads: Iterable[Estimate]) -> float | None:
@@ -98,9 +95,17 @@ def noise_floor(self_overheads: Iterable[Estimate]) -> float | None:
     return max(bounds, default=None)
 
 
-def log_interval(d: ArrayLike, confidence: float) -> Estimate | None:
-    """Return the mean of d with its t interval; the rounding of logarithms is relative to 1."""
-    return mean_interval(d, confidence, 1.0)
+def log_interval(d: ArrayLike | Moments, confidence: float) -> Estimate | None:
+    """Return the mean of d with its t interval."""
+    return _interval(log_moments(d), confidence)
+
+
+def _interval(moments: Moments, confidence: float) -> Estimate | None:
+    mean, error, n = moments
+    if n < 2:
+        return None
+    half = t_quantile(n, confidence) * error
+    return Estimate(value=mean, low=mean - half, high=mean + half, n=n)
 
 
 def _expm1(x: float) -> float:
@@ -111,11 +116,12 @@ def _bca_levels(value: float, resampled: FloatArray, jackknife: FloatArray, z: f
     """Return the two quantiles of the bootstrap distribution that bound the BCa interval (Efron 1987, eq. 2.3)."""
     size = resampled.size
     tolerance = ROUNDING * value
-    below = float(np.mean(resampled < value - tolerance)) + float(np.mean(np.abs(resampled - value) <= tolerance)) / 2
+    below = np.count_nonzero(resampled < value - tolerance) / size
+    below += np.count_nonzero(np.abs(resampled - value) <= tolerance) / size / 2
     bias = float(scipy.special.ndtri(min(max(below, 0.5 / size), 1.0 - 0.5 / size)))
     centred = jackknife.mean() - jackknife
-    squares = float(np.sum(centred**2))
-    acceleration = float(np.sum(centred**3)) / (6.0 * squares**1.5) if squares > tolerance**2 else 0.0
+    squares = float(np.add.reduce(centred**2))
+    acceleration = float(np.add.reduce(centred**3)) / (6.0 * squares**1.5) if squares > tolerance**2 else 0.0
     levels = []
     for side in (-z, z):
         shifted = bias + side

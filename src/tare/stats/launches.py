@@ -9,7 +9,7 @@ from operator import lt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tare.stats.arrays import FloatArray, positive, vector
+from tare.stats.arrays import FloatArray, Moments, moments_of, positive, vector
 
 Block = tuple[int, int]
 """(round, block) of a trial."""
@@ -51,12 +51,12 @@ def p99_minus_median(gaps_s: ArrayLike) -> float:
 class RoundPairs:
     """An environment paired with its baseline, one entry per round in which both exist; arrays of shape (n,).
 
-    `log_ratios` has no unit, the others are in seconds.
+    `log_ratios` has no unit, and `logs` are its moments; the others are in seconds.
     """
 
     rounds: tuple[int, ...]
     log_ratios: FloatArray
-    differences_s: FloatArray
+    logs: Moments
     environment_s: FloatArray
     baseline_s: FloatArray
 
@@ -77,20 +77,20 @@ def pair_rounds(environment_s: Mapping[Block, float], baseline_s: Mapping[Block,
     """Pair costs block by block, then average over the blocks of each round.
 
     A block counts only if both costs exist. Within a round the *log* ratios are averaged (a geometric mean, so that
-    the effect of a block on both cancels exactly), and the differences and the costs arithmetically. All rounds have
-    the same weight. Raises ValueError if a cost is not positive and finite.
+    the effect of a block on both cancels exactly), and the costs arithmetically. All rounds have the same weight.
+    Raises ValueError if a cost is not positive and finite.
     """
     common = sorted(block for block in environment_s if block in baseline_s)  # a set would lose their order
     environment = positive([environment_s[block] for block in common])
     baseline = positive([baseline_s[block] for block in common])
-    numbers = [block[0] for block in common]
-    rounds, ratios = round_means(numbers, log_ratios(environment, baseline))
+    of_blocks = np.stack((np.log(environment) - np.log(baseline), environment, baseline))
+    rounds, (ratios, environment, baseline) = round_means([block[0] for block in common], of_blocks)
     return RoundPairs(
         rounds=rounds,
         log_ratios=ratios,
-        differences_s=round_means(numbers, environment - baseline)[1],
-        environment_s=round_means(numbers, environment)[1],
-        baseline_s=round_means(numbers, baseline)[1],
+        logs=moments_of(ratios, 1.0),
+        environment_s=environment,
+        baseline_s=baseline,
     )
 
 
@@ -121,11 +121,14 @@ def all_launches(
 
 
 def round_means(rounds: Sequence[int], values: ArrayLike) -> tuple[tuple[int, ...], FloatArray]:
-    """Average values over the blocks of each round: (rounds ascending, their means of shape (n,))."""
-    array = vector(values)
+    """Average values of shape (..., blocks) over the blocks of each round.
+
+    Return the rounds in ascending order, and the means of shape (..., rounds).
+    """
+    array = np.asarray(values, dtype=np.float64)
     if all(map(lt, rounds, rounds[1:])):
-        return tuple(map(int, rounds)), array  # one block a round, as a rule
+        return tuple(rounds), array  # one block a round, as a rule
     unique, index, counts = np.unique(np.asarray(rounds, dtype=np.int64), return_inverse=True, return_counts=True)
-    sums = np.zeros(unique.size)
-    np.add.at(sums, index, array)
+    sums = np.zeros((*array.shape[:-1], unique.size))
+    np.add.at(sums.T, index, array.T)
     return tuple(int(number) for number in unique), sums / counts

@@ -8,7 +8,9 @@ last bit as those of sorted resamples.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -48,8 +50,8 @@ def _middle_ranks(
     sums = counts.take(order[first:last], axis=0).astype(count, copy=False)
     if first:
         sums[0] += np.add.reduce(counts.take(order[:first], axis=0), axis=0, dtype=count)
-    for place in range(1, len(sums)):  # `np.add.accumulate` takes ten times as long along this axis
-        sums[place] += sums[place - 1]
+    for before, after in pairwise(sums):  # `np.add.accumulate` takes ten times as long along this axis
+        np.add(after, before, out=after)
     low, high = (
         np.add.reduce((sums <= middle).view(np.uint8), axis=0, dtype=count).astype(np.intp)
         for middle in ((n - 1) // 2, n // 2)
@@ -90,10 +92,15 @@ def median(values: FloatArray) -> float:
     return (float(ordered[(values.size - 1) // 2]) + float(ordered[values.size // 2])) / 2.0
 
 
-def quantile(ordered: FloatArray, level: float) -> float:
-    """Return a quantile of ascending values as `np.quantile` does, whose checks take ten times as long."""
-    place = (ordered.size - 1) * level
-    first = min(math.floor(place), ordered.size - 1)
-    low, high = float(ordered[first]), float(ordered[min(first + 1, ordered.size - 1)])
-    part = place - first
-    return low + (high - low) * part if part < 0.5 else high - (high - low) * (1 - part)
+def quantiles(values: FloatArray, levels: Sequence[float]) -> list[float]:
+    """Return quantiles of values as `np.quantile` does, whose checks take ten times as long."""
+    last = values.size - 1
+    places = [last * level for level in levels]
+    ends = [(min(math.floor(place), last), min(math.floor(place) + 1, last)) for place in places]
+    ordered = np.partition(values, sorted({end for both in ends for end in both}))
+    result = []
+    for place, (first, second) in zip(places, ends, strict=True):
+        low, high = float(ordered[first]), float(ordered[second])
+        part = place - first
+        result.append(low + (high - low) * part if part < 0.5 else high - (high - low) * (1 - part))
+    return result

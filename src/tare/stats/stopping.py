@@ -10,7 +10,7 @@ from typing import Final
 from numpy.typing import ArrayLike
 
 from tare.model import Repetition
-from tare.stats.arrays import vector
+from tare.stats.arrays import Moments, log_moments
 from tare.stats.hypotheses import MIN_ROUNDS
 from tare.stats.intervals import log_interval
 
@@ -34,16 +34,16 @@ def is_look(rounds_done: int, repetition: Repetition) -> bool:
     return rounds_done > 0 and next_look(rounds_done - 1, max(FIRST_LOOK, repetition.rounds)) == rounds_done
 
 
-def precise_enough(d: ArrayLike, repetition: Repetition, rounds_done: int | None = None) -> bool:
+def precise_enough(d: ArrayLike | Moments, repetition: Repetition, rounds_done: int | None = None) -> bool:
     """Tell whether the estimate is precise enough to stop (METHOD.md section 1, rule 4).
 
     True only at a look (`is_look`) and if the half-width of the log interval is <= max(target, |mean d| / 4). p values
     are not used. `rounds_done` is the number of rounds run, if some gave no valid pair; default: n.
     """
-    values = vector(d)
-    logs = log_interval(values, repetition.confidence)
-    if logs is None or values.size < MIN_ROUNDS:
+    moments = log_moments(d)
+    logs = log_interval(moments, repetition.confidence)
+    if logs is None or moments.n < MIN_ROUNDS:
         return False
-    if not is_look(values.size if rounds_done is None else rounds_done, repetition):
+    if not is_look(moments.n if rounds_done is None else rounds_done, repetition):
         return False
     return (logs.high - logs.low) / 2.0 <= max(repetition.target_half_width, abs(logs.value) / 4.0)

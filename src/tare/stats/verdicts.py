@@ -10,7 +10,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from tare.model import Estimate, Verdict
-from tare.stats.arrays import FloatArray, mean_and_error, t_quantile, vector
+from tare.stats.arrays import FloatArray, Moments, log_moments, t_quantile
 from tare.stats.hypotheses import MIN_ROUNDS, equivalent
 from tare.stats.intervals import log_interval
 
@@ -20,16 +20,16 @@ MAX_ROUNDS_NEEDED: Final = 100_000
 """Upper limit of `rounds_needed`."""
 
 
-def rounds_needed(d: ArrayLike, target: float, confidence: float = 0.95) -> int | None:
+def rounds_needed(d: ArrayLike | Moments, target: float, confidence: float = 0.95) -> int | None:
     """Estimate from the spread so far how many rounds reduce the half-width of the log interval to `target`.
 
     Smallest n >= 2 with t(n-1) s / sqrt(n) <= target; at most MAX_ROUNDS_NEEDED. None if the spread is unknown (n < 2)
     or the target is not positive.
     """
-    values = vector(d)
-    if values.size < 2 or target <= 0:
+    _, error, n = log_moments(d)
+    if n < 2 or target <= 0:
         return None
-    deviation = mean_and_error(values, 1.0)[1] * math.sqrt(values.size)
+    deviation = error * math.sqrt(n)
     normal = float(scipy.special.ndtri(0.5 + confidence / 2.0)) * deviation / target
     if normal**2 >= MAX_ROUNDS_NEEDED:
         return MAX_ROUNDS_NEEDED
@@ -71,7 +71,7 @@ class Views:
 
 
 def verdict(
-    d: ArrayLike,
+    d: ArrayLike | Moments,
     *,
     margin: float,
     confidence: float = 0.95,
@@ -97,21 +97,23 @@ def verdict(
     `floor` is the interval of A/A, as fractions. COSTS and GAINS need an interval (at `confidence`) that does not
     overlap it; NO_COST within a margin needs an A/A interval that reaches into the margin.
     """
-    values = vector(d)
+    logs = log_moments(d)
     level = confidence if adjusted is None else adjusted
     steps = ladder(margin)
-    alone, table = log_interval(values, confidence), log_interval(values, level)
-    more = _rounds_to_decide(values, steps[-1], level, equivalence)
-    if alone is None or table is None or values.size < MIN_ROUNDS:
-        reason = f"a verdict needs at least {MIN_ROUNDS} rounds, {values.size} so far"
-        missing = max(MIN_ROUNDS - values.size, more or 0)
+    alone, table = log_interval(logs, confidence), log_interval(logs, level)
+    more = _rounds_to_decide(logs, steps[-1], level, equivalence)
+    if alone is None or table is None or logs.n < MIN_ROUNDS:
+        reason = f"a verdict needs at least {MIN_ROUNDS} rounds, {logs.n} so far"
+        missing = max(MIN_ROUNDS - logs.n, more or 0)
         return Judgement(verdict=Verdict.INCONCLUSIVE, reason=reason, more_rounds=missing)
     low, high = (-math.inf, math.inf) if floor is None else (floor.low, floor.high)
     margins = [step for step in steps if low < step and high > -step]
-    same = (values, *views.equal)
+    same: tuple[FloatArray | Moments, ...] = (logs, *views.equal)
+    above: tuple[FloatArray | Moments, ...] = (logs, *views.above)
+    below: tuple[FloatArray | Moments, ...] = (logs, *views.below)
     within = next((step for step in margins if all(equivalent(view, step, equivalence) for view in same)), None)
-    costs = all(_bounds(view, level)[0] > 0 for view in (values, *views.above))
-    gains = all(_bounds(view, level)[1] < 0 for view in (values, *views.below))
+    costs = all(_bounds(view, level)[0] > 0 for view in above)
+    gains = all(_bounds(view, level)[1] < 0 for view in below)
     overlaps = floor is not None and _log1p(low) <= alone.high and alone.low <= _log1p(high)
     if within == margin:
         reason = f"a significant {'cost' if costs else 'gain'}, but within the margin" if costs or gains else ""
@@ -139,18 +141,19 @@ def _inconclusive_reason(alone: Estimate, table: Estimate, largest: float) -> st
     return f"the interval includes zero and extends beyond {100 * largest:.2g} %"
 
 
-def _bounds(d: FloatArray, confidence: float) -> tuple[float, float]:
+def _bounds(d: FloatArray | Moments, confidence: float) -> tuple[float, float]:
     """Return the bounds of the log interval; infinite below MIN_ROUNDS rounds."""
-    logs = log_interval(d, confidence) if d.size >= MIN_ROUNDS else None
+    moments = log_moments(d)
+    logs = log_interval(moments, confidence) if moments.n >= MIN_ROUNDS else None
     return (-math.inf, math.inf) if logs is None else (logs.low, logs.high)
 
 
-def _rounds_to_decide(d: FloatArray, margin: float, confidence: float, equivalence: float) -> int | None:
+def _rounds_to_decide(logs: Moments, margin: float, confidence: float, equivalence: float) -> int | None:
     """Return how many more rounds make `d` equivalent or different, whichever needs fewer; at least 1."""
-    mean, _, n = mean_and_error(d, 1.0)
+    mean, _, n = logs
     if n < 2:
         return None
     room = math.log1p(margin) - abs(mean) if margin > 0 else 0.0
-    options = (rounds_needed(d, room, equivalence), rounds_needed(d, abs(mean), confidence))
+    options = (rounds_needed(logs, room, equivalence), rounds_needed(logs, abs(mean), confidence))
     needed = min((option for option in options if option is not None), default=None)
     return None if needed is None else max(1, needed - n)

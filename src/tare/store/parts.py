@@ -121,7 +121,11 @@ def _filler(wanted: Any, data: Any, varies: bool) -> Filler:
         items = [_filler(get_args(wanted)[0], inner, varies) for inner in expect(data, list)]
         return lambda values: tuple([item(values) for item in items])
     if origin is Mapping:
-        named = [(name, _filler(get_args(wanted)[1], inner, varies)) for name, inner in expect(data, dict).items()]
+        inners = expect(data, dict)
+        if varies and all(inner is None for inner in inners.values()):
+            names, kind = tuple(inners), _gap_type(get_args(wanted)[1])
+            return lambda values: dict(zip(names, map(kind, values), strict=False))  # names first: no value is lost
+        named = [(name, _filler(get_args(wanted)[1], inner, varies)) for name, inner in inners.items()]
         return lambda values: {name: item(values) for name, item in named}
     if is_dataclass(wanted):
         return _object_filler(wanted, expect(data, dict))

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tare import model
 from tare.host.foreign import make_printable, read_json
-from tare.store.codec import check_type, decoder_of, encode, expect, fields_of
+from tare.store.codec import Decoder, check_type, decoder_of, encode, expect, fields_of
 from tare.store.parts import Later, Part, Values, make_part
 from tare.store.results_checks import check_ranks, check_traffic, check_trial
 from tare.store.shared import REFERENCE, VALUES, Shared, digest_of, divide, dump, is_reference, join
@@ -46,6 +46,7 @@ class TrialLines:
     def __init__(self, shared: Shared, *, to_show: bool = False) -> None:
         self._shared, self._to_show = shared, to_show
         self._parts: dict[tuple[str, str], Part] = {}
+        self._fields = [(name, self._reader(name, decoder), needed) for name, decoder, needed in _FIELDS]
 
     def decode(self, line: bytes) -> model.Trial:
         """Return the trial of a line; raise `ValueError` if it is none, or if a part that it refers to is missing."""
@@ -53,21 +54,32 @@ class TrialLines:
         given = expect(parse(line) if plain else make_printable(read_json(line)), dict)
         check_type(model.Trial, given)
         values: dict[str, Any] = {}
-        for name, decoder, needed in _FIELDS:
-            if name not in given:
-                if needed:
-                    raise ValueError(f"Trial lacks {name}")
-                continue
-            data = given[name]
-            if name == "outcome" and isinstance(data, dict) and is_reference(data.get("metrics")):
-                values[name] = self._completed(data)
-            elif name in SHARED and is_reference(data):
-                values[name] = self._referred(name, data)
-            else:
-                values[name] = value = decoder(data)
-                if name in LATER:
-                    LATER[name](value)
+        for name, read, needed in self._fields:
+            if name in given:
+                values[name] = read(given[name])
+            elif needed:
+                raise ValueError(f"Trial lacks {name}")
         return check_trial(model.Trial(**values))
+
+    def _reader(self, name: str, decoder: Decoder) -> Decoder:
+        """Return what reads a field that is or has a reference, or is as `decoder` expects it."""
+        check = LATER.get(name)
+
+        def read(data: Any) -> Any:
+            if is_reference(data):
+                return self._referred(name, data)
+            value = decoder(data)
+            if check is not None:
+                check(value)
+            return value
+
+        def read_outcome(data: Any) -> Any:
+            has_reference = isinstance(data, dict) and is_reference(data.get("metrics"))
+            return self._completed(data) if has_reference else decoder(data)
+
+        if name == "outcome":
+            return read_outcome
+        return read if name in SHARED else decoder
 
     def _completed(self, data: Mapping[str, Any]) -> model.Completed:
         check_type(model.Completed, data)

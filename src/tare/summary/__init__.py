@@ -152,7 +152,7 @@ def precise_enough(plan: Plan, trials: Sequence[Trial]) -> bool:
         return False
     table = rows(plan, selection, metric_infos(plan, selection))
     return all(
-        stats.precise_enough(row.pairs.log_ratios, repetition, done)
+        stats.precise_enough(row.pairs.logs, repetition, done)
         for row in table
         if row.pairs is not None and row.info.judged
     )

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Final
 
-import numpy as np
-
 from tare import stats
 from tare.model import (
     Comparison,
@@ -128,10 +126,11 @@ def _judge_of(study: Study, table: Sequence[Row], look: Look) -> _Judge:
     error = 1.0 - judge.level(stats.SELF_ALPHA)
     columns = {}
     for index, row in self_rows.items():
-        d = row.pairs.log_ratios if row.pairs is not None else np.zeros(0)
+        if row.pairs is None:
+            continue
         test = tests.get(index)
-        differs = test is not None and d.size >= stats.MIN_ROUNDS and test.p_holm <= error
-        columns[row.column] = _Column(floor=stats.paired_t(d, judge.confidence), differs=differs)
+        differs = test is not None and row.pairs.logs.n >= stats.MIN_ROUNDS and test.p_holm <= error
+        columns[row.column] = _Column(floor=stats.paired_t(row.pairs.logs, judge.confidence), differs=differs)
     return replace(
         judge,
         tests=tests | _holm(others, judge.level(1.0 - judge.confidence)),
@@ -146,7 +145,7 @@ def _holm(rows: Mapping[int, Row], confidence: float) -> dict[int, _Test]:
     p_values = {
         index: p
         for index, row in rows.items()
-        if row.pairs is not None and (p := stats.paired_p(row.pairs.log_ratios)) is not None
+        if row.pairs is not None and (p := stats.paired_p(row.pairs.logs)) is not None
     }
     ordered = list(p_values.values())
     return {
@@ -162,7 +161,7 @@ def _over_limit(rows: Mapping[int, Row], judge: _Judge) -> frozenset[int]:
     limit = judge.study.limit
     if limit is None or judge.look.pending:
         return frozenset()
-    series = [row.means.log_ratios for row in rows.values() if row.means is not None]
+    series = [row.means.logs for row in rows.values() if row.means is not None]
     over = stats.over_limit(series, limit, judge.level(1.0 - judge.confidence))
     columns = judge.columns
     return frozenset(
@@ -240,7 +239,7 @@ def _plain(row: Row, judge: _Judge, reruns: int, failures: FailureRate | None) -
 
 def _judged(plain: Comparison, row: Row, pairs: RoundPairs, means: RoundPairs, judge: _Judge, index: int) -> Comparison:
     """Return the row with its estimates and its verdict."""
-    study, d, confidence = judge.study, pairs.log_ratios, judge.confidence
+    study, logs, confidence = judge.study, pairs.logs, judge.confidence
     test = judge.tests.get(index)
     mean = _mean(row, means, judge)
     judgement = _judgement(row, pairs, mean, judge, index)
@@ -256,9 +255,9 @@ def _judged(plain: Comparison, row: Row, pairs: RoundPairs, means: RoundPairs, j
             row.series.reason,
         ),
         within=judgement.within,
-        at_most=stats.at_most(d, confidence),
-        overhead=stats.paired_t(d, confidence),
-        simultaneous=stats.paired_t(d, test.confidence if test else judge.level(1.0 - confidence)),
+        at_most=stats.at_most(logs, confidence),
+        overhead=stats.paired_t(logs, confidence),
+        simultaneous=stats.paired_t(logs, test.confidence if test else judge.level(1.0 - confidence)),
         added_s=stats.paired_difference(pairs.environment_s, pairs.baseline_s, confidence),
         median_ratio=stats.bca_ratio_of_medians(pairs.environment_s, pairs.baseline_s, confidence, study.seed),
         mean=mean,
@@ -267,7 +266,6 @@ def _judged(plain: Comparison, row: Row, pairs: RoundPairs, means: RoundPairs, j
         p_value=test.p_value if test else None,
         p_holm=test.p_holm if test else None,
         more_rounds=judgement.more_rounds,
-        dip_p_value=stats.dip_p_value(d),
         over_limit=over,
     )
 
@@ -276,10 +274,10 @@ def _mean(row: Row, means: RoundPairs, judge: _Judge) -> MeanCost | None:
     """Return the cost of the mean launch; None if it equals that of the typical launch."""
     series = (row.series, row.base)
     same = all(reading.metric.typical_s == reading.metric.value for one in series for reading in one.counted.values())
-    overhead, bound = stats.paired_t(means.log_ratios, judge.confidence), stats.at_most(means.log_ratios)
+    overhead, bound = stats.paired_t(means.logs, judge.confidence), stats.at_most(means.logs)
     if overhead is None or bound is None or (same and not row.adjustment.states):
         return None
-    decided = stats.paired_t(means.log_ratios, judge.level(1.0 - judge.confidence))
+    decided = stats.paired_t(means.logs, judge.level(1.0 - judge.confidence))
     return MeanCost(
         overhead=overhead,
         added_s=stats.paired_difference(means.environment_s, means.baseline_s, judge.confidence),
@@ -327,7 +325,7 @@ def _by_views(row: Row, pairs: RoundPairs, mean: MeanCost | None, judge: _Judge,
 
     def verdict(views: stats.Views) -> stats.Judgement:
         return stats.verdict(
-            pairs.log_ratios,
+            pairs.logs,
             margin=judge.study.margin,
             confidence=judge.confidence,
             adjusted=test.confidence if test else judge.level(1.0 - judge.confidence),
@@ -358,8 +356,8 @@ def _undecided(reason: str) -> stats.Judgement:
 
 
 def _self_note(pairs: RoundPairs, column: _Column) -> str:
-    if stats.paired_t(pairs.log_ratios, 0.95) is None:
-        return f"{pairs.log_ratios.size} rounds: no interval yet"
+    if stats.paired_t(pairs.logs, 0.95) is None:
+        return f"{pairs.logs.n} rounds: no interval yet"
     return "the baseline differs from itself" if column.differs else ""
 
 

@@ -64,7 +64,12 @@ def rows(plan: Plan, selection: Selection, infos: Sequence[MetricInfo]) -> tuple
     names = {cell.key: self_name(plan) if cell.role is Role.SELF else cell.environment.name for cell in plan.cells}
     first = {name: index for index, name in reversed(list(enumerate(names.values())))}
     cells = sorted(plan.cells, key=lambda cell: (rank[cell.role], first[names[cell.key]]))
-    of_group = {info.group: [cell for cell in cells if cell.group == info.group] for info in infos}
+    of_group: dict[str, list[Cell]] = {info.group: [] for info in infos}
+    infos_of: dict[str, list[MetricInfo]] = {}
+    for cell in cells:
+        of_group.setdefault(cell.group, []).append(cell)
+    for info in infos:
+        infos_of.setdefault(info.group, []).append(info)
     by_key = {
         (cell.key, info.key): series_of(selection, cell.key, info.key)
         for info in infos
@@ -86,9 +91,7 @@ def rows(plan: Plan, selection: Selection, infos: Sequence[MetricInfo]) -> tuple
     result = []
     for cell in cells:
         base = baselines.get(cell.group)
-        for info in infos:
-            if info.group != cell.group:
-                continue
+        for info in infos_of.get(cell.group, ()):
             row = Row(
                 cell=cell,
                 info=info,
@@ -103,10 +106,11 @@ def rows(plan: Plan, selection: Selection, infos: Sequence[MetricInfo]) -> tuple
 
 @dataclass(frozen=True, slots=True)
 class _Costs:
-    """The adjusted costs of a cell in a column, and the machine's states during its launches that count."""
+    """The adjusted costs of a cell in a column, its means, and the machine's states during its launches that count."""
 
     adjustment: Adjustment = NOTHING
     costs_s: Mapping[Block, float] = field(default_factory=dict)
+    means_s: Mapping[Block, float] = field(default_factory=dict)
     states: Values = field(default_factory=dict)
 
 
@@ -115,16 +119,12 @@ def _paired(row: Row, base: Cell | None, unavailable: Mapping[str, str], own: _C
     blocked = _blocked(row.cell, row.series, unavailable)
     if row.cell.role is Role.BASELINE or blocked is not None:
         return replace(row, blocked=blocked, adjustment=own.adjustment, costs_s=own.costs_s)
-    row = replace(row, costs_s=_costs(row.series, NOTHING.cost_s))
-    if base is None:
-        return replace(row, blocked=(Verdict.UNAVAILABLE, "no baseline is planned for this cell"))
-    if base_blocked := _blocked(base, row.base, unavailable):
-        verdict, reason = base_blocked
-        return replace(row, blocked=(verdict, f"the baseline {base.environment.name} is {verdict.value}: {reason}"))
+    if without_base := _without_baseline(row, base, unavailable):
+        return replace(row, blocked=without_base, costs_s=_costs(row.series, NOTHING.cost_s))
     note = _state_note(own.states, other.states, tests)
     used, costs, base_costs = own.adjustment, own.costs_s, other.costs_s
     if note:
-        used, costs, base_costs = NOTHING, row.costs_s, _costs(row.base, NOTHING.cost_s)
+        used, costs, base_costs = NOTHING, *(_costs(series, NOTHING.cost_s) for series in (row.series, row.base))
     every = None
     if row.series.repeated or row.base.repeated:
         every = stats.all_launches(_every(row.series, used.cost_s), _every(row.base, used.cost_s))
@@ -134,14 +134,14 @@ def _paired(row: Row, base: Cell | None, unavailable: Mapping[str, str], own: _C
         costs_s=costs,
         note=note,
         pairs=stats.pair_rounds(costs, base_costs),
-        means=stats.pair_rounds(row.series.means_s, row.base.means_s),
+        means=stats.pair_rounds(own.means_s, other.means_s),
         every=every,
         views=_views(row, costs, base_costs, every),
     )
 
 
 def _costs_of(series: Series, adjustment: Adjustment) -> _Costs:
-    return _Costs(adjustment, _costs(series, adjustment.cost_s), adjustment.values(series))
+    return _Costs(adjustment, _costs(series, adjustment.cost_s), series.means_s, adjustment.values(series))
 
 
 def _costs(series: Series, cost_s: Cost) -> dict[Block, float]:
@@ -197,6 +197,16 @@ def _at_limit(row: Row, failed: Iterable[Block], other: Series) -> dict[Block, f
             times = limit_s / reading.trial.elapsed_s if reading.trial.elapsed_s > 0 else 1.0
             costs[block] = reading.metric.typical_s * max(1.0, times)
     return costs
+
+
+def _without_baseline(row: Row, base: Cell | None, unavailable: Mapping[str, str]) -> tuple[Verdict, str] | None:
+    """Return the verdict and the reason of a row that has figures while its baseline has none."""
+    if base is None:
+        return Verdict.UNAVAILABLE, "no baseline is planned for this cell"
+    if blocked := _blocked(base, row.base, unavailable):
+        verdict, reason = blocked
+        return verdict, f"the baseline {base.environment.name} is {verdict.value}: {reason}"
+    return None
 
 
 def _blocked(cell: Cell, series: Series, unavailable: Mapping[str, str]) -> tuple[Verdict, str] | None:

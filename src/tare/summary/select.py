@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tare.errors import ResultsError
-from tare.model import Cell, Interrupted, Trial
+from tare.model import Cell, Interrupted, Trial, TrialKey
 from tare.stats import Block
 
 Attempts = dict[int, dict[str, list[Trial]]]
@@ -36,7 +36,7 @@ class Selection:
         """Tell whether a trial is one of those that count."""
         key = trial.key
         chosen = self.trials.get(key.cell, {}).get((key.round, key.block))
-        return chosen is not None and chosen.key == key
+        return chosen is trial or (chosen is not None and chosen.key == key)
 
 
 class Planned(Protocol):
@@ -66,7 +66,8 @@ def select(plan: Planned, trials: Sequence[Trial]) -> Selection:
     chosen: dict[str, dict[Block, Trial]] = {cell.key: {} for cell in plan.cells}
     launches: dict[str, dict[Block, tuple[Trial, ...]]] = {cell.key: {} for cell in plan.cells}
     rounds: dict[str, set[int]] = {group: set() for group in wanted}
-    for (group, block), attempts in sorted(_by_attempt(trials, group_of).items()):
+    latest = {trial.key: trial for trial in trials}
+    for (group, block), attempts in sorted(_by_attempt(latest.values(), group_of).items()):
         whole = [attempts[number] for number in sorted(attempts) if _is_whole(attempts[number], wanted.get(group, []))]
         if not whole:
             continue
@@ -78,16 +79,16 @@ def select(plan: Planned, trials: Sequence[Trial]) -> Selection:
     return Selection(
         trials=chosen,
         launches=launches,
-        reruns=_reruns(trials),
+        reruns=_reruns(latest),
         rounds_done=len(set.intersection(*rounds.values())) if rounds else 0,
     )
 
 
 def _by_attempt(trials: Iterable[Trial], group_of: Mapping[str, str]) -> dict[tuple[str, Block], Attempts]:
     """Sort trials into (group, block) -> attempt -> cell -> its launches in order of their repeats."""
-    latest = {trial.key: trial for trial in trials}
     by_attempt: defaultdict[tuple[str, Block], Attempts] = defaultdict(dict)
-    for key in sorted(latest, key=lambda key: key.repeat):
+    for trial in sorted(trials, key=lambda trial: trial.key.repeat):
+        key = trial.key
         if key.cell not in group_of:
             raise ResultsError(
                 f"the results contain a trial of {key.cell!r} (round {key.round}, block {key.block}), "
@@ -95,7 +96,7 @@ def _by_attempt(trials: Iterable[Trial], group_of: Mapping[str, str]) -> dict[tu
                 remedy="use the plan that produced the results",
             )
         attempt = by_attempt[group_of[key.cell], (key.round, key.block)].setdefault(key.attempt, {})
-        attempt.setdefault(key.cell, []).append(latest[key])
+        attempt.setdefault(key.cell, []).append(trial)
     return by_attempt
 
 
@@ -104,8 +105,7 @@ def _is_whole(attempt: Mapping[str, Sequence[Trial]], wanted: Iterable[str]) -> 
     return not broken and all(key in attempt for key in wanted)
 
 
-def _reruns(trials: Iterable[Trial]) -> dict[str, int]:
-    launches = {trial.key for trial in trials}
+def _reruns(launches: Iterable[TrialKey]) -> dict[str, int]:
     counts: defaultdict[str, int] = defaultdict(int)
     for key in launches:
         counts[key.cell] += 1

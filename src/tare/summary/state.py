@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -118,32 +118,25 @@ def difference(environment: Mapping[Block, float], baseline: Mapping[Block, floa
 NOTHING: Final = Adjustment()
 
 
-@dataclass(slots=True)
-class _Launches:
-    """The launches of a column, collected for the fit."""
-
-    logs: list[float] = field(default_factory=list)
-    cells: list[int] = field(default_factory=list)
-    blocks: list[int] = field(default_factory=list)
-    readings: list[LaunchFigure] = field(default_factory=list)
-
-
 def adjustment_of(group: str, metric: str, column: Sequence[Series]) -> Adjustment:
     """Return the effect of the machine's state on one metric, over all cells of its group; NOTHING if unknown."""
-    launches, numbers = _Launches(), dict[Block, int]()
-    for cell, series in enumerate(column):
-        for block, readings in series.every.items():
-            for reading in readings:
-                launches.logs.append(math.log(reading.metric.typical_s))
-                launches.cells.append(cell)
-                launches.blocks.append(numbers.setdefault(block, len(numbers)))
-                launches.readings.append(reading)
-    known = _usable(launches)
+    launches = [
+        (cell, block, reading)
+        for cell, series in enumerate(column)
+        for block, readings in series.every.items()
+        for reading in readings
+    ]
+    known = _usable([reading for _, _, reading in launches])
+    if not known:
+        return NOTHING
+    numbers: dict[Block, int] = {}
+    logs = np.asarray([math.log(reading.metric.typical_s) for _, _, reading in launches])
+    cells = np.asarray([cell for cell, _, _ in launches], dtype=np.intp)
+    blocks = np.asarray([numbers.setdefault(block, len(numbers)) for _, block, _ in launches], dtype=np.intp)
     while known:
         states = tuple(known)
         columns = np.stack(tuple(known.values()), axis=1)
-        cells, blocks = (np.asarray(ids, dtype=np.intp) for ids in (launches.cells, launches.blocks))
-        fit = stats.fit_states(np.asarray(launches.logs), columns, cells, blocks)
+        fit = stats.fit_states(logs, columns, cells, blocks)
         if fit is not None:
             return Adjustment(
                 states=states,
@@ -158,11 +151,11 @@ def adjustment_of(group: str, metric: str, column: Sequence[Series]) -> Adjustme
     return NOTHING
 
 
-def _usable(launches: _Launches) -> dict[State, stats.FloatArray]:
+def _usable(launches: Sequence[LaunchFigure]) -> dict[State, stats.FloatArray]:
     """Return the states that vary and are known for every launch, in order, with their values, shape (launches,)."""
     usable = {}
     for state in STATES:
-        values = [state.read(reading) for reading in launches.readings]
+        values = [state.read(reading) for reading in launches]
         if values and None not in values:
             known = np.asarray(values, dtype=np.float64)
             if float(np.std(known)) > state.least:

@@ -1,18 +1,21 @@
-"""Samples that another process counts give the same histograms, and whatever becomes of it, the report has them."""
+"""Samples that other processes count and draw give the same report, and whatever becomes of them, it has them."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
 from tare.errors import ResultsError
 from tare.model import Plan, Trial
-from tare.report.samples import Histograms, collect, counting
+from tare.report import render_html
+from tare.report.samples import Histograms, collect, counting, drawing
 from tare.store.results import Results, read_only
 from tare.store.writer import Store
+from tare.summary import summarise
 from unit.summaries import make_plan, make_trials
 
 PLAN = make_plan("overlay", "fast")
@@ -72,3 +75,31 @@ def test_a_damaged_file_is_named_as_without_another_process(results: Results) ->
     file.write_bytes(file.read_bytes()[:-50])
     with pytest.raises(ResultsError, match=f"{file.name} is damaged"):
         counted(PLAN, results)
+
+
+def drawn_here(results: Results) -> str:
+    return render_html(summarise(PLAN, results.trials, {}), results.trials, results)
+
+
+def drawn_elsewhere(results: Results) -> str:
+    with counting.counting(PLAN, results.trials, results) as counts:
+        assert counts(()) == {}, "now all are counted"
+        return render_html(summarise(PLAN, results.trials, {}), results.trials, results, counts)
+
+
+@pytest.mark.usefixtures("many")
+def test_another_process_draws_the_same(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = drawn_here(results)
+    assert '"ecdf-' in expected
+    monkeypatch.setattr(drawing.Wanted, "draw", lambda *_: pytest.fail("drawn here"))
+    assert drawn_elsewhere(results) == expected
+
+
+@pytest.mark.usefixtures("many")
+@pytest.mark.parametrize("module", [counting, drawing])
+def test_without_the_other_process_samples_are_drawn_here(
+    results: Results, monkeypatch: pytest.MonkeyPatch, module: ModuleType
+) -> None:
+    expected = drawn_here(results)
+    monkeypatch.setattr(module, "sys", SimpleNamespace(executable="/bin/false"))
+    assert drawn_elsewhere(results) == expected

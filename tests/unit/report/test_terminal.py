@@ -6,13 +6,14 @@ import io
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from rich.console import Console
 
 import samples_factory as factory
 from factory_options import SWEEP, Options
-from tare.report import render, render_text
+from tare.report import render, render_text, terminal
 from tare.report.verdicts import VERDICT_STYLES
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "report"
@@ -38,6 +39,24 @@ def test_the_report_equals_its_golden_file(result: factory.Result, name: str, as
 def test_no_line_is_wider_than_the_terminal(result: factory.Result, width: int, ascii_only: bool) -> None:
     text = render_text(result.summary, width=width, ascii_only=ascii_only)
     assert max(len(line) for line in text.splitlines()) <= width
+
+
+@pytest.mark.parametrize("color_system", [None, "truecolor"])
+@pytest.mark.parametrize("ascii_only", [False, True])
+def test_rows_that_fit_are_printed_as_rich_prints_a_table(
+    result: factory.Result, ascii_only: bool, color_system: Literal["truecolor"] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def printed() -> str:
+        console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=color_system)
+        with console.capture() as captured:
+            console.print(terminal.TerminalReport(summary=result.summary, ascii_only=ascii_only))
+        return captured.get()
+
+    plotted = printed()
+    seen = []
+    monkeypatch.setattr(terminal._Body, "fits", lambda *_: bool(seen.append(1)))
+    assert printed() == plotted
+    assert seen
 
 
 def test_ascii_is_ascii(result: factory.Result) -> None:

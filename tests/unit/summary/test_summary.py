@@ -217,12 +217,6 @@ def test_more_ranks_than_cores_get_figures_and_no_verdict() -> None:
     assert summary.exit_code == 3
 
 
-def test_two_modes_are_looked_for_from_twenty_rounds_on() -> None:
-    plan = make_plan("overlay")
-    assert of(summarise(plan, make_trials(plan, 19), {}), "overlay").dip_p_value is None
-    assert of(summarise(plan, make_trials(plan, 20), {}), "overlay").dip_p_value is not None
-
-
 # --- exit codes -------------------------------------------------------------------------------------------------
 
 

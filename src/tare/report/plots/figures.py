@@ -17,7 +17,10 @@ BAND: Final = "rgba(128,140,155,0.22)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """One plot: its title (one sentence, the takeaway), its caption with the number of observations, and the data."""
+    """One plot: its title (one sentence, the takeaway), its caption with the number of observations, and the data.
+
+    The data are in `spec`, or in `json` as the page has them.
+    """
 
     ident: str
     title: str
@@ -26,6 +29,7 @@ class Drawing:
     wide: bool = False
     has_tail: bool = False
     has_near: bool = False
+    json: str = ""
 
 
 def rounded(values: Iterable[float], scale: float = 1.0) -> list[float]:

@@ -24,13 +24,20 @@ class Points:
     rounds: list[int] = field(default_factory=list)
     costs_s: list[float] = field(default_factory=list)
 
-    def shown(self, column: Column, scale: float) -> list[float]:
-        """Return the costs in a unit of this size."""
-        return rounded(map(column.shown, self.costs_s), scale)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plotted:
+    """The launches of a column by environment, their costs as drawn, and the axis of costs with its unit."""
+
+    by_row: Mapping[str, Points]
+    drawn: Mapping[str, list[float]]
+    axis: Spec
+    unit_size: float
+    unit: str
 
 
-def points(column: Column, rows: Sequence[str], runs: Sequence[ShownLaunch]) -> dict[str, Points]:
-    """Return the launches of a column that count, by environment."""
+def points(column: Column, rows: Sequence[str], runs: Sequence[ShownLaunch]) -> Plotted:
+    """Return the launches of a column that count."""
     result = {name: Points() for name in rows}
     key, group = column.info.key, column.info.group
     for run in runs:
@@ -39,11 +46,15 @@ def points(column: Column, rows: Sequence[str], runs: Sequence[ShownLaunch]) -> 
             of_row.orders.append(run.order)
             of_row.rounds.append(run.trial.key.round + 1)
             of_row.costs_s.append(metric.typical_s)
-    return result
-
-
-def _all_costs(by_row: Mapping[str, Points]) -> list[float]:
-    return [cost_s for one in by_row.values() for cost_s in one.costs_s]
+    size, unit = column.axis([cost_s for one in result.values() for cost_s in one.costs_s])
+    shown = {name: [column.shown(cost_s) for cost_s in one.costs_s] for name, one in result.items()}
+    return Plotted(
+        by_row=result,
+        drawn={name: rounded(values, size) for name, values in shown.items()},
+        axis=_value_axis(column, [value for values in shown.values() for value in values], unit),
+        unit_size=size,
+        unit=unit,
+    )
 
 
 def _value_axis(column: Column, values: Sequence[float], suffix: str) -> Spec:
@@ -53,19 +64,17 @@ def _value_axis(column: Column, values: Sequence[float], suffix: str) -> Spec:
     return {"title": {"text": f"{column.info.label}, {suffix}"}} | ({"type": "log"} if logarithmic else {})
 
 
-def launches(column: Column, rows: Sequence[str], by_row: Mapping[str, Points], style: Mapping[str, Style]) -> Drawing:
+def launches(column: Column, rows: Sequence[str], plotted: Plotted, style: Mapping[str, Style]) -> Drawing:
     """Plot every launch of every environment as a point over the box of its quartiles."""
-    costs_s = _all_costs(by_row)
-    scale, suffix = column.axis(costs_s)
     traces: list[Spec] = []
-    for name, one in by_row.items():
+    for name, one in plotted.by_row.items():
         look = style[name]
         traces.append(
             {
                 "type": "box",
                 "orientation": "h",
                 "name": name,
-                "x": one.shown(column, scale),
+                "x": plotted.drawn[name],
                 "y0": name,
                 "text": one.rounds,
                 "boxpoints": "all",
@@ -79,21 +88,21 @@ def launches(column: Column, rows: Sequence[str], by_row: Mapping[str, Points], 
                 },
                 "line": {"color": look.colour, "width": 1.3},
                 "fillcolor": "rgba(128,140,155,0.12)",
-                "hovertemplate": "%{y}<br>%{x} " + suffix + "<br>round %{text}<extra></extra>",
+                "hovertemplate": "%{y}<br>%{x} " + plotted.unit + "<br>round %{text}<extra></extra>",
             }
         )
     layout: Spec = {
         "height": 96 + 36 * len(rows),
         "margin": {"l": 8, "r": 16, "t": 8, "b": 44},
         "showlegend": False,
-        "xaxis": _value_axis(column, [column.shown(cost_s) for cost_s in costs_s], suffix),
+        "xaxis": plotted.axis,
         "yaxis": category_axis(rows),
-        "shapes": _baseline_line(column, scale, upright=True),
+        "shapes": _baseline_line(column, plotted.unit_size, upright=True),
     }
-    counts = [len(one.orders) for one in by_row.values() if one.orders]
+    counts = [len(one.orders) for one in plotted.by_row.values() if one.orders]
     return Drawing(
         ident=f"launches-{column.ident}",
-        title=takeaways.spread(column, {name: one.costs_s for name, one in by_row.items()}),
+        title=takeaways.spread(column, {name: one.costs_s for name, one in plotted.by_row.items()}),
         caption="Points: launches as measured (typical iteration); boxes: quartiles; whiskers: up to 1.5 times the "
         "interquartile range. Dashed: baseline. "
         f"{n_text(counts, 'launches')}.",
@@ -111,12 +120,10 @@ def _baseline_line(column: Column, scale: float, *, upright: bool) -> list[Spec]
     return [line | {"x0": 0, "x1": 1, "xref": "paper", "y0": at, "y1": at, "yref": "y"}]
 
 
-def order(column: Column, by_row: Mapping[str, Points], style: Mapping[str, Style]) -> Drawing:
+def order(column: Column, plotted: Plotted, style: Mapping[str, Style]) -> Drawing:
     """Plot every launch in order of execution, so that drifts and steps are visible."""
-    costs_s = _all_costs(by_row)
-    scale, suffix = column.axis(costs_s)
     traces: list[Spec] = []
-    for name, one in by_row.items():
+    for name, one in plotted.by_row.items():
         look = style[name]
         traces.append(
             {
@@ -124,7 +131,7 @@ def order(column: Column, by_row: Mapping[str, Points], style: Mapping[str, Styl
                 "mode": "markers",
                 "name": name,
                 "x": one.orders,
-                "y": one.shown(column, scale),
+                "y": plotted.drawn[name],
                 "text": one.rounds,
                 "marker": {
                     "color": look.colour,
@@ -132,22 +139,23 @@ def order(column: Column, by_row: Mapping[str, Points], style: Mapping[str, Styl
                     "symbol": look.symbol,
                     "opacity": 0.85,
                 },
-                "hovertemplate": f"{name}<br>%{{y}} {suffix}<br>launch %{{x}}, round %{{text}}<extra></extra>",
+                "hovertemplate": f"{name}<br>%{{y}} {plotted.unit}<br>launch %{{x}}, round %{{text}}<extra></extra>",
             }
         )
-    starts = _round_starts(by_row)
+    starts = _round_starts(plotted.by_row)
+    n = sum(len(one.orders) for one in plotted.by_row.values())
     layout: Spec = {
         "height": 330,
         "margin": {"l": 8, "r": 16, "t": 8, "b": 44},
         "xaxis": {"title": {"text": "launch, in order of execution"}, "showgrid": False},
-        "yaxis": _value_axis(column, [column.shown(cost_s) for cost_s in costs_s], suffix) | {"automargin": True},
-        "shapes": [*starts, *_baseline_line(column, scale, upright=False)],
+        "yaxis": plotted.axis | {"automargin": True},
+        "shapes": [*starts, *_baseline_line(column, plotted.unit_size, upright=False)],
     }
     return Drawing(
         ident=f"order-{column.ident}",
-        title=takeaways.order(one.rounds for one in by_row.values()),
+        title=takeaways.order(one.rounds for one in plotted.by_row.values()),
         caption="A slope or step that all environments share is caused by the machine, not by a container. "
-        f"{'Vertical lines: start of a round. ' if starts else ''}Dashed: baseline. n = {len(costs_s):,} launches.",
+        f"{'Vertical lines: start of a round. ' if starts else ''}Dashed: baseline. n = {n:,} launches.",
         spec={"data": traces, "layout": layout},
     )
 

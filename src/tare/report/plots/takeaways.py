@@ -10,7 +10,7 @@ from tare.model import Comparison, Summary, Verdict
 from tare.report import units
 from tare.report.samples import Curve
 from tare.report.view import Column
-from tare.stats.resampling import quantile
+from tare.stats.resampling import quantiles
 
 
 def overhead(column: Column, rows: Sequence[str], summary: Summary) -> str:
@@ -48,8 +48,7 @@ def spread(column: Column, values: Mapping[str, Sequence[float]]) -> str:
     widths: dict[str, float] = {}
     for name, costs in values.items():
         if len(costs) >= 4:
-            ordered = np.sort(costs)
-            low, middle, high = (quantile(ordered, level) for level in (0.25, 0.5, 0.75))
+            low, middle, high = quantiles(np.asarray(costs), (0.25, 0.5, 0.75))
             widths[name] = (high - low) / middle if middle else 0.0
     if not widths:
         return f"Too few launches of {column.info.label} to compare their spread."

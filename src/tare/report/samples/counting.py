@@ -36,12 +36,12 @@ def counting(plan: Plan, trials: Sequence[Trial], source: SampleSource) -> Itera
     if len(trials) < MANY or len(os.sched_getaffinity(0)) < 2:
         yield here
         return
-    with tempfile.TemporaryDirectory() as folder, (Path(folder) / "histograms").open("w+b") as file:
+    with tempfile.TemporaryDirectory() as folder, (path := Path(folder) / "histograms").open("wb") as file:
         work = Path(folder) / "work"
         work.write_bytes(pickle.dumps(_readers(plan, trials, source)))
         argv = (sys.executable, "-P", "-m", "tare.report.samples.counting", str(work))
         with process.beside(argv, stdout=file.fileno()) as other:
-            yield _Other(other.wait, file, here).counts
+            yield CountedElsewhere(other.poll, other.wait, path, here)
 
 
 def _readers(plan: Plan, trials: Sequence[Trial], source: SampleSource) -> dict[str, list[Read]]:
@@ -52,23 +52,37 @@ def _readers(plan: Plan, trials: Sequence[Trial], source: SampleSource) -> dict[
     }
 
 
-class _Other:
-    """The process that counts, from this one's side."""
+class CountedElsewhere:
+    """The process that counts, from this one's side; called with trials, it returns their histograms."""
 
-    def __init__(self, wait: Callable[[], int], file: IO[bytes], here: Counts) -> None:
-        self._wait, self._file, self._here = wait, file, here
-        self._places: Mapping[str, int] | None = None
+    def __init__(self, poll: Callable[[], int | None], wait: Callable[[], int], path: Path, here: Counts) -> None:
+        self._poll, self._wait, self._path, self._here = poll, wait, path, here
 
-    def counts(self, trials: Iterable[tuple[str, Trial]]) -> Histograms:
-        """Return the histograms of trials; wait for the process at the first call."""
-        if self._places is None and self._wait() == 0:
-            self._file.seek(-8, os.SEEK_END)
-            self._file.seek(int.from_bytes(self._file.read(8), "little"))
-            self._places = pickle.load(self._file)  # written by our own process
-        if self._places is None:
+    def file(self) -> Path | None:
+        """Return the file of histograms; None if the process has not written it yet, or could not."""
+        return self._path if self._poll() == 0 else None
+
+    def __call__(self, trials: Iterable[tuple[str, Trial]]) -> Histograms:
+        """Return the histograms of trials, each paired with its row; wait for the process at the first call."""
+        if self._wait() != 0:
             return self._here(trials)
+        with self._path.open("rb") as file:
+            return CountsFile(file).read({trial.key.cell: row for row, trial in trials})
+
+
+class CountsFile:
+    """A file of `write_counts`."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        file.seek(-8, os.SEEK_END)
+        file.seek(int.from_bytes(file.read(8), "little"))
+        self._places: Mapping[str, int] = pickle.load(file)  # written by our own process
+
+    def read(self, row_of: Mapping[str, str]) -> Histograms:
+        """Return the histograms of cells, each under the name of its row."""
         result: Histograms = {}
-        for cell, row in {trial.key.cell: row for row, trial in trials}.items():
+        for cell, row in row_of.items():
             self._file.seek(self._places[cell])
             counted: Histograms = pickle.load(self._file)  # written by our own process
             result |= {(row, metric, column): histogram for (_, metric, column), histogram in counted.items()}

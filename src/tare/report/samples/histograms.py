@@ -116,8 +116,7 @@ class LogHistogram:
         """Return at most `points` quantiles: evenly spaced in the body, denser towards the tail."""
         n = self.n
         wanted = _fractions(points, n)
-        cumulative = np.cumsum(self._counts)
-        index = np.searchsorted(cumulative, np.ceil(wanted * n).clip(1, n))
+        index = self._first + np.searchsorted(np.cumsum(self._used), np.ceil(wanted * n).clip(1, n))
         centres = LOWEST_S * np.exp((index + 0.5) * BIN_RATIO)
         values = np.clip(centres, self._least, self._greatest)
         values[0], values[-1] = self._least, self._greatest
