@@ -166,6 +166,11 @@ def wrongly_counted(results: Path, *, blocks: int = BLOCKS) -> list[str]:
     return wrong + [f"samples {name}" for name in sorted(named ^ kept)]
 
 
+def own_words(log: str) -> str:
+    """Return tare's first sentence in a job's log, which has its reports too."""
+    return said_by_tare("\n".join(line for line in log.splitlines() if line.startswith("tare: ")))
+
+
 def to_its_end(
     stage: SlurmStage, study: Path, number: str, then: str, *, blocks: int = BLOCKS, limit_s: float = 150
 ) -> Seen:
@@ -178,7 +183,7 @@ def to_its_end(
     assert wrongly_counted(stage.results(study), blocks=blocks) == [], log
     restarts = int(stage.job(number).get("Restarts", "0"))
     assert bool(restarts) == (then == REQUEUED), f"the job was queued again {restarts} times: {log}"
-    return Seen(recorded=failures(stage.results(study)), codes=[int(code)], said=said_by_tare(log), then=then)
+    return Seen(recorded=failures(stage.results(study)), codes=[int(code)], said=own_words(log), then=then)
 
 
 def controller_killed(stage: SlurmStage) -> Seen:
@@ -268,7 +273,7 @@ def cancelled(stage: SlurmStage, *options: str) -> Seen:
     left = stage.left()
     assert left == [], left
     assert stage.job(number)["JobState"] == "CANCELLED"
-    said = said_by_tare(stage.log(study))
+    said = own_words(stage.log(study))
     before = (stage.results(study) / "trials.jsonl").read_bytes()
     seen = to_its_end(stage, study, stage.submit(study), RESUMED)
     assert (stage.results(study) / "trials.jsonl").read_bytes().startswith(before)
