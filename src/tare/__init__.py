@@ -16,4 +16,4 @@ cli            the commands
 Below all: node, host, model (data without I/O), errors. docs/architecture.md walks one launch through them.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -13,6 +13,10 @@ class Flux(BatchSystem):
     name = "flux"
     program = "flux"
 
+    @property
+    def has_arrays(self) -> bool:
+        return False
+
     def script(self, job: BatchJob) -> str:
         options = [
             f"--job-name=tare-{job.name}",

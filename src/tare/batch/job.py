@@ -51,6 +51,11 @@ class BatchSystem(ABC):
     """The states of jobs that have not begun, as its queue shows them."""
 
     @property
+    def has_arrays(self) -> bool:
+        """Return whether one script gives several jobs, each of which does one round."""
+        return True
+
+    @property
     def tried(self) -> bool:
         """Return whether its scripts were ever run; the others are held by golden files only."""
         return False

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.batch.job import BatchJob, BatchSystem, clock, head, quoted, worded
-from tare.errors import EXIT_UNFINISHED
+from tare.errors import EXIT_INCONCLUSIVE, EXIT_OVER_LIMIT, EXIT_UNFINISHED
 
 REASONS: Final = {
     "Resources": "it waits for nodes that are free (Resources)",
@@ -44,6 +44,8 @@ REFUSALS: Final = (
     ("time limit", "the time limit is longer than the site allows: set --time"),
 )
 """What sbatch's errors mean, by a part of them in small letters."""
+MOST_RESTARTS: Final = 3
+"""How often a job resumes after its time limit: a round that is interrupted begins anew."""
 BODY: Final = """\
 # the number of an array is that of its last job too, and names all of them
 job=${{SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}}${{SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}}
@@ -74,12 +76,15 @@ case $(field PreemptTime) in
 *) requeue "another job takes the nodes" ;;
 esac
 if [ "$time_is_up" ] || [ $status -eq {unfinished} ]; then
-    if [ "$(measured)" -gt "$before" ]; then
+    if [ "$(measured)" -gt "$before" ] && [ "${{SLURM_RESTART_COUNT:-0}}" -lt {restarts} ]; then
         requeue "the time limit has ended this allocation"
     fi
-    echo "tare: the time limit ended this job before it measured anything: submit the study again with a longer --time"
+    echo "tare: a round does not fit into the time limit: submit the study again with a longer --time"
 fi
-exit $status
+case $status in
+{results}) exit 0 ;; # the study's results, which the report states: nothing failed
+*) exit $status ;;
+esac
 """
 
 
@@ -111,7 +116,11 @@ class Slurm(BatchSystem):
         named = ("partition", "account", "qos", "constraint", "reservation")
         options += [f"--{name}={value}" for name in named if (value := getattr(job.asked, name))]
         body = BODY.format(
-            trials=quoted((str(job.results / "trials.jsonl"),)), command=quoted(job.command), unfinished=EXIT_UNFINISHED
+            trials=quoted((str(job.results / "trials.jsonl"),)),
+            command=quoted(job.command),
+            unfinished=EXIT_UNFINISHED,
+            restarts=MOST_RESTARTS,
+            results=f"{EXIT_OVER_LIMIT} | {EXIT_INCONCLUSIVE}",
         )
         return "\n".join(head(job, "#SBATCH", [*worded(options), *job.asked.options])) + "\n" + body
 

@@ -81,7 +81,7 @@ def system_of(name: str) -> BatchSystem:
 
 
 def job_of(stated: Study, wanted: Wanted, cluster: str) -> BatchJob:
-    """Return the job that runs a study: each of its allocations does one round."""
+    """Return the job that runs a study: each of its allocations does one round, where there are several."""
     stated_of, asked = stated.lab.slurm, wanted.site
     site = replace(
         stated_of,
@@ -94,7 +94,8 @@ def job_of(stated: Study, wanted: Wanted, cluster: str) -> BatchJob:
     results = (wanted.results or RESULTS_FOLDER / stated.name).absolute()
     command = (
         sys.executable, "-m", "tare.cli.app", "run", str(wanted.study.absolute()), "--cluster", cluster,
-        "--results", str(results), "--rounds", str(wanted.allocations), "--at-most", "1",
+        "--results", str(results), "--rounds", str(wanted.allocations),
+        *(("--at-most", "1") if system_of(wanted.system).has_arrays else ()),
         *(("--launcher", wanted.launcher) if wanted.launcher else ()),
     )  # fmt: skip
     return BatchJob(

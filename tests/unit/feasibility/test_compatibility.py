@@ -157,7 +157,7 @@ def test_writing_a_table_changes_nothing_but_the_table() -> None:
     every = {(a, b): Outcome.FAILS for a in MPIS_SHOWN for b in MPIS_SHOWN}
     changed = written(text, Seen(starts=every, controls=every))
     assert changed != text
-    assert "| works" not in changed
+    assert "| works" not in changed.partition("<!-- srun:")[0]
     assert written(changed, predicted()) == text
 
 
