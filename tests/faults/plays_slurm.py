@@ -215,12 +215,16 @@ def slurmd_gone(stage: SlurmStage) -> Seen:
     stage.until_measured(study)
     stage.cluster.stop(f"slurmd-{stage.second.name}")
     wait_for(lambda: "down" in stage.cluster.root("sinfo", "-h", "-n", "c2", "-o", "%T").stdout, "a dead node", 120)
-    stage.controlled("hold", f"{number}_1")  # a node that comes back first ends what its job has left there
     wait_for(lambda: not stage.left_on(stage.second), "the end of the node's lease", 60)
     stage.cluster.start_slurmd(stage.second)
-    stage.cluster.wait_until_idle(60)
-    stage.controlled("release", f"{number}_1")
-    return to_its_end(stage, study, number, REQUEUED, blocks=8, limit_s=240)
+    if stage.ended(number, limit_s=240)[1] != "5":
+        return to_its_end(stage, study, number, REQUEUED, blocks=8)
+    log = stage.log(study)  # slurmd, back again, has killed the new steps too
+    said = own_words(log.rpartition("run the same command to resume")[2])
+    seen = to_its_end(stage, study, stage.submit(study), RESUMED, blocks=8, limit_s=240)
+    return Seen(
+        recorded=seen.recorded, codes=[5, *seen.codes], said=said, then=f"Slurm queued the job again; {RESUMED}"
+    )
 
 
 def time_limit(stage: SlurmStage) -> Seen:
