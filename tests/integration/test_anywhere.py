@@ -13,6 +13,8 @@ from integration.places import Cells, comparisons, contradictions, kept, swapped
 from integration.slurm_nodes import SlurmNodes, slurm_nodes
 from integration.ssh_hosts import REPOSITORY, SshHosts, lend, ssh_hosts
 from tare.model import Verdict
+from tare.store.writer import read_only
+from tare.summary.allocations import rounds_of
 
 pytestmark = [
     pytest.mark.timeout(1500),  # the first one counts
@@ -22,6 +24,7 @@ pytestmark = [
 STUDY = "repository/studies/anywhere.yaml"
 NAMES = ("anywhere-local", "anywhere-ssh")
 BY_LAUNCHER = {"mpirun": "anywhere-slurm", "srun": "anywhere-slurm-srun"}
+"""By mpirun in one allocation, by srun over as many as there are rounds."""
 KEPT = "test-anywhere"
 ROUNDS = 6
 """The fewest from which a verdict follows."""
@@ -40,9 +43,11 @@ def everywhere() -> dict[str, Cells]:
         keep(hosts, NAMES)
     with slurm_nodes(2, cores=2) as nodes:
         lend(nodes.cache)
-        for launcher in BY_LAUNCHER:
-            run = f"tare run {STUDY} --cluster slurm --launcher {launcher} --rounds {ROUNDS}"
-            ended = nodes.shell(f"salloc --nodes=2 --exclusive {run}", timeout_s=600)
+        for command in (
+            f"salloc --nodes=2 --exclusive tare run {STUDY} --cluster slurm --launcher mpirun --rounds {ROUNDS}",
+            f"tare submit {STUDY} --allocations {ROUNDS} --launcher srun --time 10min --wait",
+        ):
+            ended = nodes.shell(command, timeout_s=600)
             assert ended.returncode in (0, 3), ended.stdout[-4000:] + ended.stderr[-4000:]
         keep(nodes, BY_LAUNCHER.values())
     ended_lab = tare("run", REPOSITORY / "studies" / "anywhere.yaml", "-o", kept(KEPT) / "lab", "--fresh", "--rounds",
@@ -93,7 +98,10 @@ def test_no_cell_fails(everywhere: dict[str, Cells]) -> None:
     assert failing == []
 
 
-def test_a_report_of_one_allocation_says_so(everywhere: dict[str, Cells]) -> None:
-    for place in everywhere:
-        if place in BY_LAUNCHER.values():
-            assert "One allocation" in (kept(KEPT) / place / "report.html").read_text()
+def test_a_report_says_whether_its_rounds_come_from_one_allocation(everywhere: dict[str, Cells]) -> None:
+    assert everywhere
+    for launcher, place in BY_LAUNCHER.items():
+        report = (kept(KEPT) / place / "report.html").read_text()
+        assert ("One allocation" in report) == (launcher == "mpirun")
+        rounds = sorted(rounds_of(read_only(kept(KEPT) / place).facts).values())
+        assert rounds == ([list(range(ROUNDS))] if launcher == "mpirun" else [[number] for number in range(ROUNDS)])
