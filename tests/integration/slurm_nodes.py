@@ -60,6 +60,8 @@ START = (
     "mount --bind /dev/null /etc/resolv.conf; hostname $5; "
     "exec sleep infinity"
 )
+SHOWN = (str(REPOSITORY),) if REPOSITORY.is_relative_to("/tmp") else ()
+"""What nodes, whose /tmp is their own, must see of this machine's."""
 MUNGE = (
     "munged", "--foreground", "--key-file=/run/munge/key", "--socket=/run/munge/munge.socket.2",
     "--pid-file=/run/munge/pid", "--seed-file=/run/munge/seed",
@@ -178,7 +180,7 @@ def slurm_nodes(nodes: int = 2, *, cores: int | None = None, shared: bool = True
             os.chown(each, UID, UID)
         _command(folder / "home" / "bin")
         with _up(f"t{os.getpid()}s", LabSpec(nodes=nodes, cores_per_node=cores, oversubscribe=True), nics=1,
-                 twins=False, shown=()) as site:  # fmt: skip
+                 twins=False, shown=SHOWN) as site:  # fmt: skip
             made = SlurmNodes(site=site, folder=folder, cache=cache, run=run)
             _configure(made)
             try:
