@@ -109,3 +109,11 @@ def test_modes_are_split_where_the_parts_are_tightest() -> None:
     assert shares == pytest.approx((0.6, 0.4))
     with pytest.raises(ValueError, match="at least two values"):
         stats.split_modes([1.0])
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_sample_beyond_the_dip_test_s_table_is_thinned_and_keeps_its_modes() -> None:
+    rng = np.random.default_rng(3)
+    modes = np.where(rng.random(100_000) < 0.5, 0.0, 10.0) + rng.normal(size=100_000)
+    assert stats.dip_p_value(modes) == pytest.approx(0.0, abs=1e-3)
+    assert (stats.dip_p_value(rng.normal(size=100_000)) or 0.0) > 0.05
