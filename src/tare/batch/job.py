@@ -48,7 +48,7 @@ class BatchSystem(ABC):
     cancel: str = ""
     """The program that ends a job, if tare can wait for one."""
     pending: tuple[str, ...] = ()
-    """The states of jobs that have not begun, as its queue shows them."""
+    """The states that the queue shows for pending jobs."""
 
     @property
     def has_arrays(self) -> bool:
@@ -73,7 +73,7 @@ class BatchSystem(ABC):
         raise RefusedError(f"tare cannot wait for jobs of {self.name}", remedy="leave --wait out")
 
     def states(self, printed: str) -> tuple[tuple[str, str], ...]:
-        """Return state and reason of each part of a job that has not ended, from what `queue` printed."""
+        """Return state and reason of each pending or running part of a job, from the output of `queue`."""
         return tuple((line.split()[0], " ".join(line.split()[1:])) for line in printed.splitlines() if line.split())
 
     def is_gone(self, words: str) -> bool:

@@ -45,7 +45,7 @@ REFUSALS: Final = (
 )
 """What sbatch's errors mean, by a part of them in small letters."""
 MOST_RESTARTS: Final = 3
-"""How often a job resumes after its time limit: a round that is interrupted begins anew."""
+"""How often a job is requeued after its time limit. A job that is requeued repeats the interrupted round."""
 BODY: Final = """\
 # the number of an array is that of its last job too, and names all of them
 job=${{SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}}${{SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}}

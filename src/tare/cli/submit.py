@@ -91,6 +91,9 @@ def job_of(stated: Study, wanted: Wanted, cluster: str) -> BatchJob:
         constraint=asked.constraint or stated_of.constraint,
         time_s=asked.time_s or stated_of.time_s,
     )
+    for value in (asked.partition, asked.account, asked.qos, asked.constraint):
+        if any(each.isspace() for each in value):
+            raise UsageError(f"{value!r} has blanks, which a batch script's options must not have")
     results = (wanted.results or RESULTS_FOLDER / stated.name).absolute()
     command = (
         sys.executable, "-m", "tare.cli.app", "run", str(wanted.study.absolute()), "--cluster", cluster,

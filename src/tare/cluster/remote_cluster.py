@@ -33,17 +33,32 @@ class RemoteCluster(Cluster):
 
     is_real = True
 
+    def __init__(self) -> None:
+        self._opened: dict[LabSpec, Connections] = {}
+
     @abstractmethod
-    def connections(self, spec: LabSpec) -> Connections:
-        """Return the connections to a study's machines, which are opened by the first question and kept for the run."""
+    def connect(self, spec: LabSpec) -> Connections:
+        """Open the connections to a study's machines."""
 
     @abstractmethod
     def hosts(self, spec: LabSpec) -> tuple[str, ...]:
         """Return the names of the machines that ranks can run on, in order."""
 
-    @abstractmethod
+    def connections(self, spec: LabSpec) -> Connections:
+        """Return the connections to a study's machines, which are opened by the first question and kept for the run."""
+        if spec not in self._opened:
+            made = self.connect(spec)
+            try:
+                check_machines(made.hosts, made.machines, owned=bool(spec.nics))
+            except BaseException:
+                made.close()
+                raise
+            self._opened[spec] = made
+        return self._opened[spec]
+
     def forget(self, spec: LabSpec) -> None:
         """Close the connections to a study's machines."""
+        self._opened.pop(spec).close()
 
     def note(self, spec: LabSpec) -> Mapping[str, Any]:
         """Return what `tare clean` must know to ask the machines of a run whose head was killed."""

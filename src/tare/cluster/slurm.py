@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from tare.cluster.remote_cluster import RemoteCluster, check_machines, refuse_as_it_is, refuse_lab_only
+from tare.cluster.remote_cluster import RemoteCluster, refuse_as_it_is, refuse_lab_only
 from tare.cluster.slurm_allocation import Allocation, cores_per_node, job, listed_pmis, read
 from tare.cluster.slurm_connections import SlurmConnections
 from tare.errors import RefusedError
@@ -31,7 +31,7 @@ class SlurmCluster(RemoteCluster):
     runs_jobs = True
 
     def __init__(self) -> None:
-        self._opened: dict[LabSpec, SlurmConnections] = {}
+        super().__init__()
         self._allocation: Allocation | None = None
         self._pmis: frozenset[str] | None = None
 
@@ -86,16 +86,5 @@ class SlurmCluster(RemoteCluster):
             raise RefusedError("this command is not inside a Slurm allocation", remedy=SUBMIT)
         return self._allocation
 
-    def connections(self, spec: LabSpec) -> SlurmConnections:
-        if spec not in self._opened:
-            made = SlurmConnections(self.allocation(), spec.nodes)
-            try:
-                check_machines(made.hosts, made.machines)
-            except BaseException:
-                made.close()
-                raise
-            self._opened[spec] = made
-        return self._opened[spec]
-
-    def forget(self, spec: LabSpec) -> None:
-        self._opened.pop(spec).close()
+    def connect(self, spec: LabSpec) -> SlurmConnections:
+        return SlurmConnections(self.allocation(), spec.nodes)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from tare.cluster.remote_cluster import RemoteCluster, check_machines, refuse_as_it_is, refuse_lab_only
+from tare.cluster.remote_cluster import RemoteCluster, refuse_as_it_is, refuse_lab_only
 from tare.cluster.ssh_connections import SshConnections
 from tare.errors import RefusedError
 from tare.host.packages import install
@@ -29,9 +29,6 @@ class SshCluster(RemoteCluster):
     location = "On these nodes"
     account = "the user of ssh on its node"
     takes_hosts = True
-
-    def __init__(self) -> None:
-        self._opened: dict[LabSpec, SshConnections] = {}
 
     def probe(self) -> str | None:
         return None if find("ssh") else f"ssh is not installed: {install('openssh-client')}"
@@ -54,25 +51,14 @@ class SshCluster(RemoteCluster):
             site_folder.CONFIG: os.path.abspath(spec.ssh_config) if spec.ssh_config else "",
         }
 
-    def connections(self, spec: LabSpec) -> SshConnections:
-        if spec not in self._opened:
-            if not spec.hosts:
-                raise RefusedError(
-                    "cluster ssh has no hosts", remedy="list them: cluster: {ssh: {hosts: [a, b]}}, or --hosts a,b"
-                )
-            if spec.daemon_hosts and len(spec.daemon_hosts) != len(spec.hosts):
-                raise RefusedError(f"daemon_hosts lists {len(spec.daemon_hosts)} hosts, and hosts {len(spec.hosts)}")
-            made = SshConnections((*spec.hosts, *spec.daemon_hosts), spec.ssh_config, netlink=bool(spec.nics))
-            try:
-                check_machines(made.hosts, made.machines, owned=bool(spec.nics))
-            except BaseException:
-                made.close()
-                raise
-            self._opened[spec] = made
-        return self._opened[spec]
-
-    def forget(self, spec: LabSpec) -> None:
-        self._opened.pop(spec).close()
+    def connect(self, spec: LabSpec) -> SshConnections:
+        if not spec.hosts:
+            raise RefusedError(
+                "cluster ssh has no hosts", remedy="list them: cluster: {ssh: {hosts: [a, b]}}, or --hosts a,b"
+            )
+        if spec.daemon_hosts and len(spec.daemon_hosts) != len(spec.hosts):
+            raise RefusedError(f"daemon_hosts lists {len(spec.daemon_hosts)} hosts, and hosts {len(spec.hosts)}")
+        return SshConnections((*spec.hosts, *spec.daemon_hosts), spec.ssh_config, netlink=bool(spec.nics))
 
 
 def refuse_owned(spec: LabSpec, environment: Environment) -> str | None:

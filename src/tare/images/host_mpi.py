@@ -44,7 +44,7 @@ PROGRAMS: Final = {
 is started from, so it is started from the folder that containers also see."""
 
 PLUG_INS: Final = {"libpmix": "pmix", "libucp": "ucx", "libfabric": "libfabric", "libibverbs": "libibverbs"}
-"""The folder beside a library in which it looks for its plug-ins."""
+"""The subfolder of a library's folder from which it loads its plug-ins."""
 
 SETTINGS: Final = {"libibverbs": ("/etc/libibverbs.d",)}
 """Folders of a library's settings: those of libibverbs name its drivers."""

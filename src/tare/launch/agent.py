@@ -164,7 +164,7 @@ def as_rsh(arguments: list[str]) -> int:
 
 
 def of_scheduler(hosts: "dict[str, Any]") -> str:
-    """Return the name in the map of the host that Slurm has started this rank on, "" if it has not."""
+    """Return the map's name of the host on which Slurm started this rank, "" if Slurm did not start it."""
     node = os.environ.get("SLURMD_NODENAME")
     return next((name for name, host in hosts.items() if node and host.get("alias") == node), "")
 

@@ -31,6 +31,7 @@ from tare.study.value_types import (
     Host,
     Memory,
     Percentage,
+    SbatchValue,
     Size,
     Word,
     choice,
@@ -144,11 +145,11 @@ class ClusterIn(_Checked):
     launcher: choice("mpirun", "srun") = Field(  # type: ignore[valid-type]
         default="mpirun", description="cluster slurm: what starts ranks where an environment has no `launch`"
     )
-    partition: str = Field(default="", description="cluster slurm: partition that `tare submit` asks for")
-    account: str = Field(default="", description="cluster slurm: account that pays for the job")
-    qos: str = Field(default="", description="cluster slurm: quality of service")
-    constraint: str = Field(default="", description="cluster slurm: features that the nodes must have")
-    reservation: str = Field(default="", description="cluster slurm: reservation to use")
+    partition: SbatchValue = Field(default="", description="cluster slurm: partition that `tare submit` asks for")
+    account: SbatchValue = Field(default="", description="cluster slurm: account that pays for the job")
+    qos: SbatchValue = Field(default="", description="cluster slurm: quality of service")
+    constraint: SbatchValue = Field(default="", description="cluster slurm: features that the nodes must have")
+    reservation: SbatchValue = Field(default="", description="cluster slurm: reservation to use")
     time: Duration | None = Field(default=None, description="cluster slurm: time limit of each allocation")
     sbatch: list[Annotated[str, StringConstraints(pattern=r"^-[^\n\r]*$")]] = Field(
         default=[], description="cluster slurm: further options of sbatch, one a word"

@@ -30,14 +30,19 @@ def allocation_caveats(facts: Mapping[str, Any]) -> Iterator[str]:
 
 def rounds_of(facts: Mapping[str, Any]) -> dict[str, list[int]]:
     """Return the rounds that each allocation has measured, without those that measured none."""
-    stated = facts.get(KEY)
-    listed = stated if isinstance(stated, Mapping) else {}
-    found = {str(name): list(each.get("rounds", ())) for name, each in listed.items() if isinstance(each, Mapping)}
-    return {name: rounds for name, rounds in found.items() if rounds}
+    found = {name: each.get("rounds") for name, each in _listed(facts)}
+    return {name: rounds for name, rounds in found.items() if isinstance(rounds, list) and rounds}
 
 
 def node_hours(facts: Mapping[str, Any]) -> float:
     """Return the node-hours that a study has used so far, as far as its runs have recorded them."""
+    stated = (each.get("node hours") for _, each in _listed(facts))
+    return sum(hours for hours in stated if isinstance(hours, int | float))
+
+
+def _listed(facts: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the allocations with what is stated of each; facts are another's words and may have any shape."""
     stated = facts.get(KEY)
-    listed = stated if isinstance(stated, Mapping) else {}
-    return sum(float(each.get("node hours", 0.0)) for each in listed.values() if isinstance(each, Mapping))
+    for name, each in (stated if isinstance(stated, Mapping) else {}).items():
+        if isinstance(each, Mapping):
+            yield str(name), each
