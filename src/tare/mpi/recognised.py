@@ -1,8 +1,8 @@
 """Recognise the MPI of the user's environment: whose `mpirun` or `mpiexec` is on PATH, and which version it has.
 
 MVAPICH and Cray MPICH are MPICH inside. MVAPICH has MPICH's launcher, which states the version of that launcher, so
-tare asks `mpichversion` or `mpiname` in the same folder. Cray MPICH has no launcher: its module sets CRAY_MPICH_VERSION, and
-the batch system starts its ranks.
+tare asks `mpichversion` or `mpiname` in the same folder. Cray MPICH has no launcher: its module sets
+CRAY_MPICH_VERSION, and the batch system starts its ranks.
 """
 
 from __future__ import annotations
