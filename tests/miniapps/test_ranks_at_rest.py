@@ -53,7 +53,7 @@ def processor_seconds(process: psutil.Process) -> float:
     [("npb-bt:class=W", 5, 4), ("net-tcp-stream:milliseconds=2000", 3, 1), ("net-udp-stream:milliseconds=2000", 3, 1)],
 )
 def test_ranks_that_do_not_take_part_sleep(program: Path, spec: str, ranks: int, idle: int) -> None:
-    # A rank that polls uses as much of a processor as one that works; one that sleeps uses little beyond setting MPI up.
+    # A rank that polls uses as much of a processor as one that works; one that sleeps, only what MPI needs to begin.
     resting = working = 0.0
     with launched(program, spec, ranks) as job:
         processes = rank_processes(job, ranks)

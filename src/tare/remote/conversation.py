@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -142,13 +141,18 @@ class Conversation:
             raise self._lost() from error
 
     def _line(self, until: float) -> bytes:
+        """Return the next line that is not empty."""
         descriptor = _open(self._process.stdout).fileno()
         while True:
             line, newline, rest = self._left.partition(b"\n")
             if newline:
                 self._left = rest
-                return bytes(line)
-            if not select.select([descriptor], [], [], max(0.0, until - time.monotonic()))[0]:
+                if line:
+                    return bytes(line)
+                continue
+            if self._left and not wire.arrives(descriptor, wire.PARTIAL_S):
+                self._send(wire.PARTIAL)
+            if not wire.arrives(descriptor, until - time.monotonic()):
                 raise Unreachable(f"node {self.name} does not answer")
             more = os.read(descriptor, 1 << 20)
             if not more:

@@ -8,11 +8,10 @@ this module: the plug-ins, which take most of the start, are imported after it, 
 from __future__ import annotations
 
 import os
-import select
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -55,7 +54,7 @@ def serve(requests: int, answers: int, *, lease_s: float = LEASE_S) -> int:
     with ExitStack() as stack:
         calls = Calls(stack)
         try:
-            for line in lines(requests, lease_s):
+            for line in lines(requests, lease_s, partial=lambda: _write(answers, wire.PARTIAL)):
                 _write(answers, wire.dumps(calls.answer(line)))
                 with suppress(ImportError):  # the next request answers it
                     calls.service()
@@ -67,8 +66,11 @@ def serve(requests: int, answers: int, *, lease_s: float = LEASE_S) -> int:
     return 0
 
 
-def lines(requests: int, lease_s: float) -> Iterator[bytes]:
-    """Yield the lines that arrive; an empty one only renews the lease. Raise `Gone` when there will be no more."""
+def lines(requests: int, lease_s: float, *, partial: Callable[[], None]) -> Iterator[bytes]:
+    """Yield the lines that arrive; an empty one only renews the lease. Raise `Gone` when there will be no more.
+
+    `partial` is called when a part of a line has come and the rest does not follow at once.
+    """
     left = bytearray()
     until = time.monotonic() + lease_s
     while True:
@@ -79,7 +81,9 @@ def lines(requests: int, lease_s: float) -> Iterator[bytes]:
                 yield bytes(line)
             until = time.monotonic() + lease_s
             continue
-        if not select.select([requests], [], [], max(0.0, until - time.monotonic()))[0]:
+        if left and not wire.arrives(requests, wire.PARTIAL_S):
+            partial()
+        if not wire.arrives(requests, until - time.monotonic()):
             raise Gone(f"nothing came from the head for {lease_s:g} s")
         more = os.read(requests, 1 << 20)
         if not more:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import importlib
 import json
+import select
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -23,6 +24,13 @@ TYPE: Final = "="
 VALUE: Final = "of"
 PACKAGE: Final = "tare."
 PLAIN: Final = (bool, int, float, str)
+PARTIAL: Final = b"\n"
+"""What a side writes when it has a part of a line and no more comes for `PARTIAL_S`: an empty line, which says nothing.
+
+Slurm carries a step's streams in messages of 1 kB over TCP with Nagle's algorithm: the second waits until the first is
+acknowledged, which TCP delays by 40 ms unless something is sent the other way.
+"""
+PARTIAL_S: Final = 0.0005
 
 
 class NotUnderstood(InfrastructureError):
@@ -44,6 +52,11 @@ def loads(line: bytes) -> Any:
         return decode(json.loads(line))
     except (ValueError, KeyError, TypeError, AttributeError, ImportError, RecursionError) as error:
         raise NotUnderstood(f"a node sent a message that tare does not understand ({error})") from error
+
+
+def arrives(descriptor: int, seconds: float) -> bool:
+    """Return whether there is something to read within a time."""
+    return bool(select.select([descriptor], [], [], max(0.0, seconds))[0])
 
 
 def encode(value: Any) -> Any:

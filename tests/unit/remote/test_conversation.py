@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -131,7 +132,7 @@ def answers(lease_s: float, *requests: bytes, silence_s: float = 0.0) -> list[tu
         if silence_s:
             os.close(ours[1])
     with os.fdopen(theirs[0], "rb") as file:
-        found = [wire.loads(line) for line in file]
+        found = [wire.loads(line) for line in file if line != wire.PARTIAL]
     os.close(ours[0])
     return found
 
@@ -146,3 +147,24 @@ def test_a_lease_ends_a_service_that_hears_nothing() -> None:
     began = time.monotonic()
     assert answers(0.2, b"\n", silence_s=0.6) == []
     assert time.monotonic() - began < 4
+
+
+def test_a_service_says_that_a_part_of_a_line_has_come() -> None:
+    requests, answers = os.pipe(), os.pipe()
+    request = wire.dumps((1, "greet", (serve.PROTOCOL,)))
+    said = lambda: os.write(answers[1], wire.PARTIAL)  # noqa: E731
+    with closing(serve.lines(requests[0], 5.0, partial=said)) as found:
+        os.write(requests[1], request[:10])
+        threading.Timer(0.1, os.write, (requests[1], request[10:])).start()
+        assert next(found) == request.strip()
+        assert os.read(answers[0], 100) == wire.PARTIAL  # once for each part, not as long as it waits
+        os.write(requests[1], request)
+        assert next(found) == request.strip()
+    assert not wire.arrives(answers[0], 0)
+
+
+def test_a_head_says_that_a_part_of_an_answer_has_come(tmp_path: Path) -> None:
+    script = 'read -r request; printf \'\\n[1,\'; read -r said; printf \'"done","%s"]\\n\' "${#said}"; cat; :'
+    talk = Conversation("alpha", ("/bin/sh", "-c", script), tmp_path / "log", str)
+    assert talk.ask("anything") == "0"
+    talk.close()
