@@ -275,7 +275,7 @@ def doctor(
 ) -> None:
     """Show what this machine can run, what is missing, how to install it, and whether the machine is quiet."""
     if locality:
-        from tare.cli.doctor_locality import checked, show_locality
+        from tare.doctor.locality import checked, show_locality
 
         raise typer.Exit(show_locality(checked(command or [])))
     if command:
@@ -283,7 +283,7 @@ def doctor(
             "tare doctor takes a command only with --locality",
             remedy="leave the command out, or write `tare doctor --locality -- mpirun -n 2`",
         )
-    from tare.cli.doctor import show_doctor
+    from tare.doctor.machine import show_doctor
 
     raise typer.Exit(show_doctor())
 

@@ -22,6 +22,7 @@ from tare.host.process import replace
 from tare.host.user_namespace import become_root, is_real_root
 from tare.model import LabSpec, SlurmSpec
 from tare.model.quantities import parse_bit_rate
+from tare.model.text import without_dashes
 from tare.model.topology import HardwareThread
 from tare.node import Nic, Node, bridges
 from tare.node.cgroups import bases, group
@@ -127,12 +128,6 @@ def lab_down(name: str) -> None:
 def _here(command: Sequence[str]) -> tuple[str, ...]:
     """Return a command that runs in this folder if the node has it: entering the node leads to its root folder."""
     return ("/bin/sh", "-c", 'cd "$0" 2>/dev/null; exec "$@"', str(Path.cwd()), *command)
-
-
-def without_dashes(command: Sequence[str]) -> list[str]:
-    """Return a command without the `--` before it."""
-    words = list(command)
-    return words[1:] if words[:1] == ["--"] else words
 
 
 def command_after_node(words: Sequence[str], tare_command: str) -> list[str]:

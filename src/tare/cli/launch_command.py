@@ -19,7 +19,6 @@ from typing import Final
 
 from tare import study
 from tare.cli import session
-from tare.cli.lab_commands import without_dashes
 from tare.cluster import Site
 from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError, RefusedError, TareError, UsageError
@@ -28,6 +27,7 @@ from tare.host import process
 from tare.host.namespaces import plain_python
 from tare.launch import PADDING, Launch, write_agent
 from tare.model import Cell, Plan
+from tare.model.text import without_dashes
 from tare.mpi import MPIS
 from tare.node_service import clean
 from tare.plan.cells import available

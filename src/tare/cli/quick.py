@@ -10,10 +10,10 @@ from typing import Final
 
 from tare import study
 from tare.cli import commands
-from tare.cli.lab_commands import without_dashes
 from tare.cli.launch_command import variables
 from tare.errors import UsageError
 from tare.model import Placement, Study
+from tare.model.text import without_dashes
 from tare.networks import NETWORKS
 from tare.plan import composition
 from tare.runtimes import RUNTIMES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Final
 
 _PREFIXED: Final = ("B/s", "b/s", "op/s", "FLOP/s", "TEPS")
@@ -51,3 +52,9 @@ def rate_scale(value: float, unit: str) -> tuple[float, str]:
             if abs(value) * (1 + 1e-9) >= size and not (prefix == "T" and unit == "B/s"):
                 return size, prefix + unit
     return 1.0, unit
+
+
+def without_dashes(command: Sequence[str]) -> list[str]:
+    """Return a command as a user gave it, without the `--` before it."""
+    words = list(command)
+    return words[1:] if words[:1] == ["--"] else words

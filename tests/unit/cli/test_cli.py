@@ -16,7 +16,8 @@ from unittest import mock
 
 import pytest
 
-from tare.cli import app, commands, doctor, lab_commands, quick
+from tare.cli import app, commands, lab_commands, quick
+from tare.doctor import machine
 from tare.errors import (
     CellsFailed,
     CommandFailed,
@@ -26,6 +27,7 @@ from tare.errors import (
     StudyError,
     TareError,
 )
+from tare.model.text import without_dashes
 
 SRC = Path(app.__file__).parents[2]
 COMMANDS = ("plan", "run", "report", "quick", "doctor", "clean", "lab")
@@ -357,7 +359,7 @@ def test_the_code_that_a_command_returns_is_the_code_of_the_process(code: int, m
     monkeypatch.setattr(commands, "run_study", lambda *_, **__: code)
     monkeypatch.setattr(quick, "run_quick", lambda *_, **__: code)
     monkeypatch.setattr(commands, "show_report", lambda *_, **__: code)
-    monkeypatch.setattr(doctor, "show_doctor", lambda: code)
+    monkeypatch.setattr(machine, "show_doctor", lambda: code)
     for arguments in (("run", "x.yaml"), ("quick", "--", "./a"), ("report", "x"), ("doctor",)):
         assert main(monkeypatch, *arguments) == code
 
@@ -443,6 +445,6 @@ def test_the_options_of_a_command_on_a_node_are_left_to_it(monkeypatch: pytest.M
     seen: list[tuple[object, ...]] = []
     monkeypatch.setattr(lab_commands, "lab_exec", lambda *a: seen.append(a))
     main(monkeypatch, "lab", "exec", "n0", "--", "ip", "--json", "link")
-    assert [(name, node, lab_commands.without_dashes(command)) for name, node, command in seen] == [
+    assert [(name, node, without_dashes(command)) for name, node, command in seen] == [
         ("lab", "n0", ["ip", "--json", "link"])
     ]

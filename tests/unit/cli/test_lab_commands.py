@@ -13,6 +13,7 @@ from tare.cli import lab_commands
 from tare.cluster import lab
 from tare.errors import InfrastructureError, UsageError
 from tare.model import LabSpec
+from tare.model.text import without_dashes
 from tare.node.cgroups import Group
 from tare.node.owners import boot_id
 from unit.labs import kept, made
@@ -274,4 +275,4 @@ def test_a_lab_that_is_taken_down_is_forgotten(run: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize(("words", "rest"), [(["--", "a"], ["a"]), (["a", "--"], ["a", "--"]), ([], [])])
 def test_only_the_dashes_before_a_command_are_taken_away(words: list[str], rest: list[str]) -> None:
-    assert lab_commands.without_dashes(words) == rest
+    assert without_dashes(words) == rest

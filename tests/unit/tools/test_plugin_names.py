@@ -30,7 +30,7 @@ LAUNCHING = "a way of launching"
 OTHER = "the word means something else: a file system, a link type, a key, a folder"
 KNOWN: Mapping[str, Mapping[str, str]] = {
     "cli/app.py": {"lab": LAB, "bare": DEFAULT, "host": DEFAULT, "openmpi": DEFAULT, "slurm": BATCH},
-    "cli/doctor.py": {"lab": LAB, "local": LAB, "openmpi": DEFAULT},
+    "doctor/machine.py": {"lab": LAB, "local": LAB, "openmpi": DEFAULT},
     "cli/groups.py": {"lab": LAB, "bare": DEFAULT, "openmpi": DEFAULT, "docker": OTHER},
     "cli/lab_commands.py": {"lab": LAB, "slurm": "a key of a lab's settings"},
     "cli/launch_command.py": {"lab": LAB, "bare": DEFAULT, "openmpi": DEFAULT, "command": STUDY},

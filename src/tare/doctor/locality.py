@@ -1,6 +1,6 @@
 """Run `tare doctor --locality`: check whether two ranks of this site share memory, and if not, why and what helps.
 
-The launcher starts two ranks that report where they run and how fast their messages are (`tare.cli.locality_probe`).
+The launcher starts two ranks that report where they run and how fast their messages are (`tare.doctor.locality_probe`).
 `diagnose` turns the reports into findings (METHOD.md section 2). Only Python and the MPI have to be installed.
 """
 
@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tare.cli.lab_commands import without_dashes
 from tare.errors import CommandFailed, CommandTimeout, MissingTool, UsageError
 from tare.host.packages import install
 from tare.host.process import Result, find, run
+from tare.model.text import without_dashes
 from tare.run.symptoms import EQUAL_NUMBERS, recognised
 
 MARK: Final = "@tare-locality "

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tare.cli import doctor_locality
-from tare.cli.doctor_locality import ask, described, diagnose, explain
+from tare.doctor import locality
+from tare.doctor.locality import ask, described, diagnose, explain
 from tare.errors import CommandFailed, UsageError
 
 
@@ -140,5 +140,5 @@ def test_the_error_of_a_launcher_that_starts_nothing_quotes_its_output(tmp_path:
 
 def test_an_unknown_launcher_is_refused() -> None:
     with pytest.raises(UsageError, match="there is no program nowhere"):
-        doctor_locality.checked(["--", "nowhere", "-n", "2"])
-    assert doctor_locality.checked([sys.executable]) == (sys.executable,)
+        locality.checked(["--", "nowhere", "-n", "2"])
+    assert locality.checked([sys.executable]) == (sys.executable,)
