@@ -25,6 +25,7 @@ from tare.report import render, render_html
 from tare.report.samples.counting import counting
 from tare.run.progress import Progress, duration
 from tare.store.cycles import without_cycle_search
+from tare.store.results import PLAN
 from tare.store.writer import Results, Store, read_only
 from tare.workloads import located
 from tare.workloads.located import is_shown, shown_folder
@@ -110,6 +111,19 @@ def run_plan(
     if ending.reason:
         _say(f"tare: the study is not complete: {ending.reason}; run the same command again to resume")
     return EXIT_UNFINISHED if ending.time_is_up else status
+
+
+def measure(stated: Study, folder: Path) -> None:
+    """Run a study that another command made, without a report; results of another study in its folder are put aside."""
+    plan = session.make_plan(stated, _say)
+    session.check_available(plan)
+    plan, files = session.make_ready(plan, _say, programs=_programs(plan))
+    stale = (folder / PLAN).exists() and read_only(folder).plan.digest != plan.digest
+    with (
+        Store.create_or_open(folder, plan, session.facts(plan, files), fresh=stale) as store,
+        Progress(plan) as progress,
+    ):
+        session.execute(plan, store, files, progress, _say)
 
 
 def _programs(plan: Plan) -> dict[str, Path]:

@@ -103,6 +103,7 @@ class Link:
 
     0, "" and `None` leave a setting unchanged.
 
+    `queue` is the number of packets that wait where the rate is limited; further ones are dropped.
     `offloads` are features as `ethtool` names them, with their values (`tso=off`). `rps` distributes received packets
     over all cores of the node (`all`) or none (`off`). `br_netfilter` sends the frames of a bridge through the packet
     filter.
@@ -113,6 +114,7 @@ class Link:
     rps: str = ""
     delay_s: float = 0.0
     rate_bps: int = 0
+    queue: int = 0
     br_netfilter: bool | None = None
     conntrack: Tracking = Tracking.AS_IT_IS
 

@@ -72,6 +72,10 @@ class Calico(StackedNetwork):
     def crosses_subnets(self) -> bool:
         return self._wrapping is not Wrapping.NEVER
 
+    @property
+    def without_encapsulation(self) -> str:
+        return "" if self._wrapping is Wrapping.NEVER else "calico"
+
     def probe(self) -> str | None:
         if not is_real_root():
             return f"{self.name} changes forwarding and routes on its nodes, which needs root"

@@ -32,6 +32,8 @@ NETWORK: Final = ipaddress.IPv4Network("10.217.0.0/16")
 """Shared by every environment: each has its own stacks, and they do not see each other."""
 PREFIX: Final = "/tare/flannel"
 BRIDGE: Final = "cni0"
+PLAIN: Final = "host-gw"
+"""The backend that routes packets as they are."""
 SUBNET_FILE: Final = "subnet.env"
 BRIDGE_NETFILTER: Final = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
 TUN: Final = Path("/dev/net/tun")
@@ -76,7 +78,11 @@ class Flannel(StackedNetwork):
 
     @property
     def crosses_subnets(self) -> bool:
-        return self.backend != "host-gw"
+        return self.backend != PLAIN
+
+    @property
+    def without_encapsulation(self) -> str:
+        return f"flannel-{PLAIN}" if self.backend != PLAIN else ""
 
     def probe(self) -> str | None:
         return probe_cni("bridge", "static") or probe_programs(self.backend)

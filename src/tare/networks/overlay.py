@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from tare.networks.bridge import Bridge
 from tare.node import Endpoint, Nic, Node, Pod
 from tare.services.docker import run_docker
 from tare.wiring.network import Network
@@ -28,6 +29,7 @@ class Overlay(Network):
     owns_nic = False
     reaches_outside = False
     crosses_subnets = True
+    without_encapsulation = Bridge.name
     needs_swarm = True
 
     def refuse(self, nodes: int) -> str | None:

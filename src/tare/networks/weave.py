@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from tare.host.namespaces import index_of, netlink
+from tare.networks.bridge import Bridge
 from tare.networks.ovs import bridge
 from tare.node import Endpoint, Nic, Node, Pod
 from tare.services.daemons import Place
@@ -40,6 +41,7 @@ class Weave(StackedNetwork):
     name = "weave"
     product = "the data path of Weave Net rebuilt, on Open vSwitch itself: Weave Net is archived"
     reaches_outside = False
+    without_encapsulation = Bridge.name
 
     def __init__(self, datapath: str = vswitch.KERNEL) -> None:
         self._datapath = datapath

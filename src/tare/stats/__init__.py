@@ -56,6 +56,7 @@ from tare.stats.looks import (
 )
 from tare.stats.modes import split_modes
 from tare.stats.resampling import BOOTSTRAP_RESAMPLES
+from tare.stats.shares import share_of_cost
 from tare.stats.stopping import FIRST_LOOK, is_look, next_look, precise_enough
 from tare.stats.verdicts import (
     LADDER,
@@ -118,6 +119,7 @@ __all__ = [
     "round_means",
     "rounds_needed",
     "share_interval",
+    "share_of_cost",
     "share_of_look",
     "signed_rank_p",
     "split_modes",

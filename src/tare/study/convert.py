@@ -112,6 +112,7 @@ def _link(stated: LinkIn) -> model.Link:
         rps=stated.rps or "",
         delay_s=stated.delay or 0.0,
         rate_bps=stated.rate or 0,
+        queue=stated.queue or 0,
         br_netfilter=stated.br_netfilter,
         conntrack=model.Tracking(stated.conntrack or ""),
     )

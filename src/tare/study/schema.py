@@ -180,6 +180,9 @@ class LinkIn(_Checked):
     )
     delay: Duration | None = Field(default=None, description="delay added to the packets that each NIC sends")
     rate: BitRate | None = Field(default=None, description="rate limit of the packets that each NIC sends")
+    queue: Annotated[int, Field(ge=1, le=10_000_000)] | None = Field(
+        default=None, description="packets that wait where `rate` limits; further ones are dropped"
+    )
     br_netfilter: bool | None = Field(
         default=None, description="whether frames on the environment's bridge pass the node's packet filter"
     )

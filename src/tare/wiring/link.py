@@ -36,6 +36,8 @@ FEATURES: Final = {
 TABLE: Final = "tare"
 BURST_S: Final = 0.001
 LEAST_BURST_BYTES: Final = 128 * 1024
+PACKET_BYTES: Final = 1514
+"""The size of a full packet of Ethernet, in which the length of a queue is counted."""
 WITH_SYS: Final = ("unshare", "--mount", "--propagation", "private", "--", "/bin/sh", "-c")
 SET_RPS: Final = (
     'mount -t sysfs tare /sys && for queue in /sys/class/net/"$0"/queues/rx-*; do '
@@ -74,7 +76,8 @@ def qdiscs(link: Link, interface: str) -> tuple[tuple[str, ...], ...]:
     if link.rate_bps:
         at = ("parent", "1:", "handle", "2:") if link.delay_s else ("root", "handle", "1:")
         burst = max(int(link.rate_bps / 8 * BURST_S), LEAST_BURST_BYTES)
-        commands.append((*begin, *at, "tbf", "rate", f"{link.rate_bps}bit", "burst", str(burst), "latency", "50ms"))
+        waits = ("limit", str(link.queue * PACKET_BYTES)) if link.queue else ("latency", "50ms")
+        commands.append((*begin, *at, "tbf", "rate", f"{link.rate_bps}bit", "burst", str(burst), *waits))
     return tuple(commands)
 
 

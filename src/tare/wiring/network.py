@@ -56,6 +56,11 @@ class Network(ABC):
         return False
 
     @property
+    def without_encapsulation(self) -> str:
+        """Return a network whose path differs only in that it puts no packet into another; "" if this one does not."""
+        return ""
+
+    @property
     def needs_swarm(self) -> bool:
         """Return whether the Docker daemons of the nodes must be joined in a Swarm."""
         return False

@@ -1,0 +1,11 @@
+"""Explain a cost: what speaks for which cause, how much of the cost it explains, and what removes it.
+
+Evidence -> clues of each cause -> suspects -> ablations, in which one factor is changed -> the cause.
+`causes` has one file for each cause.
+"""
+
+from __future__ import annotations
+
+from tare.explain.explained import Explained, Measured, Share, explain
+
+__all__ = ["Explained", "Measured", "Share", "explain"]

@@ -1,0 +1,72 @@
+"""What a possible cause of a cost is: its clues, the change that would prove it, and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from tare.explain.evidence import Evidence
+from tare.model import Environment, Placement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clue:
+    """Something that was seen and speaks for a cause (`weight` above 0) or against it (below 0).
+
+    Weights are logarithms of likelihood ratios, roughly: 1 is a hint, 3 is what hardly anything else would show.
+    """
+
+    text: str
+    weight: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One factor that is changed to prove a cause: what a launch runs in without it, or the baseline with it.
+
+    `words` say what is changed. With `adds` it is the baseline with the factor; otherwise the cell without it.
+    """
+
+    words: str
+    environment: Environment
+    placement: Placement
+    adds: bool = False
+
+    @property
+    def differs(self) -> tuple[Environment, Placement]:
+        """Return what identifies the cell that the change makes, without the environment's name."""
+        return replace(self.environment, name=""), self.placement
+
+
+class Cause(Protocol):
+    """A possible cause. One file of `tare.explain.causes` for each, and one entry in its `CAUSES`."""
+
+    name: str
+    words: str
+    """The cause in at most five words."""
+
+    def clues(self, evidence: Evidence) -> Iterator[Clue]:
+        """Yield what speaks for and against the cause; nothing if it cannot be the cause."""
+
+    def change(self, evidence: Evidence) -> Change | None:
+        """Return the change of one factor that proves the cause, None if there is none."""
+
+    def remedy(self, evidence: Evidence) -> str:
+        """Return the command or the key of a study that removes the cost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspect:
+    """A cause that may explain a cost, with its clues; `weight` is their sum."""
+
+    name: str
+    words: str
+    clues: tuple[Clue, ...]
+    change: Change | None
+    remedy: str
+
+    @property
+    def weight(self) -> float:
+        """Return how much speaks for the cause."""
+        return sum(clue.weight for clue in self.clues)

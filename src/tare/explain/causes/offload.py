@@ -1,0 +1,50 @@
+"""Large packets are cut in software, or early: segmentation and checksum offloads are off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tare.explain.cause import Change, Clue
+from tare.explain.evidence import Evidence
+
+SEGMENTING = ("tso", "gso", "gro")
+SMALLER = 0.7
+"""A mean packet of less than this share of the baseline's is smaller."""
+
+
+class Offload:
+    """Offloads are off."""
+
+    name = "offload"
+    words = "segmentation offload is off"
+
+    def clues(self, evidence: Evidence) -> Iterator[Clue]:
+        off = [
+            word.split(" ")[0]
+            for word in evidence.here.words("offloads")
+            if word.endswith(" off") and f"{word.split(' ')[0]} on" in evidence.base.words("offloads")
+        ]
+        here, base = evidence.here.packet_bytes, evidence.base.packet_bytes
+        smaller = 0 < here < SMALLER * base
+        if not any(word in SEGMENTING for word in off):
+            return
+        yield Clue(text=f"off here and on in the baseline: {', '.join(off)}", weight=2.0)
+        if smaller:
+            yield Clue(text=f"a packet has {here:.0f} B here and {base:.0f} B in the baseline", weight=1.5)
+        if evidence.is_small:
+            yield Clue(text="a message of this size is one packet, which nothing cuts", weight=-2.0)
+        elif evidence.is_large:
+            yield Clue(text="the metric is about messages of many packets", weight=0.5)
+
+    def change(self, evidence: Evidence) -> Change | None:
+        environment = evidence.here.cell.environment
+        link = replace(environment.link, offloads=tuple(f"{word}=on" for word in SEGMENTING))
+        return Change(
+            words="tso, gso and gro on",
+            environment=replace(environment, link=link),
+            placement=evidence.here.cell.placement,
+        )
+
+    def remedy(self, evidence: Evidence) -> str:
+        return "`ethtool -K DEV tso on gso on gro on` in the container's network (link: {offloads: on})"

@@ -1,0 +1,76 @@
+"""Packets pass a packet filter or connection tracking that they do not pass in the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tare.explain.cause import Change, Clue
+from tare.explain.evidence import Evidence
+from tare.model import Environment, Tracking
+from tare.networks import find
+from tare.runtimes import RUNTIMES
+from tare.wiring.plug import Wiring
+
+TRACKED = ("conntrack_entries", "conntrack_found", "conntrack_insert")
+
+
+class PacketFilter:
+    """Packets are filtered or tracked."""
+
+    name = "packet filter"
+    words = "packet filter and connection tracking"
+
+    def clues(self, evidence: Evidence) -> Iterator[Clue]:
+        here, base = evidence.here, evidence.base
+        by_daemon = _has_daemon(here.cell.environment) and not _has_daemon(base.cell.environment)
+        filtered = _is_on(here.facts.get("br_netfilter", "")) and not _is_on(base.facts.get("br_netfilter", ""))
+        tracked = _is_on(here.facts.get("conntrack", "")) and not _is_on(base.facts.get("conntrack", ""))
+        entries = evidence.more(*TRACKED)
+        if not (by_daemon or filtered or tracked or entries >= 1):
+            return
+        if tracked or entries >= 1:
+            seen = f"{here.sum('conntrack_entries'):.0f} connections are tracked" if entries >= 1 else "tracking is on"
+            yield Clue(text=f"{seen}, in the baseline {base.sum('conntrack_entries'):.0f}", weight=2.0)
+        if filtered:
+            yield Clue(text="frames of its bridge pass the node's packet filter (br_netfilter)", weight=1.5)
+        if by_daemon:
+            yield Clue(text="a container daemon's rules filter the packets of its node", weight=1.0)
+        if evidence.is_small:
+            yield Clue(text="the metric is about single packets, each of which pays", weight=0.5)
+        elif evidence.is_large and evidence.cost > 1.0:
+            yield Clue(text="a filter alone more than doubles no transfer of large packets", weight=-1.0)
+
+    def change(self, evidence: Evidence) -> Change | None:
+        environment, base = evidence.here.cell.environment, evidence.base.cell.environment
+        network, placement = find(environment.network), evidence.here.cell.placement
+        link = environment.link
+        if network.wiring is not Wiring.NODE and network.owns_nic:
+            off = replace(link, conntrack=_off(link.conntrack), br_netfilter=False if network.has_bridge else None)
+            if not _has_daemon(environment) or link.conntrack or link.br_netfilter:
+                words = "no connection tracking and no packet filter on the bridge"
+                return Change(words=words, environment=replace(environment, link=off), placement=placement)
+        if _has_daemon(environment) and not _has_daemon(base) and not environment.daemon:
+            control = replace(base, daemon=environment.runtime)
+            return Change(words="the baseline beside the daemon", environment=control, placement=placement, adds=True)
+        if environment.daemon:
+            return Change(words="no daemon", environment=replace(environment, daemon=""), placement=placement)
+        return None
+
+    def remedy(self, evidence: Evidence) -> str:
+        if _has_daemon(evidence.here.cell.environment):
+            return "a runtime without a daemon, or NOTRACK rules for the MPI's ports (nft ... notrack)"
+        return "NOTRACK for the MPI's ports and br_netfilter off (link: {conntrack: notrack, br_netfilter: false})"
+
+
+def _has_daemon(environment: Environment) -> bool:
+    return bool(environment.daemon) or RUNTIMES[environment.runtime].needs_daemon
+
+
+def _off(tracking: Tracking) -> Tracking:
+    """Return tracking without effect: the setting that the study made is taken back."""
+    return Tracking.AS_IT_IS if tracking is Tracking.TRACK else tracking
+
+
+def _is_on(fact: str) -> bool:
+    return bool(fact) and not fact.startswith(("off", "no")) and fact != "0"

@@ -1,0 +1,47 @@
+"""Packets pass more devices than in the baseline: veth pairs, bridges, user-mode stacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tare.explain.cause import Change, Clue
+from tare.explain.causes.encapsulation import TUNNELS
+from tare.explain.evidence import Evidence
+from tare.networks import HOST, find
+
+
+class Path:
+    """The path of a packet is longer."""
+
+    name = "path length"
+    words = "longer path of each packet"
+
+    def clues(self, evidence: Evidence) -> Iterator[Clue]:
+        here = [device for device in evidence.here.words("path") if device not in TUNNELS]
+        base = [device for device in evidence.base.words("path") if device not in TUNNELS]
+        network, other = (side.cell.environment.network for side in (evidence.here, evidence.base))
+        if here and len(here) > len(base):
+            yield Clue(
+                text=f"packets pass {', '.join(here)}; in the baseline {', '.join(base) or 'the NIC'}", weight=2.0
+            )
+        elif network != other and find(network).wiring is not find(other).wiring:
+            yield Clue(text=f"the network is {network}, the baseline's is {other}", weight=1.5)
+        else:
+            return
+        if evidence.here.cell.placement.nodes == 1:
+            yield Clue(text="the ranks are on one node and share memory", weight=-2.0)
+
+    def change(self, evidence: Evidence) -> Change | None:
+        environment, base = evidence.here.cell.environment, evidence.base.cell.environment
+        if environment.network == HOST:
+            return None
+        wanted = base.network if base.network != environment.network else HOST
+        return Change(
+            words=f"the network {wanted}",
+            environment=replace(environment, network=wanted, link=base.link),
+            placement=evidence.here.cell.placement,
+        )
+
+    def remedy(self, evidence: Evidence) -> str:
+        return f"the node's own network (network: {HOST}), or an interface of the NIC itself (macvlan, direct)"

@@ -1,0 +1,38 @@
+"""A container has to be started: its file system mounted, its namespaces made, its processes begun."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tare.explain.cause import Change, Clue
+from tare.explain.evidence import Evidence
+
+
+class StartUp:
+    """Starting the container takes time."""
+
+    name = "start-up"
+    words = "starting containers takes time"
+
+    def clues(self, evidence: Evidence) -> Iterator[Clue]:
+        if evidence.here.cell.workload.startup is None:
+            return
+        here, base = (side.cell.environment.runtime for side in (evidence.here, evidence.base))
+        if here != base:
+            yield Clue(
+                text=f"the metric is a step of the start-up, by {here} here and by {base} in the baseline", weight=3.0
+            )
+
+    def change(self, evidence: Evidence) -> Change | None:
+        environment, base = evidence.here.cell.environment, evidence.base.cell.environment
+        if environment.runtime == base.runtime:
+            return None
+        return Change(
+            words="the same image and network without the container",
+            environment=replace(environment, runtime=base.runtime, launch=base.launch),
+            placement=evidence.here.cell.placement,
+        )
+
+    def remedy(self, evidence: Evidence) -> str:
+        return "one container a node, kept for many launches (launch: daemon), or a runtime without a daemon"

@@ -1,0 +1,72 @@
+"""System calls take longer: a seccomp filter runs before each, or SSBD is on for tasks with a filter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tare.explain.cause import Change, Clue
+from tare.explain.evidence import Evidence, Launches
+
+CALL = "system_call_s"
+"""The time of a system call, as the ranks measured it."""
+LONGER = 1.5
+
+
+class SystemCalls:
+    """System calls are filtered or slowed."""
+
+    name = "system calls"
+    words = "slower system calls (seccomp, SSBD)"
+
+    def clues(self, evidence: Evidence) -> Iterator[Clue]:
+        here, base = evidence.here, evidence.base
+        if _filters(here) > _filters(base):
+            text = f"{_filters(here)} seccomp filters here, {_filters(base)} in the baseline"
+            yield Clue(text=text, weight=1.0)
+        name = "speculation_store_bypass"
+        if "mitigated" in here.rights.get(name, "") and "mitigated" not in base.rights.get(name, ""):
+            yield Clue(text="the kernel forbids bypassing stores speculatively (SSBD)", weight=1.0)
+        slow, fast = (_seconds(side.facts.get(CALL, "")) for side in (here, base))
+        if slow and fast and slow > LONGER * fast:
+            yield Clue(
+                text=f"a system call takes {slow * 1e9:.0f} ns here, {fast * 1e9:.0f} ns in the baseline", weight=3.0
+            )
+        elif slow and fast:
+            yield Clue(text=f"a system call takes as long as in the baseline ({slow * 1e9:.0f} ns)", weight=-2.0)
+
+    def change(self, evidence: Evidence) -> Change | None:
+        environment, base = evidence.here.cell.environment, evidence.base.cell.environment
+        if environment.runtime == base.runtime:
+            filtering = [value for value in environment.env if value not in base.env]
+            return (
+                None
+                if not filtering
+                else Change(
+                    words="the baseline's variables",
+                    environment=replace(environment, env=base.env),
+                    placement=evidence.here.cell.placement,
+                )
+            )
+        return Change(
+            words="the same image and network without the container",
+            environment=replace(environment, runtime=base.runtime, launch=base.launch),
+            placement=evidence.here.cell.placement,
+        )
+
+    def remedy(self, evidence: Evidence) -> str:
+        return "a shorter filter, or none for trusted programs (--security-opt seccomp=unconfined)"
+
+
+def _filters(side: Launches) -> int:
+    text = side.facts.get("seccomp_filters", "") or side.rights.get("seccomp_filters", "")
+    if text.isdigit():
+        return int(text)
+    return int(side.rights.get("seccomp", "0") == "2")
+
+
+def _seconds(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0

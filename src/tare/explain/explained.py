@@ -1,0 +1,201 @@
+"""Rank the causes of each cost by their clues, and name those that an ablation proves. Pure.
+
+A cost is a comparison with the verdict COSTS. A suspect is a cause with more clues for it than against. It is named
+if the cell without it, or the baseline with it, shows that its share of the cost is above zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tare import stats
+from tare.explain.cause import Change, Suspect
+from tare.explain.causes import CAUSES
+from tare.explain.evidence import Evidence, Launches, launches_of
+from tare.model import Cell, Comparison, Environment, Estimate, Placement, Plan, Role, Summary, Trial, Verdict
+from tare.stats import MIN_ROUNDS
+from tare.summary.select import select
+
+LEAST_WEIGHT: Final = 1.0
+"""What speaks for a suspect at least."""
+MOST_SUSPECTS: Final = 4
+"""Most suspects of a cost that are looked at further."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Results in which the cells of changes are looked for: a plan and what was found."""
+
+    plan: Plan
+    comparisons: Sequence[Comparison]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """The share of a cost that a suspect's change explains, and the change's own overhead (a fraction)."""
+
+    share: Estimate | None
+    without: Estimate | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """A cost with its suspects, the one with the strongest clues first, and what ablations say of them, by name.
+
+    `evidence` has the launches; `rest` is the share that is left when all suspects are removed together.
+    """
+
+    evidence: Evidence
+    suspects: tuple[Suspect, ...]
+    shares: Mapping[str, Share]
+    rest: Estimate | None = None
+
+    @property
+    def proven(self) -> tuple[Suspect, ...]:
+        """Return the suspects whose share of the cost is above zero."""
+        return tuple(suspect for suspect in self.suspects if self.is_proven(suspect.name))
+
+    def is_proven(self, name: str) -> bool:
+        """Return whether the interval of a suspect's share is above zero."""
+        found = self.shares.get(name)
+        return found is not None and found.share is not None and found.share.low > 0
+
+    @property
+    def named(self) -> Suspect | None:
+        """Return the cause: the proven suspect with the strongest clues; None if the cost is unexplained."""
+        return next(iter(self.proven), None)
+
+
+def explain(
+    plan: Plan, trials: Sequence[Trial], summary: Summary, ablations: Sequence[Measured] = ()
+) -> tuple[Explained, ...]:
+    """Return every cost of a study with its suspects; `ablations` are the results of `ablation.study_of`, if any."""
+    selection = select(plan, trials)
+    launches: dict[str, Launches] = {}
+
+    def of(cell: Cell) -> Launches:
+        if cell.key not in launches:
+            launches[cell.key] = launches_of(cell, selection.trials[cell.key].values())
+        return launches[cell.key]
+
+    cells = {(cell.group, cell.environment.name): cell for cell in plan.cells if cell.role is Role.ENVIRONMENT}
+    baselines = {cell.group: cell for cell in plan.cells if cell.role is Role.BASELINE}
+    infos = {(info.group, info.key): info for info in summary.metrics}
+    of_row: defaultdict[tuple[str, str], list[Comparison]] = defaultdict(list)
+    for each in summary.comparisons:
+        of_row[each.group, each.environment].append(each)
+    places = (*ablations, Measured(plan=plan, comparisons=summary.comparisons))
+    found = []
+    for row, compared in of_row.items():
+        cell, base = cells.get(row), baselines.get(row[0])
+        if cell is None or base is None:
+            continue
+        pairs = [(infos[row[0], each.metric], each) for each in compared if (row[0], each.metric) in infos]
+        for info, each in pairs:
+            if each.verdict is Verdict.COSTS and info.judged:
+                others = [pair for pair in pairs if pair[1] is not each]
+                evidence = Evidence(comparison=each, info=info, here=of(cell), base=of(base), others=others)
+                found.append(_explained(evidence, places))
+    return tuple(found)
+
+
+def suspects_of(evidence: Evidence) -> tuple[Suspect, ...]:
+    """Return the causes for which more speaks than against, the strongest first."""
+    found = []
+    for cause in CAUSES.values():
+        clues = tuple(cause.clues(evidence))
+        if clues and sum(clue.weight for clue in clues) >= LEAST_WEIGHT:
+            found.append(
+                Suspect(
+                    name=cause.name,
+                    words=cause.words,
+                    clues=tuple(sorted(clues, key=lambda clue: -clue.weight)),
+                    change=cause.change(evidence),
+                    remedy=cause.remedy(evidence),
+                )
+            )
+    return tuple(sorted(found, key=lambda suspect: -suspect.weight)[:MOST_SUSPECTS])
+
+
+def all_removed(evidence: Evidence, suspects: Iterable[Suspect]) -> Change | None:
+    """Return the change that removes all suspects that can be removed together; None if there are not two."""
+    removed, last = [], evidence
+    for suspect in suspects:
+        change = CAUSES[suspect.name].change(last)
+        if change is None or change.adds:
+            continue
+        removed.append(change.words)
+        cell = replace(last.here.cell, environment=change.environment, placement=change.placement)
+        last = replace(last, here=replace(last.here, cell=cell))
+    if len(removed) < 2:
+        return None
+    cell = last.here.cell
+    return Change(words="; ".join(removed), environment=cell.environment, placement=cell.placement)
+
+
+def _explained(evidence: Evidence, places: Sequence[Measured]) -> Explained:
+    suspects = suspects_of(evidence)
+    shares = {
+        suspect.name: share
+        for suspect in suspects
+        if suspect.change is not None and (share := _share(evidence, suspect.change, places)) is not None
+    }
+    together = all_removed(evidence, suspects)
+    rest = _share(evidence, together, places) if together is not None else None
+    left = _left(rest.share) if rest is not None else None
+    if left is None and len(shares) == 1:
+        left = _left(next(iter(shares.values())).share)
+    return Explained(evidence=evidence, suspects=suspects, shares=shares, rest=left)
+
+
+def _left(share: Estimate | None) -> Estimate | None:
+    """Return what a share leaves of the cost."""
+    if share is None:
+        return None
+    return Estimate(value=1.0 - share.value, low=1.0 - share.high, high=1.0 - share.low, n=share.n)
+
+
+def _share(evidence: Evidence, change: Change, places: Sequence[Measured]) -> Share | None:
+    """Return the share of a cost that a change explains, from the first results that have the cell of the change."""
+    here, base = evidence.here.cell, evidence.base.cell
+    for place in places:
+        logs = [
+            _logs(place, here.workload.name, evidence.info.key, environment, placement)
+            for environment, placement in (
+                (here.environment, here.placement),
+                (base.environment, base.placement),
+                (change.environment, change.placement),
+            )
+        ]
+        common = sorted(set.intersection(*(set(each) for each in logs)))
+        if len(common) < MIN_ROUNDS:
+            continue
+        cell, baseline, changed = ([each[number] for number in common] for each in logs)
+        cost = [one - other for one, other in zip(cell, baseline, strict=True)]
+        left = [one - other for one, other in zip(changed, baseline, strict=True)]
+        explained = left if change.adds else [one - other for one, other in zip(cell, changed, strict=True)]
+        return Share(share=stats.share_of_cost(explained, cost), without=stats.paired_t(left, 0.95))
+    return None
+
+
+def _logs(
+    place: Measured, workload: str, metric: str, environment: Environment, placement: Placement
+) -> dict[int, float]:
+    """Return the mean logarithm of a cell's costs by round; {} if the results do not have the cell."""
+    wanted = replace(environment, name=""), placement
+    for cell in place.plan.cells:
+        if cell.role is Role.SELF or cell.workload.name != workload:
+            continue
+        if (replace(cell.environment, name=""), cell.placement) != wanted:
+            continue
+        for each in place.comparisons:
+            if (each.group, each.environment, each.metric) == (cell.group, cell.environment.name, metric):
+                by_round: defaultdict[int, list[float]] = defaultdict(list)
+                for number, cost in zip(each.rounds, each.values_s, strict=False):
+                    by_round[number].append(math.log(cost))
+                return {number: sum(values) / len(values) for number, values in by_round.items()}
+    return {}
