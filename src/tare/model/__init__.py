@@ -10,28 +10,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from tare.model.study import (
+    from tare.model.choices import (
         Binding,
         Caches,
-        Cell,
         Control,
+        Launching,
+        MapBy,
+        MetricKind,
+        Role,
+        Share,
+        Sides,
+        Tracking,
+    )
+    from tare.model.study import (
+        Cell,
         Environment,
         KernelSpec,
         LabSpec,
-        Launching,
         Link,
-        MapBy,
-        MetricKind,
         Placement,
         Plan,
         Published,
         Repetition,
-        Role,
-        Share,
-        Sides,
         SlurmSpec,
         Study,
-        Tracking,
         Workload,
     )
     from tare.model.summary import (
@@ -114,7 +116,7 @@ __all__ = [
     "Workload",
 ]
 
-PARTS: Final = ("study", "trial", "summary")
+PARTS: Final = ("choices", "study", "trial", "summary")
 """The modules of the types above. Each may import those before it."""
 
 

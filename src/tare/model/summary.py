@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from tare.model.study import Cell, Environment, MetricKind, Published
+from tare.model.choices import MetricKind
+from tare.model.study import Cell, Environment, Published
 
 
 class Verdict(StrEnum):

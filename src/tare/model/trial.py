@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Union
 
-from tare.model.study import MetricKind
+from tare.model.choices import MetricKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

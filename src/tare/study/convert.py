@@ -8,8 +8,9 @@ from pathlib import Path
 from tare import model
 from tare.host.binds import bind_of, format_bind
 from tare.mpi.defaults import with_transport
+from tare.study.cluster_keys import ClusterIn
 from tare.study.names import is_conflist, is_path
-from tare.study.schema import ClusterIn, EnvironmentIn, LinkIn, PlacementIn, StudyIn, WorkloadIn
+from tare.study.schema import EnvironmentIn, LinkIn, PlacementIn, StudyIn, WorkloadIn
 from tare.wiring.conflist import PREFIX
 
 

@@ -6,9 +6,7 @@ from typing import Annotated, Final
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     StringConstraints,
     ValidationInfo,
@@ -19,19 +17,19 @@ from pydantic import (
 from tare import model
 from tare.host.binds import bind_of, check_variable, check_workdir
 from tare.host.devices import check_word
+from tare.study.cluster_keys import ClusterIn
 from tare.study.messages import unknown
 from tare.study.names import KNOWN, Known, is_conflist
 from tare.study.value_types import (
     BUDGET,
     PERCENT,
     BitRate,
+    Checked,
     Count,
     Duration,
     Frequency,
-    Host,
     Memory,
     Percentage,
-    SbatchValue,
     Size,
     Word,
     choice,
@@ -104,59 +102,7 @@ def _devices(value: object) -> object:
     return [_device(value)] if isinstance(value, str) else value
 
 
-class _Checked(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class ClusterIn(_Checked):
-    """The nodes: how many, with which cores and links. Every cluster reads these settings (`model.LabSpec`)."""
-
-    nodes: Count | None = Field(
-        default=None, description="number of nodes; by default as many as the largest placement needs"
-    )
-    cores_per_node: Count | None = Field(
-        default=None, description="cores of each node; by default the machine's, divided among the nodes"
-    )
-    link_rate: BitRate = Field(default=0, description="rate limit of each node's data link; 0: none")
-    wire: choice("segmented", "unsegmented") = Field(  # type: ignore[valid-type]
-        default="unsegmented", description="segmented: frames of MTU size, as on a real wire"
-    )
-    oversubscribe: bool = Field(default=False, description="nodes may share cores; ranks still need one each")
-    subnets: Annotated[int, Field(ge=1, le=2, strict=True)] = Field(
-        default=1, description="2: half of the nodes are in a second data subnet, behind a router"
-    )
-    hosts: list[Host] = Field(
-        default=[], description="hosts of cluster ssh: names that `ssh NAME` reaches, in order of ranks"
-    )
-    ssh_config: str = Field(default="", description="file that ssh reads in place of ~/.ssh/config")
-    subnet: str = Field(
-        default="", description="subnet of the hosts for messages, as 10.1.0.0/16; by default the one that ssh uses"
-    )
-    nics: list[Word] = Field(
-        default=[],
-        description="data NICs of every host that tare may take as root, one for each network",
-    )
-    pod_addresses: str = Field(
-        default="", description="unused part of the subnet that ssh uses, as 10.1.128.0/18: addresses for pods"
-    )
-    daemon_hosts: list[Host] = Field(
-        default=[], description="further hosts, as many as `hosts`, on which tare may start Docker as root"
-    )
-    launcher: choice("mpirun", "srun") = Field(  # type: ignore[valid-type]
-        default="mpirun", description="cluster slurm: what starts ranks where an environment has no `launch`"
-    )
-    partition: SbatchValue = Field(default="", description="cluster slurm: partition that `tare submit` asks for")
-    account: SbatchValue = Field(default="", description="cluster slurm: account that pays for the job")
-    qos: SbatchValue = Field(default="", description="cluster slurm: quality of service")
-    constraint: SbatchValue = Field(default="", description="cluster slurm: features that the nodes must have")
-    reservation: SbatchValue = Field(default="", description="cluster slurm: reservation to use")
-    time: Duration | None = Field(default=None, description="cluster slurm: time limit of each allocation")
-    sbatch: list[Annotated[str, StringConstraints(pattern=r"^-[^\n\r]*$")]] = Field(
-        default=[], description="cluster slurm: further options of sbatch, one a word"
-    )
-
-
-class LinkIn(_Checked):
+class LinkIn(Checked):
     """Settings of an environment's own NIC and its pods' interfaces; those left out stay unchanged."""
 
     mtu: Annotated[int, Field(ge=576, le=65535)] | None = Field(
@@ -191,7 +137,7 @@ class LinkIn(_Checked):
     )
 
 
-class EnvironmentIn(_Checked):
+class EnvironmentIn(Checked):
     """The environment that trials run in. A name such as `docker+overlay` gives runtime, image and network."""
 
     runtime: Annotated[str, one_of("runtimes", "runtime")]
@@ -253,7 +199,7 @@ class EnvironmentIn(_Checked):
         return given
 
 
-class PlacementIn(_Checked):
+class PlacementIn(Checked):
     """Ranks -> containers -> nodes, and binding."""
 
     nodes: Count = 2
@@ -276,7 +222,7 @@ class PlacementIn(_Checked):
     )
 
 
-class KernelIn(_Checked):
+class KernelIn(Checked):
     """One micro-benchmark of a launch; keys left out have the kernel's defaults."""
 
     kernel: Annotated[str, one_of("kernels", "kernel")]
@@ -294,7 +240,7 @@ class KernelIn(_Checked):
     )
 
 
-class WorkloadIn(_Checked):
+class WorkloadIn(Checked):
     """What one launch runs: kernels, a mini-application, a third-party program, your own command, or a start-up."""
 
     kernels: list[KernelIn] | None = Field(default=None, min_length=1)
@@ -320,7 +266,7 @@ class WorkloadIn(_Checked):
     time_limit: Duration = Field(default=60.0, description="a launch that takes longer is ended and counted as failed")
 
 
-class BudgetIn(_Checked):
+class BudgetIn(Checked):
     """What a study may use: time of one run, or node-hours of all its runs on cluster slurm."""
 
     time: Duration | None = None
@@ -334,7 +280,7 @@ def _budget(value: object) -> object:
     return {"time": value} if isinstance(value, int | float | str) else value
 
 
-class RepetitionIn(_Checked):
+class RepetitionIn(Checked):
     """Number of launches, and when to stop."""
 
     rounds: Count = Field(default=10, description="rounds to run; at least 6 for a verdict")
@@ -357,7 +303,7 @@ class RepetitionIn(_Checked):
     )
 
 
-class PublishedIn(_Checked):
+class PublishedIn(Checked):
     """A published result for an environment; the report shows it next to the measured one."""
 
     environment: Word
@@ -373,7 +319,7 @@ class PublishedIn(_Checked):
     conditions: str = Field(default="", description="conditions of the published figure: link rate, MTU, ranks, size")
 
 
-class StudyIn(_Checked):
+class StudyIn(Checked):
     """A study: the environments to compare, the workloads to run in them, and how often."""
 
     name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,80}$")] | None = Field(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator, Field, StringConstraints, ValidationInfo, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationInfo, WithJsonSchema
 
 from tare.model import quantities
 from tare.study.messages import unknown
@@ -70,3 +70,9 @@ BUDGET: Final[dict[str, Any]] = {
     ]
 }  # fmt: skip
 """The schema of a budget: a duration, or a mapping."""
+
+
+class Checked(BaseModel):
+    """A part of a study: it has these keys and no other, and no value is converted to another type."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
