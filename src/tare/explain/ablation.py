@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tare.explain.cause import Change
 from tare.explain.explained import Explained, all_removed
-from tare.model import Environment, Placement, Study
+from tare.model import Environment, Study
 
 ROUNDS: Final = 10
 """Rounds of an ablation, by default."""
@@ -25,39 +25,28 @@ class Ablation:
     study: Study
 
 
-@dataclass(slots=True)
-class _Cells:
-    """The cells of an ablation: environments by what they are, in order, and placements."""
-
-    environments: dict[Environment, Environment] = field(default_factory=dict)
-    placements: dict[Placement, None] = field(default_factory=dict)
-
-    def add(self, environment: Environment, name: str) -> None:
-        """Add an environment under a name, unless it is there under another."""
-        self.environments.setdefault(replace(environment, name=""), replace(environment, name=name))
-
-
 def studies_of(study: Study, costs: Sequence[Explained], *, rounds: int = ROUNDS) -> tuple[Ablation, ...]:
-    """Return the studies that measure the changes of all suspects of these costs, one or more for each group.
-
-    Changes of environments share one study for a group. A change of the placement needs a study of its own, because a
-    study runs each environment in each placement.
-    """
-    made: dict[str, tuple[_Cells, Explained]] = {}
+    """Return the studies that measure the changes of all suspects of these costs, one for each group."""
     baseline = next(each for each in study.environments if each.name == study.baseline)
+    made: dict[str, dict[Environment, Environment]] = {}
+    first: dict[str, Explained] = {}
     for cost in costs:
         cell = cost.evidence.here.cell
         for name, change in _changes(cost):
-            moved = change.placement != cell.placement
-            folder = _slug(cell.group) + (f"-{_slug(cell.environment.name)}-{_slug(name)}" if moved else "")
-            cells, _ = made.setdefault(folder, (_Cells(), cost))
-            cells.add(baseline, baseline.name)
-            cells.add(cell.environment, cell.environment.name)
-            cells.add(change.environment, f"{cell.environment.name}-without-{_slug(name)}")
-            cells.placements |= {cell.placement: None, change.placement: None}
+            cells = made.setdefault(cell.group, {_nameless(baseline): baseline})
+            first.setdefault(cell.group, cost)
+            stated = next(each for each in study.environments if each.name == cell.environment.name)
+            cells.setdefault(_nameless(stated), stated)
+            named = replace(change.environment, name=f"{cell.environment.name}-without-{_slug(name)}")
+            cells.setdefault(_nameless(change.environment), named)
     return tuple(
-        Ablation(folder=folder, study=_study(study, cells, cost, rounds)) for folder, (cells, cost) in made.items()
+        Ablation(folder=_slug(group), study=_study(study, tuple(cells.values()), first[group], rounds))
+        for group, cells in made.items()
     )
+
+
+def _nameless(environment: Environment) -> Environment:
+    return replace(environment, name="")
 
 
 def _changes(cost: Explained) -> Iterable[tuple[str, Change]]:
@@ -69,13 +58,14 @@ def _changes(cost: Explained) -> Iterable[tuple[str, Change]]:
         yield ALL, together
 
 
-def _study(study: Study, cells: _Cells, cost: Explained, rounds: int) -> Study:
+def _study(study: Study, environments: tuple[Environment, ...], cost: Explained, rounds: int) -> Study:
+    cell = cost.evidence.base.cell
     return replace(
         study,
-        name=f"explain-{_slug(cost.evidence.here.cell.group)}",
-        environments=tuple(cells.environments.values()),
-        placements=tuple(cells.placements),
-        workloads=(cost.evidence.here.cell.workload,),
+        name=f"explain-{_slug(cell.group)}",
+        environments=environments,
+        placements=(cell.placement,),
+        workloads=(cell.workload,),
         repetition=replace(study.repetition, rounds=rounds, max_rounds=rounds),
         limit=None,
         self_comparison=False,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from tare.explain.evidence import Evidence
-from tare.model import Environment, Placement
+from tare.model import Environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,20 +23,14 @@ class Clue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One factor that is changed to prove a cause: what a launch runs in without it, or the baseline with it.
+    """One factor that is changed to prove a cause: the cell's environment without it, or the baseline's with it.
 
     `words` say what is changed. With `adds` it is the baseline with the factor; otherwise the cell without it.
     """
 
     words: str
     environment: Environment
-    placement: Placement
     adds: bool = False
-
-    @property
-    def differs(self) -> tuple[Environment, Placement]:
-        """Return what identifies the cell that the change makes, without the environment's name."""
-        return replace(self.environment, name=""), self.placement
 
 
 class Cause(Protocol):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean, median
+from typing import Any
 
-from tare.model import Cell, Comparison, MetricInfo, MetricKind, RankPlace, Trial
+from tare.model import Cell, Comparison, Environment, MetricInfo, MetricKind, RankPlace, Trial
 from tare.node import SILENT_ROLE
 
 
@@ -111,6 +112,12 @@ def launches_of(cell: Cell, trials: Iterable[Trial]) -> Launches:
         facts=_usual_facts(ran),
         ranks=ran[-1].ranks,
     )
+
+
+def placed(evidence: Evidence, **changed: Any) -> Environment:
+    """Return the cell's environment with other settings of its placement."""
+    environment = evidence.here.cell.environment
+    return replace(environment, placement=replace(environment.placement, **changed))
 
 
 def _carried(trial: Trial) -> tuple[float, float]:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tare import stats
-from tare.explain.cause import Change, Suspect
+from tare.explain.cause import Cause, Change, Suspect
 from tare.explain.causes import CAUSES
 from tare.explain.evidence import Evidence, Launches, launches_of
-from tare.model import Cell, Comparison, Environment, Estimate, Placement, Plan, Role, Summary, Trial, Verdict
+from tare.model import Cell, Comparison, Environment, Estimate, Plan, Role, Summary, Trial, Verdict
 from tare.stats import MIN_ROUNDS
 from tare.summary.select import select
 
@@ -114,11 +114,18 @@ def suspects_of(evidence: Evidence) -> tuple[Suspect, ...]:
                     name=cause.name,
                     words=cause.words,
                     clues=tuple(sorted(clues, key=lambda clue: -clue.weight)),
-                    change=cause.change(evidence),
+                    change=_change(cause, evidence),
                     remedy=cause.remedy(evidence),
                 )
             )
     return tuple(sorted(found, key=lambda suspect: -suspect.weight)[:MOST_SUSPECTS])
+
+
+def _change(cause: Cause, evidence: Evidence) -> Change | None:
+    """Return the change that proves a cause, None if it changes nothing."""
+    change = cause.change(evidence)
+    known = {replace(side.cell.environment, name="") for side in (evidence.here, evidence.base)}
+    return None if change is None or replace(change.environment, name="") in known else change
 
 
 def all_removed(evidence: Evidence, suspects: Iterable[Suspect]) -> Change | None:
@@ -129,12 +136,12 @@ def all_removed(evidence: Evidence, suspects: Iterable[Suspect]) -> Change | Non
         if change is None or change.adds:
             continue
         removed.append(change.words)
-        cell = replace(last.here.cell, environment=change.environment, placement=change.placement)
+        placement = change.environment.placement.of(last.here.cell.placement)
+        cell = replace(last.here.cell, environment=change.environment, placement=placement)
         last = replace(last, here=replace(last.here, cell=cell))
     if len(removed) < 2:
         return None
-    cell = last.here.cell
-    return Change(words="; ".join(removed), environment=cell.environment, placement=cell.placement)
+    return Change(words="; ".join(removed), environment=last.here.cell.environment)
 
 
 def _explained(evidence: Evidence, places: Sequence[Measured]) -> Explained:
@@ -164,12 +171,8 @@ def _share(evidence: Evidence, change: Change, places: Sequence[Measured]) -> Sh
     here, base = evidence.here.cell, evidence.base.cell
     for place in places:
         logs = [
-            _logs(place, here.workload.name, evidence.info.key, environment, placement)
-            for environment, placement in (
-                (here.environment, here.placement),
-                (base.environment, base.placement),
-                (change.environment, change.placement),
-            )
+            _logs(place, here.group, evidence.info.key, environment)
+            for environment in (here.environment, base.environment, change.environment)
         ]
         common = sorted(set.intersection(*(set(each) for each in logs)))
         if len(common) < MIN_ROUNDS:
@@ -182,15 +185,11 @@ def _share(evidence: Evidence, change: Change, places: Sequence[Measured]) -> Sh
     return None
 
 
-def _logs(
-    place: Measured, workload: str, metric: str, environment: Environment, placement: Placement
-) -> dict[int, float]:
+def _logs(place: Measured, group: str, metric: str, environment: Environment) -> dict[int, float]:
     """Return the mean logarithm of a cell's costs by round; {} if the results do not have the cell."""
-    wanted = replace(environment, name=""), placement
+    wanted = replace(environment, name="")
     for cell in place.plan.cells:
-        if cell.role is Role.SELF or cell.workload.name != workload:
-            continue
-        if (replace(cell.environment, name=""), cell.placement) != wanted:
+        if cell.role is Role.SELF or cell.group != group or replace(cell.environment, name="") != wanted:
             continue
         for each in place.comparisons:
             if (each.group, each.environment, each.metric) == (cell.group, cell.environment.name, metric):

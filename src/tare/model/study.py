@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 from tare.model.choices import Binding, Caches, Control, Launching, MapBy, Role, Share, Sides, Tracking
 
@@ -35,39 +35,6 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Environment:
-    """What a trial runs in: runtime + network + image + transport + MPI, the way of launching, and the sides.
-
-    `image` is the name of a recipe, the absolute path of a user's image, or "" for the files of the host. `binds` are
-    further paths of the host in the container, as `SOURCE:TARGET[:ro]`, `env` its variables, as `NAME=value`, and
-    `workdir` is the ranks' working folder in it (`tare.host.binds`). `ssh_port` 0 is the default port
-    (`tare.services.ssh`). `devices` are made available in containers: paths below /dev, `infiniband`, or words for GPUs
-    (`tare.host.devices`).
-    `transport` is a name of `tare.wiring.transports`, with a detail if it has one; `link` has the settings of the NIC.
-    `daemon` is the runtime whose daemon runs on the node although the environment does not use it; "" leaves that to
-    the runtime. `pmi` is how srun's ranks find each other, as `srun --mpi` names it; "" is what their MPI prefers.
-    """
-
-    name: str
-    runtime: str
-    network: str
-    image: str = ""
-    transport: str = "tcp"
-    mpi: str = "openmpi"
-    sides: Sides = Sides.BOTH
-    launch: Launching = Launching.EXEC
-    control: Control = Control.OWN
-    ssh_port: int = 0
-    devices: tuple[str, ...] = ()
-    binds: tuple[str, ...] = ()
-    workdir: str = ""
-    env: tuple[str, ...] = ()
-    link: Link = Link()
-    daemon: str = ""
-    pmi: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
     """Ranks -> containers -> nodes, the binding to cores, and the limits of a container.
 
@@ -96,6 +63,62 @@ class Placement:
         """Return a short unique name, as `2n x 1r`."""
         containers = f" in {self.containers_per_node}c" if self.containers_per_node != 1 else ""
         return f"{self.nodes}n x {self.ranks_per_node}r{containers}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementChange:
+    """What an environment's placements have instead of the study's; `None` leaves a setting as the study says."""
+
+    containers_per_node: int | None = None
+    share: Share | None = None
+    binding: Binding | None = None
+    map_by: MapBy | None = None
+    memory_per_container: int | None = None
+    cpus_per_container: float | None = None
+
+    def __bool__(self) -> bool:
+        """Tell whether anything is changed."""
+        return self != PlacementChange()
+
+    def of(self, placement: Placement) -> Placement:
+        """Return a placement of the study with these changes."""
+        stated = {each.name: getattr(self, each.name) for each in fields(self)}
+        return replace(placement, **{name: value for name, value in stated.items() if value is not None})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """What a trial runs in: runtime + network + image + transport + MPI, the way of launching, and the sides.
+
+    `image` is the name of a recipe, the absolute path of a user's image, or "" for the files of the host. `binds` are
+    further paths of the host in the container, as `SOURCE:TARGET[:ro]`, `env` its variables, as `NAME=value`, and
+    `workdir` is the ranks' working folder in it (`tare.host.binds`). `ssh_port` 0 is the default port
+    (`tare.services.ssh`). `devices` are made available in containers: paths below /dev, `infiniband`, or words for GPUs
+    (`tare.host.devices`).
+    `transport` is a name of `tare.wiring.transports`, with a detail if it has one; `link` has the settings of the NIC.
+    `daemon` is the runtime whose daemon runs on the node although the environment does not use it; "" leaves that to
+    the runtime. `pmi` is how srun's ranks find each other, as `srun --mpi` names it; "" is what their MPI prefers.
+    `placement` has what differs from the study's placements in this environment.
+    """
+
+    name: str
+    runtime: str
+    network: str
+    image: str = ""
+    transport: str = "tcp"
+    mpi: str = "openmpi"
+    sides: Sides = Sides.BOTH
+    launch: Launching = Launching.EXEC
+    control: Control = Control.OWN
+    ssh_port: int = 0
+    devices: tuple[str, ...] = ()
+    binds: tuple[str, ...] = ()
+    workdir: str = ""
+    env: tuple[str, ...] = ()
+    link: Link = Link()
+    daemon: str = ""
+    pmi: str = ""
+    placement: PlacementChange = PlacementChange()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,22 +67,18 @@ def expand(study: Study, availability: Availability, cannot: Ability = lambda *_
         for placement in study.placements:
             group = f"{workload.name} / {placement_name(placement)}"
             for stated, role in roles:
-                environment = under(stated, workload.mpi)
+                environment, own = under(stated, workload.mpi), stated.placement.of(placement)
                 cell = Cell(
                     key=f"{group} / {environment.name}",
                     group=group,
                     role=role,
                     workload=workload,
                     environment=environment,
-                    placement=placement,
+                    placement=own,
                 )
                 cells.append(cell)
                 asked = replace(environment, name=study.baseline) if role is Role.SELF else environment
-                reason = (
-                    plugin_of(workload).refuse(workload, placement)
-                    or cannot(workload, asked, placement)
-                    or ask(asked, placement)
-                )
+                reason = plugin_of(workload).refuse(workload, own) or cannot(workload, asked, own) or ask(asked, own)
                 if reason is not None:
                     unavailable[cell.key] = reason
     plan = Plan(study=study, cells=tuple(cells), unavailable=unavailable, digest=digest(study))
@@ -129,6 +125,10 @@ def digest(study: Study) -> str:
     for environment in stated["environments"]:
         if not environment["daemon"]:  # results from before this key can be continued
             del environment["daemon"]
+        if not any(value is not None for value in environment["placement"].values()):
+            del environment["placement"]
+        if not environment["link"]["queue"]:
+            del environment["link"]["queue"]
     for key in STOPPING_AND_JUDGING:
         del stated["repetition"][key]
     text = json.dumps(stated, sort_keys=True, separators=(",", ":"), ensure_ascii=True)

@@ -174,12 +174,20 @@ def _check_placements(study: model.Study) -> Iterator[Finding]:
         first = seen.setdefault(placement, index)
         if first != index:
             yield here, f"this is the same as placement {first + 1}"
-        cores = study.lab.cores_per_node or needed_cores(placement)
-        node = NodeCores(cores=tuple(range(min(cores, 4096))))
-        try:
-            place(placement, Topology(nodes=(node,) * min(study.lab.nodes, 4096)))
-        except RefusedError as refused:
-            yield here, f"{refused.message}" + (f"; {refused.remedy}" if refused.remedy else "")
+        yield from _check_placement(here, placement, study.lab)
+        for environment in study.environments:
+            if environment.placement:
+                changed = environment.placement.of(placement)
+                yield from _check_placement(("environments", environment.name, "placement"), changed, study.lab)
+
+
+def _check_placement(here: Place, placement: model.Placement, lab: model.LabSpec) -> Iterator[Finding]:
+    cores = lab.cores_per_node or needed_cores(placement)
+    node = NodeCores(cores=tuple(range(min(cores, 4096))))
+    try:
+        place(placement, Topology(nodes=(node,) * min(lab.nodes, 4096)))
+    except RefusedError as refused:
+        yield here, f"{refused.message}" + (f"; {refused.remedy}" if refused.remedy else "")
 
 
 def _check_kernels(here: Place, kernels: Sequence[model.KernelSpec], known: Known) -> Iterator[Finding]:

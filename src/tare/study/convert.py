@@ -10,7 +10,7 @@ from tare.host.binds import bind_of, format_bind
 from tare.mpi.defaults import with_transport
 from tare.study.cluster_keys import ClusterIn
 from tare.study.names import is_conflist, is_path
-from tare.study.schema import EnvironmentIn, LinkIn, PlacementIn, StudyIn, WorkloadIn
+from tare.study.schema import EnvironmentIn, LinkIn, PlacementChangeIn, PlacementIn, StudyIn, WorkloadIn
 from tare.wiring.conflist import PREFIX
 
 
@@ -96,6 +96,7 @@ def _choices(stated: EnvironmentIn, base: Path) -> dict[str, object]:
         "binds": tuple(format_bind(bind_of(text, base)) for text in stated.binds),
         "env": tuple(f"{name}={value}" for name, value in stated.env.items()),
         "link": _link(stated.link),
+        "placement": _placement_change(stated.placement),
     }
 
 
@@ -116,6 +117,17 @@ def _link(stated: LinkIn) -> model.Link:
         queue=stated.queue or 0,
         br_netfilter=stated.br_netfilter,
         conntrack=model.Tracking(stated.conntrack or ""),
+    )
+
+
+def _placement_change(stated: PlacementChangeIn) -> model.PlacementChange:
+    return model.PlacementChange(
+        containers_per_node=stated.containers_per_node,
+        share=None if stated.share is None else model.Share(stated.share),
+        binding=None if stated.binding is None else model.Binding(stated.binding),
+        map_by=None if stated.map_by is None else model.MapBy(stated.map_by),
+        memory_per_container=stated.memory_per_container,
+        cpus_per_container=stated.cpus_per_container,
     )
 
 

@@ -137,6 +137,17 @@ class LinkIn(Checked):
     )
 
 
+class PlacementChangeIn(Checked):
+    """What differs from the study's placements in one environment; keys left out are as the study says."""
+
+    containers_per_node: Count | None = None
+    share: choice(*model.Share) | None = None  # type: ignore[valid-type]
+    binding: choice(*model.Binding) | None = None  # type: ignore[valid-type]
+    map_by: choice(*model.MapBy) | None = None  # type: ignore[valid-type]
+    memory_per_container: Memory | None = None
+    cpus_per_container: Annotated[float, Field(ge=0, le=4096)] | None = None
+
+
 class EnvironmentIn(Checked):
     """The environment that trials run in. A name such as `docker+overlay` gives runtime, image and network."""
 
@@ -189,6 +200,10 @@ class EnvironmentIn(Checked):
     pmi: choice("pmix", "pmix_v3", "pmix_v4", "pmix_v5", "pmi2") | None = Field(  # type: ignore[valid-type]
         default=None,
         description="launch: srun: how ranks find each other (srun --mpi); by default what the MPI prefers",
+    )
+
+    placement: PlacementChangeIn = Field(
+        default=PlacementChangeIn(), description="what differs from the study's placements in this environment"
     )
 
     @field_validator("env")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from tare.explain.cause import Change, Clue
-from tare.explain.evidence import Evidence
+from tare.explain.evidence import Evidence, placed
 from tare.model import Binding as Bound
 from tare.model import RankPlace, Share
 from tare.summary.mechanisms import binding_collapse, shared_core
@@ -24,13 +23,10 @@ class Binding:
             yield Clue(text=f"{here}; not so in the baseline", weight=5.0)
 
     def change(self, evidence: Evidence) -> Change | None:
-        placement = evidence.here.cell.placement
-        if placement.binding is Bound.DISJOINT:
+        if evidence.here.cell.placement.binding is Bound.DISJOINT:
             return None
         return Change(
-            words="each rank bound to a core of its own",
-            environment=evidence.here.cell.environment,
-            placement=replace(placement, binding=Bound.DISJOINT),
+            words="each rank bound to a core of its own", environment=placed(evidence, binding=Bound.DISJOINT)
         )
 
     def remedy(self, evidence: Evidence) -> str:

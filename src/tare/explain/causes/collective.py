@@ -49,7 +49,6 @@ class Collective:
         return Change(
             words="the baseline's choice of algorithms",
             environment=replace(environment, env=(*own, *wanted)),
-            placement=evidence.here.cell.placement,
         )
 
     def remedy(self, evidence: Evidence) -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from tare.explain.cause import Change, Clue
-from tare.explain.evidence import Evidence
+from tare.explain.evidence import Evidence, placed
 
 LEAST_SHARE = 0.005
 
@@ -23,14 +22,9 @@ class CpuLimit:
             yield Clue(text=f"its processes were throttled for {100 * more:.1f} % of a launch", weight=4.0)
 
     def change(self, evidence: Evidence) -> Change | None:
-        placement = evidence.here.cell.placement
-        if not placement.cpus_per_container:
+        if not evidence.here.cell.placement.cpus_per_container:
             return None
-        return Change(
-            words="no limit of CPUs",
-            environment=evidence.here.cell.environment,
-            placement=replace(placement, cpus_per_container=0.0),
-        )
+        return Change(words="no limit of CPUs", environment=placed(evidence, cpus_per_container=0.0))
 
     def remedy(self, evidence: Evidence) -> str:
         return "whole cores in place of a quota (cpus_per_container: 0; --cpuset-cpus, not --cpus)"

@@ -46,7 +46,6 @@ class Drop:
         return Change(
             words=f"a queue of {QUEUE:,} packets",
             environment=replace(environment, link=link),
-            placement=evidence.here.cell.placement,
         )
 
     def remedy(self, evidence: Evidence) -> str:

@@ -34,7 +34,6 @@ class Encapsulation:
         return Change(
             words=f"the network {plain}, which encapsulates nothing",
             environment=replace(environment, network=plain),
-            placement=evidence.here.cell.placement,
         )
 
     def remedy(self, evidence: Evidence) -> str:

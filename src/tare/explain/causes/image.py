@@ -34,18 +34,15 @@ class Image:
 
     def change(self, evidence: Evidence) -> Change | None:
         environment, base = evidence.here.cell.environment, evidence.base.cell.environment
-        placement = evidence.here.cell.placement
         if environment.image and not base.image:
             control = replace(base, image=environment.image)
-            return Change(
-                words="the baseline with the image's files", environment=control, placement=placement, adds=True
-            )
+            return Change(words="the baseline with the image's files", environment=control, adds=True)
         preloaded = tuple(
             value for value in environment.env if not value.startswith(("LD_PRELOAD=", "LD_LIBRARY_PATH="))
         )
         if preloaded != environment.env:
             other = replace(environment, env=preloaded)
-            return Change(words="the libraries of the image itself", environment=other, placement=placement)
+            return Change(words="the libraries of the image itself", environment=other)
         return None
 
     def remedy(self, evidence: Evidence) -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from tare.explain.cause import Change, Clue
-from tare.explain.evidence import Evidence
+from tare.explain.evidence import Evidence, placed
 
 HIT = ("memory_failcnt",)
 RECLAIMED = ("page_scans", "page_steals", "swap_in_pages", "swap_out_pages")
@@ -29,14 +28,9 @@ class MemoryLimit:
             yield Clue(text=f"it waited {evidence.more('memory_pressure_s'):.2g} s for memory (PSI)", weight=1.0)
 
     def change(self, evidence: Evidence) -> Change | None:
-        placement = evidence.here.cell.placement
-        if not placement.memory_per_container:
+        if not evidence.here.cell.placement.memory_per_container:
             return None
-        return Change(
-            words="no memory limit",
-            environment=evidence.here.cell.environment,
-            placement=replace(placement, memory_per_container=0),
-        )
+        return Change(words="no memory limit", environment=placed(evidence, memory_per_container=0))
 
     def remedy(self, evidence: Evidence) -> str:
         return "a larger limit (memory_per_container; --memory), with room for the files that the program reads"

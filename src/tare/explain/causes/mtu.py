@@ -39,7 +39,6 @@ class Mtu:
         return Change(
             words=f"an MTU of {base}",
             environment=replace(environment, link=replace(environment.link, mtu=wanted)),
-            placement=evidence.here.cell.placement,
         )
 
     def remedy(self, evidence: Evidence) -> str:

@@ -43,7 +43,6 @@ class Offload:
         return Change(
             words="tso, gso and gro on",
             environment=replace(environment, link=link),
-            placement=evidence.here.cell.placement,
         )
 
     def remedy(self, evidence: Evidence) -> str:

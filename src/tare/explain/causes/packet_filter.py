@@ -43,18 +43,18 @@ class PacketFilter:
 
     def change(self, evidence: Evidence) -> Change | None:
         environment, base = evidence.here.cell.environment, evidence.base.cell.environment
-        network, placement = find(environment.network), evidence.here.cell.placement
+        network = find(environment.network)
         link = environment.link
         if network.wiring is not Wiring.NODE and network.owns_nic:
             off = replace(link, conntrack=_off(link.conntrack), br_netfilter=False if network.has_bridge else None)
             if not _has_daemon(environment) or link.conntrack or link.br_netfilter:
                 words = "no connection tracking and no packet filter on the bridge"
-                return Change(words=words, environment=replace(environment, link=off), placement=placement)
+                return Change(words=words, environment=replace(environment, link=off))
         if _has_daemon(environment) and not _has_daemon(base) and not environment.daemon:
             control = replace(base, daemon=environment.runtime)
-            return Change(words="the baseline beside the daemon", environment=control, placement=placement, adds=True)
+            return Change(words="the baseline beside the daemon", environment=control, adds=True)
         if environment.daemon:
-            return Change(words="no daemon", environment=replace(environment, daemon=""), placement=placement)
+            return Change(words="no daemon", environment=replace(environment, daemon=""))
         return None
 
     def remedy(self, evidence: Evidence) -> str:

@@ -40,7 +40,6 @@ class Path:
         return Change(
             words=f"the network {wanted}",
             environment=replace(environment, network=wanted, link=base.link),
-            placement=evidence.here.cell.placement,
         )
 
     def remedy(self, evidence: Evidence) -> str:

@@ -42,7 +42,6 @@ class Reorder:
         return Change(
             words="RPS off",
             environment=replace(environment, link=replace(environment.link, rps="off")),
-            placement=evidence.here.cell.placement,
         )
 
     def remedy(self, evidence: Evidence) -> str:

@@ -31,7 +31,6 @@ class StartUp:
         return Change(
             words="the same image and network without the container",
             environment=replace(environment, runtime=base.runtime, launch=base.launch),
-            placement=evidence.here.cell.placement,
         )
 
     def remedy(self, evidence: Evidence) -> str:

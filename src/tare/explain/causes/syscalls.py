@@ -37,22 +37,12 @@ class SystemCalls:
 
     def change(self, evidence: Evidence) -> Change | None:
         environment, base = evidence.here.cell.environment, evidence.base.cell.environment
-        if environment.runtime == base.runtime:
-            filtering = [value for value in environment.env if value not in base.env]
-            return (
-                None
-                if not filtering
-                else Change(
-                    words="the baseline's variables",
-                    environment=replace(environment, env=base.env),
-                    placement=evidence.here.cell.placement,
-                )
-            )
-        return Change(
-            words="the same image and network without the container",
-            environment=replace(environment, runtime=base.runtime, launch=base.launch),
-            placement=evidence.here.cell.placement,
-        )
+        if environment.runtime != base.runtime:
+            without = replace(environment, runtime=base.runtime, launch=base.launch)
+            return Change(words="the same image and network without the container", environment=without)
+        if environment.env == base.env:
+            return None
+        return Change(words="the baseline's variables", environment=replace(environment, env=base.env))
 
     def remedy(self, evidence: Evidence) -> str:
         return "a shorter filter, or none for trusted programs (--security-opt seccomp=unconfined)"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tare.explain.cause import Change, Clue
-from tare.explain.evidence import Evidence
+from tare.explain.evidence import Evidence, placed
 from tare.model import Share
 from tare.summary.mechanisms import transport_loss
 
@@ -31,14 +31,12 @@ class Transport:
             yield Clue(text=f"the transport is {one} here and {other} in the baseline", weight=3.0)
 
     def change(self, evidence: Evidence) -> Change | None:
-        environment, placement = evidence.here.cell.environment, evidence.here.cell.placement
+        environment = evidence.here.cell.environment
         wanted = evidence.base.cell.environment.transport
         if environment.transport != wanted:
-            other = replace(environment, transport=wanted)
-            return Change(words=f"transport {wanted}", environment=other, placement=placement)
-        if placement.share is Share.NONE:
-            together = replace(placement, share=Share.POD)
-            return Change(words="one pod for all ranks of a node", environment=environment, placement=together)
+            return Change(words=f"transport {wanted}", environment=replace(environment, transport=wanted))
+        if evidence.here.cell.placement.share is Share.NONE:
+            return Change(words="one pod for all ranks of a node", environment=placed(evidence, share=Share.POD))
         return None
 
     def remedy(self, evidence: Evidence) -> str:
