@@ -8,16 +8,19 @@
 #include <string.h>
 #include <sys/types.h>
 
-/* The beginnings of the names of MPIs, of their parts, and of what they send messages with.
+/* The beginnings of the names of MPIs, of their parts, of what they send messages with, and of what
+ * programs compute with.
  * Open MPI's components (mca_*) are left out: those that are loaded are not those that are used. */
 static const char *const named[] = {
-    "libc.so",     "libc-",       "libmpi",       "libmpich",      "libmvapich", "libopen-pal.",
-    "libopen-rte", "libpmi.",     "libpmi2.",     "libpmix.",      "libprrte.",  "libucp.",
-    "libucs.",     "libuct",      "libucm.",      "libfabric.",    "libpsm",     "libcxi.",
-    "libefa",      "libibverbs.", "librdmacm.",   "libmlx",        "libhfi1",    "librxe",
-    "libirdma",    "libbnxt_re",  "libugni.",     "libxpmem.",     "libhcoll.",  "libucc.",
-    "libshm-fi.",  "libtcp-fi.",  "libverbs-fi.", "libsockets-fi", "libpsmx2-",  "libpsm3-",
-    "libmlx-fi.",
+    "libc.so",     "libc-",        "libmpi",       "libmpich",      "libmvapich", "libopen-pal.",
+    "libopen-rte", "libpmi.",      "libpmi2.",     "libpmix.",      "libprrte.",  "libucp.",
+    "libucs.",     "libuct",       "libucm.",      "libfabric.",    "libpsm",     "libcxi.",
+    "libefa",      "libibverbs.",  "librdmacm.",   "libmlx",        "libhfi1",    "librxe",
+    "libirdma",    "libbnxt_re",   "libugni.",     "libxpmem.",     "libhcoll.",  "libucc.",
+    "libshm-fi.",  "libtcp-fi.",   "libverbs-fi.", "libsockets-fi", "libpsmx2-",  "libpsm3-",
+    "libmlx-fi.",  "libblas.",     "liblapack.",   "libopenblas",   "libblis",    "libmkl_",
+    "libatlas",    "libfftw3",     "libgomp.",     "libomp.",       "libiomp5.",  "libm.so",
+    "libm-",       "libgfortran.",
 };
 
 struct paths {

@@ -2,7 +2,9 @@
 
 #include "common/devices.h"
 #include "common/mounts.h"
+#include "common/system_call.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,6 +17,7 @@ static const struct {
 } fields[] = {
     {"CapEff:", "capabilities"},
     {"Seccomp:", "seccomp"},
+    {"Seccomp_filters:", "seccomp_filters"},
     {"NoNewPrivs:", "no_new_privs"},
     {"Speculation_Store_Bypass:", "speculation_store_bypass"},
 };
@@ -59,12 +62,22 @@ static void put_users(struct json *line)
     fclose(file);
 }
 
+/* Rounded to steps of a tenth, so that launches that are alike have the same value. */
+static void put_system_call(struct json *line)
+{
+    char text[LINE_SIZE];
+    double steps = round(log(system_call_ns()) / log(1.1));
+    snprintf(text, sizeof text, "%.0f", pow(1.1, steps));
+    json_put_string(line, "system_call_ns", text);
+}
+
 void rights_put(struct json *line)
 {
     struct stat status;
     json_key(line, "rights");
     json_open(line, '{');
     put_status(line);
+    put_system_call(line);
     put_users(line);
     json_put_bool(line, "infiniband", stat("/dev/infiniband", &status) == 0);
     devices_put(line);

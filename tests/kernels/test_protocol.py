@@ -105,6 +105,8 @@ def test_rank_lines_say_where_each_rank_is(launch):
         assert line["namespaces"]["net"] == os.stat("/proc/self/ns/net").st_ino
         assert int(line["rights"]["capabilities"], 16) >= 0
         assert line["rights"]["seccomp"] in {"0", "1", "2"}
+        assert line["rights"]["seccomp_filters"].isdecimal()
+        assert 10 <= int(line["rights"]["system_call_ns"]) <= 1_000_000
         assert line["rights"]["uid_map"] == " ".join(Path("/proc/self/uid_map").read_text().split()[:3])
         assert set(line["rights"]["devices"].split()) == devices()
         assert line["rights"]["mounts"].splitlines() == mounts()

@@ -68,7 +68,7 @@ def _study(study: Study, environments: tuple[Environment, ...], cost: Explained,
         workloads=(cell.workload,),
         repetition=replace(study.repetition, rounds=rounds, max_rounds=rounds),
         limit=None,
-        self_comparison=False,
+        self_comparison=True,
         published=(),
     )
 

@@ -16,8 +16,21 @@ from tare import stats
 from tare.explain.cause import Cause, Change, Suspect
 from tare.explain.causes import CAUSES
 from tare.explain.evidence import Evidence, Launches, launches_of
-from tare.model import Cell, Comparison, Environment, Estimate, Plan, Role, Summary, Trial, Verdict
+from tare.model import (
+    Cell,
+    Comparison,
+    Environment,
+    Estimate,
+    Placement,
+    PlacementChange,
+    Plan,
+    Role,
+    Summary,
+    Trial,
+    Verdict,
+)
 from tare.stats import MIN_ROUNDS
+from tare.summary.rows import self_name
 from tare.summary.select import select
 
 LEAST_WEIGHT: Final = 1.0
@@ -124,8 +137,8 @@ def suspects_of(evidence: Evidence) -> tuple[Suspect, ...]:
 def _change(cause: Cause, evidence: Evidence) -> Change | None:
     """Return the change that proves a cause, None if it changes nothing."""
     change = cause.change(evidence)
-    known = {replace(side.cell.environment, name="") for side in (evidence.here, evidence.base)}
-    return None if change is None or replace(change.environment, name="") in known else change
+    here = evidence.here.cell.environment
+    return None if change is None or replace(change.environment, name=here.name) == here else change
 
 
 def all_removed(evidence: Evidence, suspects: Iterable[Suspect]) -> Change | None:
@@ -168,12 +181,15 @@ def _left(share: Estimate | None) -> Estimate | None:
 
 def _share(evidence: Evidence, change: Change, places: Sequence[Measured]) -> Share | None:
     """Return the share of a cost that a change explains, from the first results that have the cell of the change."""
-    here, base = evidence.here.cell, evidence.base.cell
+    here, base, metric = evidence.here.cell, evidence.base.cell, evidence.info.key
+    without = replace(here, environment=change.environment, placement=change.environment.placement.of(here.placement))
+    if change.adds:
+        without = replace(base, environment=change.environment)
+    same = _what(without) == _what(base)  # nothing but this factor differs from the baseline, so its copy is measured
     for place in places:
-        logs = [
-            _logs(place, here.group, evidence.info.key, environment)
-            for environment in (here.environment, base.environment, change.environment)
-        ]
+        logs = [_logs(place, cell, metric, base.role) for cell in (here, base, without)]
+        if same:
+            logs[2] = _logs(place, base, metric, Role.SELF)
         common = sorted(set.intersection(*(set(each) for each in logs)))
         if len(common) < MIN_ROUNDS:
             continue
@@ -185,14 +201,22 @@ def _share(evidence: Evidence, change: Change, places: Sequence[Measured]) -> Sh
     return None
 
 
-def _logs(place: Measured, group: str, metric: str, environment: Environment) -> dict[int, float]:
-    """Return the mean logarithm of a cell's costs by round; {} if the results do not have the cell."""
-    wanted = replace(environment, name="")
+def _what(cell: Cell) -> tuple[str, Environment, Placement]:
+    """Return what a cell measures, whatever its environment is called and whichever part of a study says it."""
+    return cell.workload.name, replace(cell.environment, name="", placement=PlacementChange()), cell.placement
+
+
+def _logs(place: Measured, wanted: Cell, metric: str, role: Role) -> dict[int, float]:
+    """Return the mean logarithm of a cell's costs by round; {} if the results do not have the cell.
+
+    The baseline's copy is looked for only with the role SELF.
+    """
     for cell in place.plan.cells:
-        if cell.role is Role.SELF or cell.group != group or replace(cell.environment, name="") != wanted:
+        if (cell.role is Role.SELF) != (role is Role.SELF) or _what(cell) != _what(wanted):
             continue
+        name = self_name(place.plan) if cell.role is Role.SELF else cell.environment.name
         for each in place.comparisons:
-            if (each.group, each.environment, each.metric) == (cell.group, cell.environment.name, metric):
+            if (each.group, each.environment, each.metric) == (cell.group, name, metric):
                 by_round: defaultdict[int, list[float]] = defaultdict(list)
                 for number, cost in zip(each.rounds, each.values_s, strict=False):
                     by_round[number].append(math.log(cost))

@@ -21,6 +21,7 @@ from tare.explain.causes.packet_filter import PacketFilter
 from tare.explain.causes.path import Path
 from tare.explain.causes.reorder import Reorder
 from tare.explain.causes.startup import StartUp
+from tare.explain.causes.steering import Steering
 from tare.explain.causes.syscalls import SystemCalls
 from tare.explain.causes.transport import Transport
 
@@ -28,8 +29,8 @@ CAUSES: Final[Mapping[str, Cause]] = MappingProxyType(
     {
         cause.name: cause
         for cause in (
-            Binding(), Transport(), CpuLimit(), MemoryLimit(), Drop(), Reorder(), Offload(), Mtu(), PacketFilter(),
-            Encapsulation(), Path(), Collective(), SystemCalls(), Image(), StartUp(), Interference(),
+            Binding(), Transport(), CpuLimit(), MemoryLimit(), Drop(), Reorder(), Steering(), Offload(), Mtu(),
+            PacketFilter(), Encapsulation(), Path(), Collective(), SystemCalls(), Image(), StartUp(), Interference(),
         )
     }
 )  # fmt: skip

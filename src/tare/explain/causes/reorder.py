@@ -8,9 +8,12 @@ from dataclasses import replace
 from tare.explain.cause import Change, Clue
 from tare.explain.causes.drop import DROPS, LEAST
 from tare.explain.evidence import Evidence
+from tare.runtimes import RUNTIMES
 
 SIGNS = ("TcpExtTCPSACKReorder", "TcpExtTCPDSACKRecv", "TcpExtTCPOFOQueue")
 OFTEN = 10.0
+OF_PACKETS = 0.001
+"""Fewer signs than this share of the packets cost nothing that could be measured."""
 TIMES = 2.0
 """How many times as often as in the baseline."""
 
@@ -23,10 +26,7 @@ class Reorder:
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         here, base = evidence.here.sum(*SIGNS), evidence.base.sum(*SIGNS)
-        steered = evidence.differs("rps") and evidence.here.facts.get("rps") != "off"
-        if here - base < OFTEN or here < TIMES * base:
-            if steered:
-                yield Clue(text="packets of one connection are received on several cores (RPS)", weight=1.0)
+        if here - base < max(OFTEN, OF_PACKETS * evidence.here.packets) or here < TIMES * base:
             return
         yield Clue(
             text=f"{here:.0f} signs of reordering per launch, {base:.0f} in the baseline ({', '.join(SIGNS)})",
@@ -34,11 +34,11 @@ class Reorder:
         )
         if evidence.more(*DROPS) < LEAST:
             yield Clue(text="no packet was dropped", weight=1.0)
-        if steered:
-            yield Clue(text="packets of one connection are received on several cores (RPS)", weight=1.0)
 
     def change(self, evidence: Evidence) -> Change | None:
         environment = evidence.here.cell.environment
+        if RUNTIMES[environment.runtime].needs_daemon:  # whose containers have a /sys that cannot be written to
+            return None
         return Change(
             words="RPS off",
             environment=replace(environment, link=replace(environment.link, rps="off")),

@@ -8,8 +8,8 @@ from dataclasses import replace
 from tare.explain.cause import Change, Clue
 from tare.explain.evidence import Evidence, Launches
 
-CALL = "system_call_s"
-"""The time of a system call, as the ranks measured it."""
+CALL = "system_call_ns"
+"""The time of a system call, as the first rank measured it."""
 LONGER = 1.5
 
 
@@ -27,13 +27,11 @@ class SystemCalls:
         name = "speculation_store_bypass"
         if "mitigated" in here.rights.get(name, "") and "mitigated" not in base.rights.get(name, ""):
             yield Clue(text="the kernel forbids bypassing stores speculatively (SSBD)", weight=1.0)
-        slow, fast = (_seconds(side.facts.get(CALL, "")) for side in (here, base))
+        slow, fast = (_number(side.rights.get(CALL, "")) for side in (here, base))
         if slow and fast and slow > LONGER * fast:
-            yield Clue(
-                text=f"a system call takes {slow * 1e9:.0f} ns here, {fast * 1e9:.0f} ns in the baseline", weight=3.0
-            )
+            yield Clue(text=f"a system call takes {slow:.0f} ns here, {fast:.0f} ns in the baseline", weight=3.0)
         elif slow and fast:
-            yield Clue(text=f"a system call takes as long as in the baseline ({slow * 1e9:.0f} ns)", weight=-2.0)
+            yield Clue(text=f"a system call takes as long as in the baseline ({slow:.0f} ns)", weight=-2.0)
 
     def change(self, evidence: Evidence) -> Change | None:
         environment, base = evidence.here.cell.environment, evidence.base.cell.environment
@@ -49,13 +47,13 @@ class SystemCalls:
 
 
 def _filters(side: Launches) -> int:
-    text = side.facts.get("seccomp_filters", "") or side.rights.get("seccomp_filters", "")
+    text = side.rights.get("seccomp_filters", "")
     if text.isdigit():
         return int(text)
     return int(side.rights.get("seccomp", "0") == "2")
 
 
-def _seconds(text: str) -> float:
+def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:

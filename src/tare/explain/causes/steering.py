@@ -1,0 +1,38 @@
+"""Received packets are handed to other cores (RPS): each hand-over wakes a core, and segments may be reordered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tare.explain.cause import Change, Clue
+from tare.explain.evidence import Evidence
+from tare.runtimes import RUNTIMES
+
+
+class Steering:
+    """Packets are steered to other cores."""
+
+    name = "steering"
+    words = "packets handed to other cores"
+
+    def clues(self, evidence: Evidence) -> Iterator[Clue]:
+        here, base = evidence.here.facts.get("rps", "off"), evidence.base.facts.get("rps", "off")
+        if here in {base, "off"}:
+            return
+        yield Clue(text=f"received packets are spread over cores {here} (RPS); in the baseline: {base}", weight=3.0)
+        handed = evidence.more("softnet_received_rps")
+        if handed > evidence.here.packets / 10:
+            yield Clue(text=f"{handed:.0f} more packets were handed to another core per launch", weight=1.0)
+
+    def change(self, evidence: Evidence) -> Change | None:
+        environment = evidence.here.cell.environment
+        if RUNTIMES[environment.runtime].needs_daemon:  # whose containers have a /sys that cannot be written to
+            return None
+        base = evidence.base.cell.environment.link.rps
+        words = "RPS as in the baseline" if environment.link.rps else "RPS off"
+        wanted = base if environment.link.rps else "off"
+        return Change(words=words, environment=replace(environment, link=replace(environment.link, rps=wanted)))
+
+    def remedy(self, evidence: Evidence) -> str:
+        return "RPS off: `echo 0 > /sys/class/net/DEV/queues/rx-0/rps_cpus` (link: {rps: off})"

@@ -1,0 +1,174 @@
+"""The plants: a study whose environment `planted` differs from the baseline in one cause, and the cause's names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from plants.neighbour import neighbour
+
+PLANTED: Final = "planted"
+PLAIN: Final = "plain"
+MESSAGES: Final[Mapping[str, Any]] = {
+    "messages": {
+        "kernels": [
+            {"latency": {"message_bytes": 8, "iterations": 1500, "warmup": 100}},
+            {"bw": {"message_bytes": "1MiB", "window": 8, "iterations": 20, "warmup": 2}},
+        ]
+    }
+}
+ON_ONE_NODE: Final[Mapping[str, Any]] = {
+    "messages": {
+        "kernels": [
+            {"latency": {"message_bytes": 8, "iterations": 400, "warmup": 20}},
+            {"halo": {"message_bytes": "64KiB", "iterations": 200, "warmup": 20}},
+        ]
+    }
+}
+COLLECTIVE: Final[Mapping[str, Any]] = {
+    "messages": {
+        "kernels": [
+            {"latency": {"message_bytes": 8, "iterations": 1500, "warmup": 100}},
+            {"allreduce": {"message_bytes": "64KiB", "iterations": 500, "warmup": 50}},
+        ]
+    }
+}
+CACHED: Final = (
+    "f=$(mktemp -p /var/tmp) && head -c 160M /dev/zero >$f && cat $f $f $f >/dev/null; s=$?; rm -f $f; exit $s"
+)
+TWO_NODES: Final = "2x1"
+ONE_NODE: Final = "1x2"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plant:
+    """One planted cause: the settings of the baseline and of what is planted, and the causes that name it rightly.
+
+    `made` are the sources that are compiled into the folder of plants, which `{folder}` in a setting stands for.
+    `beside` is what runs beside the study.
+    """
+
+    name: str
+    causes: frozenset[str]
+    plain: Mapping[str, Any]
+    planted: Mapping[str, Any]
+    workloads: Mapping[str, Any] = field(default_factory=lambda: MESSAGES)
+    placement: str = TWO_NODES
+    lab: Mapping[str, Any] = field(default_factory=dict)
+    turns: int = 10
+    beside: Callable[[], AbstractContextManager[None]] = nullcontext
+
+
+BRIDGE: Final = {"runtime": "bare", "network": "bridge"}
+HOST: Final = {"runtime": "bare", "network": "host"}
+IN_TWO: Final = {"runtime": "docker", "network": "bridge", "placement": {"containers_per_node": 2, "share": "none"}}
+
+
+def _plants() -> Iterator[Plant]:
+    yield Plant(
+        name="drops",
+        causes=frozenset({"drop"}),
+        plain={**BRIDGE, "link": {"rate": "2Gbit"}},
+        planted={**BRIDGE, "link": {"rate": "2Gbit", "queue": 30}},
+    )
+    yield Plant(
+        name="rps",
+        causes=frozenset({"reorder", "steering"}),
+        plain=BRIDGE,
+        planted={**BRIDGE, "link": {"rps": "all"}},
+    )
+    yield Plant(
+        name="offload",
+        causes=frozenset({"offload"}),
+        plain=BRIDGE,
+        planted={**BRIDGE, "link": {"offloads": "off"}},
+    )
+    yield Plant(
+        name="packet-filter",
+        causes=frozenset({"packet filter"}),
+        plain=BRIDGE,
+        planted={**BRIDGE, "link": {"br_netfilter": True, "conntrack": "track"}},
+    )
+    yield Plant(
+        name="mtu",
+        causes=frozenset({"mtu"}),
+        plain=BRIDGE,
+        planted={**BRIDGE, "link": {"mtu": 600}},
+        lab={"wire": "segmented"},
+    )
+    yield Plant(
+        name="shared-cores",
+        causes=frozenset({"binding"}),
+        plain=IN_TWO,
+        planted={**IN_TWO, "placement": {**IN_TWO["placement"], "binding": "mpi-default"}},
+        workloads=ON_ONE_NODE,
+        placement=ONE_NODE,
+        turns=1,
+    )
+    yield Plant(
+        name="transport",
+        causes=frozenset({"transport"}),
+        plain={"runtime": "docker", "network": "bridge", "placement": {"containers_per_node": 2}},
+        planted=IN_TWO,
+        workloads=ON_ONE_NODE,
+        placement=ONE_NODE,
+    )
+    yield Plant(
+        name="cpu-quota",
+        causes=frozenset({"CPU limit"}),
+        plain=HOST,
+        planted={**HOST, "placement": {"cpus_per_container": 0.6}},
+        workloads={"compute": {"miniapp": "npb-ep:class=W"}},
+        placement=ONE_NODE,
+        turns=1,
+    )
+    yield Plant(
+        name="memory-limit",
+        causes=frozenset({"memory limit"}),
+        plain=HOST,
+        planted={**HOST, "placement": {"memory_per_container": "96MiB"}},
+        workloads={"files": {"command": ["sh", "-c", CACHED]}},
+        placement="1x1",
+        turns=1,
+    )
+    yield Plant(
+        name="neighbour",
+        causes=frozenset({"interference"}),
+        plain=HOST,
+        planted={**HOST, "env": {"TARE_PLANT": "neighbour"}},
+        workloads={"compute": {"miniapp": "npb-ep:class=W"}},
+        placement=ONE_NODE,
+        turns=1,
+        beside=neighbour,
+    )
+    yield Plant(
+        name="collective",
+        causes=frozenset({"collective"}),
+        plain=HOST,
+        planted={
+            **HOST,
+            "env": {"OMPI_MCA_coll_tuned_use_dynamic_rules": "1", "OMPI_MCA_coll_tuned_allreduce_algorithm": "1"},
+        },
+        workloads=COLLECTIVE,
+    )
+    yield Plant(
+        name="blas",
+        causes=frozenset({"image"}),
+        plain={**HOST, "env": {"LD_LIBRARY_PATH": "{openblas}"}},
+        planted={**HOST, "env": {"LD_LIBRARY_PATH": "{blas}"}},
+        workloads={"multiply": {"command": ["{folder}/multiply"]}},
+        placement="1x1",
+        turns=1,
+    )
+    yield Plant(
+        name="seccomp",
+        causes=frozenset({"system calls"}),
+        plain=HOST,
+        planted={**HOST, "env": {"LD_PRELOAD": "{folder}/slow_seccomp.so"}},
+    )
+    yield Plant(name="nothing", causes=frozenset(), plain=HOST, planted={**HOST, "env": {"TARE_PLANT": "nothing"}})
+
+
+PLANTS: Final[Mapping[str, Plant]] = {plant.name: plant for plant in _plants()}

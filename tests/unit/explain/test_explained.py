@@ -1,0 +1,119 @@
+"""Suspects have clues, causes have proof, and what is equal is not explained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from factory_explained import Behaviour, measured, plan_of, summary_of, trials_of
+from tare.explain import explain
+from tare.explain.ablation import studies_of
+from tare.explain.causes import CAUSES
+from tare.plan.cells import expand
+
+STUDY = """
+environments:
+  plain: {{runtime: bare, network: bridge}}
+  slow: {{{slow}}}
+workloads: {{messages: {{kernels: [latency]}}}}
+repetition: {{rounds: 8}}
+"""
+FILTER = "runtime: bare, network: bridge, link: {br_netfilter: true, conntrack: track}"
+FILTERED = Behaviour(factor=1.3, facts={"conntrack": "track in the pod", "br_netfilter": "on for br0"})
+
+
+def test_a_cause_is_named_only_after_its_ablation(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, STUDY.format(slow=FILTER))
+    trials = trials_of(plan, {"slow": FILTERED})
+    (cost,) = explain(plan, trials, summary_of(plan, trials))
+    assert cost.suspects[0].name == "packet filter"
+    assert cost.named is None
+    (ablation,) = studies_of(plan.study, [cost])
+    again = expand(ablation.study, lambda *_: None)
+    proof = measured(again, trials_of(again, {"slow": FILTERED}, seed=2))
+    (cost,) = explain(plan, trials, summary_of(plan, trials), [proof])
+    assert cost.named is not None
+    assert cost.named.name == "packet filter"
+    share = cost.shares["packet filter"].share
+    assert share is not None
+    assert share.low < 1.0 < share.high
+    assert cost.rest is not None
+    assert cost.rest.low < 0 < cost.rest.high
+
+
+def test_a_suspect_whose_ablation_changes_nothing_is_not_named(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, STUDY.format(slow=FILTER))
+    trials = trials_of(plan, {"slow": FILTERED})
+    (cost,) = explain(plan, trials, summary_of(plan, trials))
+    (ablation,) = studies_of(plan.study, [cost])
+    again = expand(ablation.study, lambda *_: None)
+    innocent = {each.name: FILTERED for each in again.study.environments if each.name != "plain"}
+    proof = measured(again, trials_of(again, innocent, seed=2))
+    (cost,) = explain(plan, trials, summary_of(plan, trials), [proof])
+    assert cost.named is None
+    assert not cost.is_proven("packet filter")
+
+
+def test_what_costs_nothing_is_not_explained(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, STUDY.format(slow=FILTER))
+    trials = trials_of(plan, {"slow": Behaviour(facts=FILTERED.facts)})
+    assert explain(plan, trials, summary_of(plan, trials)) == ()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_cost_without_clues_stays_unexplained(tmp_path: Path, seed: int) -> None:
+    plan = plan_of(tmp_path, STUDY.format(slow="runtime: bare, network: bridge, env: {A: 1}"))
+    trials = trials_of(plan, {"slow": Behaviour(factor=1.5)}, seed=seed)
+    (cost,) = explain(plan, trials, summary_of(plan, trials))
+    assert cost.suspects == ()
+    assert cost.named is None
+
+
+def test_a_factor_that_is_the_only_difference_is_proven_by_the_copy_of_the_baseline(tmp_path: Path) -> None:
+    chosen = "runtime: bare, network: bridge, env: {OMPI_MCA_coll_tuned_allreduce_algorithm: 1}"
+    plan = plan_of(tmp_path, STUDY.format(slow=chosen))
+    trials = trials_of(plan, {"slow": Behaviour(factor=1.5)}, metric="allreduce:8")
+    (cost,) = explain(plan, trials, summary_of(plan, trials))
+    assert cost.named is not None
+    assert cost.named.name == "collective"
+
+
+CASES = {
+    "drop": (
+        "runtime: bare, network: bridge, link: {rate: 1Gbit, queue: 50}",
+        Behaviour(factor=1.4, counters={"qdisc_drops": 300.0, "TcpRetransSegs": 310.0, "TcpExtTCPTimeouts": 2.0}),
+    ),
+    "reorder": (FILTER.partition(", link")[0] + ", env: {A: 1}",
+                Behaviour(factor=1.4, counters={"TcpExtTCPSACKReorder": 900.0, "TcpRetransSegs": 800.0})),
+    "steering": ("runtime: bare, network: bridge, link: {rps: all}", Behaviour(factor=1.4, facts={"rps": "0,1"})),
+    "mtu": ("runtime: bare, network: bridge, link: {mtu: 900}",
+            Behaviour(factor=1.4, counters={"IpFragCreates": 1000.0})),
+    "CPU limit": ("runtime: bare, network: bridge, placement: {cpus_per_container: 0.5}",
+                  Behaviour(factor=1.4, noise={"throttled_s": 0.4})),
+    "memory limit": ("runtime: bare, network: bridge, placement: {memory_per_container: 100MiB}",
+                     Behaviour(factor=1.4, counters={"memory_failcnt": 50.0, "page_steals": 4000.0})),
+    "interference": ("runtime: bare, network: bridge, env: {A: 1}",
+                     Behaviour(factor=1.4, noise={"background_s": 0.9})),
+    "packet filter": (FILTER, FILTERED),
+    "encapsulation": ("runtime: bare, network: flannel",
+                      Behaviour(factor=1.4, facts={"path": "veth, bridge, vxlan"})),
+    "path length": ("runtime: bare, network: bridge, env: {A: 1}",
+                    Behaviour(factor=1.4, facts={"path": "veth, bridge, veth, bridge"})),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_cause_is_the_first_suspect_where_its_counters_grew(tmp_path: Path, name: str) -> None:
+    slow, behaves = CASES[name]
+    plan = plan_of(tmp_path, STUDY.format(slow=slow))
+    trials = trials_of(plan, {"slow": behaves})
+    (cost,) = explain(plan, trials, summary_of(plan, trials))
+    assert cost.suspects[0].name == name
+    assert cost.suspects[0].clues
+    assert cost.suspects[0].remedy
+
+
+def test_words_of_causes_are_few() -> None:
+    assert all(len(cause.words.split()) <= 5 for cause in CAUSES.values())
+    assert all(name == cause.name for name, cause in CAUSES.items())
