@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Workload,
     )
     from tare.model.summary import (
+        Cause,
         Comparison,
         Estimate,
         FailureRate,
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Binding",
     "Caches",
+    "Cause",
     "Cell",
     "Comparison",
     "Completed",

@@ -167,6 +167,25 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """Why an environment costs more than the baseline on `metrics` (their keys) of a group.
+
+    `name` is the name of the cause's plug-in, `words` says it in at most five words. `share` is the fraction of the cost
+    that it explains, and `proven` is set if the share, measured by an ablation, excludes zero. `remedy` is a command or
+    a key of the study.
+    """
+
+    group: str
+    environment: str
+    metrics: tuple[str, ...]
+    name: str
+    words: str
+    proven: bool
+    share: Estimate | None
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProofGap:
     """What is not proven of the treatment in `launches` of `of` completed launches of a cell.
 
@@ -260,3 +279,4 @@ class Summary:
     next_look: int | None = None
     state_effects: tuple[StateEffect, ...] = ()
     modes: tuple[Modes, ...] = ()
+    causes: tuple[Cause, ...] = ()
