@@ -19,8 +19,7 @@ from typing import Any, Final
 import yaml
 
 from plants.plants import PLAIN, PLANTED, PLANTS, Plant
-from tare.cli.explain_command import ablations_of
-from tare.cli.session import summary_of
+from tare.cli.session import ablations_of, summary_of
 from tare.explain import Explained, explain
 from tare.model import Verdict
 from tare.store.writer import read_only

@@ -211,7 +211,7 @@ def _write_text(path: Path, text: str) -> None:
 def _report(results: Results, html: Path | None, write: Callable[[Path, str], None] = _write_text) -> int:
     """Print the tables and write the HTML report; `write` guards against links where the folder is another user's."""
     with nullcontext() if html is None else counting(results.plan, results.trials, results) as counts:
-        summary = session.summary_of(results)
+        summary = session.summary_of(results, results.path)
         Console().print(render(summary))
         if html is None:
             return summary.exit_code

@@ -6,23 +6,18 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from tare.cli import commands, session
+from tare.cli.session import EXPLAIN, ablations_of
 from tare.errors import EXIT_DONE, EXIT_INCONCLUSIVE, UsageError
-from tare.explain import Explained, Measured, explain
+from tare.explain import Explained, explain
 from tare.explain.ablation import ROUNDS, studies_of
 from tare.explain.cause import Suspect
 from tare.host.user_namespace import is_real_root
 from tare.model import Estimate
 from tare.model.text import printable
 from tare.report import units
-from tare.store.results import PLAN
 from tare.store.writer import Results, read_only
-
-FOLDER: Final = "explain"
-"""The folder of ablations, within the results that they explain."""
-MOST_ABLATIONS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,22 +36,12 @@ def explain_results(wanted: Wanted) -> int:
     costs = _costs(results, wanted)
     if wanted.run and costs:
         for ablation in studies_of(results.plan.study, costs, rounds=wanted.rounds):
-            folder = wanted.folder / FOLDER / ablation.folder
+            folder = wanted.folder / EXPLAIN / ablation.folder
             _say(f"tare: measuring {', '.join(each.name for each in ablation.study.environments)} ({folder})")
             commands.measure(ablation.study, folder)
         costs = _costs(results, wanted)
     print(printable("\n".join(_page(costs, wanted)), lines=True))
     return EXIT_DONE if all(cost.named for cost in costs) else EXIT_INCONCLUSIVE
-
-
-def ablations_of(folder: Path) -> tuple[Measured, ...]:
-    """Return the results of the ablations in a results folder; those that cannot be read are passed over."""
-    found = sorted(path.parent for path in (folder / FOLDER).glob(f"*/{PLAN}"))[:MOST_ABLATIONS]
-    measured = []
-    for path in found:
-        results = read_only(path)
-        measured.append(Measured(plan=results.plan, comparisons=session.summary_of(results).comparisons))
-    return tuple(measured)
 
 
 def _costs(results: Results, wanted: Wanted) -> tuple[Explained, ...]:

@@ -6,11 +6,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from tare.cluster import CLUSTERS, ssh_clean
 from tare.deploy import study_files
 from tare.deploy.study_files import StudyFiles
 from tare.errors import RefusedError
+from tare.explain import Measured, causes_of, explain
 from tare.feasibility import preflight
 from tare.feasibility.availability import make_plan
 from tare.host.user_namespace import become_root
@@ -21,11 +23,16 @@ from tare.plan.cells import available
 from tare.run import runner
 from tare.run.ending import Ending
 from tare.run.facts import facts
-from tare.store.writer import Results, Store
+from tare.store.results import PLAN
+from tare.store.writer import Results, Store, read_only
 from tare.summary import summarise
 from tare.workloads import located
 
-__all__ = ["check_available", "execute", "facts", "make_plan", "make_ready", "summary_of"]
+EXPLAIN: Final = "explain"
+"""The folder of ablations, within the results that they explain."""
+MOST_ABLATIONS: Final = 1000
+
+__all__ = ["EXPLAIN", "ablations_of", "check_available", "execute", "facts", "make_plan", "make_ready", "summary_of"]
 
 
 def make_ready(
@@ -84,6 +91,19 @@ def execute(
         return run.blocks(most_rounds)
 
 
-def summary_of(results: Results) -> Summary:
-    """Return the summary of a results folder, computed anew."""
-    return summarise(results.plan, results.trials, results.facts, results.looks)
+def summary_of(results: Results, folder: Path | None = None) -> Summary:
+    """Return the summary of a results folder, computed anew; with `folder` also the causes of its costs."""
+    summary = summarise(results.plan, results.trials, results.facts, results.looks)
+    if folder is None:
+        return summary
+    return replace(summary, causes=causes_of(explain(results.plan, results.trials, summary, ablations_of(folder))))
+
+
+def ablations_of(folder: Path) -> tuple[Measured, ...]:
+    """Return the results of what `tare explain --run` measured for a results folder."""
+    found = sorted(path.parent for path in (folder / EXPLAIN).glob(f"*/{PLAN}"))[:MOST_ABLATIONS]
+    measured = []
+    for path in found:
+        results = read_only(path)
+        measured.append(Measured(plan=results.plan, comparisons=summary_of(results).comparisons))
+    return tuple(measured)

@@ -6,6 +6,6 @@ Evidence -> clues of each cause -> suspects -> ablations, in which one factor is
 
 from __future__ import annotations
 
-from tare.explain.explained import Explained, Measured, Share, explain
+from tare.explain.explained import Explained, Measured, Share, causes_of, explain
 
-__all__ = ["Explained", "Measured", "Share", "explain"]
+__all__ = ["Explained", "Measured", "Share", "causes_of", "explain"]

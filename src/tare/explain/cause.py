@@ -33,7 +33,7 @@ class Change:
     adds: bool = False
 
 
-class Cause(Protocol):
+class CausePlugin(Protocol):
     """A possible cause. One file of `tare.explain.causes` for each, and one entry in its `CAUSES`."""
 
     name: str

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tare import stats
-from tare.explain.cause import Cause, Change, Suspect
+from tare.explain.cause import CausePlugin, Change, Suspect
 from tare.explain.causes import CAUSES
 from tare.explain.evidence import Evidence, Launches, launches_of
 from tare.model import (
+    Cause,
     Cell,
     Comparison,
     Environment,
@@ -134,7 +135,7 @@ def suspects_of(evidence: Evidence) -> tuple[Suspect, ...]:
     return tuple(sorted(found, key=lambda suspect: -suspect.weight)[:MOST_SUSPECTS])
 
 
-def _change(cause: Cause, evidence: Evidence) -> Change | None:
+def _change(cause: CausePlugin, evidence: Evidence) -> Change | None:
     """Return the change that proves a cause, None if it changes nothing."""
     change = cause.change(evidence)
     here = evidence.here.cell.environment
@@ -222,3 +223,33 @@ def _logs(place: Measured, wanted: Cell, metric: str, role: Role) -> dict[int, f
                     by_round[number].append(math.log(cost))
                 return {number: sum(values) / len(values) for number, values in by_round.items()}
     return {}
+
+
+def causes_of(costs: Iterable[Explained]) -> tuple[Cause, ...]:
+    """Return for each row of a report its causes: those that are proven, and else the strongest suspect.
+
+    Metrics of a row that have the same cause share an entry; its share is that of the metric with the largest cost.
+    """
+    rows: defaultdict[tuple[str, str, str, bool], list[tuple[Explained, Suspect]]] = defaultdict(list)
+    for cost in costs:
+        suspect = cost.named or next(iter(cost.suspects), None)
+        if suspect is not None:
+            cell = cost.evidence.here.cell
+            rows[cell.group, cell.environment.name, suspect.name, cost.named is not None].append((cost, suspect))
+    found = []
+    for (group, environment, name, proven), members in rows.items():
+        largest, suspect = max(members, key=lambda member: member[0].evidence.cost)
+        share = largest.shares.get(name)
+        found.append(
+            Cause(
+                group=group,
+                environment=environment,
+                metrics=tuple(cost.evidence.info.key for cost, _ in members),
+                name=name,
+                words=suspect.words,
+                proven=proven,
+                share=share.share if share else None,
+                remedy=suspect.remedy,
+            )
+        )
+    return tuple(found)

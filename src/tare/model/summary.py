@@ -170,9 +170,9 @@ class Finding:
 class Cause:
     """Why an environment costs more than the baseline on `metrics` (their keys) of a group.
 
-    `name` is the name of the cause's plug-in, `words` says it in at most five words. `share` is the fraction of the cost
-    that it explains, and `proven` is set if the share, measured by an ablation, excludes zero. `remedy` is a command or
-    a key of the study.
+    `name` is the name of the cause's plug-in, `words` says it in at most five words. `share` is the fraction of the
+    cost that it explains, and `proven` is set if the share, measured by an ablation, excludes zero. `remedy` is a
+    command or a key of the study.
     """
 
     group: str

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from tare.explain.cause import Cause
+from tare.explain.cause import CausePlugin
 from tare.explain.causes.binding import Binding
 from tare.explain.causes.collective import Collective
 from tare.explain.causes.cpu_limit import CpuLimit
@@ -25,7 +25,7 @@ from tare.explain.causes.steering import Steering
 from tare.explain.causes.syscalls import SystemCalls
 from tare.explain.causes.transport import Transport
 
-CAUSES: Final[Mapping[str, Cause]] = MappingProxyType(
+CAUSES: Final[Mapping[str, CausePlugin]] = MappingProxyType(
     {
         cause.name: cause
         for cause in (
