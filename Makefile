@@ -21,7 +21,7 @@ SHELL_FILES := tools/bootstrap tools/apptainer tools/mpis tools/networks tools/p
 C_FILES = $(shell find kernels miniapps tests/kernels benchmarks -name build\* -prune -o \( -name '*.c' -o -name '*.h' \) -print)
 TEXT_FILES := $(wildcard *.md) docs src tests kernels miniapps tools studies Makefile pyproject.toml
 
-.PHONY: help setup demo test test-long test-faults test-fast fuzz fuzz-proof lint format types docs wheel lock clean
+.PHONY: help setup demo test test-long test-faults explain-check test-fast fuzz fuzz-proof lint format types docs wheel lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -57,6 +57,10 @@ test-faults: ## play each fault three times on real clusters and print the table
 	@rm -f results/faults.jsonl
 	@status=0; $(ROOT_ENV) $(BIN)/python -m pytest -m faults tests/faults $(PYTEST_ARGS) || status=$$?; \
 	$(BIN)/python tools/reliability_page.py results/faults.jsonl; exit $$status
+
+explain-check: ## plant thirteen kinds of causes and see whether `tare explain` names them; goes on where it was stopped
+	@tools/bootstrap test
+	@cd tests && $(ROOT_ENV) PYTHONPATH=.:../src ../$(BIN)/python -m plants.check
 
 test-fast: ## the tests that need neither root nor daemons
 	@$(BIN)/python -m pytest -m "not integration and not slow and not root and not long and not faults" $(PYTEST_ARGS)
