@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tare.explain.cause import Change, Clue
 from tare.explain.evidence import Evidence
-from tare.networks import find
+from tare.networks import HOST, find
 
 TUNNELS = ("vxlan", "ipip", "tun", "geneve", "gre", "sit", "wireguard")
 
@@ -38,4 +38,4 @@ class Encapsulation:
 
     def remedy(self, evidence: Evidence) -> str:
         plain = find(evidence.here.cell.environment.network).without_encapsulation
-        return f"a network without a tunnel (network: {plain or 'host'}), or tunnel segmentation offload on the NIC"
+        return f"a network without a tunnel (network: {plain or HOST}), or tunnel segmentation offload on the NIC"
