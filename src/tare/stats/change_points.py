@@ -57,7 +57,7 @@ def change_points(
 ) -> tuple[ChangePoint, ...]:
     """Return the changes of level in a series, in order.
 
-    `values`, shape (n,): one per result in order of time, for example mean logs of costs. `errors`, shape (n,) or empty:
+    `values`, shape (n,): one per result in order of time, such as mean logs of costs. `errors`, shape (n,) or empty:
     their standard errors (0: unknown). The spread around a level is taken to be no smaller than the errors say, which
     can only prevent false alarms. `alpha` is the probability of a false alarm in a series without a change. Shifts
     smaller than `least` are not reported. The result is the same for the same input. Raises ValueError if values are
