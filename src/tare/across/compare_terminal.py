@@ -87,7 +87,7 @@ def _judged(judged: Judged | None, label: str, plain: bool) -> Text:
     if judged is None:
         return Text("-" if plain else "–", style="dim")
     encode = encoder(plain)
-    text = Text(f"{words.symbol(judged, plain=plain)} {encode(words.ratio(judged))}")
+    text = Text(f"{words.symbol(judged, plain=plain)} {encode(words.brief_ratio(judged))}")
     text.stylize(VERDICT_STYLES[judged.verdict].style)
     return text.append(encode(f" {label} {judged.first}"), style="not bold dim")
 

@@ -87,9 +87,8 @@ def _points(series: Series, scale: _Scale, history: History) -> list[str]:
     parts = []
     for number, point in enumerate(series.points):
         x, reading = scale.x(number), history.readings[point.result]
-        value, low, high = (series.text(log) for log in (point.log.value, point.log.low, point.log.high))
         name = f"{words.below(reading.path, history.folder)}, {words.date(reading.began_unix_s)} UTC"
-        text = f"{name}: {value} [{low}, {high}], n = {point.log.n}"
+        text = f"{name}: {series.interval(point.log)}, n = {point.log.n}"
         parts.append(f"<g><title>{escape(text)}</title>")
         parts.append(f'<path class="interval" d="M{x} {scale.y(point.log.low)}V{scale.y(point.log.high)}"/>')
         parts.append(f'<circle class="point" cx="{x}" cy="{scale.y(point.log.value)}" r="4"/></g>')

@@ -17,6 +17,7 @@ from tare.across.reading import Costs, Place, Reading, read
 from tare.errors import ResultsError, TareError, UsageError
 from tare.model import Estimate
 from tare.model.text import printable
+from tare.report import units
 from tare.store.results import PLAN
 
 DEEPEST: Final = 6
@@ -72,6 +73,13 @@ class Series:
     def text(self, log: float) -> str:
         """Return a value of the series, given as its log, with its unit."""
         return overhead_text(log) if self.what == "overhead" else self.costs.text(log)
+
+    def interval(self, logs: Estimate) -> str:
+        """Return a value of the series and its interval, given as logs, with their unit."""
+        if self.what == "cost":
+            return self.costs.interval(logs)
+        value, low, high = (math.expm1(min(log, 700.0)) for log in (logs.value, logs.low, logs.high))
+        return str(units.overhead_interval(Estimate(value=value, low=low, high=high, n=logs.n)))
 
     def slower_within(self, last: int) -> Step | None:
         """Return the latest change if it is to slower and at one of the last points; None otherwise."""

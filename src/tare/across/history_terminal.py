@@ -92,16 +92,15 @@ def _results(series: Series, history: History, plain: bool) -> Iterator[Renderab
         look = _look(cuts[number]) if number in cuts else None
         symbol = "" if look is None else look.ascii if plain else look.symbol
         folder = words.below(reading.path, history.folder)
-        bounds = f"[{series.text(point.log.low)}, {series.text(point.log.high)}]"
         rows.append(
             [
                 Text(symbol, style=look.style if look else ""),
                 Text(words.date(reading.began_unix_s)),
-                Text(encode(f"{series.text(point.log.value)} {bounds} n = {point.log.n}")),
+                Text(encode(f"{series.interval(point.log)} n = {point.log.n}")),
                 Text(encode("; other ".join(filter(None, (folder, ", ".join(differing)))))),
             ]
         )
     yield Text(encode(words.series_name(series)), style="bold")
     yield table(
-        ["", "began (UTC)", "value [interval]", "folder; what differs from the one before"], rows, [1, 16, 24, 36]
+        ["", "began (UTC)", "value [interval]", "folder; what differs from the one before"], rows, [1, 16, 26, 34]
     )

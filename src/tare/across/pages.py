@@ -90,8 +90,7 @@ def _series(series: Series, history: History) -> dict[str, object]:
                 number in changes,
                 words.date(history.readings[point.result].began_unix_s),
                 words.below(history.readings[point.result].path, history.folder),
-                series.text(point.log.value),
-                f"[{series.text(point.log.low)}, {series.text(point.log.high)}]",
+                series.interval(point.log),
                 point.log.n,
                 ", ".join(differing),
             )
@@ -127,7 +126,7 @@ def _cell(judged: Judged | None, scale: bars.Scale, across: Across) -> Cell | No
     if judged is None:
         return None
     look = VERDICT_STYLES[judged.verdict]
-    p_values = f"p = {units.p_value(judged.p_value)}, adjusted {units.p_value(judged.p_holm)}"
+    p_values = f"{words.p_value(judged.p_value)}; adjusted: {words.p_value(judged.p_holm)}"
     return Cell(
         css=look.css,
         symbol=words.symbol(judged),

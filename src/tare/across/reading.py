@@ -54,13 +54,13 @@ class Costs:
     launches: int
     reason: str = ""
 
-    def absolute(self, confidence: float) -> Estimate | None:
-        """Return the typical cost in seconds, the geometric mean over rounds, with its interval."""
-        interval = stats.mean_interval(self.logs, confidence)
-        if interval is None:
-            return None
-        value, low, high = (math.exp(min(bound, 700.0)) for bound in (interval.value, interval.low, interval.high))
-        return Estimate(value=value, low=low, high=high, n=interval.n)
+    def interval(self, logs: Estimate) -> str:
+        """Return a cost and its interval, given as logs of seconds, as a time or as the rate that the metric is."""
+        value, low, high = (math.exp(min(log, 700.0)) for log in (logs.value, logs.low, logs.high))
+        cost = Estimate(value=value, low=low, high=high, n=logs.n)
+        if self.info.kind is MetricKind.RATE and self.info.done_per_sample > 0:
+            return str(units.rate_interval(cost, self.info.done_per_sample, self.info.rate_unit))
+        return str(units.time_interval(cost))
 
     def text(self, log_cost: float) -> str:
         """Return a cost, given as the log of seconds, as a time or as the rate that the metric is."""

@@ -37,8 +37,21 @@ def symbol(judged: Judged, *, plain: bool = False) -> str:
     return mark(judged.verdict, judged.within, plain=plain)
 
 
+def brief_ratio(judged: Judged) -> str:
+    """Return a ratio with its interval and two decimals, as `1.21 [1.18, 1.24]`; large ones have none."""
+    bounds = [1 + each for each in (judged.ratio.value, judged.ratio.low, judged.ratio.high)]
+    value, low, high = (units.number(bound, 2 if max(bounds) < 100 else 0) for bound in bounds)
+    return f"{value} [{low}, {high}]"
+
+
+def p_value(p: float) -> str:
+    """Return a p value, as `p = 0.012` or `p < 0.001`."""
+    text = units.p_value(p)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"
+
+
 def ratio(judged: Judged) -> str:
-    """Return a ratio with its interval, as `1.21 [1.18, 1.24]`."""
+    """Return a ratio with its interval, as `1.213 [1.201, 1.225]`."""
     estimate = judged.ratio
     return units.ratio_interval(
         type(estimate)(value=1 + estimate.value, low=1 + estimate.low, high=1 + estimate.high, n=estimate.n)
@@ -153,7 +166,7 @@ def step(change: Step, series: Series, history: History) -> str:
     )
     could = f"; could be {', '.join(names)}" if names else "; no recorded fact changed with it"
     return (
-        f"{word} by {units.overhead_interval(change.ratio)} ({before} to {after}, p = {units.p_value(change.p_value)}) "
+        f"{word} by {units.overhead_interval(change.ratio)} ({before} to {after}, {p_value(change.p_value)}) "
         f"since {date(reading.began_unix_s)} in {below(reading.path, history.folder)}, "
         f"{since} result{'s' * (since > 1)} ago{could}"
     )
@@ -171,5 +184,6 @@ def history_method(history: History) -> str:
         f"A change is a level of two or more results that differs by more than the margin of "
         f"{units.percent(history.margin, sign=False)} (circular binary segmentation). The probability of a false alarm "
         f"in {'this series' if count == 1 else f'all {count} series together'} is {history.alpha * 100:g} % if results "
-        "scatter independently around their level. Values are geometric means over rounds with their intervals."
+        "scatter independently around their level. Values are geometric means over rounds with intervals; higher is "
+        "slower, also for rates."
     )
