@@ -66,9 +66,7 @@ def _pair(pair: Pair, across: Across, plain: bool) -> Iterator[RenderableType]:
             listed = list(members)
             role = " (baseline)" if listed[0].is_baseline else ""
             yield Text(encode(environment), style="bold").append(role, style="not bold dim")
-            yield table(
-                heads, [_row(change, first, plain) for change in listed], [17, 31, 30], with_heads=bool(heads[1])
-            )
+            yield table(heads, [_row(change, plain) for change in listed], [16, 32, 30], with_heads=bool(heads[1]))
             heads = ["", "", ""]
         yield Text("")
     for cells, cause in words.causes(pair):
@@ -77,19 +75,19 @@ def _pair(pair: Pair, across: Across, plain: bool) -> Iterator[RenderableType]:
         yield item("!", "yellow", encode(note))
 
 
-def _row(change: Change, label: str, plain: bool) -> list[Text]:
+def _row(change: Change, plain: bool) -> list[Text]:
     encode = encoder(plain)
-    overhead = Text("") if change.is_baseline else _judged(change.overhead, label, plain)
-    return [Text(encode(f"  {change.label}")), _judged(change.cost, label, plain), overhead]
+    overhead = Text("") if change.is_baseline else _judged(change.overhead, plain)
+    return [Text(encode(f"  {change.label}")), _judged(change.cost, plain), overhead]
 
 
-def _judged(judged: Judged | None, label: str, plain: bool) -> Text:
+def _judged(judged: Judged | None, plain: bool) -> Text:
     if judged is None:
         return Text("-" if plain else "–", style="dim")
     encode = encoder(plain)
     text = Text(f"{words.symbol(judged, plain=plain)} {encode(words.brief_ratio(judged))}")
     text.stylize(VERDICT_STYLES[judged.verdict].style)
-    return text.append(encode(f" {label} {judged.first}"), style="not bold dim")
+    return text.append(encode(f" {judged.first}"), style="not bold dim")
 
 
 def _legend(across: Across, plain: bool) -> str:

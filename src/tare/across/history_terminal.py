@@ -19,8 +19,8 @@ BARS: Final = "▁▂▃▄▅▆▇█"
 ASCII_BARS: Final = "_.-=+*%#"
 WIDEST: Final = 50
 """Most points of a sparkline; of more, the newest are shown."""
-WITH_TABLE: Final = 3
-"""Most series whose results are listed one by one."""
+WITH_TABLE: Final = 1
+"""Most series of which all results are listed; --cell chooses one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +44,9 @@ class HistoryReport:
         for series in history.series:
             yield Text("")
             yield from _series(series, history, plain)
-        if len(history.series) <= WITH_TABLE:
-            for series in history.series:
-                yield Text("")
-                yield from _results(series, history, plain)
+        for series in history.series if len(history.series) <= WITH_TABLE else ():
+            yield Text("")
+            yield _results(series, history, plain)
         yield Text("")
         yield Text(encode(words.history_method(history)), style="dim")
 
@@ -82,7 +81,7 @@ def _look(step: Step) -> VerdictStyle:
     return VERDICT_STYLES[Verdict.COSTS if step.ratio.value > 0 else Verdict.GAINS]
 
 
-def _results(series: Series, history: History, plain: bool) -> Iterator[RenderableType]:
+def _results(series: Series, history: History, plain: bool) -> RenderableType:
     encode = encoder(plain)
     cuts = {step.at: step for step in series.steps}
     kinds = differing_kinds([history.readings[point.result] for point in series.points])
@@ -100,7 +99,6 @@ def _results(series: Series, history: History, plain: bool) -> Iterator[Renderab
                 Text(encode("; other ".join(filter(None, (folder, ", ".join(differing)))))),
             ]
         )
-    yield Text(encode(words.series_name(series)), style="bold")
-    yield table(
-        ["", "began (UTC)", "value [interval]", "folder; what differs from the one before"], rows, [1, 16, 26, 34]
+    return table(
+        ["", "began (UTC)", "value [interval]", "folder; what differs from the one before"], rows, [1, 16, 30, 30]
     )

@@ -121,7 +121,8 @@ def _could(could: Sequence[Difference]) -> str:
     texts = []
     for kind, names in kinds.items():
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        texts.append(f"{kind} ({', '.join(names[:NAMED])}{more}): {KINDS[kind].how}")
+        listed = "" if names == [kind] else f" ({', '.join(names[:NAMED])}{more})"
+        texts.append(f"{kind}{listed}: {KINDS[kind].how}")
     return "could be " + "; or ".join(texts)
 
 
@@ -167,8 +168,8 @@ def step(change: Step, series: Series, history: History) -> str:
     could = f"; could be {', '.join(names)}" if names else "; no recorded fact changed with it"
     return (
         f"{word} by {units.overhead_interval(change.ratio)} ({before} to {after}, {p_value(change.p_value)}) "
-        f"since {date(reading.began_unix_s)} in {below(reading.path, history.folder)}, "
-        f"{since} result{'s' * (since > 1)} ago{could}"
+        f"since {below(reading.path, history.folder)} ({date(reading.began_unix_s)} UTC), "
+        f"the last {since} results{could}"
     )
 
 

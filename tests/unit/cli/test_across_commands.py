@@ -78,7 +78,7 @@ def test_a_comparison_is_printed_in_eighty_columns(pair: tuple[Path, Path], caps
     assert show_compare(pair, ["kernel"], Outputs()) == 0
     said = capsys.readouterr().out
     assert max(map(len, said.splitlines())) <= 80
-    assert re.search(r"latency 8 B +▲ 1\.2\d \[1\.\d\d, 1\.\d\d\] A 12\.\d µs +▲ 1\.2\d \[.* A \+\d\d %", said)
+    assert re.search(r"latency 8 B +▲ 1\.2\d \[1\.\d\d, 1\.\d\d\] 12\.\d µs +▲ 1\.2\d \[.* \+\d\d %", said)
     joined = " ".join(said.split())
     assert "docker in micro / 2n x 1r: latency 8 B, bw 1 MiB: could be kernel (kernel)" in joined
     assert "not other days on the same machines" in joined
@@ -124,7 +124,7 @@ def test_a_history_is_printed_in_eighty_columns(nights: Path, capsys: pytest.Cap
     joined = " ".join(said.split())
     assert re.search(r"▁▁\|██|▁\|█", joined)
     assert re.search(
-        r"▲ slower by \+(39|40)[.\d]* % \[.*, p < 0.001\) since 2026-09-27 09:06 in 5, 3 results ago", joined
+        r"▲ slower by \+(39|40)[.\d]* % \[.*, p < 0.001\) since 5 \(2026-09-27 09:06 UTC\), the last 3", joined
     )
     assert "false alarm in this series is 5 %" in joined
 
