@@ -80,7 +80,7 @@ def test_a_comparison_is_printed_in_eighty_columns(pair: tuple[Path, Path], caps
     assert max(map(len, said.splitlines())) <= 80
     assert re.search(r"latency 8 B +▲ 1\.2\d \[1\.\d\d, 1\.\d\d\] 12\.\d µs +▲ 1\.2\d \[.* \+\d\d %", said)
     joined = " ".join(said.split())
-    assert "docker in micro / 2n x 1r: latency 8 B, bw 1 MiB: could be kernel (kernel)" in joined
+    assert "docker in micro / 2n x 1r: latency 8 B, bw 1 MiB: could be kernel: network stack" in joined
     assert "not other days on the same machines" in joined
 
 
