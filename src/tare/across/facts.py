@@ -169,7 +169,7 @@ def _of_study(study: Study) -> Iterator[tuple[str, Fact]]:
 def _of_environment(environment: str, name: str, value: Any) -> Iterator[tuple[str, Fact]]:
     users = frozenset({environment})
     kind = _OF_ENVIRONMENT.get(name, "study")
-    if is_dataclass(value) and not isinstance(value, type):
+    if name == "link":
         for inner, setting in _fields(value):
             text = _text(setting) or "none"
             yield f"environment {environment}: {name} {_words(inner)}", Fact(kind=kind, text=text, environments=users)
@@ -201,6 +201,8 @@ def _text(value: Any) -> str:
         return f"{value:g}"
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {_text(inner)}" for key, inner in value.items())
+    if is_dataclass(value):
+        return ", ".join(f"{_words(key)} {_text(inner) or 'none'}" for key, inner in _fields(value))
     if isinstance(value, list | tuple):
         return ", ".join(map(_text, value))
     return str(value)

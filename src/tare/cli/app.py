@@ -11,14 +11,13 @@ from typing import Annotated, Final
 import typer
 
 from tare import __version__
+from tare.cli import across
 from tare.cli.groups import image_app, lab_app, network_app
 from tare.cli.options import (
     AllocationsOption,
-    AsJsonOption,
     AtMostOption,
     BindingOption,
     BindOption,
-    CellOption,
     ClusterOption,
     Command,
     ContainersOption,
@@ -27,20 +26,14 @@ from tare.cli.options import (
     DeviceOption,
     EnvironmentsOption,
     EnvOption,
-    ExpectOption,
-    FailOnChangeOption,
     FreshOption,
     HostsOption,
     ImageOption,
-    LastOption,
     LauncherOption,
     MpiOption,
     NetworkOption,
-    OverheadOption,
-    PageOption,
     ProveOption,
     RanksOption,
-    ResultsFolders,
     ResultsOption,
     RoundsOption,
     RuntimeOption,
@@ -53,7 +46,6 @@ from tare.cli.options import (
     TransportOption,
     VerboseOption,
     WayOption,
-    WithinOption,
     WorkdirOption,
 )
 from tare.errors import EXIT_DONE, TareError, UsageError
@@ -177,34 +169,8 @@ def explain(
     raise typer.Exit(explain_results(Wanted(folder=results, cell=cell, run=run, rounds=rounds)))
 
 
-@app.command()
-def compare(
-    results: ResultsFolders, expect: ExpectOption = None, as_json: AsJsonOption = False, html: PageOption = None
-) -> None:
-    """Compare results folders of two or more sites, days or versions with the first of them."""
-    from tare.cli.across_commands import Outputs, show_compare
-
-    raise typer.Exit(show_compare(results, expect or [], Outputs(as_json=as_json, html=html)))
-
-
-@app.command()
-def history(
-    folder: Annotated[Path, typer.Argument(help="A folder with results folders in or below it.", show_default=False)],
-    cell: CellOption = None,
-    overhead: OverheadOption = False,
-    last: LastOption = 100,
-    fail_on_change: FailOnChangeOption = False,
-    within: WithinOption = 10,
-    as_json: AsJsonOption = False,
-    html: PageOption = None,
-) -> None:
-    """Show cells over many results in order of time, and where their level changed."""
-    from tare.cli.across_commands import Outputs, show_history
-
-    outputs = Outputs(as_json=as_json, html=html)
-    raise typer.Exit(
-        show_history(folder, cell or [], outputs, overhead=overhead, last=last, fail=fail_on_change, within=within)
-    )
+app.command()(across.compare)
+app.command()(across.history)
 
 
 @app.command(context_settings={"allow_interspersed_args": False})

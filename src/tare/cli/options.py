@@ -123,36 +123,3 @@ EnvironmentsOption = Annotated[
         show_default="twelve usual ones",
     ),
 ]
-
-ResultsFolders = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="A B [C...]", help="Results folders; A is what the others are compared with.", show_default=False
-    ),
-]
-ExpectOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="KIND",
-        help="Declare a kind of difference, such as kernel or cpu; repeatable; all: every kind (docs/comparing.md).",
-        show_default=False,
-    ),
-]
-CellOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="TEXT",
-        help="Show the series that have this in GROUP / ENVIRONMENT / METRIC; repeatable.",
-        show_default="all",
-    ),
-]
-OverheadOption = Annotated[
-    bool, typer.Option("--overhead", help="Follow the overhead against the baseline instead of the cost.")
-]
-LastOption = Annotated[int, typer.Option(min=2, max=200, help="Use only so many of the newest results.")]
-FailOnChangeOption = Annotated[
-    bool, typer.Option("--fail-on-change", help="End with 1 if the newest change of a series is to slower.")
-]
-WithinOption = Annotated[int, typer.Option(min=1, help="With --fail-on-change: of the last so many results.")]
-AsJsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-PageOption = Annotated[Path | None, typer.Option("--html", help="Write an HTML page to this file.", show_default=False)]
