@@ -171,7 +171,7 @@ def _of_environment(environment: str, name: str, value: Any) -> Iterator[tuple[s
     kind = _OF_ENVIRONMENT.get(name, "study")
     if name == "link":
         for inner, setting in _fields(value):
-            text = _text(setting) or "none"
+            text = _text(setting) if setting or setting is False else "unchanged"
             yield f"environment {environment}: {name} {_words(inner)}", Fact(kind=kind, text=text, environments=users)
     else:
         text = _text(value) or "none"
