@@ -50,6 +50,12 @@ CODES: Final = (
         "apply the remedies that it prints",
     ),
     (
+        EXIT_OVER_LIMIT,
+        "`tare history --fail-on-change`",
+        "a series is slower since one of the last results",
+        "see what differs since then; `tare compare` of the two results says more",
+    ),
+    (
         EXIT_USAGE,
         "all",
         "wrong usage, a bad file, or a combination that cannot work; nothing was measured",

@@ -80,8 +80,9 @@ class StudyError(UsageError):
 class RefusedError(UsageError):
     """The parts are valid, but this combination of them cannot work; the message gives the reason.
 
-    Commands: `tare run`, `tare quick`, `tare launch`, `tare lab up`, `tare network up`.
-    Remedy: change one part of the combination; docs/environments.md lists those that work.
+    Commands: `tare run`, `tare quick`, `tare launch`, `tare lab up`, `tare network up`, `tare compare`.
+    Remedy: change one part of the combination; docs/environments.md lists those that work, docs/comparing.md says what
+    to do about results that cannot be compared.
     """
 
 
@@ -96,7 +97,7 @@ class ImageError(UsageError):
 class ResultsError(UsageError):
     """The results folder is damaged, cannot be written, or belongs to another study.
 
-    Commands: `tare run`, `tare quick`, `tare report`.
+    Commands: `tare run`, `tare quick`, `tare report`, `tare compare`, `tare history`.
     Remedy: name another folder with `--results`, or archive the earlier results with `--fresh`.
     """
 

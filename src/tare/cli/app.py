@@ -11,6 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from tare import __version__
+from tare.cli import across
 from tare.cli.groups import image_app, lab_app, network_app
 from tare.cli.options import (
     AllocationsOption,
@@ -166,6 +167,10 @@ def explain(
     from tare.cli.explain_command import Wanted, explain_results
 
     raise typer.Exit(explain_results(Wanted(folder=results, cell=cell, run=run, rounds=rounds)))
+
+
+app.command()(across.compare)
+app.command()(across.history)
 
 
 @app.command(context_settings={"allow_interspersed_args": False})

@@ -153,7 +153,7 @@ def _tell_others() -> None:
 def show_report(folder: Path, html: Path | None) -> int:
     """Print the report of a results folder, and write its HTML where asked."""
     with without_cycle_search():
-        return _report(read_only(folder), html)
+        return _report(read_only(folder, skip_damaged=True), html)
 
 
 def show_clean(*, dry_run: bool, forget: Sequence[str] = ()) -> None:

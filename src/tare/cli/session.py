@@ -93,7 +93,7 @@ def execute(
 
 def summary_of(results: Results, folder: Path | None = None) -> Summary:
     """Return the summary of a results folder, computed anew; with `folder` also the causes of its costs."""
-    summary = summarise(results.plan, results.trials, results.facts, results.looks)
+    summary = summarise(results.plan, results.trials, results.facts, results.looks, results.caveats)
     if folder is None:
         return summary
     return replace(summary, causes=causes_of(explain(results.plan, results.trials, summary, ablations_of(folder))))

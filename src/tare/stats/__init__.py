@@ -13,6 +13,7 @@ J. Pharmacokinet. Biopharm. 15 (1987), TOST; Efron, JASA 82 (1987), BCa; Hartiga
 from __future__ import annotations
 
 from tare.stats.arrays import ROUNDING, FloatArray, Moments
+from tare.stats.change_points import MOST_RESULTS, ChangePoint, change_points, levels
 from tare.stats.covariates import LAUNCHES_PER_STATE, StateFit, fit_states
 from tare.stats.failures import as_often_p, missed_share, more_often_p, share_interval
 from tare.stats.hypotheses import (
@@ -58,6 +59,7 @@ from tare.stats.modes import split_modes
 from tare.stats.resampling import BOOTSTRAP_RESAMPLES
 from tare.stats.shares import share_of_cost
 from tare.stats.stopping import FIRST_LOOK, is_look, next_look, precise_enough
+from tare.stats.two_samples import two_sample
 from tare.stats.verdicts import (
     LADDER,
     MAX_ROUNDS_NEEDED,
@@ -78,10 +80,12 @@ __all__ = [
     "MAX_ROUNDS_NEEDED",
     "MIN_ROUNDS",
     "MODALITY_ROUNDS",
+    "MOST_RESULTS",
     "ROUNDING",
     "SELF_ALPHA",
     "STATE_ALPHA",
     "Block",
+    "ChangePoint",
     "FloatArray",
     "Judgement",
     "LaunchStatistics",
@@ -93,6 +97,7 @@ __all__ = [
     "as_often_p",
     "at_most",
     "bca_ratio_of_medians",
+    "change_points",
     "dip_p_value",
     "equivalent",
     "fit_states",
@@ -101,6 +106,7 @@ __all__ = [
     "is_look",
     "ladder",
     "launch_statistics",
+    "levels",
     "log_ratios",
     "looks_of",
     "mean_interval",
@@ -123,5 +129,6 @@ __all__ = [
     "share_of_look",
     "signed_rank_p",
     "split_modes",
+    "two_sample",
     "verdict",
 ]

@@ -16,6 +16,7 @@ from tare.errors import ResultsError
 from tare.host.foreign import make_printable, read_json, read_regular
 from tare.store.codec import decode
 from tare.store.cycles import without_cycle_search
+from tare.store.damage import MOST_DAMAGED, RESTORE, Damage, damage_of, damage_text, too_many
 from tare.store.line_keys import LineKeys
 from tare.store.results_checks import check_plan
 from tare.store.sample_files import read_samples
@@ -39,8 +40,6 @@ SAMPLES: Final = "samples"
 MOST_BYTES: Final = 1 << 30
 """Largest file size: a study of a week writes some ten MB of trials and a launch at most some hundred MB of samples."""
 
-RESTORE: Final = "restore the file from a copy, or start over with `tare run --fresh`"
-
 COLUMN: Final = re.compile(r"(?!.*\.\.)[A-Za-z0-9_.:=,+@/-]{1,200}")
 """Valid names of sample columns."""
 DAMAGES: Final = (OSError, ValueError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile)
@@ -54,6 +53,7 @@ class Results:
     `truncated` is the number of torn last lines found in it since it was created. `facts` are the runner's facts about
     host, versions and images. `revisions` are earlier versions of the study, from when rounds, margin or the like were
     changed between runs. `looks` are the numbers of rounds, ascending, after which a run ended and showed verdicts.
+    `damaged` are the lines that were left out (`read_only` with `skip_damaged`).
     """
 
     path: Path
@@ -62,6 +62,7 @@ class Results:
     truncated: int = 0
     revisions: tuple[Mapping[str, Any], ...] = ()
     looks: tuple[int, ...] = ()
+    damaged: tuple[Damage, ...] = ()
     _trials: list[model.Trial] | None = None
 
     @property
@@ -70,6 +71,11 @@ class Results:
         if self._trials is None:
             self._trials = read_trials(self.path, self.plan).trials
         return self._trials
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """Return warnings about what was read, for the report."""
+        return (damage_text(self.damaged),) if self.damaged else ()
 
     def columns(self, trial: model.Trial) -> Columns:
         """Read and return the samples of a trial by column; empty if the trial has none.
@@ -104,10 +110,11 @@ def _is_column(name: str) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class StoredTrials:
-    """The trials of a folder, and the bytes of a torn last line."""
+    """The trials of a folder, the bytes of a torn last line, and the lines that were left out."""
 
     trials: list[model.Trial]
     torn: bytes
+    damaged: tuple[Damage, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -126,17 +133,18 @@ class Scan:
     torn: bytes
 
 
-def read_only(path: Path) -> Results:
+def read_only(path: Path, *, skip_damaged: bool = False) -> Results:
     """Return the contents of a results folder for display, even while a run writes to it; lock and repair nothing.
 
     A torn last line is skipped and counted. Texts are made printable, because the folder may come from someone else.
-    Raises `ResultsError` if the folder is not a results folder.
+    With `skip_damaged`, damaged lines are left out and listed in `damaged`. Raises `ResultsError` if the folder is not
+    a results folder, or for a damaged line; with `skip_damaged` only if no line can be used or too many cannot.
     """
     if not path.is_dir():
         raise ResultsError(f"results folder {path} not found", remedy="`tare run STUDY.yaml` creates one")
     header = make_printable(read_plan(path))
     plan = decode_plan(path, header)
-    stored = read_trials(path, plan, to_show=True)
+    stored = read_trials(path, plan, to_show=True, skip_damaged=skip_damaged)
     return Results(
         path=path,
         plan=plan,
@@ -145,6 +153,7 @@ def read_only(path: Path) -> Results:
         truncated=count_notes(path) + bool(stored.torn),
         revisions=tuple(header.get("revisions", ())),
         looks=parse_looks(header),
+        damaged=stored.damaged,
     )
 
 
@@ -212,27 +221,35 @@ def decode_plan(path: Path, header: Mapping[str, Any]) -> model.Plan:
     return plan
 
 
-def read_trials(path: Path, plan: model.Plan, *, to_show: bool = False) -> StoredTrials:
-    """Return the trials of a folder. With `to_show`, texts are made printable."""
+def read_trials(path: Path, plan: model.Plan, *, to_show: bool = False, skip_damaged: bool = False) -> StoredTrials:
+    """Return the trials of a folder. With `to_show`, texts are made printable; `read_only` describes `skip_damaged`."""
     with without_cycle_search():
-        return _read_trials(path, plan, to_show=to_show)
+        return _read_trials(path, plan, to_show=to_show, skip_damaged=skip_damaged)
 
 
-def _read_trials(path: Path, plan: model.Plan, *, to_show: bool) -> StoredTrials:
-    data, end, shared, _ = _read_files(path)
+def _read_trials(path: Path, plan: model.Plan, *, to_show: bool, skip_damaged: bool) -> StoredTrials:
+    data, end, shared, _, damaged = _read_files(path, skip_damaged=skip_damaged)
     lines = TrialLines(shared, to_show=to_show)
     trials, seen = [], set[model.TrialKey]()
     cells = {cell.key for cell in plan.cells}
     for number, line in enumerate(_split(data, end), start=1):
         try:
             trial = lines.decode(line)
-        except (ValueError, TypeError) as error:
-            raise _not_a_trial(path, number, error) from None
+            if trial.key.cell not in cells or trial.key in seen:
+                raise _not_of_plan(path, number, trial.key, cells)
+        except (ValueError, TypeError, ResultsError) as error:
+            complaint = error if isinstance(error, ResultsError) else _not_a_trial(path, number, error)
+            if not skip_damaged:
+                raise complaint from None
+            damaged.append(damage_of(path / TRIALS, number, complaint))
+            if len(damaged) > MOST_DAMAGED:
+                raise too_many(path) from None
+            continue
         seen.add(trial.key)
-        if len(seen) < number or trial.key.cell not in cells:
-            raise _not_of_plan(path, number, trial.key, cells)
         trials.append(trial)
-    return StoredTrials(trials=trials, torn=data[end:])
+    if damaged and not trials:
+        raise ResultsError(f"no line of {path / TRIALS} can be used: {damaged[0]}", remedy=RESTORE)
+    return StoredTrials(trials=trials, torn=data[end:], damaged=tuple(damaged))
 
 
 def scan(path: Path, plan: model.Plan) -> Scan:
@@ -242,7 +259,7 @@ def scan(path: Path, plan: model.Plan) -> Scan:
 
 
 def _scan(path: Path, plan: model.Plan) -> Scan:
-    data, end, shared, shared_end = _read_files(path)
+    data, end, shared, shared_end, _ = _read_files(path)
     ledger, samples = Ledger(), set[str]()
     cells = frozenset(cell.key for cell in plan.cells)
     keys = LineKeys(cells)
@@ -275,21 +292,26 @@ def _not_of_plan(path: Path, number: int, key: model.TrialKey, cells: Collection
     return ResultsError(f"{path / TRIALS}:{number}: this trial occurs twice: {key_text(key)}", remedy=RESTORE)
 
 
-def _read_files(path: Path) -> tuple[bytes, int, Shared, int]:
-    """Return trials.jsonl, where its valid lines end, the shared parts, and where their valid lines end.
+def _read_files(path: Path, *, skip_damaged: bool = False) -> tuple[bytes, int, Shared, int, list[Damage]]:
+    """Return trials.jsonl, where its valid lines end, the shared parts, where theirs end, and their damaged lines.
 
     Trials are read before the parts that they refer to, because a run may append both meanwhile.
     """
     data = _read_lines(path / TRIALS)
-    shared, shared_end, bad = read_lines(_read_lines(path / SHARED))
-    if bad is not None:
-        raise ResultsError(
-            f"{path / SHARED}:{bad}: this line is damaged", remedy=f"tare never changes a line: {RESTORE}"
-        )
+    shared, shared_end, bad = read_lines(_read_lines(path / SHARED), MOST_DAMAGED if skip_damaged else 0)
+    complaints = [
+        ResultsError(f"{path / SHARED}:{number}: this line is damaged", remedy=f"tare never changes a line: {RESTORE}")
+        for number in bad
+    ]
+    if len(bad) > MOST_DAMAGED:
+        raise too_many(path)
+    if bad and not skip_damaged:
+        raise complaints[0]
     end = data.rfind(b"\n") + 1
     if end == len(data) and end and not _is_json(data[(last := data.rfind(b"\n", 0, end - 1) + 1) : end]):
         end = last
-    return data, end, shared, shared_end
+    damaged = [damage_of(path / SHARED, number, error) for number, error in zip(bad, complaints, strict=True)]
+    return data, end, shared, shared_end, damaged
 
 
 def _read_lines(file: Path) -> bytes:

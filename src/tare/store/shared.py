@@ -153,17 +153,23 @@ class Shared:
         return data
 
 
-def read_lines(data: bytes) -> tuple[Shared, int, int | None]:
-    """Return the parts in the content of shared.jsonl, the length of its valid lines, and the number of a bad line.
+def read_lines(data: bytes, most_damaged: int = 0) -> tuple[Shared, int, list[int]]:
+    """Return the parts in the content of shared.jsonl, the length of its valid lines, and the numbers of damaged ones.
 
-    The last line may be torn by a crash: then no trial refers to it, and it is passed over.
+    Up to `most_damaged` lines are passed over, so one more number means that the rest was not read. The last line may
+    be torn by a crash: then no trial refers to it, and it is passed over.
     """
-    shared, end = Shared(), 0
+    shared, end, damaged = Shared(), 0, list[int]()
     lines = data.split(b"\n")
     for number, line in enumerate(lines[:-1], start=1):
         match = _LINE.fullmatch(line)
         if match is None or digest_of(match[2]) != match[1].decode():
-            return shared, end, None if number == len(lines) - 1 and not lines[-1] else number
+            if number == len(lines) - 1 and not lines[-1]:
+                break
+            damaged.append(number)
+            if len(damaged) > most_damaged:
+                break
+            continue
         shared.add(match[1].decode(), match[2])
-        end += len(line) + 1
-    return shared, end, None
+        end += len(line) + 1 if not damaged else 0
+    return shared, end, damaged

@@ -39,10 +39,17 @@ from tare.summary.warnings import warnings_of
 __all__ = ["exit_code", "precise_enough", "summarise"]
 
 
-def summarise(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any], looks: Sequence[int] = ()) -> Summary:
+def summarise(
+    plan: Plan,
+    trials: Sequence[Trial],
+    host: Mapping[str, Any],
+    looks: Sequence[int] = (),
+    caveats: Sequence[str] = (),
+) -> Summary:
     """Return everything that a report shows.
 
     `looks`: the rounds at which earlier runs of this study ended and showed verdicts (`tare.stats.looks`).
+    `caveats`: warnings about what the trials were read from (`tare.store.results.Results.caveats`).
 
     `host`: facts of the machine as stored. If they contain `machine` (one line), it is shown unchanged; otherwise the
     line is composed of `cpu`, `cores`, `memory_bytes`, `kernel` and `os`, as far as present. The order of `trials` does
@@ -85,7 +92,7 @@ def summarise(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any], look
         + _other_mpis(plan, selection)
         + daemon_findings(study.environments, infos, comparisons, study.repetition.confidence),
         proof_gaps=_proof_gaps(plan, selection),
-        warnings=(*warnings_of(plan, selection, infos, table), *allocation_caveats(host)),
+        warnings=(*caveats, *warnings_of(plan, selection, infos, table), *allocation_caveats(host)),
         looks=look.looks,
         next_look=look.next_look,
         state_effects=tuple(

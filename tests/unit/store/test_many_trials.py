@@ -52,7 +52,7 @@ def test_trials_come_back_as_they_were(folder: Path) -> None:
 
 def test_what_recurs_is_a_reference_and_the_whole_line_can_be_had_from_json_alone(folder: Path) -> None:
     shared, _, bad = read_lines((folder / "shared.jsonl").read_bytes())
-    assert bad is None
+    assert bad == []
     line = next(json.loads(line) for line in stored_lines(folder) if b"Completed" in line)
     assert all("$ref" in reference_of(line, name) for name in REFERENCES)
     whole = shared.filled(line)

@@ -29,6 +29,8 @@ BATCH = "the batch system, which has the name of its cluster"
 LAUNCHING = "a way of launching"
 OTHER = "the word means something else: a file system, a link type, a key, a folder"
 KNOWN: Mapping[str, Mapping[str, str]] = {
+    "across/facts.py": dict.fromkeys(("kernels", "lab", "program", "slurm"), OTHER),
+    "across/kinds.py": {"program": OTHER},
     "cli/app.py": {"lab": LAB, "bare": DEFAULT, "host": DEFAULT, "openmpi": DEFAULT, "slurm": BATCH},
     "doctor/machine.py": {"lab": LAB, "local": LAB, "openmpi": DEFAULT},
     "cli/groups.py": {"lab": LAB, "bare": DEFAULT, "openmpi": DEFAULT, "docker": OTHER},

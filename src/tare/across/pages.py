@@ -1,0 +1,155 @@
+"""Write a comparison or a history as one HTML page that opens offline, without scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+
+from jinja2 import Environment as Jinja
+from jinja2 import PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from tare.across import words
+from tare.across.compare import Across, Change, Judged, Pair
+from tare.across.drawing import plot
+from tare.across.history import History, Series, differing_kinds
+from tare.across.kinds import KINDS
+from tare.report import embed, units
+from tare.report.plots import bars
+from tare.report.verdicts import VERDICT_STYLES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """A verdict as the page shows it."""
+
+    css: str
+    symbol: str
+    word: str
+    ratio: str
+    values: str
+    title: str
+    bar: Markup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupTable:
+    """The changes of one pair in one group; `rows` are environment, whether it is the baseline, metric, and cells."""
+
+    title: str
+    axes: tuple[Markup, Markup]
+    rows: tuple[tuple[str, bool, str, Cell | None, Cell | None], ...]
+
+
+def compare_page(across: Across) -> str:
+    """Return a comparison as an HTML document."""
+    return _render(
+        "compare.html.j2",
+        title="Comparison of results",
+        headings=[words.heading(one, label) for one, label in zip(across.readings, across.labels, strict=True)],
+        warnings=[f"{one.path}: {text}" for one in across.readings for text in one.caveats],
+        labels=across.labels,
+        differences=[(each, words.moved(each.kind)) for each in across.differences],
+        pairs=[
+            (across.labels[pair.first], across.labels[pair.second], list(_tables(pair, across)),
+             list(words.causes(pair)), words.notes(pair, across))
+            for pair in across.pairs
+        ],
+        kinds=[(name, kind, words.moved(name)) for name, kind in KINDS.items()],
+        confidence=f"{across.confidence * 100:g}",
+        margin=units.percent(across.margin, sign=False),
+        one_session=words.ONE_SESSION,
+    )  # fmt: skip
+
+
+def history_page(history: History) -> str:
+    """Return a history as an HTML document."""
+    return _render(
+        "history.html.j2",
+        title="History of results",
+        folder=str(history.folder),
+        count=len(history.readings),
+        warnings=[*history.left_out, *(f"{each.path}: {text}" for each in history.readings for text in each.caveats)],
+        series=[_series(series, history) for series in history.series],
+        method=words.history_method(history),
+    )
+
+
+def _series(series: Series, history: History) -> dict[str, object]:
+    kinds = differing_kinds([history.readings[point.result] for point in series.points])
+    changes = {step.at: step for step in series.steps}
+    return {
+        "title": words.series_name(series),
+        "plot": plot(series, history),
+        "steps": [(step.ratio.value > 0, words.step(step, series, history)) for step in series.steps],
+        "no_change": words.no_change(series),
+        "rows": [
+            (
+                number in changes,
+                words.date(history.readings[point.result].began_unix_s),
+                words.below(history.readings[point.result].path, history.folder),
+                series.interval(point.log),
+                point.log.n,
+                ", ".join(differing),
+            )
+            for number, (point, differing) in enumerate(zip(series.points, kinds, strict=True))
+        ],
+    }
+
+
+def _tables(pair: Pair, across: Across) -> Iterator[GroupTable]:
+    def group(change: Change) -> str:
+        return change.place.group
+
+    for title, members in groupby(sorted(pair.changes, key=group), key=group):
+        changes = list(members)
+        costs, overheads = (
+            [each for each in column if each] for column in zip(*((c.cost, c.overhead) for c in changes), strict=True)
+        )
+        scales = [bars.Scale.of([each.ratio for each in column], across.margin) for column in (costs, overheads)]
+        rows = [
+            (
+                change.place.environment,
+                change.is_baseline,
+                change.label,
+                _cell(change.cost, scales[0], across),
+                _cell(change.overhead, scales[1], across),
+            )
+            for change in changes
+        ]
+        yield GroupTable(title=title, axes=(bars.axis(scales[0]), bars.axis(scales[1])), rows=tuple(rows))
+
+
+def _cell(judged: Judged | None, scale: bars.Scale, across: Across) -> Cell | None:
+    if judged is None:
+        return None
+    look = VERDICT_STYLES[judged.verdict]
+    p_values = f"{words.p_value(judged.p_value)}; adjusted: {words.p_value(judged.p_holm)}"
+    return Cell(
+        css=look.css,
+        symbol=words.symbol(judged),
+        word=judged.word,
+        ratio=words.ratio(judged),
+        values=f"{judged.first} → {judged.second}, n = {judged.n[0]} and {judged.n[1]}",
+        title="; ".join(filter(None, (p_values, judged.reason))),
+        bar=bars.bar(scale, judged.ratio, judged.simultaneous, None, across.margin),
+    )
+
+
+def _render(template: str, **values: object) -> str:
+    styles = [embed.asset("tare.report", "templates/report.css"), embed.asset("tare.across", "templates/across.css")]
+    policy = embed.policy(scripts=(), styles=styles)
+    return _jinja().get_template(template).render(styles=styles, policy=policy, **values)
+
+
+@cache
+def _jinja() -> Jinja:
+    return Jinja(
+        loader=PackageLoader("tare.across"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )

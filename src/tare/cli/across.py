@@ -1,0 +1,69 @@
+"""Define `tare compare` and `tare history`: their options; `tare.cli.across_commands` does the work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ResultsFolders = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="RESULTS", help="Results folders; the others are compared with the first.", show_default=False
+    ),
+]
+ExpectOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KIND",
+        help="Declare a kind of difference, such as kernel or cpu; repeatable; all: every kind (docs/comparing.md).",
+        show_default=False,
+    ),
+]
+CellOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TEXT",
+        help="Show the series that have this in GROUP / ENVIRONMENT / METRIC; repeatable.",
+        show_default="all",
+    ),
+]
+OverheadOption = Annotated[
+    bool, typer.Option("--overhead", help="Follow the overhead against the baseline instead of the cost.")
+]
+LastOption = Annotated[int, typer.Option(min=2, max=200, help="Use only so many of the newest results.")]
+FailOnChangeOption = Annotated[
+    bool, typer.Option("--fail-on-change", help="End with 1 if the newest change of a series is to slower.")
+]
+WithinOption = Annotated[int, typer.Option(min=1, help="With --fail-on-change: of the last so many results.")]
+AsJsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+PageOption = Annotated[Path | None, typer.Option("--html", help="Write an HTML page to this file.", show_default=False)]
+
+
+def compare(
+    results: ResultsFolders, expect: ExpectOption = None, as_json: AsJsonOption = False, html: PageOption = None
+) -> None:
+    """Compare results folders of two or more sites, days or versions with the first of them."""
+    from tare.cli.across_commands import Outputs, show_compare
+
+    raise typer.Exit(show_compare(results, expect or [], Outputs(as_json=as_json, html=html)))
+
+
+def history(
+    folder: Annotated[Path, typer.Argument(help="A folder with results folders in or below it.", show_default=False)],
+    cell: CellOption = None,
+    overhead: OverheadOption = False,
+    last: LastOption = 100,
+    fail_on_change: FailOnChangeOption = False,
+    within: WithinOption = 10,
+    as_json: AsJsonOption = False,
+    html: PageOption = None,
+) -> None:
+    """Show cells over many results in order of time, and where their level changed."""
+    from tare.cli.across_commands import Outputs, show_history
+
+    outputs = Outputs(as_json=as_json, html=html)
+    raise typer.Exit(
+        show_history(folder, cell or [], outputs, overhead=overhead, last=last, fail=fail_on_change, within=within)
+    )

@@ -1,0 +1,362 @@
+"""Two results are compared cell by cell; what differs between them must be declared, and could explain changes."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import factory_across as folders
+from factory_across import BW, GROUP, LATENCY
+from tare.across.compare import Across, Change, across
+from tare.across.differences import check_kinds, differences, refuse_undeclared
+from tare.across.kinds import KINDS, Moves, could_move, measured
+from tare.across.reading import Place, read
+from tare.errors import RefusedError, ResultsError, UsageError
+from tare.model import KernelSpec, Workload
+
+OLD = Path(__file__).parents[2] / "data" / "results-0.1.0"
+
+
+def compared(*paths: Path) -> Across:
+    readings = [read(path) for path in paths]
+    return across(readings, "ABCDE"[: len(paths)], differences(readings), frozenset())
+
+
+def change_of(result: Across, environment: str, metric: str = LATENCY, pair: int = 0) -> Change:
+    (found,) = [
+        change
+        for change in result.pairs[pair].changes
+        if change.place == Place(group=GROUP, environment=environment, metric=metric)
+    ]
+    return found
+
+
+def words_of(result: Across, environment: str) -> tuple[str | None, str | None]:
+    change = change_of(result, environment)
+    return change.cost and change.cost.word, change.overhead and change.overhead.word
+
+
+def test_two_results_of_the_same_machine_are_the_same(tmp_path: Path) -> None:
+    result = compared(folders.write(tmp_path / "a"), folders.write(tmp_path / "b", seed=2))
+    assert result.differences == ()
+    assert words_of(result, "bare") == ("same", None)
+    assert words_of(result, "docker") == ("same", "same")
+    assert not any(change.changed or change.could for change in result.pairs[0].changes)
+
+
+def test_a_slower_machine_moves_costs_and_leaves_overheads(tmp_path: Path) -> None:
+    first = folders.write(tmp_path / "a", factors={"docker": 1.5})
+    second = folders.write(tmp_path / "b", factors={"docker": 1.5}, machine=1.3, seed=2)
+    result = compared(first, second)
+    assert words_of(result, "bare") == ("slower", None)
+    assert words_of(result, "docker") == ("slower", "same")
+    cost = change_of(result, "docker").cost
+    assert cost is not None
+    assert cost.ratio.low < 0.3 < cost.ratio.high
+    assert words_of(compared(second, first), "docker") == ("faster", "same")
+
+
+def test_a_container_that_became_costlier_moves_both(tmp_path: Path) -> None:
+    result = compared(
+        folders.write(tmp_path / "a", factors={"docker": 1.1}, spread=0.0001),
+        folders.write(tmp_path / "b", factors={"docker": 1.3}, spread=0.0001, seed=2),
+    )
+    assert words_of(result, "bare") == ("same", None)
+    assert words_of(result, "docker") == ("slower", "slower")
+    overhead = change_of(result, "docker").overhead
+    assert overhead is not None
+    assert overhead.ratio.value == pytest.approx(1.3 / 1.1 - 1, abs=0.001)
+    assert (overhead.first, overhead.second) == ("+10 %", "+30 %")
+
+
+def test_a_machine_that_slowed_down_may_hide_what_the_container_gained(tmp_path: Path) -> None:
+    result = compared(
+        folders.write(tmp_path / "a", factors={"docker": 1.5}),
+        folders.write(tmp_path / "b", factors={"docker": 1.0}, machine=1.5, seed=2),
+    )
+    assert words_of(result, "docker") == ("same", "faster")
+
+
+def test_a_rate_that_halved_is_slower_and_is_shown_as_a_rate(tmp_path: Path) -> None:
+    result = compared(folders.write(tmp_path / "a"), folders.write(tmp_path / "b", machine=2.0, seed=2))
+    cost = change_of(result, "bare", BW).cost
+    assert cost is not None
+    assert cost.word == "slower"
+    assert cost.ratio.value == pytest.approx(1.0, abs=0.03)
+    assert cost.first.endswith("GB/s")
+
+
+def test_results_of_few_rounds_get_no_verdict(tmp_path: Path) -> None:
+    result = compared(folders.write(tmp_path / "a", rounds=5), folders.write(tmp_path / "b", machine=3.0, seed=2))
+    cost = change_of(result, "bare").cost
+    assert cost is not None
+    assert cost.word == "undecided"
+    assert "at least 6 rounds" in cost.reason
+    assert cost.n == (5, 10)
+
+
+def test_one_round_has_no_ratio(tmp_path: Path) -> None:
+    result = compared(folders.write(tmp_path / "a", rounds=1), folders.write(tmp_path / "b"))
+    assert change_of(result, "bare").cost is None
+
+
+def test_several_results_are_compared_with_the_first_and_adjusted_together(tmp_path: Path) -> None:
+    paths = [folders.write(tmp_path / str(n), seed=n, machine=[1.0, 1.0, 1.4][n]) for n in range(3)]
+    result = compared(*paths)
+    assert [(pair.first, pair.second) for pair in result.pairs] == [(0, 1), (0, 2)]
+    same, slower = (change_of(result, "bare", pair=pair).cost for pair in (0, 1))
+    assert same is not None
+    assert slower is not None
+    assert (same.word, slower.word) == ("same", "slower")
+    tests = sum(
+        each is not None for pair in result.pairs for change in pair.changes for each in (change.cost, change.overhead)
+    )
+    assert tests == 12
+    assert slower.p_holm > slower.p_value
+    assert same.p_holm >= same.p_value
+
+
+def test_no_pair_of_equal_results_is_wrongly_called_changed_too_often(tmp_path: Path) -> None:
+    study = replace(folders.STUDY, margin=0.0001)  # nothing can be called the same, so only the tests decide
+    paths = [folders.write(tmp_path / str(n), seed=n + 40, study=study, spread=0.05) for n in range(40)]
+    readings = [read(path) for path in paths]
+    wrong = sum(
+        any(change.changed for change in across(pair, "AB", (), frozenset()).pairs[0].changes)
+        for pair in zip(readings[::2], readings[1::2], strict=True)
+    )
+    assert wrong <= 4  # 5 % of 20 tables is one; four or fewer with a probability of 99.7 %
+
+
+# --- cells --------------------------------------------------------------------------------------------------------
+
+
+def test_results_without_a_common_cell_are_refused_with_the_cells_of_each(tmp_path: Path) -> None:
+    other = replace(folders.STUDY, workloads=(replace(folders.STUDY.workloads[0], name="other"),))
+    with pytest.raises(RefusedError) as refused:
+        compared(folders.write(tmp_path / "a"), folders.write(tmp_path / "b", study=other))
+    text = str(refused.value)
+    assert "no cell with a metric in common" in text
+    assert "A has micro / 2n x 1r / bare, micro / 2n x 1r / docker" in text
+    assert "B has other / 2n x 1r / bare, other / 2n x 1r / docker" in text
+    assert refused.value.exit_code == 2
+
+
+def test_cells_of_one_result_alone_are_listed(tmp_path: Path) -> None:
+    fewer = replace(folders.STUDY, environments=folders.STUDY.environments[:1])
+    result = compared(folders.write(tmp_path / "a"), folders.write(tmp_path / "b", study=fewer))
+    assert {place.environment for place in result.pairs[0].only[0]} == {"docker"}
+    assert result.pairs[0].only[1] == ()
+
+
+def test_failed_launches_are_said(tmp_path: Path) -> None:
+    result = compared(
+        folders.write(tmp_path / "a", fails={"docker": 9}), folders.write(tmp_path / "b", seed=2, fails={"bare": 2})
+    )
+    assert change_of(result, "docker").cost is None
+    assert change_of(result, "docker").missing[0].startswith("no figures: 9 of 10 launches failed")
+    assert change_of(result, "bare").missing == ("", "2 of 10 launches have no figure")
+
+
+def test_other_baselines_leave_no_overhead_to_compare(tmp_path: Path) -> None:
+    other = replace(folders.STUDY, baseline="docker")
+    result = compared(folders.write(tmp_path / "a"), folders.write(tmp_path / "b", study=other, seed=2))
+    assert all(change.overhead is None for change in result.pairs[0].changes)
+    assert [each.name for each in result.differences] == ["baseline"]
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
+def test_results_of_an_earlier_release_are_read() -> None:
+    reading = read(OLD)
+    assert reading.rounds == 6
+    assert {place.environment for place in reading.costs} == {"bare", "bare+bridge"}
+    assert reading.facts["tare"].text == "0.1.0"
+    assert compared(OLD, OLD).differences == ()
+
+
+def test_a_damaged_line_is_named_and_the_rest_is_used(tmp_path: Path) -> None:
+    path = folders.write(tmp_path / "a")
+    lines = (path / "trials.jsonl").read_bytes().splitlines(keepends=True)
+    lines[4] = b'{"type":"Trial", garbage\n'
+    (path / "trials.jsonl").write_bytes(b"".join(lines))
+    reading = read(path)
+    assert "trials.jsonl:5" in reading.caveats[0]
+    assert len(reading.costs) == 4
+    assert reading.costs[Place(group=GROUP, environment="docker", metric=LATENCY)].logs.size == 9
+
+
+def test_a_folder_without_launches_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ResultsError, match="no launches yet"):
+        read(folders.write(tmp_path / "a", rounds=0))
+
+
+@pytest.mark.parametrize(
+    "facts", [{}, {"identity": {}, "processor": [], "versions": "x", "allocations": {"1": 5}, "images": {"a": 1}}]
+)
+def test_facts_of_any_shape_are_read(tmp_path: Path, facts: dict[str, object]) -> None:
+    assert read(folders.write(tmp_path / "a", facts=facts)).facts["cluster"].text == "lab"
+
+
+# --- differences --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "kind", "name"),
+    [
+        (("identity", "kernel"), "6.2.0", "kernel", "kernel"),
+        (("identity", "cpu"), "EPYC", "cpu", "CPU"),
+        (("identity", "mpi"), {"openmpi": "Open MPI 5.0.1"}, "mpi", "MPI: openmpi"),
+        (("identity", "kernels"), "k2", "tare", "compiled kernels"),
+        (("memory_bytes",), 32 << 30, "memory", "memory"),
+        (("os",), "Debian GNU/Linux 13", "libraries", "os"),
+        (("processor", "microcode"), "0x2", "cpu", "processor: microcode"),
+        (("processor", "mitigations", "meltdown"), "PTI", "mitigations", "mitigations: meltdown"),
+        (("sysctls", "net.core.rmem_max"), "4194304", "sysctls", "net.core.rmem_max"),
+        (("versions", "dockerd"), "24.0.0", "runtime", "dockerd"),
+        (("versions", "compiler"), "13.1.0", "compiler", "compiler"),
+        (("nodes", "with a daemon", "iptables rules"), 99, "filter", "nodes: with a daemon: iptables rules"),
+        (("nodes", "with a daemon", "offloads", "tso"), "off", "link", "nodes: with a daemon: offloads: tso"),
+    ],
+)
+def test_a_fact_that_differs_is_found_with_its_kind(
+    path: tuple[str, ...], value: object, kind: str, name: str, tmp_path: Path
+) -> None:
+    second = folders.write(tmp_path / "b", facts=folders.changed(*path, value=value))
+    (found,) = differences([read(folders.write(tmp_path / "a")), read(second)])
+    assert (found.kind, found.name) == (kind, name)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [(("processor", "MHz"), "2599.9"), (("versions", "podman"), "5.0.0"), (("memory_bytes",), (16 << 30) + 4096)],
+    ids=["clock rate of the moment", "a runtime that no environment uses", "some pages of memory"],
+)
+def test_what_cannot_matter_is_no_difference(path: tuple[str, ...], value: object, tmp_path: Path) -> None:
+    second = folders.write(tmp_path / "b", facts=folders.changed(*path, value=value))
+    assert differences([read(folders.write(tmp_path / "a")), read(second)]) == ()
+
+
+def test_a_fact_that_one_result_lacks_is_no_difference(tmp_path: Path) -> None:
+    without = {key: value for key, value in folders.FACTS.items() if key != "processor"}
+    assert differences([read(folders.write(tmp_path / "a")), read(folders.write(tmp_path / "b", facts=without))]) == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"seed": 9, "name": "another", "limit": 0.5, "margin": 0.05}, []),
+        ({"workloads": (replace(folders.STUDY.workloads[0], mpi="mpich"),)}, ["workload micro: mpi"]),
+        ({"cluster": "local"}, ["cluster"]),
+        ({"baseline": "docker"}, ["baseline"]),
+    ],
+)
+def test_parts_of_the_study_differ_if_they_change_what_is_measured(
+    change: dict[str, object], expected: list[str], tmp_path: Path
+) -> None:
+    other = replace(folders.STUDY, **change)  # type: ignore[arg-type]
+    found = differences([read(folders.write(tmp_path / "a")), read(folders.write(tmp_path / "b", study=other))])
+    assert [each.name for each in found] == expected
+
+
+def test_facts_of_launches_differ_over_common_cells(tmp_path: Path) -> None:
+    second = folders.write(tmp_path / "b", launched={"docker": {"mtu": "9000", "port": "7"}})
+    (found,) = differences([read(folders.write(tmp_path / "a")), read(second)])
+    assert (found.kind, found.name, found.values) == ("link", "launches of docker: mtu", ("1500", "9000"))
+    assert found.environments == {"docker"}
+
+
+def test_of_long_values_the_words_that_differ_are_shown(tmp_path: Path) -> None:
+    texts = [f"BOOT_IMAGE=/vmlinuz root=/dev/sda1 console=ttyS0 isolcpus={n} {'quiet ' * 8}" for n in (1, 2)]
+    paths = [
+        folders.write(tmp_path / str(n), facts=folders.changed("system", "command line", value=text))
+        for n, text in enumerate(texts)
+    ]
+    (found,) = differences([read(path) for path in paths])
+    assert found.kind == "boot"
+    assert found.short == ("isolcpus=1", "isolcpus=2")
+
+
+def test_undeclared_differences_are_refused_with_the_options_that_declare_them(tmp_path: Path) -> None:
+    facts = folders.changed("identity", "kernel", value="6.2.0")
+    paths = [
+        folders.write(tmp_path / "a"),
+        folders.write(tmp_path / "b", facts=facts, study=folders.with_link(mtu=9000)),
+    ]
+    found = differences([read(path) for path in paths])
+    with pytest.raises(RefusedError) as refused:
+        refuse_undeclared(found, check_kinds(["link"]), "AB", list(map(str, paths)))
+    assert "kernel: kernel: A 6.1.0-1, B 6.2.0" in str(refused.value)
+    assert "`--expect kernel`, or `--expect all`" in str(refused.value)
+    assert "mtu" not in str(refused.value)
+    refuse_undeclared(found, check_kinds(["link", "kernel"]), "AB", list(map(str, paths)))
+    refuse_undeclared(found, check_kinds(["all"]), "AB", list(map(str, paths)))
+
+
+def test_an_unknown_kind_is_refused_with_the_kinds_that_there_are() -> None:
+    with pytest.raises(UsageError) as refused:
+        check_kinds(["cpus"])
+    assert "--expect cpus" in str(refused.value)
+    assert all(kind in str(refused.value) for kind in KINDS)
+
+
+# --- causes -------------------------------------------------------------------------------------------------------
+
+
+def could(tmp_path: Path, environment: str, **second: object) -> set[str]:
+    facts = folders.changed("identity", "kernel", value="6.2.0")
+    facts["versions"] = {**facts["versions"], "dockerd": "24.0.0", "compiler": "13.1.0"}
+    first = folders.write(tmp_path / "a", factors={"docker": 1.2})
+    other = folders.write(tmp_path / "b", facts=facts, study=folders.with_link(mtu=9000), seed=2, **second)  # type: ignore[arg-type]
+    return {each.kind for each in change_of(compared(first, other), environment).could}
+
+
+def test_of_a_changed_overhead_all_that_moves_messages_could_be_the_cause(tmp_path: Path) -> None:
+    assert could(tmp_path, "docker", factors={"docker": 1.5}) == {"kernel", "link", "runtime"}
+
+
+def test_if_the_baseline_changed_alike_then_only_what_both_have_could_be_the_cause(tmp_path: Path) -> None:
+    assert could(tmp_path, "docker", factors={"docker": 1.2}, machine=1.4) == {"kernel"}
+
+
+def test_what_concerns_containers_alone_cannot_explain_the_baseline(tmp_path: Path) -> None:
+    assert could(tmp_path, "bare", factors={"docker": 1.2}, machine=1.4) == {"kernel"}
+
+
+@pytest.mark.parametrize(
+    ("workload", "moves"),
+    [
+        (Workload(name="w", kernels=(KernelSpec(kernel="latency"),)), Moves.MESSAGES),
+        (Workload(name="w", kernels=(KernelSpec(kernel="halo"),)), Moves.MESSAGES | Moves.COMPUTING),
+        (Workload(name="w", program="osu_latency"), Moves.MESSAGES),
+        (Workload(name="w", program="hpcg"), Moves.MESSAGES | Moves.COMPUTING),
+        (Workload(name="w", miniapp="net-tcp-stream"), Moves.MESSAGES),
+        (Workload(name="w", command=("./app",)), Moves.MESSAGES | Moves.COMPUTING),
+    ],
+)
+def test_metrics_are_made_of_what_their_workload_does(workload: Workload, moves: Moves) -> None:
+    assert measured(workload) == moves
+
+
+def test_network_settings_move_messages_and_compilers_computing() -> None:
+    assert could_move(("sysctls", "link", "compiler"), Moves.MESSAGES) == ("sysctls", "link")
+    assert could_move(("sysctls", "link", "compiler"), Moves.COMPUTING) == ("compiler",)
+    assert could_move(("mpi", "kernel", "cpu"), Moves.START_UP) == ("mpi", "kernel", "cpu")
+
+
+def test_what_is_compared_is_valid_json(tmp_path: Path) -> None:
+    from tare.across.compare_data import compare_data
+
+    result = compared(folders.write(tmp_path / "a"), folders.write(tmp_path / "b", machine=1.3, seed=2))
+    data = json.loads(json.dumps(compare_data(result), allow_nan=False))
+    (change,) = [
+        each for each in data["pairs"][0]["changes"] if (each["environment"], each["metric"]) == ("bare", LATENCY)
+    ]
+    assert change["cost"]["verdict"] == "slower"
+    assert change["cost"]["ratio"]["low"] < 1.3 < change["cost"]["ratio"]["high"]
+    assert change["cost"]["n"] == [10, 10]
+    assert math.isclose(data["margin"], 0.02)

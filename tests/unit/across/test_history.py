@@ -1,0 +1,169 @@
+"""Cells are followed over many results in order of time; a change of level is found, and said in CI's exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+import factory_across as folders
+from factory_across import GROUP
+from tare.across import history as module
+from tare.across.history import History, Series, find_results, history
+from tare.across.history_data import history_data
+from tare.across.history_terminal import sparkline
+from tare.errors import ResultsError, UsageError
+
+DAY_S = 86_400
+LATENCY = f"{GROUP} / bare / latency"
+
+
+def nights(folder: Path, machines: list[float], **changes: object) -> Path:
+    """Write one result a night in folders whose names are not in order of time."""
+    for number, machine in enumerate(machines):
+        path = folder / f"{len(machines) - number:02}" / "results"
+        facts = folders.changed("identity", "kernel", value="6.2.0") if machine > 1.1 else folders.FACTS
+        folders.write(
+            path,
+            machine=machine,
+            began=1.79e9 + number * DAY_S,
+            seed=number,
+            rounds=6,
+            facts=facts,
+            **changes,  # type: ignore[arg-type]
+        )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def slower(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return nights(tmp_path_factory.mktemp("slower"), [1.0, 1.01, 0.99, 1.0, 1.005, 0.995, 1.3, 1.31, 1.29])
+
+
+@pytest.fixture(scope="module")
+def steady(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return nights(tmp_path_factory.mktemp("steady"), [1.0, 1.01, 0.99, 1.0, 1.005, 0.995])
+
+
+def only(found: History) -> Series:
+    (series,) = found.series
+    return series
+
+
+def test_results_are_in_order_of_time_and_the_change_is_where_it_is(slower: Path) -> None:
+    found = history(slower, [LATENCY])
+    assert [reading.path.parent.name for reading in found.readings][:3] == ["09", "08", "07"]
+    (step,) = only(found).steps
+    assert step.at == 6
+    assert step.ratio.low < 0.3 < step.ratio.high
+    assert {each.kind for each in step.differences} == {"kernel"}
+    assert [(first, end) for first, end, _ in only(found).levels] == [(0, 6), (6, 9)]
+
+
+def test_the_overhead_did_not_change_with_the_machine(slower: Path) -> None:
+    series = only(history(slower, [f"{GROUP} / docker / latency"], overhead=True))
+    assert series.steps == ()
+    assert series.text(series.points[-1].log.value).endswith("%")
+
+
+def test_a_steady_series_has_no_change(steady: Path) -> None:
+    found = history(steady)
+    assert len(found.series) == 4
+    assert all(series.steps == () for series in found.series)
+
+
+def test_a_change_within_the_margin_is_not_reported(tmp_path: Path) -> None:
+    machines = [1.0, 1.0, 1.0, 1.0, 1.0, 1.015, 1.015, 1.015, 1.015, 1.015]
+    assert only(history(nights(tmp_path, machines, spread=0.0005), [LATENCY])).steps == ()
+
+
+@pytest.mark.parametrize(("last", "found"), [(2, False), (3, True), (9, True)])
+def test_a_change_to_slower_counts_for_the_last_results_only(slower: Path, last: int, found: bool) -> None:
+    assert bool(only(history(slower, [LATENCY])).slower_within(last)) is found
+
+
+def test_a_slowdown_that_was_repaired_does_not_count(tmp_path: Path) -> None:
+    machines = [1.0, 1.01, 0.99, 1.0, 1.3, 1.31, 1.29, 1.3, 1.0, 1.01, 0.99]
+    series = only(history(nights(tmp_path, machines), [LATENCY]))
+    assert [step.at for step in series.steps] == [4, 8]
+    assert series.slower_within(10) is None
+
+
+def test_the_newest_results_are_used(slower: Path) -> None:
+    found = history(slower, [LATENCY], last=4)
+    assert len(only(found).points) == 4
+    assert found.left_out == ("5 older results: only the newest 4 are used",)
+
+
+def test_an_unknown_cell_is_refused_with_those_that_there_are(steady: Path) -> None:
+    with pytest.raises(UsageError) as refused:
+        history(steady, ["podman"])
+    assert "--cell podman" in str(refused.value)
+    assert f"{GROUP} / docker / latency:8 (latency 8 B)" in str(refused.value)
+
+
+def test_too_many_series_are_refused(steady: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_SERIES", 3)
+    with pytest.raises(UsageError, match="4 series"):
+        history(steady)
+
+
+def test_a_damaged_folder_is_left_out_and_named(tmp_path: Path) -> None:
+    nights(tmp_path, [1.0, 1.0, 1.0])
+    (tmp_path / "01" / "results" / "plan.json").write_text("{")
+    found = history(tmp_path)
+    assert len(found.readings) == 2
+    assert "plan.json is damaged" in found.left_out[0]
+
+
+def test_a_folder_in_which_nothing_can_be_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text("{")
+    with pytest.raises(ResultsError, match="no results folder can be read"):
+        history(tmp_path)
+
+
+def test_folders_are_found_down_to_a_depth_without_following_links(tmp_path: Path) -> None:
+    near, far = tmp_path / "a" / "b", tmp_path.joinpath(*"abcdefgh")
+    for folder in (near, far, tmp_path / "elsewhere"):
+        folder.mkdir(parents=True)
+        (folder / "plan.json").touch()
+    top = tmp_path / "top"
+    top.mkdir()
+    (top / "loop").symlink_to(tmp_path)
+    with pytest.raises(ResultsError, match="has no results folder"):
+        find_results(top)
+    assert find_results(tmp_path) == [near, tmp_path / "elsewhere"]
+    assert far not in find_results(tmp_path)
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ResultsError, match="not found"):
+        find_results(tmp_path / "no")
+
+
+def test_too_many_folders_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_FOLDERS", 2)
+    for number in range(3):
+        os.mkdir(tmp_path / str(number))
+        (tmp_path / str(number) / "plan.json").touch()
+    with pytest.raises(ResultsError, match="more than 2 results"):
+        find_results(tmp_path)
+
+
+def test_the_sparkline_rises_and_shows_the_change(slower: Path, steady: Path) -> None:
+    series = only(history(slower, [LATENCY]))
+    line = sparkline(series)
+    assert len(line) == 10
+    assert line[6] == "|"
+    assert max(line[:6]) < min(line[7:])
+    assert sparkline(series, plain=True).isascii()
+    assert "|" not in sparkline(history(steady).series[0])
+
+
+def test_a_history_is_valid_json(slower: Path) -> None:
+    data = json.loads(json.dumps(history_data(history(slower)), allow_nan=False))
+    assert [len(series["points"]) for series in data["series"]] == [9, 9, 9, 9]
+    assert data["series"][0]["changes"][0]["differs_in"] == ["kernel"]
+    assert [result["differs_in"] for result in data["results"]].count(["kernel"]) == 1
