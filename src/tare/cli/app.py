@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from tare import __version__
-from tare.cli import across
+from tare.cli import of_results
 from tare.cli.groups import image_app, lab_app, network_app
 from tare.cli.options import (
     AllocationsOption,
@@ -154,23 +154,9 @@ def report(
     raise typer.Exit(show_report(results, html))
 
 
-@app.command()
-def explain(
-    results: Annotated[Path, typer.Argument(help="A results folder, such as results/quickstart.", show_default=False)],
-    cell: Annotated[str, typer.Argument(help="A part of the cells' names, such as docker+overlay.")] = "",
-    run: Annotated[
-        bool, typer.Option("--run", help="Measure the suspects: the cells again, each with one change.")
-    ] = False,
-    rounds: Annotated[int, typer.Option(min=6, help="Rounds of what --run measures.")] = 10,
-) -> None:
-    """Say why cells cost what they cost: causes with what speaks for them, their share, and the remedy."""
-    from tare.cli.explain_command import Wanted, explain_results
-
-    raise typer.Exit(explain_results(Wanted(folder=results, cell=cell, run=run, rounds=rounds)))
-
-
-app.command()(across.compare)
-app.command()(across.history)
+app.command()(of_results.explain)
+app.command()(of_results.compare)
+app.command()(of_results.history)
 
 
 @app.command(context_settings={"allow_interspersed_args": False})

@@ -8,7 +8,7 @@ The method is in docs/method.md; the figures come from `tare.stats`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tare import stats
@@ -84,13 +84,11 @@ def summarise(
         unavailable=plan.unavailable,
         isolation=_isolation(plan, selection),
         published=study.published,
-        findings=tuple(
-            finding
-            for cell in plan.cells
-            for finding in findings(cell.environment.name, cell.group, selection.trials[cell.key].values())
-        )
-        + _other_mpis(plan, selection)
-        + daemon_findings(study.environments, infos, comparisons, study.repetition.confidence),
+        findings=(
+            *_mechanisms(plan, selection),
+            *_other_mpis(plan, selection),
+            *daemon_findings(study.environments, infos, comparisons, study.repetition.confidence),
+        ),
         proof_gaps=_proof_gaps(plan, selection),
         warnings=(*caveats, *warnings_of(plan, selection, infos, table), *allocation_caveats(host)),
         looks=look.looks,
@@ -100,6 +98,12 @@ def summarise(
         ),
         modes=modes_of(paired),
     )
+
+
+def _mechanisms(plan: Plan, selection: Selection) -> Iterator[Finding]:
+    """Yield the mechanisms that the places of ranks show, of every cell."""
+    for cell in plan.cells:
+        yield from findings(cell.environment.name, cell.group, selection.trials[cell.key].values())
 
 
 def _other_mpis(plan: Plan, selection: Selection) -> tuple[Finding, ...]:

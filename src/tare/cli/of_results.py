@@ -1,4 +1,4 @@
-"""Define `tare compare` and `tare history`: their options; `tare.cli.across_commands` does the work."""
+"""Define the commands that read results: `tare explain`, `tare compare` and `tare history`."""
 
 from __future__ import annotations
 
@@ -39,6 +39,20 @@ FailOnChangeOption = Annotated[
 WithinOption = Annotated[int, typer.Option(min=1, help="With --fail-on-change: of the last so many results.")]
 AsJsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 PageOption = Annotated[Path | None, typer.Option("--html", help="Write an HTML page to this file.", show_default=False)]
+
+
+def explain(
+    results: Annotated[Path, typer.Argument(help="A results folder, such as results/quickstart.", show_default=False)],
+    cell: Annotated[str, typer.Argument(help="A part of the cells' names, such as docker+overlay.")] = "",
+    run: Annotated[
+        bool, typer.Option("--run", help="Measure the suspects: the cells again, each with one change.")
+    ] = False,
+    rounds: Annotated[int, typer.Option(min=6, help="Rounds of what --run measures.")] = 10,
+) -> None:
+    """Say why cells cost what they cost: causes with what speaks for them, their share, and the remedy."""
+    from tare.cli.explain_command import Wanted, explain_results
+
+    raise typer.Exit(explain_results(Wanted(folder=results, cell=cell, run=run, rounds=rounds)))
 
 
 def compare(
