@@ -11,9 +11,30 @@ mpi, launch    the command line of a job, and how ranks are started
 workloads      what runs, and how its output becomes metrics
 run            rounds, launches, proof     store          keep results
 stats, summary intervals and verdicts      report         show them
-cli            the commands
+frames, export results as tables and files cli            the commands
 
 Below all: node, host, model (data without I/O), errors. docs/architecture.md walks one launch through them.
+
+In a notebook, `tare.open("results/NAME")` gives a results folder as frames (docs/notebooks.md).
 """
 
+from __future__ import annotations
+
+TYPE_CHECKING = False  # `typing` itself takes most of the time that `import tare` may take
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tare.frames import OpenResults
+
 __version__ = "0.2.0"
+
+
+def open(path: Path | str) -> OpenResults:  # noqa: A001 - as `tare.open`, like `gzip.open`
+    """Return the trials, samples and comparisons of a results folder as frames; docs/notebooks.md has the columns.
+
+    Damaged lines are left out (`OpenResults.damaged`). Raises `tare.errors.ResultsError` if `path` is not a results
+    folder or cannot be read. The packages that this needs are imported at the first call.
+    """
+    from tare.frames import open_results
+
+    return open_results(path)

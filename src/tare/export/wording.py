@@ -1,0 +1,59 @@
+"""Describe a comparison in lines: verdict, typical launch, mean and values, every point with interval and rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tare.frames.comparisons import CellComparison
+from tare.model import Estimate, Summary, Verdict
+from tare.report import units
+from tare.report.cells import failures_text, percent_up, reason_text
+from tare.report.view import Column
+
+
+def lines(each: CellComparison, summary: Summary) -> Iterator[str]:
+    """Yield the lines about a comparison."""
+    item, info = each.comparison, each.info
+    reason = reason_text(item)
+    yield f"verdict: {verdict_text(each)}" + (f" ({reason})" if reason else "")
+    if info is None:
+        return
+    column = Column(info=info, cells={}, baseline=each.base, noise=None)
+    if item.overhead is not None:
+        parts = [f"typical launch: {units.overhead_interval(item.overhead)} ({rounds_text(item.overhead)})"]
+        parts += [f"added {column.added(item.added_s)} ({rounds_text(item.added_s)})"] if item.added_s else []
+        parts += [f"at most {percent_up(item.at_most)}"] if item.at_most is not None else []
+        yield ", ".join(parts)
+    if item.mean is not None:
+        yield f"mean: {mean_text(each)}, at most {percent_up(item.mean.at_most)}"
+    if item.absolute_s is not None:
+        yield f"value: {absolute_text(column, item.absolute_s)}"
+    if item.environment != summary.baseline and each.base is not None and each.base.absolute_s is not None:
+        yield f"value of {summary.baseline}: {absolute_text(column, each.base.absolute_s)}"
+    if item.failures is not None and item.failures.failed:
+        low, high = (units.percent(share, sign=False) for share in (item.failures.low, item.failures.high))
+        yield f"launches: {failures_text(item.failures)}, 95 % interval of the share {low} to {high}"
+
+
+def verdict_text(each: CellComparison) -> str:
+    """Return the verdict in words, "no cost" with its margin."""
+    item = each.comparison
+    if item.verdict is Verdict.NO_COST and item.within is not None:
+        return f"no cost beyond {units.percent(item.within, sign=False)}"
+    return item.verdict.value
+
+
+def mean_text(each: CellComparison) -> str:
+    """Return the overhead of the mean with its interval and number of rounds."""
+    mean = each.comparison.mean
+    return f"{units.overhead_interval(mean.overhead)} ({rounds_text(mean.overhead)})" if mean else "no value"
+
+
+def absolute_text(column: Column, cost: Estimate) -> str:
+    """Return a time, or a rate if the metric is one, with its interval and number of rounds."""
+    return f"{column.absolute(cost)} ({rounds_text(cost)})"
+
+
+def rounds_text(estimate: Estimate) -> str:
+    """Return the number of rounds of an estimate, as `n = 10 rounds`."""
+    return f"n = {estimate.n} round{'s' if estimate.n != 1 else ''}"
