@@ -26,12 +26,14 @@ from tare.cli.options import (
     DeviceOption,
     EnvironmentsOption,
     EnvOption,
+    FormatOption,
     FreshOption,
     HostsOption,
     ImageOption,
     LauncherOption,
     MpiOption,
     NetworkOption,
+    OutputOption,
     ProveOption,
     RanksOption,
     ResultsOption,
@@ -147,11 +149,13 @@ def submit(  # noqa: PLR0913, PLR0917 - as many as there are options
 def report(
     results: Annotated[Path, typer.Argument(help="A results folder, such as results/quickstart.", show_default=False)],
     html: Annotated[Path | None, typer.Option(help="Write the HTML report to this file.", show_default=False)] = None,
+    form: FormatOption = "",
+    output: OutputOption = None,
 ) -> None:
-    """Print the tables of a results folder again; --html writes the HTML report."""
-    from tare.cli.commands import show_report
+    """Print the tables of a results folder again; --html writes the HTML report, --format one for other tools."""
+    from tare.cli.export_command import report_results
 
-    raise typer.Exit(show_report(results, html))
+    raise typer.Exit(report_results(results, html, form, output))
 
 
 app.command()(of_results.explain)

@@ -16,6 +16,18 @@ RanksOption = Annotated[
 ResultsOption = Annotated[
     Path | None, typer.Option("--results", "-o", help="Folder for the results.", show_default="results/NAME")
 ]
+FormatOption = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        metavar="NAME",
+        help="Write this format: terminal, html, csv, parquet, json, junit, openmetrics or markdown (docs/formats.md).",
+        show_default=False,
+    ),
+]
+OutputOption = Annotated[
+    Path | None, typer.Option("-o", "--output", help="File or folder of --format.", show_default="standard output")
+]
 Command = Annotated[list[str], typer.Argument(help="The program and its arguments, after --.", show_default=False)]
 ContainersOption = Annotated[
     int, typer.Option(min=1, help="Containers on each node; the ranks of the node are divided among them.")

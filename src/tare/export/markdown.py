@@ -30,10 +30,10 @@ _RESERVE: Final = 500
 LONGEST_TEXT: Final = 1000
 MOST_WARNINGS: Final = 10
 
-_MARKUP: Final = re.compile(r"[\\`*_{}\[\]()#!|~$^]")
+_MARKUP: Final = re.compile(r"[\\`*_{}\[\]#|~$^]")
 _ENTITIES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-_LINKS: Final = (("://", ":<!-- -->//"), ("www.", "www<!-- -->."), ("@", "@<!-- -->"))
-"""GitHub makes links and mentions of these wherever they occur; a comment in between prevents that."""
+_LINKS: Final = re.compile(r"@(?=\w)|:(?=//)|www(?=\.)", re.IGNORECASE)
+"""GitHub makes mentions and links of what these begin, wherever they occur; a comment behind them prevents that."""
 
 
 def text(source: Source) -> str:
@@ -105,18 +105,19 @@ def _row(cells: Sequence[str] | Iterator[str]) -> str:
 
 
 def _cell(column: Column, comparison: Comparison | None, summary: Summary) -> str:
-    """Return a cell: the lines of the HTML table, with the number of rounds."""
+    """Return a cell: the reading of the HTML table, the mean, each with its interval, and the number of rounds."""
     found = cell_text(column, comparison, summary)
-    rounds = ""
-    if comparison is not None and comparison.overhead is not None and comparison.verdict not in BLOCKED:
-        rounds = f"n = {comparison.overhead.n}"
-    lines = [
-        f"{found.mark} {found.lead} {found.lead_bounds}".strip(),
-        f"{found.second} {found.second_bounds}".strip(),
-        found.others,
-        rounds,
-        found.note if comparison is not None and comparison.verdict in BLOCKED else "",
-    ]
+    lines = [f"{found.mark} {found.lead} {found.lead_bounds}".strip()]
+    if comparison is not None and comparison.verdict not in BLOCKED:
+        if comparison.environment != summary.baseline:
+            lines.append(f"{found.second} {found.second_bounds}".strip())
+            lines += [f"mean {units.overhead_interval(comparison.mean.overhead)}"] if comparison.mean else []
+        elif comparison.mean_absolute_s is not None:
+            lines.append(f"mean {column.absolute(comparison.mean_absolute_s)}")
+        shown = comparison.overhead or comparison.absolute_s
+        lines += [f"n = {shown.n}"] if shown else []
+    elif comparison is not None:
+        lines.append(found.note)
     return "<br>".join(escape(line) for line in lines if line)
 
 
@@ -145,9 +146,7 @@ def escape(text_: str) -> str:
     short = " ".join(printable(text_, lines=True)[:LONGEST_TEXT].split())
     escaped = _MARKUP.sub(lambda match: f"\\{match[0]}", short)
     escaped = re.sub("[&<>]", lambda match: _ENTITIES[match[0]], escaped)
-    for given, written in _LINKS:
-        escaped = escaped.replace(given, written)
-    return escaped
+    return _LINKS.sub(lambda match: f"{match[0]}<!-- -->", escaped)
 
 
 MARKDOWN: Final = TextFormat(suffix=".md", meaning="Markdown for a pull request", text=text)

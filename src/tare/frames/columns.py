@@ -67,11 +67,12 @@ def truth(name: str, meaning: str) -> Column:
 
 def estimate(name: str, unit: str, meaning: str) -> tuple[Column, ...]:
     """Return the columns of an estimate: value, both ends of its interval, and the rounds that it is computed from."""
+    stem, end = (name.removesuffix("_s"), "_s") if unit == "s" else (name, "")
     return (
         number(name, unit, meaning),
-        number(f"{name}_low", unit, f"lower end of the interval of `{name}`"),
-        number(f"{name}_high", unit, f"upper end of the interval of `{name}`"),
-        count(f"{name}_n", f"rounds from which `{name}` is computed"),
+        number(f"{stem}_low{end}", unit, f"lower end of the interval of `{name}`"),
+        number(f"{stem}_high{end}", unit, f"upper end of the interval of `{name}`"),
+        count(f"{stem}_n", f"rounds from which `{name}` is computed"),
     )
 
 

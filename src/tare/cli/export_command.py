@@ -1,0 +1,70 @@
+"""What `tare report RESULTS --format NAME` does: write one format, to a file or to standard output."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from tare.cli.commands import show_report
+from tare.errors import UsageError
+from tare.export import FORMATS, FilesFormat, TextFormat
+from tare.frames import Source
+from tare.store.cycles import without_cycle_search
+from tare.store.writer import read_only
+
+
+def report_results(folder: Path, html: Path | None, form: str, output: Path | None) -> int:
+    """Print the tables and write the HTML page if `html` is given, or write the format `form`; return the exit code."""
+    if html and (form or output):
+        raise UsageError("--html and --format are two reports", remedy="leave one of them out")
+    if output and not form:
+        raise UsageError("-o needs a format", remedy=f"name one with --format: {', '.join(FORMATS)}")
+    return export_results(folder, form, output) if form else show_report(folder, html)
+
+
+def export_results(folder: Path, name: str, output: Path | None) -> int:
+    """Write a results folder in a format, and return the exit code of the results."""
+    write = _writer(name, output)
+    with without_cycle_search():
+        source = Source(read_only(folder, skip_damaged=True))
+        try:
+            write(source)
+        except OSError as error:
+            raise UsageError(
+                f"the report cannot be written to {output or 'standard output'}: {error.strerror}",
+                remedy="name another file with -o",
+            ) from error
+        return source.summary.exit_code
+
+
+def _writer(name: str, output: Path | None) -> Callable[[Source], None]:
+    """Return what writes a format; raise `UsageError` if there is no such format, or no place for its files."""
+    if name not in FORMATS:
+        close = difflib.get_close_matches(name, FORMATS, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise UsageError(f"unknown format {name!r} of a report{hint}", remedy=f"known: {', '.join(FORMATS)}")
+    match FORMATS[name]:
+        case TextFormat(text=text):
+            return partial(_write_text, text, output)
+        case FilesFormat(write=write, zips=zips):
+            if output is None:
+                place = "folder or a .zip file" if zips else "folder"
+                raise UsageError(f"the format {name} has several files", remedy=f"name a {place} for them with -o")
+            return partial(_write_files, write, output)
+
+
+def _write_text(text: Callable[[Source], str], output: Path | None, source: Source) -> None:
+    data = text(source).encode("utf-8", "backslashreplace")
+    if output is not None:
+        output.write_bytes(data)
+        return
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def _write_files(write: Callable[[Source, Path], None], output: Path, source: Source) -> None:
+    write(source, output)
