@@ -93,6 +93,7 @@ docs: ## links in the documentation, and that every command is documented
 	$(BIN)/python tools/environments_table.py --check
 	$(BIN)/python tools/errors_page.py --check
 	$(BIN)/python tools/architecture.py --check
+	$(BIN)/python tools/frames_page.py --check
 
 wheel: ## build dist/tare_hpc-*.whl, with the C sources in it
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-index --no-build-isolation --wheel-dir dist .

@@ -12,6 +12,7 @@ from tare.cli.commands import show_report
 from tare.errors import UsageError
 from tare.export import FORMATS, FilesFormat, TextFormat
 from tare.frames import Source
+from tare.model.text import printable
 from tare.store.cycles import without_cycle_search
 from tare.store.writer import read_only
 
@@ -30,6 +31,8 @@ def export_results(folder: Path, name: str, output: Path | None) -> int:
     write = _writer(name, output)
     with without_cycle_search():
         source = Source(read_only(folder, skip_damaged=True))
+        for caveat in source.results.caveats:
+            print(f"tare: {printable(caveat)}", file=sys.stderr)
         try:
             write(source)
         except OSError as error:

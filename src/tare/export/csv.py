@@ -15,12 +15,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final, Protocol
 
+from tare.export import sample_rows
 from tare.export.format import FilesFormat
-from tare.frames import TABLES, Kind, Samples, Source
+from tare.frames import TABLES, Kind, Source
 from tare.frames.columns import Column, Row, names_of
-from tare.frames.samples import COLUMNS as SAMPLE_COLUMNS
 
-FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 PARTIAL: Final = ".partial"
 ZIP: Final = ".zip"
 COMPRESSION: Final = 1
@@ -30,7 +29,9 @@ _TRUTH: Final = {True: "true", False: "false", None: None}
 
 
 class Place(Protocol):
-    """Where files are written."""
+    """Where files are written; temporary ones belong into `folder`."""
+
+    folder: Path
 
     def file(self, name: str) -> Any:
         """Return a context manager that gives a binary file of this name, open for writing."""
@@ -38,12 +39,12 @@ class Place(Protocol):
 
 def write(source: Source, path: Path) -> None:
     """Write every table and the samples to a folder, or to an archive if the name ends in `.zip`."""
-    with _place(path) as place:
+    with _place(path) as place, sample_rows.writing(source, place.folder) as write_samples:
         for table in TABLES.values():
             with place.file(f"{table.name}.csv") as file:
                 write_rows(file, table.columns, table.rows(source))
         with place.file("samples.csv") as file:
-            write_samples(file, Samples(source, metric="", environment="", group="", counted=False))
+            write_samples(file)
 
 
 def write_rows(file: IO[bytes], columns: Sequence[Column], rows: Iterable[Row]) -> None:
@@ -58,30 +59,10 @@ def write_rows(file: IO[bytes], columns: Sequence[Column], rows: Iterable[Row]) 
         for index in truths:
             values[index] = _TRUTH[values[index]]
         for index in texts:
-            text = values[index]
-            if text and text.startswith(FORMULA):
-                values[index] = f"'{text}"
+            values[index] = sample_rows.unformulated(values[index] or "")
         writer.writerow(values)
     wrapped.flush()
     wrapped.detach()
-
-
-def write_samples(file: IO[bytes], samples: Samples) -> None:
-    """Write samples; a row is made by hand, because there may be 10^8 of them."""
-    file.write((",".join(names_of(SAMPLE_COLUMNS)) + "\r\n").encode())
-    for each in samples:
-        begin = f"{each.trial},{quoted(each.metric)},{quoted(each.column)},"
-        lines = [f"{begin}{index},{value!r}\r\n" for index, value in enumerate(each.values.tolist())]
-        file.write("".join(lines).encode("utf-8", "backslashreplace"))
-
-
-def quoted(text: str) -> str:
-    """Return a text as a field, without what a spreadsheet would calculate."""
-    safe = f"'{text}" if text.startswith(FORMULA) else text
-    if not any(character in safe for character in ',"\r\n'):
-        return safe
-    escaped = safe.replace('"', '""')
-    return f'"{escaped}"'
 
 
 @contextmanager
@@ -94,7 +75,7 @@ def _place(path: Path) -> Iterator[Place]:
     partial = path.with_name(path.name + PARTIAL)
     try:
         with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=COMPRESSION) as archive:
-            yield Archive(archive)
+            yield Archive(archive, path.parent)
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
@@ -103,17 +84,17 @@ def _place(path: Path) -> Iterator[Place]:
 class Folder:
     """A folder in which files are replaced when they are complete."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
 
     @contextmanager
     def file(self, name: str) -> Iterator[IO[bytes]]:
         """Give a file that replaces an older one at the end; after an error the older one stays."""
-        partial = self._path / (name + PARTIAL)
+        partial = self.folder / (name + PARTIAL)
         try:
             with partial.open("wb") as file:
                 yield file
-            os.replace(partial, self._path / name)
+            os.replace(partial, self.folder / name)
         finally:
             partial.unlink(missing_ok=True)
 
@@ -121,8 +102,8 @@ class Folder:
 class Archive:
     """A zip archive."""
 
-    def __init__(self, archive: zipfile.ZipFile) -> None:
-        self._archive = archive
+    def __init__(self, archive: zipfile.ZipFile, folder: Path) -> None:
+        self._archive, self.folder = archive, folder
 
     @contextmanager
     def file(self, name: str) -> Iterator[IO[bytes]]:

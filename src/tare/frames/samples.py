@@ -28,7 +28,7 @@ COLUMNS: Final = (
     number("value", "s", "sample; in seconds if `column` ends in `_s`, otherwise a count"),
 )
 ROWS_OF_GROUP: Final = 1 << 20
-"""Samples of a row group of Parquet and of a batch: some 40 MB."""
+"""Samples of a row group of Parquet and of a batch: some 32 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Samples:
     """The samples that were asked for, read from the disk while they are iterated over.
 
     Iterate over it for `TrialSamples`, or over `batches()` for Arrow record batches of bounded size. `to_arrow`,
-    `to_polars` and `to_pandas` hold all of them in memory: 40 bytes each. `write_parquet` does not.
+    `to_polars` and `to_pandas` hold all of them in memory: 32 bytes each. `write_parquet` does not.
     """
 
     def __init__(self, source: Source, *, metric: str, environment: str, group: str, counted: bool) -> None:
