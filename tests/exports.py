@@ -12,7 +12,7 @@ from unittest import mock
 import numpy as np
 
 from tare.frames import Source
-from tare.model import Completed, Failed, Metric, MetricKind, Outcome, Placement, Plan, Trial
+from tare.model import Completed, Failed, Figure, InterfaceTraffic, Metric, MetricKind, Outcome, Placement, Plan, Trial
 from tare.store.results import read_only
 from tare.store.writer import Store
 from unit.summaries import change, latency, make_plan, make_trials
@@ -21,6 +21,12 @@ REASON = "docker is not installed here"
 FAILURE = "it ended with status 9"
 LIMIT = 0.25
 ITERATIONS = 20
+FIGURES = (Figure(key="lost", label="datagrams lost", value=0.5, unit="%"),)
+TRAFFIC = (
+    InterfaceTraffic(
+        node="n0", interface="eth0", role="data NIC", rx_bytes=10, tx_bytes=20, rx_packets=1, tx_packets=2
+    ),
+)
 
 
 def plan() -> Plan:
@@ -44,7 +50,15 @@ def trials(of: Plan) -> list[Trial]:
         return latency(value), bandwidth(value)
 
     completed = [
-        replace(trial, outcome=Completed(metrics=metrics(trial.outcome.metrics[0].value)), position=index)
+        replace(
+            trial,
+            outcome=Completed(metrics=metrics(trial.outcome.metrics[0].value), figures=FIGURES),
+            position=index,
+            startup_s={"pods_s": 0.5, "mpi_init_s": 0.1, "launch_s": 0.2},
+            counters={"TcpRetransSegs": 3.0},
+            noise={"cores": 2.0, "background_s": 0.01},
+            traffic=TRAFFIC,
+        )
         for index, trial in enumerate(make_trials(of))
         if isinstance(trial.outcome, Completed)
     ]

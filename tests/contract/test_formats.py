@@ -313,7 +313,7 @@ def test_a_format_of_several_files_needs_a_folder(name: str, folder: Path) -> No
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_place_that_cannot_be_written_is_named(name: str, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="the report cannot be written to .*file/out"):
+    with pytest.raises(UsageError, match=r"the report cannot be written to .*file/out"):
         export_results(folder, name, tmp_path / "file" / "out")
 
 

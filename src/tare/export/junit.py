@@ -90,7 +90,7 @@ def _result(case: ET.Element, each: CellComparison, summary: Summary) -> None:
         _add(case, "error", item.verdict.value, reason or item.verdict.value)
     elif item.over_limit and summary.limit is not None:
         limit = units.percent(summary.limit, sign=False)
-        _add(case, "failure", "over limit", f"mean overhead {wording.mean_text(each)} is above the limit of {limit}")
+        _add(case, "failure", "over limit", f"{wording.judged_text(each)} is above the limit of {limit}")
     elif item.verdict in SKIPS:
         _add(case, "skipped", item.verdict.value, reason or item.verdict.value)
 

@@ -20,12 +20,12 @@ def lines(each: CellComparison, summary: Summary) -> Iterator[str]:
         return
     column = Column(info=info, cells={}, baseline=each.base, noise=None)
     if item.overhead is not None:
-        parts = [f"typical launch: {units.overhead_interval(item.overhead)} ({rounds_text(item.overhead)})"]
+        parts = [f"typical launch: {overhead_text(item.overhead)}"]
         parts += [f"added {column.added(item.added_s)} ({rounds_text(item.added_s)})"] if item.added_s else []
         parts += [f"at most {percent_up(item.at_most)}"] if item.at_most is not None else []
         yield ", ".join(parts)
     if item.mean is not None:
-        yield f"mean: {mean_text(each)}, at most {percent_up(item.mean.at_most)}"
+        yield f"mean: {overhead_text(item.mean.overhead)}, at most {percent_up(item.mean.at_most)}"
     if item.absolute_s is not None:
         yield f"value: {absolute_text(column, item.absolute_s)}"
     if item.environment != summary.baseline and each.base is not None and each.base.absolute_s is not None:
@@ -43,10 +43,17 @@ def verdict_text(each: CellComparison) -> str:
     return item.verdict.value
 
 
-def mean_text(each: CellComparison) -> str:
-    """Return the overhead of the mean with its interval and number of rounds."""
-    mean = each.comparison.mean
-    return f"{units.overhead_interval(mean.overhead)} ({rounds_text(mean.overhead)})" if mean else "no value"
+def judged_text(each: CellComparison) -> str:
+    """Return the overhead to which a limit refers: the mean's, or the only one if a metric has one value a launch."""
+    mean, overhead = each.comparison.mean, each.comparison.overhead
+    if mean is not None:
+        return f"the mean's overhead {overhead_text(mean.overhead)}"
+    return f"the overhead {overhead_text(overhead)}" if overhead is not None else "the overhead"
+
+
+def overhead_text(overhead: Estimate) -> str:
+    """Return an overhead with its interval and number of rounds."""
+    return f"{units.overhead_interval(overhead)} ({rounds_text(overhead)})"
 
 
 def absolute_text(column: Column, cost: Estimate) -> str:

@@ -1,0 +1,122 @@
+"""JUnit's XML has the elements that CI systems accept, and a case's result follows the verdict and the limit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+import exports
+from tare.export import junit
+from tare.export.openmetrics import escape, number
+from tare.frames import Source
+from tare.summary import summarise
+
+# Elements of Jenkins' junit-10.xsd: required attributes, optional ones, and children.
+GRAMMAR: dict[str, tuple[set[str], set[str], set[str]]] = {
+    "testsuites": (set(), {"name", "time", "tests", "failures", "errors"}, {"testsuite"}),
+    "testsuite": (
+        {"name", "tests", "failures", "errors"},
+        {"group", "time", "skipped", "timestamp", "hostname", "id", "package", "file", "log", "url"},
+        {"testsuite", "properties", "testcase", "system-out", "system-err"},
+    ),
+    "properties": (set(), set(), {"property"}),
+    "property": ({"name", "value"}, set(), set()),
+    "testcase": (
+        {"name"},
+        {"time", "classname", "group"},
+        {"skipped", "error", "failure", "system-out", "system-err"},
+    ),
+    "failure": (set(), {"type", "message"}, set()),
+    "error": (set(), {"type", "message"}, set()),
+    "skipped": (set(), {"type", "message"}, set()),
+    "system-out": (set(), set(), set()),
+    "system-err": (set(), set(), set()),
+}
+
+
+def check(element: ET.Element) -> None:
+    required, optional, children = GRAMMAR[element.tag]
+    assert required <= set(element.attrib) <= required | optional, element.tag
+    for child in element:
+        assert child.tag in children, f"{child.tag} in {element.tag}"
+        check(child)
+    if element.tag not in ("failure", "error", "skipped", "system-out", "system-err"):
+        assert not (element.text or "").strip()
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
+    plan = exports.plan()
+    return exports.source(exports.write(tmp_path_factory.mktemp("results") / "r", plan, exports.trials(plan)))
+
+
+@pytest.fixture(scope="module")
+def root(source: Source) -> ET.Element:
+    return ET.fromstring(junit.text(source))
+
+
+def result_of(root: ET.Element, name: str) -> tuple[str, str]:
+    (case,) = [case for case in root.iter("testcase") if case.get("name") == name]
+    for kind in ("failure", "error", "skipped"):
+        found = case.find(kind)
+        if found is not None:
+            return kind, found.get("message", "")
+    return "pass", ""
+
+
+def test_it_has_the_elements_and_attributes_that_ci_systems_accept(root: ET.Element) -> None:
+    check(root)
+    for suite in root:
+        cases = suite.findall("testcase")
+        assert suite.get("tests") == str(len(cases))
+        for count, kind in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+            assert suite.get(count) == str(sum(case.find(kind) is not None for case in cases))
+    assert root.get("failures") == str(sum(int(suite.get("failures", "")) for suite in root))
+
+
+def test_a_case_above_the_limit_fails_with_the_interval_and_the_rounds(root: ET.Element) -> None:
+    kind, message = result_of(root, "overlay: 8-byte latency")
+    assert kind == "failure"
+    assert "(n = 10 rounds) is above the limit of 25 %" in message
+    assert "[" in message
+
+
+def test_undecided_unavailable_and_failing_cells_are_told_apart(root: ET.Element) -> None:
+    assert result_of(root, "slow: 8-byte latency") == ("pass", "")
+    assert result_of(root, "bare: 8-byte latency") == ("pass", "")
+    assert result_of(root, "noisy: 8-byte latency")[0] == "skipped"
+    kind, message = result_of(root, "gone: 8-byte latency")
+    assert (kind, exports.REASON in message) == ("skipped", True)
+    kind, message = result_of(root, "broken: 8-byte latency")
+    assert kind == "error"
+    assert "fail" in message
+
+
+def test_without_a_limit_nothing_fails_and_a_property_says_so(source: Source) -> None:
+    results = source.results
+    plan = replace(results.plan, study=replace(results.plan.study, limit=None))
+    root = ET.fromstring(junit.text(Source(results, summarise(plan, results.trials, results.facts))))
+    assert root.get("failures") == "0"
+    assert "none: no overhead can fail" in {item.get("value") for item in root.iter("property")}
+
+
+def test_characters_that_xml_cannot_hold_are_escaped() -> None:
+    text = junit.xml_text("a\x00b\x1bc\ufffed\ud800e\tf\ng")
+    assert ET.fromstring(f"<x>{text}</x>").text == "a\\x00b\\x1bc?d\\ud800e\tf\ng"
+
+
+def test_labels_of_openmetrics_are_escaped_and_short() -> None:
+    assert escape('a"b\\c\nd\x1b') == 'a\\"b\\\\c\\nd\\\\x1b'
+    assert len(escape("x" * 10_000)) == 500
+    assert [number(value) for value in (1e-6, float("inf"), float("-inf"), float("nan"))] == [
+        "1e-06", "+Inf", "-Inf", "NaN",
+    ]  # fmt: skip
+
+
+def test_the_folder_is_left_as_it_was(source: Source) -> None:
+    before = sorted((path, path.stat().st_mtime_ns) for path in Path(source.results.path).rglob("*"))
+    junit.text(source)
+    assert before == sorted((path, path.stat().st_mtime_ns) for path in Path(source.results.path).rglob("*"))
