@@ -50,6 +50,7 @@ from tare.cli.options import (
     WayOption,
     WorkdirOption,
 )
+from tare.cli.usage import usage_error
 from tare.errors import EXIT_DONE, TareError, UsageError
 from tare.model.text import printable
 
@@ -367,21 +368,12 @@ def _end_with(error: Exception) -> None:
     format_message = getattr(error, "format_message", None)
     if format_message is not None:
         if message := format_message():  # empty where the help was shown instead
-            _say(str(_usage_error(message, getattr(error, "ctx", None))))
+            _say(str(usage_error(message, getattr(error, "ctx", None))))
         sys.exit(UsageError.exit_code)
     if os.environ.get("TARE_DEBUG"):
         raise error
     _say(f"internal error: {type(error).__name__}: {error}\n  TARE_DEBUG=1 shows where; please report it")
     sys.exit(TareError.exit_code)
-
-
-def _usage_error(message: str, context: typer.Context | None) -> UsageError:
-    """Return an error of typer as a `UsageError`; `context` is the command that it is about."""
-    if context is None:
-        return UsageError(message)
-    listed = "commands" if hasattr(context.command, "commands") else "arguments and options"
-    sentence = f"{message[:1].lower()}{message[1:]}".rstrip(".").replace(". Did you", "; did you")
-    return UsageError(sentence, remedy=f"`{context.command_path} --help` lists the {listed}")
 
 
 def _interrupt(number: int, frame: object) -> None:

@@ -16,7 +16,7 @@ import pytest
 import samples_factory as factory
 from factory_options import SWEEP, Options
 from tare.model import Placement, Verdict
-from tare.report import FORMATS, NoSamples, render_html, units, view
+from tare.report import NoSamples, render_html, units, view
 from tare.report.manifest import sections
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "report"
@@ -161,11 +161,6 @@ def test_a_manifest_of_any_shape_is_formatted() -> None:
 def test_labels_of_the_manifest_keep_names_of_sysctls_and_write_acronyms_in_capitals() -> None:
     (section,) = sections({"host": {"cpu": "Xeon", "net.core.rmem_max": "4", "boot_id": "x"}})
     assert [name for name, _ in section.facts] == ["CPU", "net.core.rmem_max", "boot id"]
-
-
-def test_every_format_takes_the_same_arguments(result: factory.Result) -> None:
-    for make in FORMATS.values():
-        assert make(result.summary, result.trials, result.samples)
 
 
 def test_a_summary_of_real_code_can_be_rendered(result: factory.Result) -> None:
