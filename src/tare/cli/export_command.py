@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tare.cli.commands import show_report
+from tare.cli import commands
 from tare.errors import UsageError
 from tare.export import FORMATS, FilesFormat, TextFormat
 from tare.frames import Source
@@ -23,7 +23,7 @@ def report_results(folder: Path, html: Path | None, form: str, output: Path | No
         raise UsageError("--html and --format are two reports", remedy="leave one of them out")
     if output and not form:
         raise UsageError("-o needs a format", remedy=f"name one with --format: {', '.join(FORMATS)}")
-    return export_results(folder, form, output) if form else show_report(folder, html)
+    return export_results(folder, form, output) if form else commands.show_report(folder, html)
 
 
 def export_results(folder: Path, name: str, output: Path | None) -> int:
