@@ -18,6 +18,8 @@ from tare.cli.options import (
     AtMostOption,
     BindingOption,
     BindOption,
+    BundledImagesOption,
+    BundledPythonsOption,
     ClusterOption,
     Command,
     ContainersOption,
@@ -312,14 +314,8 @@ def workloads(
 @app.command()
 def bundle(
     file: Annotated[Path, typer.Argument(help="The file to write, such as tare.pyz.", show_default=False)],
-    image: Annotated[
-        list[str] | None,
-        typer.Option(help="An image to include, such as debian-openmpi; repeatable.", show_default=False),
-    ] = None,
-    python: Annotated[
-        list[str] | None,
-        typer.Option(help="A version of Python that the other machine has; repeatable.", show_default="this one's"),
-    ] = None,
+    image: BundledImagesOption = None,
+    python: BundledPythonsOption = None,
 ) -> None:
     """Write one file that installs tare, with images, on a machine without a network: `python3 FILE FOLDER`."""
     from tare.cli.bundle.command import write_bundle

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tare.cli import commands
+from tare.cli import commands, session
 from tare.errors import UsageError
 from tare.export import FORMATS, FilesFormat, TextFormat
 from tare.frames import Source
@@ -30,9 +30,10 @@ def export_results(folder: Path, name: str, output: Path | None) -> int:
     """Write a results folder in a format, and return the exit code of the results."""
     write = _writer(name, output)
     with without_cycle_search():
-        source = Source(read_only(folder, skip_damaged=True))
-        for caveat in source.results.caveats:
+        results = read_only(folder, skip_damaged=True)
+        for caveat in results.caveats:
             print(f"tare: {printable(caveat)}", file=sys.stderr)
+        source = Source(results, session.summary_of(results, folder))
         try:
             write(source)
         except OSError as error:

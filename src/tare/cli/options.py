@@ -16,6 +16,14 @@ RanksOption = Annotated[
 ResultsOption = Annotated[
     Path | None, typer.Option("--results", "-o", help="Folder for the results.", show_default="results/NAME")
 ]
+BundledImagesOption = Annotated[
+    list[str] | None,
+    typer.Option(help="An image to include, such as debian-openmpi; repeatable.", show_default=False),
+]
+BundledPythonsOption = Annotated[
+    list[str] | None,
+    typer.Option(help="A version of Python that the other machine has; repeatable.", show_default="this one's"),
+]
 FormatOption = Annotated[
     str,
     typer.Option(

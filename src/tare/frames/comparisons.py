@@ -60,7 +60,7 @@ COLUMNS: Final = (
     number("p_holm", "1", "p value, adjusted for the table (Holm)"),
     number("misses", "fraction", "largest share of launches with a cost that these rounds may all have missed"),
     count("more_rounds", "rounds that a verdict still needs, estimated"),
-    text("causes", "mechanisms that explain a cost, with their remedies"),
+    text("causes", "causes that `tare explain` names, then mechanisms seen in launches, with their remedies"),
     text("unproven", "what is not proven of the treatment"),
 )
 
@@ -129,7 +129,7 @@ def rows(source: Source) -> Iterator[Row]:
             *_typical(each),
             *_mean(each),
             *_counts(each.comparison),
-            causes.get(place, ""),
+            "; ".join(filter(None, (*_proven_causes(each, summary), causes.get(place, "")))),
             gaps.get(place, ""),
         )
 
@@ -143,6 +143,16 @@ def _texts(summary: Summary) -> tuple[Mapping[tuple[str, str], str], Mapping[tup
     for gap in summary.proof_gaps:
         gaps.setdefault((gap.group, gap.environment), []).append(gap.text)
     return {key: "; ".join(texts) for key, texts in causes.items()}, {k: "; ".join(texts) for k, texts in gaps.items()}
+
+
+def _proven_causes(each: CellComparison, summary: Summary) -> Iterator[str]:
+    """Yield what `tare explain` names as causes, each with the share that it explains, if that was measured."""
+    item = each.comparison
+    for cause in summary.causes:
+        if (cause.group, cause.environment) == (item.group, item.environment) and item.metric in cause.metrics:
+            share = cause.share
+            told = f", share {share.value:.2f} [{share.low:.2f}, {share.high:.2f}], n = {share.n}" if share else ""
+            yield f"{cause.words} ({'proven' if cause.proven else 'not proven'}{told}): {cause.remedy}"
 
 
 def _identity(each: CellComparison, summary: Summary) -> Row:
