@@ -32,6 +32,8 @@ from tare.cli.options import (
     LauncherOption,
     MpiOption,
     NetworkOption,
+    NoiseJsonOption,
+    NoiseOption,
     ProveOption,
     RanksOption,
     ResultsOption,
@@ -278,8 +280,18 @@ def doctor(
     locality: Annotated[
         bool, typer.Option("--locality", help="Check whether two ranks share memory, and if not, why.")
     ] = False,
+    noise: NoiseOption = False,
+    as_json: NoiseJsonOption = False,
 ) -> None:
     """Show what this machine can run, what is missing, how to install it, and whether the machine is quiet."""
+    if noise and not (locality or command):
+        from tare.doctor.noise import show_noise
+
+        raise typer.Exit(show_noise(as_json=as_json))
+    if noise or as_json:
+        raise UsageError(
+            "--noise stands alone, and --json belongs to it", remedy="run `tare doctor --noise`, or with --json"
+        )
     if locality:
         from tare.doctor.locality import checked, show_locality
 
