@@ -22,12 +22,20 @@ INTERVAL = re.compile("\\[[^\\]]*,[^\\]]*\\]")
 PLACEMENTS = (Placement(), Placement(nodes=1, ranks_per_node=2))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """A study with its trials and the summary that tare makes of them."""
+    """A study with its trials and the summary that tare makes of them; `story` says how it was drawn.
 
-    plan: Plan
-    trials: Sequence[Trial]
+    No data class: hypothesis would print every trial.
+    """
+
+    def __init__(self, *, plan: Plan, trials: Sequence[Trial], story: str = "") -> None:
+        self.plan, self.trials, self.story = plan, trials, story
+
+    def with_trials(self, trials: Sequence[Trial]) -> Made:
+        return Made(plan=self.plan, trials=trials, story=self.story)
+
+    def __repr__(self) -> str:
+        return f"Made({self.story})"
 
     @property
     def summary(self) -> Summary:
@@ -70,7 +78,8 @@ def results(draw: st.DrawFn, fewest: int = 1) -> Made:
         for cell in plan.cells
         if cell.key not in plan.unavailable
     ]
-    return Made(plan=plan, trials=trials)
+    story = f"{fates}, {factors}, {count} rounds, spread {spread}, seed {seed}, {shapes}"
+    return Made(plan=plan, trials=trials, story=story)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +181,7 @@ def tables_of(terminal: str) -> list[Table]:
         heads = [" ".join(lines[at][a:b].strip() for at in (number - 2, number - 1)).strip() for a, b in spans]
         rows: list[list[str]] = []
         for later in lines[number + 1 :]:
-            if not later.strip():
+            if not later.strip() or later.startswith("HTML report only"):
                 break
             cells = [later[a:b].strip() for a, b in spans]
             if cells[0] and not later.startswith(" ") and (len(cells) < 2 or cells[1]):
