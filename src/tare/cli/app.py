@@ -284,26 +284,9 @@ def doctor(
     as_json: NoiseJsonOption = False,
 ) -> None:
     """Show what this machine can run, what is missing, how to install it, and whether the machine is quiet."""
-    if noise and not (locality or command):
-        from tare.doctor.noise import show_noise
+    from tare.cli.doctor_command import run_doctor
 
-        raise typer.Exit(show_noise(as_json=as_json))
-    if noise or as_json:
-        raise UsageError(
-            "--noise stands alone, and --json belongs to it", remedy="run `tare doctor --noise`, or with --json"
-        )
-    if locality:
-        from tare.doctor.locality import checked, show_locality
-
-        raise typer.Exit(show_locality(checked(command or [])))
-    if command:
-        raise UsageError(
-            "tare doctor takes a command only with --locality",
-            remedy="leave the command out, or write `tare doctor --locality -- mpirun -n 2`",
-        )
-    from tare.doctor.machine import show_doctor
-
-    raise typer.Exit(show_doctor())
+    raise typer.Exit(run_doctor(command or [], locality=locality, noise=noise, as_json=as_json))
 
 
 @app.command()

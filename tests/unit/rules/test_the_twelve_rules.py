@@ -45,7 +45,7 @@ from unit.summaries import change, make_plan, make_trial
 headline = importlib.import_module("tare.summary.headline")
 compare = importlib.import_module("tare.summary.compare")
 few = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
-some = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+some = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 COMPARED = (Verdict.COSTS, Verdict.GAINS, Verdict.NO_COST, Verdict.INCONCLUSIVE)
 NOT_MEASURED = ("no value", "no estimate", "invalid", "unavailable", "not planned")
 
@@ -644,3 +644,11 @@ def test_rule_12_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overhead_plots, "_verdict_traces", joined)
     with pytest.raises(AssertionError):
         check_lines(list(drawings(known(COSTLY))))
+
+
+def test_the_page_of_the_method_lists_the_twelve_rules_that_have_a_test() -> None:
+    root = Path(__file__).parents[3]
+    text = (root / "docs/method.md").read_text().partition("## The twelve rules")[2].partition("\n## ")[0]
+    tests = set(re.findall(r"^def test_rule_(\d+)_", Path(__file__).read_text(), re.MULTILINE))
+    assert re.findall(r"^\| (\d+) \|", text, re.MULTILINE) == [str(number) for number in range(1, 13)]
+    assert tests == {str(number) for number in range(1, 13)}
