@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -141,6 +144,31 @@ def test_a_name_of_another_program_cannot_control_the_terminal(tmp_path: Path) -
         "proc/stat": STAT.format(busy=100, steal=0),
     }
     assert "\x1b" not in check(tmp_path, "other programs", {}, after).found
+
+
+BURNS = """
+import ctypes, time
+ctypes.CDLL(None).prctl(15, b"planted", 0, 0, 0)
+print(flush=True)
+while time.process_time() < 0.4: pass
+input()
+"""
+
+
+def test_a_program_that_really_runs_meanwhile_is_named() -> None:
+    here = Machine()
+    with subprocess.Popen([sys.executable, "-c", BURNS], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as burning:
+        assert burning.stdout is not None
+        burning.stdout.readline()
+        before = noise_activity.read(here)
+        path = Path(f"/proc/{burning.pid}/stat")
+        until = time.monotonic() + 30
+        while int(path.read_text().rpartition(")")[2].split()[11]) < 35 and time.monotonic() < until:
+            time.sleep(0.02)
+        after = noise_activity.read(here)
+        burning.communicate(b"\n")
+    used = Span(machine=here, before=before, after=after, cores=(0,)).used()
+    assert 0.1 < used["planted"] < 0.5
 
 
 INTERRUPTS = "    CPU0  CPU1\n LOC: {loc} 0 Local timer interrupts\n 24: {disk} {disk} PCI-MSI 1-edge nvme0q1\n"
