@@ -99,6 +99,7 @@ def _comparison(
         absolute_s=_estimate(mine, 0.95), p_value=0.01 if other else None, p_holm=0.04 if other else None,
         more_rounds=24 if judged is Verdict.INCONCLUSIVE else None, rounds=rounds, values_s=tuple(map(float, mine)),
         median_s=float(np.median(mine)) * 0.985, p99_s=float(np.median(mine)) * 1.4,
+        p99_interval_s=(float(np.median(mine)) * 1.38, float(np.median(mine)) * 1.42),
         over_limit=judged is Verdict.COSTS and wide.low > LIMIT,
         reason=_reason(judged, wide),
     )  # fmt: skip

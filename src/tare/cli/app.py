@@ -35,6 +35,8 @@ from tare.cli.options import (
     LauncherOption,
     MpiOption,
     NetworkOption,
+    NoiseJsonOption,
+    NoiseOption,
     OutputOption,
     ProveOption,
     RanksOption,
@@ -285,20 +287,13 @@ def doctor(
     locality: Annotated[
         bool, typer.Option("--locality", help="Check whether two ranks share memory, and if not, why.")
     ] = False,
+    noise: NoiseOption = False,
+    as_json: NoiseJsonOption = False,
 ) -> None:
     """Show what this machine can run, what is missing, how to install it, and whether the machine is quiet."""
-    if locality:
-        from tare.doctor.locality import checked, show_locality
+    from tare.cli.doctor_command import run_doctor
 
-        raise typer.Exit(show_locality(checked(command or [])))
-    if command:
-        raise UsageError(
-            "tare doctor takes a command only with --locality",
-            remedy="leave the command out, or write `tare doctor --locality -- mpirun -n 2`",
-        )
-    from tare.doctor.machine import show_doctor
-
-    raise typer.Exit(show_doctor())
+    raise typer.Exit(run_doctor(command or [], locality=locality, noise=noise, as_json=as_json))
 
 
 @app.command()

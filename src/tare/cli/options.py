@@ -136,6 +136,10 @@ ControlOption = Annotated[
     str, typer.Option(help="Network of the MPI's daemons: own, or data, that of the messages (with --launch ssh).")
 ]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Print how long the set-up and the job took.")]
+NoiseOption = Annotated[
+    bool, typer.Option("--noise", help="Measure what disturbs this machine, what it costs, and what changes it.")
+]
+NoiseJsonOption = Annotated[bool, typer.Option("--json", help="With --noise: print JSON.")]
 EnvironmentsOption = Annotated[
     str,
     typer.Option(

@@ -91,6 +91,12 @@ def ensure_kernels(
     return build
 
 
+def newest_program(name: str, cache_dir: Path | None = None) -> Path | None:
+    """Return a program of the newest build in the cache, None if nothing is built yet; nothing is built."""
+    builds = ((cache_dir or cache_folder()) / "kernels").glob(f"*/bin/{name}")
+    return max(builds, key=lambda path: path.stat().st_mtime, default=None)
+
+
 def _compiler(mpi: str) -> Path:
     """Return an MPI's compiler wrapper: of tools/mpis, by its name in Debian, or the `mpicc` of PATH."""
     reason = wheels.probe(mpi) if mpi in wheels.PACKAGES else None

@@ -150,6 +150,7 @@ class Comparison:
     means_s: tuple[float, ...] = ()
     median_s: float | None = None
     p99_s: float | None = None
+    p99_interval_s: tuple[float, float] | None = None
     reruns: int = 0
     over_limit: bool = False
 

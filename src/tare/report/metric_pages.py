@@ -76,6 +76,14 @@ def _values(column: Column, group: TableGroup) -> tuple[tuple[str, Comparison, V
     return tuple((name, cell, _value_texts(column, cell)) for name, cell in rows if cell is not None)
 
 
+def _p99(cell: Comparison) -> str:
+    """Return the median of the launches' 99th percentiles with its interval, "" if there are too few for one."""
+    if cell.p99_s is None or cell.p99_interval_s is None:
+        return ""
+    low, high = cell.p99_interval_s
+    return str(units.time_interval(Estimate(value=cell.p99_s, low=low, high=high, n=len(cell.rounds))))
+
+
 def _value_texts(column: Column, cell: Comparison) -> ValuesRow:
     """Return the texts of one row; the table omits columns that are empty in all rows."""
 
@@ -92,7 +100,7 @@ def _value_texts(column: Column, cell: Comparison) -> ValuesRow:
         absolute(cell.absolute_s),
         absolute(cell.mean_absolute_s),
         absolute(cell.loop_s),
-        "" if cell.p99_s is None else units.seconds(cell.p99_s),
+        _p99(cell),
         str(column.added(cell.added_s)) if cell.added_s else "",
         overhead(cell.overhead),
         units.overhead_interval(cell.simultaneous).bounds if cell.simultaneous else "",

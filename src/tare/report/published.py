@@ -116,7 +116,9 @@ def _measured_share(column: Column, environment: str) -> str:
     ratio = fraction_of_baseline(comparison, column.info.kind)
     places = 0 if ratio.high - ratio.low >= 0.02 else 1
     low, high = (units.number(100 * bound, places) for bound in (ratio.low, ratio.high))
-    return f"{units.number(100 * ratio.value, places)} % [{low}, {high}]"
+    base = column.baseline.absolute_s if column.baseline else None
+    of = f" of {column.absolute(base).main}" if base else ""
+    return f"{units.number(100 * ratio.value, places)} % [{low}, {high}]{of}, n = {ratio.n}"
 
 
 def fraction_of_baseline(comparison: Comparison, kind: MetricKind) -> Estimate:

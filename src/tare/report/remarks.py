@@ -117,6 +117,7 @@ def caveats(group: TableGroup, summary: Summary) -> tuple[str, ...]:
         *_modes(group, summary),
         *(row.sentence for row in launch_rows(group, summary) if row.sentence),
         *_sign_differences(group),
+        *_fewer_rounds(group, summary),
     )
 
 
@@ -172,6 +173,19 @@ def _sign_differences(group: TableGroup) -> Iterator[str]:
             f"{named}: overhead (geometric mean) and added time (arithmetic mean) have opposite signs, "
             "so neither shows a cost or a gain."
         )
+
+
+def _fewer_rounds(group: TableGroup, summary: Summary) -> Iterator[str]:
+    """Yield a sentence with the n of the cells whose figures are of fewer rounds than the study has (rule 5)."""
+    cells_of: dict[int, dict[str, None]] = {}
+    for column in group.columns:
+        for name in group.rows:
+            cell = column.cells.get(name)
+            estimate = (cell.overhead or cell.absolute_s) if cell else None
+            if estimate is not None and estimate.n != summary.rounds_done:
+                cells_of.setdefault(estimate.n, {})[name] = None
+    for n, names in sorted(cells_of.items()):
+        yield f"{', '.join(names)}: n = {n}, not {summary.rounds_done}."
 
 
 # --- failures and repeats ---------------------------------------------------------------------------------------

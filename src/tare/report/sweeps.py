@@ -32,11 +32,17 @@ def sweeps_of(group: TableGroup, summary: Summary, style: Mapping[str, Style]) -
         columns.sort(key=lambda column: column.info.message_bytes or 0)
         if len(columns) >= 2:
             figures = (
-                overhead.by_size(columns, group.rows, style),
+                overhead.by_size(columns, group.rows, style, link_bytes_per_s(summary)),
                 overhead.overhead_by_size(columns, group.rows, summary, style),
             )
             result.append(Sweep(name=_common_label(columns), figures=figures))
     return result
+
+
+def link_bytes_per_s(summary: Summary) -> float:
+    """Return the rate of the link of all environments in bytes per second, 0 if none is set or they differ."""
+    rates = {environment.link.rate_bps for environment in summary.environments}
+    return rates.pop() / 8.0 if len(rates) == 1 else 0.0
 
 
 def _common_label(columns: Sequence[Column]) -> str:

@@ -248,7 +248,7 @@ def _below(summary: Summary, groups: Sequence[TableGroup], plain: bool, width: i
         yield from items
     for row in published.rows(summary, view.groups(summary)):
         label = " ".join(filter(None, (row.environment + ",", row.workload, row.metric)))
-        here = f"{row.here} of {summary.baseline}" if row.here.endswith("]") else row.here
+        here = f"{row.here}, against {summary.baseline}" if "]" in row.here else row.here
         yield _item(
             "=", "dim", encode(f"{label}: {here}; published: {row.published or row.statement}; {row.conditions}")
         )

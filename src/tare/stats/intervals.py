@@ -86,6 +86,22 @@ def _medians_of_baseline(values: bytes, seed: int) -> tuple[FloatArray, FloatArr
     return resampled_medians(baseline, seed), leave_one_out_medians(baseline)
 
 
+def median_by_ranks(values: ArrayLike, confidence: float) -> Estimate | None:
+    """Return the median with the interval between two order statistics, in the unit of the values.
+
+    It assumes nothing about the distribution (Conover, Practical Nonparametric Statistics, section 3.2). None if there
+    are too few values for the confidence: fewer than six for 95 %.
+    """
+    ordered = np.sort(vector(values))
+    n = ordered.size
+    below = scipy.special.bdtr(np.arange(n // 2), n, 0.5)  # the probability of at most so many values below the median
+    outside = int(np.count_nonzero(below <= (1.0 - confidence) / 2.0)) - 1
+    if outside < 0:
+        return None
+    low, high = float(ordered[outside]), float(ordered[n - 1 - outside])
+    return Estimate(value=float(np.median(ordered)), low=low, high=high, n=n)
+
+
 def noise_floor(self_overheads: Iterable[Estimate]) -> float | None:
     """Return the largest absolute bound (fraction) of the A/A intervals; None if there are none.
 

@@ -211,6 +211,7 @@ def _plain(row: Row, judge: _Judge, reruns: int, failures: FailureRate | None) -
         estimate["mean"] = stats.mean_interval(stats.round_means(rounds, means)[1], judge.confidence)
         if loops and len(loops) == len(rounds):
             estimate["loop"] = stats.mean_interval(stats.round_means(rounds, loops)[1], judge.confidence)
+    p99 = stats.median_by_ranks([metric.p99_s for metric in metrics], judge.confidence)
     verdict, reason = row.blocked or (
         Verdict.BASELINE,
         _join("" if row.series.launches else "no complete block yet", row.series.reason),
@@ -232,6 +233,7 @@ def _plain(row: Row, judge: _Judge, reruns: int, failures: FailureRate | None) -
         means_s=means,
         median_s=median(metric.median_s for metric in metrics) if metrics else None,
         p99_s=median(metric.p99_s for metric in metrics) if metrics else None,
+        p99_interval_s=(p99.low, p99.high) if p99 else None,
         reruns=reruns,
         misses=stats.missed_share(len(metrics)) if metrics else None,
     )
@@ -346,7 +348,8 @@ def _by_views(row: Row, pairs: RoundPairs, mean: MeanCost | None, judge: _Judge,
             judgement,
             verdict=Verdict.INCONCLUSIVE,
             within=None,
-            reason=f"no cost to the typical launch, but the mean is {_percent(mean.overhead.value)} higher",
+            reason=f"no cost to the typical launch, but the mean is {_percent(mean.overhead.value)} "
+            f"[{100 * mean.overhead.low:.2g}, {100 * mean.overhead.high:.2g}] higher",
         )
     return judgement
 

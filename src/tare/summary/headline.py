@@ -141,14 +141,29 @@ class _Writer:
         return f"{one.name} {self._effect(costs[0])}{tail}"
 
     def _range(self, items: Sequence[Comparison]) -> str:
-        """Return the range of some costs (or gains) and their metrics: "+16 % to +31 % on latency 8 B and barrier"."""
-        measured = sorted((item for item in items if item.overhead is not None), key=_signed_size)
-        if not measured:
-            return f"{items[0].verdict.value} on {_list([self._label(item) for item in items])}"
-        ends = dict.fromkeys(_overhead(item.overhead.value) for item in (measured[0], measured[-1]) if item.overhead)
-        if len(measured) == 1 and measured[0].simultaneous is not None:
-            ends = dict.fromkeys([_signed(measured[0].simultaneous)])
-        return f"{' to '.join(ends)} on {_list([self._label(item) for item in items])}"
+        """Return the range of some costs (or gains), with their metrics and the baseline's values.
+
+        As "+16 % to +31 % [+14, +33] on latency 8 B (8.2 µs) and barrier (9.6 µs), n = 10": the bounds are the
+        outermost of all the intervals. No ratio stands without its base, and none without n and interval.
+        """
+        named = _list([self._with_base(item) for item in items])
+        estimates = sorted(
+            (bounds for item in items if (bounds := item.simultaneous or item.overhead) is not None),
+            key=lambda estimate: estimate.value,
+        )
+        if not estimates:
+            return f"{items[0].verdict.value} on {named}"
+        counts = dict.fromkeys((min(one.n for one in estimates), max(one.n for one in estimates)))
+        return f"{_range_of(estimates)} on {named}, n = {' to '.join(map(str, counts))}"
+
+    def _with_base(self, item: Comparison) -> str:
+        """Return a metric's label with the baseline's absolute value behind it."""
+        info, base = self._infos[item.group, item.metric], self._base.get((item.group, item.metric))
+        if base is None:
+            return self._label(item)
+        is_rate = info.kind is MetricKind.RATE and info.done_per_sample > 0 and base.value > 0
+        value = _rate(info.done_per_sample / base.value, info.rate_unit) if is_rate else _time(base.value)
+        return f"{self._label(item)} ({value})"
 
     def _no_cost_clauses(self, free: Sequence[_Findings]) -> list[str]:
         if not free:
@@ -258,6 +273,20 @@ def _signed(overhead: Estimate) -> str:
         return f"×{1 + overhead.value:,.0f} [{1 + overhead.low:,.0f}, {1 + overhead.high:,.0f}]"
     low, value, high = (100.0 * part for part in (overhead.low, overhead.value, overhead.high))
     return f"{three_digits(value, '+')} % [{three_digits(low, '+')}, {three_digits(high, '+')}]"
+
+
+def _range_of(estimates: Sequence[Estimate]) -> str:
+    """Return the range of estimates in ascending order, with the outermost bounds of their intervals."""
+    first, last = estimates[0], estimates[-1]
+    if len(estimates) == 1:
+        return _signed(first)
+    low, high = min(one.low for one in estimates), max(one.high for one in estimates)
+    ends = " to ".join(dict.fromkeys(_overhead(one.value) for one in (first, last)))
+    return f"{ends} [{_bound(low)}, {_bound(high)}]"
+
+
+def _bound(value: float) -> str:
+    return f"×{1 + value:,.0f}" if value >= TIMES_FROM else three_digits(100.0 * value, "+")
 
 
 def _percent(fraction: float) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tare.model import MetricInfo, Placement, Workload
+from tare.workloads.declares import DECLARED, check_declared
 from tare.workloads.output import Began, Parsed
 
 __all__ = ["WorkloadPlugin"]
@@ -22,6 +23,11 @@ class WorkloadPlugin(ABC):
     timer: str
     synchronisation: str
     reduction: str
+
+    def __init_subclass__(cls) -> None:
+        """Refuse a member that does not declare how its figures are made: it does not load (rule 10)."""
+        super().__init_subclass__()
+        check_declared(cls, *DECLARED)
 
     @abstractmethod
     def serves(self, workload: Workload) -> bool:

@@ -187,7 +187,7 @@ def test_the_headline_names_the_cluster_the_largest_cost_with_its_interval_and_w
     assert re.fullmatch(
         r"In this emulated lab overlay adds 5\.\d+ µs \[\d+\.\d+, \d+\.\d+\] "
         r"\(\+\S+ % \[\+59\S*, \+60\S*\] on bare's 9\.\d+ µs, n = 10\) to 8-byte latency; "
-        r"slow \+10\S* % \[\+9\S*, \+1\S*\] on 8-byte latency; "
+        r"slow \+10\S* % \[\+9\S*, \+1\S*\] on 8-byte latency \(9\.\d+ µs\), n = 10; "
         r"no cost beyond 2 % for host on any compared metric \(n = 10\)\.",
         summary.headline,
     ), summary.headline

@@ -195,8 +195,13 @@ def _bounds(column: Column, summary: Summary, scale: _OverheadScale) -> list[Spe
 # --- against message size ---------------------------------------------------------------------------------------
 
 
-def by_size(columns: Sequence[Column], rows: Sequence[str], style: Mapping[str, Style]) -> Drawing:
-    """Plot the absolute cost or rate against message size; lines connect points along this ordered axis only."""
+def by_size(
+    columns: Sequence[Column], rows: Sequence[str], style: Mapping[str, Style], link_bytes_per_s: float = 0.0
+) -> Drawing:
+    """Plot the absolute cost or rate against message size; lines connect points along this ordered axis only.
+
+    Bandwidths have the link's rate as a line, if the study sets one.
+    """
     first = columns[0]
     costs = [
         cell.absolute_s.value for column in columns for cell in column.cells.values() if cell.absolute_s is not None
@@ -218,16 +223,16 @@ def by_size(columns: Sequence[Column], rows: Sequence[str], style: Mapping[str, 
     quantity = "bandwidth" if first.is_rate else "time"
     counts = [cost.n for column in columns for cell in column.cells.values() if (cost := cell.absolute_s)]
     n = n_text(counts, "rounds")
+    layout = _size_layout(columns, {"type": "log", "title": {"text": f"{quantity}, {suffix}"}} | _ticks(traces))
+    bound = ""
+    if first.is_rate and first.info.rate_unit == "B/s" and link_bytes_per_s:
+        layout["shapes"] = [_horizontal(rounded([link_bytes_per_s], scale)[0], "dot")]
+        bound = f"Dotted: rate of the link, {units.rate(link_bytes_per_s, 'B/s')}. "
     return Drawing(
         ident=f"sizes-{first.ident}",
         title=takeaways.range_of_sizes(columns),
-        caption=f"Points: means over rounds with their intervals. Both axes are logarithmic. {n}.",
-        spec={
-            "data": [trace for trace in traces if trace["x"]],
-            "layout": _size_layout(
-                columns, {"type": "log", "title": {"text": f"{quantity}, {suffix}"}} | _ticks(traces)
-            ),
-        },
+        caption=f"Points: means over rounds with their intervals. Both axes are logarithmic. {bound}{n}.",
+        spec={"data": [trace for trace in traces if trace["x"]], "layout": layout},
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tare.model import Figure, Metric, MetricInfo, Placement
+from tare.workloads.declares import DECLARED, check_declared
 from tare.workloads.programs.options import called
 
 
@@ -37,6 +38,11 @@ class ProgramAdapter(ABC):
     """Folders to look in after PATH; `*` stands for one folder's name."""
     files: tuple[str, ...] = ()
     """Patterns of the result files in the working folder that are read in place of standard output."""
+
+    def __init_subclass__(cls) -> None:
+        """Refuse a member that does not declare how its figures are made: it does not load (rule 10)."""
+        super().__init_subclass__()
+        check_declared(cls, *DECLARED)
 
     @property
     @abstractmethod

@@ -1,0 +1,654 @@
+"""No study and no result makes tare break one of the twelve rules (Hoefler and Belli, SC'15; docs/method.md).
+
+Each rule is a check of what is printed, or of what the code computes from random results. A second test takes away the
+code that keeps the rule, and the check then fails: so no check is one that cannot fail.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import tare.report.cells
+import tare.report.html
+import tare.report.metric_pages
+import tare.report.plots.overhead as overhead_plots
+import tare.report.remarks
+import tare.report.terminal
+import tare.stats
+import tare.workloads.plugin
+from tare.errors import ResultsError
+from tare.model import Completed, Estimate, Failed, MetricKind, RankPlace, Role, Trial, Verdict
+from tare.report import units, view
+from tare.report.plots.figures import Drawing
+from tare.report.plots.styles import styles
+from tare.report.runs import launches
+from tare.report.sweeps import sweeps_of
+from tare.store import codec
+from tare.store.writer import Store
+from tare.workloads import WORKLOADS, WorkloadPlugin
+from tare.workloads.programs import PROGRAMS
+from tare.workloads.programs.adapter import ProgramAdapter
+from unit.rules.made import ABSOLUTE, INTERVAL, RATIO, Made, Page, Shape, results, tables_of
+from unit.summaries import change, make_plan, make_trial
+
+headline = importlib.import_module("tare.summary.headline")
+compare = importlib.import_module("tare.summary.compare")
+few = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+some = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+COMPARED = (Verdict.COSTS, Verdict.GAINS, Verdict.NO_COST, Verdict.INCONCLUSIVE)
+NOT_MEASURED = ("no value", "no estimate", "invalid", "unavailable", "not planned")
+
+
+def known(
+    factors: dict[str, float], *, rounds: int = 10, kind: MetricKind = MetricKind.COST, mean: float = 1.2,
+    cost: Callable[[str, int], float] = lambda name, r: 1.0, metrics: int = 1,
+) -> Made:  # fmt: skip
+    """Return a result of known costs: `cost` multiplies the cost of an environment in a round."""
+    plan = make_plan(*factors, limit=0.05)
+    shapes = [
+        Shape(key=f"m:{8 << number}", label=f"metric {number}", base_s=1e-5, kind=kind, mean_of_typical=mean)
+        for number in range(metrics)
+    ]
+    rng = np.random.default_rng(3)
+    trials = []
+    for r in range(rounds):
+        for cell in plan.cells:
+            name = cell.environment.name
+            factor = factors.get(name, 1.0) * cost(name, r) * math.exp(rng.normal(0, 0.003))
+            made = tuple(replace(one.metric(one.base_s * factor), message_bytes=int(one.key[2:])) for one in shapes)
+            trials.append(make_trial(cell, r, Completed(metrics=made)))
+    return Made(plan=plan, trials=trials)
+
+
+def cut(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, **fields: str) -> None:
+    """Have a function return its value with other fields."""
+    whole = getattr(module, name)
+    monkeypatch.setattr(module, name, lambda *a, **k: replace(whole(*a, **k), **fields))
+
+
+COSTLY = {"docker": 1.3, "overlay": 4.0, "podman": 1.0}
+
+
+# --- 1: no ratio without the absolute value and the unit of its base -------------------------------------------------
+
+
+def check_bases(made: Made) -> None:
+    """Each column with a ratio has the baseline's value in its unit, in the same table; so have the headline's."""
+    tables = [
+        *Page(made.page()).named("first"),
+        *tables_of(made.terminal()),
+        *tables_of(made.terminal(all_metrics=True)),
+    ]
+    assert tables
+    for table in tables:
+        for number in range(1, len(table.heads)):
+            column = table.column(number)
+            base = next(text for name, text in column.items() if re.match(r"bare(?! \(A/A\))", name))
+            others = [text for text in column.values() if text != base]
+            if any(RATIO.search(text) for text in others):
+                assert ABSOLUTE.search(base), (table.heads[number], base)
+    for clause in made.summary.headline.split("; "):
+        if RATIO.search(clause) and "no cost" not in clause:
+            named = len(re.findall(r"metric \d", clause))
+            assert len(ABSOLUTE.findall(clause)) >= named > 0, clause
+
+
+@given(results())
+@few
+def test_rule_1_each_ratio_has_the_absolute_value_and_unit_of_its_base_beside_it(made: Made) -> None:
+    check_bases(made)
+
+
+@pytest.mark.parametrize("part", ["cells", "headline"])
+def test_rule_1_is_checked(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    check_bases(known(COSTLY, metrics=2))
+    if part == "cells":
+        cut(monkeypatch, tare.report.cells, "_baseline_cell", lead="baseline", lead_bounds="", second="")
+    else:
+        monkeypatch.setattr(headline._Writer, "_with_base", lambda self, item: self._label(item))
+    with pytest.raises(AssertionError):
+        check_bases(known(COSTLY, metrics=2))
+
+
+# --- 2: every planned cell is listed ---------------------------------------------------------------------------------
+
+
+def check_cells(made: Made) -> None:
+    """Every planned cell has a row on the page with its outcome, and one that has no figures its reason."""
+    page, terminal = Page(made.page()), " ".join(made.terminal().split())
+    (listed,) = [table for table in page.tables if table.heads[:2] == ["environment", "group"]]
+    rows = {(row[0], row[1], row[2]): row for row in listed.rows}
+    for cell in made.plan.cells:
+        name = "bare (A/A)" if cell.role is Role.SELF else cell.environment.name
+        row = rows[name, cell.group, cell.placement.label]
+        reason = made.plan.unavailable.get(cell.key)
+        if reason is not None:
+            assert row[4] == "unavailable"
+            assert reason in row[5]
+            assert reason in terminal
+        assert row[4]
+        assert all(name in table.column(0) for table in tables_of(made.terminal()) if table.heads)
+    assert len(listed.rows) == len(made.plan.cells)
+    for item in made.summary.comparisons:
+        if item.verdict in (Verdict.INVALID, Verdict.UNAVAILABLE):
+            assert item.reason
+            assert item.reason.split(";")[0] in terminal
+
+
+@given(results())
+@few
+def test_rule_2_every_planned_cell_is_listed_also_skipped_ones_with_their_reason(made: Made) -> None:
+    check_cells(made)
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [(tare.report.html, "cell_rows"), (tare.report.remarks, "notes")], ids=["rows", "reasons"]
+)
+def test_rule_2_is_checked(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> None:
+    plan = make_plan("docker", "overlay", unavailable={"overlay": "overlay is not installed"})
+    shape = Shape(key="m0:8", label="metric 0", base_s=1e-5)
+    trials = [
+        make_trial(cell, r, Completed(metrics=(shape.metric(1e-5),)))
+        for r in range(6) for cell in plan.cells if cell.key not in plan.unavailable
+    ]  # fmt: skip
+    made = Made(plan=plan, trials=trials)
+    check_cells(made)
+    whole = getattr(module, name)
+    monkeypatch.setattr(module, name, lambda *a: tuple(one for one in whole(*a) if "overlay" not in str(one)))
+    with pytest.raises((AssertionError, KeyError)):
+        check_cells(made)
+
+
+# --- 3: the kind of a metric selects the mean ------------------------------------------------------------------------
+
+
+def check_means(made: Made) -> None:
+    """Costs are averaged arithmetically, rates harmonically: the work of all rounds over the time of all rounds."""
+    summary = made.summary
+    for group in view.groups(summary):
+        for column in group.columns:
+            for item in column.cells.values():
+                if item.absolute_s is None:
+                    continue
+                costs = np.array(item.values_s)
+                amount = column.info.done_per_sample
+                shown = column.shown(item.absolute_s.value)
+                if column.info.kind is MetricKind.RATE:
+                    rates = amount / costs
+                    assert shown == pytest.approx(rates.size / np.sum(1 / rates)), "harmonic"
+                else:
+                    assert shown == pytest.approx(np.mean(costs)), "arithmetic"
+
+
+@given(results())
+@some
+def test_rule_3_the_kind_of_a_metric_selects_the_mean(made: Made) -> None:
+    check_means(made)
+
+
+@pytest.mark.parametrize("kind", MetricKind)
+def test_rule_3_is_checked(monkeypatch: pytest.MonkeyPatch, kind: MetricKind) -> None:
+    made = known(COSTLY, kind=kind, cost=lambda name, r: 1.0 + r)
+    check_means(made)
+    whole = tare.stats.mean_interval
+
+    def other(values: Any, *rest: Any) -> Estimate | None:
+        estimate = whole(values, *rest)
+        return estimate and replace(estimate, value=1 / float(np.mean(1 / np.asarray(values))))
+
+    monkeypatch.setattr(tare.stats, "mean_interval", other)
+    with pytest.raises(AssertionError):
+        check_means(made)
+
+
+def test_rule_3_a_metric_without_a_kind_does_not_exist() -> None:
+    from tare.model import Metric, MetricInfo
+
+    with pytest.raises(TypeError, match="kind"):
+        Metric(key="a", label="a", value=1.0)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="kind"):
+        MetricInfo(key="a", label="a", statistic="", group="")  # type: ignore[call-arg]
+
+
+# --- 4: ratios are not averaged, but the costs behind them ------------------------------------------------------------
+
+
+def check_no_average_of_ratios(made: Made) -> None:
+    """An overhead is the geometric mean of its rounds, and is named so; nothing averages over metrics or rows."""
+    for item in made.summary.comparisons:
+        if item.overhead is None or item.adjusted_for:
+            continue
+        base = next(
+            one for one in made.summary.comparisons
+            if (one.group, one.metric, one.environment) == (item.group, item.metric, "bare")
+        )  # fmt: skip
+        costs = dict(zip(item.rounds, item.values_s, strict=True))
+        bases = dict(zip(base.rounds, base.values_s, strict=True))
+        common = sorted(costs.keys() & bases.keys())
+        logs = [math.log(costs[r] / bases[r]) for r in common]
+        assert item.overhead.value == pytest.approx(math.expm1(float(np.mean(logs))), abs=1e-9)
+        if item.added_s is not None:
+            assert item.added_s.value == pytest.approx(
+                np.mean([costs[r] - bases[r] for r in common]), rel=1e-6, abs=1e-15
+            )
+
+
+@given(results())
+@some
+def test_rule_4_ratios_are_not_averaged_arithmetically_but_the_costs_behind_them_are(made: Made) -> None:
+    check_no_average_of_ratios(made)
+
+
+def test_rule_4_the_page_says_which_mean_each_figure_is() -> None:
+    page = known(COSTLY).page()
+    (table, *_) = Page(page).named("first")
+    assert "added time (arithmetic mean over 10 rounds)" in table.name
+    assert "overhead (geometric mean)" in table.name
+    assert "Overheads are geometric means of paired ratios per round" in page
+    assert not re.search(r"average (overhead|ratio)|mean (over|of all) (environments|metrics|workloads)", page)
+
+
+def test_rule_4_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = known(COSTLY, cost=lambda name, r: (2.0, 0.5)[r % 2] if name == "docker" else 1.0)
+    check_no_average_of_ratios(made)
+    whole = tare.stats.paired_t
+
+    def averaged(d: Any, confidence: float) -> Estimate | None:
+        logs = whole(d, confidence)
+        return logs and replace(logs, value=logs.value + 0.25)
+
+    monkeypatch.setattr(tare.stats, "paired_t", averaged)
+    with pytest.raises(AssertionError):
+        check_no_average_of_ratios(made)
+
+
+# --- 5: no point without n and interval -------------------------------------------------------------------------------
+
+ALONE = {"at most", "mean at most", "adjusted interval", "p (Holm)", "rounds", "verdict", "remarks", "environment"}
+"""Columns of a table of values that are bounds, tests or words, and no estimates."""
+
+
+def check_values(page: Page) -> None:
+    """Each value of a metric's page has its interval and its n."""
+    for table in page.named("plain figures Typical"):
+        for row in table.rows:
+            cells = dict(zip(table.heads, row, strict=False))
+            for head, text in cells.items():
+                if head not in ALONE and re.search(r"\d", text) and len(row) == len(table.heads):
+                    assert INTERVAL.search(text), (head, text)
+                    assert cells["rounds"].isdigit()
+
+
+def check_intervals(made: Made) -> None:
+    """Each cell with a figure has an interval or a bound; each value of a metric's page its interval and its n."""
+    page, terminal = Page(made.page()), made.terminal()
+    for table in [*page.named("first"), *tables_of(terminal)]:
+        for number in range(1, len(table.heads)):
+            for name, text in table.column(number).items():
+                if re.search(r"\d", text.partition(" ")[2]) and not any(word in text for word in NOT_MEASURED):
+                    assert INTERVAL.search(text) or "failed" in text, (name, text)
+    check_values(page)
+    rounds = made.summary.rounds_done
+    assert re.search(rf"n = {rounds} rounds?; intervals 95 %", terminal)
+    text = " ".join(terminal.split())
+    for item in made.summary.comparisons:
+        n = item.overhead.n if item.overhead else rounds
+        if n != rounds and item.verdict in COMPARED:
+            assert re.search(rf"{item.environment}[^:]*: n = {n}, not {rounds}", text), (item.environment, n)
+    for clause in made.summary.headline.split("; "):
+        if RATIO.search(clause) and "no cost" not in clause:
+            assert INTERVAL.search(clause), clause
+            assert "n = " in clause, clause
+
+
+@given(results())
+@few
+def test_rule_5_no_point_without_n_and_interval(made: Made) -> None:
+    check_intervals(made)
+
+
+@pytest.mark.parametrize("part", ["cells", "n", "headline", "p99"])
+def test_rule_5_is_checked(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    made = known(COSTLY, metrics=2)
+    made = made.with_trials(change(made.trials, "overlay", lambda r: Failed(reason="status 1") if r == 4 else None))
+    check_intervals(made)
+    if part == "cells":
+        cut(monkeypatch, units, "overhead_interval", bounds="")
+    elif part == "n":
+        monkeypatch.setattr(tare.report.remarks, "_fewer_rounds", lambda *_: iter(()))
+    elif part == "headline":
+        monkeypatch.setattr(headline, "_range_of", lambda estimates: "+16 % to +31 %")
+    else:
+        monkeypatch.setattr(tare.report.metric_pages, "_p99", lambda cell: units.seconds(cell.p99_s))
+    with pytest.raises(AssertionError):
+        check_intervals(made)
+
+
+# --- 6: nothing rests on normality that nobody looked at --------------------------------------------------------------
+
+
+def check_normality(made: Made) -> None:
+    """Where log ratios do not look normal, the reason says so with a rank test; ratios of medians are always there."""
+    for item in made.summary.comparisons:
+        if item.overhead is None or item.adjusted_for or item.verdict is Verdict.NOISE_FLOOR:
+            continue
+        assert item.median_ratio is not None, "a ratio of medians with a bootstrap interval assumes no distribution"
+        base = next(
+            one for one in made.summary.comparisons
+            if (one.group, one.metric, one.environment) == (item.group, item.metric, "bare")
+        )  # fmt: skip
+        costs, bases = (dict(zip(one.rounds, one.values_s, strict=True)) for one in (item, base))
+        logs = [math.log(costs[r] / bases[r]) for r in sorted(costs.keys() & bases.keys())]
+        p = tare.stats.normality_p(logs) if len(logs) >= tare.stats.MIN_ROUNDS else None
+        assert ("do not look normal" in item.reason) == (p is not None and p < 0.01), (p, item.reason)
+        if p is not None and p < 0.01:
+            assert "rank test: p = " in item.reason
+
+
+@given(results(fewest=6))
+@some
+def test_rule_6_normality_is_looked_at_and_a_rank_test_stands_beside_what_is_not_normal(made: Made) -> None:
+    check_normality(made)
+
+
+def test_rule_6_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = known(COSTLY, cost=lambda name, r: 30.0 if (name, r) == ("docker", 7) else 1.0)
+    check_normality(made)
+    assert any("do not look normal" in item.reason for item in made.summary.comparisons)
+    monkeypatch.setattr(compare, "_normality_note", lambda pairs: "")
+    with pytest.raises(AssertionError):
+        check_normality(made)
+
+
+# --- 7: comparisons are paired, by their interval, and have an effect size --------------------------------------------
+
+
+def check_pairing(made: Made) -> None:
+    """A verdict of a cost or gain is an interval of the effect without zero; what a round does to all cancels."""
+    for item in made.summary.comparisons:
+        if item.verdict in (Verdict.COSTS, Verdict.GAINS):
+            assert item.overhead is not None
+            assert item.simultaneous is not None
+            assert (item.simultaneous.low > 0) is (item.verdict is Verdict.COSTS)
+            assert (item.simultaneous.high < 0) is (item.verdict is Verdict.GAINS)
+        if item.p_value is not None:
+            assert item.overhead is not None, "no p value without an effect"
+    shifted = made.with_trials([slower(trial, 1.0 + 3.0 * ((trial.key.round * 7) % 5)) for trial in made.trials])
+    before, after = (
+        {(i.group, i.metric, i.environment): i.overhead for i in one.summary.comparisons} for one in (made, shifted)
+    )
+    for key, effect in before.items():
+        other = after[key]
+        assert (effect is None) is (other is None)
+        if effect is not None and other is not None:
+            for name in ("value", "low", "high"):
+                assert getattr(other, name) == pytest.approx(getattr(effect, name), rel=1e-6, abs=1e-7), key
+
+
+def slower(trial: Trial, factor: float) -> Trial:
+    """Return a trial whose costs are multiplied, as a machine that is slower in one round does."""
+    if not isinstance(trial.outcome, Completed):
+        return trial
+    metrics = tuple(
+        replace(one, value=one.value * factor, median_s=one.median_s * factor, p99_s=one.p99_s * factor)
+        for one in trial.outcome.metrics
+    )
+    return replace(trial, outcome=Completed(metrics=metrics))
+
+
+@given(results(fewest=2))
+@some
+def test_rule_7_comparisons_are_by_paired_intervals_and_have_an_effect(made: Made) -> None:
+    check_pairing(made)
+
+
+def test_rule_7_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = known(COSTLY)
+    check_pairing(made)
+    whole = tare.stats.pair_rounds
+
+    def unpaired(environment: dict[Any, float], baseline: dict[Any, float]) -> Any:
+        return whole(environment, dict(zip(baseline, [*baseline.values()][::-1], strict=True)))
+
+    monkeypatch.setattr(tare.stats, "pair_rounds", unpaired)
+    with pytest.raises(AssertionError):
+        check_pairing(made)
+
+
+# --- 8: percentiles, and a warning where there are several modes ------------------------------------------------------
+
+
+def check_distribution(made: Made) -> None:
+    """Each metric's page has the 99th percentile, and a column with two modes a warning with both of them."""
+    for text in (made.page(), " ".join(made.terminal().split())):
+        assert "has several modes (dip test over" in text
+        assert len(re.findall(r"\d+% of launches at", text)) >= 2
+    for table in Page(made.page()).named("plain figures Typical"):
+        assert "p99" in table.heads
+        assert all(INTERVAL.search(text) for text in table.column(table.heads.index("p99")).values())
+
+
+def two_modes() -> Made:
+    return known(
+        {"docker": 1.0, "podman": 1.0},
+        rounds=20,
+        cost=lambda name, r: (1.0, 1.8)[zlib.crc32(f"{name} {r}".encode()) % 2],
+    )
+
+
+def test_rule_8_percentiles_are_given_and_several_modes_are_warned_of() -> None:
+    check_distribution(two_modes())
+
+
+@pytest.mark.parametrize(("module", "name"), [(tare.report.remarks, "_modes"), (tare.report.metric_pages, "_p99")])
+def test_rule_8_is_checked(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> None:
+    monkeypatch.setattr(module, name, lambda *_: "")
+    with pytest.raises(AssertionError):
+        check_distribution(two_modes())
+
+
+# --- 9: a manifest per trial ------------------------------------------------------------------------------------------
+
+MANIFEST = ("kernel", "cpu", "cores", "topology", "governor", "sysctls", "networks", "images", "versions", "identity")
+IDENTITY = ("kernel", "cpu", "cores", "mpi", "kernels", "image")
+
+
+def check_manifest(plan: Any, found: dict[str, Any]) -> None:
+    """What a study records of its machine has every part, and the order and seed are in the plan."""
+    assert [name for name in MANIFEST if name not in found] == []
+    assert [name for name in IDENTITY if name not in found["identity"]] == []
+    assert isinstance(plan.study.seed, int)
+
+
+def facts_of() -> tuple[Any, dict[str, Any]]:
+    from tare.cli import session
+    from tare.deploy.study_files import make_files
+    from tare.run import facts
+    from unit.runs import known_study
+
+    plan = session.make_plan(known_study())
+    return plan, facts.facts(plan, make_files(plan))
+
+
+def test_rule_9_a_study_records_its_machine_its_software_and_its_seed() -> None:
+    check_manifest(*facts_of())
+
+
+@pytest.mark.parametrize("name", MANIFEST)
+def test_rule_9_is_checked(name: str) -> None:
+    plan, found = facts_of()
+    with pytest.raises((AssertionError, KeyError)):
+        check_manifest(plan, {key: value for key, value in found.items() if key != name})
+
+
+def test_rule_9_a_trial_keeps_its_order_its_binding_its_network_and_its_libraries() -> None:
+    place = RankPlace(
+        rank=0, host="b/n0", hostname="n0", pid=3, cpus=(0, 1), rights={"limits": "cpus=2"}, libraries=("libucp.so.0",)
+    )
+    plan = make_plan("docker")
+    trial = replace(
+        make_trial(plan.cells[0], 0, Completed(metrics=())), position=3, ranks=(place,), argv=("mpirun", "app"),
+        facts={"mtu": "1450", "tso": "off"}, mpi_library="Open MPI 4.1.4",
+    )  # fmt: skip
+    kept = codec.decode(Trial, codec.encode(trial))
+    assert kept == trial
+
+
+@pytest.mark.parametrize("name", IDENTITY)
+def test_rule_9_results_of_another_machine_are_not_mixed_silently(tmp_path: Path, name: str) -> None:
+    plan = make_plan("docker")
+    identity: dict[str, Any] = dict.fromkeys(IDENTITY, "one")
+    Store.create_or_open(tmp_path, plan, {"identity": identity}).close()
+    Store.create_or_open(tmp_path, plan, {"identity": dict(identity)}).close()
+    with pytest.raises(ResultsError, match=name):
+        Store.create_or_open(tmp_path, plan, {"identity": {**identity, name: "other"}})
+
+
+# --- 10: a workload declares how its figures are made, or it does not load --------------------------------------------
+
+DECLARED = ("timer", "synchronisation", "reduction")
+
+
+@pytest.mark.parametrize("name", [*WORKLOADS, *PROGRAMS])
+def test_rule_10_every_workload_declares_timer_synchronisation_and_reduction(name: str) -> None:
+    member = WORKLOADS.get(name) or PROGRAMS[name]
+    for declaration in DECLARED:
+        assert getattr(member, declaration).strip()
+
+
+@pytest.mark.parametrize("base", [WorkloadPlugin, ProgramAdapter])
+@pytest.mark.parametrize("missing", DECLARED)
+def test_rule_10_one_that_does_not_declare_them_does_not_load(base: type, missing: str) -> None:
+    declared = dict.fromkeys(DECLARED, "the program's own")
+    type("Whole", (base,), declared)
+    with pytest.raises(TypeError, match=f"Lacking does not declare {missing}"):
+        type("Lacking", (base,), {name: text for name, text in declared.items() if name != missing})
+    with pytest.raises(TypeError, match=f"Empty does not declare {missing}"):
+        type("Empty", (base,), {**declared, missing: ""})
+
+
+# --- 11 and 12: the plots ---------------------------------------------------------------------------------------------
+
+
+def drawings(made: Made, link_bps: int = 0) -> Iterator[Drawing]:
+    """Yield every plot of a report that needs no samples, with its data."""
+    from tare.report.plots import launches as of_launches
+
+    summary = made.summary
+    if link_bps:
+        linked = tuple(replace(one, link=replace(one.link, rate_bps=link_bps)) for one in summary.environments)
+        summary = replace(summary, environments=linked)
+    runs = launches(summary, made.trials)
+    for group in view.groups(summary):
+        style = styles(group.rows, summary)
+        for column in group.columns:
+            plotted = of_launches.points(column, group.rows, runs)
+            yield overhead_plots.forest(column, group.rows, summary)
+            yield of_launches.launches(column, group.rows, plotted, style)
+            yield of_launches.order(column, plotted, style)
+        for sweep in sweeps_of(group, summary, style):
+            yield from sweep.figures
+
+
+def check_bounds(made: Made) -> None:
+    """Overheads are drawn against the baseline, the margin, the limit and the noise floor, rates against the link's."""
+    forests = [figure for figure in drawings(made) if figure.ident.startswith("forest")]
+    assert forests
+    scale = 1.0 if any("×" in str(figure.spec["layout"]["xaxis"]) for figure in forests) else 100.0
+    for figure in forests:
+        shapes = figure.spec["layout"]["shapes"]
+        lines = sorted(round(shape["x0"], 6) for shape in shapes if shape["type"] == "line")
+        wanted = [-made.summary.margin, 0.0, made.summary.margin, *([made.summary.limit] if made.summary.limit else [])]
+        offset = 0.0 if scale == 100.0 else 1.0
+        assert lines == sorted(round(offset + value * scale, 6) for value in wanted)
+        assert [shape for shape in shapes if shape["type"] == "rect"], "the noise floor"
+
+
+def check_link(made: Made) -> None:
+    """Each plot of bandwidths has the rate of the link: 8 Gbit/s are 1 GB/s."""
+    plots = drawings(made, link_bps=8_000_000_000)
+    rates = [one for one in plots if one.ident.startswith("sizes") and "overhead" not in one.ident]
+    assert rates
+    for figure in rates:
+        (line,) = figure.spec["layout"].get("shapes") or (None,)
+        assert line is not None
+        assert line["y0"] == line["y1"]
+        assert "rate of the link, 1.00 GB/s" in figure.caption
+
+
+def test_rule_11_bounds_are_drawn() -> None:
+    check_bounds(known(COSTLY))
+    check_bounds(known({"docker": 1.1}))
+    check_link(known(COSTLY, kind=MetricKind.RATE, metrics=2))
+
+
+@pytest.mark.parametrize("part", ["bounds", "link"])
+def test_rule_11_is_checked(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    if part == "bounds":
+        monkeypatch.setattr(overhead_plots, "_bounds", lambda *_: [])
+        with pytest.raises(AssertionError):
+            check_bounds(known(COSTLY))
+    else:
+        monkeypatch.setattr("tare.report.sweeps.link_bytes_per_s", lambda _: 0.0)
+        with pytest.raises(AssertionError):
+            check_link(known(COSTLY, kind=MetricKind.RATE, metrics=2))
+
+
+def check_lines(figures: list[Drawing]) -> None:
+    """A line is drawn along numbers in ascending order only, and never from one environment to another."""
+    assert figures
+    for figure in figures:
+        for trace in figure.spec["data"]:
+            if trace["type"] == "box":
+                assert trace["boxpoints"] == "all", "every launch is a point of its box"
+                continue
+            if "lines" in trace["mode"]:
+                assert all(isinstance(x, int | float) for x in trace["x"]), (figure.ident, trace["x"])
+                assert not any(isinstance(y, str) for y in trace["y"]), (figure.ident, trace["y"])
+                assert list(trace["x"]) == sorted(trace["x"])
+                assert figure.spec["layout"]["xaxis"].get("type") != "category"
+            if figure.ident.startswith(("forest", "sizes")) and "markers" in trace["mode"]:
+                assert {"error_x", "error_y"} & trace.keys(), "no point without its interval"
+
+
+@given(results())
+@few
+def test_rule_12_boxes_or_points_with_intervals_and_lines_only_along_numbers(made: Made) -> None:
+    check_lines(list(drawings(made)))
+
+
+def test_rule_12_holds_for_plots_of_message_sizes_too() -> None:
+    for kind in MetricKind:
+        figures = list(drawings(known(COSTLY, kind=kind, metrics=4)))
+        assert [one for one in figures if one.ident.startswith("sizes")]
+        check_lines(figures)
+
+
+def test_rule_12_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = overhead_plots._verdict_traces
+
+    def joined(*a: Any) -> list[Any]:
+        return [{**trace, "mode": "lines+markers"} for trace in whole(*a)]
+
+    monkeypatch.setattr(overhead_plots, "_verdict_traces", joined)
+    with pytest.raises(AssertionError):
+        check_lines(list(drawings(known(COSTLY))))
+
+
+def test_the_page_of_the_method_lists_the_twelve_rules_that_have_a_test() -> None:
+    root = Path(__file__).parents[3]
+    text = (root / "docs/method.md").read_text().partition("## The twelve rules")[2].partition("\n## ")[0]
+    tests = set(re.findall(r"^def test_rule_(\d+)_", Path(__file__).read_text(), re.MULTILINE))
+    assert re.findall(r"^\| (\d+) \|", text, re.MULTILINE) == [str(number) for number in range(1, 13)]
+    assert tests == {str(number) for number in range(1, 13)}
