@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tare.model import Comparison, Estimate, Summary
-from tare.report import embed, remarks, units
+from tare.report import remarks, units
 from tare.report.cells import percent_up
 from tare.report.plots import launches, overhead
 from tare.report.plots.figures import Drawing
@@ -63,7 +63,7 @@ def metric_page(
     filled = {name for _, _, row in values for name, text in row.figures.items() if text}
     return MetricPage(
         column=column,
-        figures=tuple(embed.with_json(figure) for figure in figures),
+        figures=tuple(figure.drawn() for figure in figures),
         columns=tuple(name for name in FIGURES if name in filled),
         values=values,
         states=remarks.state_texts(column, summary),
