@@ -146,11 +146,15 @@ def submit(  # noqa: PLR0913, PLR0917 - as many as there are options
 def report(
     results: Annotated[Path, typer.Argument(help="A results folder, such as results/quickstart.", show_default=False)],
     html: Annotated[Path | None, typer.Option(help="Write the HTML report to this file.", show_default=False)] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Write every figure to this folder, as SVG and PDF.", show_default=False),
+    ] = None,
 ) -> None:
-    """Print the tables of a results folder again; --html writes the HTML report."""
+    """Print the tables of a results folder again; --html writes the HTML report, --figures its figures."""
     from tare.cli.commands import show_report
 
-    raise typer.Exit(show_report(results, html))
+    raise typer.Exit(show_report(results, html, figures))
 
 
 @app.command()

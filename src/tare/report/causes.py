@@ -70,9 +70,7 @@ def _why(cause: Cause, labels: Sequence[str], costly: int) -> Why:
             units.percent(part, sign=False) for part in (cause.share.low, cause.share.value, cause.share.high)
         )
         share = f"{value} [{low}, {high}] of the cost"
-    return Why(
-        words=cause.words, on=_labels(labels, costly), proven=cause.proven, share=share, remedy=cause.remedy
-    )
+    return Why(words=cause.words, on=_labels(labels, costly), proven=cause.proven, share=share, remedy=cause.remedy)
 
 
 def _labels(labels: Sequence[str], costly: int) -> str:

@@ -6,7 +6,7 @@ Without the page's script they follow one another.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 
@@ -21,6 +21,7 @@ from tare.report.pages.environments import environment_pages
 from tare.report.pages.metrics import MetricPage, metric_page
 from tare.report.pages.sizes import sweeps_of
 from tare.report.pages.workloads import WorkloadPage, with_samples
+from tare.report.plots.figures import Drawing
 from tare.report.plots.styles import Style, styles
 from tare.report.runs import ShownLaunch, by_group, cell_rows, commands, launches, listed, trial_row
 from tare.report.samples import SampleSource, collect, row_key
@@ -78,6 +79,12 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
         script=script,
         style=style,
     )  # fmt: skip
+
+
+def figures_of(summary: Summary, trials: Sequence[Trial], samples: SampleSource) -> Iterator[tuple[str, Drawing]]:
+    """Yield every figure of the report, with the name of its workload."""
+    for page in workload_pages(summary, launches(summary, trials), partial(collect, samples)):
+        yield from ((page.name, figure) for figure in page.figures())
 
 
 def workload_pages(summary: Summary, runs: Sequence[ShownLaunch], counts: Counts) -> tuple[WorkloadPage, ...]:

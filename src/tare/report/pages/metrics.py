@@ -56,7 +56,7 @@ def metric_page(
     points = launches.points(column, group.rows, runs)
     figures = (
         overhead.forest(column, group.rows, summary),
-        launches.launches(column, group.rows, points, style),
+        launches.launches(column, points, style),
         launches.order(column, points, style),
     )
     values = _values(column, group)

@@ -33,8 +33,8 @@ class Axis:
 class Dots:
     """Symbols at points; `texts` are the tooltips of the points, if they have any. `name` is for the legend."""
 
-    x: Sequence[float]
-    y: Sequence[float]
+    x: Sequence[float] | Floats
+    y: Sequence[float] | Floats
     colour: str
     symbol: str = "circle"
     size: float = 6.0
@@ -135,7 +135,10 @@ def linear_axis(low: float, high: float, title: str = "", suffix: str = "", *, s
     first, last = int(np.ceil(low / step - 1e-9)), int(np.floor(high / step + 1e-9))
     places = [float(f"{number * step:.10g}") for number in range(first, last + 1)]
     return Axis(
-        low=low, high=high, title=title, ticks=tuple((at, f"{_number(at, signed)}{suffix if at else ''}") for at in places)
+        low=low,
+        high=high,
+        title=title,
+        ticks=tuple((at, f"{_number(at, signed)}{suffix if at else ''}") for at in places),
     )
 
 
@@ -153,7 +156,9 @@ def log_axis(low: float, high: float, title: str = "") -> Axis:
     """Return a logarithmic axis over a positive range."""
     low = max(low, 1e-12)
     high = max(high, low * 1.001)
-    return Axis(low=low, high=high, title=title, log=True, ticks=tuple((at, _number(at)) for at in _log_ticks(low, high)))
+    return Axis(
+        low=low, high=high, title=title, log=True, ticks=tuple((at, _number(at)) for at in _log_ticks(low, high))
+    )
 
 
 def _log_ticks(low: float, high: float) -> list[float]:

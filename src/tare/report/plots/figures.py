@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from markupsafe import Markup
 
 from tare.report.plots.charts import Chart
 from tare.report.plots.svg import WIDE, svg
+
+NOT_DRAWN: Final = Markup("")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +28,8 @@ class Drawing:
     chart: Chart | None
     closer: Chart | None = None
     closer_name: str = ""
-    svg: Markup = Markup("")
-    closer_svg: Markup = Markup("")
+    svg: Markup = NOT_DRAWN
+    closer_svg: Markup = NOT_DRAWN
 
     @property
     def wide(self) -> bool:
@@ -37,7 +40,7 @@ class Drawing:
         """Return the figure as SVG, without the charts."""
         if self.chart is None:
             return self
-        closer = Markup("")
+        closer = NOT_DRAWN
         if self.closer is not None:
             title = f"{self.closer_name}: {self.title}"
             closer = svg(self.closer, f"{self.ident}-closer", title, self.caption)

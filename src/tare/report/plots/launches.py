@@ -67,7 +67,7 @@ def _value_axis(column: Column, drawn: Sequence[Floats], suffix: str) -> Axis:
     return linear_axis(*padded(low, high), title)
 
 
-def launches(column: Column, rows: Sequence[str], plotted: Plotted, style: Mapping[str, Style]) -> Drawing:
+def launches(column: Column, plotted: Plotted, style: Mapping[str, Style]) -> Drawing:
     """Plot every launch of every environment as a point over the box of its quartiles."""
     marks: list[Mark] = [*_baseline(column, plotted, upright=True)]
     for row, (name, one) in enumerate(plotted.by_row.items()):
@@ -76,7 +76,7 @@ def launches(column: Column, rows: Sequence[str], plotted: Plotted, style: Mappi
             look = style[name]
             marks.append(Box(row=row, values=_box(values), colour=look.colour))
             size = 5.5 if values.size <= MANY else 3.5
-            y = row + 0.5 * (np.arange(len(one.orders)) * 0.618 % 1 - 0.5)
+            y = [row + 0.5 * (number * 0.618 % 1 - 0.5) for number in range(len(one.orders))]
             marks.append(Dots(x=values, y=y, colour=look.colour, symbol=look.symbol, size=size))
     counts = [len(one.orders) for one in plotted.by_row.values() if one.orders]
     return Drawing(

@@ -118,9 +118,7 @@ def _percent_axis(low: float, high: float, title: str) -> Axis:
     return linear_axis(low, high, title, " %", signed=True)
 
 
-def _ranges(
-    estimates: Sequence[tuple[float, Estimate]], scale: _OverheadScale, width: float, colour: str
-) -> Ranges:
+def _ranges(estimates: Sequence[tuple[float, Estimate]], scale: _OverheadScale, width: float, colour: str) -> Ranges:
     return Ranges(
         at=[row for row, _ in estimates],
         low=[scale.at(estimate.low) for _, estimate in estimates],
@@ -199,9 +197,7 @@ def by_size(columns: Sequence[Column], rows: Sequence[str], style: Mapping[str, 
             (column, cell.absolute_s) for column in columns if (cell := column.cells.get(name)) and cell.absolute_s
         ]
         values = [column.shown(cost.value) / scale for column, cost in points]
-        bounds = [
-            sorted((column.shown(cost.low) / scale, column.shown(cost.high) / scale)) for column, cost in points
-        ]
+        bounds = [sorted((column.shown(cost.low) / scale, column.shown(cost.high) / scale)) for column, cost in points]
         marks += _size_marks(name, style[name], [column for column, _ in points], values, bounds)
     quantity = "bandwidth" if first.is_rate else "time"
     drawn = [value for mark in marks if isinstance(mark, Line) for value in mark.y if value > 0]

@@ -102,8 +102,8 @@ class _Drawing:
         """Return the whole drawing."""
         name = escape(ident)
         parts = [
-            f'<svg class="chart" viewBox="0 0 {_n(self.width)} {_n(self.chart.height)}" role="img"'
-            f' aria-labelledby="{name}-t {name}-d">',
+            f'<svg class="chart" viewBox="0 0 {_n(self.width)} {_n(self.chart.height)}" role="img" ',
+            f'aria-labelledby="{name}-t {name}-d">',
             f'<title id="{name}-t">{escape(title)}</title><desc id="{name}-d">{escape(description)}</desc>',
             *self._axes(),
             *(part for mark in self.chart.marks for part in self.draw(mark)),
@@ -224,10 +224,9 @@ class _Drawing:
         low, first, middle, third, high = (_n(at) for at in self.x(mark.values))
         y = self.y.one(mark.row)
         top, bottom = _n(y - 9), _n(y + 9)
-        yield (
-            f'<path class="box" d="M{first} {top}H{third}V{bottom}H{first}zM{middle} {top}V{bottom}M{low} {_n(y)}H{first}'
-            f'M{third} {_n(y)}H{high}" stroke="{mark.colour}" stroke-width="1.3"/>'
-        )
+        box = f"M{first} {top}H{third}V{bottom}H{first}zM{middle} {top}V{bottom}"
+        whiskers = f"M{low} {_n(y)}H{first}M{third} {_n(y)}H{high}"
+        yield f'<path class="box" d="{box}{whiskers}" stroke="{mark.colour}" stroke-width="1.3"/>'
 
 
 def _legend(chart: Chart, width: float) -> Iterator[tuple[Dots | Line | Area, int, float, str]]:
@@ -254,7 +253,7 @@ def _apart(places: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
 def _distinct(x: Floats, y: Floats, step: float) -> Floats:
     """Return the distinct places (n, 2) on a grid of this step, in order."""
     found, first = np.unique(np.round(np.stack([x, y], axis=1) / step).astype(np.int64), axis=0, return_index=True)
-    ordered: Floats = found[np.argsort(first)] * step
+    ordered: Floats = found[np.argsort(first)].astype(np.float64) * step
     return ordered
 
 
@@ -287,5 +286,3 @@ def _paint(mark: Dots) -> str:
 def _text(x: float, y: float, text: str, css: str, anchor: str = "start") -> str:
     where = "" if anchor == "start" else f' text-anchor="{anchor}"'
     return f'<text class="{css}"{where} x="{_n(x)}" y="{_n(y)}">{escape(text)}</text>'
-
-

@@ -47,9 +47,7 @@ class Wanted:
 
     def draw(self, histograms: Histograms) -> Drawings:
         """Return the plots."""
-        return {
-            column.ident: [figure.drawn() for figure in self._draw(column, histograms)] for column in self.columns
-        }
+        return {column.ident: [figure.drawn() for figure in self._draw(column, histograms)] for column in self.columns}
 
     def _draw(self, column: Column, histograms: Histograms) -> Sequence[Drawing]:
         names = {row_key(self.group, name): name for name in self.rows}

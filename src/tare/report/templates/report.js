@@ -13,7 +13,7 @@
   /* --- address --- */
   function parse() {
     const [ident, query = ""] = location.hash.slice(1).split("?");
-    return { ident: decodeURIComponent(ident) || "result", wanted: new URLSearchParams(query) };
+    return { ident: ident || "result", wanted: new URLSearchParams(query) };   /* identifiers need no escapes */
   }
   function filters() {
     const wanted = new URLSearchParams();
@@ -80,15 +80,15 @@
   form.addEventListener("reset", () => setTimeout(() => { location.hash = address(parse().ident); }));
 
   /* --- colours --- */
-  const themes = [["", "Auto", "as the system"], ["light", "Light", "light"], ["dark", "Dark", "dark"]];
+  const themes = [["", "Auto"], ["light", "Light"], ["dark", "Dark"]];   /* Auto: as the system */
   const button = document.querySelector(".theme");
   function store(value) { try { localStorage.setItem("tare-theme", value); } catch { /* a file may have no storage */ } }
   function stored() { try { return localStorage.getItem("tare-theme") || ""; } catch { return ""; } }
   function colour(theme) {
-    const [value, label, text] = themes.find((one) => one[0] === theme) || themes[0];
+    const [value, label] = themes.find((one) => one[0] === theme) || themes[0];
     if (value) root.dataset.theme = value; else delete root.dataset.theme;
     button.textContent = label;
-    button.setAttribute("aria-label", `Colours: ${text}`);
+    button.setAttribute("aria-label", `Colours: ${label}`);
   }
   button.addEventListener("click", () => {
     const next = (themes.findIndex((one) => one[0] === (root.dataset.theme || "")) + 1) % themes.length;
