@@ -23,6 +23,7 @@
   function address(ident) { return `#${ident}${filters() && `?${filters()}`}`; }
 
   /* --- views --- */
+  let followed = false;
   function show() {
     const { ident, wanted } = parse();
     selects.forEach((select) => {
@@ -43,6 +44,8 @@
     });
     for (let inner = target; inner; inner = inner.parentElement) { if (inner.matches("details")) inner.open = true; }
     if (target === section) scrollTo(0, 0); else target.scrollIntoView();
+    if (followed) { target.tabIndex = -1; target.focus({ preventScroll: true }); }   /* the keyboard goes on there */
+    followed = false;
   }
   all(".top nav a").forEach((link) => { link.dataset.view = link.getAttribute("href").slice(1); });
   /* Links within the page keep the filters. */
@@ -51,9 +54,8 @@
     if (!link || link.classList.contains("skip") || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     const ident = link.getAttribute("href").slice(1);
-    location.hash = address(ident);
-    const target = document.getElementById(ident);
-    if (target) { target.tabIndex = -1; target.focus({ preventScroll: true }); }
+    followed = true;
+    if (location.hash === address(ident)) show(); else location.hash = address(ident);
   });
   addEventListener("hashchange", show);
 
