@@ -126,6 +126,7 @@ def _wanted(
             columns=tuple(replace(column, cells={}, baseline=None, noise=None) for column in group.columns),
             style=style_of,
             baseline=summary.baseline,
+            share=1 / len(groups),
         )
         for group in groups
     ]

@@ -9,7 +9,7 @@ from typing import Final
 from tare.model import Comparison, Estimate, Summary
 from tare.report import remarks, units
 from tare.report.cells import percent_up
-from tare.report.plots import launches, overhead
+from tare.report.plots import launches, overhead, patterns
 from tare.report.plots.figures import Drawing
 from tare.report.plots.styles import Style
 from tare.report.runs import ShownLaunch
@@ -58,6 +58,7 @@ def metric_page(
         overhead.forest(column, group.rows, summary),
         launches.launches(column, points, style),
         launches.order(column, points, style),
+        *patterns.of_launches(column, summary, runs, points, style),
     )
     values = _values(column, group)
     filled = {name for _, _, row in values for name, text in row.figures.items() if text}

@@ -36,6 +36,7 @@ class Wanted:
     """What the plots of a group show besides samples: its rows, its columns, and the styles of its rows.
 
     `row_of` names the row of each cell with samples, as `row_key` does; the columns come without comparisons.
+    `share` is the group's share of the error of patterns.
     """
 
     group: str
@@ -44,6 +45,7 @@ class Wanted:
     columns: tuple[Column, ...]
     style: Mapping[str, Style]
     baseline: str
+    share: float = 1.0
 
     def draw(self, histograms: Histograms) -> Drawings:
         """Return the plots."""
