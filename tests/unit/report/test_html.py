@@ -59,6 +59,14 @@ def test_the_file_is_small_enough_to_mail(page: str) -> None:
     assert len(page.encode()) < 1_000_000
 
 
+def test_reports_of_stored_results_and_of_the_quick_start_are_at_most_1_5_mb() -> None:
+    stored = read_only(Path(__file__).parents[2] / "data/results-0.1.0")
+    summary = summarise(stored.plan, stored.trials, stored.host)
+    assert len(render_html(summary, stored.trials, stored).encode()) <= 1_500_000
+    quick = factory.make(Options(rounds=10, samples=1000, trouble=False))  # as many rows, columns and rounds
+    assert len(render_html(quick.summary, quick.trials, quick.samples).encode()) <= 1_500_000
+
+
 class _Outline(HTMLParser):
     """Collect identifiers and open tags."""
 

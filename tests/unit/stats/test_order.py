@@ -55,7 +55,7 @@ def test_the_profile_shows_a_slow_first_tenth_alone() -> None:
 
 @pytest.mark.parametrize("values", [[1.0] * 9, [0.0] * 20])
 def test_a_profile_that_does_not_exist_is_refused(values: list[float]) -> None:
-    with pytest.raises(ValueError, match="tenths|positive"):
+    with pytest.raises(ValueError, match=r"tenths|positive"):
         stats.profile(values)
 
 

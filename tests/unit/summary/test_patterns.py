@@ -58,9 +58,9 @@ def table_of(plan: Plan, trials: Sequence[Trial]) -> tuple[Row, ...]:
 @pytest.mark.parametrize(("noise", "rounds"), [(normal, 10), (heavy, 10), (normal, 24)])
 def test_tables_without_patterns_are_silent_in_99_percent(noise: Noise, rounds: int) -> None:
     plan = make_plan(*NAMES)
-    tables = [table_of(plan, make(plan, seed, rounds, noise)) for seed in range(150)]
+    tables = [table_of(plan, make(plan, seed, rounds, noise)) for seed in range(100)]
     alarms = sum(bool(patterns_of(table) or modes_of(table)) for table in tables)
-    assert alarms <= 4, f"{alarms} of {len(tables)} tables"  # more than 4 of 150 happens at 1 % in 2 % of all seeds
+    assert alarms <= 3, f"{alarms} of {len(tables)} tables"  # more than 3 of 100 happens at 1 % in 2 % of all seeds
 
 
 @pytest.mark.slow
@@ -68,7 +68,7 @@ def test_tables_without_patterns_are_silent_in_99_percent(noise: Noise, rounds: 
 def test_iterations_without_order_are_silent_in_99_percent(spread: float) -> None:
     rng = np.random.default_rng(8)
     alarms = 0
-    for _ in range(150):
+    for _ in range(100):
         launches = {}
         for name in (BARE, SELF, *NAMES):
             for number in range(METRICS):
@@ -79,7 +79,7 @@ def test_iterations_without_order_are_silent_in_99_percent(spread: float) -> Non
                     [stats.profile(one) for one in samples],
                 )
         alarms += bool(patterns_of_iterations("group", launches))
-    assert alarms <= 4, f"{alarms} of 150 tables"
+    assert alarms <= 3, f"{alarms} of 100 tables"
 
 
 def changed(
@@ -105,7 +105,7 @@ def changed(
 
 def test_a_drift_of_one_environment_is_found_with_its_size() -> None:
     plan = make_plan(*NAMES)
-    trials = changed(make(plan, 1, 20, normal), "c", 2, lambda r: (1.0 + 0.2 * r / 19, 1.0))
+    trials = changed(make(plan, 1, 30, normal), "c", 2, lambda r: (1.0 + 0.2 * r / 29, 1.0))
     (found,) = patterns_of(table_of(plan, trials))
     assert (found.kind, found.environment, found.metric) == (PatternKind.DRIFT, "c", "m2")
     assert np.exp(found.value) - 1 == pytest.approx(0.2, abs=0.06)
@@ -150,7 +150,7 @@ def test_modes_name_the_covariate_that_separates_them() -> None:
     plan = make_plan(*NAMES)
     rng = np.random.default_rng(10)
     trials = []
-    for trial in make(plan, 4, 20, normal):
+    for trial in make(plan, 4, 60, normal):
         far = bool(rng.random() < 0.4)
         (moved,) = changed([trial], "", 3, lambda r, far=far: (1.4 if far else 1.0, 1.0))
         noise = {"far_away": float(far) + rng.normal(0, 0.1), "unrelated": float(rng.random())}
