@@ -18,6 +18,8 @@ from tare.model import Placement, Verdict
 from tare.report import FORMATS, NoSamples, render_html, units, view
 from tare.report.html import figures_of
 from tare.report.manifest import sections
+from tare.store.writer import read_only
+from tare.summary import summarise
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "report"
 UPDATE = os.environ.get("TARE_UPDATE_GOLDEN") == "1"
@@ -61,7 +63,7 @@ def test_the_file_is_small_enough_to_mail(page: str) -> None:
 
 def test_reports_of_stored_results_and_of_the_quick_start_are_at_most_1_5_mb() -> None:
     stored = read_only(Path(__file__).parents[2] / "data/results-0.1.0")
-    summary = summarise(stored.plan, stored.trials, stored.host)
+    summary = summarise(stored.plan, stored.trials, stored.facts)
     assert len(render_html(summary, stored.trials, stored).encode()) <= 1_500_000
     quick = factory.make(Options(rounds=10, samples=1000, trouble=False))  # as many rows, columns and rounds
     assert len(render_html(quick.summary, quick.trials, quick.samples).encode()) <= 1_500_000
