@@ -26,6 +26,8 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
+from browser import AXE
+
 if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.workermanage import WorkerController
@@ -82,6 +84,7 @@ def _bird() -> bool:
 
 NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "root": (lambda: os.geteuid() == 0, "run the tests as root (make test uses sudo)"),
+    "axe": (_file(str(AXE)), "tools/bootstrap test"),
     "bird": (_bird, "tools/bootstrap unpacks it"),
     "charliecloud": (_program("ch-run"), "apt-get install charliecloud-runtime"),
     "apptainer": (_apptainer, "tools/apptainer"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -16,8 +16,10 @@ import numpy as np
 from factory_options import ENVIRONMENTS, MARGIN, MEAN_OF_TYPICAL, USUAL, Floats, Options, Shape
 from factory_summary import make_summary
 from tare.model import (
+    Cause,
     Cell,
     Completed,
+    Estimate,
     Failed,
     Interrupted,
     Invalid,
@@ -95,6 +97,22 @@ def make(options: Options = USUAL) -> Result:
     trials = make_trials(plan, options)
     samples = FakeSamples(shapes=options.shapes, count=options.samples)
     return Result(plan=plan, trials=trials, samples=samples, summary=make_summary(plan, trials, options))
+
+
+def with_causes(result: Result) -> Result:
+    """Return the result with a proven cause for docker+bridge, and one for two metrics of docker+overlay."""
+    first = result.summary.metrics[0].group
+    keys = tuple(info.key for info in result.summary.metrics if info.group == first and info.judged)
+    proven = Cause(
+        group=first, environment="docker+bridge", metrics=keys, name="packet-filter", words="packet filter on bridge",
+        proven=True, share=Estimate(value=0.8, low=0.7, high=0.9, n=10),
+        remedy="sysctl net.bridge.bridge-nf-call-iptables=0",
+    )  # fmt: skip
+    likely = Cause(
+        group=first, environment="docker+overlay", metrics=keys[:2], name="encapsulation", words="encapsulation in UDP",
+        proven=False, share=None, remedy="network: direct",
+    )  # fmt: skip
+    return replace(result, summary=replace(result.summary, causes=(proven, likely)))
 
 
 def make_plan(options: Options) -> Plan:

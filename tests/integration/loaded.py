@@ -27,7 +27,6 @@ MOST = 1 << 20
 """The bytes of a request: the environment is the largest part."""
 ALSO = (
     "jinja2",
-    "plotly",
     "psutil",
     "pyroute2",
     "rich.progress",

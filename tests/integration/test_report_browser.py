@@ -1,33 +1,28 @@
-"""The report opens from a file, without a network, in a real browser, and draws everything."""
+"""The report opens from a file, without a network, in a real browser: views, filters, themes, paper, no script."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import samples_factory as factory
-from factory_options import Options
-from tare.model import Estimate
+from browser import AXE, chromium, media
+from factory_options import SWEEP, Options
+from tare.model import Estimate, Placement
 from tare.report import render_html
 from tare.report.plots import bars
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("chromium")]
 
-ARGUMENTS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--window-size=1400,1200",
-)  # fmt: skip
-DRAWN = "return [...document.querySelectorAll('.plot')].every(plot => plot.dataset.state === 'drawn')"
 SIZES = """
-return [...document.querySelectorAll('.plot')].map(plot => {
-  const svg = plot.querySelector('svg.main-svg');
-  const box = svg ? svg.getBoundingClientRect() : {width: 0, height: 0};
-  return [plot.id, box.width, box.height];
+return [...document.querySelectorAll('main > section:not(.away) svg.chart')].map(svg => {
+  const box = svg.getBoundingClientRect();
+  return [svg.getAttribute('aria-labelledby'), box.width, box.height, Boolean(svg.closest('details:not([open])'))];
 })"""
-
 LABEL_GAPS = """
 document.body.insertAdjacentHTML('beforeend', `<table class="first">${arguments[0]}</table>`);
 return [...document.querySelectorAll('svg.bar')].flatMap(svg => {
@@ -36,45 +31,72 @@ return [...document.querySelectorAll('svg.bar')].flatMap(svg => {
   return labels.slice(1).map(([box, text], i) => [labels[i][1], text, box.x - labels[i][0].x - labels[i][0].width]);
 })"""
 """Distances of neighbouring labels of ticks, as drawn in the page's font."""
+OVERLAPS = """
+const touch = (one, other) => one.left < other.right - 1 && other.left < one.right - 1
+  && one.top < other.bottom - 3 && other.top < one.bottom - 3;
+return [...document.querySelectorAll('main > section:not(.away) svg.chart')].flatMap(svg => {
+  const texts = [...svg.querySelectorAll('text')].map(text => [text.textContent, text.getBoundingClientRect()]);
+  const frame = svg.getBoundingClientRect();
+  return texts.flatMap(([name, box], i) => [
+    ...texts.slice(i + 1).filter(([, other]) => touch(box, other)).map(([other]) => [name, other]),
+    ...(box.width && (box.left < frame.left - 2 || box.right > frame.right + 2) ? [[name, 'outside']] : []),
+  ]);
+})"""
+SHOWN = "return [...document.querySelectorAll('main > section')].filter(s => s.offsetHeight).map(s => s.id)"
+SIDEWAYS = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+ROWS = """
+return [...document.querySelectorAll('table.first tbody tr')].filter(row => row.offsetHeight)
+  .map(row => row.querySelector('th a').textContent)"""
+VIOLATIONS = """
+const done = arguments[0];
+axe.run(document, {resultTypes: ['violations']}).then(found => done(found.violations.map(
+  one => [one.id, one.nodes.length, one.nodes[0].html.slice(0, 200), one.nodes[0].failureSummary.slice(0, 300)])));"""
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    result = factory.make(Options(samples=200))
+    placements = (Placement(), Placement(ranks_per_node=2))
+    result = factory.with_causes(factory.make(Options(samples=200, placements=placements)))
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(render_html(result.summary, result.trials, result.samples), encoding="utf-8")
     return path
 
 
 @pytest.fixture(scope="module")
-def browser(page: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = "/usr/bin/chromium"
-    for argument in (*ARGUMENTS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
-    try:
-        driver.execute_cdp_cmd("Network.enable", {})
-        driver.execute_cdp_cmd(
-            "Network.emulateNetworkConditions",
-            {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0},
-        )
-        driver.get(page.as_uri())
-        WebDriverWait(driver, 60).until(lambda drv: drv.execute_script(DRAWN))
-        yield driver
-    finally:
-        driver.quit()
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with chromium(tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
 
 
-def test_every_figure_is_drawn_and_has_a_size(browser: Any) -> None:
+@pytest.fixture
+def browser(driver: Any, page: Path) -> Any:
+    """Return the browser with the page as it opens, on a light screen."""
+    media(driver, "light")
+    _open(driver, page)
+    return driver
+
+
+def _open(driver: Any, page: Path, ident: str = "") -> None:
+    driver.get("about:blank")
+    driver.get(page.as_uri() + ident)
+    driver.execute_async_script("requestAnimationFrame(() => setTimeout(arguments[0], 50))")
+
+
+def test_every_figure_of_a_page_has_a_size(browser: Any, page: Path) -> None:
+    _open(browser, page, "#workload-0")
     sizes = browser.execute_script(SIZES)
     assert len(sizes) > 20
-    assert [ident for ident, width, height in sizes if width < 200 or height < 100] == []
+    assert [ident for ident, width, height, closed in sizes if not closed and (width < 200 or height < 80)] == []
+
+
+def test_texts_in_figures_do_not_touch_and_are_inside(browser: Any, page: Path, tmp_path: Path) -> None:
+    swept = factory.make(Options(shapes=SWEEP, rounds=3, samples=50))
+    other = tmp_path / "swept.html"
+    other.write_text(render_html(swept.summary, swept.trials, swept.samples), encoding="utf-8")
+    for path in (page, other):
+        _open(browser, path, "#workload-0")
+        browser.execute_script("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+        assert browser.execute_script(OVERLAPS) == []
 
 
 def test_labels_of_neighbouring_ticks_do_not_touch(browser: Any) -> None:
@@ -88,7 +110,10 @@ def test_labels_of_neighbouring_ticks_do_not_touch(browser: Any) -> None:
     assert [(left, right) for left, right, distance in gaps if distance < 4] == []
 
 
-def test_the_console_is_silent_and_the_policy_refuses_nothing(browser: Any) -> None:
+def test_the_console_is_silent_and_the_policy_refuses_nothing(browser: Any, page: Path) -> None:
+    browser.get_log("browser")
+    for ident in ("", "#workload-0", "#environment-2", "#trials", "#nothing", "#%", "#result?verdict=%zz"):
+        _open(browser, page, ident)
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
@@ -107,50 +132,155 @@ def test_an_inline_script_or_style_that_is_not_the_pages_own_does_not_run(browse
     assert len(refused) >= 3
 
 
-def test_nothing_but_the_file_is_asked_for(browser: Any, page: Path) -> None:
+def test_nothing_but_the_file_is_asked_for(browser: Any) -> None:
     asked = browser.execute_script("return performance.getEntriesByType('resource').map(entry => entry.name)")
     assert [name for name in asked if not name.startswith(("data:", "blob:"))] == []
 
 
-def test_the_table_is_on_the_first_screen_and_the_page_does_not_scroll_sideways(browser: Any, tmp_path: Path) -> None:
-    browser.execute_script("window.scrollTo(0, 0)")
+def test_the_table_is_on_the_first_screen_with_causes_and_the_page_does_not_scroll_sideways(browser: Any) -> None:
     bottom = browser.execute_script("return document.querySelector('table.first').getBoundingClientRect().bottom")
-    assert 300 < bottom < 900
-    wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    assert browser.execute_script(wide) <= 0
-    assert browser.save_screenshot(str(tmp_path / "report.png"))
-    assert (tmp_path / "report.png").stat().st_size > 20_000
+    assert 300 < bottom < browser.execute_script("return innerHeight")
+    right = browser.execute_script("return document.querySelector('td.why').getBoundingClientRect().right")
+    assert right <= 1400
+    assert browser.execute_script(SIDEWAYS) <= 0
+    assert "not proven" in browser.find_element("css selector", "table.first").text
+    assert "tare explain RESULTS" in browser.find_element("css selector", "table.first").text
 
 
-def test_the_tail_of_a_distribution_can_be_shown_and_left_again(browser: Any) -> None:
-    ticks = "return [...document.getElementById(arguments[0]).querySelectorAll('.ytick text')].map(t => t.textContent)"
-    button = browser.find_element("css selector", "button.tail")
-    ident = button.get_attribute("data-for")
-    before = browser.execute_script(ticks, ident)
-    browser.execute_script("arguments[0].click()", button)
-    assert button.get_attribute("aria-pressed") == "true"
-    assert "99.9%" in browser.execute_script(ticks, ident)
-    browser.execute_script("arguments[0].click()", button)
-    assert browser.execute_script(ticks, ident) == before
+def test_a_view_is_shown_at_a_time_and_a_link_opens_another(browser: Any) -> None:
+    assert browser.execute_script(SHOWN) == ["result"]
+    browser.find_element("link text", "docker+overlay").click()
+    browser.execute_async_script("setTimeout(arguments[0], 100)")
+    (ident,) = browser.execute_script(SHOWN)
+    assert ident.startswith("environment-")
+    assert browser.find_element("css selector", f"#{ident} h2").text == "docker+overlay"
+    browser.find_element("css selector", f"#{ident} tbody th a").click()
+    browser.execute_async_script("setTimeout(arguments[0], 100)")
+    assert browser.execute_script(SHOWN) == ["workload-0"]
+    assert browser.execute_script("return document.activeElement.closest('section').id") == "workload-0"
+    assert browser.execute_script("return scrollY") > 100  # at the metric
 
 
-def test_the_forest_can_be_seen_closer_to_zero(browser: Any) -> None:
-    button = browser.find_element("css selector", "button.near")
-    browser.execute_script("arguments[0].click()", button)
-    script = "return document.getElementById(arguments[0]).layout.xaxis.range"
-    assert browser.execute_script(script, button.get_attribute("data-for")) == [-8, 8]
+def test_filters_hide_rows_and_are_remembered_in_the_address(browser: Any, page: Path) -> None:
+    from selenium.webdriver.support.ui import Select
+
+    rows = len(browser.execute_script(ROWS))
+    Select(browser.find_element("name", "environment")).select_by_visible_text("docker+overlay")
+    browser.execute_async_script("setTimeout(arguments[0], 100)")
+    assert set(browser.execute_script(ROWS)) == {"docker+overlay"}
+    assert browser.current_url.endswith("#result?environment=docker%2Boverlay")
+    browser.find_element("link text", "Workloads").click()
+    browser.execute_async_script("setTimeout(arguments[0], 100)")
+    assert browser.current_url.endswith("#workloads?environment=docker%2Boverlay")
+    _open(browser, page, "#result?verdict=costs&workload=micro+%40+2n+x+1r")
+    assert browser.execute_script(ROWS) == ["docker+bridge", "docker+overlay"]
+    assert f"2 of {rows} rows" in browser.find_element("css selector", ".shown").text
+    Select(browser.find_element("name", "metric")).select_by_index(1)
+    browser.execute_async_script("setTimeout(arguments[0], 100)")
+    heads = "return [...document.querySelectorAll('table.first thead th')].filter(one => one.offsetWidth).length"
+    assert browser.execute_script(heads) == 3  # environment, one metric, why
+    browser.find_element("css selector", "button[type=reset]").click()
+    browser.execute_async_script("setTimeout(arguments[0], 100)")
+    assert len(browser.execute_script(ROWS)) == rows
 
 
-def test_a_dark_screen_gets_light_text_in_the_figures(browser: Any) -> None:
-    colour = "return getComputedStyle(document.querySelector('.plot .xtick text')).fill"
-    light = browser.execute_script(colour)
-    browser.execute_cdp_cmd(
-        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+def test_every_control_is_reached_with_the_keyboard_and_shows_that_it_is(browser: Any) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    seen = []
+    for _ in range(30):
+        browser.switch_to.active_element.send_keys(Keys.TAB)
+        name, outline = browser.execute_script("""
+            const at = document.activeElement;
+            return [at.name || at.className || at.textContent, getComputedStyle(at).outlineStyle]""")
+        seen.append(name)
+        assert outline != "none", name
+    assert seen[0] == "skip"
+    for name in ("Workloads", "Launches", "theme js-only", "workload", "environment", "verdict", "metric", "Show all"):
+        assert name in seen
+    assert any(name == "scroll" for name in seen), "the table can be scrolled with the keyboard"
+
+
+def test_the_switch_of_colours_goes_over_light_and_dark_to_the_systems(browser: Any) -> None:
+    colour = "return getComputedStyle(document.body).backgroundColor"
+    button = browser.find_element("css selector", "button.theme")
+    shown = [browser.execute_script(colour)]
+    for _ in range(3):
+        button.click()
+        shown.append(browser.execute_script(colour))
+    assert shown[0] == shown[1] == shown[3] != shown[2]
+    assert button.get_attribute("aria-label") == "Colours: Auto"
+
+
+@pytest.mark.requires("axe")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("ident", ["", "#workload-0", "#environments", "#environment-4", "#setup", "#cells", "#trials"])
+def test_axe_finds_no_violation(driver: Any, page: Path, scheme: str, ident: str) -> None:
+    media(driver, scheme)
+    _open(driver, page, ident)
+    assert _violations(driver) == []
+
+
+@pytest.mark.requires("axe")
+def test_axe_finds_no_violation_on_a_phone(browser: Any, page: Path) -> None:
+    with _phone(browser):
+        _open(browser, page)
+        assert browser.execute_script(SIDEWAYS) <= 0
+        assert _violations(browser) == []
+
+
+@pytest.mark.requires("axe")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_without_javascript_everything_is_there_and_axe_finds_no_violation(
+    driver: Any, page: Path, tmp_path: Path, scheme: str
+) -> None:
+    """The page's script is taken out, since a browser without scripts could not run axe either."""
+    text = page.read_text(encoding="utf-8")
+    plain = tmp_path / "plain.html"
+    plain.write_text(text[: text.rindex("<script>")] + "</body></html>", encoding="utf-8")
+    media(driver, scheme)
+    _open(driver, plain)
+    shown = driver.execute_script(SHOWN)
+    views = {"result", "workloads", "workload-0", "workload-1", "environment-0", "setup", "cells", "trials"}
+    assert views <= set(shown)
+    assert len(driver.execute_script(SIZES)) > 40
+    assert not driver.find_element("css selector", ".filters").is_displayed()
+    assert _violations(driver) == []
+
+
+def _violations(driver: Any) -> list[Any]:
+    driver.execute_script(AXE.read_text(encoding="utf-8"))
+    return list(driver.execute_async_script(VIOLATIONS))
+
+
+@contextmanager
+def _phone(driver: Any) -> Iterator[None]:
+    driver.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
     )
     try:
-        from selenium.webdriver.support.ui import WebDriverWait
-
-        WebDriverWait(browser, 20).until(lambda drv: drv.execute_script(colour) != light)
+        yield
     finally:
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_paper_has_every_view_and_no_table_that_is_cut(browser: Any, page: Path) -> None:
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+        "width": 1032, "height": 703, "deviceScaleFactor": 1, "mobile": False,
+    })  # fmt: skip
+    try:
+        media(browser, "dark", kind="print")
+        browser.execute_script("dispatchEvent(new Event('beforeprint'))")
+        assert len(browser.execute_script(SHOWN)) > 10
+        cut = "return [...document.querySelectorAll('table, svg.chart')].filter(one => one.offsetParent !== null"
+        cut += " && one.getBoundingClientRect().right > innerWidth + 1).map(one => one.parentElement.ariaLabel)"
+        assert browser.execute_script(cut) == []
+        closed = "return document.querySelectorAll('details:not([open])').length"
+        assert browser.execute_script(closed) == 0
+        style = "const style = getComputedStyle(document.body); return [style.color, style.backgroundColor]"
+        assert browser.execute_script(style) == ["rgb(0, 0, 0)", "rgb(255, 255, 255)"]
+        browser.execute_script("dispatchEvent(new Event('afterprint'))")
+        assert browser.execute_script(closed) > 0
+    finally:
+        media(browser, "light")
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -28,6 +28,7 @@ from tare.cli.options import (
     DeviceOption,
     EnvironmentsOption,
     EnvOption,
+    FiguresOption,
     FormatOption,
     FreshOption,
     HostsOption,
@@ -156,11 +157,12 @@ def report(
     html: Annotated[Path | None, typer.Option(help="Write the HTML report to this file.", show_default=False)] = None,
     form: FormatOption = "",
     output: OutputOption = None,
+    figures: FiguresOption = None,
 ) -> None:
     """Print the tables of a results folder again; --html writes the HTML report, --format one for other tools."""
     from tare.cli.export_command import report_results
 
-    raise typer.Exit(report_results(results, html, form, output))
+    raise typer.Exit(report_results(results, html, form, output, figures))
 
 
 app.command()(of_results.explain)

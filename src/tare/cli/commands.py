@@ -150,10 +150,29 @@ def _tell_others() -> None:
         _say(f"tare: another lab is up (process {numbers}): it shares this study's cores and disturbs its figures")
 
 
-def show_report(folder: Path, html: Path | None) -> int:
-    """Print the report of a results folder, and write its HTML where asked."""
+def show_report(folder: Path, html: Path | None, figures: Path | None = None) -> int:
+    """Print the report of a results folder, and write its HTML and its figures where asked."""
     with without_cycle_search():
-        return _report(read_only(folder, skip_damaged=True), html)
+        results = read_only(folder, skip_damaged=True)
+        status = _report(results, html)
+        if figures is not None:
+            _write_figures(results, figures)
+        return status
+
+
+def _write_figures(results: Results, folder: Path) -> None:
+    """Write every figure of the report to a folder."""
+    from tare.report.html import figures_of
+    from tare.report.plots.files import write_figures
+
+    summary = session.summary_of(results)
+    try:
+        count = write_figures(figures_of(summary, results.trials, results), folder)
+    except OSError as error:
+        raise UsageError(
+            f"the figures cannot be written to {folder}: {error.strerror}", remedy="name another folder with --figures"
+        ) from error
+    print(f"figures: {count} in {folder}, each as SVG and PDF")
 
 
 def show_clean(*, dry_run: bool, forget: Sequence[str] = ()) -> None:

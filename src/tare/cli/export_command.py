@@ -17,13 +17,13 @@ from tare.store.cycles import without_cycle_search
 from tare.store.writer import read_only
 
 
-def report_results(folder: Path, html: Path | None, form: str, output: Path | None) -> int:
-    """Print the tables and write the HTML page if `html` is given, or write the format `form`; return the exit code."""
-    if html and (form or output):
-        raise UsageError("--html and --format are two reports", remedy="leave one of them out")
+def report_results(folder: Path, html: Path | None, form: str, output: Path | None, figures: Path | None = None) -> int:
+    """Print the tables and write page and figures, if asked; or write the format `form`. Return the exit code."""
+    if (html or figures) and (form or output):
+        raise UsageError("--html or --figures, and --format, are two reports", remedy="leave one of them out")
     if output and not form:
         raise UsageError("-o needs a format", remedy=f"name one with --format: {', '.join(FORMATS)}")
-    return export_results(folder, form, output) if form else commands.show_report(folder, html)
+    return export_results(folder, form, output) if form else commands.show_report(folder, html, figures)
 
 
 def export_results(folder: Path, name: str, output: Path | None) -> int:

@@ -33,6 +33,10 @@ FormatOption = Annotated[
         show_default=False,
     ),
 ]
+FiguresOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Write every figure to this folder, as SVG and PDF.", show_default=False),
+]
 OutputOption = Annotated[
     Path | None, typer.Option("-o", "--output", help="File or folder of --format.", show_default="standard output")
 ]

@@ -98,7 +98,8 @@ class StateEffect:
 class Modes:
     """Modes of one metric over all environments: centres are relative to the cell's typical cost, shares sum to 1.
 
-    `p_value`: Hartigan's dip test on the pooled, centred log costs of `n` launches.
+    `p_value`: Hartigan's dip test on the pooled, centred log costs of `n` launches, adjusted for the table.
+    `separated_by` is what of the launches' surroundings differs most between the modes; empty if nothing does.
     """
 
     group: str
@@ -107,6 +108,34 @@ class Modes:
     n: int
     centres: tuple[float, ...] = ()
     shares: tuple[float, ...] = ()
+    separated_by: str = ""
+
+
+class PatternKind(StrEnum):
+    """What a distribution of launches or iterations shows besides its centre."""
+
+    DRIFT = "drift"
+    TAIL = "tail"
+    WARM_UP = "warm-up not reached"
+    DEPENDENCE = "dependent iterations"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """Something that a distribution shows besides its centre, found in `n` launches.
+
+    `value` is, for a drift, the change of ln cost (of the log ratio to the baseline, if `environment` is set) from the
+    first to the last launch; for a tail, ln of its p99 / median over the baseline's; for a warm-up, ln of the first
+    tenth's median over the others'; for dependence, the autocorrelation at lag 1. `p_value` is adjusted for the table.
+    """
+
+    group: str
+    environment: str
+    metric: str
+    kind: PatternKind
+    value: float
+    p_value: float
+    n: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,3 +310,4 @@ class Summary:
     state_effects: tuple[StateEffect, ...] = ()
     modes: tuple[Modes, ...] = ()
     causes: tuple[Cause, ...] = ()
+    patterns: tuple[Pattern, ...] = ()

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from tare.model import Comparison, Estimate, Summary
 from tare.report import remarks, units, view
+from tare.report.causes import RowCause, row_cause
 from tare.report.cells import BLOCKED, CellText, cell_text, differ_in_sign
 from tare.report.plots import bars
 from tare.report.view import Column, TableGroup
@@ -18,6 +19,7 @@ from tare.report.view import Column, TableGroup
 class TableCell:
     """A cell of the first screen with its bar and tooltip."""
 
+    column: Column
     text: CellText
     bar: Markup
     title: str
@@ -32,19 +34,34 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TableRow:
+    """One environment: its cells, the reason if it has no values at all, and why it costs something."""
+
+    name: str
+    cells: tuple[TableCell, ...]
+    reason: remarks.Note | None
+    cause: RowCause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """The first screen's table of one group, and the notes below it."""
 
     group: TableGroup
     heading: str
     heads: tuple[Head, ...]
-    rows: tuple[tuple[str, tuple[TableCell, ...], remarks.Note | None], ...]
+    rows: tuple[TableRow, ...]
     notes: tuple[remarks.Note, ...]
     caveats: tuple[str, ...]
     causes: tuple[tuple[str, str], ...]
     proof_gaps: tuple[tuple[str, str], ...]
     proof_labels: Mapping[str, str]
     launches: tuple[remarks.LaunchRow, ...]
+
+    @property
+    def has_causes(self) -> bool:
+        """Tell whether a row costs something, so that the table has a column for causes."""
+        return any(row.cause.causes or row.cause.costs for row in self.rows)
 
 
 def table(group: TableGroup, heading: str, summary: Summary) -> Table:
@@ -58,10 +75,11 @@ def table(group: TableGroup, heading: str, summary: Summary) -> Table:
         if not note.columns and len(note.environments) == 1 and note.verdict in BLOCKED
     }
     rows = tuple(
-        (
-            name,
-            tuple(_cell(column, name, scale, summary) for column, scale in zip(columns, scales, strict=True)),
-            reasons.get(name),
+        TableRow(
+            name=name,
+            cells=tuple(_cell(column, name, scale, summary) for column, scale in zip(columns, scales, strict=True)),
+            reason=reasons.get(name),
+            cause=row_cause(name, group.columns, summary),
         )
         for name in group.rows
     )
@@ -97,7 +115,7 @@ def _cell(column: Column, name: str, scale: bars.Scale, summary: Summary) -> Tab
     svg = Markup("")
     if text.drawn is not None:
         svg = bars.bar(scale, text.drawn, text.outer, noise, summary.margin)
-    return TableCell(text=text, bar=svg, title=_cell_title(name, column, comparison, text))
+    return TableCell(column=column, text=text, bar=svg, title=_cell_title(name, column, comparison, text))
 
 
 def _cell_title(name: str, column: Column, comparison: Comparison | None, text: CellText) -> str:

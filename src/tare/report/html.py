@@ -1,8 +1,12 @@
-"""Render the HTML report: one file that opens offline and contains the plots, their data and plotly."""
+"""Render the HTML report: one file that opens offline, with its figures as SVG, and reads without JavaScript.
+
+The page is made of views: the result, a page for each workload, one for each environment, and the study's records.
+Without the page's script they follow one another.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 
@@ -11,17 +15,20 @@ from jinja2 import PackageLoader, StrictUndefined
 
 from tare.model import Summary, Trial, Verdict
 from tare.report import embed, first_screen, published, remarks, units, view
+from tare.report.causes import NEXT_STEP
 from tare.report.manifest import sections
-from tare.report.metric_pages import MetricPage, metric_page
+from tare.report.pages.environments import environment_pages
+from tare.report.pages.metrics import MetricPage, metric_page
+from tare.report.pages.sizes import sweeps_of
+from tare.report.pages.workloads import WorkloadPage, with_samples
 from tare.report.plots.figures import Drawing
 from tare.report.plots.styles import Style, styles
 from tare.report.runs import ShownLaunch, by_group, cell_rows, commands, launches, listed, trial_row
 from tare.report.samples import SampleSource, collect, row_key
 from tare.report.samples.counting import Counts
 from tare.report.samples.drawing import Wanted, drawing
-from tare.report.sweeps import sweeps_of
 from tare.report.tables import merge
-from tare.report.traffic import TrafficTables, traffic_tables
+from tare.report.traffic import traffic_tables
 from tare.report.verdicts import EXIT_MEANINGS, VERDICT_STYLES, mark
 
 
@@ -30,32 +37,20 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
 
     `counts` has counted them already, or does so on another core (`tare.report.samples.counting`).
     """
-    counts = counts or partial(collect, samples)
     runs = launches(summary, trials)
-    runs_of = by_group(runs)
     groups = view.groups(summary)
     shown = merge(view.judged(groups))
-    style_of = styles(list(dict.fromkeys(name for group in groups for name in group.rows)), summary)
-    data: dict[str, str] = {}
-    with drawing(counts, _wanted(groups, summary, runs_of, style_of), runs_of) as drawings:
-        tables = [first_screen.table(group, view.heading(group, shown), summary) for group in shown]
-        traffic = [_traffic(group, number, runs_of.get(group.name, [])) for number, group in enumerate(groups)]
-        pages_of = [_pages(group, summary, runs_of.get(group.name, []), style_of) for group in groups]
-        pages = [
-            _without_data(page, drawn[page.column.ident], data)
-            for of_group, drawn in zip(pages_of, drawings, strict=True)
-            for page in of_group
-        ]
-    sweeps = [sweep for group in groups for sweep in sweeps_of(group, summary, style_of)]
-    data |= {figure.ident: embed.figure_json(figure) for sweep in sweeps for figure in sweep.figures}
+    workloads = workload_pages(summary, runs, counts or partial(collect, samples))
+    tables = [first_screen.table(group, view.heading(group, shown), summary) for group in shown]
     trial_columns = [head.column for table in tables for head in table.heads] if len(tables) == 1 else []
-    plotly = embed.asset("plotly", "package_data/plotly.min.js")
+    last_commands = commands(runs)
+    environments = environment_pages(groups, summary, last_commands)
     script = embed.asset("tare.report", "templates/report.js")
     style = embed.asset("tare.report", "templates/report.css")
     return _jinja().get_template("report.html.j2").render(
         summary=summary,
         confidence=f"{summary.confidence * 100:g}",
-        policy=embed.policy(scripts=(plotly, script), styles=(style, "")),
+        policy=embed.policy(scripts=(script,), styles=(style,)),
         clauses=view.clauses(summary),
         machine=view.machine_line(summary) if summary.emulated else summary.machine,
         counts=view.counts_text(summary),
@@ -63,9 +58,11 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
         missed=remarks.missed_text(summary),
         next_look=remarks.looks_text(summary),
         tables=tables,
-        pages=pages,
-        sweeps=sweeps,
-        traffic=list(filter(None, traffic)),
+        workloads=workloads,
+        workload_of={page.name: page for page in workloads},
+        environments=environments,
+        number_of={page.name: page.number for page in environments},
+        next_step=NEXT_STEP,
         published=published.rows(summary, groups),
         looks=VERDICT_STYLES,
         seen={comparison.verdict for comparison in summary.comparisons},
@@ -75,23 +72,39 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
         exit_meaning=EXIT_MEANINGS.get(summary.exit_code, "unknown"),
         sections=sections(summary.manifest),
         cells=cell_rows(summary, runs),
-        commands=commands(runs),
+        commands=last_commands,
         launches=len(runs),
         runs=[trial_row(run, [column.info for column in trial_columns]) for run in listed(runs)],
         trial_columns=trial_columns,
-        data=embed.figure_data(data),
         script=script,
         style=style,
-        plotly=plotly,
-        plotly_styles=embed.find_style_ids(plotly),
     )  # fmt: skip
 
 
-def _without_data(page: MetricPage, of_samples: Sequence[Drawing], data: dict[str, str]) -> MetricPage:
-    """Add the plots of its samples to a page, and move the data of all its plots to `data`, as JSON."""
-    figures = [embed.with_json(figure) for figure in (*page.figures, *of_samples)]
-    data |= {figure.ident: figure.json for figure in figures}
-    return replace(page, figures=tuple(replace(figure, json="") for figure in figures))
+def figures_of(summary: Summary, trials: Sequence[Trial], samples: SampleSource) -> Iterator[tuple[str, Drawing]]:
+    """Yield every figure of the report, with the name of its workload."""
+    for page in workload_pages(summary, launches(summary, trials), partial(collect, samples)):
+        yield from ((page.name, figure) for figure in page.figures())
+
+
+def workload_pages(summary: Summary, runs: Sequence[ShownLaunch], counts: Counts) -> tuple[WorkloadPage, ...]:
+    """Return the page of each workload, with its figures; `counts` provides the samples."""
+    groups = view.groups(summary)
+    runs_of = by_group(runs)
+    style_of = styles(list(dict.fromkeys(name for group in groups for name in group.rows)), summary)
+    with drawing(counts, _wanted(groups, summary, runs_of, style_of), runs_of) as drawings:
+        pages_of = [_metric_pages(group, summary, runs_of.get(group.name, []), style_of) for group in groups]
+        return tuple(
+            WorkloadPage(
+                ident=f"workload-{number}",
+                number=number,
+                name=group.name,
+                metrics=tuple(with_samples(page, drawn[page.column.ident]) for page in pages),
+                sizes=tuple(sweeps_of(group, summary, style_of)),
+                traffic=traffic_tables(group.name, f"traffic-{number}", group.rows, runs_of.get(group.name, [])),
+            )
+            for number, (group, pages, drawn) in enumerate(zip(groups, pages_of, drawings, strict=True))
+        )
 
 
 def _wanted(
@@ -113,22 +126,19 @@ def _wanted(
             columns=tuple(replace(column, cells={}, baseline=None, noise=None) for column in group.columns),
             style=style_of,
             baseline=summary.baseline,
+            share=1 / len(groups),
         )
         for group in groups
     ]
 
 
-def _traffic(group: view.TableGroup, number: int, runs: Sequence[ShownLaunch]) -> TrafficTables | None:
-    return traffic_tables(group.name, f"traffic-{number}", group.rows, runs)
-
-
-def _pages(
+def _metric_pages(
     group: view.TableGroup,
     summary: Summary,
     runs: Sequence[ShownLaunch],
     style_of: Mapping[str, Style],
 ) -> list[MetricPage]:
-    """Return the pages of a group's metrics, without the plots of samples."""
+    """Return the pages of a group's metrics, without the figures of samples."""
     first = view.first_screen(group.columns)
     return [metric_page(column, group, summary, runs, style_of, column in first) for column in group.columns]
 

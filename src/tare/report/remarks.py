@@ -9,6 +9,7 @@ from typing import Final
 from tare.model import Comparison, ProofGap, Summary, Verdict
 from tare.report import units
 from tare.report.cells import differ_in_sign, failures_text, percent_up, reason_text
+from tare.report.plots import takeaways
 from tare.report.view import LISTED_COLUMNS, Column, TableGroup
 
 MANY_ROUNDS: Final = 200
@@ -115,6 +116,7 @@ def caveats(group: TableGroup, summary: Summary) -> tuple[str, ...]:
     return (
         *_state_effects(group, summary),
         *_modes(group, summary),
+        *_patterns(group, summary),
         *(row.sentence for row in launch_rows(group, summary) if row.sentence),
         *_sign_differences(group),
         *_fewer_rounds(group, summary),
@@ -152,11 +154,23 @@ def _modes(group: TableGroup, summary: Summary) -> Iterator[str]:
                 f"{share:.0%} of launches at {units.percent(centre - 1)}"
                 for centre, share in zip(modes.centres, modes.shares, strict=False)
             )
+            by = f"; what separates them best is {modes.separated_by}" if modes.separated_by else ""
             yield (
                 f"{columns[modes.group, modes.metric]} has several modes (dip test over {modes.n} launches, p "
                 f"{_equals(modes.p_value)}): {where or 'their positions are unknown'}, relative to the median of their "
-                "environment. Check the distribution of launches before you quote a single figure."
+                f"environment{by}. Check the distribution of launches before you quote a single figure."
             )
+
+
+def _patterns(group: TableGroup, summary: Summary) -> Iterator[str]:
+    """Yield the largest drift and the largest tail of a table, and say how many others its pages show."""
+    columns = {(column.info.group, column.info.key): column.info.label for column in group.columns}
+    here = [one for one in summary.patterns if (one.group, one.metric) in columns]
+    for kind in dict.fromkeys(one.kind for one in here):
+        found = [one for one in here if one.kind is kind]
+        largest = max(found, key=lambda one: abs(one.value))
+        more = f" {len(found) - 1} more: see the pages of the metrics." if len(found) > 1 else ""
+        yield takeaways.pattern(largest, columns[largest.group, largest.metric], summary.baseline) + more
 
 
 def _sign_differences(group: TableGroup) -> Iterator[str]:

@@ -14,7 +14,7 @@ from tare.model import Comparison, Estimate, MetricInfo, MetricKind, Summary
 from tare.report import units
 from tare.summary.disturbance import DISTURBED
 
-FIRST_SCREEN_COLUMNS: Final = 7
+FIRST_SCREEN_COLUMNS: Final = 6
 LISTED_COLUMNS: Final = 3
 SMALL_COST_S: Final = 1e-3
 """Below this cost the added time is shown first and the ratio second (METHOD.md section 1, rule 3)."""

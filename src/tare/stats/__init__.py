@@ -56,7 +56,8 @@ from tare.stats.looks import (
     looks_of,
     share_of_look,
 )
-from tare.stats.modes import split_modes
+from tare.stats.modes import Separation, separation, split_modes
+from tare.stats.order import Trend, lag1, lag1_bound, profile, trend
 from tare.stats.resampling import BOOTSTRAP_RESAMPLES
 from tare.stats.shares import share_of_cost
 from tare.stats.stopping import FIRST_LOOK, is_look, next_look, precise_enough
@@ -92,7 +93,9 @@ __all__ = [
     "LaunchStatistics",
     "Moments",
     "RoundPairs",
+    "Separation",
     "StateFit",
+    "Trend",
     "Views",
     "all_launches",
     "as_often_p",
@@ -106,6 +109,8 @@ __all__ = [
     "holm_confidences",
     "is_look",
     "ladder",
+    "lag1",
+    "lag1_bound",
     "launch_statistics",
     "levels",
     "log_ratios",
@@ -124,13 +129,16 @@ __all__ = [
     "paired_p",
     "paired_t",
     "precise_enough",
+    "profile",
     "round_means",
     "rounds_needed",
+    "separation",
     "share_interval",
     "share_of_cost",
     "share_of_look",
     "signed_rank_p",
     "split_modes",
+    "trend",
     "two_sample",
     "verdict",
 ]

@@ -31,6 +31,7 @@ from tare.summary.isolation import isolation_of
 from tare.summary.loaded import differing
 from tare.summary.mechanisms import findings
 from tare.summary.modes import modes_of
+from tare.summary.patterns import patterns_of
 from tare.summary.proof_gaps import proof_gaps_of
 from tare.summary.rows import rows, self_name
 from tare.summary.select import Selection, select
@@ -97,6 +98,7 @@ def summarise(
             effect for row in paired if row.cell.role is Role.BASELINE for effect in row.adjustment.effects
         ),
         modes=modes_of(paired),
+        patterns=patterns_of(paired),
     )
 
 

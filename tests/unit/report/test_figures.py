@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import math
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 import samples_factory as factory
@@ -15,7 +18,23 @@ from tare.model import Estimate
 from tare.report import view
 from tare.report.plots import bars, figures, overhead, styles
 from tare.report.plots import launches as plots_launches
+from tare.report.plots.charts import (
+    Area,
+    Band,
+    Box,
+    Chart,
+    Dots,
+    Line,
+    Ranges,
+    Rule,
+    linear_axis,
+    log_axis,
+    row_axis,
+)
+from tare.report.plots.svg import svg, svg_file
 from tare.report.runs import launches
+
+_SUMMARY = factory.make(Options(rounds=3, samples=10)).summary
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +50,14 @@ def _drawn(result: factory.Result) -> list[figures.Drawing]:
     for column in group.columns:
         drawn.append(overhead.forest(column, group.rows, result.summary))
         points = plots_launches.points(column, group.rows, runs)
-        drawn.append(plots_launches.launches(column, group.rows, points, style))
+        drawn.append(plots_launches.launches(column, points, style))
         drawn.append(plots_launches.order(column, points, style))
     return drawn
+
+
+def _chart(figure: figures.Drawing) -> Chart:
+    assert figure.chart is not None
+    return figure.chart
 
 
 def test_every_plot_states_n_and_has_a_sentence_as_its_title(result: factory.Result) -> None:
@@ -43,24 +67,53 @@ def test_every_plot_states_n_and_has_a_sentence_as_its_title(result: factory.Res
 
 
 def test_no_line_joins_environments(result: factory.Result) -> None:
-    modes = {trace.get("mode", trace["type"]) for figure in _drawn(result) for trace in figure.spec["data"]}
-    assert modes == {"markers", "box"}
+    kinds = {type(mark) for figure in _drawn(result) for mark in _chart(figure).marks}
+    assert kinds == {Band, Rule, Ranges, Dots, Box}
 
 
-def test_figures_are_valid_json_without_infinities(result: factory.Result) -> None:
+def test_figures_are_valid_svg_also_with_infinite_intervals(result: factory.Result) -> None:
+    comparisons = tuple(
+        replace(item, overhead=replace(item.overhead, low=-math.inf, high=math.inf)) if item.overhead else item
+        for item in result.summary.comparisons
+    )
+    infinite = replace(result, summary=replace(result.summary, comparisons=comparisons))
+    for figure in (*_drawn(result), *_drawn(infinite)):
+        for text in (figure.drawn().svg, svg_file(figure.drawn().svg)):
+            assert not re.search(r"nan|inf[^o]", text.split("</desc>")[1], re.IGNORECASE)
+            ElementTree.fromstring(text)
+
+
+def test_every_figure_has_a_title_and_a_description_for_those_who_do_not_see_it(result: factory.Result) -> None:
     for figure in _drawn(result):
-        json.dumps(figure.spec, allow_nan=False)
+        drawn = ElementTree.fromstring(figure.drawn().svg)
+        texts = {part.get("id"): part.text for part in drawn if part.tag in {"title", "desc"}}
+        assert drawn.get("role") == "img"
+        assert [texts[ident] for ident in drawn.attrib["aria-labelledby"].split()] == [figure.title, figure.caption]
+
+
+def test_text_in_a_figure_is_escaped_and_cut(result: factory.Result) -> None:
+    evil = "<script>alert(1)</script>" * 9
+    chart = Chart(
+        height=100, x=linear_axis(0, 1, evil), y=row_axis([evil]), row_texts=((0, evil),), legend=True,
+        marks=(Dots(x=[0.5], y=[0], colour="#000", texts=(evil,), name=evil),),
+    )  # fmt: skip
+    drawn = svg(chart, evil, evil, evil)
+    assert "<script" not in drawn
+    labels = [part.text or "" for part in ElementTree.fromstring(drawn).iter("text")]
+    assert max(map(len, labels)) == len(evil)  # the axis' title alone is whole
+    assert sorted(map(len, labels))[-2] == 30
 
 
 def test_the_forest_draws_zero_margin_limit_and_noise_floor(result: factory.Result) -> None:
-    forest = _drawn(result)[0]
-    shapes = forest.spec["layout"]["shapes"]
-    assert [shape["type"] for shape in shapes] == ["rect", "line", "line", "line", "line"]
-    assert sorted(shape["x0"] for shape in shapes[1:]) == [-2.0, 0.0, 2.0, 5.0]
+    marks = _chart(_drawn(result)[0]).marks
+    assert len([mark for mark in marks if isinstance(mark, Band)]) == 1
+    assert sorted(mark.at for mark in marks if isinstance(mark, Rule)) == [-2.0, 0.0, 2.0, 5.0]
 
 
 def test_the_forest_also_lists_environments_without_a_value(result: factory.Result) -> None:
-    texts = {note["y"]: note["text"] for note in _drawn(result)[0].spec["layout"]["annotations"]}
+    chart = _chart(_drawn(result)[0])
+    names = dict(chart.y.ticks)
+    texts = {names[row]: text for row, text in chart.row_texts}
     assert texts["bare+bridge"] == "✗ invalid"
     assert texts["docker+macvlan"] == "– unavailable"
     assert "bare" not in texts
@@ -69,7 +122,8 @@ def test_the_forest_also_lists_environments_without_a_value(result: factory.Resu
 def test_every_counting_launch_is_a_point_and_no_other_is(result: factory.Result) -> None:
     runs = launches(result.summary, result.trials)
     order = _drawn(result)[2]
-    assert sum(len(trace["x"]) for trace in order.spec["data"]) == sum(run.completed for run in runs)
+    points = [mark for mark in _chart(order).marks if isinstance(mark, Dots)]
+    assert sum(len(mark.x) for mark in points) == sum(run.completed for run in runs)
     broken = [run for run in runs if run.trial.key.round == 4 and run.trial.key.attempt == 0]
     assert broken
     assert not any(run.counts for run in broken)
@@ -98,17 +152,16 @@ def _sizes() -> Mapping[str, list[figures.Drawing]]:
 
 def test_lines_run_along_the_message_size_one_per_environment() -> None:
     figure = _sizes()["absolute"][0]
-    traces: list[dict[str, Any]] = figure.spec["data"]
-    assert all(trace["mode"] == "lines+markers" for trace in traces)
-    assert all(trace["x"] == sorted(trace["x"]) and len(set(trace["x"])) == 11 for trace in traces)
-    assert figure.spec["layout"]["xaxis"]["type"] == "log"
-    assert len(traces) == len(ENVIRONMENTS) + 1
+    lines = [mark for mark in _chart(figure).marks if isinstance(mark, Line)]
+    assert all(list(line.x) == sorted(line.x) and len(set(line.x)) == 11 for line in lines)
+    assert _chart(figure).x.log
+    assert len(lines) == len(ENVIRONMENTS) + 1
 
 
 def test_overhead_against_size_shows_the_noise_floor_and_leaves_the_baseline_out() -> None:
-    names = [trace.get("name") for trace in _sizes()["overhead"][0].spec["data"]]
-    assert SELF in names
-    assert "bare" not in names
+    marks = _chart(_sizes()["overhead"][0]).marks
+    assert [mark.name for mark in marks if isinstance(mark, Area)] == [SELF]
+    assert "bare" not in [mark.name for mark in marks if isinstance(mark, Dots)]
 
 
 def test_two_metrics_of_one_size_are_not_a_sweep() -> None:
@@ -141,5 +194,41 @@ def test_many_fold_costs_are_drawn_on_a_logarithmic_axis() -> None:
     result = factory.make(Options(rounds=4, trouble=False, collapse=26.0))
     group = view.groups(result.summary)[0]
     forest = overhead.forest(group.columns[0], group.rows, result.summary)
-    assert forest.spec["layout"]["xaxis"]["type"] == "log"
+    assert _chart(forest).x.log
     assert "×" in forest.title
+
+
+def test_a_figure_of_a_million_launches_is_no_larger_than_its_places() -> None:
+    rng = np.random.default_rng(1)
+    x, y = rng.random(1_000_000), rng.normal(0.5, 0.1, 1_000_000)
+    chart = Chart(height=300, x=linear_axis(0, 1), y=linear_axis(0, 1), marks=(Dots(x=x, y=y, colour="#000"),))
+    assert 100_000 < len(svg(chart, "many", "", "")) < 2_500_000
+
+
+@pytest.mark.parametrize("low", [1e-9, 3e-6, 0.7, 12.0])
+@pytest.mark.parametrize("factor", [1.0, 1.01, 3.0, 50.0, 1e7])
+def test_axes_have_some_ticks_and_not_many_and_all_of_them_inside(low: float, factor: float) -> None:
+    for axis in (linear_axis(low, low * factor), log_axis(low, low * factor)):
+        places = [at for at, _ in axis.ticks]
+        assert 2 <= len(places) <= 12
+        assert min(places) >= axis.low * 0.99
+        assert max(places) <= axis.high * 1.01
+        assert len({text for _, text in axis.ticks}) == len(places)
+
+
+@pytest.mark.parametrize("colour", [look.colour for look in styles.styles([*"abcdefghij"], _SUMMARY).values()])
+def test_every_environment_can_be_told_from_a_light_and_from_a_dark_page(colour: str) -> None:
+    """WCAG 2.2, 1.4.11: graphics have a contrast of 3 to 1."""
+    for page in ("#ffffff", "#12171d"):
+        assert _contrast(colour, page) >= 3.0
+
+
+def _contrast(one: str, other: str) -> float:
+    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

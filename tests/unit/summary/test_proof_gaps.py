@@ -74,10 +74,11 @@ def test_the_terminal_shows_it_below_the_name_and_the_statement_below_the_table(
 
 def test_the_page_shows_it_in_the_row_below_the_table_and_with_the_cell(summary: Summary) -> None:
     page = render_html(summary, TRIALS, NoSamples())
-    row = page[page.index('<th scope="row">overlay') :]
-    assert row.startswith('<th scope="row">overlay<small class="v-inconclusive">treatment not proven</small></th>')
-    assert '<th scope="row">fast<small class="v-inconclusive">treatment partly proven</small></th>' in page
-    assert '<th scope="row">bare<small>baseline, absolute</small></th>' in page
+    row = page[page.index('data-environment="2" data-verdict="costs') :]
+    name = row[row.index("<th") : row.index("</th>")]
+    assert name.endswith('>overlay</a><small class="v-inconclusive">treatment not proven</small>')
+    assert '>fast</a><small class="v-inconclusive">treatment partly proven</small></th>' in page
+    assert ">bare</a><small>baseline, absolute</small></th>" in page
     escaped = UNPROVEN.replace("<", "&lt;").replace(">", "&gt;")
     assert UNPROVEN not in page
     assert f"<b>overlay</b>: {escaped}" in page

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+import numpy as np
+
 from tare.report.plots import takeaways
-from tare.report.plots.figures import Drawing, Spec, category_axis, n_text, rounded, vertical
+from tare.report.plots.charts import Axis, Box, Chart, Dots, Floats, Mark, Rule, linear_axis, log_axis, padded, row_axis
+from tare.report.plots.figures import Drawing, n_text
 from tare.report.plots.styles import Style
 from tare.report.runs import ShownLaunch
 from tare.report.view import Column
+from tare.stats.resampling import quantiles
 
 MANY: Final = 30
 """From this many launches of one environment, points are drawn smaller."""
+MOST_ROUNDS: Final = 40
+"""With more rounds than this, their starts are not drawn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,13 +33,12 @@ class Points:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plotted:
-    """The launches of a column by environment, their costs as drawn, and the axis of costs with its unit."""
+    """The launches of a column by environment, their costs as drawn, shape (n,), and the axis of costs."""
 
     by_row: Mapping[str, Points]
-    drawn: Mapping[str, list[float]]
-    axis: Spec
+    drawn: Mapping[str, Floats]
+    axis: Axis
     unit_size: float
-    unit: str
 
 
 def points(column: Column, rows: Sequence[str], runs: Sequence[ShownLaunch]) -> Plotted:
@@ -47,58 +52,32 @@ def points(column: Column, rows: Sequence[str], runs: Sequence[ShownLaunch]) -> 
             of_row.rounds.append(run.trial.key.round + 1)
             of_row.costs_s.append(metric.typical_s)
     size, unit = column.axis([cost_s for one in result.values() for cost_s in one.costs_s])
-    shown = {name: [column.shown(cost_s) for cost_s in one.costs_s] for name, one in result.items()}
-    return Plotted(
-        by_row=result,
-        drawn={name: rounded(values, size) for name, values in shown.items()},
-        axis=_value_axis(column, [value for values in shown.values() for value in values], unit),
-        unit_size=size,
-        unit=unit,
-    )
+    drawn = {name: np.array([column.shown(cost_s) for cost_s in one.costs_s]) / size for name, one in result.items()}
+    return Plotted(by_row=result, drawn=drawn, axis=_value_axis(column, list(drawn.values()), unit), unit_size=size)
 
 
-def _value_axis(column: Column, values: Sequence[float], suffix: str) -> Spec:
-    positive = [value for value in values if value > 0]
-    spread = max(positive) / min(positive) if positive else 1.0
-    logarithmic = spread > 5 and len(positive) == len(values)
-    return {"title": {"text": f"{column.info.label}, {suffix}"}} | ({"type": "log"} if logarithmic else {})
+def _value_axis(column: Column, drawn: Sequence[Floats], suffix: str) -> Axis:
+    values = np.concatenate(drawn) if drawn else np.zeros(0)
+    title = f"{column.info.label}, {suffix}"
+    if not values.size:
+        return linear_axis(0.0, 1.0, title)
+    low, high = float(values.min()), float(values.max())
+    if low > 0 and high / low > 5:
+        return log_axis(*padded(low, high, log=True), title)
+    return linear_axis(*padded(low, high), title)
 
 
-def launches(column: Column, rows: Sequence[str], plotted: Plotted, style: Mapping[str, Style]) -> Drawing:
+def launches(column: Column, plotted: Plotted, style: Mapping[str, Style]) -> Drawing:
     """Plot every launch of every environment as a point over the box of its quartiles."""
-    traces: list[Spec] = []
-    for name, one in plotted.by_row.items():
-        look = style[name]
-        traces.append(
-            {
-                "type": "box",
-                "orientation": "h",
-                "name": name,
-                "x": plotted.drawn[name],
-                "y0": name,
-                "text": one.rounds,
-                "boxpoints": "all",
-                "jitter": 0.7,
-                "pointpos": 0,
-                "marker": {
-                    "color": look.colour,
-                    "size": 5 if len(one.orders) <= MANY else 3,
-                    "opacity": 0.75,
-                    "symbol": look.symbol,
-                },
-                "line": {"color": look.colour, "width": 1.3},
-                "fillcolor": "rgba(128,140,155,0.12)",
-                "hovertemplate": "%{y}<br>%{x} " + plotted.unit + "<br>round %{text}<extra></extra>",
-            }
-        )
-    layout: Spec = {
-        "height": 96 + 36 * len(rows),
-        "margin": {"l": 8, "r": 16, "t": 8, "b": 44},
-        "showlegend": False,
-        "xaxis": plotted.axis,
-        "yaxis": category_axis(rows),
-        "shapes": _baseline_line(column, plotted.unit_size, upright=True),
-    }
+    marks: list[Mark] = [*_baseline(column, plotted, upright=True)]
+    for row, (name, one) in enumerate(plotted.by_row.items()):
+        values = plotted.drawn[name]
+        if values.size:
+            look = style[name]
+            marks.append(Box(row=row, values=_box(values), colour=look.colour))
+            size = 5.5 if values.size <= MANY else 3.5
+            y = [row + 0.5 * (number * 0.618 % 1 - 0.5) for number in range(len(one.orders))]
+            marks.append(Dots(x=values, y=y, colour=look.colour, symbol=look.symbol, size=size))
     counts = [len(one.orders) for one in plotted.by_row.values() if one.orders]
     return Drawing(
         ident=f"launches-{column.ident}",
@@ -106,66 +85,54 @@ def launches(column: Column, rows: Sequence[str], plotted: Plotted, style: Mappi
         caption="Points: launches as measured (typical iteration); boxes: quartiles; whiskers: up to 1.5 times the "
         "interquartile range. Dashed: baseline. "
         f"{n_text(counts, 'launches')}.",
-        spec={"data": traces, "layout": layout},
+        chart=Chart(
+            height=62 + 27 * len(plotted.by_row), x=plotted.axis, y=row_axis(tuple(plotted.by_row)), marks=tuple(marks)
+        ),
     )
 
 
-def _baseline_line(column: Column, scale: float, *, upright: bool) -> list[Spec]:
+def _box(values: Floats) -> tuple[float, float, float, float, float]:
+    """Return the ends of the whiskers and the quartiles, in ascending order."""
+    first, middle, third = quantiles(values, (0.25, 0.5, 0.75))
+    reach = 1.5 * (third - first)
+    inside = values[(values >= first - reach) & (values <= third + reach)]
+    return float(inside.min()), first, middle, third, float(inside.max())
+
+
+def _baseline(column: Column, plotted: Plotted, *, upright: bool) -> list[Mark]:
     if column.base_s is None:
         return []
-    at = rounded([column.shown(column.base_s)], scale)[0]
-    line = vertical(at, "dash")
-    if upright:
-        return [line]
-    return [line | {"x0": 0, "x1": 1, "xref": "paper", "y0": at, "y1": at, "yref": "y"}]
+    return [Rule(at=column.shown(column.base_s) / plotted.unit_size, dash="dash", upright=upright)]
 
 
 def order(column: Column, plotted: Plotted, style: Mapping[str, Style]) -> Drawing:
     """Plot every launch in order of execution, so that drifts and steps are visible."""
-    traces: list[Spec] = []
-    for name, one in plotted.by_row.items():
-        look = style[name]
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": name,
-                "x": one.orders,
-                "y": plotted.drawn[name],
-                "text": one.rounds,
-                "marker": {
-                    "color": look.colour,
-                    "size": 7 if len(one.orders) <= MANY else 4,
-                    "symbol": look.symbol,
-                    "opacity": 0.85,
-                },
-                "hovertemplate": f"{name}<br>%{{y}} {plotted.unit}<br>launch %{{x}}, round %{{text}}<extra></extra>",
-            }
-        )
     starts = _round_starts(plotted.by_row)
-    n = sum(len(one.orders) for one in plotted.by_row.values())
-    layout: Spec = {
-        "height": 330,
-        "margin": {"l": 8, "r": 16, "t": 8, "b": 44},
-        "xaxis": {"title": {"text": "launch, in order of execution"}, "showgrid": False},
-        "yaxis": plotted.axis | {"automargin": True},
-        "shapes": [*starts, *_baseline_line(column, plotted.unit_size, upright=False)],
-    }
+    marks: list[Mark] = [*starts, *_baseline(column, plotted, upright=False)]
+    for name, one in plotted.by_row.items():
+        if one.orders:
+            look = style[name]
+            size = 7.0 if len(one.orders) <= MANY else 4.0
+            dots = Dots(
+                x=one.orders, y=plotted.drawn[name], colour=look.colour, symbol=look.symbol, size=size, name=name
+            )
+            marks.append(dots)
+    orders = [number for one in plotted.by_row.values() for number in one.orders]
+    x = linear_axis(*padded(min(orders, default=0), max(orders, default=1), 0.02), "launch, in order of execution")
     return Drawing(
         ident=f"order-{column.ident}",
         title=takeaways.order(one.rounds for one in plotted.by_row.values()),
         caption="A slope or step that all environments share is caused by the machine, not by a container. "
-        f"{'Vertical lines: start of a round. ' if starts else ''}Dashed: baseline. n = {n:,} launches.",
-        spec={"data": traces, "layout": layout},
+        f"{'Vertical lines: start of a round. ' if starts else ''}Dashed: baseline. n = {len(orders):,} launches.",
+        chart=Chart(height=320, x=replace(x, grid=False), y=plotted.axis, marks=tuple(marks), legend=True),
     )
 
 
-def _round_starts(by_row: Mapping[str, Points]) -> list[Spec]:
+def _round_starts(by_row: Mapping[str, Points]) -> list[Mark]:
     first: dict[int, int] = {}
     for one in by_row.values():
         for number, at in zip(one.rounds, one.orders, strict=True):
             first[number] = min(at, first.get(number, at))
-    if len(first) > 40:
+    if len(first) > MOST_ROUNDS:
         return []
-    line = {"width": 1, "color": "rgba(128,140,155,0.25)"}
-    return [vertical(at - 0.5, "solid") | {"line": line} for at in sorted(first.values())]
+    return [Rule(at=at - 0.5, faint=True) for at in sorted(first.values())]

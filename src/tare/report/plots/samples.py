@@ -3,64 +3,74 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from tare.report import units
 from tare.report.plots import takeaways
-from tare.report.plots.figures import NEUTRAL, Drawing, Spec, log_ticks, n_text, rounded
+from tare.report.plots.charts import NEUTRAL, Area, Axis, Chart, Line, Mark, log_axis, padded
+from tare.report.plots.figures import Drawing, n_text
 from tare.report.plots.styles import Style
-from tare.report.samples import Curve, Floats, LogHistogram
+from tare.report.samples import Curve, LogHistogram
 from tare.report.view import Column
 
 
 def ecdf(
     column: Column, curves: Mapping[str, Curve], style: Mapping[str, Style], baseline: str, *, is_gap: bool
 ) -> Drawing:
-    """Plot the fraction of samples that do not exceed a time; the page can switch to the tail."""
+    """Plot the fraction of samples that do not exceed a time, and below it the tail on the scale of nines."""
     unit = units.time_unit(max((curve.at(0.5) for curve in curves.values()), default=1.0))
-    traces: list[Spec] = []
-    first = next(iter(curves.values()), None)
-    for name, curve in curves.items():
-        look = style[name]
-        shared = first is not None and curve is not first and np.array_equal(curve.fractions, first.fractions)
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": name,
-                "x": rounded(curve.values_s.tolist(), unit.size),
-                "y": "as first" if shared else [float(f"{fraction:.7g}") for fraction in curve.fractions],
-                "line": {"color": look.colour, "width": 2, "dash": look.dash, "shape": "hv"},
-                "hovertemplate": f"{name}<br>%{{y:.2%}} of samples within %{{x}} {unit.suffix}<extra></extra>",
-            }
-        )
+    title = f"{'gap between messages' if is_gap else 'time of one iteration'}, {unit.suffix}"
     low, high = _ends(curves, 0.001, unit.size)
-    layout: Spec = {
-        "height": 330,
-        "margin": {"l": 8, "r": 16, "t": 8, "b": 44},
-        "xaxis": {
-            "type": "log",
-            "title": {"text": f"{'gap between messages' if is_gap else 'time of one iteration'}, {unit.suffix}"},
-        }
-        | _log_range(low, high),
-        "yaxis": {
-            "title": {"text": "fraction of samples"},
-            "range": [0, 1.02],
-            "tickformat": ".0%",
-            "automargin": True,
-        },
-    }
+    highest = _ends(curves, 0.0, unit.size)[1]
+    body, tail = (
+        tuple(
+            Line(
+                x=curve.values_s / unit.size,
+                y=_nines(curve) if nines else curve.fractions,
+                colour=style[name].colour,
+                dash=style[name].dash,
+                step=True,
+                name=name,
+            )
+            for name, curve in curves.items()
+        )
+        for nines in (False, True)
+    )
+    fractions = tuple((step / 4, f"{25 * step} %") for step in range(5))
+    chart = Chart(
+        height=320,
+        x=_log_axis(low, high, title),
+        y=Axis(low=0.0, high=1.02, ticks=fractions, title="fraction of samples"),
+        marks=body,
+        legend=True,
+    )
     counts = [curve.n for curve in curves.values()]
     return Drawing(
         ident=f"ecdf-{column.ident}",
         title=takeaways.tail(column, curves, baseline, "gaps" if is_gap else "iterations"),
         caption="Samples of all launches, pooled for this plot only; verdicts do not use them. Times are within 0.2 % "
         f"of the exact quantile. {n_text(counts, 'samples')}.",
-        spec={"data": traces, "layout": layout, "whole": _log_range(low, _ends(curves, 0.0, unit.size)[1])["range"]},
-        has_tail=True,
+        chart=chart,
+        closer=replace(chart, x=_log_axis(low, highest, title), y=_nines_axis(tail), marks=tail),
+        closer_name="Tail",
     )
+
+
+def _nines(curve: Curve) -> list[float]:
+    """Return the fractions on the scale of nines, on which 99 % and 99.9 % are one step apart."""
+    fractions = curve.fractions.tolist()
+    last = 0.3 - math.log10(1 - fractions[-2]) if len(fractions) > 1 else 1.0
+    return [-math.log10(1 - fraction) if fraction < 1 else last for fraction in fractions]
+
+
+def _nines_axis(lines: tuple[Line, ...]) -> Axis:
+    top = max((max(line.y) for line in lines), default=1.0)
+    steps = range(int(top) + 1)
+    ticks = tuple((step, f"{100 * (1 - 10.0**-step):.{max(0, step - 2)}f} %" if step else "0 %") for step in steps)
+    return Axis(low=0.0, high=top * 1.03, ticks=ticks, title="fraction of samples")
 
 
 def _ends(curves: Mapping[str, Curve], outside: float, scale: float) -> tuple[float, float]:
@@ -69,11 +79,9 @@ def _ends(curves: Mapping[str, Curve], outside: float, scale: float) -> tuple[fl
     return lowest / scale, max((curve.at(1 - outside) for curve in curves.values()), default=scale) / scale
 
 
-def _log_range(low: float, high: float) -> Spec:
+def _log_axis(low: float, high: float, title: str) -> Axis:
     low = max(low, 1e-12)
-    high = max(high, low * 1.001)
-    pad = 0.02 * math.log10(high / low)
-    return {"range": rounded([math.log10(low) - pad, math.log10(high) + pad])} | log_ticks(low, high)
+    return log_axis(*padded(low, max(high, low * 1.001), 0.02, log=True), title)
 
 
 Gaps = Mapping[str, Mapping[str, LogHistogram]]
@@ -89,29 +97,12 @@ def gaps(column: Column, histograms: Gaps, style: Mapping[str, Style], baseline:
     all_curves = [curve for sides in curves.values() for curve in sides.values()]
     low, high = min(curve.at(1e-3) for curve in all_curves), max(curve.at(1 - 1e-3) for curve in all_curves)
     unit = units.time_unit(all_curves[0].at(0.5))
-    traces: list[Spec] = []
+    marks: list[Mark] = []
     for index, name in enumerate(names):
         floor = len(names) - 1 - index
-        for number, (side, histogram) in enumerate(histograms[name].items()):
-            centres, shares = histogram.density(low, high)
-            traces += _ridge(f"{name}, {side}", style[name], floor, number == 0, rounded(centres, unit.size), shares)
-            traces[-1]["hovertemplate"] = traces[-1]["hovertemplate"].replace("UNIT", unit.suffix)
-    layout: Spec = {
-        "height": 110 + 46 * len(names),
-        "margin": {"l": 8, "r": 16, "t": 8, "b": 44},
-        "showlegend": False,
-        "xaxis": {"title": {"text": f"gap between messages, {unit.suffix}"}, "type": "log"}
-        | _log_range(low / unit.size, high / unit.size),
-        "yaxis": {
-            "tickvals": [len(names) - 1 - index for index in range(len(names))],
-            "ticktext": names,
-            "automargin": True,
-            "showgrid": False,
-            "zeroline": False,
-            "range": [-0.15, len(names)],
-            "ticklabelstandoff": 6,
-        },
-    }
+        for number, histogram in enumerate(histograms[name].values()):
+            marks += _ridge(histogram, (low, high), unit.size, floor, style[name] if number == 0 else None)
+    ticks = tuple((float(len(names) - 1 - index), name) for index, name in enumerate(names))
     receive = {name: next(iter(sides.values())) for name, sides in curves.items()}
     return Drawing(
         ident=f"gaps-{column.ident}",
@@ -119,27 +110,27 @@ def gaps(column: Column, histograms: Gaps, style: Mapping[str, Style], baseline:
         caption="Filled: gaps at the receiver; dotted: at the sender. The height is the square root of the share, so "
         "that rare gaps stay visible; the outermost 0.1 % at either end are not shown. "
         f"{n_text([curve.n for curve in receive.values()], 'gaps')}.",
-        spec={"data": traces, "layout": layout},
-        wide=True,
+        chart=Chart(
+            height=80 + 40 * len(names),
+            x=_log_axis(low / unit.size, high / unit.size, f"gap between messages, {unit.suffix}"),
+            y=Axis(low=-0.15, high=len(names), ticks=ticks, grid=False),
+            marks=tuple(marks),
+            wide=True,
+        ),
     )
 
 
-def _ridge(label: str, look: Style, floor: int, filled: bool, x: list[float], shares: Floats) -> list[Spec]:
+def _ridge(
+    histogram: LogHistogram, ends: tuple[float, float], size: float, floor: float, filled: Style | None
+) -> Iterator[Mark]:
+    """Yield the shape of one histogram that stands on `floor`: a filled one in its style, otherwise a dotted line."""
+    centres, shares = histogram.density(*ends)
+    x = np.asarray(centres, dtype=np.float64) / size
     peak = float(shares.max()) or 1.0
-    line: Spec = {"color": look.colour if filled else NEUTRAL, "width": 1.6 if filled else 1.2, "shape": "hvh"}
-    ground: Spec = {
-        "type": "scatter", "mode": "lines", "x": [x[0], x[-1]], "y": [floor, floor], "hoverinfo": "skip",
-        "line": {"width": 0.6, "color": NEUTRAL},
-    }  # fmt: skip
-    ridge: Spec = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": x,
-        "y": rounded((floor + 0.88 * np.sqrt(shares / peak)).tolist()),
-        "customdata": rounded(shares.tolist()),
-        "fill": "tonexty" if filled else "none",
-        "fillcolor": look.colour + "44",
-        "line": line | {"dash": "solid" if filled else "dot"},
-        "hovertemplate": label + "<br>%{customdata:.3%} of gaps near %{x} UNIT<extra></extra>",
-    }
-    return [ground, ridge]
+    heights = floor + 0.88 * np.sqrt(shares / peak)
+    if filled is not None:
+        yield Area(x=x.tolist(), low=[floor] * x.size, high=heights.tolist(), colour=filled.colour)
+        yield Line(x=x, y=heights, colour=filled.colour, width=1.6)
+    else:
+        yield Line(x=x, y=heights, colour=NEUTRAL, width=1.2, dash="dot")
+    yield Line(x=[float(x[0]), float(x[-1])], y=[floor, floor], colour=NEUTRAL, width=0.6)

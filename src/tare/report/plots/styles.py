@@ -12,7 +12,7 @@ from typing import Final
 from tare.model import Summary
 
 BASE_COLOUR: Final = "#6e7a8a"
-SELF_COLOUR: Final = "#a3adba"
+SELF_COLOUR: Final = "#8793a3"
 _COLOURS: Final = (
     "#2f7fd6", "#e0791b", "#1f9d72", "#c2417f", "#8b63d1", "#0aa3ad", "#b48a08", "#d1442e", "#6f8f2f", "#8a5a44",
 )  # fmt: skip

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from tare.model import Comparison, Summary, Verdict
+from tare.model import Comparison, Pattern, PatternKind, Summary, Verdict
 from tare.report import units
 from tare.report.samples import Curve
 from tare.report.view import Column
@@ -121,3 +122,32 @@ def range_of_sizes(columns: Sequence[Column]) -> str:
     if len(ends) < 2:
         return "Absolute values over message sizes."
     return f"The baseline ranges from {ends[0]} to {ends[1]}."
+
+
+def pattern(found: Pattern, label: str, baseline: str) -> str:
+    """State a pattern in one sentence."""
+    change = units.percent(math.expm1(found.value), sign=True)
+    match found.kind:
+        case PatternKind.DRIFT if not found.environment:
+            return f"All environments drift together on {label}: {change} from the first to the last launch."
+        case PatternKind.DRIFT:
+            return (
+                f"The cost of {found.environment} on {label} drifts against {baseline}: {change} from the first to "
+                "the last round."
+            )
+        case PatternKind.TAIL:
+            longer = "longer" if found.value > 0 else "shorter"
+            return (
+                f"{found.environment} has a {longer} tail than {baseline} on {label}: the 99th percentile, as a "
+                f"multiple of the median, differs by {change}."
+            )
+        case PatternKind.WARM_UP:
+            return (
+                f"Warm-up is not over on {found.environment}, {label}: the first tenth of iterations takes {change} "
+                "against the others; ask for more warm-up iterations."
+            )
+        case PatternKind.DEPENDENCE:
+            return (
+                f"Iterations on {found.environment}, {label}, depend on the one before (correlation "
+                f"{found.value:.2f}); verdicts compare launches and do not assume independence."
+            )

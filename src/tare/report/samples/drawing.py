@@ -17,7 +17,6 @@ from typing import IO, Final
 
 from tare.host import process
 from tare.model import Trial
-from tare.report import embed
 from tare.report.plots import samples
 from tare.report.plots.figures import Drawing
 from tare.report.plots.styles import Style
@@ -37,6 +36,7 @@ class Wanted:
     """What the plots of a group show besides samples: its rows, its columns, and the styles of its rows.
 
     `row_of` names the row of each cell with samples, as `row_key` does; the columns come without comparisons.
+    `share` is the group's share of the error of patterns.
     """
 
     group: str
@@ -45,10 +45,11 @@ class Wanted:
     columns: tuple[Column, ...]
     style: Mapping[str, Style]
     baseline: str
+    share: float = 1.0
 
     def draw(self, histograms: Histograms) -> Drawings:
         """Return the plots."""
-        return {column.ident: self._draw(column, histograms) for column in self.columns}
+        return {column.ident: [figure.drawn() for figure in self._draw(column, histograms)] for column in self.columns}
 
     def _draw(self, column: Column, histograms: Histograms) -> Sequence[Drawing]:
         names = {row_key(self.group, name): name for name in self.rows}
@@ -114,13 +115,13 @@ def _drawn(wait: Callable[[], int], file: IO[bytes], here: Iterator[Drawings]) -
 
 
 def write_drawings(counted: Path, wanted: Sequence[Wanted], file: IO[bytes]) -> None:
-    """Write the number of groups, then the plots of each, with their data as JSON."""
+    """Write the number of groups, then the plots of each, drawn."""
     pickle.dump(len(wanted), file)
     with counted.open("rb") as histograms:
         counts = CountsFile(histograms)
         for one in wanted:
             drawings = one.draw(counts.read(one.row_of))
-            pickle.dump({ident: [embed.with_json(figure) for figure in of] for ident, of in drawings.items()}, file)
+            pickle.dump(drawings, file)
     file.flush()
 
 

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tare import stats
 from tare.model import Trial
 
 LOWEST_S: Final = 1e-9
@@ -25,8 +26,14 @@ _BINS: Final = int(np.ceil(np.log(HIGHEST_S / LOWEST_S) / BIN_RATIO))
 _TAIL: Final = 1e-4
 _TOGETHER: Final = 1 << 14
 """Samples of a column that are counted together: one by one, launches with few samples would take long."""
+MOST_ORDERED: Final = 100
+MOST_ITERATIONS: Final = 10_000
+LEAST_ORDERED: Final = 30
+"""Launches of an environment whose order of iterations is looked at, and the bounds of their iterations."""
 Floats = NDArray[np.float64]
 _PREFERRED: Final = ("max_s", "receive_gap_s", "wall_s")
+_ORDERED: Final = ("/max_s", "/wall_s")
+"""The columns that have a sample for each iteration, in order."""
 
 
 Read = Callable[[], Mapping[str, Floats]]
@@ -63,6 +70,33 @@ class Curve:
         return float(np.interp(fraction, self.fractions, self.values_s))
 
 
+class OrderFigures:
+    """What the order of iterations shows in some of an environment's launches, evenly chosen: at most MOST_ORDERED.
+
+    `lags` are `stats.lag1` of the launches, `profiles` their `stats.profile`, `iterations` the iterations of each.
+    """
+
+    def __init__(self) -> None:
+        self.lags: list[float] = []
+        self.profiles: list[Floats] = []
+        self.iterations = 0
+        self._seen = 0
+        self._every = 1
+
+    def add(self, samples: Floats) -> None:
+        """Take one launch into account: every one at first, then every second, fourth, ..."""
+        self._seen += 1
+        if (self._seen - 1) % self._every or samples.size < LEAST_ORDERED or not (samples > 0).all():
+            return
+        taken = samples[:MOST_ITERATIONS]
+        self.lags.append(stats.lag1(taken))
+        self.profiles.append(stats.profile(taken))
+        self.iterations = max(self.iterations, taken.size)
+        if len(self.lags) >= MOST_ORDERED:
+            self.lags, self.profiles = self.lags[::2], self.profiles[::2]
+            self._every *= 2
+
+
 class LogHistogram:
     """Count samples into bins of equal ratio; values outside [1 ns, 10,000 s] fall into the first or last bin.
 
@@ -76,6 +110,7 @@ class LogHistogram:
         self._least = np.inf
         self._greatest = -np.inf
         self.launches = 0
+        self.order = OrderFigures()
 
     @property
     def n(self) -> int:
@@ -169,16 +204,22 @@ def count(readers: Iterable[tuple[str, Read]]) -> Histograms:
     result: Histograms = {}
     waiting: dict[tuple[str, str], list[Floats]] = {}
     sizes: dict[tuple[str, str], int] = {}
+    orders: dict[tuple[str, str], OrderFigures] = {}
     for row, read in readers:
         for name, values in read().items():
             key = row, name
             waiting.setdefault(key, []).append(values)
+            if name.endswith(_ORDERED):
+                orders.setdefault(key, OrderFigures()).add(values)
             sizes[key] = sizes.get(key, 0) + values.size
             if sizes[key] >= _TOGETHER:
                 _count(result, key, waiting.pop(key))
                 del sizes[key]
     for key, columns in waiting.items():
         _count(result, key, columns)
+    for (row, name), order in orders.items():
+        metric, _, column = name.rpartition("/")
+        result[row, metric, column].order = order
     return result
 
 

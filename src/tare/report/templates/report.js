@@ -1,116 +1,129 @@
 "use strict";
+/* Without this script the page is one document; with it, it shows one view at a time, and filters it.
+   The address after # names an element, and after a question mark the filters: #workloads?verdict=costs */
 (() => {
-  const specs = JSON.parse(document.getElementById("figures").textContent);
-  const buttons = (name) => Array.from(document.querySelectorAll(`button.${name}`));
-  const plots = Array.from(document.querySelectorAll(".plot"));
-  const config = { displayModeBar: false, responsive: true };
+  const root = document.documentElement;
+  root.classList.add("js");
+  const all = (selector, from = document) => Array.from(from.querySelectorAll(selector));
+  const views = all("main > section[data-view]");
+  const form = document.querySelector(".filters");
+  const selects = all("select", form);
+  const shown = form.querySelector(".shown");
 
-  /* Curves of one plot usually share their fractions; they are then stored once. */
-  Object.values(specs).forEach((spec) => spec.data.forEach((trace) => {
-    if (trace.y === "as first") { trace.y = spec.data[0].y; }
-  }));
-
-  /* Heights are set here, because the page's policy forbids style attributes. */
-  plots.forEach((plot) => { plot.style.height = `${specs[plot.id].layout.height}px`; });
-
-  /* Colours of text and grid come from the style sheet, so that one plot serves light, dark and print. */
-  function theme(layout) {
-    const css = getComputedStyle(document.documentElement);
-    const colour = (name) => css.getPropertyValue(name).trim();
-    const axis = { gridcolor: colour("--grid"), linecolor: colour("--line"), zerolinecolor: colour("--line"), tickcolor: colour("--line") };
-    return {
-      ...layout,
-      font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: colour("--fg") },
-      paper_bgcolor: "rgba(0,0,0,0)",
-      plot_bgcolor: "rgba(0,0,0,0)",
-      hoverlabel: { align: "left", bgcolor: colour("--panel"), bordercolor: colour("--muted"), font: { color: colour("--fg"), size: 12 } },
-      legend: { orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom", font: { size: 11 }, ...layout.legend },
-      xaxis: { ...axis, title: { ...(layout.xaxis.title || {}), font: { size: 12, color: colour("--muted") } }, ...rest(layout.xaxis) },
-      yaxis: { ...axis, title: { ...(layout.yaxis.title || {}), font: { size: 12, color: colour("--muted") } }, ...rest(layout.yaxis) },
-    };
+  /* --- address --- */
+  function parse() {
+    const [ident, query = ""] = location.hash.slice(1).split("?");
+    return { ident: ident || "result", wanted: new URLSearchParams(query) };   /* identifiers need no escapes */
   }
-
-  function rest({ title, ...others }) { return others; }
-
-  function visible(plot) { return plot.getClientRects().length > 0; }
-
-  function draw(plot) {
-    if (plot.dataset.state || !visible(plot)) return;
-    plot.dataset.state = "drawing";
-    const spec = specs[plot.id];
-    Plotly.newPlot(plot, spec.data, theme(spec.layout), config).then(() => { plot.dataset.state = "drawn"; });
+  function filters() {
+    const wanted = new URLSearchParams();
+    selects.filter((select) => select.value).forEach((select) => wanted.set(select.name, select.selectedOptions[0].text));
+    return wanted.toString();
   }
+  function address(ident) { return `#${ident}${filters() && `?${filters()}`}`; }
 
-  function drawAll() { plots.forEach(draw); }
-
-  /* Draw plots near the window first, the others one by one while the browser is idle. */
-  const near = new IntersectionObserver((entries) => {
-    entries.filter((entry) => entry.isIntersecting).forEach((entry) => { near.unobserve(entry.target); draw(entry.target); });
-  }, { rootMargin: "600px" });
-  plots.forEach((plot) => near.observe(plot));
-  const idle = window.requestIdleCallback || ((task) => setTimeout(task, 30));
-  function next() {
-    const waiting = plots.find((plot) => !plot.dataset.state && visible(plot));
-    if (waiting) { draw(waiting); idle(next); }
-  }
-  idle(next);
-  document.querySelectorAll("details.page").forEach((page) => page.addEventListener("toggle", () => idle(next)));
-
-  function retheme() {
-    plots.filter((plot) => plot.dataset.state === "drawn").forEach((plot) => {
-      Plotly.relayout(plot, themed(theme(current(plot))));
+  /* --- views --- */
+  let followed = false;
+  function show() {
+    const { ident, wanted } = parse();
+    selects.forEach((select) => {
+      const option = Array.from(select.options).find((one) => one.text === wanted.get(select.name));
+      select.value = option ? option.value : "";
     });
+    filter();
+    const target = document.getElementById(ident) || document.getElementById("result");
+    const section = target.closest("section[data-view]") || views[0];
+    const view = section.dataset.view;
+    const pages = views.filter((one) => one.dataset.of === view);
+    const whole = pages.length === 1 ? pages[0] : null;   /* the only workload is shown with the list of workloads */
+    views.forEach((one) => one.classList.toggle("away", one.dataset.view !== view && one !== whole));
+    all(".top nav a").forEach((link) => {
+      const name = link.dataset.view;
+      if (name === (section.dataset.of || view)) link.setAttribute("aria-current", "page");
+      else link.removeAttribute("aria-current");
+    });
+    for (let inner = target; inner; inner = inner.parentElement) { if (inner.matches("details")) inner.open = true; }
+    if (target === section) scrollTo(0, 0); else target.scrollIntoView();
+    if (followed) { target.tabIndex = -1; target.focus({ preventScroll: true }); }   /* the keyboard goes on there */
+    followed = false;
   }
-  function current(plot) { return plot.dataset.tail === "on" ? tailLayout(specs[plot.id]) : specs[plot.id].layout; }
-  function themed({ height, margin, ...others }) { return others; }
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", retheme);
-  addEventListener("beforeprint", () => {
-    document.querySelectorAll("details.page").forEach((page) => { page.open = true; });
-    drawAll();
-    retheme();
+  all(".top nav a").forEach((link) => { link.dataset.view = link.getAttribute("href").slice(1); });
+  /* Links within the page keep the filters. */
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href^='#']");
+    if (!link || link.classList.contains("skip") || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    const ident = link.getAttribute("href").slice(1);
+    followed = true;
+    if (location.hash === address(ident)) show(); else location.hash = address(ident);
   });
-  addEventListener("afterprint", retheme);
+  addEventListener("hashchange", show);
 
-  /* The tail: fractions on the scale of nines, on which 99 % and 99.9 % are one step apart. */
-  function nines(fractions) {
-    const last = fractions.length > 1 ? -Math.log10(1 - fractions[fractions.length - 2]) + 0.3 : 1;
-    return fractions.map((fraction) => (fraction < 1 ? -Math.log10(1 - fraction) : last));
+  /* --- filters --- */
+  function filter() {
+    const wanted = Object.fromEntries(selects.filter((select) => select.value).map((select) => [select.name, select.value]));
+    selects.forEach((select) => select.classList.toggle("set", select.value !== ""));
+    const hides = (element) => Object.entries(wanted).some(([name, value]) => {
+      const has = element.dataset[name];
+      return has !== undefined && !has.trim().split(/\s+/).includes(value);
+    });
+    all("main [data-workload], main [data-environment], main [data-verdict], main [data-metric]").forEach((element) => {
+      if (!element.matches("section[data-view]")) element.classList.toggle("filtered", hides(element));
+    });
+    all("td[data-cell]").forEach((cell) => {
+      cell.classList.toggle("dim", Boolean(wanted.verdict) && cell.dataset.cell !== wanted.verdict);
+    });
+    const rows = all("table.first tbody tr");
+    const left = rows.filter((row) => !row.closest(".filtered")).length;
+    shown.textContent = left < rows.length ? `${left} of ${rows.length} rows` : "";
   }
-  function tailLayout(spec) {
-    const top = Math.max(...spec.data.map((trace) => Math.max(...nines(trace.y))));
-    const ticks = Array.from({ length: Math.floor(top) + 1 }, (_, step) => step);
-    const text = ticks.map((step) => (step === 0 ? "0%" : `${(100 * (1 - 10 ** -step)).toFixed(Math.max(0, step - 2))}%`));
-    const yaxis = { ...spec.layout.yaxis, range: [0, top * 1.03], tickmode: "array", tickvals: ticks, ticktext: text };
-    return { ...spec.layout, yaxis, xaxis: { ...spec.layout.xaxis, range: spec.whole } };
+  form.addEventListener("change", () => { location.hash = address(parse().ident); });
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("reset", () => setTimeout(() => { location.hash = address(parse().ident); }));
+
+  /* --- colours --- */
+  const themes = [["", "Auto"], ["light", "Light"], ["dark", "Dark"]];   /* Auto: as the system */
+  const button = document.querySelector(".theme");
+  function store(value) { try { localStorage.setItem("tare-theme", value); } catch { /* a file may have no storage */ } }
+  function stored() { try { return localStorage.getItem("tare-theme") || ""; } catch { return ""; } }
+  function colour(theme) {
+    const [value, label] = themes.find((one) => one[0] === theme) || themes[0];
+    if (value) root.dataset.theme = value; else delete root.dataset.theme;
+    button.textContent = label;
+    button.setAttribute("aria-label", `Colours: ${label}`);
   }
-  buttons("tail").forEach((button) => button.addEventListener("click", () => {
-    const plot = document.getElementById(button.dataset.for);
-    const spec = specs[plot.id];
-    const on = plot.dataset.tail !== "on";
-    plot.dataset.tail = on ? "on" : "off";
-    button.setAttribute("aria-pressed", String(on));
-    const data = spec.data.map((trace) => ({ ...trace, y: on ? nines(trace.y) : trace.y, customdata: trace.y,
-      hovertemplate: trace.hovertemplate.replace(/%\{y:|%\{customdata:/, "%{customdata:") }));
-    Plotly.react(plot, data, theme(current(plot)), config);
+  button.addEventListener("click", () => {
+    const next = (themes.findIndex((one) => one[0] === (root.dataset.theme || "")) + 1) % themes.length;
+    colour(themes[next][0]);
+    store(themes[next][0]);
+  });
+  colour(stored());
+
+  /* --- paper: everything is open --- */
+  let closed = [];
+  addEventListener("beforeprint", () => {
+    closed = all("details:not([open])");
+    closed.forEach((one) => { one.open = true; });
+  });
+  addEventListener("afterprint", () => closed.forEach((one) => { one.open = false; }));
+
+  /* --- a figure as a file: what the style sheet gives it becomes attributes --- */
+  const KEPT = ["fill", "fill-opacity", "stroke", "font-size", "font-family"];
+  all("button.save").forEach((save) => save.addEventListener("click", () => {
+    const drawn = save.closest("figure").querySelector("svg");
+    const copy = drawn.cloneNode(true);
+    const sources = all("[class]", drawn);
+    all("[class]", copy).forEach((element, number) => {
+      const style = getComputedStyle(sources[number]);
+      KEPT.forEach((name) => element.setAttribute(name, style.getPropertyValue(name)));
+    });
+    copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([copy.outerHTML], { type: "image/svg+xml" }));
+    link.download = `${save.dataset.name}.svg`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   }));
 
-  buttons("near").forEach((button) => button.addEventListener("click", () => {
-    const plot = document.getElementById(button.dataset.for);
-    const spec = specs[plot.id];
-    const on = button.getAttribute("aria-pressed") !== "true";
-    button.setAttribute("aria-pressed", String(on));
-    Plotly.relayout(plot, { "xaxis.range": on ? spec.near : spec.layout.xaxis.range });
-  }));
-  buttons("save").forEach((button) => button.addEventListener("click", () => {
-    const plot = document.getElementById(button.dataset.for);
-    Plotly.downloadImage(plot, { format: "svg", filename: plot.id, width: plot.clientWidth, height: plot.clientHeight });
-  }));
-
-  /* A link to a workload opens its page. */
-  function openTarget() {
-    const target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
-    if (target && target.matches("details")) { target.open = true; }
-  }
-  addEventListener("hashchange", openTarget);
-  openTarget();
+  show();
 })();

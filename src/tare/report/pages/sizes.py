@@ -35,7 +35,7 @@ def sweeps_of(group: TableGroup, summary: Summary, style: Mapping[str, Style]) -
                 overhead.by_size(columns, group.rows, style, link_bytes_per_s(summary)),
                 overhead.overhead_by_size(columns, group.rows, summary, style),
             )
-            result.append(Sweep(name=_common_label(columns), figures=figures))
+            result.append(Sweep(name=_common_label(columns), figures=tuple(figure.drawn() for figure in figures)))
     return result
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from tare.model import Comparison, Estimate, Summary
-from tare.report import embed, remarks, units
+from tare.report import remarks, units
 from tare.report.cells import percent_up
-from tare.report.plots import launches, overhead
+from tare.report.plots import launches, overhead, patterns
 from tare.report.plots.figures import Drawing
 from tare.report.plots.styles import Style
 from tare.report.runs import ShownLaunch
@@ -56,14 +56,15 @@ def metric_page(
     points = launches.points(column, group.rows, runs)
     figures = (
         overhead.forest(column, group.rows, summary),
-        launches.launches(column, group.rows, points, style),
+        launches.launches(column, points, style),
         launches.order(column, points, style),
+        *patterns.of_launches(column, summary, runs, points, style),
     )
     values = _values(column, group)
     filled = {name for _, _, row in values for name, text in row.figures.items() if text}
     return MetricPage(
         column=column,
-        figures=tuple(embed.with_json(figure) for figure in figures),
+        figures=tuple(figure.drawn() for figure in figures),
         columns=tuple(name for name in FIGURES if name in filled),
         values=values,
         states=remarks.state_texts(column, summary),
