@@ -11,7 +11,7 @@ from tare.model import Completed
 
 COLUMNS: Final = (
     count("trial", "number of the launch"),
-    text("source", "`startup`, `counters`, `noise`, `traffic`, or `figure` for a value that the program reported"),
+    text("source", "`start-up`, `counters`, `noise`, `traffic`, or `figure` for a value that the program reported"),
     text("name", "name of the reading; for traffic NODE INTERFACE FIELD"),
     number("value", "`unit`", "value"),
     text("unit", "unit: `s` if the name ends in `_s`, `B` if in `_bytes`, that of the figure, otherwise empty"),
@@ -24,7 +24,7 @@ def rows(source: Source) -> Iterator[Row]:
     """Yield the rows launch by launch."""
     for numbered in source.trials:
         trial, trial_number = numbered.trial, numbered.number
-        for name, readings in (("startup", trial.startup_s), ("counters", trial.counters), ("noise", trial.noise)):
+        for name, readings in (("start-up", trial.startup_s), ("counters", trial.counters), ("noise", trial.noise)):
             for reading, value in readings.items():
                 yield trial_number, name, reading, value, unit_of(reading)
         for item in trial.traffic:

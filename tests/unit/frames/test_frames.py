@@ -263,7 +263,7 @@ def test_missing_values_are_as_documented(results: OpenResults) -> None:
 
 def test_readings_are_what_launches_recorded(results: OpenResults) -> None:
     first = [tuple(row.values())[1:] for row in results.readings if row["trial"] == 1]
-    assert ("startup", "pods_s", 0.5, "s") in first
+    assert ("start-up", "pods_s", 0.5, "s") in first
     assert ("counters", "TcpRetransSegs", 3.0, "") in first
     assert ("noise", "background_s", 0.01, "s") in first
     assert ("traffic", "n0 eth0 tx_bytes", 20.0, "B") in first
