@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tare.containers.held import job_group
+from tare.counters import monitor
 from tare.launch import Entry, Host
 from tare.launch.srun import entered_by_ranks
 from tare.model import Environment, Launching, Placement
-from tare.node import Endpoint, monitor
+from tare.node import Endpoint
 from tare.node_service import NodeService
 from tare.node_service.local import watch_of
 from tare.node_service.sides import Side

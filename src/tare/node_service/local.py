@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tare.counters import monitor
+from tare.counters.monitor import CounterValues, HostWatch
 from tare.errors import InfrastructureError, TareError
 from tare.networks import Network, find
-from tare.node import Endpoint, Node, Wired, marked, monitor, page_cache
-from tare.node.monitor import CounterValues, HostWatch
+from tare.node import Endpoint, Node, Wired, marked, page_cache
 from tare.node.surroundings import NodeHas, read_node
 from tare.node_service import upkeep
 from tare.node_service.facts import facts_of

@@ -19,12 +19,12 @@ from threading import Thread
 from typing import Final
 
 from tare.cluster import Site
+from tare.counters import monitor
 from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError
 from tare.host.process import Result
 from tare.host.signals import uninterrupted
 from tare.model import Cell, Control
-from tare.node import monitor
 from tare.run.outcome import Ready, run_launch
 from tare.run.turns import Seat, Table, Waited
 from tare.workloads.kernel_order import PROGRAM, in_flight_bytes

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.cluster import Site
+from tare.counters import monitor
 from tare.deploy.hosts import Deployed
 from tare.deploy.pods import deployed
 from tare.deploy.study_files import StudyFiles
@@ -37,7 +38,6 @@ from tare.model import (
     Trial,
     TrialKey,
 )
-from tare.node import monitor
 from tare.node_service import NodeService
 from tare.plan.cells import available, block_order
 from tare.plan.composition import nic_slots

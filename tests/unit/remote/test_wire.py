@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tare.counters.monitor import CounterValues
 from tare.errors import CommandFailed, MissingTool
 from tare.model import Environment, Placement
 from tare.node import Endpoint, Nic, Node, Watch
 from tare.node.cgroups import Group, Hierarchy
-from tare.node.monitor import CounterValues
 from tare.node_service.order import Files, Order
 from tare.node_service.protocol import Phase
 from tare.remote import wire

@@ -16,10 +16,10 @@ from typing import cast
 import pytest
 
 from tare.cluster import Site
+from tare.counters.monitor import CounterValues, joined
 from tare.deploy.hosts import Deployed
 from tare.host.process import run
 from tare.model import Cell, Control, KernelSpec, Role
-from tare.node.monitor import CounterValues, joined
 from tare.node_service import upkeep
 from tare.plan.cells import expand
 from tare.run import in_turns

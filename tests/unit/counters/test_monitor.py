@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes import make_node
-from tare.node import SILENT_ROLE, Watch, monitor, unreadable
+from tare.counters import monitor
+from tare.counters.monitor import CounterValues, HostWatch, joined, merged
+from tare.node import SILENT_ROLE, Watch, unreadable
 from tare.node.cgroups import Group, Hierarchy
-from tare.node.monitor import CounterValues, HostWatch, joined, merged
 
 NODE = make_node(pid=70)
 DEV = """Inter-|   Receive                                                |  Transmit
