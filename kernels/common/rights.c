@@ -15,6 +15,7 @@ static const struct {
 } fields[] = {
     {"CapEff:", "capabilities"},
     {"Seccomp:", "seccomp"},
+    {"Seccomp_filters:", "seccomp_filters"},
     {"NoNewPrivs:", "no_new_privs"},
     {"Speculation_Store_Bypass:", "speculation_store_bypass"},
 };

@@ -48,7 +48,7 @@ from tare.run.ending import Ending
 from tare.run.outcome import Ready, judge, proof_gaps, run_launch
 from tare.run.progress import Watcher
 from tare.run.site import opened
-from tare.run.trial import Launched, trial_of
+from tare.run.trial import Launched, trial_of, with_ranks
 from tare.stats import is_look
 from tare.store.writer import Store
 from tare.summary import precise_enough
@@ -339,6 +339,8 @@ class Run:
             parsed=parsed,
             traffic=traffic,
             counters=monitor.counters(before, after),
+            node_counters=with_ranks(monitor.by_place(before, after), parsed, ready.deployed),
+            lacking=monitor.lacking(before, after),
             noise={**monitor.noise(before, after), **cores},
             active_s=watched.active_s,
             gaps=proof_gaps(ready, outcome, parsed, traffic, unread, said_bytes=len(result.stdout)),
