@@ -14,6 +14,7 @@
 #include "common/runner.h"
 #include "common/sync.h"
 #include "common/turns.h"
+#include "common/usage.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -201,6 +202,7 @@ static enum exit_code write_all(const struct program *program, enum exit_code co
 {
     const bool root = program->rank == 0;
     bool written = true;
+    struct usage usage = usage_gather(program->world);
     if (root)
         written = output_start("tare-kernels", program->ranks, program->init_s) &&
                   locality_write(&program->locality);
@@ -210,7 +212,9 @@ static enum exit_code write_all(const struct program *program, enum exit_code co
             written &= result_write(measurement, i, program->options.samples, &program->locality);
     }
     if (root)
-        written &= output_end(clock_difference_s(clock_now_ns(), program->start_ns), (int)code);
+        written &= usage_write(&usage) &&
+                   output_end(clock_difference_s(clock_now_ns(), program->start_ns), (int)code);
+    usage_free(&usage);
     return written ? code : EXIT_FAILED;
 }
 

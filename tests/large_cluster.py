@@ -11,6 +11,7 @@ from typing import TypeVar
 from tare import study
 from tare.cli import session
 from tare.cluster import CLUSTERS, Site
+from tare.counters import monitor
 from tare.deploy.hosts import Deployed
 from tare.deploy.pods import deployed
 from tare.deploy.study_files import StudyFiles, make_files
@@ -20,7 +21,7 @@ from tare.launch.mpi import Mpi
 from tare.model import Cell, InterfaceTraffic, Placement, RankPlace
 from tare.model.placement import place
 from tare.mpi import MPIS
-from tare.node import SILENT_ROLE, monitor
+from tare.node import SILENT_ROLE
 from tare.run import facts, job, proof
 from tare.run.site import opened
 from tare.run.trial import compared

@@ -5,6 +5,7 @@
 #include "common/leave.h"
 #include "common/locality.h"
 #include "common/output.h"
+#include "common/usage.h"
 #include "startup/modules.h"
 
 #include <dirent.h>
@@ -147,16 +148,19 @@ static enum exit_code report(struct figures figures, uint64_t wrong)
     if (gathered == NULL)
         FATAL("out of memory for the figures");
     CHECK_MPI(PMPI_Gather(own, FIGURES, MPI_DOUBLE, gathered, FIGURES, MPI_DOUBLE, 0, world));
+    struct usage usage = usage_gather(world);
     enum exit_code code = wrong > 0 ? EXIT_WRONG_DATA : EXIT_DONE;
     if (rank == 0) {
         const double init_s = longest_init_s(gathered, locality.ranks);
         const double elapsed_s = moment_s(clock_now_ns()) - figures.main_s;
-        const bool written =
-            output_start("tare-startup", locality.ranks, init_s) && locality_write(&locality) &&
-            write_startup(gathered, locality.ranks, wrong) && output_end(elapsed_s, (int)code);
+        const bool written = output_start("tare-startup", locality.ranks, init_s) &&
+                             locality_write(&locality) &&
+                             write_startup(gathered, locality.ranks, wrong) &&
+                             usage_write(&usage) && output_end(elapsed_s, (int)code);
         code = written ? code : EXIT_FAILED;
     }
     free(gathered);
+    usage_free(&usage);
     locality_free(&locality);
     return code;
 }

@@ -4,6 +4,7 @@
 #include "common/leave.h"
 #include "common/locality.h"
 #include "common/output.h"
+#include "common/usage.h"
 #include "wall/wall.h"
 
 #include <stdio.h>
@@ -33,15 +34,18 @@ void tare_wall_report(const struct wall_times *times)
     if (rank_wall_s == NULL)
         FATAL("out of memory for the wall times");
     CHECK_MPI(PMPI_Gather(&wall_s, 1, MPI_DOUBLE, rank_wall_s, 1, MPI_DOUBLE, 0, world));
+    struct usage usage = usage_gather(world);
     if (rank == 0) {
         fflush(stdout);        /* the application's own text first, */
         output_write("\n", 1); /* which need not have ended its line */
         output_start("tare-wall", locality.ranks, init_s);
         locality_write(&locality);
         write_wall(rank_wall_s, locality.ranks);
+        usage_write(&usage);
         output_end(clock_difference_s(clock_now_ns(), times->ready_ns), 0);
     }
     free(rank_wall_s);
+    usage_free(&usage);
     locality_free(&locality);
     leave_together();
 }

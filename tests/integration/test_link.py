@@ -61,7 +61,9 @@ def test_every_link_runs_and_is_recorded(study: Found) -> None:
     assert {*LINKS, "bare+bridge", "host jumbo", "direct jumbo"} == set(found), stderr
     for name, trial in found.items():
         assert outcome(trial) == "Completed", (name, trial["outcome"])
-    assert found["bare+bridge"]["facts"] == {"mtu": "1500"}
+    facts = found["bare+bridge"]["facts"]
+    assert (facts["mtu"], facts["path"], facts["qdisc"]) == ("1500", "veth, veth, bridge", "noqueue")
+    assert not [name for name in facts if name.startswith("interface")], "nothing was set"
     for name in ("jumbo", "host jumbo", "direct jumbo"):
         assert found[name]["facts"]["mtu"] == "9000", name
     assert found["jumbo"]["facts"]["interface eth0"] == "mtu 9000, gro off, gso off, tso off"

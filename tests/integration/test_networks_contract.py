@@ -24,6 +24,7 @@ from integration.node_state import (
 )
 from integration.studies import prove, roles, watched
 from tare.cluster.lab_site import LabCluster, LabSite
+from tare.counters.monitor import key_of
 from tare.deploy import study_files
 from tare.deploy.hosts import Deployed
 from tare.deploy.pods import deployed
@@ -33,7 +34,6 @@ from tare.images import DEFAULT
 from tare.model import Environment, LabSpec, Placement, Plan, Study, Workload
 from tare.networks import NETWORKS, Wiring, find
 from tare.node import SILENT_ROLE
-from tare.node.monitor import key_of
 from tare.plan import composition
 from tare.plan.cells import expand
 from tare.run.site import needs

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tare.containers.held import job_group
+from tare.counters import monitor
 from tare.launch import Entry, Host
 from tare.launch.srun import entered_by_ranks
 from tare.model import Environment, Launching, Placement
-from tare.node import Endpoint, monitor
+from tare.node import Endpoint
 from tare.node_service import NodeService
 from tare.node_service.local import watch_of
 from tare.node_service.sides import Side
@@ -44,10 +45,7 @@ class Deployed:
             side.pod.host or side.pod.node.name: {"mtu": str(side.endpoint.mtu), **side.endpoint.facts}
             for side in self.sides
         }
-        first = next(iter(told.values()))
-        if all(facts == first for facts in told.values()):
-            return first
-        return {f"{name} of {host}": text for host, facts in told.items() for name, text in facts.items()}
+        return _by_host(told)
 
     @property
     def watches(self) -> tuple[monitor.HostWatch, ...]:
@@ -79,9 +77,20 @@ class Deployed:
         for node in self.nodes:
             node.wait_for_carriers(self.name)
 
-    def counters(self, site_s: float = 0.0) -> monitor.CounterValues:
-        """Return the counters of all nodes; `site_s` is the CPU time of all processes of the study."""
-        return monitor.merged([node.counters(self.name) for node in self.nodes], site_s)
+    def counters(self, site_s: float = 0.0, *, whole: bool = True) -> monitor.CounterValues:
+        """Return the counters of all nodes; `site_s` is the CPU time of all processes of the study.
+
+        Unless `whole`, only those that other launches change, too. A machine's are read by the first of its nodes.
+        """
+        first = {node.node.machine: node for node in reversed(self.nodes)}
+        each = [node.counters(self.name, whole, first[node.node.machine] is node) for node in self.nodes]
+        return monitor.merged(each, site_s)
+
+    def state(self) -> dict[str, str]:
+        """Return the settings of its hosts' data interfaces and paths, per host if they differ, and `facts`."""
+        read = [dict(state) for node in self.nodes for state in node.state(self.name)]
+        names = [side.pod.host or side.pod.node.name for side in self.sides]
+        return _by_host(dict(zip(names, read, strict=False))) | self.facts
 
     def ended(self) -> str | None:
         """Return which container or daemon has ended although it should be running, or None."""
@@ -141,6 +150,14 @@ def started_by_scheduler(side: Side, ranks: int) -> Host:
     if side.containers:
         return entered_by_ranks(host, pod.outside, pod.node.machine)
     return entered_by_ranks(host, host.agent.argv if host.agent else (), pod.node.machine)
+
+
+def _by_host(facts: Mapping[str, dict[str, str]]) -> dict[str, str]:
+    """Return facts by name if all hosts have the same, else by name and host."""
+    first = next(iter(facts.values()), {})
+    if all(own == first for own in facts.values()):
+        return first
+    return {f"{name} of {host}": text for host, own in facts.items() for name, text in own.items()}
 
 
 def subnet_of(endpoint: Endpoint) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.cluster import CLUSTERS
+from tare.counters import monitor
 from tare.errors import EXIT_DONE, EXIT_INFRASTRUCTURE
 from tare.host.topology import in_words, read_topology
 from tare.images import DEFAULT, RECIPES, mpi_programs
@@ -17,7 +18,7 @@ from tare.model import Environment, Placement
 from tare.mpi import MPIS
 from tare.mpi.defaults import with_transport
 from tare.networks import NETWORKS, Wiring
-from tare.node import limits, monitor
+from tare.node import limits
 from tare.node.cgroups import hierarchies
 from tare.node_service import clean
 from tare.node_service.probe import probe

@@ -153,7 +153,9 @@ class TrialKey:
 class Trial:
     """One launch: the statistical unit, and the line that is stored for it.
 
-    `facts` describe its network: MTU, the actual settings of its link, the transport that the library selected.
+    `facts` describe its network and its containers: MTU, offloads, the transport that the library selected, limits.
+    `counters` are the growth of the kernel's counters, summed over places; `node_counters` are it by place: the name of
+    a host (of its network namespaces and cgroups), or `machine NAME` (docs/report.md has all names and units).
     `unproven` states which counters could not be read, so that the treatment is not proven ("": all were read);
     `partly_proven` states that only a part of the proof was possible.
     """
@@ -168,6 +170,7 @@ class Trial:
     ranks: Sequence[RankPlace] = ()
     traffic: Sequence[InterfaceTraffic] = ()
     counters: Mapping[str, float] = field(default_factory=dict)
+    node_counters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     samples_file: str = ""
     mpi_library: str = ""
     noise: Mapping[str, float] = field(default_factory=dict)

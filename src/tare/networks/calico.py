@@ -20,13 +20,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from tare.counters.monitor import Counts
 from tare.errors import InfrastructureError
 from tare.host.namespaces import index_of, netlink, set_network
 from tare.host.packages import install
 from tare.host.process import find
 from tare.host.user_namespace import is_real_root
 from tare.node import Endpoint, Nic, Node, Pod, Watch, Wired
-from tare.node.monitor import Counts
 from tare.services.daemons import Daemon, Place, run_daemon
 from tare.wiring import bird, ipip
 from tare.wiring.host_stack import lend_nic

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tare.counters import monitor
+from tare.counters.monitor import CounterValues, HostWatch
+from tare.counters.state import read_state
 from tare.errors import InfrastructureError, TareError
 from tare.networks import Network, find
-from tare.node import Endpoint, Node, Wired, marked, monitor, page_cache
-from tare.node.monitor import CounterValues, HostWatch
+from tare.node import Endpoint, Node, Wired, marked, page_cache
 from tare.node.surroundings import NodeHas, read_node
 from tare.node_service import upkeep
 from tare.node_service.facts import facts_of
@@ -20,7 +22,7 @@ from tare.node_service.geometry import bare_side
 from tare.node_service.order import Order
 from tare.node_service.pods import Connect, Maker
 from tare.node_service.protocol import Phase
-from tare.node_service.sides import Side
+from tare.node_service.sides import Side, groups_of
 from tare.services import docker, ssh
 from tare.services.ssh import SshHost
 
@@ -33,6 +35,20 @@ class _Deployment:
     network: Network
     stacks: dict[Phase, ExitStack] = field(default_factory=dict)
     sides: tuple[Side, ...] = ()
+    reader: monitor.Reader | None = None
+    state: tuple[Mapping[str, str], ...] = ()
+
+    def open_reader(self) -> monitor.Reader:
+        """Return what reads the counters of its hosts."""
+        if self.reader is None:
+            self.reader = monitor.Reader(tuple(map(watch_of, self.sides)), self.network.counted)
+        return self.reader
+
+    def close_reader(self) -> None:
+        """Close the files that keep the pods' namespaces."""
+        if self.reader is not None:
+            self.reader.close()
+            self.reader = None
 
     def stack(self, phase: Phase) -> ExitStack:
         """Return the stack of a phase that begins."""
@@ -101,6 +117,7 @@ class LocalNode:
         deployment = self._deployments.get(study)
         if deployment is None:
             return
+        deployment.close_reader()
         stack = deployment.stacks.pop(phase, None)
         try:
             if stack is not None:
@@ -121,10 +138,16 @@ class LocalNode:
     def wait_for_carriers(self, study: str) -> None:
         upkeep.wait_for_carriers(self._sides(study))
 
-    def counters(self, study: str) -> CounterValues:
+    def counters(self, study: str, whole: bool = True, machine: bool = True) -> CounterValues:
         deployment = self._deployments[study]
         job_s = upkeep.usage_s(deployment.sides, self._folder) if self.node.is_machine else None
-        return monitor.read(tuple(map(watch_of, deployment.sides)), deployment.network.counted, job_s=job_s)
+        return deployment.open_reader().read(job_s=job_s, whole=whole, machine=machine)
+
+    def state(self, study: str) -> tuple[Mapping[str, str], ...]:
+        deployment = self._deployments[study]
+        if not deployment.state:
+            deployment.state = tuple(map(state_of, deployment.sides))
+        return deployment.state
 
     def ended(self, study: str) -> str | None:
         return upkeep.ended(self._sides(study))
@@ -177,4 +200,18 @@ class LocalNode:
 
 def watch_of(side: Side) -> HostWatch:
     """Return what is watched of a host."""
-    return HostWatch(node=side.pod.node, pid=side.pod.pid, watches=side.endpoint.watches, host=side.pod.host)
+    return HostWatch(
+        node=side.pod.node,
+        pid=side.pod.pid,
+        watches=side.endpoint.watches,
+        host=side.pod.host,
+        groups=tuple({group.path: group for group, _ in groups_of(side)}.values()),
+    )
+
+
+def state_of(side: Side) -> Mapping[str, str]:
+    """Return the facts of a host's data interface; those that its network states itself are not among them."""
+    pod, endpoint = side.pod, side.endpoint
+    if not pod.pid and not pod.node.is_machine:
+        return {}
+    return read_state(pod.pid, endpoint.interface, pod.node.pid)

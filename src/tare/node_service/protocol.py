@@ -7,8 +7,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from tare.counters.monitor import CounterValues
 from tare.node import Endpoint, Node, Wired
-from tare.node.monitor import CounterValues
 from tare.node.surroundings import NodeHas
 from tare.node_service.order import Order
 from tare.node_service.sides import Side
@@ -58,8 +58,14 @@ class NodeService(Protocol):
     def wait_for_carriers(self, study: str) -> None:
         """Wait until the data interfaces of the pods are running."""
 
-    def counters(self, study: str) -> CounterValues:
-        """Return the counters of the pods' interfaces, of TCP, and of the node's CPU time."""
+    def counters(self, study: str, whole: bool = True, machine: bool = True) -> CounterValues:
+        """Return the counters of the pods and of the node (`tare.counters.reader`).
+
+        Unless `whole`, only what other deployments use as well; `machine` adds what is counted for its whole machine.
+        """
+
+    def state(self, study: str) -> tuple[Mapping[str, str], ...]:
+        """Return the facts of each pod's data interface and of what its packets pass (`tare.counters.state`)."""
 
     def ended(self, study: str) -> str | None:
         """Return which container or daemon has ended although it should be running, or None."""

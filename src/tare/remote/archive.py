@@ -16,8 +16,8 @@ from tare.errors import InfrastructureError
 
 TARE: Final = Path(__file__).resolve().parents[1]
 PACKAGES: Final = (
-    "containers", "host", "images", "launch", "model", "mpi", "networks", "node", "node_service", "remote", "runtimes",
-    "services", "sources", "wiring",
+    "containers", "counters", "host", "images", "launch", "model", "mpi", "networks", "node", "node_service", "remote",
+    "runtimes", "services", "sources", "wiring",
 )  # fmt: skip
 """The packages that a node's service can import; nothing in them needs more than Python's standard library."""
 NETLINK: Final = "pyroute2"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from tare.counters.monitor import CounterValues
 from tare.node import Endpoint, Node, Wired
-from tare.node.monitor import CounterValues
 from tare.node.surroundings import NodeHas
 from tare.node_service import Phase
 from tare.node_service.order import Order
@@ -77,9 +77,12 @@ class RemoteNode:
     def wait_for_carriers(self, study: str) -> None:
         self._ask("wait_for_carriers", study)
 
-    def counters(self, study: str) -> CounterValues:
-        values: CounterValues = self._ask("counters", study)
+    def counters(self, study: str, whole: bool = True, machine: bool = True) -> CounterValues:
+        values: CounterValues = self._ask("counters", study, whole, machine)
         return values
+
+    def state(self, study: str) -> tuple[Mapping[str, str], ...]:
+        return tuple(self._ask("state", study))
 
     def ended(self, study: str) -> str | None:
         """Return what has ended, or that the node cannot be reached."""

@@ -7,10 +7,11 @@ to each packet.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Final
 
+from tare.counters.values import MACHINE
 from tare.model import Completed, InterfaceTraffic
 from tare.node import SILENT_ROLE
 from tare.report import units
@@ -18,6 +19,8 @@ from tare.report.runs import ShownLaunch
 
 _AS_SIZE: Final = "B"
 _AS_TIME: Final = "s"
+OF_MACHINE: Final = " (machine)"
+"""Marks what is only counted for a whole machine, with whatever else runs there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +54,14 @@ class ReportedValues:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MeanCounters:
+    """Growth of the kernel's counters: a column per environment, a row per counter that grew in one of them."""
+
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficTables:
     """The tables of a group that have no verdicts."""
 
@@ -58,6 +69,7 @@ class TrafficTables:
     ident: str
     traffic: tuple[RoleTraffic, ...]
     reported: ReportedValues
+    counters: MeanCounters = field(default_factory=MeanCounters)
 
 
 def traffic_tables(
@@ -70,8 +82,9 @@ def traffic_tables(
         ident=ident,
         traffic=mean_traffic(environments, launches),
         reported=reported_values(environments, launches),
+        counters=mean_counters(environments, launches),
     )
-    return tables if tables.traffic or tables.reported.columns else None
+    return tables if tables.traffic or tables.reported.columns or tables.counters.rows else None
 
 
 def mean_traffic(environments: Sequence[str], runs: Iterable[ShownLaunch]) -> tuple[RoleTraffic, ...]:
@@ -118,6 +131,28 @@ def _means(figures: Mapping[str, Sequence[tuple[float, str]]], labels: Mapping[s
         values = figures.get(key, ())
         texts.append(value_text(fmean(value for value, _ in values), values[0][1]) if values else "")
     return tuple(texts)
+
+
+def mean_counters(environments: Sequence[str], runs: Iterable[ShownLaunch]) -> MeanCounters:
+    """Return the mean growth of each counter per launch, summed over hosts, and apart over whole machines."""
+    totals: dict[str, dict[str, float]] = {}
+    launches: dict[str, int] = {}
+    for run in runs:
+        if not run.trial.node_counters:
+            continue
+        launches[run.environment] = launches.get(run.environment, 0) + 1
+        for place, values in run.trial.node_counters.items():
+            suffix = OF_MACHINE if place.startswith(f"{MACHINE} ") else ""
+            for name, value in values.items():
+                of_counter = totals.setdefault(name + suffix, {})
+                of_counter[run.environment] = of_counter.get(run.environment, 0.0) + value
+    columns = tuple(name for name in environments if name in launches)
+    rows = tuple(
+        (name, tuple(count(values.get(each, 0.0) / launches[each]) for each in columns))
+        for name, values in sorted(totals.items(), key=lambda item: (item[0].endswith(OF_MACHINE), item[0]))
+        if any(values.get(each) for each in columns)
+    )
+    return MeanCounters(columns=columns, rows=rows)
 
 
 def value_text(value: float, unit: str) -> str:

@@ -19,12 +19,12 @@ from threading import Thread
 from typing import Final
 
 from tare.cluster import Site
+from tare.counters import monitor
 from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError
 from tare.host.process import Result
 from tare.host.signals import uninterrupted
 from tare.model import Cell, Control
-from tare.node import monitor
 from tare.run.outcome import Ready, run_launch
 from tare.run.turns import Seat, Table, Waited
 from tare.workloads.kernel_order import PROGRAM, in_flight_bytes
@@ -95,7 +95,10 @@ def with_turns(argv: Sequence[str], option: str) -> tuple[str, ...]:
 
 @dataclass(slots=True, kw_only=True)
 class _Launch:
-    """A launch at a table. It runs in a thread that writes the result and then signals `ended`."""
+    """A launch at a table. It runs in a thread that writes the result and then signals `ended`.
+
+    With `shares_pods` another launch at the table uses the same pods, so that all counters are read in every section.
+    """
 
     ready: Ready
     padding: int
@@ -104,6 +107,7 @@ class _Launch:
     ended: socket.socket
     stop: tuple[socket.socket, socket.socket]
     kills: Mapping[str, int]
+    shares_pods: bool = False
     sections: list[tuple[monitor.CounterValues, monitor.CounterValues]] = field(default_factory=list)
     active_s: float = 0.0
     result: Result | None = None
@@ -160,6 +164,7 @@ def run(
         for ready, padding in launches:
             with uninterrupted():
                 made.append(_seated(table, site, ready, padding, turns=turns))
+                made[-1].shares_pods = sum(other.deployed is ready.deployed for other, _ in launches) > 1
             _section(table, made[-1], made[-1].start)
         for turn in range(turns):
             waiting = [each for each in made if each.waits]
@@ -216,7 +221,8 @@ def _seated(table: Table, site: Site, ready: Ready, padding: int, *, turns: int)
 
 def _section(table: Table, launch: _Launch, begin: Callable[[], None], *, to_end: bool = False) -> None:
     """Let a launch work until it sleeps again or ends; end it if its time is up."""
-    before, began = launch.ready.deployed.counters(launch.site.usage_s()), time.monotonic()
+    deployed, whole = launch.ready.deployed, launch.shares_pods or not launch.sections
+    before, began = deployed.counters(launch.site.usage_s(), whole=whole), time.monotonic()
     left_s = launch.ready.cell.workload.time_limit_s - launch.active_s
     begin()
     waited = table.wait(launch.seat, left_s)
@@ -225,9 +231,10 @@ def _section(table: Table, launch: _Launch, begin: Callable[[], None], *, to_end
     if waited is not Waited.READY and launch.thread is not None:
         launch.thread.join()
     if launch.thread is not None and not launch.waits and (launch.result is None or launch.result.status != 0):
-        end_rest(table, launch.ready.deployed, launch.seat)
+        end_rest(table, deployed, launch.seat)
     launch.active_s += time.monotonic() - began
-    launch.sections.append((before, launch.ready.deployed.counters(launch.site.usage_s())))
+    after = deployed.counters(launch.site.usage_s(), whole=launch.shares_pods or not launch.waits)
+    launch.sections.append((before, after))
 
 
 def _watched(launch: _Launch) -> Watched:

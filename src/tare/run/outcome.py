@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tare.cluster import Site
+from tare.counters.monitor import Unread
 from tare.deploy.hosts import Deployed
 from tare.host.process import FLOODED, Result
 from tare.model import Cell, Completed, Failed, InterfaceTraffic, Invalid, Outcome, Workload
-from tare.node.monitor import Unread
 from tare.node.stragglers import told
 from tare.run import proof
 from tare.run.job import ROOT, Command, as_bound, started

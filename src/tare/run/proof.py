@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from itertools import permutations
 from typing import Final
 
+from tare.counters.monitor import Unread
 from tare.model import Binding, InterfaceTraffic, Placement, RankPlace
 from tare.node import SILENT_ROLE, Node
-from tare.node.monitor import Unread
 from tare.workloads.output import Payload
 
 HEADER_BYTES: Final = 400

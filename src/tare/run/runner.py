@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from tare.cluster import Site
+from tare.counters import monitor
 from tare.deploy.hosts import Deployed
 from tare.deploy.pods import deployed
 from tare.deploy.study_files import StudyFiles
@@ -37,7 +38,6 @@ from tare.model import (
     Trial,
     TrialKey,
 )
-from tare.node import monitor
 from tare.node_service import NodeService
 from tare.plan.cells import available, block_order
 from tare.plan.composition import nic_slots
@@ -48,7 +48,7 @@ from tare.run.ending import Ending
 from tare.run.outcome import Ready, judge, proof_gaps, run_launch
 from tare.run.progress import Watcher
 from tare.run.site import opened
-from tare.run.trial import Launched, trial_of
+from tare.run.trial import Launched, trial_of, with_ranks
 from tare.stats import is_look
 from tare.store.writer import Store
 from tare.summary import precise_enough
@@ -339,6 +339,8 @@ class Run:
             parsed=parsed,
             traffic=traffic,
             counters=monitor.counters(before, after),
+            node_counters=with_ranks(monitor.by_place(before, after), parsed, ready.deployed),
+            lacking=monitor.lacking(before, after),
             noise={**monitor.noise(before, after), **cores},
             active_s=watched.active_s,
             gaps=proof_gaps(ready, outcome, parsed, traffic, unread, said_bytes=len(result.stdout)),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from tare.deploy.hosts import Deployed
 from tare.host.process import Result
@@ -19,12 +20,16 @@ from tare.run import proof
 from tare.run.outcome import Ready, startup
 from tare.workloads import Parsed
 
+SECCOMP_MODES: Final = {"0": "off", "1": "strict", "2": "filter"}
+"""The modes of seccomp in /proc/PID/status (proc(5))."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launched:
     """A launch that has ended: result, outcome, parsed output, interface traffic, and the machine's state meanwhile.
 
-    `gaps` are the statements on what is not proven, and on what is proven only in part.
+    `gaps` are the statements on what is not proven, and on what is proven only in part. `lacking` names the counters
+    that could not be read.
     """
 
     result: Result
@@ -35,11 +40,14 @@ class Launched:
     noise: Mapping[str, float]
     active_s: float
     gaps: tuple[str, str] = ("", "")
+    node_counters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    lacking: str = ""
 
 
 def trial_of(key: TrialKey, position: int, started_unix_s: float, ready: Ready, launched: Launched) -> Trial:
     """Return the trial of a launch that has ended."""
     parsed = launched.parsed
+    ranks = compared(parsed.ranks, ready.deployed) if parsed else ()
     return Trial(
         key=key,
         position=position,
@@ -48,15 +56,54 @@ def trial_of(key: TrialKey, position: int, started_unix_s: float, ready: Ready, 
         outcome=launched.outcome,
         argv=ready.argv,
         startup_s=startup(ready.pods_s, launched.active_s, parsed),
-        ranks=compared(parsed.ranks, ready.deployed) if parsed else (),
+        ranks=ranks,
         traffic=launched.traffic,
         counters=launched.counters,
+        node_counters=launched.node_counters,
         mpi_library=parsed.mpi_library if parsed else "",
         noise=launched.noise,
-        facts=ready.deployed.facts | ({"transport": ready.chosen.words} if ready.chosen else {}),
+        facts=_facts(ready, ranks, launched.lacking),
         unproven=launched.gaps[0],
         partly_proven=launched.gaps[1],
     )
+
+
+def _facts(ready: Ready, ranks: Sequence[RankPlace], lacking: str) -> dict[str, str]:
+    """Return the facts of a trial: of its data path, of the first rank's container, and what could not be read."""
+    facts = {**ready.deployed.state(), **(of_rank(ranks[0]) if ranks else {})}
+    if ready.chosen:
+        facts["transport"] = ready.chosen.words
+    return facts | ({"unread counters": lacking} if lacking else {})
+
+
+def of_rank(rank: RankPlace) -> dict[str, str]:
+    """Return what limits a rank: its system call filter, SSBD, its container's limits, and its number of cores."""
+    limits = dict(word.partition("=")[::2] for word in rank.rights.get("limits", "").split())
+    mode = SECCOMP_MODES.get(rank.rights.get("seccomp", ""), "")
+    filters = rank.rights.get("seccomp_filters", "")
+    found = {
+        "seccomp": f"{mode}, filters {filters}" if mode and filters.strip("0") else mode,
+        "ssbd": rank.rights.get("speculation_store_bypass", ""),
+        "cpu_quota": limits.get("cpus", ""),
+        "memory_limit": limits.get("memory_bytes", ""),
+        "cores": str(len(rank.cpus)) if rank.cpus else "",
+    }
+    return {name: text for name, text in found.items() if text}
+
+
+def with_ranks(
+    counters: Mapping[str, Mapping[str, float]], parsed: Parsed | None, up: Deployed
+) -> dict[str, Mapping[str, float]]:
+    """Return counters by place with what the ranks of each host reported at their end, summed over its ranks."""
+    found = {place: dict(values) for place, values in counters.items()}
+    usage = parsed.usage if parsed else ()
+    for rank, own in enumerate(usage):
+        side = up.side_of(rank, len(usage))
+        place = found.setdefault(side.pod.host or side.pod.node.name, {})
+        for name, value in own.items():
+            if value > 0:
+                place[name] = float(f"{place.get(name, 0.0) + value:.6g}")
+    return dict(found)
 
 
 def compared(ranks: Sequence[RankPlace], up: Deployed) -> tuple[RankPlace, ...]:

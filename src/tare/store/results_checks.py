@@ -94,6 +94,8 @@ def check_trial(trial: model.Trial) -> model.Trial:
         raise ValueError(f"{trial.samples_file!r:.80} is not a file of samples")
     _check_numbers("startup_s", trial.startup_s)
     _check_numbers("counters", trial.counters)
+    for place, numbers in trial.node_counters.items():
+        _check_numbers(f"node_counters of {place!r:.80}", numbers)
     _check_numbers("noise", trial.noise)
     if isinstance(trial.outcome, model.Completed):
         for metric in trial.outcome.metrics:

@@ -20,10 +20,20 @@ from tare.store.shared import REFERENCE, VALUES, Shared, digest_of, divide, dump
 SHORT: Final = 64
 """Values whose JSON is at most this long are not worth a reference."""
 
-SHARED: Final = ("noise", "argv", "ranks", "traffic", "mpi_library", "facts", "unproven", "partly_proven")
+SHARED: Final = (
+    "noise",
+    "node_counters",
+    "argv",
+    "ranks",
+    "traffic",
+    "mpi_library",
+    "facts",
+    "unproven",
+    "partly_proven",
+)
 """The fields of a trial that may be references; so may the metrics of its outcome."""
 
-VARY: Final = frozenset({"noise", "argv"})
+VARY: Final = frozenset({"noise", "node_counters", "argv"})
 """Of these any value may vary, of the others only those of `VARYING`."""
 
 LATER: Final[Mapping[str, Callable[[Any], None]]] = {

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
+from tare.counters.monitor import Counts
 from tare.node import Endpoint, Nic, Node, Pod, Watch, Wired
-from tare.node.monitor import Counts
 from tare.wiring.plug import Wiring
 
 __all__ = ["Network"]

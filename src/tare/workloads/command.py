@@ -8,7 +8,7 @@ from typing import Final
 
 from tare.model import Metric, MetricInfo, MetricKind, Placement, Workload
 from tare.workloads.gate import gate
-from tare.workloads.output import Began, OutputError, Parsed, Payload, number, ranks_of, records
+from tare.workloads.output import Began, OutputError, Parsed, Payload, number, ranks_of, records, usage_of
 from tare.workloads.plugin import WorkloadPlugin
 
 KEY = "wall"
@@ -63,6 +63,7 @@ def _parsed(stdout: str) -> Parsed:
     return Parsed(
         metrics=(metric,),
         ranks=ranks_of(all_records),
+        usage=usage_of(all_records),
         payload=Payload(),
         mpi_library=str(all_records[0]["mpi_library"]),
         init_s=number(all_records[0]["init_s"]),

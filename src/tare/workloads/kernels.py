@@ -11,7 +11,7 @@ from tare.model.text import bytes_label
 from tare.stats import launch_statistics, p99_minus_median
 from tare.workloads.gate import gate
 from tare.workloads.kernels_time import kernel_s
-from tare.workloads.output import Began, OutputError, Parsed, Payload, decode, number, ranks_of, records
+from tare.workloads.output import Began, OutputError, Parsed, Payload, decode, number, ranks_of, records, usage_of
 from tare.workloads.plugin import WorkloadPlugin
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ def _parsed(workload: Workload, stdout: str) -> Parsed:
     return Parsed(
         metrics=tuple(metrics),
         ranks=ranks_of(all_records),
+        usage=usage_of(all_records),
         payload=_payload(kernels),
         mpi_library=str(all_records[0]["mpi_library"]),
         init_s=number(all_records[0]["init_s"]),

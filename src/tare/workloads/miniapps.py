@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tare.model import Figure, Metric, MetricInfo, MetricKind, Placement, Workload
 from tare.workloads.declared import Choice, choice_of
 from tare.workloads.gate import gate
-from tare.workloads.output import Began, OutputError, Parsed, Payload, number, ranks_of, records
+from tare.workloads.output import Began, OutputError, Parsed, Payload, number, ranks_of, records, usage_of
 from tare.workloads.plugin import WorkloadPlugin
 
 if TYPE_CHECKING:
@@ -107,6 +107,7 @@ def _parsed(choice: Choice, stdout: str) -> Parsed:
     return Parsed(
         metrics=(metric,),
         ranks=ranks_of(all_records),
+        usage=usage_of(all_records),
         payload=_payload(result),
         mpi_library=str(all_records[0]["mpi_library"]),
         init_s=number(all_records[0]["init_s"]),

@@ -18,6 +18,8 @@ PREFIX: Final = "@tare "
 PROTOCOL: Final = 1
 MOST_CPUS: Final = 1 << 16
 """CPUs of a node; Linux numbers up to 8192."""
+MOST_USED: Final = 1e15
+"""Context switches or seconds of a rank."""
 MOST_LIBRARIES: Final = 256
 """Loaded libraries of a rank; some twenty are usual."""
 
@@ -53,6 +55,7 @@ class Payload:
 class Parsed:
     """The parsed output of a launch. `samples` are columns keyed `METRIC/COLUMN`, in seconds.
 
+    `usage` is what each rank used of its cores, in order of rank; empty if the program does not print it.
     `spans_s` gives by metric when its measurement began and ended (CLOCK_MONOTONIC), if the program prints that.
     """
 
@@ -66,6 +69,7 @@ class Parsed:
     samples: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     figures: tuple[Figure, ...] = ()
     spans_s: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    usage: tuple[Mapping[str, float], ...] = ()
 
 
 def records(stdout: str) -> list[dict[str, Any]]:
@@ -131,6 +135,24 @@ def decode(columns: list[str], data: list[str]) -> dict[str, NDArray[np.float64]
     import numpy as np
 
     return {name: np.frombuffer(base64.b64decode(text), dtype="<f8") for name, text in zip(columns, data, strict=True)}
+
+
+USED: Final = ("voluntary_switches", "involuntary_switches", "run_delay_s", "on_cpu_s")
+"""What ranks report at their end (kernels/common/usage.h)."""
+
+
+def usage_of(found: list[dict[str, Any]]) -> tuple[Mapping[str, float], ...]:
+    """Return what each rank used of its cores, in order of rank; empty if no record says it."""
+    record = next((each for each in reversed(found) if each["type"] == "usage"), None)
+    if record is None:
+        return ()
+    ranks = int(found[0]["ranks"])
+    columns = {name: [number(value) for value in record[f"rank_{name}"]] for name in USED if record[f"rank_{name}"]}
+    if any(len(values) != ranks for values in columns.values()):
+        raise OutputError(f"the record of what ranks used is not of {ranks} ranks")
+    if any(not 0 <= value <= MOST_USED for values in columns.values() for value in values):
+        raise OutputError("the record of what ranks used has an impossible number")
+    return tuple({name: values[rank] for name, values in columns.items()} for rank in range(ranks))
 
 
 def ranks_of(found: list[dict[str, Any]]) -> tuple[RankPlace, ...]:

@@ -12,7 +12,7 @@ from typing import Final
 
 from tare.model import MetricInfo, Placement, Workload
 from tare.workloads.gate import gate
-from tare.workloads.output import PREFIX, Began, OutputError, Parsed, Payload, number, ranks_of, records
+from tare.workloads.output import PREFIX, Began, OutputError, Parsed, Payload, number, ranks_of, records, usage_of
 from tare.workloads.plugin import WorkloadPlugin
 from tare.workloads.programs import PROGRAMS, ProgramAdapter
 
@@ -85,6 +85,7 @@ def _parsed(workload: Workload, stdout: str) -> Parsed:
     return Parsed(
         metrics=reading.metrics,
         ranks=ranks_of(all_records),
+        usage=usage_of(all_records),
         payload=Payload(),
         mpi_library=str(all_records[0]["mpi_library"]),
         init_s=number(all_records[0]["init_s"]),

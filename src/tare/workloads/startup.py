@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tare.model import Metric, MetricInfo, MetricKind, Placement, Workload
 from tare.workloads.gate import gate
-from tare.workloads.output import Began, OutputError, Parsed, Payload, number, ranks_of, records
+from tare.workloads.output import Began, OutputError, Parsed, Payload, number, ranks_of, records, usage_of
 from tare.workloads.plugin import WorkloadPlugin
 
 MODULES: Final = 1000
@@ -78,6 +78,7 @@ def _parsed(stdout: str, began: Began) -> Parsed:
     return Parsed(
         metrics=tuple(_metric(key, times[key]) for key in LABELS),
         ranks=places,
+        usage=usage_of(all_records),
         payload=Payload(),
         mpi_library=str(all_records[0]["mpi_library"]),
         init_s=max(init),

@@ -15,12 +15,13 @@ import pytest
 
 from nodes import make_node, make_pod
 from tare.cluster.lab import data_nic, router_address
+from tare.counters import monitor
 from tare.deploy.hosts import Deployed
 from tare.errors import InfrastructureError
 from tare.model import Environment, LabSpec, Placement
 from tare.networks import NETWORKS
 from tare.networks.calico import Calico, Wrapping, list_sessions, pod_address, pool_of, port_name, route_interfaces
-from tare.node import Endpoint, Nic, Node, Watch, Wired, monitor
+from tare.node import Endpoint, Nic, Node, Watch, Wired
 from tare.node_service.sides import Side
 from tare.plan.composition import refuse_subnets
 from tare.wiring import bird, bpf, ipip, plug

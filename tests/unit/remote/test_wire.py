@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tare.counters.monitor import CounterValues
 from tare.errors import CommandFailed, MissingTool
 from tare.model import Environment, Placement
 from tare.node import Endpoint, Nic, Node, Watch
 from tare.node.cgroups import Group, Hierarchy
-from tare.node.monitor import CounterValues
 from tare.node_service.order import Files, Order
 from tare.node_service.protocol import Phase
 from tare.remote import wire
@@ -38,8 +38,8 @@ ORDER = Order(
 WATCH = Watch(pid=0, interface="eth0", role="data NIC")
 ENDPOINT = Endpoint(address="10.0.0.1", prefix=24, interface="eth0", mtu=1500, watches=(WATCH,), daemons={"x": 3})
 COUNTERS = CounterValues(
-    interfaces={("alpha", 0, "eth0"): (1, 2, 3, 4)}, tcp={("alpha", 0): {"RetransSegs": 1}}, machine="alpha",
-    busy_s=1.5, steal_s=0.0, softirq_s=0.1,
+    interfaces={("alpha", 0, "eth0"): (1, 2, 3, 4)}, growing={("alpha", "n0", "net 7"): {"TcpRetransSegs": 1}},
+    machine="alpha", busy_s=1.5, steal_s=0.0, softirq_s=0.1,
 )  # fmt: skip
 
 

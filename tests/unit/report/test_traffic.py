@@ -10,7 +10,7 @@ from tare.model import Completed, Failed, Figure, InterfaceTraffic, Trial
 from tare.node import SILENT_ROLE
 from tare.report import NoSamples, render_html
 from tare.report.runs import launches
-from tare.report.traffic import count, mean_traffic, reported_values, traffic_tables, value_text
+from tare.report.traffic import count, mean_counters, mean_traffic, reported_values, traffic_tables, value_text
 from tare.summary import summarise
 from unit.summaries import make_plan, make_trials
 
@@ -104,3 +104,15 @@ def test_a_figure_is_read_in_its_unit(value: float, unit: str, text: str) -> Non
 
 def test_counts_have_no_more_digits_than_a_mean_has() -> None:
     assert [count(value) for value in (0.0, 3.0, 2.345, 99.94, 1234567.8)] == ["0", "3", "2.35", "99.9", "1,234,568"]
+
+
+def test_counters_are_means_per_launch_by_environment_and_the_machines_are_apart() -> None:
+    grown = {"n0": {"TcpRetransSegs": 3.0}, "n1": {"TcpRetransSegs": 1.0}, "machine localhost": {"softnet_dropped": 8}}
+    docker = [replace(each, node_counters=grown) if "docker" in each.key.cell else each for each in TRIALS]
+    table = mean_counters(ROWS, runs_of(docker))
+    assert set(table.columns) == {run.environment for run in runs_of(docker) if run.trial.node_counters}
+    assert table.rows == (
+        ("TcpRetransSegs", ("4",) * len(table.columns)),
+        ("softnet_dropped (machine)", ("8",) * len(table.columns)),
+    )
+    assert mean_counters(ROWS, runs_of(TRIALS)).rows == (), "older results have no counters by place"

@@ -16,10 +16,10 @@ from typing import cast
 import pytest
 
 from tare.cluster import Site
+from tare.counters.monitor import CounterValues, joined
 from tare.deploy.hosts import Deployed
 from tare.host.process import run
 from tare.model import Cell, Control, KernelSpec, Role
-from tare.node.monitor import CounterValues, joined
 from tare.node_service import upkeep
 from tare.plan.cells import expand
 from tare.run import in_turns
@@ -103,7 +103,7 @@ def test_every_program_of_a_launch_is_told_to_take_turns() -> None:
 def reading(number: int) -> CounterValues:
     return CounterValues(
         interfaces={(7, "eth0"): (number, 2 * number, 3 * number, 4 * number), (9, "gone"): (number,) * 4},
-        tcp={7: {"TcpRetransSegs": number}},
+        growing={("", "n0", "net 7"): {"TcpRetransSegs": number}},
         busy_s=float(number),
         steal_s=number / 2,
         softirq_s=number / 4,
@@ -117,7 +117,7 @@ def test_what_happens_between_sections_is_not_counted() -> None:
     before, after = joined([(reading(100), reading(110)), (reading(500), reading(503)), (reading(900), reading(907))])
     assert before == reading(100)
     assert after.interfaces == reading(120).interfaces
-    assert after.tcp == reading(120).tcp
+    assert after.growing == reading(120).growing
     for name in ("busy_s", "steal_s", "softirq_s", "job_s", "ours_s", "throttled_s"):
         assert getattr(after, name) == pytest.approx(getattr(reading(120), name)), name
 

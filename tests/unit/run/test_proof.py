@@ -9,10 +9,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from nodes import make_node
+from tare.counters.monitor import Unread
 from tare.model import InterfaceTraffic, Placement, RankPlace
 from tare.model.topology import HardwareThread
 from tare.node import SILENT_ROLE, Node
-from tare.node.monitor import Unread
 from tare.run.proof import (
     CHATTER_BYTES,
     HEADER_BYTES,

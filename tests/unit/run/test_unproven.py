@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from nodes import make_node
+from tare.counters.monitor import Unread
 from tare.model import Cell, Completed, Environment, InterfaceTraffic, Invalid, Outcome, Placement, RankPlace, Role
-from tare.node.monitor import Unread
 from tare.run import outcome
 from tare.run.outcome import Ready, judge, proof_gaps
 from tare.run.proof import LOWER_BOUND_ONLY

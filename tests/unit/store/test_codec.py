@@ -47,6 +47,7 @@ trials = st.builds(
     ).map(tuple),
     traffic=st.lists(st.builds(model.InterfaceTraffic), max_size=2).map(tuple),
     counters=st.dictionaries(texts, floats, max_size=3),
+    node_counters=st.dictionaries(texts, st.dictionaries(texts, floats, max_size=2), max_size=2),
     noise=st.dictionaries(texts, floats, max_size=3),
 )
 

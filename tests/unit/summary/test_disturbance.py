@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from tare.counters import monitor
 from tare.model import Completed, Interrupted, Trial, TrialKey
-from tare.node import monitor
 from tare.store.schedule import ledger_of
 from tare.summary.disturbance import is_disturbed, repeats_left, share, wants_repeat
 

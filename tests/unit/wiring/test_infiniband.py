@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from nodes import make_node, make_pod
+from tare.counters import monitor
 from tare.errors import InfrastructureError, RefusedError
 from tare.host import devices
-from tare.node import SILENT_ROLE, Endpoint, Watch, monitor
+from tare.node import SILENT_ROLE, Endpoint, Watch
 from tare.wiring import infiniband
 from unit.sysfs import MLX5, SOFT, machine
 

@@ -130,7 +130,7 @@ def test_a_block_that_is_ended_before_its_repeats_is_whole(tmp_path: Path, monke
 
 def noisy(monkeypatch: pytest.MonkeyPatch, **noise: float) -> None:
     """Let every launch be as noisy."""
-    monkeypatch.setattr("tare.node.monitor.noise", lambda before, after: dict(noise))
+    monkeypatch.setattr("tare.counters.monitor.noise", lambda before, after: dict(noise))
 
 
 def test_a_launch_beside_other_programs_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,63 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes import make_node
-from tare.node import SILENT_ROLE, Watch, monitor, unreadable
+from tare.counters import monitor
+from tare.counters.files import KernelFiles
+from tare.counters.monitor import CounterValues, HostWatch, joined, merged
+from tare.node import SILENT_ROLE, Watch, unreadable
 from tare.node.cgroups import Group, Hierarchy
-from tare.node.monitor import CounterValues, HostWatch, joined, merged
 
 NODE = make_node(pid=70)
-DEV = """Inter-|   Receive                                                |  Transmit
- face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls ...
-    lo: 1000 10 0 0 0 0 0 0 1000 10 0 0 0 0 0 0
- data0:123456789012 345 1 2 3 4 5 6 987654321098 765 1 2 3 4 5 6
-"""
-SNMP = """Ip: Forwarding DefaultTTL
-Ip: 1 64
-Tcp: RtoAlgorithm InSegs OutSegs RetransSegs
-Tcp: 1 100 200 7
-Udp: InDatagrams
-Udp: 5
-"""
-NETSTAT = """TcpExt: SyncookiesSent TCPTimeouts TCPBacklogDrop NotWatched
-TcpExt: 1 3 2 99
-"""
-STAT = "cpu  100 20 30 4000 500 6 70 8 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n"
-
-Files = Callable[[dict[str, str]], None]
-
-
-@pytest.fixture
-def files(monkeypatch: pytest.MonkeyPatch) -> Files:
-    def put(texts: dict[str, str]) -> None:
-        monkeypatch.setattr(monitor, "_text", lambda path: texts.get(path, ""))
-
-    return put
-
-
-def test_interfaces_are_read_with_bytes_and_packets_of_both_directions(files: Files) -> None:
-    files({"/proc/70/net/dev": DEV})
-    assert monitor.interface_counters(70) == {
-        "lo": (1000, 10, 1000, 10),
-        "data0": (123456789012, 345, 987654321098, 765),
-    }
-
-
-def test_a_process_that_is_gone_has_no_counters_and_is_no_error(files: Files) -> None:
-    files({})
-    assert monitor.interface_counters(70) == {}
-    assert monitor.tcp_counters(70) == {}
-
-
-def test_tcp_counters_have_the_names_of_nstat_and_only_the_watched_are_kept(files: Files) -> None:
-    files({"/proc/70/net/snmp": SNMP, "/proc/70/net/netstat": NETSTAT})
-    assert monitor.tcp_counters(70) == {"TcpRetransSegs": 7, "TcpExtTCPTimeouts": 3, "TcpExtTCPBacklogDrop": 2}
-
-
-def test_machine_times_are_seconds_and_leave_out_idle_and_waiting(files: Files) -> None:
-    files({"/proc/stat": STAT})
-    ticks = os.sysconf("SC_CLK_TCK")
-    busy_s, steal_s, softirq_s = monitor.machine_times()
-    assert (busy_s * ticks, steal_s * ticks, softirq_s * ticks) == pytest.approx((100 + 20 + 30 + 6 + 70, 8, 70))
 
 
 def test_real_counters_grow_with_what_is_sent() -> None:
@@ -121,8 +70,7 @@ def test_an_interface_that_is_missing_in_a_reading_is_left_out_instead_of_made_z
 
 
 def test_counters_that_may_not_be_read_are_named_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(monitor, "interface_counters", lambda _pid: {})
-    monkeypatch.setattr(monitor, "tcp_counters", lambda _pid: {})
+    monkeypatch.setattr(KernelFiles, "text", lambda _self, path: "cpu 1 2 3 4 5 6 7 8" if path == "/proc/stat" else "")
     monkeypatch.setattr(unreadable, "of_process", lambda _pid: unreadable.DENIED)
     values = monitor.read([PLACE])
     (item,) = monitor.unread([PLACE], CounterValues(), values)
@@ -183,45 +131,22 @@ def test_a_process_of_another_user_hides_its_counters_and_one_that_has_ended_doe
 
 def test_tcp_counters_are_summed_over_nodes_and_only_what_grew_is_told() -> None:
     before = CounterValues(
-        tcp={("", 70): {"TcpRetransSegs": 1, "TcpExtTCPTimeouts": 4}, ("", 71): {"TcpRetransSegs": 10}}
+        growing={
+            ("", "n0", "net 1"): {"TcpRetransSegs": 1, "TcpExtTCPTimeouts": 4},
+            ("", "n1", "net 2"): {"TcpRetransSegs": 10},
+        }
     )
     after = CounterValues(
-        tcp={("", 70): {"TcpRetransSegs": 3, "TcpExtTCPTimeouts": 4}, ("", 71): {"TcpRetransSegs": 15}}
+        growing={
+            ("", "n0", "net 1"): {"TcpRetransSegs": 3, "TcpExtTCPTimeouts": 4},
+            ("", "n1", "net 2"): {"TcpRetransSegs": 15},
+        }
     )
     assert monitor.counters(before, after) == {"TcpRetransSegs": 7}
 
 
 def test_a_namespace_that_was_not_read_before_adds_nothing() -> None:
-    assert monitor.counters(CounterValues(), CounterValues(tcp={("", 70): {"TcpRetransSegs": 3}})) == {}
-
-
-@pytest.mark.parametrize(
-    ("stat", "throttled_s"),
-    [
-        ("nr_periods 9\nnr_throttled 2\nthrottled_time 1500000000\n", 1.5),
-        ("usage_usec 5\nnr_throttled 2\nthrottled_usec 250000\n", 0.25),
-        ("usage_usec 5\n", None),
-        ("", None),
-    ],
-)
-def test_throttled_time_is_read_in_the_unit_of_each_version_of_cgroups(stat: str, throttled_s: float | None) -> None:
-    assert monitor.throttled_in(stat) == throttled_s
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_throttled_time_is_that_of_all_containers_below_a_node(version: int, tmp_path: Path) -> None:
-    controllers = ("cpu", "cpuacct") if version == 1 else ()
-    group = Group(
-        path="lab/n0", hierarchies=(Hierarchy(mountpoint=tmp_path, version=version, controllers=controllers),)
-    )
-    assert monitor.throttled_s([group]) is None
-    for name, ns in (("", 1), ("a", 2), ("a/b", 4)):
-        folder = group.folders[0] / name
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "cpu.stat").write_text(f"throttled_time {ns}000000000\n")
-    assert monitor.throttled_s([group]) == 7.0
-    assert monitor.noise(CounterValues(throttled_s=3.0), CounterValues(throttled_s=7.0))["throttled_s"] == 4.0
-    assert "throttled_s" not in monitor.noise(CounterValues(), CounterValues(throttled_s=7.0))
+    assert monitor.counters(CounterValues(), CounterValues(growing={("", "n0", "net 1"): {"TcpRetransSegs": 3}})) == {}
 
 
 def test_noise_is_what_was_used_beside_the_job_and_never_negative() -> None:
@@ -249,7 +174,7 @@ def test_reading_two_nodes_is_cheap_beside_a_launch() -> None:
 def test_the_cpu_time_of_the_job_is_that_of_its_cgroup(tmp_path: Path) -> None:
     from dataclasses import replace
 
-    from tare.node.cgroups import MARK, Hierarchy
+    from tare.node.cgroups import MARK
 
     group = Group(path="n0", hierarchies=(Hierarchy(mountpoint=tmp_path, version=2),))
     (tmp_path / MARK / "n0").mkdir(parents=True)

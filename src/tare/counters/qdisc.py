@@ -1,0 +1,84 @@
+"""Read what the queues of interfaces dropped and held back (queueing disciplines, tc-stats; linux/gen_stats.h)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tare.counters.netlink import Message, attributes, text_of
+
+KIND: Final = 1
+OPTIONS: Final = 2
+STATS2: Final = 7
+QUEUE_STATS: Final = 3
+TCMSG: Final = struct.Struct("=BxxxiIII")
+QUEUE: Final = struct.Struct("=IIIII")
+"""struct gnet_stats_queue: packets and bytes that wait, drops, requeues, overlimits."""
+ROOT: Final = 0xFFFFFFFF
+BACKLOG: Final = "qdisc_backlog_bytes"
+"""What waits now: a state that does not only grow."""
+FQ_CODEL_LIMIT: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """A queueing discipline of an interface; `limit` is in its own unit, packets or bytes, 0 if it is not known."""
+
+    interface: int
+    kind: str
+    is_root: bool
+    drops: int = 0
+    overlimits: int = 0
+    requeues: int = 0
+    backlog_bytes: int = 0
+    limit: int = 0
+
+
+def parse(messages: Iterable[Message]) -> tuple[Queue, ...]:
+    """Return the queues of a dump (`netlink.GET_QDISCS`)."""
+    found = []
+    for header, given in messages:
+        _, index, _handle, parent, _ = TCMSG.unpack_from(header)
+        stats = attributes(given.get(STATS2, b"")).get(QUEUE_STATS, b"")
+        _waiting, backlog, drops, requeues, overlimits = QUEUE.unpack_from(stats.ljust(QUEUE.size, b"\0"))
+        kind = text_of(given.get(KIND))
+        found.append(
+            Queue(
+                interface=index,
+                kind=kind,
+                is_root=parent == ROOT,
+                drops=drops,
+                overlimits=overlimits,
+                requeues=requeues,
+                backlog_bytes=backlog,
+                limit=limit_of(kind, given.get(OPTIONS, b"")),
+            )
+        )
+    return tuple(found)
+
+
+def limit_of(kind: str, options: bytes) -> int:
+    """Return the limit in a queue's options, 0 if this kind is not known here."""
+    if kind in {"pfifo", "bfifo"} and len(options) >= 4:
+        return int(struct.unpack_from("=I", options)[0])
+    if kind == "netem" and len(options) >= 8:
+        return int(struct.unpack_from("=I", options, 4)[0])
+    if kind == "fq_codel" and len(value := attributes(options).get(FQ_CODEL_LIMIT, b"")) >= 4:
+        return int(struct.unpack_from("=I", value)[0])
+    return 0
+
+
+def totals(queues: Sequence[Queue]) -> dict[str, int]:
+    """Return the counters of a namespace's queues, summed over interfaces.
+
+    An interface counts with its largest queue, because a queue with others inside also counts what they drop.
+    """
+    found: dict[str, int] = {}
+    for name in ("drops", "overlimits", "requeues", "backlog_bytes"):
+        largest: dict[int, int] = {}
+        for queue in queues:
+            largest[queue.interface] = max(largest.get(queue.interface, 0), getattr(queue, name))
+        found[f"qdisc_{name}"] = sum(largest.values())
+    return found

@@ -1,0 +1,45 @@
+"""Read how cores were shared: CPU times and context switches of the machine, throttling of cgroups."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from tare.counters.files import read_text
+
+TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+THROTTLED_PER_S: Final = {"throttled_time": 1e9, "throttled_usec": 1e6}
+"""Units per second of the throttled time in `cpu.stat`, in cgroup v1 and v2."""
+
+
+def machine_times() -> tuple[float, float, float]:
+    """Return the machine's busy, steal and softirq CPU time, in seconds since boot."""
+    return times_in(read_text("/proc/stat"))
+
+
+def times_in(stat: str) -> tuple[float, float, float]:
+    """Return busy, steal and softirq CPU time in seconds, from the text of /proc/stat."""
+    values = [int(v) / TICKS_PER_S for v in stat.split("\n", 1)[0].split()[1:9]]
+    user, nice, system, _idle, _iowait, irq, softirq, steal = values
+    return user + nice + system + irq + softirq, steal, softirq
+
+
+def switches_in(stat: str) -> dict[str, int]:
+    """Return how often the machine switched between threads, from the text of /proc/stat."""
+    _, found, rest = stat.partition("\nctxt ")
+    return {"context_switches": int(rest.split("\n", 1)[0])} if found else {}
+
+
+def throttling_in(stat: str) -> dict[str, float]:
+    """Return the seconds and the periods for which a quota stopped a cgroup, from the text of its `cpu.stat`.
+
+    Empty if the kernel does not report it. Times are in nanoseconds in cgroup v1, in microseconds in v2.
+    """
+    found: dict[str, float] = {}
+    for line in stat.splitlines():
+        name, _, value = line.partition(" ")
+        if name in THROTTLED_PER_S and value.isdigit():
+            found["throttled_s"] = int(value) / THROTTLED_PER_S[name]
+        elif name == "nr_throttled" and value.isdigit():
+            found["throttled_periods"] = int(value)
+    return found if "throttled_s" in found else {}

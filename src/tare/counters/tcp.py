@@ -1,0 +1,41 @@
+"""Read the counters of TCP, UDP and IP that tell drops, reordering, fragments and timeouts, by their nstat names."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+NAMES: Final = frozenset(
+    {
+        "IpForwDatagrams", "IpFragCreates", "IpFragFails", "IpReasmReqds",
+        "TcpInSegs", "TcpOutSegs", "TcpRetransSegs",
+        "TcpExtTCPBacklogDrop", "TcpExtTCPDSACKRecv", "TcpExtTCPLostRetransmit", "TcpExtTCPMTUPFail",
+        "TcpExtTCPMTUPSuccess", "TcpExtTCPOFOQueue", "TcpExtTCPRcvQDrop", "TcpExtTCPSACKReorder", "TcpExtTCPTimeouts",
+        "UdpRcvbufErrors",
+    }
+)  # fmt: skip
+OF_PATH: Final = "Ip"
+"""What begins the names of the counters that a node without any rank counts for the packets that it forwards."""
+
+
+def parse(text: str, *, of_path: bool = False) -> dict[str, int]:
+    """Return the counters in the text of /proc/net/snmp or netstat; with `of_path` only those of IP.
+
+    The text has pairs of lines: the names of a protocol's counters, and their values.
+    """
+    found: dict[str, int] = {}
+    lines = text.splitlines()
+    for names, values in zip(lines[::2], lines[1::2], strict=False):
+        columns = _columns(names)
+        if columns:
+            split = values.split()
+            found.update({name: int(split[at]) for name, at in columns if at < len(split)})
+    return {name: value for name, value in found.items() if name.startswith(OF_PATH)} if of_path else found
+
+
+@lru_cache(maxsize=64)
+def _columns(names: str) -> tuple[tuple[str, int], ...]:
+    """Return the name and the column of each counter of a line of names; kernels have a few different lines."""
+    prefix = names.partition(":")[0]
+    named = ((f"{prefix}{name}", at) for at, name in enumerate(names.split()) if at)
+    return tuple((name, at) for name, at in named if name in NAMES)
