@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from tare.counters.scheduling import THROTTLED_PER_S, TICKS_PER_S
 from tare.doctor.noise_check import Check, Machine, State
 from tare.model.text import printable
-from tare.node.monitor import THROTTLED_PER_S, TICKS_PER_S
 
 FEW: Final = 4
 QUIET: Final = 0.03
