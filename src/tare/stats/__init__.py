@@ -57,7 +57,7 @@ from tare.stats.looks import (
     share_of_look,
 )
 from tare.stats.modes import Separation, separation, split_modes
-from tare.stats.order import Trend, lag1, lag1_bound, profile, trend
+from tare.stats.order import Trend, lag1, lag1_bound, lag1_of_launches, profile, profile_of_launches, trend
 from tare.stats.resampling import BOOTSTRAP_RESAMPLES
 from tare.stats.shares import share_of_cost
 from tare.stats.stopping import FIRST_LOOK, is_look, next_look, precise_enough
@@ -111,6 +111,7 @@ __all__ = [
     "ladder",
     "lag1",
     "lag1_bound",
+    "lag1_of_launches",
     "launch_statistics",
     "levels",
     "log_ratios",
@@ -130,6 +131,7 @@ __all__ = [
     "paired_t",
     "precise_enough",
     "profile",
+    "profile_of_launches",
     "round_means",
     "rounds_needed",
     "separation",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -27,18 +26,34 @@ def lag1(samples: ArrayLike) -> float:
 
     Ranks, so that one slow iteration does not hide the rest. 0 if all samples are equal or n < 3.
     """
-    values = vector(samples)
-    n = values.size
+    return float(lag1_of_launches(vector(samples)[None, :])[0])
+
+
+def lag1_of_launches(samples: FloatArray) -> FloatArray:
+    """Return `lag1` of each of m launches with n samples, shape (m, n), as shape (m,)."""
+    m, n = samples.shape
     if n < 3:
-        return 0.0
-    ranks = np.empty(n)
-    ranks[np.argsort(values, kind="stable")] = np.arange(n)
-    if values.size != np.unique(values).size:  # equal samples have equal ranks
-        _, index, counts = np.unique(values, return_inverse=True, return_counts=True)
-        ranks = (np.cumsum(counts) - (counts + 1) / 2)[index]
-    centred = ranks - ranks.mean()
-    power = float(centred @ centred)
-    return float(centred[1:] @ centred[:-1]) / power + 1.0 / n if power > 0 else 0.0
+        return np.zeros(m)
+    centred = _ranks(samples) - (n - 1) / 2
+    power = np.einsum("ij,ij->i", centred, centred)
+    product = np.einsum("ij,ij->i", centred[:, 1:], centred[:, :-1])
+    known = power > 0
+    lags: FloatArray = np.where(known, product / np.where(known, power, 1.0) + 1.0 / n, 0.0)
+    return lags
+
+
+def _ranks(samples: FloatArray) -> FloatArray:
+    """Return the ranks from 0 within each row, shape (m, n); equal samples have their mean rank."""
+    order = np.argsort(samples, axis=1)
+    ordered = np.take_along_axis(samples, order, axis=1)
+    at = np.arange(samples.shape[1])
+    starts, ends = np.ones(samples.shape, dtype=np.bool_), np.ones(samples.shape, dtype=np.bool_)
+    starts[:, 1:] = ends[:, :-1] = ordered[:, 1:] != ordered[:, :-1]
+    first = np.maximum.accumulate(np.where(starts, at, 0), axis=1)
+    last = np.minimum.accumulate(np.where(ends, at, at[-1])[:, ::-1], axis=1)[:, ::-1]
+    ranks = np.empty(samples.shape)
+    np.put_along_axis(ranks, order, (first + last) / 2, axis=1)
+    return ranks
 
 
 def lag1_bound(n: int) -> float:
@@ -49,18 +64,33 @@ def lag1_bound(n: int) -> float:
 def profile(samples: ArrayLike) -> FloatArray:
     """Return the median of each tenth of samples, in order, as ln of its ratio to the median of the last nine: (10,).
 
-    Raises ValueError for fewer than ten samples, or if one of the medians is not positive.
+    The first samples are left out if ten does not divide their number. Raises ValueError for fewer than ten samples,
+    or if one is not positive.
     """
     values = vector(samples)
-    if values.size < TENTHS:
-        raise ValueError(f"{values.size} samples have no tenths")
-    ends = np.linspace(0, values.size, TENTHS + 1).astype(np.int64)
-    medians = np.array([np.median(values[first:last]) for first, last in pairwise(ends)])
-    rest = float(np.median(values[ends[1] :]))
-    if rest <= 0 or (medians <= 0).any():
-        raise ValueError("a median is not positive")
-    logs: FloatArray = np.log(medians / rest)
+    if values.size < TENTHS or (values <= 0).any():
+        raise ValueError(f"{values.size} samples have no tenths, or one is not positive")
+    profiles: FloatArray = profile_of_launches(values[None, :])[0]
+    return profiles
+
+
+def profile_of_launches(samples: FloatArray) -> FloatArray:
+    """Return `profile` of each of m launches with n >= 10 positive samples, shape (m, n), as shape (m, 10)."""
+    m, n = samples.shape
+    length = n // TENTHS
+    tenths = samples[:, n - length * TENTHS :].reshape(m, TENTHS, length)
+    medians = _medians(tenths)
+    rest = _medians(tenths[:, 1:].reshape(m, -1))
+    logs: FloatArray = np.log(medians / rest[:, None])
     return logs
+
+
+def _medians(values: FloatArray) -> FloatArray:
+    """Return medians along the last axis, as `np.median` does, whose checks take longer."""
+    ordered = np.sort(values, axis=-1)
+    n = values.shape[-1]
+    medians: FloatArray = (ordered[..., (n - 1) // 2] + ordered[..., n // 2]) / 2
+    return medians
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ in a histogram with logarithmic bins per environment and metric, and dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Protocol
@@ -26,13 +26,13 @@ _BINS: Final = int(np.ceil(np.log(HIGHEST_S / LOWEST_S) / BIN_RATIO))
 _TAIL: Final = 1e-4
 _TOGETHER: Final = 1 << 14
 """Samples of a column that are counted together: one by one, launches with few samples would take long."""
-MOST_ORDERED: Final = 100
+MOST_ORDERED: Final = 64
 MOST_ITERATIONS: Final = 10_000
 LEAST_ORDERED: Final = 30
 """Launches of an environment whose order of iterations is looked at, and the bounds of their iterations."""
 Floats = NDArray[np.float64]
 _PREFERRED: Final = ("max_s", "receive_gap_s", "wall_s")
-_ORDERED: Final = ("/max_s", "/wall_s")
+_ORDERED: Final = ("max_s", "wall_s")
 """The columns that have a sample for each iteration, in order."""
 
 
@@ -83,18 +83,26 @@ class OrderFigures:
         self._seen = 0
         self._every = 1
 
-    def add(self, samples: Floats) -> None:
-        """Take one launch into account: every one at first, then every second, fourth, ..."""
-        self._seen += 1
-        if (self._seen - 1) % self._every or samples.size < LEAST_ORDERED or not (samples > 0).all():
-            return
-        taken = samples[:MOST_ITERATIONS]
-        self.lags.append(stats.lag1(taken))
-        self.profiles.append(stats.profile(taken))
-        self.iterations = max(self.iterations, taken.size)
-        if len(self.lags) >= MOST_ORDERED:
+    def add(self, launches: Sequence[Floats]) -> None:
+        """Take launches into account: every one at first, then every second, fourth, ..."""
+        chosen = [one for number, one in enumerate(launches, self._seen) if number % self._every == 0]
+        self._seen += len(launches)
+        of_length: dict[int, list[Floats]] = {}
+        for one in chosen:
+            of_length.setdefault(min(one.size, MOST_ITERATIONS), []).append(one)
+        for length, of_one in of_length.items():
+            if length >= LEAST_ORDERED:
+                self._add(np.stack([one[:length] for one in of_one], dtype=np.float64))
+        while len(self.lags) >= MOST_ORDERED:
             self.lags, self.profiles = self.lags[::2], self.profiles[::2]
             self._every *= 2
+
+    def _add(self, samples: Floats) -> None:
+        """Take launches with equal numbers of samples into account, but those with samples that are not positive."""
+        samples = samples[(np.isfinite(samples) & (samples > 0)).all(axis=1)]
+        self.lags += stats.lag1_of_launches(samples).tolist()
+        self.profiles += list(stats.profile_of_launches(samples))
+        self.iterations = max(self.iterations, samples.shape[1])
 
 
 class LogHistogram:
@@ -204,22 +212,16 @@ def count(readers: Iterable[tuple[str, Read]]) -> Histograms:
     result: Histograms = {}
     waiting: dict[tuple[str, str], list[Floats]] = {}
     sizes: dict[tuple[str, str], int] = {}
-    orders: dict[tuple[str, str], OrderFigures] = {}
     for row, read in readers:
         for name, values in read().items():
             key = row, name
             waiting.setdefault(key, []).append(values)
-            if name.endswith(_ORDERED):
-                orders.setdefault(key, OrderFigures()).add(values)
             sizes[key] = sizes.get(key, 0) + values.size
             if sizes[key] >= _TOGETHER:
                 _count(result, key, waiting.pop(key))
                 del sizes[key]
     for key, columns in waiting.items():
         _count(result, key, columns)
-    for (row, name), order in orders.items():
-        metric, _, column = name.rpartition("/")
-        result[row, metric, column].order = order
     return result
 
 
@@ -227,6 +229,8 @@ def _count(histograms: Histograms, key: tuple[str, str], columns: list[Floats]) 
     row, name = key
     metric, _, column = name.rpartition("/")
     histogram = histograms.setdefault((row, metric, column), LogHistogram())
+    if column in _ORDERED:
+        histogram.order.add(columns)
     whole = np.concatenate(columns, dtype=np.float64)
     if np.isnan(whole).any():
         for values in columns:
