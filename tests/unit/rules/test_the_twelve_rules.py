@@ -28,12 +28,12 @@ import tare.report.terminal
 import tare.stats
 import tare.workloads.plugin
 from tare.errors import ResultsError
-from tare.model import Completed, Estimate, Failed, MetricKind, RankPlace, Role, Trial, Verdict
+from tare.model import Completed, Estimate, Failed, LabSpec, MetricKind, RankPlace, Role, Trial, Verdict
 from tare.report import units, view
 from tare.report.plots.figures import Drawing
 from tare.report.plots.styles import styles
 from tare.report.runs import launches
-from tare.report.sweeps import sweeps_of
+from tare.report.sweeps import link_bytes_per_s, sweeps_of
 from tare.store import codec
 from tare.store.writer import Store
 from tare.workloads import WORKLOADS, WorkloadPlugin
@@ -591,6 +591,14 @@ def test_rule_11_bounds_are_drawn() -> None:
     check_bounds(known(COSTLY))
     check_bounds(known({"docker": 1.1}))
     check_link(known(COSTLY, kind=MetricKind.RATE, metrics=2))
+
+
+def test_rule_11_the_link_of_a_lab_bounds_every_environment() -> None:
+    made = known(COSTLY, kind=MetricKind.RATE, metrics=2)
+    study = replace(made.plan.study, lab=LabSpec(link_rate_bps=8_000_000_000))
+    summary = Made(plan=replace(made.plan, study=study), trials=made.trials).summary
+    assert link_bytes_per_s(made.summary) == 0
+    assert link_bytes_per_s(summary) == 1e9
 
 
 @pytest.mark.parametrize("part", ["bounds", "link"])
