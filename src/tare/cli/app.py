@@ -293,7 +293,7 @@ def doctor(
     as_json: NoiseJsonOption = False,
 ) -> None:
     """Show what this machine can run, what is missing, how to install it, and whether the machine is quiet."""
-    from tare.cli.doctor_command import run_doctor
+    from tare.doctor.command import run_doctor
 
     raise typer.Exit(run_doctor(command or [], locality=locality, noise=noise, as_json=as_json))
 

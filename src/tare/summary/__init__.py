@@ -236,6 +236,7 @@ def _manifest(plan: Plan, trials: Sequence[Trial], host: Mapping[str, Any]) -> d
         "confidence": repetition.confidence,
         "margin": study.margin,
         "limit": study.limit,
+        **({"link rate, bit/s": study.lab.link_rate_bps} if study.lab.link_rate_bps else {}),
         **({"MPI of workloads": mpis} if (mpis := _workload_mpis(study)) else {}),
         **({"networks": networks} if (networks := _networks(plan, trials)) else {}),
         **({"loaded libraries": libraries} if (libraries := differing(plan, trials)) else {}),

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -21,19 +21,21 @@ from hypothesis import HealthCheck, given, settings
 
 import tare.report.cells
 import tare.report.html
-import tare.report.metric_pages
+import tare.report.pages.metrics
 import tare.report.plots.overhead as overhead_plots
 import tare.report.remarks
 import tare.report.terminal
 import tare.stats
 import tare.workloads.plugin
 from tare.errors import ResultsError
-from tare.model import Completed, Estimate, Failed, MetricKind, RankPlace, Role, Trial, Verdict
+from tare.model import Completed, Estimate, Failed, LabSpec, MetricKind, RankPlace, Role, Trial, Verdict
 from tare.report import units, view
+from tare.report.pages.metrics import metric_page
+from tare.report.pages.sizes import link_bytes_per_s, sweeps_of
+from tare.report.plots.charts import NEUTRAL, Band, Box, Dots, Line, Mark, Ranges, Rule
 from tare.report.plots.figures import Drawing
 from tare.report.plots.styles import styles
-from tare.report.runs import launches
-from tare.report.sweeps import sweeps_of
+from tare.report.runs import by_group, launches
 from tare.store import codec
 from tare.store.writer import Store
 from tare.workloads import WORKLOADS, WorkloadPlugin
@@ -44,6 +46,7 @@ from unit.summaries import change, make_plan, make_trial
 
 headline = importlib.import_module("tare.summary.headline")
 compare = importlib.import_module("tare.summary.compare")
+T = TypeVar("T")
 few = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 some = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 COMPARED = (Verdict.COSTS, Verdict.GAINS, Verdict.NO_COST, Verdict.INCONCLUSIVE)
@@ -330,7 +333,7 @@ def test_rule_5_is_checked(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     elif part == "headline":
         monkeypatch.setattr(headline, "_range_of", lambda estimates: "+16 % to +31 %")
     else:
-        monkeypatch.setattr(tare.report.metric_pages, "_p99", lambda cell: units.seconds(cell.p99_s))
+        monkeypatch.setattr(tare.report.pages.metrics, "_p99", lambda cell: units.seconds(cell.p99_s))
     with pytest.raises(AssertionError):
         check_intervals(made)
 
@@ -451,7 +454,7 @@ def test_rule_8_percentiles_are_given_and_several_modes_are_warned_of() -> None:
     check_distribution(two_modes())
 
 
-@pytest.mark.parametrize(("module", "name"), [(tare.report.remarks, "_modes"), (tare.report.metric_pages, "_p99")])
+@pytest.mark.parametrize(("module", "name"), [(tare.report.remarks, "_modes"), (tare.report.pages.metrics, "_p99")])
 def test_rule_8_is_checked(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> None:
     monkeypatch.setattr(module, name, lambda *_: "")
     with pytest.raises(AssertionError):
@@ -541,38 +544,42 @@ def test_rule_10_one_that_does_not_declare_them_does_not_load(base: type, missin
 # --- 11 and 12: the plots ---------------------------------------------------------------------------------------------
 
 
-def drawings(made: Made, link_bps: int = 0) -> Iterator[Drawing]:
-    """Yield every plot of a report that needs no samples, with its data."""
-    from tare.report.plots import launches as of_launches
-
+def drawings(made: Made, link_bps: int = 0) -> list[Drawing]:
+    """Return every figure of a report that needs no samples, with its chart, which the page has as SVG only."""
     summary = made.summary
     if link_bps:
         linked = tuple(replace(one, link=replace(one.link, rate_bps=link_bps)) for one in summary.environments)
         summary = replace(summary, environments=linked)
-    runs = launches(summary, made.trials)
-    for group in view.groups(summary):
-        style = styles(group.rows, summary)
-        for column in group.columns:
-            plotted = of_launches.points(column, group.rows, runs)
-            yield overhead_plots.forest(column, group.rows, summary)
-            yield of_launches.launches(column, group.rows, plotted, style)
-            yield of_launches.order(column, plotted, style)
-        for sweep in sweeps_of(group, summary, style):
-            yield from sweep.figures
+    runs = by_group(launches(summary, made.trials))
+    figures: list[Drawing] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Drawing, "drawn", lambda self: self)
+        for group in view.groups(summary):
+            style = styles(group.rows, summary)
+            for column in group.columns:
+                figures += metric_page(column, group, summary, runs.get(group.name, []), style, True).figures
+            for sweep in sweeps_of(group, summary, style):
+                figures += sweep.figures
+    return figures
+
+
+def marks_of(figure: Drawing, kind: type[T]) -> list[T]:
+    assert figure.chart is not None
+    return [mark for mark in figure.chart.marks if isinstance(mark, kind)]
 
 
 def check_bounds(made: Made) -> None:
-    """Overheads are drawn against the baseline, the margin, the limit and the noise floor, rates against the link's."""
+    """Overheads are drawn against the baseline, the margin, the limit and the noise floor."""
     forests = [figure for figure in drawings(made) if figure.ident.startswith("forest")]
     assert forests
-    scale = 1.0 if any("×" in str(figure.spec["layout"]["xaxis"]) for figure in forests) else 100.0
+    summary = made.summary
     for figure in forests:
-        shapes = figure.spec["layout"]["shapes"]
-        lines = sorted(round(shape["x0"], 6) for shape in shapes if shape["type"] == "line")
-        wanted = [-made.summary.margin, 0.0, made.summary.margin, *([made.summary.limit] if made.summary.limit else [])]
-        offset = 0.0 if scale == 100.0 else 1.0
-        assert lines == sorted(round(offset + value * scale, 6) for value in wanted)
-        assert [shape for shape in shapes if shape["type"] == "rect"], "the noise floor"
+        assert figure.chart is not None
+        rules = sorted(round(rule.at, 6) for rule in marks_of(figure, Rule) if rule.upright)
+        wanted = [-summary.margin, 0.0, summary.margin, *([summary.limit] if summary.limit else [])]
+        shown = [1 + value if figure.chart.x.log else 100 * value for value in wanted]
+        assert rules == sorted(round(value, 6) for value in shown)
+        assert marks_of(figure, Band), "the noise floor"
 
 
 def check_link(made: Made) -> None:
@@ -581,9 +588,7 @@ def check_link(made: Made) -> None:
     rates = [one for one in plots if one.ident.startswith("sizes") and "overhead" not in one.ident]
     assert rates
     for figure in rates:
-        (line,) = figure.spec["layout"].get("shapes") or (None,)
-        assert line is not None
-        assert line["y0"] == line["y1"]
+        assert [line for line in marks_of(figure, Line) if line.dash == "dot" and line.colour == NEUTRAL]
         assert "rate of the link, 1.00 GB/s" in figure.caption
 
 
@@ -593,6 +598,14 @@ def test_rule_11_bounds_are_drawn() -> None:
     check_link(known(COSTLY, kind=MetricKind.RATE, metrics=2))
 
 
+def test_rule_11_the_link_of_a_lab_bounds_every_environment() -> None:
+    made = known(COSTLY, kind=MetricKind.RATE, metrics=2)
+    study = replace(made.plan.study, lab=LabSpec(link_rate_bps=8_000_000_000))
+    summary = Made(plan=replace(made.plan, study=study), trials=made.trials).summary
+    assert link_bytes_per_s(made.summary) == 0
+    assert link_bytes_per_s(summary) == 1e9
+
+
 @pytest.mark.parametrize("part", ["bounds", "link"])
 def test_rule_11_is_checked(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     if part == "bounds":
@@ -600,7 +613,7 @@ def test_rule_11_is_checked(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
         with pytest.raises(AssertionError):
             check_bounds(known(COSTLY))
     else:
-        monkeypatch.setattr("tare.report.sweeps.link_bytes_per_s", lambda _: 0.0)
+        monkeypatch.setattr("tare.report.pages.sizes.link_bytes_per_s", lambda _: 0.0)
         with pytest.raises(AssertionError):
             check_link(known(COSTLY, kind=MetricKind.RATE, metrics=2))
 
@@ -609,41 +622,50 @@ def check_lines(figures: list[Drawing]) -> None:
     """A line is drawn along numbers in ascending order only, and never from one environment to another."""
     assert figures
     for figure in figures:
-        for trace in figure.spec["data"]:
-            if trace["type"] == "box":
-                assert trace["boxpoints"] == "all", "every launch is a point of its box"
-                continue
-            if "lines" in trace["mode"]:
-                assert all(isinstance(x, int | float) for x in trace["x"]), (figure.ident, trace["x"])
-                assert not any(isinstance(y, str) for y in trace["y"]), (figure.ident, trace["y"])
-                assert list(trace["x"]) == sorted(trace["x"])
-                assert figure.spec["layout"]["xaxis"].get("type") != "category"
-            if figure.ident.startswith(("forest", "sizes")) and "markers" in trace["mode"]:
-                assert {"error_x", "error_y"} & trace.keys(), "no point without its interval"
+        lines, dots, ranges = (marks_of(figure, kind) for kind in (Line, Dots, Ranges))
+        if figure.ident.startswith(("forest", "launches")):
+            assert lines == [], f"the rows of {figure.ident} are environments, which have no order"
+        if figure.ident.startswith("launches"):
+            assert len(marks_of(figure, Box)) == len(dots), "every launch is a point of its box"
+        for line in lines:
+            assert list(line.x) == sorted(line.x)
+        if figure.ident.startswith("sizes"):
+            sizes = [tuple(one.x) for one in dots]
+            assert all(len(set(one)) == len(one) for one in sizes), "one point for each size: one environment a line"
+        if figure.ident.startswith(("forest", "sizes")):
+            for one in dots:
+                at = list(one.y if figure.ident.startswith("forest") else one.x)
+                assert any(list(bars.at) == at and bars.colour == one.colour for bars in ranges), "its interval"
 
 
 @given(results())
 @few
 def test_rule_12_boxes_or_points_with_intervals_and_lines_only_along_numbers(made: Made) -> None:
-    check_lines(list(drawings(made)))
+    check_lines(drawings(made))
 
 
 def test_rule_12_holds_for_plots_of_message_sizes_too() -> None:
     for kind in MetricKind:
-        figures = list(drawings(known(COSTLY, kind=kind, metrics=4)))
+        figures = drawings(known(COSTLY, kind=kind, metrics=4))
         assert [one for one in figures if one.ident.startswith("sizes")]
         check_lines(figures)
 
 
-def test_rule_12_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = overhead_plots._verdict_traces
+@pytest.mark.parametrize("part", ["lines", "intervals"])
+def test_rule_12_is_checked(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    whole = overhead_plots._intervals
 
-    def joined(*a: Any) -> list[Any]:
-        return [{**trace, "mode": "lines+markers"} for trace in whole(*a)]
+    def other(*a: Any) -> Iterator[Mark]:
+        for mark in whole(*a):
+            if part == "lines" and isinstance(mark, Dots):
+                yield Line(x=mark.x, y=mark.y, colour=mark.colour)
+            if part == "lines" or not isinstance(mark, Ranges):
+                yield mark
 
-    monkeypatch.setattr(overhead_plots, "_verdict_traces", joined)
+    check_lines(drawings(known(COSTLY)))
+    monkeypatch.setattr(overhead_plots, "_intervals", other)
     with pytest.raises(AssertionError):
-        check_lines(list(drawings(known(COSTLY))))
+        check_lines(drawings(known(COSTLY)))
 
 
 def test_the_page_of_the_method_lists_the_twelve_rules_that_have_a_test() -> None:

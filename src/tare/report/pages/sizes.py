@@ -40,8 +40,13 @@ def sweeps_of(group: TableGroup, summary: Summary, style: Mapping[str, Style]) -
 
 
 def link_bytes_per_s(summary: Summary) -> float:
-    """Return the rate of the link of all environments in bytes per second, 0 if none is set or they differ."""
-    rates = {environment.link.rate_bps for environment in summary.environments}
+    """Return the rate of the link of all environments in bytes per second, 0 if none is set or they differ.
+
+    An environment may state its own; the others have the lab's.
+    """
+    stated = summary.manifest.get("link rate, bit/s", 0)
+    of_lab = stated if isinstance(stated, int) else 0
+    rates = {environment.link.rate_bps or of_lab for environment in summary.environments}
     return rates.pop() / 8.0 if len(rates) == 1 else 0.0
 
 
