@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from factory_summary import make_trials
 from tare.store.shared import Shared
 from tare.store.trial_lines import LineWriter, TrialLines
+from unit.summaries import make_plan, make_trials
 
-PLAN = make_plan()
+PLAN = make_plan("docker")
 GROWN = {
     "n0": {"TcpRetransSegs": 3, "TcpOutSegs": 123456789, "run_delay_s": 0.0123457, "throttled_s": 1e-06},
     "n1": {"TcpOutSegs": 7},
