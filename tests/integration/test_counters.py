@@ -62,13 +62,9 @@ def of_hosts(trial: dict[str, Any], name: str) -> float:
     return float(sum(values.get(name, 0) for values in places.values()))
 
 
-def test_a_queue_that_overflows_shows_in_its_drops_and_in_what_is_sent_again(
-    found: dict[str, dict[str, Any]],
-) -> None:
+def test_a_queue_that_holds_packets_back_shows_in_its_overlimits(found: dict[str, dict[str, Any]]) -> None:
     slow, fast = found["slow"], found["bare+bridge"]
-    assert of_hosts(slow, "qdisc_drops") > 0 == of_hosts(fast, "qdisc_drops")
-    assert of_hosts(slow, "TcpRetransSegs") > 0
-    assert of_hosts(slow, "qdisc_overlimits") > 0
+    assert of_hosts(slow, "qdisc_overlimits") > 0 == of_hosts(fast, "qdisc_overlimits")
     assert any("tbf" in text for text in slow["facts"].values())
 
 
