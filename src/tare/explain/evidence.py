@@ -145,9 +145,14 @@ def _shares(trials: Sequence[Trial]) -> dict[str, float]:
 
 
 def _usual_facts(trials: Sequence[Trial]) -> dict[str, str]:
-    """Return the value that each fact has most often."""
+    """Return the value that each fact has most often; of one that differs between hosts, that of the first host."""
     names = dict.fromkeys(name for trial in trials for name in trial.facts)
-    return {
+    usual = {
         name: Counter(trial.facts[name] for trial in trials if name in trial.facts).most_common(1)[0][0]
         for name in names
     }
+    for name in sorted(usual):
+        fact, of_host, _ = name.partition(" of ")
+        if of_host:
+            usual.setdefault(fact, usual[name])
+    return usual
