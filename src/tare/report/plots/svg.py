@@ -74,7 +74,10 @@ class _Scale:
             array = np.log(np.maximum(array, 1e-300))
             low, high = float(np.log(low)), float(np.log(high))
         parts = (array - low) / (high - low)
-        placed: Floats = self.start + np.clip(np.nan_to_num(parts, nan=-1.0), -0.02, 1.02) * self.length
+        parts = np.minimum(np.maximum(parts, -0.02), 1.02)
+        if np.isnan(parts).any():
+            parts = np.where(np.isnan(parts), -0.02, parts)
+        placed: Floats = self.start + parts * self.length
         return placed
 
     def one(self, value: float) -> float:
@@ -258,18 +261,15 @@ def _distinct(x: Floats, y: Floats, step: float) -> Floats:
 
 
 def _path(x: Floats, y: Floats, *, step: bool) -> str:
-    """Return a path through points, without those that are not visibly apart from the one before."""
+    """Return a path through points on a grid of half a unit, without those on the place of the one before."""
     if x.size == 0:
         return ""
-    px, py = np.round(x, 1), np.round(y, 1)
-    kept = [(float(px[0]), float(py[0]))]
-    for at in zip(px[1:].tolist(), py[1:].tolist(), strict=True):
-        if abs(at[0] - kept[-1][0]) + abs(at[1] - kept[-1][1]) >= 0.4:
-            kept.append(at)
-    (x0, y0), parts = kept[0], []
-    for x1, y1 in kept[1:]:
-        parts.append(f"H{_n(x1)}V{_n(y1)}" if step else f"L{_n(x1)} {_n(y1)}")
-    return f"M{_n(x0)} {_n(y0)}{''.join(parts)}"
+    px, py = np.rint(x * 2) / 2, np.rint(y * 2) / 2
+    kept = np.ones(px.size, dtype=np.bool_)
+    kept[1:] = (px[1:] != px[:-1]) | (py[1:] != py[:-1])
+    places = list(zip(px[kept].tolist(), py[kept].tolist(), strict=True))
+    form = "H%gV%g" if step else "L%g %g"
+    return f"M{places[0][0]:g} {places[0][1]:g}" + "".join([form % place for place in places[1:]])
 
 
 def _stroke(mark: Line) -> str:
