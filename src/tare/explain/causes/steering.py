@@ -20,7 +20,7 @@ class Steering:
         here, base = evidence.here.facts.get("rps", "off"), evidence.base.facts.get("rps", "off")
         if here in {base, "off"}:
             return
-        yield Clue(text=f"received packets are spread over cores {here} (RPS); in the baseline: {base}", weight=3.0)
+        yield Clue(text=f"received packets are spread over {here} (RPS); in the baseline: {base}", weight=3.0)
         handed = evidence.more("softnet_received_rps")
         if handed > evidence.here.packets / 10:
             yield Clue(text=f"{handed:.0f} more packets were handed to another core per launch", weight=1.0)
