@@ -45,6 +45,7 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "cluster/lab.py": {"bridge": OTHER},
     "containers/held.py": {"overlay": OTHER},
     "containers/user_podman.py": {"host": OTHER, "overlay": OTHER, "podman": "the program itself"},
+    "counters/links.py": {"bridge": OTHER},
     "deploy/fit.py": {"openmpi": BUILDS, "mpich": BUILDS},
     "feasibility/compatibility.py": {"openmpi": BUILDS, "mpich": BUILDS},
     "feasibility/compatibility_table.py": dict.fromkeys(("openmpi", "openmpi5", "mpich", "mpich5"), BUILDS),
