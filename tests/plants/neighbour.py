@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-MARK: Final = b"TARE_PLANT=neighbour"
+MARK: Final = b"PLANTED_BESIDE=neighbour"
 LOOK_S: Final = 0.02
 
 

@@ -137,7 +137,7 @@ def _plants() -> Iterator[Plant]:
         name="neighbour",
         causes=frozenset({"interference"}),
         plain=HOST,
-        planted={**HOST, "env": {"TARE_PLANT": "neighbour"}},
+        planted={**HOST, "env": {"PLANTED_BESIDE": "neighbour"}},
         workloads={"compute": {"miniapp": "npb-ep:class=W"}},
         placement=ONE_NODE,
         turns=1,
@@ -168,7 +168,7 @@ def _plants() -> Iterator[Plant]:
         plain=HOST,
         planted={**HOST, "env": {"LD_PRELOAD": "{folder}/slow_seccomp.so"}},
     )
-    yield Plant(name="nothing", causes=frozenset(), plain=HOST, planted={**HOST, "env": {"TARE_PLANT": "nothing"}})
+    yield Plant(name="nothing", causes=frozenset(), plain=HOST, planted={**HOST, "env": {"PLANTED_BESIDE": "nothing"}})
 
 
 PLANTS: Final[Mapping[str, Plant]] = {plant.name: plant for plant in _plants()}
