@@ -11,7 +11,10 @@ import pytest
 from integration.live import live, tare
 from integration.places import Cells, comparisons, contradictions, kept, swapped
 from integration.ssh_hosts import REPOSITORY, ssh_hosts
+from tare.cli.session import summary_of
+from tare.explain import explain
 from tare.model import Verdict
+from tare.store.writer import read_only
 
 pytestmark = [
     pytest.mark.timeout(1800),  # the first one counts
@@ -84,3 +87,13 @@ def test_dockers_overlay_costs_in_both(everywhere: dict[str, Cells]) -> None:
 
 def test_costs_that_differ_keep_their_order(everywhere: dict[str, Cells]) -> None:
     assert swapped(everywhere) == []
+
+
+def test_the_study_proves_the_causes_of_most_of_its_own_costs(everywhere: dict[str, Cells]) -> None:
+    for place in everywhere:
+        stored = read_only(kept(KEPT) / place)
+        costs = explain(stored.plan, stored.trials, summary_of(stored))
+        named = [cost.named.name for cost in costs if cost.named is not None]
+        assert len(named) >= 0.8 * len(costs) > 0, (place, [cost.evidence.comparison for cost in costs])
+        assert {cost.named.name for cost in costs if cost.evidence.here.cell.environment.name == "docker+overlay"
+                and cost.named is not None} == {"encapsulation"}  # fmt: skip

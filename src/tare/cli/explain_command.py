@@ -94,7 +94,7 @@ def _of_cost(cost: Explained) -> Iterator[str]:
         if suspect is named or named is None:
             yield f"      remedy: {suspect.remedy}"
     if cost.rest is not None:
-        yield f"    not explained: {_share(cost.rest)} of the cost"
+        yield f"    not explained: {_share(cost.rest)}"
 
 
 def _proof(cost: Explained, suspect: Suspect) -> str:
@@ -104,11 +104,12 @@ def _proof(cost: Explained, suspect: Suspect) -> str:
     if found.share is None:
         return " (measured; the cost itself did not show again)"
     state = "proven" if cost.is_proven(suspect.name) else "not proven"
-    return f" ({state}: explains {_share(found.share)} of the cost)"
+    return f" ({state}: explains {_share(found.share)})"
 
 
 def _share(share: Estimate) -> str:
-    return f"{100 * share.value:.0f} % [{100 * share.low:.0f}, {100 * share.high:.0f}], n = {share.n} rounds"
+    interval = f"[{100 * share.low:.0f}, {100 * share.high:.0f}]"
+    return f"{100 * share.value:.0f} % {interval} of the cost, n = {share.n} rounds"
 
 
 def _percent(estimate: Estimate) -> str:

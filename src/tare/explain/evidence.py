@@ -10,6 +10,7 @@ from typing import Any
 
 from tare.model import Cell, Comparison, Environment, MetricInfo, MetricKind, RankPlace, Trial
 from tare.node import SILENT_ROLE
+from tare.runtimes import RUNTIMES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +119,13 @@ def placed(evidence: Evidence, **changed: Any) -> Environment:
     """Return the cell's environment with other settings of its placement."""
     environment = evidence.here.cell.environment
     return replace(environment, placement=replace(environment.placement, **changed))
+
+
+def without_container(evidence: Evidence) -> Environment:
+    """Return the environment with the baseline's runtime: the same image, network and daemon, but no container."""
+    environment, base = evidence.here.cell.environment, evidence.base.cell.environment
+    daemon = environment.runtime if RUNTIMES[environment.runtime].needs_daemon else environment.daemon
+    return replace(environment, runtime=base.runtime, launch=base.launch, daemon=daemon)
 
 
 def _carried(trial: Trial) -> tuple[float, float]:

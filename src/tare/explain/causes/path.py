@@ -34,8 +34,8 @@ class Path:
 
     def change(self, evidence: Evidence) -> Change | None:
         environment, base = evidence.here.cell.environment, evidence.base.cell.environment
-        if environment.network == HOST:
-            return None
+        if environment.network == HOST or find(environment.network).without_encapsulation:
+            return None  # another network would take the encapsulation away as well
         wanted = base.network if base.network != environment.network else HOST
         return Change(
             words=f"the network {wanted}",

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from tare.explain.cause import Change, Clue
-from tare.explain.evidence import Evidence
+from tare.explain.evidence import Evidence, without_container
 
 
 class StartUp:
@@ -30,7 +29,7 @@ class StartUp:
             return None
         return Change(
             words="the same image and network without the container",
-            environment=replace(environment, runtime=base.runtime, launch=base.launch),
+            environment=without_container(evidence),
         )
 
     def remedy(self, evidence: Evidence) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tare.explain.cause import Change, Clue
-from tare.explain.evidence import Evidence, Launches
+from tare.explain.evidence import Evidence, Launches, without_container
 
 CALL = "system_call_ns"
 """The time of a system call, as the first rank measured it."""
@@ -36,7 +36,7 @@ class SystemCalls:
     def change(self, evidence: Evidence) -> Change | None:
         environment, base = evidence.here.cell.environment, evidence.base.cell.environment
         if environment.runtime != base.runtime:
-            without = replace(environment, runtime=base.runtime, launch=base.launch)
+            without = without_container(evidence)
             return Change(words="the same image and network without the container", environment=without)
         if environment.env == base.env:
             return None
