@@ -24,7 +24,7 @@ FILTERED = Behaviour(factor=1.3, facts={"conntrack": "track in the pod", "br_net
 
 
 def test_a_cause_is_named_only_after_its_ablation(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, STUDY.format(slow=FILTER))
+    plan = plan_of(tmp_path, STUDY.format(slow=f"{FILTER}, env: {{A: 1}}"))
     trials = trials_of(plan, {"slow": FILTERED})
     (cost,) = explain(plan, trials, summary_of(plan, trials))
     assert cost.suspects[0].name == "packet filter"
@@ -43,7 +43,7 @@ def test_a_cause_is_named_only_after_its_ablation(tmp_path: Path) -> None:
 
 
 def test_a_suspect_whose_ablation_changes_nothing_is_not_named(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, STUDY.format(slow=FILTER))
+    plan = plan_of(tmp_path, STUDY.format(slow=f"{FILTER}, env: {{A: 1}}"))
     trials = trials_of(plan, {"slow": FILTERED})
     (cost,) = explain(plan, trials, summary_of(plan, trials))
     (ablation,) = studies_of(plan.study, [cost])

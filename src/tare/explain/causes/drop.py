@@ -39,14 +39,14 @@ class Drop:
             yield Clue(text="more segments arrived out of order than were dropped", weight=-1.0)
 
     def change(self, evidence: Evidence) -> Change | None:
-        environment = evidence.here.cell.environment
+        environment, base = evidence.here.cell.environment, evidence.base.cell.environment
         if not environment.link.queue:
             return None
-        link = replace(environment.link, queue=QUEUE)
-        return Change(
-            words=f"a queue of {QUEUE:,} packets",
-            environment=replace(environment, link=link),
+        shorter = environment.link.queue != base.link.queue
+        wanted, words = (
+            (base.link.queue, "the baseline's queue") if shorter else (QUEUE, f"a queue of {QUEUE:,} packets")
         )
+        return Change(words=words, environment=replace(environment, link=replace(environment.link, queue=wanted)))
 
     def remedy(self, evidence: Evidence) -> str:
         return "a longer queue on the interface that drops (`ip link set DEV txqueuelen 10000`; link: queue)"

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tare.explain.cause import Change, Clue
 from tare.explain.evidence import Evidence
+from tare.wiring.link import FEATURES
 
 SEGMENTING = ("tso", "gso", "gro")
 SMALLER = 0.7
@@ -20,17 +21,12 @@ class Offload:
     words = "segmentation offload is off"
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
-        off = [
-            word.split(" ")[0]
-            for word in evidence.here.words("offloads")
-            if word.endswith(" off") and f"{word.split(' ')[0]} on" in evidence.base.words("offloads")
-        ]
+        off = _off(evidence)
         here, base = evidence.here.packet_bytes, evidence.base.packet_bytes
-        smaller = 0 < here < SMALLER * base
         if not any(word in SEGMENTING for word in off):
             return
         yield Clue(text=f"off here and on in the baseline: {', '.join(off)}", weight=2.0)
-        if smaller:
+        if 0 < here < SMALLER * base:
             yield Clue(text=f"a packet has {here:.0f} B here and {base:.0f} B in the baseline", weight=1.5)
         if evidence.is_small:
             yield Clue(text="a message of this size is one packet, which nothing cuts", weight=-2.0)
@@ -38,12 +34,20 @@ class Offload:
             yield Clue(text="the metric is about messages of many packets", weight=0.5)
 
     def change(self, evidence: Evidence) -> Change | None:
-        environment = evidence.here.cell.environment
-        link = replace(environment.link, offloads=tuple(f"{word}=on" for word in SEGMENTING))
-        return Change(
-            words="tso, gso and gro on",
-            environment=replace(environment, link=link),
-        )
+        environment, base = evidence.here.cell.environment, evidence.base.cell.environment
+        words = [word for word in _off(evidence) if word in FEATURES]
+        if environment.link.offloads != base.link.offloads:
+            wanted, said = base.link.offloads, "offloads as in the baseline"
+        else:
+            wanted, said = tuple(f"{word}=on" for word in words), f"{', '.join(words)} on"
+        return Change(words=said, environment=replace(environment, link=replace(environment.link, offloads=wanted)))
 
     def remedy(self, evidence: Evidence) -> str:
         return "`ethtool -K DEV tso on gso on gro on` in the container's network (link: {offloads: on})"
+
+
+def _off(evidence: Evidence) -> list[str]:
+    """Return the offloads that are off here and on in the baseline."""
+    base = evidence.base.words("offloads")
+    words = [word.removesuffix(" off") for word in evidence.here.words("offloads") if word.endswith(" off")]
+    return [word for word in words if f"{word} on" in base]

@@ -46,7 +46,7 @@ class PacketFilter:
         network = find(environment.network)
         link = environment.link
         if network.wiring is not Wiring.NODE and network.owns_nic:
-            off = replace(link, conntrack=_off(link.conntrack), br_netfilter=False if network.has_bridge else None)
+            off = replace(link, conntrack=_off(link.conntrack), br_netfilter=_unfiltered(environment, base))
             if not _has_daemon(environment) or link.conntrack or link.br_netfilter:
                 words = "no connection tracking and no packet filter on the bridge"
                 return Change(words=words, environment=replace(environment, link=off))
@@ -65,6 +65,13 @@ class PacketFilter:
 
 def _has_daemon(environment: Environment) -> bool:
     return bool(environment.daemon) or RUNTIMES[environment.runtime].needs_daemon
+
+
+def _unfiltered(environment: Environment, base: Environment) -> bool | None:
+    """Return the setting of br_netfilter that filters nothing: the baseline's, if the study has set another here."""
+    if environment.link.br_netfilter != base.link.br_netfilter:
+        return base.link.br_netfilter
+    return False if find(environment.network).has_bridge else None
 
 
 def _off(tracking: Tracking) -> Tracking:
