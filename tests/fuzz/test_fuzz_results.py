@@ -84,7 +84,7 @@ def check(folder: Path, foreign: Foreign) -> None:
         results = read_only(folder)
     except ResultsError:
         return
-    summary = session.summary_of(results)
+    summary = session.summary_of(results, folder)
     text = render_text(summary, all_metrics=foreign.draws, width=100)
     assert text == printable(text, lines=True)
     for trial in results.trials:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -11,7 +12,7 @@ from typing import Final
 from tare.cluster import CLUSTERS, ssh_clean
 from tare.deploy import study_files
 from tare.deploy.study_files import StudyFiles
-from tare.errors import RefusedError
+from tare.errors import RefusedError, ResultsError
 from tare.explain import Measured, causes_of, explain
 from tare.feasibility import preflight
 from tare.feasibility.availability import make_plan
@@ -100,10 +101,11 @@ def summary_of(results: Results, folder: Path | None = None) -> Summary:
 
 
 def ablations_of(folder: Path) -> tuple[Measured, ...]:
-    """Return the results of what `tare explain --run` measured for a results folder."""
+    """Return the results of what `tare explain --run` measured for a results folder; those that are refused are not."""
     found = sorted(path.parent for path in (folder / EXPLAIN).glob(f"*/{PLAN}"))[:MOST_ABLATIONS]
     measured = []
     for path in found:
-        results = read_only(path)
-        measured.append(Measured(plan=results.plan, comparisons=summary_of(results).comparisons))
+        with suppress(ResultsError):  # the report of the results themselves must not end with it
+            results = read_only(path, skip_damaged=True)
+            measured.append(Measured(plan=results.plan, comparisons=summary_of(results).comparisons))
     return tuple(measured)

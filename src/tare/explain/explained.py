@@ -30,9 +30,12 @@ from tare.model import (
     Trial,
     Verdict,
 )
+from tare.networks import NETWORKS
+from tare.runtimes import RUNTIMES
 from tare.stats import MIN_ROUNDS
 from tare.summary.rows import self_name
 from tare.summary.select import select
+from tare.wiring.conflist import PREFIX
 
 LEAST_WEIGHT: Final = 1.0
 """What speaks for a suspect at least."""
@@ -106,7 +109,7 @@ def explain(
     found = []
     for row, compared in of_row.items():
         cell, base = cells.get(row), baselines.get(row[0])
-        if cell is None or base is None:
+        if cell is None or base is None or not (_is_known(cell.environment) and _is_known(base.environment)):
             continue
         pairs = [(infos[row[0], each.metric], each) for each in compared if (row[0], each.metric) in infos]
         for info, each in pairs:
@@ -115,6 +118,12 @@ def explain(
                 evidence = Evidence(comparison=each, info=info, here=of(cell), base=of(base), others=others)
                 found.append(_explained(evidence, places))
     return tuple(found)
+
+
+def _is_known(environment: Environment) -> bool:
+    """Return whether this version has what an environment of stored results names."""
+    network = environment.network
+    return environment.runtime in RUNTIMES and (network in NETWORKS or network.startswith(PREFIX))
 
 
 def suspects_of(evidence: Evidence) -> tuple[Suspect, ...]:
@@ -220,7 +229,8 @@ def _logs(place: Measured, wanted: Cell, metric: str, role: Role) -> dict[int, f
             if (each.group, each.environment, each.metric) == (cell.group, name, metric):
                 by_round: defaultdict[int, list[float]] = defaultdict(list)
                 for number, cost in zip(each.rounds, each.values_s, strict=False):
-                    by_round[number].append(math.log(cost))
+                    if 0 < cost < math.inf:
+                        by_round[number].append(math.log(cost))
                 return {number: sum(values) / len(values) for number, values in by_round.items()}
     return {}
 

@@ -47,4 +47,4 @@ class Mtu:
 
 
 def _mtu(text: str) -> int:
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 6 else 0
