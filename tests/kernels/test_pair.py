@@ -83,7 +83,7 @@ def test_places_and_time_are_recorded_and_the_two_commands_are_no_ranks(launch_p
         env=preload,
     )
     assert run.code == 0, run.stderr
-    assert [line["type"] for line in run.lines] == ["start", "rank", "rank", "rank", "wall", "end"]
+    assert [line["type"] for line in run.lines] == ["start", "rank", "rank", "rank", "wall", "usage", "end"]
     assert "[]\ntold: hello from the server\n" in run.stdout
 
 

@@ -70,7 +70,7 @@ def test_a_halo_exchange_runs_on_one_rank_and_on_an_odd_number(launch):
 
 def test_lines_come_in_the_order_of_the_protocol(launch):
     run = launch("barrier:iterations=3", "latency:iterations=3", ranks=4)
-    assert [line["type"] for line in run.lines] == ["start", *["rank"] * 4, "kernel", "kernel", "end"]
+    assert [line["type"] for line in run.lines] == ["start", *["rank"] * 4, "kernel", "kernel", "usage", "end"]
     assert all(line.startswith("@tare {") for line in run.stdout.splitlines())
     start, end = run.lines[0], run.lines[-1]
     assert start["protocol"] == 1

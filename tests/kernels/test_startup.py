@@ -22,8 +22,8 @@ def test_moments_of_all_ranks_lie_between_the_launchers_start_and_its_end(launch
     run = launch_startup(ranks=ranks, variant=mpi)
     after = time.monotonic()
     assert run.code == 0, run.stderr
-    assert [line["type"] for line in run.lines] == ["start", *["rank"] * ranks, "startup", "end"]
-    told = run.lines[-2]
+    assert [line["type"] for line in run.lines] == ["start", *["rank"] * ranks, "startup", "usage", "end"]
+    (told,) = run.of_type("startup")
     for name in ("main", "init", "ready", "modules"):
         assert len(told[f"rank_{name}_s"]) == ranks
     assert run.lines[0]["init_s"] == max(told["rank_init_s"]) > 0
@@ -36,7 +36,7 @@ def test_moments_of_all_ranks_lie_between_the_launchers_start_and_its_end(launch
 
 
 def test_all_files_are_read_and_right(launch_startup):
-    told = launch_startup().lines[-2]
+    (told,) = launch_startup().of_type("startup")
     assert (told["modules"], told["wrong_modules"], told["verified"]) == (MODULES, 0, True)
 
 

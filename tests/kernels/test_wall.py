@@ -23,7 +23,7 @@ def types(run):
 def test_a_c_application_reports_the_longest_wall_time_of_its_ranks(launch_app, mpi):
     run = launch_app(mpi, "wall_c.c", "50", "300")
     assert run.code == 0, run.stderr
-    assert types(run) == ["start", "rank", "rank", "wall", "end"]
+    assert types(run) == ["start", "rank", "rank", "wall", "usage", "end"]
     assert run.lines[0]["program"] == "tare-wall"
     (wall,) = run.of_type("wall")
     first, second = wall["rank_wall_s"]
@@ -53,7 +53,7 @@ def test_a_fortran_application_is_measured_once(launch_app, mpi, app):
         pytest.skip("this machine cannot: compile Fortran (apt-get install gfortran)")
     run = launch_app(mpi, app)
     assert run.code == 0, run.stderr
-    assert types(run) == ["start", "rank", "rank", "wall", "end"]
+    assert types(run) == ["start", "rank", "rank", "wall", "usage", "end"]
     assert 0.2 <= run.of_type("wall")[0]["wall_s"] < 5
 
 
@@ -64,7 +64,7 @@ def test_an_mpi_that_is_loaded_for_one_library_only_is_measured(launch_app, mpi,
         pytest.skip("this machine cannot: compile Fortran (apt-get install gfortran)")
     run = launch_app(mpi, "wall_plain.c", part)
     assert run.code == 0, run.stderr
-    assert types(run) == ["start", "rank", "rank", "wall", "end"]
+    assert types(run) == ["start", "rank", "rank", "wall", "usage", "end"]
     assert 0.2 <= run.of_type("wall")[0]["wall_s"] < 5
 
 
@@ -74,7 +74,7 @@ def test_another_tool_before_or_after_it_sees_each_call_once(launch_app, mpi, or
     run = launch_app(mpi, "wall_c.c", "50", "50", preload=order)
     assert run.code == 0, run.stderr
     assert run.stderr.count("tool: 1 MPI_Init, MPI_Finalize") == 1
-    assert types(run) == ["start", "rank", "rank", "wall", "end"]
+    assert types(run) == ["start", "rank", "rank", "wall", "usage", "end"]
     assert 0.05 <= run.of_type("wall")[0]["wall_s"] < 5
 
 
