@@ -23,7 +23,7 @@ _RIGHTS: Final[Mapping[str, str]] = {
     "limits": "limits",
 }
 _PASSED_OVER: Final = ("subnet", "port")
-"""Words in names of facts whose values are chosen anew in each run."""
+"""Parts of the names of facts that have another value in each run, such as subnets and ports."""
 
 
 def launch_facts(launches: Sequence[Trial]) -> LaunchFacts:

@@ -9,19 +9,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from tare.frames.source import outcome_reason, outcome_word
 from tare.model import (
     Cell,
     Completed,
-    Failed,
-    Interrupted,
-    Invalid,
     Metric,
     MetricInfo,
     MetricKind,
     Role,
     Summary,
     Trial,
-    Unavailable,
 )
 from tare.report import units
 from tare.summary.select import select
@@ -71,26 +68,6 @@ def launches(summary: Summary, trials: Sequence[Trial]) -> tuple[ShownLaunch, ..
             )
         )
     return tuple(result)
-
-
-def outcome_word(trial: Trial) -> str:
-    """Return the outcome as one word."""
-    match trial.outcome:
-        case Completed():
-            return "completed"
-        case Failed():
-            return "failed"
-        case Invalid():
-            return "invalid"
-        case Unavailable():
-            return "unavailable"
-        case Interrupted():
-            return "interrupted"
-
-
-def outcome_reason(trial: Trial) -> str:
-    """Return the reason why a trial has no metrics; "" if it completed."""
-    return "" if isinstance(trial.outcome, Completed) else trial.outcome.reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,8 @@
 
 Each rule is a check of what is printed, or of what the code computes from random results. A second test takes away the
 code that keeps the rule, and the check then fails: so no check is one that cannot fail.
+
+It is one file because a reader looks for a rule by its number, and most rules use the same random results.
 """
 
 from __future__ import annotations
