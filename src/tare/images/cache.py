@@ -61,9 +61,7 @@ def write_atomically(target: Path, mode: int = 0o755) -> Iterator[Path]:
     """
     with _lock_file(target.parent, ".lock") as family:
         fcntl.flock(family, fcntl.LOCK_EX)
-        for leftover in target.parent.glob(f"{_UNFINISHED}*"):
-            if _is_abandoned(leftover):
-                remove_tree(leftover)
+        _remove_abandoned(target.parent)
         work = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=target.parent))
         held = os.open(work, os.O_RDONLY | os.O_CLOEXEC)
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -78,6 +76,20 @@ def write_atomically(target: Path, mode: int = 0o755) -> Iterator[Path]:
         raise
     finally:
         os.close(held)
+
+
+def remove_abandoned(family: Path) -> None:
+    """Remove what interrupted processes left in a folder of the cache; nothing in a read-only cache."""
+    if any(family.glob(f"{_UNFINISHED}*")) and os.access(family, os.W_OK):
+        with _lock_file(family, ".lock") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            _remove_abandoned(family)
+
+
+def _remove_abandoned(family: Path) -> None:
+    for leftover in family.glob(f"{_UNFINISHED}*"):
+        if _is_abandoned(leftover):
+            remove_tree(leftover)
 
 
 def remove_tree(folder: Path) -> None:

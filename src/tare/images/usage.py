@@ -18,7 +18,7 @@ from typing import Final
 
 from tare.errors import UsageError
 from tare.host.paths import cache_folder
-from tare.images.cache import Progress, remove_tree, silent
+from tare.images.cache import Progress, remove_abandoned, remove_tree, silent
 from tare.model.quantities import parse_bytes
 
 FAMILIES: Final = (
@@ -155,8 +155,10 @@ def prune(
 ) -> tuple[CacheEntry, ...]:
     """Remove entries unused for `unused_s`, then the least recently used until the cache is within its limit.
 
-    Return the removed entries. An entry in use stays, even above the limit.
+    Return the removed entries. An entry in use stays, even above the limit. What interrupted removals left goes too.
     """
+    for family in FAMILIES:
+        remove_abandoned((cache_dir or cache_folder()) / family)
     allowed = limit_bytes() if limit is None else limit
     now = time.time() if now_unix_s is None else now_unix_s
     listed = entries(cache_dir)

@@ -1,6 +1,6 @@
 """Run Docker daemons on the lab's nodes: one dockerd a node, in the node's namespaces and cgroup, joined in a Swarm.
 
-A daemon's images are kept between studies in a cache folder, because importing a root file system takes seconds.
+A daemon's last images are kept between studies in a cache folder, because importing a root file system takes seconds.
 Containers, networks and the Swarm's state are not kept.
 """
 
@@ -30,6 +30,8 @@ SYSTEM_SOCKET: Final = "/var/run/docker.sock"
 START_LIMIT_S: Final = 30.0
 DOCKER_BRIDGE: Final = "10.216.0.1/24"
 TRANSIENT: Final = ("containers", "network", "swarm", "volumes", "plugins", "runtimes", "tmp", "trust")
+KEPT_IMAGES: Final = 5
+"""How many images a daemon keeps for later studies: one for each MPI. A study may import more."""
 STAYS: Final = "stays-"
 ADVERTISED_PORT: Final = 2376
 """Port of the address that a daemon advertises to the others through a store; nothing listens there."""
@@ -90,6 +92,8 @@ def daemons(
             for node, root in zip(nodes, roots, strict=True)
         ]
         ready = tuple(_wait_until_ready(*pair, log_folder) for pair in zip(nodes, started, strict=True))
+        for node in ready:
+            docker_api.keep_newest_images(node, KEPT_IMAGES)
         if swarm:
             _join_swarm(ready)
         yield ready

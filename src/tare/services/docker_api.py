@@ -82,6 +82,14 @@ def image_present(node: Node, tag: str) -> bool:
     return True
 
 
+def keep_newest_images(node: Node, count: int) -> None:
+    """Remove all images but the `count` that were imported last from a daemon that has no containers."""
+    listed: Any = request(node, "GET", "/images/json", what="listing its images")
+    newest_first = sorted(listed, key=lambda image: image["Created"], reverse=True)
+    for image in newest_first[count:]:
+        request(node, "DELETE", f"/images/{image['Id']}?force=true", what="removing an old image")
+
+
 def start_container(node: Node, name: str, config: Mapping[str, Any]) -> int:
     """Create and start a container; return the number of its first process in the daemon's pid namespace."""
     what = f"starting the container {name}"

@@ -136,3 +136,16 @@ def test_the_limit_is_the_environment_s_or_twenty_gigabytes(text: str, expected:
 def test_a_limit_that_is_no_size_is_refused_with_its_name() -> None:
     with pytest.raises(UsageError, match="TARE_CACHE_LIMIT is 'much' is not a size"):
         limit_bytes("much")
+
+
+def test_what_an_interrupted_removal_left_is_removed_next_time(tmp_path: Path) -> None:
+    entry(tmp_path, "docker/n0-0")
+    leftover = entry(tmp_path, "docker/.unfinished-gone-17-n1-0")
+    being_filled = entry(tmp_path, "images/.unfinished-x")
+    handle = os.open(being_filled, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    prune(10**12, tmp_path, now_unix_s=NOW_S)
+    os.close(handle)
+    assert not leftover.exists()
+    assert being_filled.exists()
+    assert left(tmp_path) == ["docker/n0-0"]
