@@ -78,14 +78,16 @@ def prepare() -> None:
     """Compile what plants need."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / "made").mkdir(exist_ok=True)
-    compiler = ("cc", "-O2", "-Wall", "-Wextra", "-Werror")
-    subprocess.run(
-        (*compiler, "-shared", "-fPIC", "-o", FOLDER / "made" / "slow_seccomp.so", SOURCES / "slow_seccomp.c"),
-        check=True,
-    )
-    library = next(iter(sorted(Path("/usr/lib").glob("*/blas/libblas.so.3"))), None)
-    if library is not None:
-        subprocess.run((*compiler, "-o", FOLDER / "made" / "multiply", SOURCES / "multiply.c", library), check=True)
+    flags = ("-O2", "-Wall", "-Wextra", "-Werror", "-o")
+    made = FOLDER / "made"
+    _compile("cc", "-shared", "-fPIC", *flags, made / "slow_seccomp.so", SOURCES / "slow_seccomp.c")
+    _compile("mpicc.openmpi", *flags, made / "read_files", SOURCES / "read_files.c")
+    library = Path(_library_folder("blas")) / "libblas.so.3"
+    _compile("mpicc.openmpi", *flags, made / "multiply", SOURCES / "multiply.c", library)
+
+
+def _compile(*argv: object) -> None:
+    subprocess.run([str(each) for each in argv], check=True)
 
 
 def study_of(plant: Plant, seed: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A noisy neighbour: a process outside the job that computes as long as a marked rank runs."""
+"""A noisy neighbour: processes outside the job that compute as long as a marked rank runs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ LOOK_S: Final = 0.02
 @contextmanager
 def neighbour() -> Iterator[None]:
     """Keep a neighbour on every core while marked ranks run."""
-    beside = subprocess.Popen((sys.executable, __file__))
+    beside = [subprocess.Popen((sys.executable, __file__)) for _ in range(os.cpu_count() or 1)]
     try:
         yield
     finally:
-        beside.terminate()
-        beside.wait()
+        for each in beside:
+            each.terminate()
+        for each in beside:
+            each.wait()
 
 
 def marked() -> bool:
@@ -43,11 +45,9 @@ def marked() -> bool:
 
 
 def main() -> None:
-    """Compute with half of each core while a marked rank runs."""
-    for _ in range((os.cpu_count() or 1) - 1):
-        if os.fork() == 0:
-            break
-    while True:
+    """Compute while a marked rank runs, until the process that started this one has ended."""
+    parent = os.getppid()
+    while os.getppid() == parent:
         if not marked():
             time.sleep(LOOK_S)
             continue

@@ -27,6 +27,14 @@ ON_ONE_NODE: Final[Mapping[str, Any]] = {
         ]
     }
 }
+ON_ONE_CORE: Final[Mapping[str, Any]] = {
+    "messages": {
+        "kernels": [
+            {"latency": {"message_bytes": 8, "iterations": 80, "warmup": 5}},
+            {"halo": {"message_bytes": "64KiB", "iterations": 40, "warmup": 5}},
+        ]
+    }
+}
 COLLECTIVE: Final[Mapping[str, Any]] = {
     "messages": {
         "kernels": [
@@ -35,9 +43,6 @@ COLLECTIVE: Final[Mapping[str, Any]] = {
         ]
     }
 }
-CACHED: Final = (
-    "f=$(mktemp -p /var/tmp) && head -c 160M /dev/zero >$f && cat $f $f $f >/dev/null; s=$?; rm -f $f; exit $s"
-)
 TWO_NODES: Final = "2x1"
 ONE_NODE: Final = "1x2"
 
@@ -71,7 +76,7 @@ def _plants() -> Iterator[Plant]:
         name="drops",
         causes=frozenset({"drop"}),
         plain={**BRIDGE, "link": {"rate": "2Gbit"}},
-        planted={**BRIDGE, "link": {"rate": "2Gbit", "queue": 30}},
+        planted={**BRIDGE, "link": {"rate": "2Gbit", "queue": 60}},
     )
     yield Plant(
         name="rps",
@@ -103,7 +108,7 @@ def _plants() -> Iterator[Plant]:
         causes=frozenset({"binding"}),
         plain=IN_TWO,
         planted={**IN_TWO, "placement": {**IN_TWO["placement"], "binding": "mpi-default"}},
-        workloads=ON_ONE_NODE,
+        workloads=ON_ONE_CORE,
         placement=ONE_NODE,
         turns=1,
     )
@@ -129,7 +134,7 @@ def _plants() -> Iterator[Plant]:
         causes=frozenset({"memory limit"}),
         plain=HOST,
         planted={**HOST, "placement": {"memory_per_container": "96MiB"}},
-        workloads={"files": {"command": ["sh", "-c", CACHED]}},
+        workloads={"files": {"command": ["{folder}/read_files"]}},
         placement="1x1",
         turns=1,
     )

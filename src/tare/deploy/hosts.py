@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,6 +77,18 @@ class Deployed:
         """Wait until the data interfaces of all pods are running."""
         for node in self.nodes:
             node.wait_for_carriers(self.name)
+
+    @contextmanager
+    def preferred(self, weight: int) -> Iterator[None]:
+        """Give the job a weight against other programs of its nodes until the context ends; 0 changes nothing."""
+        if not weight:
+            yield
+            return
+        with ExitStack() as stack:
+            for node in self.nodes:
+                stack.callback(node.prefer, 0)
+                node.prefer(weight)
+            yield
 
     def counters(self, site_s: float = 0.0, *, whole: bool = True) -> monitor.CounterValues:
         """Return the counters of all nodes; `site_s` is the CPU time of all processes of the study.

@@ -53,7 +53,7 @@ def make_plan(study: Study, say: Progress = silent) -> Plan:
             or composition.refuse_subnets(wanted, placement, study.lab)
             or _no_place(geometry.as_launched(wanted, placement), topology, apart=cluster.is_real)
             or cluster.lacks(study.lab, wanted)
-            or (limits.missing() if limits.limited(placement) else None)
+            or (limits.missing() if limits.limited(placement) or placement.cpu_weight else None)
             or (_unfit(own[wanted.image], wanted) if wanted.image in own else None)
             or lacking.get(wanted.image)
         )

@@ -40,6 +40,8 @@ class Placement:
 
     `memory_per_container` is in bytes, 0 for no limit. `cpus_per_container` is the number of CPUs of a container: cores
     if it is whole and no less than its ranks need, otherwise a limit on its CPU time; 0: the cores of its ranks.
+    `cpu_weight` is the weight of a node's whole job against other programs of the machine (1 to 10,000, 100 is the
+    kernel's default); 0: as it is.
     """
 
     nodes: int = 2
@@ -52,6 +54,7 @@ class Placement:
     map_by: MapBy = MapBy.CORE
     memory_per_container: int = 0
     cpus_per_container: float = 0.0
+    cpu_weight: int = 0
 
     @property
     def ranks(self) -> int:
@@ -75,6 +78,7 @@ class PlacementChange:
     map_by: MapBy | None = None
     memory_per_container: int | None = None
     cpus_per_container: float | None = None
+    cpu_weight: int | None = None
 
     def __bool__(self) -> bool:
         """Tell whether anything is changed."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from tare.errors import InfrastructureError
@@ -27,6 +27,9 @@ UNLIMITED_BYTES: Final = 2**60
 SWAP: Final = ("memory.memsw.limit_in_bytes", "memory.swap.max")
 OWN_LIMITS: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 """The limit files of the cgroup that we see as the root: that of the container in which we may run."""
+USUAL_WEIGHT: Final = 100
+"""The kernel's default of `cpu.weight`, which is 1024 `cpu.shares` in v1."""
+SHARES_OF_USUAL: Final = 1024
 CONTROLLERS: Final = ("memory", "cpu", "cpuset")
 
 
@@ -100,6 +103,28 @@ def hold(group: Group, limits: Limits) -> None:
             raise InfrastructureError(
                 f"cannot limit {controller} of {group.path} to {value}: {error.strerror}",
                 remedy="leave memory_per_container and cpus_per_container out of the placement",
+            ) from error
+
+
+def prefer(group: Group, weight: int) -> None:
+    """Set the weight of a node's group, and of those of tare's that it is in, against other programs; 0: the default.
+
+    Raises `InfrastructureError` where the groups cannot be written.
+    """
+    names = PurePosixPath(group.path)
+    for path in (names, *names.parents):
+        folder = _folder(replace(group, path=str(path)), "cpu")
+        name, value = ("cpu.weight", weight or USUAL_WEIGHT)
+        if group.version == 1:
+            name, value = "cpu.shares", value * SHARES_OF_USUAL // USUAL_WEIGHT
+        try:
+            if folder is None:
+                raise FileNotFoundError(2, "there is no such controller")
+            (folder / name).write_text(str(value))
+        except OSError as error:
+            raise InfrastructureError(
+                f"cannot set {name} of {path} to {value}: {error.strerror}",
+                remedy="leave cpu_weight out of the placement",
             ) from error
 
 

@@ -14,7 +14,7 @@ from tare.counters.monitor import CounterValues, HostWatch
 from tare.counters.state import read_state
 from tare.errors import InfrastructureError, TareError
 from tare.networks import Network, find
-from tare.node import Endpoint, Node, Wired, marked, page_cache
+from tare.node import Endpoint, Node, Wired, limits, marked, page_cache
 from tare.node.surroundings import NodeHas, read_node
 from tare.node_service import upkeep
 from tare.node_service.facts import facts_of
@@ -137,6 +137,9 @@ class LocalNode:
 
     def wait_for_carriers(self, study: str) -> None:
         upkeep.wait_for_carriers(self._sides(study))
+
+    def prefer(self, weight: int) -> None:
+        limits.prefer(self.node.group, weight)
 
     def counters(self, study: str, whole: bool = True, machine: bool = True) -> CounterValues:
         deployment = self._deployments[study]

@@ -58,6 +58,9 @@ class NodeService(Protocol):
     def wait_for_carriers(self, study: str) -> None:
         """Wait until the data interfaces of the pods are running."""
 
+    def prefer(self, weight: int) -> None:
+        """Set the weight of the node's jobs against other programs of the machine; 0: as without this call."""
+
     def counters(self, study: str, whole: bool = True, machine: bool = True) -> CounterValues:
         """Return the counters of the pods and of the node (`tare.counters.reader`).
 

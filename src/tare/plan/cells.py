@@ -106,6 +106,8 @@ def placement_name(placement: Placement) -> str:
         parts.append(f"{placement.cpus_per_container:.12g} CPUs a container")
     if placement.memory_per_container:
         parts.append(f"{bytes_label(placement.memory_per_container)} a container")
+    if placement.cpu_weight:
+        parts.append(f"CPU weight {placement.cpu_weight}")
     if placement.oversubscribe:
         parts.append("oversubscribed")
     return ", ".join(parts)
@@ -122,6 +124,9 @@ def digest(study: Study) -> str:
     stated: dict[str, Any] = asdict(study)
     for key in ("name", "margin", "limit", "published"):
         del stated[key]
+    for placement in stated["placements"]:
+        if not placement["cpu_weight"]:
+            del placement["cpu_weight"]
     for environment in stated["environments"]:
         if not environment["daemon"]:  # results from before this key can be continued
             del environment["daemon"]

@@ -46,7 +46,7 @@ def refuse(environment: Environment, placement: Placement) -> str | None:
         return f"{environment.network} has no address for each container: use bridge, macvlan or overlay, or share: pod"
     if environment.sides is not Sides.BOTH and placement.containers_per_node > 1:
         return "one side only is measured with one container a node: use containers_per_node: 1"
-    if runtime.is_fake and limited(placement):
+    if runtime.is_fake and (limited(placement) or placement.cpu_weight):
         return "the fake runtime starts nothing that could be limited"
     if not runtime.limits_each_container and limited(placement) and enters_containers(environment, placement):
         return "an ordinary user cannot limit each of several containers of a pod: use share: none, or run as root"
@@ -216,7 +216,12 @@ def apart(environments: Iterable[Environment]) -> dict[str, str]:
 def needs_root(environment: Environment, placement: Placement) -> bool:
     """Return whether an environment in a placement needs root in a lab."""
     parts = (RUNTIMES[environment.runtime], find(environment.network))
-    return any(part.needs_root for part in parts) or bool(environment.daemon) or limited(placement)
+    return (
+        any(part.needs_root for part in parts)
+        or bool(environment.daemon)
+        or limited(placement)
+        or placement.cpu_weight > 0
+    )
 
 
 def nic_slots(pairs: Iterable[tuple[Environment, Placement]]) -> dict[tuple[Environment, Placement], int]:

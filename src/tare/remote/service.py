@@ -77,6 +77,9 @@ class RemoteNode:
     def wait_for_carriers(self, study: str) -> None:
         self._ask("wait_for_carriers", study)
 
+    def prefer(self, weight: int) -> None:
+        self._ask("prefer", weight)
+
     def counters(self, study: str, whole: bool = True, machine: bool = True) -> CounterValues:
         values: CounterValues = self._ask("counters", study, whole, machine)
         return values

@@ -72,10 +72,11 @@ def may(cells: Sequence[Cell], memory: int) -> bool:
 def _fits(cell: Cell) -> bool:
     """Return whether a cell's launch can take turns.
 
-    The messages of all kernels are in memory together, so a launch with a memory limit runs on its own.
+    The messages of all kernels are in memory together, so a launch with a memory limit runs on its own; so does one
+    whose weight against other programs is set, because that is set on its node.
     """
     kernels, over_control = bool(cell.workload.kernels), cell.environment.control is not Control.DATA
-    return kernels and over_control and not cell.placement.memory_per_container
+    return kernels and over_control and not (cell.placement.memory_per_container or cell.placement.cpu_weight)
 
 
 def _bytes(cell: Cell) -> int:

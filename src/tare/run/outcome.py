@@ -65,15 +65,16 @@ def run_launch(
     `its_own` returns the launch's processes, for when other launches are started while it runs.
     """
     before = site.pids()
-    return started(
-        site,
-        ready.command,
-        timeout_s=ready.cell.workload.time_limit_s if stop is None else None,
-        padding=padding,
-        cwd=None if ready.cell.workload.command else ROOT,
-        at_limit=lambda: told(site.pids() - before if its_own is None else its_own()),
-        stop=stop,
-    )
+    with ready.deployed.preferred(ready.cell.placement.cpu_weight):
+        return started(
+            site,
+            ready.command,
+            timeout_s=ready.cell.workload.time_limit_s if stop is None else None,
+            padding=padding,
+            cwd=None if ready.cell.workload.command else ROOT,
+            at_limit=lambda: told(site.pids() - before if its_own is None else its_own()),
+            stop=stop,
+        )
 
 
 def judge(

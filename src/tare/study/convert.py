@@ -128,6 +128,7 @@ def _placement_change(stated: PlacementChangeIn) -> model.PlacementChange:
         map_by=None if stated.map_by is None else model.MapBy(stated.map_by),
         memory_per_container=stated.memory_per_container,
         cpus_per_container=stated.cpus_per_container,
+        cpu_weight=stated.cpu_weight,
     )
 
 

@@ -146,6 +146,7 @@ class PlacementChangeIn(Checked):
     map_by: choice(*model.MapBy) | None = None  # type: ignore[valid-type]
     memory_per_container: Memory | None = None
     cpus_per_container: Annotated[float, Field(ge=0, le=4096)] | None = None
+    cpu_weight: Annotated[int, Field(ge=0, le=10_000)] | None = None
 
 
 class EnvironmentIn(Checked):
@@ -234,6 +235,9 @@ class PlacementIn(Checked):
     memory_per_container: Memory = Field(default=0, description="memory limit of a container; 0: none")
     cpus_per_container: Annotated[float, Field(ge=0, le=4096)] = Field(
         default=0.0, description="CPUs of a container; a fraction limits CPU time; 0: the cores of its ranks"
+    )
+    cpu_weight: Annotated[int, Field(ge=0, le=10_000)] = Field(
+        default=0, description="weight of a node's job against other programs of the machine; 0: the kernel's, 100"
     )
 
 

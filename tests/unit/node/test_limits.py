@@ -312,3 +312,36 @@ def limits_of_ranks(up: Deployed, count: int) -> list[str]:
     node = SimpleNamespace(node=POD.node, surroundings=NodeHas, limits=lambda study: upkeep.limits_of(up.sides))
     ranks = [RankPlace(rank=i, host="b0/n0", hostname="n0", pid=i, cpus=(0,)) for i in range(count)]
     return [rank.rights["limits"] for rank in compared(ranks, replace(up, nodes=(node,)))]  # type: ignore[arg-type]
+
+
+# --- the weight of a job ------------------------------------------------------------------------------------------
+
+
+def test_a_job_s_weight_is_set_on_its_node_s_group_and_all_of_tare_s_around_it_and_taken_back(group: Group) -> None:
+    node = replace(group, path="lab/n0")
+    name, raised, usual = ("cpu.weight", "10000", "100") if group.version == 2 else ("cpu.shares", "102400", "1024")
+    levels = [folder for path in (".", "lab", "lab/n0") for folder in replace(group, path=path).folders]
+    of_cpu = [folder for folder in levels if group.version == 2 or "/cpu/" in f"{folder}/"]
+    limits.prefer(node, 10_000)
+    assert [(folder / name).read_text() for folder in of_cpu] == [raised] * 3
+    limits.prefer(node, 0)
+    assert [(folder / name).read_text() for folder in of_cpu] == [usual] * 3
+
+
+def test_a_weight_that_cannot_be_set_is_refused_with_a_sentence() -> None:
+    with pytest.raises(
+        InfrastructureError, match=r"cannot set cpu.weight of lab/n0 to 50: there is no such controller"
+    ):
+        limits.prefer(Group(path="lab/n0", hierarchies=()), 50)
+
+
+def test_a_job_is_preferred_while_its_launch_runs_even_if_that_fails() -> None:
+    told: list[tuple[str, int]] = []
+    services = [SimpleNamespace(prefer=lambda weight, name=name: told.append((name, weight))) for name in ("n0", "n1")]
+    environment = Environment(name="bare", runtime="bare", network="host")
+    up = Deployed(environment=environment, sides=(), nodes=tuple(services))  # type: ignore[arg-type]
+    with pytest.raises(KeyError), up.preferred(300):
+        raise KeyError
+    with up.preferred(0):
+        pass
+    assert told == [("n0", 300), ("n1", 300), ("n1", 0), ("n0", 0)]

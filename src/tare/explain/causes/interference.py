@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tare.explain.cause import Change, Clue
-from tare.explain.evidence import Evidence
+from tare.explain.evidence import Evidence, placed
 
 LEAST_SHARE = 0.03
+MOST_WEIGHT = 10_000
 
 
 class Interference:
@@ -29,7 +30,13 @@ class Interference:
             yield Clue(text=text, weight=1.5)
 
     def change(self, evidence: Evidence) -> Change | None:
-        return None
+        return Change(
+            words="its job preferred to other programs (CPU weight 10,000)",
+            environment=placed(evidence, cpu_weight=MOST_WEIGHT),
+        )
 
     def remedy(self, evidence: Evidence) -> str:
-        return "cores of its own for the job; `tare doctor --noise` says what else runs there"
+        return (
+            "cores of its own for the job, or more weight (placement: {cpu_weight: 10000}; systemd's CPUWeight); "
+            "`tare doctor --noise` says what else runs there"
+        )
