@@ -52,7 +52,7 @@ class Plant:
     """One planted cause: the settings of the baseline and of what is planted, and the causes that name it rightly.
 
     `made` are the sources that are compiled into the folder of plants, which `{folder}` in a setting stands for.
-    `beside` is what runs beside the study.
+    `beside` is what runs beside the study. With `together`, `causes` are planted at once, and each must be proven.
     """
 
     name: str
@@ -64,6 +64,7 @@ class Plant:
     lab: Mapping[str, Any] = field(default_factory=dict)
     turns: int = 10
     beside: Callable[[], AbstractContextManager[None]] = nullcontext
+    together: bool = False
 
 
 BRIDGE: Final = {"runtime": "bare", "network": "bridge"}
@@ -176,4 +177,74 @@ def _plants() -> Iterator[Plant]:
     yield Plant(name="nothing", causes=frozenset(), plain=HOST, planted={**HOST, "env": {"PLANTED_BESIDE": "nothing"}})
 
 
+def _further() -> Iterator[Plant]:
+    """Yield cases that the classifier was not made with: weaker causes, other workloads, two causes at once, none."""
+    yield Plant(
+        name="further-conntrack",
+        causes=frozenset({"packet filter"}),
+        plain=BRIDGE,
+        planted={**BRIDGE, "link": {"conntrack": "track"}},
+        workloads={"messages": {"kernels": [{"barrier": {"iterations": 2000, "warmup": 100}}]}},
+    )
+    yield Plant(
+        name="further-mtu",
+        causes=frozenset({"mtu"}),
+        plain=BRIDGE,
+        planted={**BRIDGE, "link": {"mtu": 1100}},
+        workloads={"messages": {"kernels": [{"alltoall": {"message_bytes": "256KiB", "iterations": 40}}]}},
+        lab={"wire": "segmented"},
+    )
+    yield Plant(
+        name="further-quota",
+        causes=frozenset({"CPU limit"}),
+        plain=HOST,
+        planted={**HOST, "placement": {"cpus_per_container": 1.6}},
+        workloads={"solve": {"miniapp": "npb-cg:class=W"}},
+        placement=ONE_NODE,
+        turns=1,
+    )
+    yield Plant(
+        name="further-small-buffers",
+        causes=frozenset({"unexplained"}),
+        plain=BRIDGE,
+        planted={**BRIDGE, "env": {"OMPI_MCA_btl_tcp_sndbuf": "8192", "OMPI_MCA_btl_tcp_rcvbuf": "8192"}},
+    )
+    yield Plant(
+        name="further-docker",
+        causes=frozenset({"transport"}),
+        plain={"runtime": "docker", "network": "bridge", "placement": {"containers_per_node": 2}},
+        planted=IN_TWO,
+        workloads={"solve": {"miniapp": "npb-mg:class=S"}},
+        placement=ONE_NODE,
+        turns=1,
+    )
+    yield Plant(
+        name="further-two-of-messages",
+        causes=frozenset({"offload", "packet filter"}),
+        plain=BRIDGE,
+        planted={**BRIDGE, "link": {"offloads": "off", "br_netfilter": True, "conntrack": "track"}},
+        workloads={"messages": {"kernels": [{"bw": {"message_bytes": "256KiB", "window": 16, "iterations": 40}}]}},
+        together=True,
+    )
+    yield Plant(
+        name="further-two-of-cores",
+        causes=frozenset({"CPU limit", "image"}),
+        plain={**HOST, "env": {"LD_LIBRARY_PATH": "{openblas}"}},
+        planted={**HOST, "env": {"LD_LIBRARY_PATH": "{blas}"}, "placement": {"cpus_per_container": 0.7}},
+        workloads={"multiply": {"command": ["{folder}/multiply"]}},
+        placement="1x1",
+        turns=1,
+        together=True,
+    )
+    yield Plant(
+        name="further-nothing",
+        causes=frozenset(),
+        plain={"runtime": "docker", "network": "host"},
+        planted={"runtime": "docker", "network": "host", "env": {"PLANTED_BESIDE": "nothing"}},
+        workloads={"solve": {"miniapp": "npb-lu:class=S"}},
+        turns=1,
+    )
+
+
 PLANTS: Final[Mapping[str, Plant]] = {plant.name: plant for plant in _plants()}
+FURTHER: Final[Mapping[str, Plant]] = {plant.name: plant for plant in _further()}
