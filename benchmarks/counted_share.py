@@ -79,6 +79,9 @@ class Virtual:
     def launch_started(self, key: TrialKey, done: int, total: int) -> None:
         pass
 
+    def launching(self, keys: Sequence[TrialKey]) -> None:
+        pass
+
     def trial_ended(self, trial: Trial, done: int, total: int) -> None:
         pass
 

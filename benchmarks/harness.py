@@ -27,7 +27,7 @@ import sys
 import tempfile
 import time
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -87,6 +87,9 @@ class Silent:
         pass
 
     def launch_started(self, key: TrialKey, done: int, total: int) -> None:
+        pass
+
+    def launching(self, keys: Sequence[TrialKey]) -> None:
         pass
 
     def trial_ended(self, trial: object, done: int, total: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,6 +97,9 @@ class BreakAfter:
         pass
 
     def launch_started(self, key: TrialKey, done: int, total: int) -> None:
+        pass
+
+    def launching(self, keys: Sequence[TrialKey]) -> None:
         pass
 
     def trial_ended(self, trial: Trial, done: int, total: int) -> None:

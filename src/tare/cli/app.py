@@ -34,6 +34,7 @@ from tare.cli.options import (
     HostsOption,
     ImageOption,
     LauncherOption,
+    LiveOption,
     MpiOption,
     NetworkOption,
     NoiseJsonOption,
@@ -107,12 +108,13 @@ def run(
     launcher: LauncherOption = "",
     rounds: RoundsOption = 0,
     at_most: AtMostOption = 0,
+    live: LiveOption = False,
 ) -> None:
     """Run or resume a study, print its tables and write its HTML report."""
     from tare.cli.commands import Where, run_study
 
     where = Where.of(cluster, hosts, ssh_config, launcher, rounds)
-    raise typer.Exit(run_study(study, results, where, fresh=fresh, most_rounds=at_most or None))
+    raise typer.Exit(run_study(study, results, where, fresh=fresh, most_rounds=at_most or None, live=live))
 
 
 @app.command()

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ from tare.cli import session
 from tare.cluster import CLUSTERS, ssh_clean
 from tare.errors import EXIT_UNFINISHED, UsageError
 from tare.host.safe_files import write_whole
+from tare.live import Door, watched
 from tare.model import Cell, Plan, Study
 from tare.model.text import bytes_label, printable
 from tare.node_service import clean
@@ -71,10 +73,21 @@ def show_plan(path: Path, where: Where = HERE) -> None:
 
 
 def run_study(
-    path: Path, results: Path | None, where: Where = HERE, *, fresh: bool, most_rounds: int | None = None
+    path: Path,
+    results: Path | None,
+    where: Where = HERE,
+    *,
+    fresh: bool,
+    most_rounds: int | None = None,
+    live: bool = False,
 ) -> int:
-    """Run a study file, or at most so many of its rounds, and return the exit code of its results."""
-    return run_plan(where.load(path), results, fresh=fresh, most_rounds=most_rounds)
+    """Run a study file, or at most so many of its rounds, and return the exit code of its results.
+
+    With `live`, browsers can follow it.
+    """
+    stated = where.load(path)
+    with Door.open() if live else nullcontext() as door:
+        return run_plan(stated, results, fresh=fresh, most_rounds=most_rounds, door=door)
 
 
 def run_plan(
@@ -85,10 +98,12 @@ def run_plan(
     shown: tuple[str, ...] = (),
     writable: str = "",
     most_rounds: int | None = None,
+    door: Door | None = None,
 ) -> int:
     """Run a study, print its tables, write its HTML report, and return the exit code of its results.
 
     `shown` are folders that the pods see, read-only but for `writable`, in which commands then work.
+    `door` is where browsers can follow the run.
     """
     plan = session.make_plan(stated, _say)
     session.check_available(plan)
@@ -99,14 +114,20 @@ def run_plan(
     for place in folders:
         located.check_can_be_shown(place, "the program's folder")
     visible = tuple(dict.fromkeys((*shown, *folders)))
-    plan, files = session.make_ready(plan, _say, shown=visible, programs=programs, cwd=writable)
+    if door is not None and not door.carried:
+        _say(f"tare: live page, answers between launches: {door.url}")
+    carried = dict if door is None else door.carry
+    plan, files = session.make_ready(
+        plan, _say, shown=visible, programs=programs, cwd=writable, carried=carried
+    )
     session.check_available(plan)
     folder = results or RESULTS_FOLDER / stated.name
     with Store.create_or_open(folder, plan, session.facts(plan, files), fresh=fresh) as store:
         _tell_resumed(store)
         _tell_others()
-        with Progress(plan) as progress:
-            ending = session.execute(plan, store, files, progress, _say, most_rounds=most_rounds)
+        summary = partial(session.summary_of, store, folder)
+        with Progress(plan) as progress, watched(progress, door, store, summary) as watcher:
+            ending = session.execute(plan, store, files, watcher, _say, most_rounds=most_rounds)
         status = _report(store, folder / "report.html", write_whole)
     if ending.reason:
         _say(f"tare: the study is not complete: {ending.reason}; run the same command again to resume")

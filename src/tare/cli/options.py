@@ -103,6 +103,9 @@ TimeOption = Annotated[
     str, typer.Option(metavar="TIME", help="Time limit of an allocation, as 30min.", show_default="from the plan")
 ]
 ToldOption = Annotated[str, typer.Option(metavar="TIME", help="With --wait: say why the job is pending after so long.")]
+LiveOption = Annotated[
+    bool, typer.Option("--live", help="Show progress and figures in a browser while the study runs (docs/live.md).")
+]
 FreshOption = Annotated[bool, typer.Option("--fresh", help="Archive earlier results and start over.")]
 RuntimeOption = Annotated[
     str,

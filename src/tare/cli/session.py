@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -44,17 +44,19 @@ def make_ready(
     programs: Mapping[str, Path] | None = None,
     cwd: str = "",
     measured: bool = True,
+    carried: Callable[[], Mapping[str, str]] = dict,
 ) -> tuple[Plan, StudyFiles]:
     """Build or find the files of a plan's pods, become root of a user namespace where needed, and check what will run.
 
     Returns the plan without the cells whose parts turn out not to fit together. `shown` are folders that pods see,
     `cwd` the one in which ranks work and may write. `programs` are the user's own, by the name in their workloads.
+    `carried` returns variables for the command that an ordinary user's is replaced by.
     """
     files = study_files.make_files(plan, say, shown, measured=measured)
     if cwd:
         files = replace(files, made={key: replace(each, cwd=cwd) for key, each in files.made.items()})
     if CLUSTERS[plan.study.cluster].needs_root:
-        become_root()  # the files are built by now: as root of a user namespace they could not be
+        become_root(carried)  # the files are built by now: as root of a user namespace they could not be
     for name, file in (programs or {}).items():
         images = () if located.is_of_system(file) else tuple(study_files.images_of(plan, files, name))
         study_files.check_program(str(file), images)

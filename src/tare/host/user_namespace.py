@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tare.errors import MissingTool
@@ -27,8 +28,11 @@ def probe() -> str | None:
     return None
 
 
-def become_root() -> None:
-    """As an ordinary user, start this command again as root of a new user namespace; as root, do nothing."""
+def become_root(carried: Callable[[], Mapping[str, str]] = dict) -> None:
+    """As an ordinary user, start this command again as root of a new user namespace; as root, do nothing.
+
+    `carried` returns further variables for the command.
+    """
     if os.geteuid() == 0:
         return
     if reason := probe():
@@ -39,7 +43,7 @@ def become_root() -> None:
         )
     folder = made_run_folder()
     command = (sys.executable, "-P", "-m", "tare.cli.app", *sys.argv[1:])
-    replace((*UNSHARE, *command), {**os.environ, RUN_FOLDER: str(folder)})
+    replace((*UNSHARE, *command), {**os.environ, **carried(), RUN_FOLDER: str(folder)})
 
 
 def is_real_root(uid_map: Path = Path("/proc/self/uid_map")) -> bool:

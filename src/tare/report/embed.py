@@ -5,10 +5,21 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
 from markupsafe import Markup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """What a page has besides the report: parts of its head and body, a script that may ask its server, a style."""
+
+    head: Markup
+    body: Markup
+    script: Markup
+    style: Markup
 
 
 @cache
@@ -19,10 +30,16 @@ def asset(package: str, path: str) -> Markup:
     return Markup(text.replace("</script", "<\\/script").replace("</style", "<\\/style"))  # noqa: S704 - our own files
 
 
-def policy(*, scripts: Sequence[str], styles: Sequence[str]) -> Markup:
-    """Return the Content-Security-Policy, which allows exactly these scripts and style sheets, by their hashes."""
+def policy(*, scripts: Sequence[str], styles: Sequence[str], connect: str = "") -> Markup:
+    """Return the Content-Security-Policy, which allows exactly these scripts and style sheets, by their hashes.
+
+    `connect` is what scripts may ask, "" for nothing.
+    """
     script, style = (" ".join(f"'sha256-{_hash(text)}'" for text in texts) for texts in (scripts, styles))
-    return Markup(f"default-src 'none'; script-src {script}; style-src {style}; img-src data: blob:")  # noqa: S704 - base64
+    asks = f"; connect-src {connect}" if connect else ""
+    return Markup(  # noqa: S704 - base64, and a word of ours
+        f"default-src 'none'; script-src {script}; style-src {style}; img-src data: blob:{asks}"
+    )
 
 
 def _hash(text: str) -> str:

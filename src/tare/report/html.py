@@ -32,10 +32,18 @@ from tare.report.traffic import traffic_tables
 from tare.report.verdicts import EXIT_MEANINGS, VERDICT_STYLES, mark
 
 
-def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource, counts: Counts | None = None) -> str:
+def render_html(
+    summary: Summary,
+    trials: Sequence[Trial],
+    samples: SampleSource,
+    counts: Counts | None = None,
+    *,
+    addition: embed.Addition | None = None,
+) -> str:
     """Return the report as one HTML document. Samples are read one trial at a time and not kept in memory.
 
-    `counts` has counted them already, or does so on another core (`tare.report.samples.counting`).
+    `counts` has counted them already, or does so on another core (`tare.report.samples.counting`). The live page has an
+    `addition`.
     """
     runs = launches(summary, trials)
     groups = view.groups(summary)
@@ -50,7 +58,8 @@ def render_html(summary: Summary, trials: Sequence[Trial], samples: SampleSource
     return _jinja().get_template("report.html.j2").render(
         summary=summary,
         confidence=f"{summary.confidence * 100:g}",
-        policy=embed.policy(scripts=(script,), styles=(style,)),
+        policy=_policy(script, style, addition),
+        addition=addition,
         clauses=view.clauses(summary),
         machine=view.machine_line(summary) if summary.emulated else summary.machine,
         counts=view.counts_text(summary),
@@ -141,6 +150,12 @@ def _metric_pages(
     """Return the pages of a group's metrics, without the figures of samples."""
     first = view.first_screen(group.columns)
     return [metric_page(column, group, summary, runs, style_of, column in first) for column in group.columns]
+
+
+def _policy(script: str, style: str, addition: embed.Addition | None) -> str:
+    if addition is None:
+        return embed.policy(scripts=(script,), styles=(style,))
+    return embed.policy(scripts=(script, addition.script), styles=(style, addition.style), connect="'self'")
 
 
 @cache

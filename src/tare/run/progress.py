@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import median
 from types import TracebackType
 from typing import Final, Protocol, Self
@@ -38,8 +38,25 @@ class Watcher(Protocol):
     def launch_started(self, key: TrialKey, done: int, total: int) -> None:
         """Note that a trial begins."""
 
+    def launching(self, keys: Sequence[TrialKey]) -> None:
+        """Do what must not be done during a launch: these trials start when it returns, one, or several in turns."""
+
     def trial_ended(self, trial: Trial, done: int, total: int) -> None:
         """Note that a trial is stored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """How far a run is: rounds begun, launches done without repeats, and the estimated remaining seconds.
+
+    `rounds`, `total` and `left_s` are 0 until the first launch starts.
+    """
+
+    round: int = 0
+    rounds: int = 0
+    done: int = 0
+    total: int = 0
+    left_s: float = 0.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -101,6 +118,7 @@ class Progress:
         self._making_pods = False
         self._round = 0
         self._done = self._total = 0
+        self.position = Position()
         self._bar: Bar | None = None
         self._task: TaskID | None = None
         if sys.stderr.isatty():
@@ -123,6 +141,7 @@ class Progress:
     def round_started(self, number: int, attempt: int) -> None:
         """Show that a new round starts."""
         self._round, self._making_pods, self._began_s = number, True, self._clock()
+        self.position = replace(self.position, round=number + 1)
         self._show(f"round {number + 1}{f', attempt {attempt + 1}' if attempt else ''}: making pods")
 
     def calibrated(self, cell: Cell, elapsed_s: float) -> None:
@@ -140,14 +159,19 @@ class Progress:
         self._began_s = now_s
         rounds = total // (len(available(self._plan)) * self._plan.study.repetition.blocks_per_round)
         left_s = self._pace.left_s(done, total, max(0, rounds - self._round - 1))
+        self.position = Position(round=key.round + 1, rounds=rounds, done=done, total=total, left_s=left_s)
         again = ", again" if key.repeat else ""
         self._show(
             f"round {key.round + 1} of {rounds}: {key.cell}{again}", done, total, f"about {duration(left_s)} left"
         )
 
+    def launching(self, keys: Sequence[TrialKey]) -> None:
+        """Do nothing: `launch_started` has shown the launch."""
+
     def trial_ended(self, trial: Trial, done: int, total: int) -> None:
         """Record the duration, and print a failure at once."""
         self._pace.ended(trial.key, self._clock() - self._began_s, done)
+        self.position = replace(self.position, done=done, total=total)
         self._done, self._total = done, total
         if not isinstance(trial.outcome, Completed):
             reason = printable(getattr(trial.outcome, "reason", ""))

@@ -196,10 +196,12 @@ class Run:
 
     def _take_turns(self, standing: Mapping[TrialKey, Ready], listener: socket.socket) -> None:
         """Run the trials of a group in turns and store them."""
-        started, launches = time.time(), list[tuple[Ready, int]]()
+        launches = list[tuple[Ready, int]]()
         for key, one in standing.items():
             self.watcher.launch_started(key, self.done, self.total)
             launches.append((self._drawn(key, one), self._padding(key)))
+        self.watcher.launching(tuple(standing))
+        started = time.time()
         first = next(iter(standing))
         drawn = f"{self.plan.study.seed}/turns/{first.round}/{first.block}/{first.attempt}"
         turns = self.plan.study.repetition.turns
@@ -272,6 +274,7 @@ class Run:
     def trial(self, key: TrialKey, position: int, ready: Ready | None) -> Trial:
         """Run one trial and store it. If its pods could not be made, or have ended since, it is stored as failed."""
         self.watcher.launch_started(key, self.done, self.total)
+        self.watcher.launching((key,))
         started = time.time()
         launched = None
         missing = self.broken.get(key.cell, "it was not made") if ready is None else ready.deployed.ended()

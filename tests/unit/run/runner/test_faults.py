@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -47,6 +47,9 @@ class FaultAt:
         pass
 
     def launch_started(self, key: TrialKey, done: int, total: int) -> None:
+        pass
+
+    def launching(self, keys: Sequence[TrialKey]) -> None:
         pass
 
     def trial_ended(self, trial: Trial, done: int, total: int) -> None:
