@@ -117,9 +117,7 @@ def run_plan(
     if door is not None and not door.carried:
         _say(f"tare: live page, answers between launches: {door.url}")
     carried = dict if door is None else door.carry
-    plan, files = session.make_ready(
-        plan, _say, shown=visible, programs=programs, cwd=writable, carried=carried
-    )
+    plan, files = session.make_ready(plan, _say, shown=visible, programs=programs, cwd=writable, carried=carried)
     session.check_available(plan)
     folder = results or RESULTS_FOLDER / stated.name
     with Store.create_or_open(folder, plan, session.facts(plan, files), fresh=fresh) as store:

@@ -18,9 +18,8 @@ from tare.live.budget import Budget
 from tare.live.discards import Discards
 from tare.model import Summary
 from tare.report import embed, render_html
-from tare.report.remarks import looks_text
 from tare.run.progress import Position, duration
-from tare.store.writer import Results
+from tare.store.writer import Store
 
 MARKER: Final = "<!-- tare: the state of the run -->"
 """Where the state goes; text of others cannot contain it, because the report escapes it."""
@@ -43,7 +42,7 @@ class Report:
 class Page:
     """The page of one run. `summary` computes the summary of the trials stored so far."""
 
-    def __init__(self, results: Results, summary: Callable[[], Summary], token: str, budget: Budget) -> None:
+    def __init__(self, results: Store, summary: Callable[[], Summary], token: str, budget: Budget) -> None:
         self._results = results
         self._summary = summary
         self._token = token
@@ -61,22 +60,24 @@ class Page:
         """Return the number of the report that the page shows, as text; "0" before the first."""
         return str(self._report.number)
 
-    def renew(self, clock: Callable[[], float] = time.perf_counter) -> None:
+    def renew(self) -> None:
         """Render the report if it has changed and the budget allows it."""
-        count = len(self._results.trials)
+        count = self._results.count
         if not self.stale or not count or not self._budget.allows_rendering(count):
             return
-        began_s = clock()
+        self.stale = False
         try:
-            summary = self._summary()
-            if summary.rounds_done:
-                self._report = self._rendered(summary, count)
+            with self._budget.of_rendering(count):
+                self._render(count)
             self._failed = ""
         except (TareError, ArithmeticError, LookupError, TypeError, ValueError) as error:
             # The run must not end because a page about it cannot be drawn; its report raises the same error.
             self._failed = f"{type(error).__name__}: {error}"
-        self._budget.rendered(clock() - began_s, count)
-        self.stale = False
+
+    def _render(self, count: int) -> None:
+        summary = self._summary()
+        if summary.rounds_done:
+            self._report = self._rendered(summary, count)
 
     def html(self) -> bytes:
         """Return the page."""
@@ -110,7 +111,7 @@ class Page:
         """Return why the figures are not newer; "" if they are as new as can be."""
         if self._failed:
             return f"The figures cannot be shown: {self._failed}"
-        if self.stale and self._budget.too_large(len(self._results.trials)):
+        if self.stale and self._budget.too_large(self._results.count):
             return (
                 "The figures are not renewed here any more, because this would hold the run up for more than 5 s; "
                 "the report at the end has all."
@@ -121,18 +122,14 @@ class Page:
         number = self._report.number + 1
         text = render_html(summary, self._results.trials, self._results, addition=self._addition(number))
         before, _, after = text.partition(MARKER)
-        planned = self._results.plan.study.repetition.rounds
-        rounds = f"{summary.rounds_done} of {max(planned, self.position.rounds)} rounds"
-        looks = looks_text(summary)
-        if not looks and summary.next_look:
-            looks = f"the next verdicts are given at {summary.next_look} rounds"
+        rounds = max(self._results.plan.study.repetition.rounds, self.position.rounds)
         return Report(
             number=number,
             before=before.encode(),
             after=after.encode(),
             trials=count,
-            as_of=f"{rounds}, {count:,} launches",
-            looks=looks,
+            as_of=f"{count:,} launches in {summary.rounds_done} of {rounds} rounds",
+            looks=_looks_text(summary),
         )
 
     def _empty(self) -> Report:
@@ -158,6 +155,16 @@ class Page:
             script=embed.asset("tare.live", "templates/live.js"),
             style=embed.asset("tare.live", "templates/live.css"),
         )
+
+
+def _looks_text(summary: Summary) -> str:
+    """Return when verdicts are given: between looks there are none."""
+    if summary.rounds_done in summary.looks:
+        further = f", the next at {summary.next_look}" if summary.next_look else ""
+        return f"verdicts are given at {summary.rounds_done} rounds{further}"
+    if summary.next_look:
+        return f"there are no verdicts before {summary.next_look} rounds"
+    return f"the last verdicts were given at {summary.looks[-1]} rounds" if summary.looks else ""
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -14,6 +15,7 @@ from tare.live.page import Page
 from tare.live.requests import Asked, Refusal, Request, answer, refuse
 from tare.model import Cell, Summary, Trial, TrialKey
 from tare.model.text import printable
+from tare.report.html import prepare
 from tare.run.progress import Progress
 from tare.run.runner import Watcher
 from tare.store.writer import Store
@@ -29,15 +31,25 @@ class Live:
     Requests that arrive during a launch wait in the kernel. If nobody asks, nothing is computed.
     """
 
-    def __init__(self, progress: Progress, door: Door, store: Store, summary: Callable[[], Summary]) -> None:
+    def __init__(
+        self,
+        progress: Progress,
+        door: Door,
+        store: Store,
+        summary: Callable[[], Summary],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._progress = progress
-        self._budget = Budget()
+        self._clock = clock
+        self._budget = Budget(clock)
         self._desk = Desk(door)
         self._page = Page(store, summary, door.token, self._budget)
         self._page.stale = store.count > 0  # it resumes
         self._block: tuple[int, int, int] | None = None
 
     def __enter__(self) -> Self:
+        """Load what the report needs before the first launch, and not between two."""
+        prepare()
         return self
 
     def __exit__(
@@ -84,27 +96,23 @@ class Live:
         """Answer the requests that wait, within the budget."""
         if not self._desk.has_callers():
             return
-        self._budget.start()
-        try:
-            if self._budget.allows_answers():
-                self._page.position = self._progress.position
-                self._page.now = now
-                self._answer(self._desk.receive())
-        finally:
-            self._budget.stop()
-
-    def _answer(self, callers: Sequence[Caller]) -> None:
+        if not self._budget.allows_answers():
+            return
+        with self._budget.of_answers():
+            callers = self._desk.receive()
+        self._page.position, self._page.now = self._progress.position, now
         if not self._page.ended and any(isinstance(each.request, Request) for each in callers):
             self._page.renew()
-        drawing = sum(map(self._draws, callers))
-        self._send(callers)
-        if drawing and not self._page.ended:
-            self._wait_for_drawing(drawing)
+        with self._budget.of_answers():
+            drawing = sum(map(self._draws, callers))
+            self._send(callers)
+            if drawing and not self._page.ended:
+                self._wait_for_drawing(drawing)
 
     def _wait_for_drawing(self, drawing: int) -> None:
         """Let browsers draw the page: the first request for progress says that one has; the next launch can begin."""
-        until_s = self._budget.hold_left_s - DRAW_LIMIT_S  # what is left at the end of the wait
-        while (left_s := self._budget.hold_left_s - max(0.0, until_s)) > 0.0:
+        until_s = self._clock() + min(DRAW_LIMIT_S, self._budget.waiting_left_s)
+        while (left_s := until_s - self._clock()) > 0.0:
             whole = self._desk.receive(left_s)
             drawn = [each for each in whole if _asks(each, Asked.PROGRESS)]
             others = [each for each in whole if each not in drawn]
@@ -121,8 +129,7 @@ class Live:
 
     def _send(self, callers: Sequence[Caller]) -> None:
         if callers:
-            limit_s = max(0.0, min(SEND_LIMIT_S, self._budget.hold_left_s))
-            self._desk.send([(each, self._reply(each.request)) for each in callers], limit_s)
+            self._desk.send([(each, self._reply(each.request)) for each in callers], SEND_LIMIT_S)
 
     def _reply(self, request: Request | Refusal | None) -> bytes:
         if isinstance(request, Request) and request.asked is Asked.PAGE:
