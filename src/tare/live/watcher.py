@@ -40,7 +40,6 @@ class Live:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._progress = progress
-        self._clock = clock
         self._budget = Budget(clock)
         self._desk = Desk(door)
         self._page = Page(store, summary, door.token, self._budget)
@@ -67,7 +66,7 @@ class Live:
         """Answer while the pods of a round are not being made yet."""
         self._progress.round_started(number, attempt)
         self._page.discards.round_started(number, attempt)
-        self._page.stale |= self._block is not None
+        self._block_ended(None)
         self._serve(f"round {number + 1}: the pods are made")
 
     def calibrated(self, cell: Cell, elapsed_s: float) -> None:
@@ -81,16 +80,18 @@ class Live:
     def launching(self, keys: Sequence[TrialKey]) -> None:
         """Answer before a launch."""
         self._progress.launching(keys)
-        block = (keys[0].round, keys[0].block, keys[0].attempt)
-        if block != self._block:  # figures are of whole blocks
-            self._page.stale |= self._block is not None
-            self._block = block
+        self._block_ended((keys[0].round, keys[0].block, keys[0].attempt))
         self._serve(_text(keys))
 
     def trial_ended(self, trial: Trial, done: int, total: int) -> None:
         """Note what was discarded."""
         self._progress.trial_ended(trial, done, total)
         self._page.discards.trial_ended(trial)
+
+    def _block_ended(self, following: tuple[int, int, int] | None) -> None:
+        """Note that there are new figures if a block has ended: they are of whole blocks."""
+        self._page.stale |= self._block not in {None, following}
+        self._block = following
 
     def _serve(self, now: str = "") -> None:
         """Answer the requests that wait, within the budget."""
@@ -111,8 +112,8 @@ class Live:
 
     def _wait_for_drawing(self, drawing: int) -> None:
         """Let browsers draw the page: the first request for progress says that one has; the next launch can begin."""
-        until_s = self._clock() + min(DRAW_LIMIT_S, self._budget.waiting_left_s)
-        while (left_s := until_s - self._clock()) > 0.0:
+        until_s = time.monotonic() + min(DRAW_LIMIT_S, self._budget.waiting_left_s)
+        while (left_s := until_s - time.monotonic()) > 0.0:
             whole = self._desk.receive(left_s)
             drawn = [each for each in whole if _asks(each, Asked.PROGRESS)]
             others = [each for each in whole if each not in drawn]
