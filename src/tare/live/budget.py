@@ -18,7 +18,7 @@ WAITING_SHARE: Final = 0.01
 WAITING_CREDIT_S: Final = 1.0
 LONGEST_RENDERING_S: Final = 5.0
 """No rendering that is expected to take longer is made: it would hold the run up."""
-FIRST_S: Final = 0.15
+FIRST_S: Final = 0.05
 TRIAL_S: Final = 0.001
 """What the first rendering is expected to take, and for each further trial; then the last one tells."""
 

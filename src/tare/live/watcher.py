@@ -25,6 +25,11 @@ DRAW_LIMIT_S: Final = 0.5
 """How long the run waits for a browser to draw a page: it would do so during the next launch."""
 
 
+RECENT_S: Final = 60.0
+LAST_WAIT_S: Final = 1.5
+"""At the end, how long to wait for a page that has asked recently, so that it learns of the end."""
+
+
 class Live:
     """A watcher that passes everything on to the terminal's progress, and shows it in browsers as well.
 
@@ -40,10 +45,12 @@ class Live:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._progress = progress
+        self._clock = clock
         self._budget = Budget(clock)
         self._desk = Desk(door)
         self._page = Page(store, summary, door.token, self._budget)
         self._page.stale = store.count > 0  # it resumes
+        self._asked_s: float | None = None
         self._block: tuple[int, int, int] | None = None
 
     def __enter__(self) -> Self:
@@ -58,6 +65,8 @@ class Live:
         interrupted = "the run was ended early; the same command resumes it"
         self._page.ended = interrupted if kind else "all launches are done; the report is written now"
         try:
+            if self._asked_s is not None and self._clock() - self._asked_s < RECENT_S:
+                self._desk.receive(LAST_WAIT_S)  # the page asks a second after its last answer
             self._serve()
         finally:
             self._desk.close()
@@ -101,6 +110,8 @@ class Live:
             return
         with self._budget.of_answers():
             callers = self._desk.receive()
+        if any(isinstance(each.request, Request) for each in callers):
+            self._asked_s = self._clock()
         self._page.position, self._page.now = self._progress.position, now
         if not self._page.ended and any(isinstance(each.request, Request) for each in callers):
             self._page.renew()

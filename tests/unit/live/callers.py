@@ -18,7 +18,11 @@ def request(path: str, host: str = HOST, method: str = "GET") -> bytes:
 def called(door: Door, data: bytes = b"") -> socket.socket:
     """Connect, send bytes, and return the connection."""
     connection = socket.create_connection(door.listener.getsockname(), timeout=5)
-    connection.sendall(data)
+    try:
+        connection.sendall(data)
+    except OSError:
+        connection.close()
+        raise
     return connection
 
 
@@ -31,9 +35,9 @@ def asked(door: Door, path: str = "/", **fields: str) -> socket.socket:
 def told(connection: socket.socket) -> tuple[int, Mapping[str, str], str]:
     """Return status, headers and body of the answer."""
     data = b""
-    while part := connection.recv(1 << 16):
-        data += part
-    connection.close()
+    with connection:
+        while part := connection.recv(1 << 16):
+            data += part
     head, _, body = data.partition(b"\r\n\r\n")
     first, *lines = head.decode().split("\r\n")
     headers = dict(line.split(": ", 1) for line in lines)
