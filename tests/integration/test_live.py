@@ -59,7 +59,7 @@ def violations(driver: Any) -> list[Any]:
 def test_a_browser_follows_a_study_to_its_end(tmp_path: Path) -> None:
     watch, seen = Watch(), {"0"}
     kernels = f"{{micro: {{kernels: {MICRO}}}}}"
-    repetition = "{rounds: 16, max_rounds: 16, turns: 1}"
+    repetition = "{rounds: 12, max_rounds: 12, turns: 1}"
     with (
         chromium(tmp_path / "profile") as driver,
         followed(tmp_path, workloads=kernels, repetition=repetition) as (process, url),
@@ -81,7 +81,7 @@ def test_a_browser_follows_a_study_to_its_end(tmp_path: Path) -> None:
                 assert violations(driver) == []
                 seen.add(report)
             time.sleep(0.2)
-        assert "32 of 32 launches done" in text
+        assert "24 of 24 launches done" in text
         assert len(seen) > 1, "no figures were shown"
         result = ended(process)
         severe = [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]

@@ -46,9 +46,9 @@ class Live:
     ) -> None:
         self._progress = progress
         self._clock = clock
-        self._budget = Budget(clock)
+        self.budget = Budget(clock)
         self._desk = Desk(door)
-        self._page = Page(store, summary, door.token, self._budget)
+        self._page = Page(store, summary, door.token, self.budget)
         self._page.stale = store.count > 0  # it resumes
         self._asked_s: float | None = None
         self._block: tuple[int, int, int] | None = None
@@ -106,16 +106,16 @@ class Live:
         """Answer the requests that wait, within the budget."""
         if not self._desk.has_callers():
             return
-        if not self._budget.allows_answers():
+        if not self.budget.allows_answers():
             return
-        with self._budget.of_answers():
+        with self.budget.of_answers():
             callers = self._desk.receive()
         if any(isinstance(each.request, Request) for each in callers):
             self._asked_s = self._clock()
         self._page.position, self._page.now = self._progress.position, now
         if not self._page.ended and any(isinstance(each.request, Request) for each in callers):
             self._page.renew()
-        with self._budget.of_answers():
+        with self.budget.of_answers():
             drawing = sum(map(self._draws, callers))
             self._send(callers)
             if drawing and not self._page.ended:
@@ -123,7 +123,7 @@ class Live:
 
     def _wait_for_drawing(self, drawing: int) -> None:
         """Let browsers draw the page: the first request for progress says that one has; the next launch can begin."""
-        until_s = time.monotonic() + min(DRAW_LIMIT_S, self._budget.waiting_left_s)
+        until_s = time.monotonic() + min(DRAW_LIMIT_S, self.budget.waiting_left_s)
         while (left_s := until_s - time.monotonic()) > 0.0:
             whole = self._desk.receive(left_s)
             drawn = [each for each in whole if _asks(each, Asked.PROGRESS)]

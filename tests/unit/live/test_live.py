@@ -150,7 +150,7 @@ def test_nothing_is_rendered_if_nobody_asks_or_nothing_is_new_or_the_budget_is_u
         for _ in range(2):
             state_of(run, len(run.cells) + 2)
         assert rendered.call_count == 1, "nothing was new the second time"
-        run.live._budget.rendering.used_s = 1000.0
+        run.live.budget.rendering.used_s = 1000.0
         state_of(run, 2 * len(run.cells))
         assert rendered.call_count == 1
 
