@@ -1,7 +1,7 @@
 """What the live page costs a run: `python benchmarks/live.py [--pairs 6] [--rounds 20]` (root, quiet machine).
 
-A small study on the lab runs with a client that follows its page as a browser does (the page, then progress a second after
-each answer, the page again where the report is newer), and without `--live`, alternating in random order. Two figures: the
+A small study on the lab runs with a client that follows its page as a browser does (the page, then progress a second
+after each answer, the page again where the report is newer), and without `--live`, in random order. Two figures: the
 share of a core that the page's own accounts show, and the paired difference of the CPU time of the whole process of
 tare, with the mean and its 95 % interval over pairs, as a share of the run's time. Exits 1 if the upper end of the
 first is above its bound (1 %).
@@ -38,7 +38,8 @@ name: live
 cluster: {{lab: {{nodes: 2}}}}
 environments: [bare, bare+bridge]
 placements: [{{nodes: 2, ranks_per_node: 1}}]
-workloads: {{micro: {{kernels: [{{latency: {{message_bytes: 8, iterations: 2000}}}}, {{barrier: {{iterations: 2000}}}}]}}}}
+workloads:
+  micro: {{kernels: [{{latency: {{message_bytes: 8, iterations: 2000}}}}, {{barrier: {{iterations: 2000}}}}]}}
 repetition: {{rounds: {rounds}, max_rounds: {rounds}, turns: 1, reruns: 0}}
 """
 
