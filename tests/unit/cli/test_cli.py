@@ -427,9 +427,9 @@ def test_options_of_a_run_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
     hosts = commands.Where(cluster="ssh", hosts=("alpha", "beta"), ssh_config="file")
     local = commands.Where(cluster="local", rounds=3)
     assert seen == [
-        ((Path("x.yaml"), None, commands.Where()), {"fresh": False, "most_rounds": None}),
-        ((Path("x.yaml"), Path("there"), hosts), {"fresh": True, "most_rounds": None}),
-        ((Path("x.yaml"), None, local), {"fresh": False, "most_rounds": 2}),
+        ((Path("x.yaml"), None, commands.Where()), {"fresh": False, "most_rounds": None, "live": False}),
+        ((Path("x.yaml"), Path("there"), hosts), {"fresh": True, "most_rounds": None, "live": False}),
+        ((Path("x.yaml"), None, local), {"fresh": False, "most_rounds": 2, "live": False}),
     ]
 
 
