@@ -34,7 +34,9 @@ def followed(folder: Path, **keys: str) -> Iterator[tuple[Any, str]]:
     try:
         text = ""
         while not (found := re.search(r"http://\S+", text)):
-            text += process.stderr.readline()
+            line = process.stderr.readline()
+            assert line, f"it ended without an address: {text}"
+            text += line
         yield process, found[0]
     finally:
         if process.poll() is None:

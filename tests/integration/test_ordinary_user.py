@@ -8,6 +8,7 @@ import signal
 import sys
 import sysconfig
 import tempfile
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -221,3 +222,16 @@ def test_what_an_ended_run_made_is_undone_without_root(number: signal.Signals, u
     wait_for(lambda: not pids_of(name), "end of the processes", 5)
     assert user.left(watch, name) == []
     assert user.left(watch, second.lab) == []
+
+
+def test_the_live_page_is_reached_from_outside_of_the_users_namespace(user: User) -> None:
+    keys = {"repetition": "{rounds: 6, max_rounds: 6, turns: 1}"}
+    process = user.start("run", user.study("followed", ["bare", "bare+bridge"], **keys), "--live")
+    first = process.stderr.readline()
+    url = first.rpartition(" ")[2].strip()
+    assert url.startswith("http://127.0.0.1:"), first
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        assert b'class="live-badge">running<' in answer.read()
+    result = ended(process)
+    assert result.status in (0, 3), result.stderr
+    assert "http://" not in result.stderr, "the address is printed once, before the command is replaced"
