@@ -17,6 +17,7 @@ from typing import Final
 from tare.counters import conntrack, interfaces, memory, pressure, qdisc, scheduling, softnet, tcp
 from tare.counters.interfaces import PORT_COUNTERS, Counts, port_counters
 from tare.counters.sources import Sources
+from tare.counters.usage import usage_file
 from tare.counters.values import CounterValues, HostWatch, Key, Scope, place_of_machine
 from tare.node import Watch, unreadable
 from tare.node.cgroups import Group
@@ -79,7 +80,7 @@ class Reader:
             for group in host.groups
             if group.hierarchies
         }
-        self._usage = _usage_file(self._node.group)
+        self._usage = usage_file(self._node.group)
         self._lacking: tuple[str, ...] | None = None
 
     def read(
@@ -266,14 +267,3 @@ def _files_of(group: Group) -> dict[str, str]:
             if os.access(path, os.R_OK):
                 found[name] = path
     return found
-
-
-def _usage_file(group: Group) -> tuple[str, Callable[[str], float]]:
-    """Return the file with a cgroup's CPU time, "" if there is none, and what parses it."""
-    for folder in group.folders:
-        nanoseconds, table = folder / "cpuacct.usage", folder / "cpu.stat"
-        if nanoseconds.exists():
-            return str(nanoseconds), scheduling.nanoseconds_in
-        if table.exists() and "usage_usec" in table.read_text():
-            return str(table), scheduling.usage_in
-    return "", scheduling.usage_in

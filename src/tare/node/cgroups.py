@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -152,14 +151,13 @@ class Group:
 
     def usage_s(self) -> float:
         """Return the CPU time that the group has used, in seconds; 0 if no hierarchy counts it."""
-        try:
-            path = _usage_file(self)
-            text = path.read_text()
-        except FileNotFoundError:
-            return 0.0
-        if path.name == "cpu.stat":
-            return int(text.split("usage_usec", 1)[1].split(None, 1)[0]) / 1e6
-        return int(text) / 1e9
+        for folder in self.folders:
+            nanoseconds, table = folder / "cpuacct.usage", folder / "cpu.stat"
+            if nanoseconds.exists():
+                return int(nanoseconds.read_text()) / 1e9
+            if table.exists() and "usage_usec" in (text := table.read_text()):
+                return int(text.split("usage_usec", 1)[1].split(None, 1)[0]) / 1e6
+        return 0.0
 
 
 def hierarchies(mountinfo: Path = MOUNTINFO, own: Path = OWN) -> tuple[Hierarchy, ...]:
@@ -371,15 +369,3 @@ def _rmdir(folder: Path) -> None:
             return
         except OSError:  # the kernel still counts a process that has just ended
             time.sleep(0.002)
-
-
-@lru_cache(maxsize=256)
-def _usage_file(group: Group) -> Path:
-    """Return the file with a group's CPU time. Raises `FileNotFoundError` if no hierarchy counts it (yet)."""
-    for folder in group.folders:
-        nanoseconds, table = folder / "cpuacct.usage", folder / "cpu.stat"
-        if nanoseconds.exists():
-            return nanoseconds
-        if table.exists() and "usage_usec" in table.read_text():
-            return table
-    raise FileNotFoundError

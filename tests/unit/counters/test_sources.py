@@ -12,7 +12,9 @@ from nodes import make_node
 from tare.counters import netlink
 from tare.counters.monitor import HostWatch, Reader
 from tare.counters.sources import Sources
+from tare.counters.usage import GroupUsage
 from tare.node import Watch
+from tare.node.cgroups import MARK, Group, Hierarchy
 
 NODE = make_node(pid=os.getpid())
 PLACE = HostWatch(node=NODE, pid=os.getpid(), watches=(Watch(pid=os.getpid(), interface="lo", role="x"),))
@@ -102,3 +104,26 @@ def test_a_text_that_did_not_change_is_not_parsed_again(tmp_path: Path) -> None:
     sources.close()
     sources.begin()
     assert sources.parsed(str(file), parse) == 0
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "texts"),
+    [
+        (1, "cpuacct.usage", ("1500000000\n", "2500000000\n")),
+        (2, "cpu.stat", ("usage_usec 1500000\n", "usage_usec 2500000\n")),
+    ],
+)
+def test_the_cpu_time_of_a_cgroup_is_read_again_without_opening_its_file(
+    version: int, name: str, texts: tuple[str, str], tmp_path: Path, counted: Counter[str]
+) -> None:
+    group = Group(path="n0", hierarchies=(Hierarchy(mountpoint=tmp_path, version=version),))
+    (tmp_path / MARK / "n0").mkdir(parents=True)
+    (tmp_path / MARK / "n0" / name).write_text(texts[0])
+    usage = GroupUsage(group)
+    assert usage.seconds() == 1.5
+    (tmp_path / MARK / "n0" / name).write_text(texts[1])
+    counted.clear()
+    assert usage.seconds() == 2.5
+    assert counted == {"pread": 1}
+    usage.close()
+    assert GroupUsage(Group(path="gone", hierarchies=group.hierarchies)).seconds() == 0.0
