@@ -3,10 +3,10 @@
     python benchmarks/scale.py [--trials 100000] [--nodes 1000] [--runs 3] [--appends 200] [--folder FOLDER]
 
 Two studies on the fake cluster are generated, whose trials record what those of a lab do: `wide` has 33 environments in
-100 groups, `deep` 11 environments in one group and as many rounds as it takes. Each is resumed, explained and reported in a
-process of its own. An append is compared with a write and a sync of files of the same sizes, in turns. A job of 4 ranks
-a node is planned, placed and mapped on a quarter, a half and all of the nodes. Generating takes about two minutes and
-800 MB in FOLDER, which is kept; without it a temporary folder is used. Exit code 1 if a bound is broken.
+100 groups, `deep` 11 environments in one group and as many rounds as it takes. Each is resumed, explained and reported
+in a process of its own. An append is compared with a write and a sync of files of the same sizes, in turns. A job of 4
+ranks a node is planned, placed and mapped on a quarter, a half and all of the nodes. Generating takes about two minutes
+and 800 MB in FOLDER, which is kept; without it a temporary folder is used. Exit code 1 if a bound is broken.
 """
 
 from __future__ import annotations

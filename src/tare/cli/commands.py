@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from tare.model.text import bytes_label, printable
 from tare.node_service import clean
 from tare.plan import composition, grants, resources
 from tare.plan.cells import available, estimate_s, estimate_trial_s
-from tare.report import render, render_html
+from tare.report import html_parts, render
 from tare.report.samples.counting import counting
 from tare.run.progress import Progress, duration
 from tare.store.cycles import without_cycle_search
@@ -222,20 +222,26 @@ def _resources(plan: Plan) -> str:
     return f"{hours}, up to {bytes_label(resources.peak_disk_bytes(plan) >> 20 << 20)} of disk for images and results"
 
 
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8", errors="backslashreplace")
+def _write_parts(path: Path, parts: Iterable[str]) -> None:
+    with path.open("w", encoding="utf-8", errors="backslashreplace") as file:
+        file.writelines(parts)
 
 
-def _report(results: Results, html: Path | None, write: Callable[[Path, str], None] = _write_text) -> Summary:
-    """Print the tables, write the HTML report, and return what is in them; `write` guards against links where the folder is another user's."""
+def _report(
+    results: Results, html: Path | None, write: Callable[[Path, Iterable[str]], None] = _write_parts
+) -> Summary:
+    """Print the tables, write the HTML report, and return what is in them.
+
+    `write` guards against links where the folder is another user's.
+    """
     with nullcontext() if html is None else counting(results.plan, results.trials, results) as counts:
         summary = session.summary_of(results, results.path)
         Console().print(render(summary))
         if html is None:
             return summary
-        text = render_html(summary, results.trials, results, counts)
+        parts = html_parts(summary, results.trials, results, counts)
     try:
-        write(html, text)
+        write(html, parts)
     except OSError as error:
         raise UsageError(
             f"the report cannot be written to {html}: {error.strerror}", remedy="name another file with --html"
