@@ -1,8 +1,9 @@
 """What reading counters costs: `python benchmarks/counters.py [--rounds 6] [--study FILE]` (root).
 
-Two figures. The CPU time of a reading of one node, whole and of what launches in turns share, with a 95 % bootstrap
-interval of its mean; and the share of a core that all readings take during a study like the quick start, from its first
-round to its end. Exits 1 if the share exceeds .1 % of a core.
+The CPU time of a reading of one node, with a 95 % bootstrap interval of its mean: whole; of what launches in turns
+share; and of the latter where the reading before was of the same moment. Then the share of a core that all readings
+take during a study like the quick start, from its first round to its end; the CPU time of the study's processes, which
+is read with them, is part of it. Exits 1 if the share exceeds .1 % of a core.
 """
 
 from __future__ import annotations
@@ -14,42 +15,59 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.stats
 
 from tare.cli.app import main as tare
+from tare.cluster.lab_site import LabSite
 from tare.counters.monitor import CounterValues, Reader
 from tare.deploy.hosts import Deployed
 
 REPOSITORY = Path(__file__).parents[1]
 BOUND = 0.001
-READINGS: dict[bool, list[float]] = {True: [], False: []}
+READINGS: dict[str, list[float]] = {}
 OF_STUDY: list[float] = []
 BEGAN: list[float] = []
+LAST: dict[str, int] = {}
+"""The moment of the last reading of each node."""
 
 
-def timed_read(self: Reader, *, job_s: float | None = None, whole: bool = True, machine: bool = True) -> CounterValues:
+def timed_read(self: Reader, *, whole: bool = True, moment: int = 0, **given: Any) -> CounterValues:
     """Read as before, and note the CPU time of the thread."""
+    node = self._node.name
+    kind = "whole" if whole else "repeated" if moment and moment == LAST.get(node) else "shared"
+    LAST[node] = moment
     began = time.thread_time()
     try:
-        return plain_read(self, job_s=job_s, whole=whole, machine=machine)
+        return plain_read(self, whole=whole, moment=moment, **given)
     finally:
-        READINGS[whole].append(time.thread_time() - began)
+        READINGS.setdefault(kind, []).append(time.thread_time() - began)
 
 
-def timed_counters(self: Deployed, site_s: float = 0.0, *, whole: bool = True) -> CounterValues:
+def timed_counters(self: Deployed, *given: Any, **named: Any) -> CounterValues:
     """Read all nodes as before, and note the CPU time of the thread, of what puts the values together, too."""
     began = time.thread_time()
     BEGAN.append(time.monotonic())
     try:
-        return plain_counters(self, site_s, whole=whole)
+        return plain_counters(self, *given, **named)
     finally:
         OF_STUDY.append(time.thread_time() - began)
 
 
-plain_read, plain_counters = Reader.read, Deployed.counters
+def timed_usage(self: LabSite) -> float:
+    """Read the CPU time of the study's processes as before, and note that of the thread."""
+    began = time.thread_time()
+    try:
+        return plain_usage(self)
+    finally:
+        OF_STUDY.append(time.thread_time() - began)
+
+
+plain_read, plain_counters, plain_usage = Reader.read, Deployed.counters, LabSite.usage_s
 Reader.read, Deployed.counters = timed_read, timed_counters  # type: ignore[method-assign]
+LabSite.usage_s = timed_usage  # type: ignore[method-assign]
 
 
 def interval(values: list[float]) -> str:
@@ -79,9 +97,9 @@ def main() -> int:
     if not OF_STUDY:
         print("the study read no counters", file=sys.stderr)
         return 1
-    for whole, values in READINGS.items():
-        if values:
-            print(f"a {'whole' if whole else 'shared'} reading of a node: {interval(values)}")
+    for kind, values in READINGS.items():
+        if len(values) > 1:
+            print(f"a {kind} reading of a node: {interval(values)}")
     wall_s, cpu_s = ended - BEGAN[0], sum(OF_STUDY)
     share = cpu_s / wall_s
     print(

@@ -1,12 +1,12 @@
-"""Large studies: 100,000 trials in store, resume and report, and 1,000 nodes: `python benchmarks/scale.py`.
+"""Large studies: 100,000 trials in store, resume, explain and report, and 1,000 nodes: `python benchmarks/scale.py`.
 
     python benchmarks/scale.py [--trials 100000] [--nodes 1000] [--runs 3] [--appends 200] [--folder FOLDER]
 
 Two studies on the fake cluster are generated, whose trials record what those of a lab do: `wide` has 33 environments in
-100 groups, `deep` 11 environments in one group and as many rounds as it takes. Each is resumed and reported in a
-process of its own. An append is compared with a write and a sync of files of the same sizes, in turns. A job of 4 ranks
-a node is planned, placed and mapped on a quarter, a half and all of the nodes. Generating takes about two minutes and
-800 MB in FOLDER, which is kept; without it a temporary folder is used. Exit code 1 if a bound is broken.
+100 groups, `deep` 11 environments in one group and as many rounds as it takes. Each is resumed, explained and reported
+in a process of its own. An append is compared with a write and a sync of files of the same sizes, in turns. A job of 4
+ranks a node is planned, placed and mapped on a quarter, a half and all of the nodes. Generating takes about two minutes
+and 800 MB in FOLDER, which is kept; without it a temporary folder is used. Exit code 1 if a bound is broken.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,8 @@ APPEND_BOUND_S = 0.002
 RESUME_BOUND_S = 3.0
 REPORT_BOUND_S = 30.0
 REPORT_BOUND_BYTES = 1e9
+EXPLAIN_AND_REPORT_BOUND_S = 60.0
+EXPLAIN_BOUND_BYTES = 2e9
 NODES_BOUND_S = 2.0
 MAPPED = ("plan", "place", "open", "launch", "map")
 """The steps that plan, place and map a job; the others are printed only."""
@@ -102,27 +105,53 @@ def resumes(folder: Path, runs: int) -> bool:
     return kept("median", statistics.median(times), RESUME_BOUND_S, "s")
 
 
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What a process used: wall time, CPU time and its peak of resident memory."""
+
+    wall_s: float
+    cpu_s: float
+    peak_bytes: float
+
+
+def used_by(*arguments: str) -> Used:
+    """Run `tare` with arguments, and return what that used."""
+    argv = (sys.executable, "-m", "tare.cli.app", *arguments)
+    started = time.perf_counter()
+    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": sys.path[0]})
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    wall_s = time.perf_counter() - started
+    assert process.returncode in (0, 3, 4), process.returncode
+    return Used(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
+
+
+def typical(what: str, used: list[Used]) -> float:
+    """Print what each run used, and return the median of the wall times."""
+    for name, values in (("s", [each.wall_s for each in used]), ("s of CPU", [each.cpu_s for each in used])):
+        print(f"{what}: {', '.join(f'{value:.1f}' for value in values)} {name} (n = {len(used)})")
+    return statistics.median(each.wall_s for each in used)
+
+
 def reports(folder: Path, runs: int) -> bool:
-    """Measure the report on the terminal and as HTML, with the process's peak of resident memory."""
-    times, peaks = [], []
-    for _ in range(runs):
-        page = folder.with_suffix(".html")
-        argv = (sys.executable, "-m", "tare.cli.app", "report", str(folder), "--html", str(page))
-        started = time.perf_counter()
-        process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": sys.path[0]})
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        times.append(time.perf_counter() - started)
-        peaks.append(usage.ru_maxrss * 1024)
-        assert process.returncode in (0, 3, 4), process.returncode
-    seconds = ", ".join(f"{value:.1f}" for value in times)
-    print(f"tare report: {seconds} s (n = {runs}), page {page.stat().st_size / 1e6:.1f} MB")
-    in_time = kept("median", statistics.median(times), REPORT_BOUND_S, "s")
-    return kept("peak memory", max(peaks) / 1e6, REPORT_BOUND_BYTES / 1e6, "MB") and in_time
+    """Measure `tare explain`, and the report on the terminal and as HTML, each in a process."""
+    page = folder.with_suffix(".html")
+    explained = [used_by("explain", str(folder)) for _ in range(runs)]
+    reported = [used_by("report", str(folder), "--html", str(page)) for _ in range(runs)]
+    explain_s, report_s = typical("tare explain", explained), typical("tare report", reported)
+    print(f"page {page.stat().st_size / 1e6:.1f} MB")
+    return all(
+        [
+            kept("report", report_s, REPORT_BOUND_S, "s"),
+            kept("its peak memory", max(each.peak_bytes for each in reported) / 1e6, REPORT_BOUND_BYTES / 1e6, "MB"),
+            kept("explain and report", explain_s + report_s, EXPLAIN_AND_REPORT_BOUND_S, "s"),
+            kept("peak of explain", max(each.peak_bytes for each in explained) / 1e6, EXPLAIN_BOUND_BYTES / 1e6, "MB"),
+        ]
+    )
 
 
 def trials(folder: Path, count: int, runs: int) -> bool:
-    """Generate, resume and report both studies."""
+    """Generate, resume, explain and report both studies."""
     shapes = {"wide": (33, 100, max(1, count // 3300)), "deep": (11, 1, -(-count // 11))}
     good = True
     for name, (environments, groups, rounds) in shapes.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,12 +18,12 @@ from tare.cluster import CLUSTERS, ssh_clean
 from tare.errors import EXIT_UNFINISHED, UsageError
 from tare.host.safe_files import write_whole
 from tare.live import Door, watched
-from tare.model import Cell, Plan, Study
+from tare.model import Cell, Plan, Study, Summary
 from tare.model.text import bytes_label, printable
 from tare.node_service import clean
 from tare.plan import composition, grants, resources
 from tare.plan.cells import available, estimate_s, estimate_trial_s
-from tare.report import render, render_html
+from tare.report import html_parts, render
 from tare.report.samples.counting import counting
 from tare.run.progress import Progress, duration
 from tare.store.cycles import without_cycle_search
@@ -126,7 +126,7 @@ def run_plan(
         summary = partial(session.summary_of, store, folder)
         with Progress(plan) as progress, watched(progress, door, store, summary) as watcher:
             ending = session.execute(plan, store, files, watcher, _say, most_rounds=most_rounds)
-        status = _report(store, folder / "report.html", write_whole)
+        status = _report(store, folder / "report.html", write_whole).exit_code
     if ending.reason:
         _say(f"tare: the study is not complete: {ending.reason}; run the same command again to resume")
     return EXIT_UNFINISHED if ending.time_is_up else status
@@ -173,18 +173,17 @@ def show_report(folder: Path, html: Path | None, figures: Path | None = None) ->
     """Print the report of a results folder, and write its HTML and its figures where asked."""
     with without_cycle_search():
         results = read_only(folder, skip_damaged=True)
-        status = _report(results, html)
+        summary = _report(results, html)
         if figures is not None:
-            _write_figures(results, figures)
-        return status
+            _write_figures(summary, results, figures)
+        return summary.exit_code
 
 
-def _write_figures(results: Results, folder: Path) -> None:
+def _write_figures(summary: Summary, results: Results, folder: Path) -> None:
     """Write every figure of the report to a folder."""
     from tare.report.html import figures_of
     from tare.report.plots.files import write_figures
 
-    summary = session.summary_of(results)
     try:
         count = write_figures(figures_of(summary, results.trials, results), folder)
     except OSError as error:
@@ -242,26 +241,32 @@ def _resources(plan: Plan) -> str:
     return f"{hours}, up to {bytes_label(resources.peak_disk_bytes(plan) >> 20 << 20)} of disk for images and results"
 
 
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8", errors="backslashreplace")
+def _write_parts(path: Path, parts: Iterable[str]) -> None:
+    with path.open("w", encoding="utf-8", errors="backslashreplace") as file:
+        file.writelines(parts)
 
 
-def _report(results: Results, html: Path | None, write: Callable[[Path, str], None] = _write_text) -> int:
-    """Print the tables and write the HTML report; `write` guards against links where the folder is another user's."""
+def _report(
+    results: Results, html: Path | None, write: Callable[[Path, Iterable[str]], None] = _write_parts
+) -> Summary:
+    """Print the tables, write the HTML report, and return what is in them.
+
+    `write` guards against links where the folder is another user's.
+    """
     with nullcontext() if html is None else counting(results.plan, results.trials, results) as counts:
         summary = session.summary_of(results, results.path)
         Console().print(render(summary))
         if html is None:
-            return summary.exit_code
-        text = render_html(summary, results.trials, results, counts)
+            return summary
+        parts = html_parts(summary, results.trials, results, counts)
     try:
-        write(html, text)
+        write(html, parts)
     except OSError as error:
         raise UsageError(
             f"the report cannot be written to {html}: {error.strerror}", remedy="name another file with --html"
         ) from error
     print(f"report: {html}")
-    return summary.exit_code
+    return summary
 
 
 def _tell_resumed(store: Store) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,10 +66,12 @@ def _page(costs: Sequence[Explained], wanted: Wanted) -> Iterator[str]:
     if not costs:
         yield "No cell costs anything that could be explained."
         return
-    rows = dict.fromkeys(_name(cost) for cost in costs)
-    for row in rows:
+    rows: defaultdict[str, list[Explained]] = defaultdict(list)
+    for cost in costs:
+        rows[_name(cost)].append(cost)
+    for row, members in rows.items():
         yield row
-        for cost in (each for each in costs if _name(each) == row):
+        for cost in members:
             yield from _of_cost(cost)
         yield ""
     explained = sum(cost.named is not None for cost in costs)

@@ -14,6 +14,7 @@ from pathlib import Path
 from tare.cluster import lab
 from tare.cluster.base import Allocated, Cluster
 from tare.cluster.needs import Needs
+from tare.counters.usage import GroupUsage
 from tare.errors import MissingTool
 from tare.host.namespaces import inside_network
 from tare.host.packages import install
@@ -31,7 +32,10 @@ from tare.services import docker
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabSite:
-    """A lab that is up; `daemon_nodes` are the nodes' twins, which run Docker."""
+    """A lab that is up; `daemon_nodes` are the nodes' twins, which run Docker.
+
+    `usage` reads the lab's CPU time where that is done often.
+    """
 
     name: str
     lab: lab.Lab
@@ -41,6 +45,7 @@ class LabSite:
     control_interface: str = "ctl0"
     allocation: Allocated | None = None
     services: dict[str, NodeService] = field(default_factory=dict)
+    usage: GroupUsage | None = None
 
     def service(self, node: Node) -> NodeService:
         return self.services.setdefault(node.name, LocalNode(node, self.folder, self._connect))
@@ -71,7 +76,7 @@ class LabSite:
         return self.lab.group.pids()
 
     def usage_s(self) -> float:
-        return self.lab.group.usage_s()
+        return self.usage.seconds() if self.usage else self.lab.group.usage_s()
 
     def settle(self) -> None:
         # Docker loads br_netfilter, which then applies to every network namespace of the machine, and enables it in its
@@ -140,7 +145,9 @@ class LabCluster(Cluster):
                 twins = stack.enter_context(
                     docker.daemons(twins, log_folder=folder, swarm=needs.swarm, store=needs.store)
                 )
-            yield LabSite(name=study, lab=made, nodes=made.nodes, daemon_nodes=twins, folder=folder)
+            usage = GroupUsage(made.group)
+            stack.callback(usage.close)
+            yield LabSite(name=study, lab=made, nodes=made.nodes, daemon_nodes=twins, folder=folder, usage=usage)
 
 
 def _current_folder() -> tuple[str, ...]:

@@ -21,13 +21,19 @@ LOST: Final = {"rx_errors": 2, "rx_dropped": 3, "tx_errors": 10, "tx_dropped": 1
 
 def parse(text: str) -> dict[str, tuple[int, ...]]:
     """Return the columns of each interface in the text of /proc/net/dev."""
-    found: dict[str, tuple[int, ...]] = {}
-    for line in text.splitlines()[2:]:
-        name, _, values = line.partition(":")
-        columns = values.split()
-        if len(columns) >= COLUMNS:
-            found[name.strip()] = tuple(map(int, columns[:COLUMNS]))
-    return found
+    return {name: columns for name, row in rows(text).items() if (columns := columns_of(row))}
+
+
+def rows(text: str) -> dict[str, str]:
+    """Return the row of each interface in the text of /proc/net/dev, as text: few of them are used."""
+    pairs = (line.partition(":") for line in text.splitlines()[2:])
+    return {name.strip(): row for name, colon, row in pairs if colon}
+
+
+def columns_of(row: str) -> tuple[int, ...]:
+    """Return the columns of an interface's row, empty if some are missing."""
+    columns = row.split()
+    return tuple(map(int, columns[:COLUMNS])) if len(columns) >= COLUMNS else ()
 
 
 def counts_of(columns: tuple[int, ...]) -> Counts:
@@ -37,7 +43,7 @@ def counts_of(columns: tuple[int, ...]) -> Counts:
 
 def lost(found: dict[str, tuple[int, ...]], names: Collection[str]) -> dict[str, int]:
     """Return what the interfaces of these names did not deliver, summed; `found` is what `parse` returned."""
-    watched = [found[name] for name in names if name in found]
+    watched = [found[name] for name in names if found.get(name)]
     return {word: sum(columns[at] for columns in watched) for word, at in LOST.items()} if watched else {}
 
 

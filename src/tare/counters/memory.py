@@ -34,10 +34,10 @@ def parse(text: str, names: dict[str, str]) -> dict[str, int]:
     return found
 
 
-def limit_hits(events: str, failcnt: str) -> dict[str, int]:
+def limit_hits(text: str) -> dict[str, int]:
     """Return how often a cgroup reached its limit, from the text of `memory.events` (v2) or `memory.failcnt` (v1)."""
-    if failcnt.strip().isdigit():
-        return {"memory_failcnt": int(failcnt)}
-    counted = dict(line.split() for line in events.splitlines() if len(line.split()) == 2)
+    if text.strip().isdigit():
+        return {"memory_failcnt": int(text)}
+    counted = dict(line.split() for line in text.splitlines() if len(line.split()) == 2)
     hits = [int(counted[name]) for name in ("high", "max") if counted.get(name, "").isdigit()]
     return {"memory_failcnt": sum(hits)} if hits else {}

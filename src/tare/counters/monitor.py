@@ -14,7 +14,7 @@ from typing import Final
 from tare.counters.interfaces import PORT_COUNTERS, Counts, interface_counters, port_counters
 from tare.counters.reader import Reader, read
 from tare.counters.scheduling import machine_times
-from tare.counters.values import CounterValues, HostWatch, Key, growth, joined, merged
+from tare.counters.values import CounterValues, HostWatch, Key, Moment, growth, joined, merged
 from tare.model import InterfaceTraffic
 from tare.node import Node, Watch
 
@@ -24,6 +24,7 @@ __all__ = [
     "Counts",
     "HostWatch",
     "Key",
+    "Moment",
     "Reader",
     "Unread",
     "by_place",

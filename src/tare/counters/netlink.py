@@ -39,9 +39,14 @@ class Netlink:
 
     def dump(self, what: tuple[int, int]) -> list[Message]:
         """Return all messages of a kind (`GET_LINKS`, `GET_QDISCS`)."""
+        length = what[1]
+        return [(message[:length], attributes(message[length:])) for message in self.messages(what)]
+
+    def messages(self, what: tuple[int, int]) -> list[bytes]:
+        """Return the content of all messages of a kind: header and attributes."""
         kind, length = what
         self._socket.send(HEADER.pack(HEADER.size + length, kind, DUMP, 0, 0) + bytes(length))
-        found: list[Message] = []
+        found: list[bytes] = []
         while True:
             data = self._socket.recv(BUFFER_BYTES)
             for kind_of, message in messages(data):
@@ -50,7 +55,7 @@ class Netlink:
                 if kind_of == ERROR:
                     number = -struct.unpack_from("=i", message)[0]
                     raise OSError(number, os.strerror(number))
-                found.append((message[:length], attributes(message[length:])))
+                found.append(message)
 
     def close(self) -> None:
         """Close the socket."""

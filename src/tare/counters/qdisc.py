@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from tare.counters.netlink import Message, attributes, text_of
@@ -20,6 +21,7 @@ ROOT: Final = 0xFFFFFFFF
 BACKLOG: Final = "qdisc_backlog_bytes"
 """What waits now: a state that does not only grow."""
 FQ_CODEL_LIMIT: Final = 2
+TOTALS: Final = (BACKLOG, "qdisc_drops", "qdisc_requeues", "qdisc_overlimits")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +43,7 @@ def parse(messages: Iterable[Message]) -> tuple[Queue, ...]:
     found = []
     for header, given in messages:
         _, index, _handle, parent, _ = TCMSG.unpack_from(header)
-        stats = attributes(given.get(STATS2, b"")).get(QUEUE_STATS, b"")
-        _waiting, backlog, drops, requeues, overlimits = QUEUE.unpack_from(stats.ljust(QUEUE.size, b"\0"))
+        backlog, drops, requeues, overlimits = _counts(given)
         kind = text_of(given.get(KIND))
         found.append(
             Queue(
@@ -59,6 +60,13 @@ def parse(messages: Iterable[Message]) -> tuple[Queue, ...]:
     return tuple(found)
 
 
+def _counts(given: Mapping[int, bytes]) -> tuple[int, int, int, int]:
+    """Return waiting bytes, drops, requeues and overlimits from a message's attributes."""
+    stats = attributes(given.get(STATS2, b"")).get(QUEUE_STATS, b"")
+    _, backlog, drops, requeues, overlimits = QUEUE.unpack_from(stats.ljust(QUEUE.size, b"\0"))
+    return backlog, drops, requeues, overlimits
+
+
 def limit_of(kind: str, options: bytes) -> int:
     """Return the limit in a queue's options, 0 if this kind is not known here."""
     if kind in {"pfifo", "bfifo"} and len(options) >= 4:
@@ -70,15 +78,21 @@ def limit_of(kind: str, options: bytes) -> int:
     return 0
 
 
-def totals(queues: Sequence[Queue]) -> dict[str, int]:
-    """Return the counters of a namespace's queues, summed over interfaces.
+def totals_in(dump: Iterable[bytes]) -> dict[str, int]:
+    """Return the counters of a namespace's queues, summed over interfaces, from the messages of a dump.
 
     An interface counts with its largest queue, because a queue with others inside also counts what they drop.
     """
-    found: dict[str, int] = {}
-    for name in ("drops", "overlimits", "requeues", "backlog_bytes"):
-        largest: dict[int, int] = {}
-        for queue in queues:
-            largest[queue.interface] = max(largest.get(queue.interface, 0), getattr(queue, name))
-        found[f"qdisc_{name}"] = sum(largest.values())
-    return found
+    largest: dict[int, tuple[int, ...]] = {}
+    for interface, counts in map(_counts_in, dump):
+        known = largest.get(interface)
+        largest[interface] = counts if known is None else tuple(map(max, known, counts))
+    sums = map(sum, zip(*largest.values(), strict=True)) if largest else (0,) * len(TOTALS)
+    return dict(zip(TOTALS, sums, strict=True))
+
+
+@lru_cache(maxsize=1024)
+def _counts_in(message: bytes) -> tuple[int, tuple[int, int, int, int]]:
+    """Return a queue's interface and counts; most queues are idle, so that their messages are those of last time."""
+    index: int = TCMSG.unpack_from(message)[1]
+    return index, _counts(attributes(message[TCMSG.size :]))

@@ -30,6 +30,22 @@ def switches_in(stat: str) -> dict[str, int]:
     return {"context_switches": int(rest.split("\n", 1)[0])} if found else {}
 
 
+def machine_in(stat: str) -> tuple[tuple[float, float, float], dict[str, int]]:
+    """Return the CPU times and the context switches in the text of /proc/stat."""
+    return times_in(stat), switches_in(stat)
+
+
+def nanoseconds_in(usage: str) -> float:
+    """Return a cgroup's CPU time in seconds, from the text of its `cpuacct.usage`, 0 if that has none."""
+    return int(usage) / 1e9 if usage.strip().isdigit() else 0.0
+
+
+def usage_in(stat: str) -> float:
+    """Return a cgroup's CPU time in seconds, from the text of its `cpu.stat` (cgroup v2), 0 if that has none."""
+    text = stat.partition("usage_usec ")[2].split("\n", 1)[0]
+    return int(text) / 1e6 if text.strip().isdigit() else 0.0
+
+
 def throttling_in(stat: str) -> dict[str, float]:
     """Return the seconds and the periods for which a quota stopped a cgroup, from the text of its `cpu.stat`.
 

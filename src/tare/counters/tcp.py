@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -18,8 +19,8 @@ OF_PATH: Final = "Ip"
 """What begins the names of the counters that a node without any rank counts for the packets that it forwards."""
 
 
-def parse(text: str, *, of_path: bool = False) -> dict[str, int]:
-    """Return the counters in the text of /proc/net/snmp or netstat; with `of_path` only those of IP.
+def parse(text: str) -> dict[str, int]:
+    """Return the counters in the text of /proc/net/snmp or netstat.
 
     The text has pairs of lines: the names of a protocol's counters, and their values.
     """
@@ -28,9 +29,14 @@ def parse(text: str, *, of_path: bool = False) -> dict[str, int]:
     for names, values in zip(lines[::2], lines[1::2], strict=False):
         columns = _columns(names)
         if columns:
-            split = values.split()
+            split = values.split(None, columns[-1][1] + 1)
             found.update({name: int(split[at]) for name, at in columns if at < len(split)})
-    return {name: value for name, value in found.items() if name.startswith(OF_PATH)} if of_path else found
+    return found
+
+
+def of_path(counted: Mapping[str, int]) -> dict[str, int]:
+    """Return those of the counters that concern packets which a node without any rank forwards."""
+    return {name: value for name, value in counted.items() if name.startswith(OF_PATH)}
 
 
 @lru_cache(maxsize=64)

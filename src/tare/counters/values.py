@@ -40,6 +40,19 @@ class HostWatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """A moment at which counters are read, with the CPU times of all processes of the study and of tare itself.
+
+    Readings with the same `number` are of the same moment: nothing of the study runs between them. Number 0 is always a
+    moment of its own.
+    """
+
+    number: int = 0
+    site_s: float = 0.0
+    tare_s: float = field(default_factory=time.process_time)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CounterValues:
     """Counter values at one moment, of one node or of several; `machine` is the one that the CPU times are of.
 
@@ -67,11 +80,11 @@ def place_of_machine(name: str) -> str:
     return f"{MACHINE} {name or THIS_MACHINE}"
 
 
-def merged(nodes: Sequence[CounterValues], site_s: float = 0.0) -> CounterValues:
+def merged(nodes: Sequence[CounterValues], moment: Moment) -> CounterValues:
     """Return the values of several nodes together; nodes on one machine have its CPU times in common.
 
-    The CPU times are those of the machine's first node that read them. `site_s` is the CPU time of all processes of the
-    study, including the job and its launcher.
+    The CPU times are those of the machine's first node that read them. Those of the study in `moment` include the job
+    and its launcher.
     """
     machines = list({each.machine: each for each in reversed(nodes) if each.busy_s}.values())
     job_s = sum(each.job_s for each in nodes)
@@ -86,7 +99,7 @@ def merged(nodes: Sequence[CounterValues], site_s: float = 0.0) -> CounterValues
         steal_s=sum(each.steal_s for each in machines),
         softirq_s=sum(each.softirq_s for each in machines),
         job_s=job_s,
-        ours_s=max(site_s, job_s) + time.process_time(),
+        ours_s=max(moment.site_s, job_s) + moment.tare_s,
         throttled_s=sum(throttled) if throttled else None,
     )
 

@@ -90,14 +90,15 @@ class Deployed:
                 node.prefer(weight)
             yield
 
-    def counters(self, site_s: float = 0.0, *, whole: bool = True) -> monitor.CounterValues:
-        """Return the counters of all nodes; `site_s` is the CPU time of all processes of the study.
+    def counters(self, moment: monitor.Moment | None = None, *, whole: bool = True) -> monitor.CounterValues:
+        """Return the counters of all nodes at a moment, by default now.
 
         Unless `whole`, only those that other launches change, too. A machine's are read by the first of its nodes.
         """
+        moment = moment or monitor.Moment()
         first = {node.node.machine: node for node in reversed(self.nodes)}
-        each = [node.counters(self.name, whole, first[node.node.machine] is node) for node in self.nodes]
-        return monitor.merged(each, site_s)
+        each = [node.counters(self.name, whole, first[node.node.machine] is node, moment.number) for node in self.nodes]
+        return monitor.merged(each, moment)
 
     def state(self) -> dict[str, str]:
         """Return the settings of its hosts' data interfaces and paths, per host if they differ, and `facts`."""

@@ -6,6 +6,7 @@ Evidence -> clues of each cause -> suspects -> ablations, in which one factor is
 
 from __future__ import annotations
 
-from tare.explain.explained import Explained, Measured, Share, causes_of, explain
+from tare.explain.explained import Explained, causes_of, explain
+from tare.explain.shares import Measured, Share
 
 __all__ = ["Explained", "Measured", "Share", "causes_of", "explain"]

@@ -6,24 +6,21 @@ if the cell without it, or the baseline with it, shows that its share of the cos
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tare import stats
 from tare.explain.cause import CausePlugin, Change, Suspect
 from tare.explain.causes import CAUSES
 from tare.explain.evidence import Evidence, Launches, launches_of
+from tare.explain.shares import Measured, Place, Share, left_by, share_of
 from tare.model import (
     Cause,
     Cell,
     Comparison,
     Environment,
     Estimate,
-    Placement,
-    PlacementChange,
     Plan,
     Role,
     Summary,
@@ -32,8 +29,6 @@ from tare.model import (
 )
 from tare.networks import NETWORKS
 from tare.runtimes import RUNTIMES
-from tare.stats import MIN_ROUNDS
-from tare.summary.rows import self_name
 from tare.summary.select import select
 from tare.wiring.conflist import PREFIX
 
@@ -41,22 +36,6 @@ LEAST_WEIGHT: Final = 1.0
 """What speaks for a suspect at least."""
 MOST_SUSPECTS: Final = 4
 """Most suspects of a cost that are looked at further."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """Results in which the cells of changes are looked for: a plan and what was found."""
-
-    plan: Plan
-    comparisons: Sequence[Comparison]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
-    """The share of a cost that a suspect's change explains, and the change's own overhead (a fraction)."""
-
-    share: Estimate | None
-    without: Estimate | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +84,7 @@ def explain(
     of_row: defaultdict[tuple[str, str], list[Comparison]] = defaultdict(list)
     for each in summary.comparisons:
         of_row[each.group, each.environment].append(each)
-    places = (*ablations, Measured(plan=plan, comparisons=summary.comparisons))
+    places = tuple(map(Place, (*ablations, Measured(plan=plan, comparisons=summary.comparisons))))
     found = []
     for row, compared in of_row.items():
         cell, base = cells.get(row), baselines.get(row[0])
@@ -167,72 +146,19 @@ def all_removed(evidence: Evidence, suspects: Iterable[Suspect]) -> Change | Non
     return Change(words="; ".join(removed), environment=last.here.cell.environment)
 
 
-def _explained(evidence: Evidence, places: Sequence[Measured]) -> Explained:
+def _explained(evidence: Evidence, places: Sequence[Place]) -> Explained:
     suspects = suspects_of(evidence)
     shares = {
         suspect.name: share
         for suspect in suspects
-        if suspect.change is not None and (share := _share(evidence, suspect.change, places)) is not None
+        if suspect.change is not None and (share := share_of(evidence, suspect.change, places)) is not None
     }
     together = all_removed(evidence, suspects)
-    rest = _share(evidence, together, places) if together is not None else None
-    left = _left(rest.share) if rest is not None else None
+    rest = share_of(evidence, together, places) if together is not None else None
+    left = left_by(rest.share) if rest is not None else None
     if left is None and len(shares) == 1:
-        left = _left(next(iter(shares.values())).share)
+        left = left_by(next(iter(shares.values())).share)
     return Explained(evidence=evidence, suspects=suspects, shares=shares, rest=left)
-
-
-def _left(share: Estimate | None) -> Estimate | None:
-    """Return what a share leaves of the cost."""
-    if share is None:
-        return None
-    return Estimate(value=1.0 - share.value, low=1.0 - share.high, high=1.0 - share.low, n=share.n)
-
-
-def _share(evidence: Evidence, change: Change, places: Sequence[Measured]) -> Share | None:
-    """Return the share of a cost that a change explains, from the first results that have the cell of the change."""
-    here, base, metric = evidence.here.cell, evidence.base.cell, evidence.info.key
-    without = replace(here, environment=change.environment, placement=change.environment.placement.of(here.placement))
-    if change.adds:
-        without = replace(base, environment=change.environment)
-    same = _what(without) == _what(base)  # nothing but this factor differs from the baseline, so its copy is measured
-    for place in places:
-        logs = [_logs(place, cell, metric, base.role) for cell in (here, base, without)]
-        if same:
-            logs[2] = _logs(place, base, metric, Role.SELF)
-        common = sorted(set.intersection(*(set(each) for each in logs)))
-        if len(common) < MIN_ROUNDS:
-            continue
-        cell, baseline, changed = ([each[number] for number in common] for each in logs)
-        cost = [one - other for one, other in zip(cell, baseline, strict=True)]
-        left = [one - other for one, other in zip(changed, baseline, strict=True)]
-        explained = left if change.adds else [one - other for one, other in zip(cell, changed, strict=True)]
-        return Share(share=stats.share_of_cost(explained, cost), without=stats.paired_t(left, 0.95))
-    return None
-
-
-def _what(cell: Cell) -> tuple[str, Environment, Placement]:
-    """Return what a cell measures, whatever its environment is called and whichever part of a study says it."""
-    return cell.workload.name, replace(cell.environment, name="", placement=PlacementChange()), cell.placement
-
-
-def _logs(place: Measured, wanted: Cell, metric: str, role: Role) -> dict[int, float]:
-    """Return the mean logarithm of a cell's costs by round; {} if the results do not have the cell.
-
-    The baseline's copy is looked for only with the role SELF.
-    """
-    for cell in place.plan.cells:
-        if (cell.role is Role.SELF) != (role is Role.SELF) or _what(cell) != _what(wanted):
-            continue
-        name = self_name(place.plan) if cell.role is Role.SELF else cell.environment.name
-        for each in place.comparisons:
-            if (each.group, each.environment, each.metric) == (cell.group, name, metric):
-                by_round: defaultdict[int, list[float]] = defaultdict(list)
-                for number, cost in zip(each.rounds, each.values_s, strict=False):
-                    if 0 < cost < math.inf:
-                        by_round[number].append(math.log(cost))
-                return {number: sum(values) / len(values) for number, values in by_round.items()}
-    return {}
 
 
 def causes_of(costs: Iterable[Explained]) -> tuple[Cause, ...]:

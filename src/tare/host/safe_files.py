@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -79,12 +79,12 @@ def exists(folder: int, name: str) -> bool:
     return True
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file atomically; a link in its place is replaced, not followed."""
+def write_whole(path: Path, parts: Iterable[str]) -> None:
+    """Write the parts of a text atomically; a link in the file's place is replaced, not followed."""
     partial = f"{path.name}.partial"
     with folder_at(path.parent) as folder:
         with os.fdopen(new_file(folder, partial), "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(text)
+            file.writelines(parts)
         os.replace(partial, path.name, src_dir_fd=folder, dst_dir_fd=folder)
 
 

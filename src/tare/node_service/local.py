@@ -11,6 +11,7 @@ from typing import Any
 
 from tare.counters import monitor
 from tare.counters.monitor import CounterValues, HostWatch
+from tare.counters.sources import Sources
 from tare.counters.state import read_state
 from tare.errors import InfrastructureError, TareError
 from tare.networks import Network, find
@@ -38,10 +39,10 @@ class _Deployment:
     reader: monitor.Reader | None = None
     state: tuple[Mapping[str, str], ...] = ()
 
-    def open_reader(self) -> monitor.Reader:
-        """Return what reads the counters of its hosts."""
+    def open_reader(self, shared: Sources) -> monitor.Reader:
+        """Return what reads the counters of its hosts; `shared` reads what all deployments of the node share."""
         if self.reader is None:
-            self.reader = monitor.Reader(tuple(map(watch_of, self.sides)), self.network.counted)
+            self.reader = monitor.Reader(tuple(map(watch_of, self.sides)), self.network.counted, shared)
         return self.reader
 
     def close_reader(self) -> None:
@@ -64,6 +65,7 @@ class LocalNode:
         self._connect = connect
         self._deployments: dict[str, _Deployment] = {}
         self._surroundings: NodeHas | None = None
+        self._counted = Sources()
 
     def import_image(self, tag: str, archive: Path) -> None:
         docker.import_image(self.node, archive, tag)
@@ -125,6 +127,8 @@ class LocalNode:
         finally:
             if not deployment.stacks:
                 del self._deployments[study]
+            if not self._deployments:
+                self._counted.close()
 
     def leave_all(self) -> None:
         """Undo every phase of every deployment, in reverse; an error in one does not keep the others."""
@@ -141,10 +145,11 @@ class LocalNode:
     def prefer(self, weight: int) -> None:
         limits.prefer(self.node.group, weight)
 
-    def counters(self, study: str, whole: bool = True, machine: bool = True) -> CounterValues:
+    def counters(self, study: str, whole: bool = True, machine: bool = True, moment: int = 0) -> CounterValues:
         deployment = self._deployments[study]
         job_s = upkeep.usage_s(deployment.sides, self._folder) if self.node.is_machine else None
-        return deployment.open_reader().read(job_s=job_s, whole=whole, machine=machine)
+        reader = deployment.open_reader(self._counted)
+        return reader.read(job_s=job_s, whole=whole, machine=machine, moment=moment)
 
     def state(self, study: str) -> tuple[Mapping[str, str], ...]:
         deployment = self._deployments[study]

@@ -61,10 +61,11 @@ class NodeService(Protocol):
     def prefer(self, weight: int) -> None:
         """Set the weight of the node's jobs against other programs of the machine; 0: as without this call."""
 
-    def counters(self, study: str, whole: bool = True, machine: bool = True) -> CounterValues:
+    def counters(self, study: str, whole: bool = True, machine: bool = True, moment: int = 0) -> CounterValues:
         """Return the counters of the pods and of the node (`tare.counters.reader`).
 
         Unless `whole`, only what other deployments use as well; `machine` adds what is counted for its whole machine.
+        What was read at the same `moment` (not 0) for another deployment is not read again.
         """
 
     def state(self, study: str) -> tuple[Mapping[str, str], ...]:

@@ -80,8 +80,8 @@ class RemoteNode:
     def prefer(self, weight: int) -> None:
         self._ask("prefer", weight)
 
-    def counters(self, study: str, whole: bool = True, machine: bool = True) -> CounterValues:
-        values: CounterValues = self._ask("counters", study, whole, machine)
+    def counters(self, study: str, whole: bool = True, machine: bool = True, moment: int = 0) -> CounterValues:
+        values: CounterValues = self._ask("counters", study, whole, machine, moment)
         return values
 
     def state(self, study: str) -> tuple[Mapping[str, str], ...]:

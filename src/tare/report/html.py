@@ -48,10 +48,22 @@ def render_html(
     *,
     addition: embed.Addition | None = None,
 ) -> str:
-    """Return the report as one HTML document. Samples are read one trial at a time and not kept in memory.
+    """Return the report as one HTML document (`html_parts`)."""
+    return "".join(html_parts(summary, trials, samples, counts, addition=addition))
 
-    `counts` has counted them already, or does so on another core (`tare.report.samples.counting`). The live page has an
-    `addition`.
+
+def html_parts(
+    summary: Summary,
+    trials: Sequence[Trial],
+    samples: SampleSource,
+    counts: Counts | None = None,
+    *,
+    addition: embed.Addition | None = None,
+) -> Iterator[str]:
+    """Return the report as the parts of one HTML document, which is too large to be in memory twice.
+
+    Samples are read one trial at a time and not kept in memory, all before the first part is made. `counts` has counted
+    them already, or does so on another core (`tare.report.samples.counting`). The live page has an `addition`.
     """
     runs = launches(summary, trials)
     groups = view.groups(summary)
@@ -63,7 +75,7 @@ def render_html(
     environments = environment_pages(groups, summary, last_commands)
     script = embed.asset("tare.report", "templates/report.js")
     style = embed.asset("tare.report", "templates/report.css")
-    return _jinja().get_template("report.html.j2").render(
+    return _jinja().get_template("report.html.j2").generate(
         summary=summary,
         confidence=f"{summary.confidence * 100:g}",
         policy=_policy(script, style, addition),

@@ -162,19 +162,20 @@ def run(
     table = Table(listener)
     made: list[_Launch] = []
     try:
+        moment = _now(site)
         for ready, padding in launches:
             with uninterrupted():
                 made.append(_seated(table, site, ready, padding, turns=turns))
                 made[-1].shares_pods = sum(other.deployed is ready.deployed for other, _ in launches) > 1
-            _section(table, made[-1], made[-1].start)
+            moment = _section(table, made[-1], made[-1].start, moment)
         for turn in range(turns):
             waiting = [each for each in made if each.waits]
             random.Random(f"{drawn}/{turn}").shuffle(waiting)
             for each in waiting:
-                _section(table, each, partial(table.give, each.seat))
+                moment = _section(table, each, partial(table.give, each.seat), moment)
         for each in made:
             if each.waits:
-                _section(table, each, partial(table.give, each.seat), to_end=True)
+                moment = _section(table, each, partial(table.give, each.seat), moment, to_end=True)
         return [_watched(each) for each in made]
     finally:
         with uninterrupted():
@@ -220,10 +221,20 @@ def _seated(table: Table, site: Site, ready: Ready, padding: int, *, turns: int)
     )
 
 
-def _section(table: Table, launch: _Launch, begin: Callable[[], None], *, to_end: bool = False) -> None:
-    """Let a launch work until it sleeps again or ends; end it if its time is up."""
+def _now(site: Site) -> monitor.Moment:
+    """Return this moment, at which no launch is active, under a number of its own."""
+    return monitor.Moment(number=time.monotonic_ns(), site_s=site.usage_s())
+
+
+def _section(
+    table: Table, launch: _Launch, begin: Callable[[], None], start: monitor.Moment, *, to_end: bool = False
+) -> monitor.Moment:
+    """Let a launch work until it sleeps again or ends; end it if its time is up. Return the moment of its end.
+
+    That is the `start` of the next section: what launches share is read once for both.
+    """
     deployed, whole = launch.ready.deployed, launch.shares_pods or not launch.sections
-    before, began = deployed.counters(launch.site.usage_s(), whole=whole), time.monotonic()
+    before, began = deployed.counters(start, whole=whole), time.monotonic()
     left_s = launch.ready.cell.workload.time_limit_s - launch.active_s
     begin()
     waited = table.wait(launch.seat, left_s)
@@ -234,8 +245,10 @@ def _section(table: Table, launch: _Launch, begin: Callable[[], None], *, to_end
     if launch.thread is not None and not launch.waits and (launch.result is None or launch.result.status != 0):
         end_rest(table, deployed, launch.seat)
     launch.active_s += time.monotonic() - began
-    after = deployed.counters(launch.site.usage_s(), whole=launch.shares_pods or not launch.waits)
+    end = _now(launch.site)
+    after = deployed.counters(end, whole=launch.shares_pods or not launch.waits)
     launch.sections.append((before, after))
+    return end
 
 
 def _watched(launch: _Launch) -> Watched:

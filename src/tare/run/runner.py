@@ -313,9 +313,9 @@ class Run:
     def _launched(self, ready: Ready, padding: int) -> Launched:
         """Run a launch between two readings of all counters, and judge it."""
         kills = ready.deployed.memory_kills()
-        before = ready.deployed.counters(self.site.usage_s())
+        before = ready.deployed.counters(monitor.Moment(site_s=self.site.usage_s()))
         result = run_launch(ready, padding, self.site)
-        after = ready.deployed.counters(self.site.usage_s())
+        after = ready.deployed.counters(monitor.Moment(site_s=self.site.usage_s()))
         return self._judged(
             ready,
             in_turns.Watched(result=result, before=before, after=after, active_s=result.elapsed_s, kills=kills),

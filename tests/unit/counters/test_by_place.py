@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nodes import make_node
-from tare.counters import monitor, reader
+from tare.counters import monitor, sources
 from tare.counters.monitor import CounterValues, HostWatch, Reader, joined
 from tare.counters.values import place_of_machine
 from tare.node import Watch
@@ -80,7 +80,7 @@ def test_a_reading_that_is_not_whole_leaves_out_what_one_deployment_has_alone(tm
 
 
 def test_sources_that_this_machine_lacks_are_named_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "why_unread", lambda path: "no such file" if "pressure" in path else "")
+    monkeypatch.setattr(sources, "why_unread", lambda path: "no such file" if "pressure" in path else "")
     found = monitor.read([HostWatch(node=NODE, pid=os.getpid(), watches=())])
     assert "pressure (no such file)" in found.lacking
     assert "throttling (the job has no cgroup of its own)" in found.lacking

@@ -76,7 +76,7 @@ def test_counters_that_may_not_be_read_are_named_with_the_reason(monkeypatch: py
     (item,) = monitor.unread([PLACE], CounterValues(), values)
     assert (item.node, item.interface, item.role, item.why) == ("n0", "data0", "data NIC", "permission denied")
     assert monitor.unread([PLACE], *joined([(values, values), (values, values)])) == (item,)
-    assert monitor.unread([PLACE], merged([values]), CounterValues()) == (item,)
+    assert monitor.unread([PLACE], merged([values], monitor.Moment()), CounterValues()) == (item,)
 
 
 def test_an_interface_that_does_not_exist_is_not_one_that_may_not_be_read(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_values_of_several_nodes_are_merged_and_cpu_times_of_one_machine_count_o
     first = CounterValues(interfaces={("", 70, "a"): (1, 1, 1, 1)}, busy_s=5.0, job_s=1.0, throttled_s=0.5)
     second = CounterValues(interfaces={("", 71, "a"): (2, 2, 2, 2)}, busy_s=5.0, job_s=2.0)
     elsewhere = CounterValues(interfaces={("m", 70, "a"): (3, 3, 3, 3)}, machine="m", busy_s=7.0, job_s=4.0)
-    values = monitor.merged([first, second, elsewhere], site_s=3.0)
+    values = monitor.merged([first, second, elsewhere], monitor.Moment(site_s=3.0))
     assert set(values.interfaces) == {("", 70, "a"), ("", 71, "a"), ("m", 70, "a")}
     assert (values.busy_s, values.job_s, values.throttled_s) == (12.0, 7.0, 0.5)
     assert values.ours_s >= 7.0, "the study's own time is at least its jobs'"

@@ -61,7 +61,7 @@ def test_protocol_counters_have_their_nstat_names_and_others_are_left_out() -> N
         "UdpRcvbufErrors": 4,
     }  # fmt: skip
     assert tcp.parse(NETSTAT) == {"TcpExtTCPTimeouts": 3, "TcpExtTCPBacklogDrop": 2}
-    assert tcp.parse(SNMP, of_path=True) == {"IpForwDatagrams": 12, "IpFragCreates": 6}
+    assert tcp.of_path(tcp.parse(SNMP)) == {"IpForwDatagrams": 12, "IpFragCreates": 6}
     assert tcp.parse("") == {}
 
 
@@ -119,9 +119,9 @@ def test_page_reclaim_and_swapping_are_read_from_the_machine_and_from_groups_of_
 
 
 def test_a_memory_limit_that_was_reached_is_counted_in_both_versions() -> None:
-    assert memory.limit_hits("", "31\n") == {"memory_failcnt": 31}
-    assert memory.limit_hits("low 1\nhigh 4\nmax 5\noom 1\noom_kill 1\n", "") == {"memory_failcnt": 9}
-    assert memory.limit_hits("", "") == {}
+    assert memory.limit_hits("31\n") == {"memory_failcnt": 31}
+    assert memory.limit_hits("low 1\nhigh 4\nmax 5\noom 1\noom_kill 1\n") == {"memory_failcnt": 9}
+    assert memory.limit_hits("") == {}
 
 
 def test_pressure_is_the_time_in_which_some_process_waited() -> None:
@@ -134,23 +134,24 @@ def attribute(kind: int, value: bytes) -> bytes:
     return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
 
 
-def queue(index: int, parent: int, kind: bytes, drops: int, options: bytes = b"") -> netlink.Message:
+def queue(index: int, parent: int, kind: bytes, drops: int, options: bytes = b"") -> bytes:
     stats = attribute(qdisc.QUEUE_STATS, struct.pack("=IIIII", 1, 100, drops, 2, 3))
     data = attribute(1, kind + b"\0") + attribute(2, options) + attribute(7, stats)
-    return qdisc.TCMSG.pack(0, index, 0x10000, parent, 0), netlink.attributes(data)
+    return qdisc.TCMSG.pack(0, index, 0x10000, parent, 0) + data
 
 
 def test_queues_are_read_with_their_limits_and_an_interface_counts_with_its_largest() -> None:
     options = struct.pack("=II", 0, 1000)
-    found = qdisc.parse(
-        [queue(3, qdisc.ROOT, b"tbf", 4), queue(3, 0x10001, b"netem", 9, options), queue(5, qdisc.ROOT, b"pfifo", 1)]
-    )
+    dump = [queue(3, qdisc.ROOT, b"tbf", 4), queue(3, 0x10001, b"netem", 9, options), queue(5, qdisc.ROOT, b"pfifo", 1)]
+    length = qdisc.TCMSG.size
+    found = qdisc.parse((each[:length], netlink.attributes(each[length:])) for each in dump)
     assert [(each.kind, each.drops, each.is_root, each.limit) for each in found] == [
         ("tbf", 4, True, 0), ("netem", 9, False, 1000), ("pfifo", 1, True, 0),
     ]  # fmt: skip
-    assert qdisc.totals(found) == {
+    assert qdisc.totals_in(dump) == {
         "qdisc_drops": 10, "qdisc_overlimits": 6, "qdisc_requeues": 4, "qdisc_backlog_bytes": 200,
     }  # fmt: skip
+    assert set(qdisc.totals_in([]).values()) == {0}
 
 
 @pytest.mark.parametrize("data", [b"", b"\x01", b"\x00\x00\x01\x00rest", b"\xff\xff\x01\x00"])

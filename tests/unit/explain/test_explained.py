@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from counted_calls import count_calls
 from factory_explained import Behaviour, measured, plan_of, summary_of, trials_of
 from tare.explain import explain
 from tare.explain.ablation import studies_of
@@ -117,3 +118,19 @@ def test_each_cause_is_the_first_suspect_where_its_counters_grew(tmp_path: Path,
 def test_words_of_causes_are_few() -> None:
     assert all(len(cause.words.split()) <= 5 for cause in CAUSES.values())
     assert all(name == cause.name for name, cause in CAUSES.items())
+
+
+def test_twice_the_costs_of_twice_the_cells_take_twice_the_calls(tmp_path: Path) -> None:
+    def calls_for(workloads: int) -> int:
+        text = STUDY.format(slow=f"{FILTER}, env: {{A: 1}}")
+        named = ", ".join(f"w{number}: {{kernels: [latency]}}" for number in range(workloads))
+        plan = plan_of(tmp_path, text.replace("messages: {kernels: [latency]}", named))
+        trials = trials_of(plan, {"slow": FILTERED})
+        summary = summary_of(plan, trials)
+        found: list[int] = []
+        calls = count_calls(lambda: found.append(len(explain(plan, trials, summary))))
+        assert found == [workloads]
+        return calls
+
+    calls_for(1)
+    assert calls_for(40) < 2.2 * calls_for(20)

@@ -50,8 +50,8 @@ REPLACES: dict[str, Callable[[Path], object]] = {
     f"{SAMPLES}/r0000-b00-a00-c0000.npz.partial": lambda path: results_folder.write_samples(
         path / SAMPLES / "r0000-b00-a00-c0000.npz", {}
     ),
-    "report.html": lambda path: write_whole(path / "report.html", "<html>"),
-    "report.html.partial": lambda path: write_whole(path / "report.html", "<html>"),
+    "report.html": lambda path: write_whole(path / "report.html", ["<html>"]),
+    "report.html.partial": lambda path: write_whole(path / "report.html", ["<html>"]),
 }
 
 

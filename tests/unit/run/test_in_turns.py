@@ -16,14 +16,14 @@ from typing import cast
 import pytest
 
 from tare.cluster import Site
-from tare.counters.monitor import CounterValues, joined
+from tare.counters.monitor import CounterValues, Moment, joined
 from tare.deploy.hosts import Deployed
 from tare.host.process import run
 from tare.model import Cell, Control, KernelSpec, Role
 from tare.node_service import upkeep
 from tare.plan.cells import expand
 from tare.run import in_turns
-from tare.run.turns import Table
+from tare.run.turns import Table, Waited
 from unit.runs import known_study
 
 GIB = 1 << 30
@@ -120,6 +120,31 @@ def test_what_happens_between_sections_is_not_counted() -> None:
     assert after.growing == reading(120).growing
     for name in ("busy_s", "steal_s", "softirq_s", "job_s", "ours_s", "throttled_s"):
         assert getattr(after, name) == pytest.approx(getattr(reading(120), name)), name
+
+
+def test_a_section_begins_at_the_moment_at_which_the_one_before_it_ended() -> None:
+    moments: list[Moment] = []
+
+    def counters(moment: Moment, *, whole: bool) -> CounterValues:
+        moments.append(moment)
+        return CounterValues()
+
+    cell = SimpleNamespace(workload=SimpleNamespace(time_limit_s=1.0))
+    usages = iter((1.0, 2.0, 4.0))
+    launch = SimpleNamespace(
+        ready=SimpleNamespace(deployed=SimpleNamespace(counters=counters), cell=cell),
+        site=SimpleNamespace(usage_s=lambda: next(usages)),
+        sections=[], shares_pods=False, active_s=0.0, seat=None, thread=None, waits=True,
+    )  # fmt: skip
+    table = cast("Table", SimpleNamespace(wait=lambda *_: Waited.READY))
+    moment = in_turns._now(launch.site)
+    for _ in range(2):
+        moment = in_turns._section(table, cast("in_turns._Launch", launch), lambda: None, moment)
+    first, second = moments[:2], moments[2:]
+    assert second[0] is first[1], "nothing ran between them"
+    assert second[1] is moment
+    assert len({each.number for each in moments}) == 3
+    assert [each.site_s for each in moments] == [1.0, 2.0, 2.0, 4.0]
 
 
 def test_a_counter_that_is_not_read_in_every_section_is_left_out() -> None:

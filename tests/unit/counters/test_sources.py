@@ -1,0 +1,129 @@
+"""What launches in turns share is read once at a moment, and a reading opens and parses no more than it must."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from nodes import make_node
+from tare.counters import netlink
+from tare.counters.monitor import HostWatch, Reader
+from tare.counters.sources import Sources
+from tare.counters.usage import GroupUsage
+from tare.node import Watch
+from tare.node.cgroups import MARK, Group, Hierarchy
+
+NODE = make_node(pid=os.getpid())
+PLACE = HostWatch(node=NODE, pid=os.getpid(), watches=(Watch(pid=os.getpid(), interface="lo", role="x"),))
+SHARED_FILES = ("dev", "snmp", "netstat", "stat", "softnet_stat", "softirqs")
+"""What a reading in turns takes from a node whose namespace has ranks; connection tracking is not everywhere."""
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count the system calls that readings make, by name."""
+    calls: Counter[str] = Counter()
+
+    def counting(owner: object, name: str) -> None:
+        plain = getattr(owner, name)
+
+        def call(*given: object, **named: object) -> object:
+            calls[name] += 1
+            return plain(*given, **named)
+
+        monkeypatch.setattr(owner, name, call)
+
+    for name in ("open", "pread", "close", "stat", "access"):
+        counting(os, name)
+    counting(netlink.Netlink, "messages")
+    return calls
+
+
+def readers(shared: Sources, count: int) -> list[Reader]:
+    return [Reader([PLACE], shared=shared) for _ in range(count)]
+
+
+def test_a_reading_in_turns_opens_no_file_and_reads_each_shared_one_once(counted: Counter[str]) -> None:
+    shared = Sources()
+    (reader,) = readers(shared, 1)
+    try:
+        reader.read(moment=1)
+        counted.clear()
+        reader.read(whole=False, moment=2)
+        blocks = counted.pop("pread")
+        missing = counted.pop("open", 0)
+        assert missing <= 1, "only connection tracking may be missing, and is looked for again"
+        assert len(SHARED_FILES) <= blocks <= len(SHARED_FILES) + 3, "two are longer than a block"
+        assert counted == {"messages": 1}
+    finally:
+        reader.close()
+        shared.close()
+
+
+def test_the_end_of_a_section_is_the_beginning_of_the_next_one(counted: Counter[str]) -> None:
+    shared = Sources()
+    one, other = readers(shared, 2)
+    try:
+        for each in (one, other):
+            each.read()
+        after = one.read(whole=False, moment=7)
+        counted.clear()
+        before = other.read(whole=False, moment=7)
+        assert not counted, "nothing is read twice at a moment"
+        assert (before.growing, before.interfaces, before.busy_s) == (after.growing, after.interfaces, after.busy_s)
+        other.read(whole=False, moment=8)
+        assert counted["pread"] >= len(SHARED_FILES)
+        counted.clear()
+        other.read(whole=False)
+        other.read(whole=False)
+        assert counted["messages"] == 2, "without a moment everything is read"
+    finally:
+        for each in (one, other):
+            each.close()
+        shared.close()
+
+
+def test_a_text_that_did_not_change_is_not_parsed_again(tmp_path: Path) -> None:
+    file, parsed = tmp_path / "counts", []
+    sources = Sources()
+
+    def parse(text: str) -> int:
+        parsed.append(text)
+        return int(text or 0)
+
+    for text in ("1", "1", "2"):
+        file.write_text(text)
+        sources.begin()
+        assert sources.parsed(str(file), parse) == int(text)
+        assert sources.parsed(str(file), parse) == int(text)
+    assert parsed == ["1", "2"]
+    file.unlink()
+    sources.close()
+    sources.begin()
+    assert sources.parsed(str(file), parse) == 0
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "texts"),
+    [
+        (1, "cpuacct.usage", ("1500000000\n", "2500000000\n")),
+        (2, "cpu.stat", ("usage_usec 1500000\n", "usage_usec 2500000\n")),
+    ],
+)
+def test_the_cpu_time_of_a_cgroup_is_read_again_without_opening_its_file(
+    version: int, name: str, texts: tuple[str, str], tmp_path: Path, counted: Counter[str]
+) -> None:
+    group = Group(path="n0", hierarchies=(Hierarchy(mountpoint=tmp_path, version=version),))
+    (tmp_path / MARK / "n0").mkdir(parents=True)
+    (tmp_path / MARK / "n0" / name).write_text(texts[0])
+    usage = GroupUsage(group)
+    assert usage.seconds() == 1.5
+    (tmp_path / MARK / "n0" / name).write_text(texts[1])
+    counted.clear()
+    assert usage.seconds() == 2.5
+    assert counted == {"pread": 1}
+    usage.close()
+    assert GroupUsage(Group(path="gone", hierarchies=group.hierarchies)).seconds() == 0.0
