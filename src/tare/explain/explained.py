@@ -45,18 +45,27 @@ MOST_SUSPECTS: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Results in which the cells of changes are looked for: a plan and what was found."""
+    """Results in which the cells of changes are looked for: a plan and what was found.
+
+    `folder` is the name of their folder in `explain/`, "" for the results that are explained.
+    """
 
     plan: Plan
     comparisons: Sequence[Comparison]
+    folder: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """The share of a cost that a suspect's change explains, and the change's own overhead (a fraction)."""
+    """The share of a cost that a change explains, and the overheads of the cell without and with the change.
+
+    All three are fractions, over the same rounds of the results in `folder` (as in `Measured`).
+    """
 
     share: Estimate | None
     without: Estimate | None
+    before: Estimate | None
+    folder: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,10 +181,10 @@ def _explained(evidence: Evidence, places: Sequence[Measured]) -> Explained:
     shares = {
         suspect.name: share
         for suspect in suspects
-        if suspect.change is not None and (share := _share(evidence, suspect.change, places)) is not None
+        if suspect.change is not None and (share := share_of(evidence, suspect.change, places)) is not None
     }
     together = all_removed(evidence, suspects)
-    rest = _share(evidence, together, places) if together is not None else None
+    rest = share_of(evidence, together, places) if together is not None else None
     left = _left(rest.share) if rest is not None else None
     if left is None and len(shares) == 1:
         left = _left(next(iter(shares.values())).share)
@@ -189,7 +198,7 @@ def _left(share: Estimate | None) -> Estimate | None:
     return Estimate(value=1.0 - share.value, low=1.0 - share.high, high=1.0 - share.low, n=share.n)
 
 
-def _share(evidence: Evidence, change: Change, places: Sequence[Measured]) -> Share | None:
+def share_of(evidence: Evidence, change: Change, places: Sequence[Measured]) -> Share | None:
     """Return the share of a cost that a change explains, from the first results that have the cell of the change."""
     here, base, metric = evidence.here.cell, evidence.base.cell, evidence.info.key
     without = replace(here, environment=change.environment, placement=change.environment.placement.of(here.placement))
@@ -207,7 +216,12 @@ def _share(evidence: Evidence, change: Change, places: Sequence[Measured]) -> Sh
         cost = [one - other for one, other in zip(cell, baseline, strict=True)]
         left = [one - other for one, other in zip(changed, baseline, strict=True)]
         explained = left if change.adds else [one - other for one, other in zip(cell, changed, strict=True)]
-        return Share(share=stats.share_of_cost(explained, cost), without=stats.paired_t(left, 0.95))
+        return Share(
+            share=stats.share_of_cost(explained, cost),
+            without=stats.paired_t(left, 0.95),
+            before=stats.paired_t(cost, 0.95),
+            folder=place.folder,
+        )
     return None
 
 
