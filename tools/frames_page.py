@@ -1,4 +1,4 @@
-"""Write the tables' columns to docs/notebooks.md, and the schemas of JSON documents; with --check, only compare them."""
+"""Write the columns of tables to docs/notebooks.md, and schemas of JSON documents; with --check, only compare them."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _measure(ablations: Iterable[Ablation], study: Study, wanted: Wanted) -> Non
         nodes = max(placement.nodes for placement in study.placements)
         option = "--run" if wanted.run else "--remedy"
         raise RefusedError(
-            f"the cells of {wanted.folder} were measured on cluster {study.cluster}, and this is not inside a job of it",
+            f"the cells of {wanted.folder} were measured on cluster {study.cluster}, and this is not a job of it",
             remedy=f"run it within an allocation, `salloc --nodes={nodes} --exclusive tare explain {wanted.folder} "
             f"{option}`, or in a batch script such as `tare submit --dry-run` prints",
         )

@@ -56,7 +56,7 @@ def _usual_transport(environment: Environment) -> str:
     return with_transport(replace(environment, transport=_DEFAULTS["transport"])).transport
 
 
-_DEFAULTS: Final = {each.name: each.default for each in fields(Environment)}
+_DEFAULTS: Final[dict[str, Any]] = {each.name: each.default for each in fields(Environment)}
 
 
 def _network(network: str) -> str | dict[str, str]:

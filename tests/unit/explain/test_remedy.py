@@ -100,6 +100,7 @@ def test_a_cause_that_no_key_removes_is_left(tmp_path: Path) -> None:
     text = """
 environments: {bare: , bare+dockerd: , docker: {runtime: docker, network: host}}
 workloads: {messages: {kernels: [latency]}}
+repetition: {rounds: 8}
 """
     plan = plan_of(tmp_path, text)
     slow = Behaviour(factor=1.2, counters={"conntrack_entries": 10.0})
