@@ -69,7 +69,7 @@ def explain_results(wanted: Wanted) -> int:
     if wanted.as_json:
         print(json.dumps(encode(answer_of(found.costs, remedies)), indent=1, ensure_ascii=True, allow_nan=False))
     else:
-        lines = [*_page(found.costs, wanted), *_remedies(remedies, wanted)]
+        lines = [*_page(found, wanted), *_remedies(remedies, wanted)]
         print(printable("\n".join(lines), lines=True))
     return EXIT_DONE if all(cost.named for cost in found.costs) else EXIT_INCONCLUSIVE
 
@@ -78,17 +78,27 @@ def _measure(ablations: Iterable[Ablation], study: Study, wanted: Wanted) -> Non
     """Run studies of changed cells; on a cluster that gives nodes to jobs, only within a job."""
     cluster = CLUSTERS[study.cluster]
     if cluster.runs_jobs and not cluster.in_job:
-        nodes = max(placement.nodes for placement in study.placements)
-        option = "--run" if wanted.run else "--remedy"
+        command = _command(study, wanted, "--run" if wanted.run else "--remedy")
         raise RefusedError(
             f"the cells of {wanted.folder} were measured on cluster {study.cluster}, and this is not a job of it",
-            remedy=f"run it within an allocation, `salloc --nodes={nodes} --exclusive tare explain {wanted.folder} "
-            f"{option}`, or in a batch script such as `tare submit --dry-run` prints",
+            remedy=f"run it within an allocation, `{command}`, or in a batch script such as `tare submit --dry-run` "
+            "prints",
         )
     for ablation in ablations:
         folder = wanted.folder / EXPLAIN / ablation.folder
         _say(f"tare: measuring {', '.join(each.name for each in ablation.study.environments)} ({folder})")
         commands.measure(ablation.study, folder)
+
+
+def _command(study: Study, wanted: Wanted, option: str) -> str:
+    """Return the command that measures changed cells where the study ran."""
+    command = f"tare explain {wanted.folder} {option}"
+    cluster = CLUSTERS.get(study.cluster)
+    if cluster is not None and cluster.runs_jobs:
+        nodes = max(placement.nodes for placement in study.placements)
+        return f"salloc --nodes={nodes} --exclusive {command}"
+    as_root = cluster is None or cluster.needs_root
+    return f"sudo {command}" if as_root and not is_real_root() else command
 
 
 def _found(results: Results, wanted: Wanted) -> Found:
@@ -112,8 +122,9 @@ def _name(cost: Explained) -> str:
     return f"{cost.evidence.here.cell.group} / {cost.evidence.here.cell.environment.name}"
 
 
-def _page(costs: Sequence[Explained], wanted: Wanted) -> Iterator[str]:
+def _page(found: Found, wanted: Wanted) -> Iterator[str]:
     """Yield the lines of the answer: each row that costs something, with its metrics, causes and remedies."""
+    costs = found.costs
     if not costs:
         yield "No cell costs anything that could be explained."
         return
@@ -126,7 +137,7 @@ def _page(costs: Sequence[Explained], wanted: Wanted) -> Iterator[str]:
     explained = sum(cost.named is not None for cost in costs)
     yield f"{explained} of {len(costs)} costs have a proven cause."
     if explained < len(costs) and not wanted.run:
-        yield f"To measure the suspects: {'' if is_real_root() else 'sudo '}tare explain {wanted.folder} --run"
+        yield f"To measure the suspects: {_command(found.results.plan.study, wanted, '--run')}"
 
 
 def _of_cost(cost: Explained) -> Iterator[str]:
@@ -161,7 +172,7 @@ def _remedies(remedies: Sequence[RemedyAnswer] | None, wanted: Wanted) -> Iterat
         if remedy.left:
             yield f"  not removed, because no key of a study does that in this runtime: {', '.join(remedy.left)}"
         for effect in remedy.effects:
-            yield f"  {effect.label}: {_effect(effect, wanted)}"
+            yield from _effect(effect, wanted)
         if remedy.changes and not remedy.effects:
             yield "  not measured: the remedied cell could not run, or in too few rounds"
         if remedy.fragment:
@@ -169,12 +180,12 @@ def _remedies(remedies: Sequence[RemedyAnswer] | None, wanted: Wanted) -> Iterat
             yield from (f"    {line}" for line in remedy.fragment.splitlines())
 
 
-def _effect(effect: EffectAnswer, wanted: Wanted) -> str:
+def _effect(effect: EffectAnswer, wanted: Wanted) -> Iterator[str]:
     before, after = ("-" if each is None else _percent(each) for each in (effect.before, effect.after))
+    yield f"  {effect.label}: before {before}; after {after}: {effect.outcome}"
     folder = wanted.folder / EXPLAIN / effect.measured_in if effect.measured_in else wanted.folder
     by_remedy = effect.measured_in.startswith(REMEDIED)
-    where = f"measured in {folder}" if by_remedy else f"already measured as an ablation, in {folder}"
-    return f"before {before}; after {after}: {effect.outcome} ({where})"
+    yield f"    measured in {folder}" if by_remedy else f"    already measured as an ablation, in {folder}"
 
 
 def _proof(cost: Explained, suspect: Suspect) -> str:

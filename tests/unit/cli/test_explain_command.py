@@ -12,7 +12,7 @@ import pytest
 
 import exports
 from factory_explained import Behaviour, plan_of, summary_of, trials_of
-from tare.cli import commands
+from tare.cli import commands, explain_command
 from tare.cli.explain_command import Wanted, explain_results
 from tare.errors import RefusedError
 from tare.explain import explain
@@ -87,7 +87,7 @@ def test_a_remedy_that_the_ablation_has_measured_is_not_measured_again(
     assert remedy["effects"][0]["outcome"] == "back at the baseline"
     explain_results(Wanted(folder=results, remedy=True))
     out = capsys.readouterr().out
-    assert "back at the baseline (already measured as an ablation, in" in out
+    assert ": back at the baseline\n    already measured as an ablation, in" in out
     assert "\x1b" not in out
     assert "    slow-remedied:\n      runtime: bare\n" in out
 
@@ -98,6 +98,19 @@ def test_a_document_of_an_unexplained_cost_says_so(tmp_path: Path, capsys: pytes
     document = printed(Wanted(folder=folder, remedy=True, as_json=True), capsys)
     assert [cost["cause"] for cost in document["costs"]] == [None]
     assert document["remedies"] == []
+
+
+@pytest.mark.parametrize(
+    ("cluster", "command"), [("lab", "sudo tare explain"), ("slurm", "salloc --nodes=2 --exclusive tare explain")]
+)
+def test_the_command_that_measures_is_one_for_the_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], cluster: str, command: str
+) -> None:
+    monkeypatch.setattr(explain_command, "is_real_root", lambda: False)
+    plan = plan_of(tmp_path, STUDY.format(cluster=cluster, network="host", slow="launch: exec"))
+    folder = exports.write(tmp_path / "results", plan, list(trials_of(plan, {"slow": Behaviour(factor=1.5)})))
+    explain_results(Wanted(folder=folder))
+    assert f"To measure the suspects: {command} {folder} --run" in capsys.readouterr().out
 
 
 def test_outside_of_a_job_the_suspects_of_slurms_results_are_not_measured(
