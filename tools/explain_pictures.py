@@ -28,9 +28,9 @@ from tare.host.process import run
 
 PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 MOST_BYTES = 150_000
-WIDTH = 112
+WIDTH = 140
 """Columns of a terminal's picture."""
-SCREEN = (1180, 560)
+SCREEN = (1180, 570)
 """Width and height of the report's picture, in pixels."""
 FONT_FACE = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 """What rich adds to have fonts loaded from the network."""
