@@ -18,12 +18,26 @@ _LINK_KEYS: Final = {"delay_s": "delay", "rate_bps": "rate"}
 """Keys of a link that the study names otherwise; it takes plain numbers as seconds and bits per second."""
 
 
+class _Quoted(str):
+    """A text that is always written in quotes: a study reads `0E0` as a number, PyYAML writes it as a plain word."""
+
+    __slots__ = ()
+
+
+class _Dumper(yaml.SafeDumper):
+    """Write texts that are `_Quoted` in quotes."""
+
+
+_Dumper.add_representer(_Quoted, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"'))
+
+
 def environment_text(environment: Environment) -> str:
     """Return an entry of a study's `environments:` as YAML, which reads as the same environment.
 
     Every character that is not printable ASCII is escaped.
     """
-    text: str = yaml.safe_dump({environment.name: environment_keys(environment)}, sort_keys=False, width=110)
+    keys = {environment.name: environment_keys(environment)}
+    text: str = yaml.dump(keys, Dumper=_Dumper, sort_keys=False, width=110)
     return text
 
 
@@ -39,7 +53,7 @@ def environment_keys(environment: Environment) -> dict[str, Any]:
         if value != _DEFAULTS[name]:
             keys[name] = _plain(value)
     if environment.env:
-        keys["env"] = {name: value for name, _, value in (each.partition("=") for each in environment.env)}
+        keys["env"] = {name: _Quoted(value) for name, _, value in (each.partition("=") for each in environment.env)}
     if environment.link:
         keys["link"] = _link(environment.link)
     if environment.placement:

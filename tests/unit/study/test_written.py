@@ -38,7 +38,8 @@ PLACEMENTS = st.builds(
     memory_per_container=st.sampled_from([None, 0, 2**30]),
     cpus_per_container=st.sampled_from([None, 0.0, 0.5]),
 )
-VARIABLES = st.dictionaries(st.from_regex(r"[A-Z_]{1,5}", fullmatch=True), WORDS, max_size=3)
+NUMBERS = st.one_of(st.floats().map(str), st.from_regex(r"[-+]?[0-9]{1,3}[.]?[eExX:_]?[-+]?[0-9]{0,2}", fullmatch=True))
+VARIABLES = st.dictionaries(st.from_regex(r"[A-Z_]{1,5}", fullmatch=True), WORDS | NUMBERS, max_size=3)
 ENVIRONMENTS: st.SearchStrategy[Environment] = st.builds(
     Environment,
     name=st.sampled_from(["slow-remedied", "docker+overlay-remedied", "bare+dockerd-remedied", "bare+image+bridge-x"]),
@@ -92,5 +93,5 @@ def test_what_steers_a_terminal_is_escaped() -> None:
 
 
 def test_names_of_variables_stay_with_their_values() -> None:
-    environment = Environment(name="x", runtime="bare", network="host", env=("A=1", "B=x=y", "C="))
+    environment = Environment(name="x", runtime="bare", network="host", env=("A=1", "B=x=y", "C=", "D=0E0"))
     assert read(environment) == environment
