@@ -1,4 +1,4 @@
-"""Write the tables' columns to docs/notebooks.md, and docs/report.schema.json; with --check, only compare them."""
+"""Write the columns of tables to docs/notebooks.md, and schemas of JSON documents; with --check, only compare them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tare.export.schema import report_schema_text
+from tare.export.schema import explain_schema, report_schema, schema_text
 from tare.frames import TABLES, Column
 from tare.frames.samples import COLUMNS as SAMPLE_COLUMNS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-PAGE, SCHEMA = DOCS / "notebooks.md", DOCS / "report.schema.json"
+PAGE = DOCS / "notebooks.md"
+SCHEMAS = {DOCS / "report.schema.json": report_schema, DOCS / "explain.schema.json": explain_schema}
 BEGIN, END = "<!-- columns: tools/frames_page.py --write -->\n", "<!-- end of columns -->\n"
 
 
@@ -42,9 +43,9 @@ def page_text(text: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write or check both files and return the exit code."""
-    given = PAGE.read_text()
-    wanted = {PAGE: page_text(given), SCHEMA: report_schema_text()}
+    """Write or check the files and return the exit code."""
+    wanted = {PAGE: page_text(PAGE.read_text())}
+    wanted |= {path: schema_text(schema()) for path, schema in SCHEMAS.items()}
     if arguments == ["--check"]:
         stale = [path.name for path, text in wanted.items() if not path.exists() or path.read_text() != text]
         for name in stale:

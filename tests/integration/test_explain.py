@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,13 @@ def test_offloads_that_are_off_are_named_proven_and_in_the_report(tmp_path: Path
     assert cause.name == "offload"
     assert cause.share is not None
     assert cause.share.low > 0.5
+    remedied = tare("explain", folder, "--remedy", "--json", cwd=tmp_path, timeout_s=300)
+    assert remedied.status == 0, remedied.stdout + remedied.stderr
+    (remedy,) = json.loads(remedied.stdout)["remedies"]
+    assert remedy["removed"] == ["offload"]
+    (effect,) = remedy["effects"]
+    assert effect["after"]["value"] < 0.5 * effect["before"]["value"]
+    assert effect["outcome"] == "back at the baseline"
     report = tare("report", folder, "--html", tmp_path / "report.html", cwd=tmp_path)
     assert report.status in (0, 3)
     assert "segmentation offload is off" in (tmp_path / "report.html").read_text()

@@ -42,7 +42,7 @@ def test_every_command_of_the_page_works_as_it_stands(cluster: SlurmNodes) -> No
         # what pip installs is tried in root file systems of other distributions (test_other_distributions.py)
         shorter = script.replace(INSTALL, "tare --version").replace(SUBMIT, f"{SUBMIT} --allocations 2")
         shorter = re.sub(
-            r"^(.*tare (?:run|report|submit) .*)$", r"\1 || [ $? -eq 3 ]", shorter, flags=re.MULTILINE
+            r"^(.*tare (?:run|report|submit|explain) .*)$", r"\1 || [ $? -eq 3 ]", shorter, flags=re.MULTILINE
         )  # so few rounds are inconclusive
         ended = cluster.shell(f"set -e\n{shorter}")
         seen += ended.stdout
@@ -52,6 +52,7 @@ def test_every_command_of_the_page_works_as_it_stands(cluster: SlurmNodes) -> No
     assert "On these nodes" in seen
     assert "#SBATCH --array=1-6%1" in seen
     assert "#PBS -J 1-6%1" in seen
+    assert "costs have a proven cause" in seen or "No cell costs anything" in seen, seen
     assert "unavailable" not in seen, seen
     assert not re.search(r"\d+ failed", seen), seen
     assert len(list((cluster.home / "results" / "site.job").glob("*_[12].log"))) == 2

@@ -2,50 +2,107 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tare.cli import commands, session
 from tare.cli.session import EXPLAIN, ablations_of
-from tare.errors import EXIT_DONE, EXIT_INCONCLUSIVE, UsageError
-from tare.explain import Explained, explain
-from tare.explain.ablation import ROUNDS, studies_of
+from tare.cluster import CLUSTERS
+from tare.errors import EXIT_DONE, EXIT_INCONCLUSIVE, RefusedError, UsageError
+from tare.explain import Explained, Measured, Place, explain
+from tare.explain.ablation import ROUNDS, Ablation, studies_of
+from tare.explain.answer import EffectAnswer, RemedyAnswer, answer_of, remedy_answer
 from tare.explain.cause import Suspect
+from tare.explain.remedy import REMEDIED, remedies_of
+from tare.explain.remedy import studies_of as remedy_studies_of
 from tare.host.user_namespace import is_real_root
-from tare.model import Estimate
+from tare.model import Estimate, Study
 from tare.model.text import printable
 from tare.report import units
+from tare.store.codec import encode
 from tare.store.writer import Results, read_only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What to explain: a results folder, and a part of the names of cells ("": all). `run` measures the suspects."""
+    """What to explain: a results folder, and a part of the names of cells ("": all).
+
+    `run` measures the suspects, `remedy` what is left of the costs without their proven causes.
+    """
 
     folder: Path
     cell: str = ""
     run: bool = False
+    remedy: bool = False
     rounds: int = ROUNDS
+    as_json: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The costs of a results folder, and the results in which changed cells are looked for."""
+
+    results: Results
+    costs: tuple[Explained, ...]
+    places: tuple[Place, ...]
 
 
 def explain_results(wanted: Wanted) -> int:
     """Print why cells cost what they cost; return 3 if a cost is left without a proven cause, else 0."""
     results = read_only(wanted.folder)
-    costs = _costs(results, wanted)
-    if wanted.run and costs:
-        for ablation in studies_of(results.plan.study, costs, rounds=wanted.rounds):
-            folder = wanted.folder / EXPLAIN / ablation.folder
-            _say(f"tare: measuring {', '.join(each.name for each in ablation.study.environments)} ({folder})")
-            commands.measure(ablation.study, folder)
-        costs = _costs(results, wanted)
-    print(printable("\n".join(_page(costs, wanted)), lines=True))
-    return EXIT_DONE if all(cost.named for cost in costs) else EXIT_INCONCLUSIVE
+    study = results.plan.study
+    found = _found(results, wanted)
+    if wanted.run and found.costs:
+        _measure(studies_of(study, found.costs, rounds=wanted.rounds), study, wanted)
+        found = _found(results, wanted)
+    remedies: tuple[RemedyAnswer, ...] | None = None
+    if wanted.remedy:
+        proven = remedies_of(found.costs)
+        missing = remedy_studies_of(study, proven, found.places, rounds=wanted.rounds)
+        if missing:
+            _measure(missing, study, wanted)
+            found = _found(results, wanted)
+        remedies = tuple(remedy_answer(remedy, found.places, study.margin) for remedy in proven)
+    if wanted.as_json:
+        print(json.dumps(encode(answer_of(found.costs, remedies)), indent=1, ensure_ascii=True, allow_nan=False))
+    else:
+        lines = [*_page(found, wanted), *_remedies(remedies, wanted)]
+        print(printable("\n".join(lines), lines=True))
+    return EXIT_DONE if all(cost.named for cost in found.costs) else EXIT_INCONCLUSIVE
 
 
-def _costs(results: Results, wanted: Wanted) -> tuple[Explained, ...]:
+def _measure(ablations: Iterable[Ablation], study: Study, wanted: Wanted) -> None:
+    """Run studies of changed cells; on a cluster that gives nodes to jobs, only within a job."""
+    cluster = CLUSTERS[study.cluster]
+    if cluster.runs_jobs and not cluster.in_job:
+        command = _command(study, wanted, "--run" if wanted.run else "--remedy")
+        raise RefusedError(
+            f"the cells of {wanted.folder} were measured on cluster {study.cluster}, and this is not a job of it",
+            remedy=f"run it within an allocation, `{command}`, or in a batch script such as `tare submit --dry-run` "
+            "prints",
+        )
+    for ablation in ablations:
+        folder = wanted.folder / EXPLAIN / ablation.folder
+        _say(f"tare: measuring {', '.join(each.name for each in ablation.study.environments)} ({folder})")
+        commands.measure(ablation.study, folder)
+
+
+def _command(study: Study, wanted: Wanted, option: str) -> str:
+    """Return the command that measures changed cells where the study ran."""
+    command = f"tare explain {wanted.folder} {option}"
+    cluster = CLUSTERS.get(study.cluster)
+    if cluster is not None and cluster.runs_jobs:
+        nodes = max(placement.nodes for placement in study.placements)
+        return f"salloc --nodes={nodes} --exclusive {command}"
+    as_root = cluster is None or cluster.needs_root
+    return f"sudo {command}" if as_root and not is_real_root() else command
+
+
+def _found(results: Results, wanted: Wanted) -> Found:
     summary = session.summary_of(results)
     known = {f"{cell.group} / {cell.environment.name}" for cell in results.plan.cells}
     if wanted.cell and not any(wanted.cell in name for name in known):
@@ -53,16 +110,22 @@ def _costs(results: Results, wanted: Wanted) -> tuple[Explained, ...]:
             f"no cell of {wanted.folder} has {wanted.cell!r} in its name",
             remedy=f"name one of: {'; '.join(sorted(known)[:20])}",
         )
-    every = explain(results.plan, results.trials, summary, ablations_of(wanted.folder))
-    return tuple(cost for cost in every if wanted.cell in _name(cost))
+    ablations = ablations_of(wanted.folder)
+    every = explain(results.plan, results.trials, summary, ablations)
+    return Found(
+        results=results,
+        costs=tuple(cost for cost in every if wanted.cell in _name(cost)),
+        places=tuple(map(Place, (*ablations, Measured(plan=results.plan, comparisons=summary.comparisons)))),
+    )
 
 
 def _name(cost: Explained) -> str:
     return f"{cost.evidence.here.cell.group} / {cost.evidence.here.cell.environment.name}"
 
 
-def _page(costs: Sequence[Explained], wanted: Wanted) -> Iterator[str]:
+def _page(found: Found, wanted: Wanted) -> Iterator[str]:
     """Yield the lines of the answer: each row that costs something, with its metrics, causes and remedies."""
+    costs = found.costs
     if not costs:
         yield "No cell costs anything that could be explained."
         return
@@ -77,7 +140,7 @@ def _page(costs: Sequence[Explained], wanted: Wanted) -> Iterator[str]:
     explained = sum(cost.named is not None for cost in costs)
     yield f"{explained} of {len(costs)} costs have a proven cause."
     if explained < len(costs) and not wanted.run:
-        yield f"To measure the suspects: {'' if is_real_root() else 'sudo '}tare explain {wanted.folder} --run"
+        yield f"To measure the suspects: {_command(found.results.plan.study, wanted, '--run')}"
 
 
 def _of_cost(cost: Explained) -> Iterator[str]:
@@ -98,6 +161,34 @@ def _of_cost(cost: Explained) -> Iterator[str]:
             yield f"      remedy: {suspect.remedy}"
     if cost.rest is not None:
         yield f"    not explained: {_share(cost.rest)}"
+
+
+def _remedies(remedies: Sequence[RemedyAnswer] | None, wanted: Wanted) -> Iterator[str]:
+    """Yield the lines about remedies: each row's costs before and after, and what to paste into a study."""
+    if remedies is None:
+        return
+    if not remedies:
+        yield "No cost has a proven cause, so there is no remedy to measure" + ("." if wanted.run else ": add --run.")
+    for remedy in remedies:
+        yield ""
+        yield f"remedy of {remedy.group} / {remedy.environment}: {'; '.join(remedy.changes) or 'no key of a study'}"
+        if remedy.left:
+            yield f"  not removed, because no key of a study does that in this runtime: {', '.join(remedy.left)}"
+        for effect in remedy.effects:
+            yield from _effect(effect, wanted)
+        if remedy.changes and not remedy.effects:
+            yield "  not measured: the remedied cell could not run, or in too few rounds"
+        if remedy.fragment:
+            yield "  in a study, below `environments:`"
+            yield from (f"    {line}" for line in remedy.fragment.splitlines())
+
+
+def _effect(effect: EffectAnswer, wanted: Wanted) -> Iterator[str]:
+    before, after = ("-" if each is None else _percent(each) for each in (effect.before, effect.after))
+    yield f"  {effect.label}: before {before}; after {after}: {effect.outcome}"
+    folder = wanted.folder / EXPLAIN / effect.measured_in if effect.measured_in else wanted.folder
+    by_remedy = effect.measured_in.startswith(REMEDIED)
+    yield f"    measured in {folder}" if by_remedy else f"    already measured as an ablation, in {folder}"
 
 
 def _proof(cost: Explained, suspect: Suspect) -> str:

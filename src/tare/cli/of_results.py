@@ -47,12 +47,17 @@ def explain(
     run: Annotated[
         bool, typer.Option("--run", help="Measure the suspects: the cells again, each with one change.")
     ] = False,
-    rounds: Annotated[int, typer.Option(min=6, help="Rounds of what --run measures.")] = 10,
+    remedy: Annotated[
+        bool, typer.Option("--remedy", help="Measure the cells without their proven causes, and print how to get them.")
+    ] = False,
+    rounds: Annotated[int, typer.Option(min=6, help="Rounds of what --run and --remedy measure.")] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/explain.schema.json) instead.")] = False,
 ) -> None:
     """Say why cells cost what they cost: causes with what speaks for them, their share, and the remedy."""
     from tare.cli.explain_command import Wanted, explain_results
 
-    raise typer.Exit(explain_results(Wanted(folder=results, cell=cell, run=run, rounds=rounds)))
+    wanted = Wanted(folder=results, cell=cell, run=run, remedy=remedy, rounds=rounds, as_json=as_json)
+    raise typer.Exit(explain_results(wanted))
 
 
 def compare(

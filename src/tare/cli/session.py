@@ -109,5 +109,6 @@ def ablations_of(folder: Path) -> tuple[Measured, ...]:
     for path in found:
         with suppress(ResultsError):  # the report of the results themselves must not end with it
             results = read_only(path, skip_damaged=True)
-            measured.append(Measured(plan=results.plan, comparisons=summary_of(results).comparisons))
+            comparisons = summary_of(results).comparisons
+            measured.append(Measured(plan=results.plan, comparisons=comparisons, folder=path.name))
     return tuple(measured)

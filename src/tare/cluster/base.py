@@ -140,6 +140,11 @@ class Cluster(ABC):
         return False
 
     @property
+    def in_job(self) -> bool:
+        """Return whether this process is inside a job of its batch system; False where there is none."""
+        return False
+
+    @property
     def is_fake(self) -> bool:
         """Return whether there are no nodes: a fake is combined with other fakes only, in tests."""
         return False

@@ -35,6 +35,10 @@ class SlurmCluster(RemoteCluster):
         self._allocation: Allocation | None = None
         self._pmis: frozenset[str] | None = None
 
+    @property
+    def in_job(self) -> bool:
+        return bool(job())
+
     def probe(self) -> str | None:
         if find("srun") and find("scontrol"):
             return None

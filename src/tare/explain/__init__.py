@@ -7,6 +7,6 @@ Evidence -> clues of each cause -> suspects -> ablations, in which one factor is
 from __future__ import annotations
 
 from tare.explain.explained import Explained, causes_of, explain
-from tare.explain.shares import Measured, Share
+from tare.explain.shares import Measured, Place, Share
 
-__all__ = ["Explained", "Measured", "Share", "causes_of", "explain"]
+__all__ = ["Explained", "Measured", "Place", "Share", "causes_of", "explain"]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from tare.errors import ResultsError
 from tare.explain.cause import Change
 from tare.explain.explained import Explained, all_removed
 from tare.model import Environment, Study
@@ -27,7 +28,7 @@ class Ablation:
 
 def studies_of(study: Study, costs: Sequence[Explained], *, rounds: int = ROUNDS) -> tuple[Ablation, ...]:
     """Return the studies that measure the changes of all suspects of these costs, one for each group."""
-    baseline = next(each for each in study.environments if each.name == study.baseline)
+    baseline = stated(study, study.baseline)
     made: dict[str, dict[Environment, Environment]] = {}
     first: dict[str, Explained] = {}
     for cost in costs:
@@ -35,13 +36,24 @@ def studies_of(study: Study, costs: Sequence[Explained], *, rounds: int = ROUNDS
         for name, change in _changes(cost):
             cells = made.setdefault(cell.group, {_nameless(baseline): baseline})
             first.setdefault(cell.group, cost)
-            stated = next(each for each in study.environments if each.name == cell.environment.name)
-            cells.setdefault(_nameless(stated), stated)
-            named = replace(change.environment, name=f"{cell.environment.name}-without-{_slug(name)}")
+            costly = stated(study, cell.environment.name)
+            cells.setdefault(_nameless(costly), costly)
+            named = replace(change.environment, name=f"{cell.environment.name}-without-{folder_of(name)}")
             cells.setdefault(_nameless(change.environment), named)
     return tuple(
-        Ablation(folder=_slug(group), study=_study(study, tuple(cells.values()), first[group], rounds))
+        Ablation(folder=folder_of(group), study=study_of_group(study, tuple(cells.values()), first[group], rounds))
         for group, cells in made.items()
+    )
+
+
+def stated(study: Study, name: str) -> Environment:
+    """Return the environment of a study with this name; raise `ResultsError` for results whose study lacks it."""
+    for each in study.environments:
+        if each.name == name:
+            return each
+    raise ResultsError(
+        f"the results have a cell of environment {name}, but their study does not have it",
+        remedy="their plan.json was changed: measure the study again",
     )
 
 
@@ -58,11 +70,12 @@ def _changes(cost: Explained) -> Iterable[tuple[str, Change]]:
         yield ALL, together
 
 
-def _study(study: Study, environments: tuple[Environment, ...], cost: Explained, rounds: int) -> Study:
+def study_of_group(study: Study, environments: tuple[Environment, ...], cost: Explained, rounds: int) -> Study:
+    """Return the study of these environments in the group of a cost, with the settings of the study it is from."""
     cell = cost.evidence.base.cell
     return replace(
         study,
-        name=f"explain-{_slug(cell.group)}",
+        name=f"explain-{folder_of(cell.group)}",
         environments=environments,
         placements=(cell.placement,),
         workloads=(cell.workload,),
@@ -73,6 +86,6 @@ def _study(study: Study, environments: tuple[Environment, ...], cost: Explained,
     )
 
 
-def _slug(text: str) -> str:
-    """Return a text as a part of a file's name."""
+def folder_of(text: str) -> str:
+    """Return the name of a group or a cause as a part of a file's name."""
     return re.sub(r"[^A-Za-z0-9.+]+", "-", text).strip("-")

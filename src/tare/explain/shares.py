@@ -20,24 +20,34 @@ What = tuple[str, Environment, Placement]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Results in which the cells of changes are looked for: a plan and what was found."""
+    """Results in which the cells of changes are looked for: a plan and what was found.
+
+    `folder` is the name of their folder in `explain/`, "" for the results that are explained.
+    """
 
     plan: Plan
     comparisons: Sequence[Comparison]
+    folder: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """The share of a cost that a suspect's change explains, and the change's own overhead (a fraction)."""
+    """The share of a cost that a change explains, and the overheads of the cell without and with the change.
+
+    All three are fractions, over the same rounds of the results in `folder` (as in `Measured`).
+    """
 
     share: Estimate | None
     without: Estimate | None
+    before: Estimate | None
+    folder: str = ""
 
 
 class Place:
     """Results in which cells are looked up by what they measure: studies have thousands of cells and of costs."""
 
     def __init__(self, measured: Measured) -> None:
+        self.folder = measured.folder
         own_name = self_name(measured.plan)
         self._rows: defaultdict[tuple[bool, What], list[tuple[str, str]]] = defaultdict(list)
         for cell in measured.plan.cells:
@@ -84,7 +94,12 @@ def share_of(evidence: Evidence, change: Change, places: Sequence[Place]) -> Sha
         cost = [cell[number] - baseline[number] for number in common]
         left = [changed[number] - baseline[number] for number in common]
         explained = left if change.adds else [cell[number] - changed[number] for number in common]
-        return Share(share=stats.share_of_cost(explained, cost), without=stats.paired_t(left, 0.95))
+        return Share(
+            share=stats.share_of_cost(explained, cost),
+            without=stats.paired_t(left, 0.95),
+            before=stats.paired_t(cost, 0.95),
+            folder=place.folder,
+        )
     return None
 
 

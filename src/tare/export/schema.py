@@ -1,4 +1,4 @@
-"""Make the JSON Schema of the JSON format from the types of the summary and the columns of the tables."""
+"""Make the JSON Schemas of the JSON format and of `tare explain --json` from the types and columns of their data."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import is_dataclass
 from enum import Enum
 from typing import Any, Final, Union, get_args, get_origin
 
+from tare.explain.answer import Answer
 from tare.export.json import FORMAT, SHOWN
 from tare.frames import TABLES, Column, Kind
 from tare.model import Summary
@@ -46,13 +47,22 @@ def report_schema() -> Schema:
         },
         "summary": summary,
     }
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A report of tare"}
-    return head | _object(properties) | {"$defs": definitions}
+    return _head("A report of tare") | _object(properties) | {"$defs": definitions}
 
 
-def report_schema_text() -> str:
-    """Return the text of docs/report.schema.json."""
-    return json.dumps(report_schema(), indent=2, sort_keys=True) + "\n"
+def explain_schema() -> Schema:
+    """Return the schema of the document that `tare explain --json` prints."""
+    definitions: dict[str, Schema] = {}
+    return _head("Why cells cost what they cost") | _of_type(Answer, definitions) | {"$defs": definitions}
+
+
+def schema_text(schema: Schema) -> str:
+    """Return the text of a published schema: docs/report.schema.json, docs/explain.schema.json."""
+    return json.dumps(schema, indent=2, sort_keys=True) + "\n"
+
+
+def _head(title: str) -> Schema:
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
 
 
 def _object(properties: Mapping[str, Schema]) -> Schema:

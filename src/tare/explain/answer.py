@@ -1,0 +1,163 @@
+"""What `tare explain --json` says, as data: docs/explain.schema.json is made from these types. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tare import __version__
+from tare.explain.cause import Clue, Suspect
+from tare.explain.explained import Explained
+from tare.explain.remedy import Outcome, Remedy, effect_of, outcome_of
+from tare.explain.shares import Place, Share
+from tare.model import Estimate
+from tare.study.written import environment_text
+
+FORMAT: Final = 1
+"""The version of the document: it grows when a field is removed or changes its meaning, not when one is added."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuspectAnswer:
+    """A suspect of a cost: its clues (`weight` is their sum), and what its ablation shows.
+
+    `change` says which factor was changed, null if none can be. `share` is the fraction of the cost that it explains,
+    `without` the overhead that is left with the change; both are null before an ablation. `remedy` is for people.
+    """
+
+    name: str
+    words: str
+    weight: float
+    clues: tuple[Clue, ...]
+    change: str | None
+    proven: bool
+    share: Estimate | None
+    without: Estimate | None
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostAnswer:
+    """One cost: `environment` costs `overhead` (a fraction of the baseline's cost) in a metric of a group.
+
+    `cause` is the name of the proven suspect with the strongest clues, null if the cost is unexplained. `not_explained`
+    is the fraction of the cost that is left when all suspects are removed.
+    """
+
+    group: str
+    environment: str
+    metric: str
+    label: str
+    overhead: Estimate | None
+    cause: str | None
+    suspects: tuple[SuspectAnswer, ...]
+    not_explained: Estimate | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectAnswer:
+    """What a remedy does to one cost: the overheads before and after it, fractions over the same rounds.
+
+    `measured_in` is the folder below `explain/` that has both cells, "" for the results themselves.
+    """
+
+    metric: str
+    label: str
+    before: Estimate | None
+    after: Estimate | None
+    outcome: Outcome
+    measured_in: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemedyAnswer:
+    """The remedy of an environment in a group: the changes of all proven causes together.
+
+    `removed` are the causes that these changes remove, `left` those that no key of a study removes. `fragment` is an
+    entry of a study's `environments:`, as YAML; "" if there is none. `effects` is empty before the remedied cell is
+    measured.
+    """
+
+    group: str
+    environment: str
+    removed: tuple[str, ...]
+    left: tuple[str, ...]
+    changes: tuple[str, ...]
+    fragment: str
+    effects: tuple[EffectAnswer, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Why the cells of a results folder cost what they cost. `remedies` is null unless they were asked for."""
+
+    format: int
+    tool: str
+    costs: tuple[CostAnswer, ...]
+    remedies: tuple[RemedyAnswer, ...] | None
+
+
+def answer_of(costs: Iterable[Explained], remedies: Iterable[RemedyAnswer] | None) -> Answer:
+    """Return the answer about some costs."""
+    return Answer(
+        format=FORMAT,
+        tool=f"tare {__version__}",
+        costs=tuple(map(_cost, costs)),
+        remedies=None if remedies is None else tuple(remedies),
+    )
+
+
+def _cost(cost: Explained) -> CostAnswer:
+    evidence = cost.evidence
+    return CostAnswer(
+        group=evidence.here.cell.group,
+        environment=evidence.here.cell.environment.name,
+        metric=evidence.info.key,
+        label=evidence.info.label,
+        overhead=evidence.comparison.overhead,
+        cause=cost.named.name if cost.named else None,
+        suspects=tuple(_suspect(cost, suspect) for suspect in cost.suspects),
+        not_explained=cost.rest,
+    )
+
+
+def _suspect(cost: Explained, suspect: Suspect) -> SuspectAnswer:
+    found = cost.shares.get(suspect.name)
+    return SuspectAnswer(
+        name=suspect.name,
+        words=suspect.words,
+        weight=suspect.weight,
+        clues=suspect.clues,
+        change=suspect.change.words if suspect.change else None,
+        proven=cost.is_proven(suspect.name),
+        share=found.share if found else None,
+        without=found.without if found else None,
+        remedy=suspect.remedy,
+    )
+
+
+def remedy_answer(remedy: Remedy, places: Sequence[Place], margin: float) -> RemedyAnswer:
+    """Return a remedy with its effects in results that have the remedied cell; `margin` as in `outcome_of`."""
+    cell = remedy.costs[0].evidence.here.cell
+    effects = ((cost, effect_of(cost, remedy, places)) for cost in remedy.costs)
+    return RemedyAnswer(
+        group=cell.group,
+        environment=cell.environment.name,
+        removed=tuple(suspect.name for suspect in remedy.removed),
+        left=tuple(suspect.name for suspect in remedy.left),
+        changes=remedy.changes,
+        fragment="" if remedy.environment is None else environment_text(remedy.environment),
+        effects=tuple(_effect(cost, effect, margin) for cost, effect in effects if effect is not None),
+    )
+
+
+def _effect(cost: Explained, effect: Share, margin: float) -> EffectAnswer:
+    return EffectAnswer(
+        metric=cost.evidence.info.key,
+        label=cost.evidence.info.label,
+        before=effect.before,
+        after=effect.without,
+        outcome=outcome_of(effect, margin),
+        measured_in=effect.folder,
+    )
