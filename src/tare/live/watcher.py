@@ -66,7 +66,7 @@ class Live:
         self._page.ended = interrupted if kind else "all launches are done; the report is written now"
         try:
             if self._asked_s is not None and self._clock() - self._asked_s < RECENT_S:
-                self._desk.receive(LAST_WAIT_S)  # the page asks a second after its last answer
+                self._wait_for_last()
             self._serve()
         finally:
             self._desk.close()
@@ -97,6 +97,12 @@ class Live:
         self._progress.trial_ended(trial, done, total)
         self._page.discards.trial_ended(trial)
 
+    def _wait_for_last(self) -> None:
+        """Wait for a page's next request: it asks a second after its last answer."""
+        until_s = time.monotonic() + LAST_WAIT_S
+        while (left_s := until_s - time.monotonic()) > 0.0 and not self._desk.receive(left_s):
+            pass  # a browser may connect before it asks
+
     def _block_ended(self, following: tuple[int, int, int] | None) -> None:
         """Note that there are new figures if a block has ended: they are of whole blocks."""
         self._page.stale |= self._block not in {None, following}
@@ -106,7 +112,7 @@ class Live:
         """Answer the requests that wait, within the budget."""
         if not self._desk.has_callers():
             return
-        if not self.budget.allows_answers():
+        if not self._page.ended and not self.budget.allows_answers():
             return
         with self.budget.of_answers():
             callers = self._desk.receive()
