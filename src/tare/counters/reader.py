@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from tare.counters import conntrack, interfaces, memory, pressure, qdisc, scheduling, softnet, tcp
+from tare.counters import conntrack, interfaces, memory, qdisc, scheduling, softnet, tcp
 from tare.counters.interfaces import PORT_COUNTERS, Counts, port_counters
 from tare.counters.sources import Sources
 from tare.counters.usage import usage_file
@@ -29,12 +29,12 @@ OF_GROUP: Final[Mapping[str, Parse]] = {
     "memory.stat": partial(memory.parse, names=memory.OF_GROUP),
     "memory.events": memory.limit_hits,
     "memory.failcnt": memory.limit_hits,
-    **{f"{kind}.pressure": partial(pressure.parse, kind) for kind in pressure.KINDS},
+    **{f"{kind}.pressure": partial(scheduling.pressure_in, kind) for kind in scheduling.PRESSURES},
 }
 """What is read of a cgroup in a whole reading; throttling is read in every one."""
 OF_MACHINE: Final[Mapping[str, Parse]] = {
     "/proc/vmstat": partial(memory.parse, names=memory.OF_MACHINE),
-    **{f"/proc/pressure/{kind}": partial(pressure.parse, kind) for kind in pressure.KINDS},
+    **{f"/proc/pressure/{kind}": partial(scheduling.pressure_in, kind) for kind in scheduling.PRESSURES},
 }
 
 
@@ -258,7 +258,7 @@ def _files_of(group: Group) -> dict[str, str]:
         "cpu": ("cpu.stat",),
         "memory": ("memory.stat", "memory.failcnt"),
     }
-    unified = ("cpu.stat", "memory.stat", "memory.events", *(f"{kind}.pressure" for kind in pressure.KINDS))
+    unified = ("cpu.stat", "memory.stat", "memory.events", *(f"{kind}.pressure" for kind in scheduling.PRESSURES))
     found: dict[str, str] = {}
     for hierarchy, folder in zip(group.hierarchies, group.folders, strict=True):
         of_version = [name for controller in hierarchy.controllers for name in wanted.get(controller, ())]

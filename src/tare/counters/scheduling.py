@@ -1,4 +1,4 @@
-"""Read how cores were shared: CPU times and context switches of the machine, throttling of cgroups."""
+"""Read how cores were shared and waited for: CPU times and context switches of the machine, throttling, PSI."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Final
 from tare.counters.files import read_text
 
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+PRESSURES: Final = ("cpu", "memory", "io")
+"""The resources for which the kernel counts waiting (PSI), in files of the machine and of cgroups."""
+US_PER_S: Final = 1e6
 THROTTLED_PER_S: Final = {"throttled_time": 1e9, "throttled_usec": 1e6}
 """Units per second of the throttled time in `cpu.stat`, in cgroup v1 and v2."""
 
@@ -59,3 +62,13 @@ def throttling_in(stat: str) -> dict[str, float]:
         elif name == "nr_throttled" and value.isdigit():
             found["throttled_periods"] = int(value)
     return found if "throttled_s" in found else {}
+
+
+def pressure_in(kind: str, text: str) -> dict[str, float]:
+    """Return the seconds in which some process waited for a resource, from the text of a pressure file."""
+    for line in text.splitlines():
+        if line.startswith("some "):
+            _, found, total = line.partition("total=")
+            if found and total.strip().isdigit():
+                return {f"{kind}_pressure_s": int(total) / US_PER_S}
+    return {}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tare.counters import conntrack, interfaces, links, memory, netlink, pressure, qdisc, scheduling, softnet, tcp
+from tare.counters import conntrack, interfaces, links, memory, netlink, qdisc, scheduling, softnet, tcp
 from tare.counters.files import KernelFiles, read_text, why_unread
 
 DEV = """Inter-|   Receive                                                |  Transmit
@@ -126,8 +126,8 @@ def test_a_memory_limit_that_was_reached_is_counted_in_both_versions() -> None:
 
 def test_pressure_is_the_time_in_which_some_process_waited() -> None:
     text = "some avg10=0.00 avg60=0.00 avg300=0.00 total=2500000\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=9\n"
-    assert pressure.parse("cpu", text) == {"cpu_pressure_s": 2.5}
-    assert pressure.parse("cpu", "") == {}
+    assert scheduling.pressure_in("cpu", text) == {"cpu_pressure_s": 2.5}
+    assert scheduling.pressure_in("cpu", "") == {}
 
 
 def attribute(kind: int, value: bytes) -> bytes:
