@@ -10,8 +10,8 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -34,6 +34,9 @@ PREFIX: Final = "/tare/flannel"
 BRIDGE: Final = "cni0"
 PLAIN: Final = "host-gw"
 """The backend that routes packets as they are."""
+TAKEN: Final = "subnet already exists"
+"""What flanneld says when another has registered the subnet that it drew."""
+DRAWS: Final = 3
 SUBNET_FILE: Final = "subnet.env"
 BRIDGE_NETFILTER: Final = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
 TUN: Final = Path("/dev/net/tun")
@@ -75,6 +78,7 @@ class Flannel(StackedNetwork):
         self._store_url = ""
         self._etcd: Daemon | None = None
         self._flanneld: Daemon | None = None
+        self._start: Callable[[], Daemon] | None = None
 
     @property
     def crosses_subnets(self) -> bool:
@@ -105,7 +109,9 @@ class Flannel(StackedNetwork):
     def on_node(self, node: Node, nic: Nic) -> Iterator[None]:
         place = self.place
         argv = command(flanneld() or "", self._store_url, nic.name, f"{place.folder}/{SUBNET_FILE}")
-        with lend_nic(place, nic), run_daemon(place, "flanneld", argv) as self._flanneld:
+        with lend_nic(place, nic), ExitStack() as stack:
+            self._start = lambda: stack.enter_context(run_daemon(place, "flanneld", argv))
+            self._flanneld = self._start()
             yield
 
     @contextmanager
@@ -164,8 +170,21 @@ class Flannel(StackedNetwork):
         return self._flanneld
 
     def _lease(self) -> Lease:
-        """Return this node's lease; wait for it before the node's first pod."""
-        return self._running().wait_for(lambda: _read_lease(self.place), "a subnet", limit_s=LIMIT_S)
+        """Return this node's lease; wait for it before the node's first pod.
+
+        Two flannelds may draw the same subnet at once; the one that comes second ends, and is started again.
+        """
+        for _ in range(DRAWS - 1):
+            try:
+                return self._lease_of(self._running())
+            except InfrastructureError as error:
+                if self._start is None or TAKEN not in error.message:
+                    raise
+            self._flanneld = self._start()
+        return self._lease_of(self._running())
+
+    def _lease_of(self, daemon: Daemon) -> Lease:
+        return daemon.wait_for(lambda: _read_lease(self.place), "a subnet", limit_s=LIMIT_S)
 
     def _subnets(self) -> set[str]:
         """Return the subnets of other nodes that this node's flanneld has learned."""

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,7 +17,8 @@ from tare.errors import InfrastructureError, RefusedError
 from tare.host.process import Result
 from tare.model import Environment
 from tare.networks import NETWORKS, canal, flannel, overlay_etcd
-from tare.networks.flannel import Lease, parse_subnets, read_lease
+from tare.networks.flannel import TAKEN, Flannel, Lease, parse_subnets, read_lease
+from tare.node import Nic
 from tare.plan import composition
 from tare.services import etcd
 from tare.services.daemons import Place
@@ -204,3 +209,46 @@ def test_each_pod_of_canal_has_chains_of_its_own_that_look_at_connections_and_ac
     assert order[-3:] == ["jump cali-pro-default", "meta mark & 0x00010000 == 0x00010000 return", "drop"]
     assert "udp dport 4789 drop" in order
     assert "ip protocol 4 drop" in order
+
+
+@pytest.mark.parametrize(("endings", "started"), [((None,), 1), ((TAKEN, None), 2), ((TAKEN, TAKEN, None), 3)])
+def test_a_flanneld_that_drew_another_s_subnet_is_started_again(
+    monkeypatch: pytest.MonkeyPatch, endings: tuple[str | None, ...], started: int
+) -> None:
+    network, begun = drawing(monkeypatch, endings)
+    assert network._lease() == LEASE
+    assert len(begun) == started
+
+
+@pytest.mark.parametrize("endings", [("no route to the store",), (TAKEN, TAKEN, TAKEN)])
+def test_a_flanneld_that_ends_otherwise_or_again_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, endings: tuple[str | None, ...]
+) -> None:
+    network, begun = drawing(monkeypatch, endings)
+    with pytest.raises(InfrastructureError, match=str(endings[-1])):
+        network._lease()
+    assert len(begun) == len(endings)
+
+
+def drawing(monkeypatch: pytest.MonkeyPatch, endings: tuple[str | None, ...]) -> tuple[Flannel, list[Any]]:
+    """Return a network whose flannelds end one after the other with these words; None: it gets its lease."""
+    left, begun = list(endings), list[Any]()
+
+    def wait_for(*_: object, **__: object) -> Lease:
+        if words := left.pop(0):
+            raise InfrastructureError(f"flanneld on n1 exited without a subnet: {words}")
+        return LEASE
+
+    @contextmanager
+    def running(*_: object) -> Iterator[Any]:
+        begun.append(SimpleNamespace(wait_for=wait_for))
+        yield begun[-1]
+
+    monkeypatch.setattr(flannel, "run_daemon", running)
+    monkeypatch.setattr(flannel, "lend_nic", lambda *_: nullcontext())
+    monkeypatch.setattr(Flannel, "place", SimpleNamespace(folder="/run/x"))
+    network = Flannel("flannel", "vxlan")
+    up = network.on_node(make_node(0), Nic(name="data0", address="10.0.0.1", prefix=24))
+    up.__enter__()
+    monkeypatch.setattr(network, "up", up, raising=False)
+    return network, begun
