@@ -3,8 +3,8 @@
 A small study on the lab runs with a client that follows its page as a browser does (the page, then progress a second
 after each answer, the page again where the report is newer), and without `--live`, in random order. Two figures: the
 share of a core that the page's own accounts show, and the paired difference of the CPU time of the thread that runs
-the study and renders the page, with the mean and its 95 % interval over pairs, as a share of the run's time. Exits 1 if the upper end of the
-first is above its bound (1 %).
+the study and renders the page, with the mean and its 95 % interval over pairs, as a share of the run's time. Exits 1
+if the upper end of the first is above its bound (1 %).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ repetition: {{rounds: {rounds}, max_rounds: {rounds}, turns: 1, reruns: 0}}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Of one run: its time, the CPU time of its thread, what the page accounted for, and the answers it gave."""
+    """Of one run: its time, the CPU time of its thread, what the page accounted for, and its answers."""
 
     wall_s: float
     cpu_s: float

@@ -52,8 +52,8 @@ class Plant:
     """One planted cause: the settings of the baseline and of what is planted, and the causes that name it rightly.
 
     `made` are the sources that are compiled into the folder of plants, which `{folder}` in a setting stands for.
-    `beside` runs while the study is measured. If `together` is true, all `causes` are planted at the same time and each
-    must be proven.
+    `beside` runs while the study is measured. If `together` is true, all `causes` are planted at the same time,
+    and each must be proven.
     """
 
     name: str
