@@ -43,6 +43,14 @@ COLLECTIVE: Final[Mapping[str, Any]] = {
         ]
     }
 }
+LOSSY: Final[Mapping[str, Any]] = {
+    "messages": {
+        "kernels": [
+            {"latency": {"message_bytes": 8, "iterations": 1500, "warmup": 100}},
+            {"bw": {"message_bytes": "1MiB", "window": 8, "iterations": 4, "warmup": 1}},
+        ]
+    }
+}
 TWO_NODES: Final = "2x1"
 ONE_NODE: Final = "1x2"
 
@@ -78,7 +86,8 @@ def _plants() -> Iterator[Plant]:
         name="drops",
         causes=frozenset({"drop"}),
         plain={**BRIDGE, "link": {"rate": "2Gbit"}},
-        planted={**BRIDGE, "link": {"rate": "2Gbit", "queue": 60}},
+        planted={**BRIDGE, "link": {"rate": "2Gbit", "queue": 40}},
+        workloads=LOSSY,
     )
     yield Plant(
         name="rps",

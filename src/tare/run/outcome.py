@@ -78,9 +78,17 @@ def run_launch(
 
 
 def judge(
-    ready: Ready, result: Result, traffic: tuple[InterfaceTraffic, ...], closed: Sequence[Unread] = ()
+    ready: Ready,
+    result: Result,
+    traffic: tuple[InterfaceTraffic, ...],
+    closed: Sequence[Unread] = (),
+    *,
+    resent: float = 0.0,
 ) -> tuple[Outcome, Parsed | None]:
-    """Return the outcome of a launch and its parsed output; `closed` are the interfaces that may not be read."""
+    """Return the outcome of a launch and its parsed output.
+
+    `closed` are the interfaces that may not be read; `resent` is the number of TCP segments that were sent again.
+    """
     limit = ready.cell.workload.time_limit_s
     tail = result.stderr_tail
     said = "".join(f": {words}" for words in (last_words(result.stderr), recognised(result.stderr)) if words)
@@ -102,7 +110,7 @@ def judge(
     if result.status != 0:
         reason = f"it ended with status {result.status}{said}"
         return Failed(reason=reason, status=result.status, stderr_tail=tail), parsed
-    untreated_because = untreated(ready, parsed, traffic, closed, said_bytes=len(result.stdout))
+    untreated_because = untreated(ready, parsed, traffic, closed, said_bytes=len(result.stdout), resent=resent)
     if untreated_because:
         return Invalid(reason=untreated_because), parsed
     return Completed(metrics=parsed.metrics, figures=parsed.figures), parsed
@@ -120,6 +128,7 @@ def untreated(
     closed: Sequence[Unread] = (),
     *,
     said_bytes: int,
+    resent: float = 0.0,
 ) -> str | None:
     """Return why the treatment is refuted, or None."""
     environment = ready.cell.environment
@@ -131,19 +140,31 @@ def untreated(
         (ready.chosen.reason if ready.chosen else None)
         or proof.check_places(parsed.ranks, placement, nodes=nodes)
         or proof.check_transport(parsed.ranks)
-        or (None if environment.transport == CHOSEN_BY_MPI else other_path(ready, parsed, traffic, closed, said_bytes))
+        or (
+            None
+            if environment.transport == CHOSEN_BY_MPI
+            else other_path(ready, parsed, traffic, closed, said_bytes=said_bytes, resent=resent)
+        )
     )
 
 
 def other_path(
-    ready: Ready, parsed: Parsed, traffic: tuple[InterfaceTraffic, ...], closed: Sequence[Unread], said_bytes: int
+    ready: Ready,
+    parsed: Parsed,
+    traffic: tuple[InterfaceTraffic, ...],
+    closed: Sequence[Unread],
+    *,
+    said_bytes: int,
+    resent: float,
 ) -> str | None:
     """Return why the traffic did not take the network that the cell claims, or None."""
+    segment_bytes = max((side.endpoint.mtu for side in ready.deployed.sides if resent), default=0) + proof.HEADER_BYTES
     return proof.check_traffic(
         traffic,
         parsed.payload,
         said_bytes=said_bytes,
         ranks=ready.cell.placement.ranks,
+        resent_bytes=resent * segment_bytes,
         shared=ready.deployed.shares_nics,
         unread=closed,
     )
@@ -157,13 +178,14 @@ def proof_gaps(
     closed: Sequence[Unread],
     *,
     said_bytes: int = 0,
+    resent: float = 0.0,
 ) -> tuple[str, str]:
     """Return what of a completed launch's treatment is not proven, and what is proven only in part ("": nothing)."""
     if parsed is None or not isinstance(outcome, Completed) or RUNTIMES[ready.cell.environment.runtime].is_fake:
         return "", ""
     shared = ready.deployed.shares_nics
     if ready.cell.environment.transport == CHOSEN_BY_MPI:
-        elsewhere = other_path(ready, parsed, traffic, closed, said_bytes)
+        elsewhere = other_path(ready, parsed, traffic, closed, said_bytes=said_bytes, resent=resent)
         return (f"{OWN_CHOICE}: {elsewhere}" if elsewhere else proof.state_unproven(closed)), ""
     partly = proof.state_partly_proven(traffic, parsed.payload, shared=shared, unread=closed)
     return proof.state_unproven(closed), partly

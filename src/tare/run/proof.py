@@ -99,17 +99,18 @@ def check_traffic(
     *,
     said_bytes: int,
     ranks: int = 0,
+    resent_bytes: float = 0.0,
     shared: bool = False,
     unread: Sequence[Unread] = (),
 ) -> str | None:
     """Return why the traffic did not take the claimed network, or None.
 
     `ranks` is the number of ranks of the job; `said_bytes` is the size of its output, which the control network
-    carries. One node sends a byte and another receives it. So if k of N nodes have an interface of a role, these
-    interfaces carry payload x 2k/N in both directions together (k < N only with two nodes: one side is bare). Their
-    volume must be in [that, 1.5 x that + overhead], or at least that if the job sent more than was counted, or if other
-    programs use the interfaces too (`shared`). A role with an interface that may not be read (`unread`) has no lower
-    bound; `state_unproven` says so.
+    carries; `resent_bytes` is the size of what TCP sent again. One node sends a byte and another receives it. So if k
+    of N nodes have an interface of a role, these interfaces carry payload x 2k/N in both directions together (k < N
+    only with two nodes: one side is bare). Their volume must be in [that, 1.5 x that + overhead + what was sent again],
+    or at least that if the job sent more than was counted, or if other programs use the interfaces too (`shared`). A
+    role with an interface that may not be read (`unread`) has no lower bound; `state_unproven` says so.
     """
     nodes = len({item.node for item in traffic} | {item.node for item in unread})
     chatter = CHATTER_BYTES + RANK_CHATTER_BYTES * ranks
@@ -139,7 +140,8 @@ def check_traffic(
     for role, volume in carried.items():
         share = 2 * len(places[role]) / nodes
         lower = 0 if role in unread_roles else share * payload.low_bytes
-        upper = share * (UPPER * payload.high_bytes + HEADER_BYTES * payload.messages) + chatter
+        sent = UPPER * payload.high_bytes + HEADER_BYTES * payload.messages + resent_bytes
+        upper = share * sent + chatter
         if payload.more or shared:
             upper = math.inf
         if not lower <= volume <= upper:

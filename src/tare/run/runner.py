@@ -328,7 +328,9 @@ class Run:
             ready.deployed.end_strays()
         watches = ready.deployed.watches
         traffic, unread = monitor.traffic(watches, before, after), monitor.unread(watches, before, after)
-        outcome, parsed = judge(ready, result, traffic, unread)
+        counted = monitor.counters(before, after)
+        resent = counted.get("TcpRetransSegs", 0.0)
+        outcome, parsed = judge(ready, result, traffic, unread, resent=resent)
         if hit := ready.deployed.memory_hit(watched.kills):
             outcome = Failed(reason=hit, status=result.status, stderr_tail=result.stderr_tail)
         if isinstance(outcome, Failed) and (missing := ready.deployed.ended()):
@@ -341,12 +343,12 @@ class Run:
             outcome=outcome,
             parsed=parsed,
             traffic=traffic,
-            counters=monitor.counters(before, after),
+            counters=counted,
             node_counters=with_ranks(monitor.by_place(before, after), parsed, ready.deployed),
             lacking=monitor.lacking(before, after),
             noise={**monitor.noise(before, after), **cores},
             active_s=watched.active_s,
-            gaps=proof_gaps(ready, outcome, parsed, traffic, unread, said_bytes=len(result.stdout)),
+            gaps=proof_gaps(ready, outcome, parsed, traffic, unread, said_bytes=len(result.stdout), resent=resent),
         )
 
     def _with_noise(

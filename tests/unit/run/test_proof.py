@@ -230,6 +230,15 @@ def test_the_bounds_are_the_payload_and_one_and_a_half_of_it(factor: float, prov
     assert (check_traffic(both_ways(int(factor * 10**9)), payload, said_bytes=0) is None) == proven
 
 
+def test_what_tcp_sent_again_is_not_foreign_traffic() -> None:
+    payload = Payload(low_bytes=10**9, high_bytes=10**9, messages=0, known=True)
+    lossy = both_ways(int(1.7 * 10**9))
+    assert check_traffic(lossy, payload, said_bytes=0) is not None
+    assert check_traffic(lossy, payload, said_bytes=0, resent_bytes=0.2 * 10**9) is None
+    assert check_traffic(lossy, payload, said_bytes=0, resent_bytes=0.1 * 10**9) is not None
+    assert check_traffic(both_ways(10**9 - 1), payload, said_bytes=0, resent_bytes=10**9) is not None
+
+
 @given(st.integers(10**6, 10**12))
 def test_every_role_has_to_carry_the_payload(sent: int) -> None:
     payload = Payload(low_bytes=sent, high_bytes=sent, messages=1, known=True)
