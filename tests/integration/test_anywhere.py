@@ -12,6 +12,8 @@ from integration.live import live, tare
 from integration.places import Cells, comparisons, contradictions, kept, swapped
 from integration.slurm_nodes import SlurmNodes, slurm_nodes
 from integration.ssh_hosts import REPOSITORY, SshHosts, lend, ssh_hosts
+from tare.cli.session import summary_of
+from tare.explain import explain
 from tare.model import Verdict
 from tare.store.writer import read_only
 from tare.summary.allocations import rounds_of
@@ -96,6 +98,16 @@ def test_no_cell_fails(everywhere: dict[str, Cells]) -> None:
     failing = [(place, key) for place, cells in everywhere.items() for key, each in cells.items()
                if each.verdict in (Verdict.FAILS, Verdict.INVALID)]  # fmt: skip
     assert failing == []
+
+
+def test_most_costs_on_slurm_have_a_proven_cause(everywhere: dict[str, Cells]) -> None:
+    assert everywhere
+    for place in BY_LAUNCHER.values():
+        stored = read_only(kept(KEPT) / place)
+        costs = explain(stored.plan, stored.trials, summary_of(stored))
+        named = {(cost.evidence.here.cell.key, cost.evidence.info.key): bool(cost.named) for cost in costs}
+        assert named, place
+        assert sum(named.values()) >= 0.8 * len(named), (place, named)
 
 
 def test_a_report_says_whether_its_rounds_come_from_one_allocation(everywhere: dict[str, Cells]) -> None:

@@ -42,6 +42,12 @@ def test_offloads_that_are_off_are_named_proven_and_in_the_report(tmp_path: Path
     (effect,) = remedy["effects"]
     assert effect["after"]["value"] < 0.5 * effect["before"]["value"]
     assert effect["outcome"] == "back at the baseline"
+    traced = tare("explain", folder, "--trace", cwd=tmp_path, timeout_s=300)
+    assert traced.status == 0, traced.stdout + traced.stderr
+    assert "traced by bpftrace, per launch, and in the baseline (3 and 3 launches):" in traced.stdout
+    assert "system calls of rank 0: " in traced.stdout
+    assert "NET_RX " in traced.stdout
+    assert "are no rank" not in traced.stdout
     report = tare("report", folder, "--html", tmp_path / "report.html", cwd=tmp_path)
     assert report.status in (0, 3)
     assert "segmentation offload is off" in (tmp_path / "report.html").read_text()

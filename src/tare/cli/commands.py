@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from tare.plan import composition, grants, resources
 from tare.plan.cells import available, estimate_s, estimate_trial_s
 from tare.report import html_parts, render
 from tare.report.samples.counting import counting
-from tare.run.progress import Progress, duration
+from tare.run.progress import Progress, Watcher, duration
 from tare.store.cycles import without_cycle_search
 from tare.store.results import PLAN
 from tare.store.writer import Results, Store, read_only
@@ -132,17 +132,27 @@ def run_plan(
     return EXIT_UNFINISHED if ending.time_is_up else status
 
 
-def measure(stated: Study, folder: Path) -> None:
-    """Run a study that another command made, without a report; results of another study in its folder are put aside."""
+def measure(
+    stated: Study,
+    folder: Path,
+    follow: Callable[[Watcher, Plan], AbstractContextManager[Watcher]] = lambda watcher, _plan: nullcontext(watcher),
+    *,
+    fresh: bool = False,
+) -> None:
+    """Run a study that another command made, without a report; results of another study in its folder are put aside.
+
+    `follow` provides another watcher for the run; with `fresh`, results of the same study are put aside, too.
+    """
     plan = session.make_plan(stated, _say)
     session.check_available(plan)
     plan, files = session.make_ready(plan, _say, programs=_programs(plan))
-    stale = (folder / PLAN).exists() and read_only(folder).plan.digest != plan.digest
+    stale = (folder / PLAN).exists() and (fresh or read_only(folder).plan.digest != plan.digest)
     with (
         Store.create_or_open(folder, plan, session.facts(plan, files), fresh=stale) as store,
         Progress(plan) as progress,
+        follow(progress, plan) as watcher,
     ):
-        session.execute(plan, store, files, progress, _say)
+        session.execute(plan, store, files, watcher, _say)
 
 
 def _programs(plan: Plan) -> dict[str, Path]:

@@ -6,15 +6,17 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 from tare.cli import commands, session
 from tare.cli.session import EXPLAIN, ablations_of
 from tare.cluster import CLUSTERS
 from tare.errors import EXIT_DONE, EXIT_INCONCLUSIVE, RefusedError, UsageError
 from tare.explain import Explained, Measured, Place, explain
-from tare.explain.ablation import ROUNDS, Ablation, studies_of
+from tare.explain.ablation import ROUNDS, Ablation, folder_of, stated, studies_of, study_of_group
 from tare.explain.answer import EffectAnswer, RemedyAnswer, answer_of, remedy_answer
 from tare.explain.cause import Suspect
 from tare.explain.remedy import REMEDIED, remedies_of
@@ -25,19 +27,27 @@ from tare.model.text import printable
 from tare.report import units
 from tare.store.codec import encode
 from tare.store.writer import Results, read_only
+from tare.trace import check_can_trace, lines_of, read_traces, tracing
+
+TRACE: Final = "trace"
+"""The folder of what was traced, within the results that it is about."""
+TRACED: Final = 3
+"""Launches of each cell that are traced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """What to explain: a results folder, and a part of the names of cells ("": all).
 
-    `run` measures the suspects, `remedy` what is left of the costs without their proven causes.
+    `run` measures the suspects, `remedy` what is left of the costs without their proven causes; `trace` traces launches
+    of the costly cells and of the baseline.
     """
 
     folder: Path
     cell: str = ""
     run: bool = False
     remedy: bool = False
+    trace: bool = False
     rounds: int = ROUNDS
     as_json: bool = False
 
@@ -67,6 +77,8 @@ def explain_results(wanted: Wanted) -> int:
             _measure(missing, study, wanted)
             found = _found(results, wanted)
         remedies = tuple(remedy_answer(remedy, found.places, study.margin) for remedy in proven)
+    if wanted.trace and found.costs:
+        _trace(study, found.costs, wanted)
     if wanted.as_json:
         print(json.dumps(encode(answer_of(found.costs, remedies)), indent=1, ensure_ascii=True, allow_nan=False))
     else:
@@ -89,6 +101,25 @@ def _measure(ablations: Iterable[Ablation], study: Study, wanted: Wanted) -> Non
         folder = wanted.folder / EXPLAIN / ablation.folder
         _say(f"tare: measuring {', '.join(each.name for each in ablation.study.environments)} ({folder})")
         commands.measure(ablation.study, folder)
+
+
+def _trace(study: Study, costs: Sequence[Explained], wanted: Wanted) -> None:
+    """Trace launches of the costly cells and of their baselines, those that have not been traced yet."""
+    check_can_trace(study.cluster)
+    folder = wanted.folder / TRACE
+    known = {(trace.group, trace.environment) for trace in read_traces(folder)}
+    groups: defaultdict[str, dict[str, Explained]] = defaultdict(dict)
+    for cost in costs:
+        cell = cost.evidence.here.cell
+        if (cell.group, cell.environment.name) not in known:
+            groups[cell.group].setdefault(cell.environment.name, cost)
+    for group, rows in groups.items():
+        names = (study.baseline, *rows)
+        _say(f"tare: tracing {', '.join(names)} ({group}); launches are slower, and their figures are not used")
+        environments = tuple(stated(study, name) for name in names)
+        made = study_of_group(study, environments, next(iter(rows.values())), TRACED)
+        once = replace(made, self_comparison=False, repetition=replace(made.repetition, turns=1, reruns=0))
+        commands.measure(once, folder / folder_of(group), partial(tracing, folder=folder), fresh=True)
 
 
 def _command(study: Study, wanted: Wanted, option: str) -> str:
@@ -125,7 +156,7 @@ def _name(cost: Explained) -> str:
 
 def _page(found: Found, wanted: Wanted) -> Iterator[str]:
     """Yield the lines of the answer: each row that costs something, with its metrics, causes and remedies."""
-    costs = found.costs
+    costs, traces = found.costs, read_traces(wanted.folder / TRACE)
     if not costs:
         yield "No cell costs anything that could be explained."
         return
@@ -136,6 +167,9 @@ def _page(found: Found, wanted: Wanted) -> Iterator[str]:
         yield row
         for cost in members:
             yield from _of_cost(cost)
+        cells = members[0].evidence.here.cell, members[0].evidence.base.cell
+        told = lines_of(traces, cells[0].group, cells[0].environment.name, cells[1].environment.name)
+        yield from (f"  {line}" for line in told)
         yield ""
     explained = sum(cost.named is not None for cost in costs)
     yield f"{explained} of {len(costs)} costs have a proven cause."

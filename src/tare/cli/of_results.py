@@ -50,13 +50,16 @@ def explain(
     remedy: Annotated[
         bool, typer.Option("--remedy", help="Measure the cells without their proven causes, and print how to get them.")
     ] = False,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Trace a few launches with bpftrace: drops, softirqs, system calls (root).")
+    ] = False,
     rounds: Annotated[int, typer.Option(min=6, help="Rounds of what --run and --remedy measure.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/explain.schema.json) instead.")] = False,
 ) -> None:
     """Say why cells cost what they cost: causes with what speaks for them, their share, and the remedy."""
     from tare.cli.explain_command import Wanted, explain_results
 
-    wanted = Wanted(folder=results, cell=cell, run=run, remedy=remedy, rounds=rounds, as_json=as_json)
+    wanted = Wanted(folder=results, cell=cell, run=run, remedy=remedy, trace=trace, rounds=rounds, as_json=as_json)
     raise typer.Exit(explain_results(wanted))
 
 

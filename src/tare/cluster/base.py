@@ -130,6 +130,11 @@ class Cluster(ABC):
         return False
 
     @property
+    def is_here(self) -> bool:
+        """Return whether its nodes run on this machine's kernel."""
+        return False
+
+    @property
     def takes_hosts(self) -> bool:
         """Return whether a study lists its nodes, as `hosts`."""
         return False

@@ -111,6 +111,7 @@ class LabCluster(Cluster):
 
     name = "lab"
     emulated = True
+    is_here = True
     location = "In this emulated lab"
     needs_root = True
 

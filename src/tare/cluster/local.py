@@ -111,6 +111,7 @@ class LocalCluster(Cluster):
     name = "local"
     location = "On this machine"
     is_real = True
+    is_here = True
     account = "the user who runs tare"
 
     def refuse(self, spec: LabSpec, environment: Environment, placement: Placement) -> str | None:

@@ -41,7 +41,7 @@ class SuspectAnswer:
 class CostAnswer:
     """One cost: `environment` costs `overhead` (a fraction of the baseline's cost) in a metric of a group.
 
-    `cause` is the name of the proven suspect with the strongest clues, null if the cost is unexplained. `not_explained`
+    `cause` is the name of the proven suspect that explains most, null if the cost is unexplained. `not_explained`
     is the fraction of the cost that is left when all suspects are removed.
     """
 

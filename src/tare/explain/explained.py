@@ -62,8 +62,14 @@ class Explained:
 
     @property
     def named(self) -> Suspect | None:
-        """Return the cause: the proven suspect with the strongest clues; None if the cost is unexplained."""
-        return next(iter(self.proven), None)
+        """Return the cause, None if the cost is unexplained.
+
+        It is the proven suspect with the strongest clues, of those that explain most: whose share's interval is not
+        below that of another.
+        """
+        shares = [(suspect, share) for suspect in self.proven if (share := self.shares[suspect.name].share)]
+        most = max((share.low for _, share in shares), default=0.0)
+        return next((suspect for suspect, share in shares if share.high >= most), None)
 
 
 def explain(

@@ -1,4 +1,4 @@
-"""The image's libraries are others than the host's: C library, MPI, BLAS."""
+"""The image: its libraries are others than the host's (C library, MPI, BLAS), and a start has to enter it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tare.explain.evidence import Evidence
 
 
 class Image:
-    """The program uses other libraries."""
+    """The program uses other libraries; before it starts, the image's files become its root."""
 
     name = "image"
-    words = "other libraries in the image"
+    words = "the image's files"
 
     def clues(self, evidence: Evidence) -> Iterator[Clue]:
         here, base = (
@@ -23,6 +23,10 @@ class Image:
         differing = sorted(here ^ base)
         computing = evidence.info.message_bytes is None
         own, other = evidence.here.cell.environment.image, evidence.base.cell.environment.image
+        if evidence.here.cell.workload.startup is not None:
+            if own and not other:
+                yield Clue(text="the metric is a step of the start-up, which enters an image only here", weight=2.0)
+            return
         if differing and here and base:
             yield Clue(text=f"loaded on one side only: {', '.join(differing[:4])}", weight=2.5 if computing else 1.0)
         elif own != other:
@@ -36,6 +40,8 @@ class Image:
         environment, base = evidence.here.cell.environment, evidence.base.cell.environment
         if environment.image and not base.image:
             control = replace(base, image=environment.image)
+            if replace(control, name=environment.name) == environment:  # nothing else differs
+                return Change(words="the same without an image", environment=replace(environment, image=base.image))
             return Change(words="the baseline with the image's files", environment=control, adds=True)
         preloaded = tuple(
             value for value in environment.env if not value.startswith(("LD_PRELOAD=", "LD_LIBRARY_PATH="))
@@ -46,6 +52,8 @@ class Image:
         return None
 
     def remedy(self, evidence: Evidence) -> str:
+        if evidence.here.cell.workload.startup is not None:
+            return "one start for many launches (launch: daemon), or the image unpacked on a disk of the node"
         return "build the image with the libraries of the host (the same BLAS and MPI), or bind them into it"
 
 
