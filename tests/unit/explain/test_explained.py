@@ -134,3 +134,29 @@ def test_twice_the_costs_of_twice_the_cells_take_twice_the_calls(tmp_path: Path)
 
     calls_for(1)
     assert calls_for(40) < 2.2 * calls_for(20)
+
+
+START = """
+baseline: bare
+environments:
+  bare:
+  bare+image:
+  apptainer:
+workloads: {start: {startup: warm}}
+repetition: {rounds: 8}
+"""
+
+
+def test_of_several_proven_causes_the_one_that_explains_most_is_named(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, START)
+    for of_image, of_container, named in ((6.0, 1.3, "image"), (1.3, 6.0, "start-up")):
+        behave = {"bare+image": Behaviour(factor=of_image), "apptainer": Behaviour(factor=of_image * of_container)}
+        trials = trials_of(plan, behave, metric="pods")
+        image, container = explain(plan, trials, summary_of(plan, trials))
+        assert [each.name for each in container.suspects[:2]] == ["start-up", "image"]
+        assert {each.name for each in container.proven} == {"start-up", "image"}
+        assert container.named is not None
+        assert container.named.name == named
+        assert image.named is not None
+        assert image.named.name == "image"
+        assert "the same without an image" in str(image.named.change)
