@@ -1,12 +1,14 @@
 """Large studies: 100,000 trials in store, resume, explain and report, and 1,000 nodes: `python benchmarks/scale.py`.
 
-    python benchmarks/scale.py [--trials 100000] [--nodes 1000] [--runs 3] [--appends 200] [--folder FOLDER]
+    python benchmarks/scale.py [--trials 100000] [--samples 334] [--nodes 1000] [--runs 3] [--appends 200]
+                               [--folder FOLDER]
 
 Two studies on the fake cluster are generated, whose trials record what those of a lab do: `wide` has 33 environments in
-100 groups, `deep` 11 environments in one group and as many rounds as it takes. Each is resumed, explained and reported
-in a process of its own. An append is compared with a write and a sync of files of the same sizes, in turns. A job of 4
-ranks a node is planned, placed and mapped on a quarter, a half and all of the nodes. Generating takes about two minutes
-and 800 MB in FOLDER, which is kept; without it a temporary folder is used. Exit code 1 if a bound is broken.
+100 groups, `deep` 11 environments in one group and as many rounds as it takes. Each trial has three metrics with so
+many samples each: 10^8 samples in a study. Each study is resumed, explained and reported in a process of its own. An
+append is compared with a write and a sync of files of the same sizes, in turns. A job of 4 ranks a node is planned,
+placed and mapped on a quarter, a half and all of the nodes. Generating takes about three minutes and 3 GB in FOLDER,
+which is kept; without it a temporary folder is used. Exit code 1 if a bound is broken.
 """
 
 from __future__ import annotations
@@ -150,7 +152,7 @@ def reports(folder: Path, runs: int) -> bool:
     )
 
 
-def trials(folder: Path, count: int, runs: int) -> bool:
+def trials(folder: Path, count: int, runs: int, samples: int) -> bool:
     """Generate, resume, explain and report both studies."""
     shapes = {"wide": (33, 100, max(1, count // 3300)), "deep": (11, 1, -(-count // 11))}
     good = True
@@ -158,7 +160,7 @@ def trials(folder: Path, count: int, runs: int) -> bool:
         path = folder / name
         if not (path / "plan.json").exists():
             plan = large_results.plan_of(environments=environments, groups=groups, rounds=rounds)
-            large_results.write(path.with_name(f"{name}.partial"), plan)
+            large_results.write(path.with_name(f"{name}.partial"), plan, per_metric=samples)
             path.with_name(f"{name}.partial").rename(path)
         made = environments * groups * rounds
         size = sum((path / file).stat().st_size for file in ("trials.jsonl", "shared.jsonl"))
@@ -187,6 +189,7 @@ def main() -> int:
     """Measure and return the exit status."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--trials", type=int, default=100_000)
+    parser.add_argument("--samples", type=int, default=334)
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--appends", type=int, default=200)
@@ -202,7 +205,7 @@ def main() -> int:
         folder.mkdir(parents=True, exist_ok=True)
         good = nodes(options.nodes, options.runs)
         good &= appends(options.appends)
-        good &= trials(folder, options.trials, options.runs)
+        good &= trials(folder, options.trials, options.runs, options.samples)
     print(f"peak of this process {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f} MB")
     return 0 if good else 1
 

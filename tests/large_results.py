@@ -78,20 +78,28 @@ def plan_of(*, environments: int, groups: int, rounds: int) -> Plan:
     return expand(study, lambda _environment, _placement: None)
 
 
-def trials_of(plan: Plan, seed: int = 1) -> Iterator[tuple[Trial, Mapping[str, NDArray[np.float64]]]]:
-    """Yield every trial of a plan, round by round, with its samples."""
+def trials_of(
+    plan: Plan, seed: int = 1, *, per_metric: int = SAMPLES
+) -> Iterator[tuple[Trial, Mapping[str, NDArray[np.float64]]]]:
+    """Yield every trial of a plan, round by round, with so many samples of each of its three metrics."""
     cells = {cell.key: cell for cell in plan.cells}
     dice = random.Random(seed)
     samples = np.random.default_rng(seed).lognormal(0, 0.1, 4096)
     number = 0
     for round_ in range(plan.study.repetition.rounds):
         for position, key in enumerate(block_order(plan, round_, 0)):
-            yield _trial(cells[key], round_, position, number, dice, samples)
+            yield _trial(cells[key], round_, position, number, dice, samples, per_metric)
             number += 1
 
 
 def _trial(
-    cell: Cell, round_: int, position: int, number: int, dice: random.Random, samples: NDArray[np.float64]
+    cell: Cell,
+    round_: int,
+    position: int,
+    number: int,
+    dice: random.Random,
+    samples: NDArray[np.float64],
+    per_metric: int,
 ) -> tuple[Trial, Mapping[str, NDArray[np.float64]]]:
     factor = 1.5 if cell.environment.network == "fake-slow" else 1.0
     factor *= dice.lognormvariate(0, SPREAD)
@@ -99,9 +107,9 @@ def _trial(
     metrics = []
     for kernel in KERNELS:
         name = kernel.kernel if kernel.message_bytes is None else f"{kernel.kernel}:{kernel.message_bytes}"
-        start = dice.randrange(samples.size - SAMPLES)
+        start = dice.randrange(samples.size - per_metric)
         columns[f"{name}/max_s"] = column = (
-            (2e-6 + (kernel.message_bytes or 0) * 1e-9) * factor * samples[start:][:SAMPLES]
+            (2e-6 + (kernel.message_bytes or 0) * 1e-9) * factor * samples[start:][:per_metric]
         )
         metrics.append(_metric(name, kernel, column))
     outcome: Outcome = Completed(metrics=tuple(metrics))
@@ -177,10 +185,10 @@ def _rank(rank: int, round_: int, dice: random.Random) -> RankPlace:
     )
 
 
-def write(path: Path, plan: Plan, *, samples: bool = True) -> int:
+def write(path: Path, plan: Plan, *, samples: bool = True, per_metric: int = SAMPLES) -> int:
     """Write a results folder with the store, but without waiting for the disk; return the number of its trials."""
     with mock.patch("os.fdatasync"), Store.create_or_open(path, plan, {"machine": "a generated study"}) as store:
-        for trial, columns in trials_of(plan):
+        for trial, columns in trials_of(plan, per_metric=per_metric):
             store.append(trial, columns if samples else None)
             store.trials.clear()
         return store.count

@@ -134,7 +134,7 @@ def _command(study: Study, wanted: Wanted, option: str) -> str:
 
 
 def _found(results: Results, wanted: Wanted) -> Found:
-    summary = session.summary_of(results)
+    table = session.compared_of(results)
     known = {f"{cell.group} / {cell.environment.name}" for cell in results.plan.cells}
     if wanted.cell and not any(wanted.cell in name for name in known):
         raise UsageError(
@@ -142,11 +142,11 @@ def _found(results: Results, wanted: Wanted) -> Found:
             remedy=f"name one of: {'; '.join(sorted(known)[:20])}",
         )
     ablations = ablations_of(wanted.folder)
-    every = explain(results.plan, results.trials, summary, ablations)
+    every = explain(results.plan, results.trials, table, ablations)
     return Found(
         results=results,
         costs=tuple(cost for cost in every if wanted.cell in _name(cost)),
-        places=tuple(map(Place, (*ablations, Measured(plan=results.plan, comparisons=summary.comparisons)))),
+        places=tuple(map(Place, (*ablations, Measured(plan=results.plan, comparisons=table.comparisons)))),
     )
 
 

@@ -26,14 +26,24 @@ from tare.run.ending import Ending
 from tare.run.facts import facts
 from tare.store.results import PLAN
 from tare.store.writer import Results, Store, read_only
-from tare.summary import summarise
+from tare.summary import Compared, compared, summarise
 from tare.workloads import located
 
 EXPLAIN: Final = "explain"
 """The folder of ablations, within the results that they explain."""
 MOST_ABLATIONS: Final = 1000
 
-__all__ = ["EXPLAIN", "ablations_of", "check_available", "execute", "facts", "make_plan", "make_ready", "summary_of"]
+__all__ = [
+    "EXPLAIN",
+    "ablations_of",
+    "check_available",
+    "compared_of",
+    "execute",
+    "facts",
+    "make_plan",
+    "make_ready",
+    "summary_of",
+]
 
 
 def make_ready(
@@ -102,6 +112,11 @@ def summary_of(results: Results, folder: Path | None = None) -> Summary:
     return replace(summary, causes=causes_of(explain(results.plan, results.trials, summary, ablations_of(folder))))
 
 
+def compared_of(results: Results) -> Compared:
+    """Return the comparisons of a results folder, computed anew."""
+    return compared(results.plan, results.trials, results.looks)
+
+
 def ablations_of(folder: Path) -> tuple[Measured, ...]:
     """Return the results of what `tare explain --run` measured for a results folder; those that are refused are not."""
     found = sorted(path.parent for path in (folder / EXPLAIN).glob(f"*/{PLAN}"))[:MOST_ABLATIONS]
@@ -109,6 +124,6 @@ def ablations_of(folder: Path) -> tuple[Measured, ...]:
     for path in found:
         with suppress(ResultsError):  # the report of the results themselves must not end with it
             results = read_only(path, skip_damaged=True)
-            comparisons = summary_of(results).comparisons
+            comparisons = compared_of(results).comparisons
             measured.append(Measured(plan=results.plan, comparisons=comparisons, folder=path.name))
     return tuple(measured)

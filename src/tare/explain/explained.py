@@ -29,6 +29,7 @@ from tare.model import (
 )
 from tare.networks import NETWORKS
 from tare.runtimes import RUNTIMES
+from tare.summary import Compared
 from tare.summary.select import select
 from tare.wiring.conflist import PREFIX
 
@@ -73,7 +74,7 @@ class Explained:
 
 
 def explain(
-    plan: Plan, trials: Sequence[Trial], summary: Summary, ablations: Sequence[Measured] = ()
+    plan: Plan, trials: Sequence[Trial], summary: Compared | Summary, ablations: Sequence[Measured] = ()
 ) -> tuple[Explained, ...]:
     """Return every cost of a study with its suspects; `ablations` are the results of `ablation.study_of`, if any."""
     selection = select(plan, trials)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from tare.explain.cause import Change
 from tare.explain.evidence import Evidence
 from tare.model import Cell, Comparison, Environment, Estimate, Placement, PlacementChange, Plan, Role
 from tare.stats import MIN_ROUNDS
+from tare.summary.by_round import mean_logs
 from tare.summary.rows import self_name
 
 What = tuple[str, Environment, Placement]
@@ -68,7 +68,7 @@ class Place:
             key = group, name, metric
             if key in self._comparisons:
                 if key not in self._logs:
-                    self._logs[key] = _mean_logs(self._comparisons[key])
+                    self._logs[key] = mean_logs(self._comparisons[key])
                 return self._logs[key]
         return {}
 
@@ -108,12 +108,3 @@ def left_by(share: Estimate | None) -> Estimate | None:
     if share is None:
         return None
     return Estimate(value=1.0 - share.value, low=1.0 - share.high, high=1.0 - share.low, n=share.n)
-
-
-def _mean_logs(comparison: Comparison) -> dict[int, float]:
-    """Return the mean logarithm of a comparison's costs by round, without those that have none."""
-    by_round: defaultdict[int, list[float]] = defaultdict(list)
-    for number, cost in zip(comparison.rounds, comparison.values_s, strict=False):
-        if 0 < cost < math.inf:
-            by_round[number].append(math.log(cost))
-    return {number: sum(values) / len(values) for number, values in by_round.items()}

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from tare import stats
 from tare.cluster import CLUSTERS
@@ -20,10 +21,10 @@ from tare.errors import (
     EXIT_OVER_LIMIT,
     EXIT_PRECEDENCE,
 )
-from tare.model import Comparison, Finding, Isolation, Plan, ProofGap, Role, Study, Summary, Trial, Verdict
+from tare.model import Comparison, Finding, Isolation, MetricInfo, Plan, ProofGap, Role, Study, Summary, Trial, Verdict
 from tare.summary.allocations import allocation_caveats
 from tare.summary.columns import metric_infos
-from tare.summary.compare import compare, look_at
+from tare.summary.compare import Look, Table, compare, look_at
 from tare.summary.daemon import daemon_findings
 from tare.summary.disturbance import is_disturbed
 from tare.summary.headline import DECIDED, NOT_COMPARED, headline
@@ -33,11 +34,43 @@ from tare.summary.mechanisms import findings
 from tare.summary.modes import modes_of
 from tare.summary.patterns import patterns_of
 from tare.summary.proof_gaps import proof_gaps_of
-from tare.summary.rows import rows, self_name
+from tare.summary.rows import Row, rows, self_name
 from tare.summary.select import Selection, select
 from tare.summary.warnings import warnings_of
 
-__all__ = ["exit_code", "precise_enough", "summarise"]
+__all__ = ["Compared", "compared", "exit_code", "precise_enough", "summarise"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """The comparisons of a study with their columns, without what else a `Summary` has."""
+
+    metrics: tuple[MetricInfo, ...]
+    comparisons: tuple[Comparison, ...]
+
+
+class _Paired(NamedTuple):
+    """Which trials count, their columns, the rows paired by round, when they were looked at, and what that shows."""
+
+    selection: Selection
+    infos: tuple[MetricInfo, ...]
+    rows: tuple[Row, ...]
+    look: Look
+    table: Table
+
+
+def compared(plan: Plan, trials: Sequence[Trial], looks: Sequence[int] = ()) -> Compared:
+    """Return the comparisons that `summarise` returns, in less time."""
+    paired = _paired(plan, trials, looks)
+    return Compared(metrics=paired.infos, comparisons=paired.table.comparisons)
+
+
+def _paired(plan: Plan, trials: Sequence[Trial], looks: Sequence[int]) -> _Paired:
+    selection = select(plan, trials)
+    infos = metric_infos(plan, selection)
+    paired = rows(plan, selection, infos)
+    look = look_at(plan.study, looks, selection.rounds_done)
+    return _Paired(selection, infos, paired, look, compare(plan, paired, selection.reruns, look))
 
 
 def summarise(
@@ -57,11 +90,7 @@ def summarise(
     not matter. Raises ResultsError for a trial of a cell that is not in the plan.
     """
     study = plan.study
-    selection = select(plan, trials)
-    infos = metric_infos(plan, selection)
-    paired = rows(plan, selection, infos)
-    look = look_at(study, looks, selection.rounds_done)
-    table = compare(plan, paired, selection.reruns, look)
+    selection, infos, paired, look, table = _paired(plan, trials, looks)
     comparisons = table.comparisons
     return Summary(
         name=study.name,
