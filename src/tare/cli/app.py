@@ -170,6 +170,7 @@ def report(
 app.command()(of_results.explain)
 app.command()(of_results.compare)
 app.command()(of_results.history)
+app.command()(of_results.claims)
 
 
 @app.command(context_settings={"allow_interspersed_args": False})

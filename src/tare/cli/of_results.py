@@ -1,4 +1,4 @@
-"""Define the commands that read results: `tare explain`, `tare compare` and `tare history`."""
+"""Define the commands that read results: `tare explain`, `tare compare`, `tare history`, `tare claims`."""
 
 from __future__ import annotations
 
@@ -70,6 +70,23 @@ def compare(
     from tare.cli.across_commands import Outputs, show_compare
 
     raise typer.Exit(show_compare(results, expect or [], Outputs(as_json=as_json, html=html)))
+
+
+def claims(
+    papers: Annotated[
+        list[str] | None, typer.Argument(help="Publications: names of files in claims/, or files.", show_default=False)
+    ] = None,
+    on: Annotated[
+        list[Path] | None, typer.Option("--on", help="A results folder; may be repeated.", show_default=False)
+    ] = None,
+    as_json: AsJsonOption = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown, as docs/papers.md has it.")] = False,
+) -> None:
+    """Hold the claims of publications against results: reproduced, contradicted, undecided, untestable here."""
+    from tare.cli.claims_command import Wanted, show_claims
+
+    wanted = Wanted(papers=tuple(papers or ()), results=tuple(on or ()), as_json=as_json, as_markdown=as_markdown)
+    raise typer.Exit(show_claims(wanted))
 
 
 def history(

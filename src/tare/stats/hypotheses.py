@@ -114,6 +114,11 @@ def signed_rank_p(d: ArrayLike) -> float | None:
     return min(1.0, float(scipy.stats.wilcoxon(values, method=method).pvalue))
 
 
+def not_above_p(d: ArrayLike | Moments, bound: float) -> float:
+    """Return the one-sided p of the t test of "mean d <= bound" (a logarithm); 1 below MIN_ROUNDS rounds."""
+    return _p_not_above(log_moments(d), bound)
+
+
 def _p_not_above(logs: Moments, bound: float) -> float:
     """Return the one-sided p of "mean d <= bound"; 1 below MIN_ROUNDS rounds."""
     mean, error, n = logs

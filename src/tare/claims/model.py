@@ -1,0 +1,166 @@
+"""What a publication claims, and how a study tests it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from tare.model import Estimate
+
+
+class Kind(StrEnum):
+    """What sort of statement a claim is; a condition says how something was measured, and has no outcome."""
+
+    SIZE = "size"
+    SIGN = "sign"
+    ORDER = "order"
+    TREND = "trend"
+    DISTRIBUTION = "distribution"
+    CAUSE = "cause"
+    CAPABILITY = "capability"
+    CONDITION = "condition"
+
+
+class Here(StrEnum):
+    """What of a claim two cores with nodes in network namespaces can decide."""
+
+    YES = "yes"
+    SIGN_ONLY = "sign only"
+    BY_SIMULATION = "by simulation"
+    NO_HARDWARE = "no hardware"
+
+
+class Verdict(StrEnum):
+    """What results say of a claim."""
+
+    REPRODUCED = "reproduced"
+    CONTRADICTED = "contradicted"
+    UNDECIDED = "undecided"
+    UNTESTABLE = "untestable here"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A cell and a column of results. `workload`, `placement` and `metric` may be patterns; "" is any, if it is one."""
+
+    environment: str
+    workload: str = ""
+    placement: str = ""
+    metric: str = ""
+
+    def __str__(self) -> str:
+        parts = (self.metric, self.workload, self.environment, self.placement)
+        return " / ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contrast:
+    """A product of costs by round: `places` with their exponents, so that A over B is ((A, 1), (B, -1)).
+
+    Costs are times, and times per amount of work for rates: more is slower.
+    """
+
+    places: tuple[tuple[Place, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """The values of a contrast, less 1, for which the claim holds: above `low` and below `high`."""
+
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparing:
+    """The claim holds if each contrast is in its region."""
+
+    contrasts: tuple[tuple[Contrast, Region], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """The claim holds if every launch of these cells that counts was completed, and its treatment is proven."""
+
+    places: tuple[Place, ...]
+
+
+Testing = Comparing | Running
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Test:
+    """How a study tests a claim.
+
+    `study` is the name of the study. `cores` is how many a run needs; with fewer its figure decides nothing. `rebuilt`
+    says that a product's data path was rebuilt, on which a claim about the product is not decided.
+    """
+
+    __test__ = False
+
+    study: str
+    testing: Testing
+    cores: int = 0
+    rebuilt: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """A claim that the publication's own words and figures decide."""
+
+    verdict: Verdict
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """A claim that is not decided here: what would decide it, and the study that does it where that is."""
+
+    what: str
+    study: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One statement: its place in the publication, its conditions, and what decides it (`by`)."""
+
+    number: str
+    place: str
+    says: str
+    kind: Kind
+    here: Here
+    by: Test | Text | Needs
+    conditions: str = ""
+    note: str = ""
+    changed: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paper:
+    """A publication and its claims, by number; `conditions` hold unless a claim says otherwise."""
+
+    name: str
+    title: str
+    source: str
+    conditions: str
+    claims: Mapping[str, Claim] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A claim and what results say of it.
+
+    `estimate` is the figure that decides: a fraction by which the first cost is more than the second, with its 95 %
+    interval. `p` is the probability of data at least as clear if the opposite were true, `p_holm` after Holm's
+    correction for all claims that were judged together. `why` is a sentence.
+    """
+
+    claim: Claim
+    verdict: Verdict
+    why: str
+    estimate: Estimate | None = None
+    p: float | None = None
+    p_holm: float | None = None
+    conditions: str = ""
+    results: str = ""

@@ -1,0 +1,68 @@
+"""Show judged claims: a table on the terminal, and one in Markdown. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.box import SIMPLE
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+
+from tare.claims.model import Judged, Paper, Verdict
+from tare.model.text import printable
+from tare.report import units
+
+
+class ClaimsReport:
+    """The claims of a publication with their verdicts, for the terminal."""
+
+    def __init__(self, paper: Paper, judged: Sequence[Judged]) -> None:
+        self._paper, self._judged = paper, judged
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield a line on the publication, the table, and the counts."""
+        yield printable(f"{self._paper.title} ({self._paper.source})")
+        table = Table(box=SIMPLE, expand=False, pad_edge=False)
+        for name in ("claim", "place", "it says", "verdict", "here", "why"):
+            table.add_column(name, overflow="fold")
+        for each in self._judged:
+            table.add_row(*map(printable, _cells(each)))
+        yield table
+        yield counts_of(self._judged)
+
+
+def counts_of(judged: Iterable[Judged]) -> str:
+    """Return how many claims have which verdict, as a sentence."""
+    counts = Counter(each.verdict for each in judged)
+    listed = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict)
+    return f"{sum(counts.values())} claims: {listed}."
+
+
+def markdown(paper: Paper, judged: Sequence[Judged]) -> Iterator[str]:
+    """Yield the lines of a section on a publication: its conditions, a table of its claims, the counts."""
+    yield f"## papers/{paper.name}: {paper.title}"
+    yield ""
+    yield f"Unless a line says otherwise: {paper.conditions}"
+    yield ""
+    yield "| claim | place | it says | conditions | verdict | here | why |"
+    yield "|---|---|---|---|---|---|---|"
+    for each in judged:
+        number, place, says, verdict, figure, why = map(_cell, _cells(each))
+        yield f"| {number} | {place} | {says} | {_cell(each.claim.conditions)} | {verdict} | {figure} | {why} |"
+    yield ""
+    yield counts_of(judged)
+
+
+def _cells(each: Judged) -> tuple[str, ...]:
+    """Return the parts of a row: number, place, statement, verdict, our figure, why."""
+    figure = "" if each.estimate is None else str(units.overhead_interval(each.estimate))
+    sure = "" if each.p_holm is None else f"; p = {each.p_holm:.1g} after Holm"
+    changed = f"; changed: {each.claim.changed}" if each.claim.changed else ""
+    claim = each.claim
+    return claim.number, claim.place, claim.says, each.verdict.value, figure, f"{each.why}{sure}{changed}"
+
+
+def _cell(text: str) -> str:
+    """Return a text as a cell of a Markdown table."""
+    return " ".join(text.split()).replace("|", "\\|")

@@ -1,0 +1,98 @@
+"""`tare claims`: hold the claims of publications against results folders."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from tare.claims import Judged, Paper, judge, read_paper
+from tare.claims.figures import Measured
+from tare.claims.model import Test, Verdict
+from tare.claims.shown import ClaimsReport, markdown
+from tare.cli import session
+from tare.errors import EXIT_DONE, EXIT_INCONCLUSIVE, ResultsError, UsageError
+from tare.store.codec import encode
+from tare.store.writer import read_only
+
+FOLDER: Final = Path("claims")
+"""Where files of claims are looked for by the name of their publication."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which publications (none: all), the results folders, and the form of the answer."""
+
+    papers: tuple[str, ...]
+    results: tuple[Path, ...]
+    as_json: bool = False
+    as_markdown: bool = False
+
+
+def show_claims(wanted: Wanted) -> int:
+    """Print the verdicts; return 3 if a claim that these results test is undecided, else 0."""
+    papers = [read_paper(path) for path in _files(wanted.papers)]
+    claims = [claim for paper in papers for claim in paper.claims.values()]
+    studies = {claim.by.study for claim in claims if isinstance(claim.by, Test)}
+    judged = judge(claims, _measured(wanted.results, studies))
+    of_paper = [(paper, [each for each in judged if each.claim.number in paper.claims]) for paper in papers]
+    if wanted.as_json:
+        print(json.dumps([encode(each) for each in judged], indent=1, ensure_ascii=True, allow_nan=False))
+    elif wanted.as_markdown:
+        print("\n\n".join("\n".join(markdown(paper, own)) for paper, own in of_paper))
+    else:
+        _print(of_paper)
+    open_ = [each for each in judged if each.verdict is Verdict.UNDECIDED and each.results]
+    return EXIT_INCONCLUSIVE if open_ else EXIT_DONE
+
+
+def _print(of_paper: Iterable[tuple[Paper, Sequence[Judged]]]) -> None:
+    console = Console()
+    for paper, judged in of_paper:
+        console.print(ClaimsReport(paper, judged))
+
+
+def _files(papers: Sequence[str]) -> list[Path]:
+    """Return the files of publications, named by a path or by the name of a file in `claims/`."""
+    known = sorted(FOLDER.glob("*.yaml"))
+    if not papers and not known:
+        raise UsageError("there is no folder claims/ here", remedy="name a file of claims, or run it in the repository")
+    found = []
+    for name in papers:
+        path = Path(name) if Path(name).suffix else FOLDER / f"{name}.yaml"
+        if not path.exists():
+            listed = ", ".join(each.stem for each in known) or "none"
+            raise UsageError(f"there are no claims of {name!r}", remedy=f"name a file, or one of claims/: {listed}")
+        found.append(path)
+    return found or known
+
+
+def _measured(folders: Iterable[Path], studies: set[str]) -> Mapping[str, Measured]:
+    """Return the results in folders, by the name of their study."""
+    found: dict[str, Measured] = {}
+    for folder in folders:
+        results = read_only(folder, skip_damaged=True)
+        name = results.plan.study.name
+        if name not in studies:
+            raise ResultsError(
+                f"{folder} has results of study {name}, which no claim of these publications is tested by",
+                remedy=f"name results of one of: {', '.join(sorted(studies)) or 'none'}",
+            )
+        if name in found:
+            raise ResultsError(
+                f"{folder} and {found[name].label} are both results of study {name}", remedy="name one of them"
+            )
+        table = session.compared_of(results)
+        found[name] = Measured(
+            plan=results.plan,
+            trials=results.trials,
+            metrics=table.metrics,
+            comparisons=table.comparisons,
+            cores=int(results.facts.get("cores") or 0),
+            label=str(folder),
+        )
+    return found

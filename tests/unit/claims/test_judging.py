@@ -1,0 +1,172 @@
+"""Claims are judged by intervals over rounds, all of them under Holm's control; what they lack is said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from factory_explained import Behaviour, plan_of, trials_of
+from tare.claims import Judged, Verdict, judge, read_paper
+from tare.claims.figures import Measured
+from tare.errors import ResultsError, StudyError
+from tare.summary import compared
+
+STUDY = """
+baseline: plain
+environments:
+  plain: {runtime: bare, network: bridge}
+  slow: {runtime: bare, network: bridge, env: {A: 1}}
+  slower: {runtime: bare, network: bridge, env: {A: 2}}
+placements: [{nodes: 2, ranks_per_node: 1}]
+workloads: {messages: {kernels: [latency]}}
+repetition: {rounds: 8}
+"""
+HEAD = """
+paper: "900"
+title: A paper
+source: a journal
+claims:
+"""
+
+
+def claim(number: int, by: str) -> str:
+    return f'  900-{number}: {{place: "1", claim: it is so, kind: sign, here: "yes", {by}}}\n'
+
+
+def results(tmp_path: Path, *, slow: float = 1.2, slower: float = 1.5, rounds: int = 8, cores: int = 2) -> Measured:
+    plan = plan_of(tmp_path, STUDY)
+    behave = {"slow": Behaviour(factor=slow), "slower": Behaviour(factor=slower)}
+    trials = trials_of(plan, behave, rounds=rounds)
+    table = compared(plan, trials)
+    return Measured(
+        plan=plan,
+        trials=trials,
+        metrics=table.metrics,
+        comparisons=table.comparisons,
+        cores=cores,
+        label="results/made-up",
+    )
+
+
+def judged(tmp_path: Path, claims: str, measured: Measured | None = None) -> tuple[Judged, ...]:
+    file = tmp_path / "900.yaml"
+    file.write_text(HEAD + claims)
+    found = results(tmp_path) if measured is None else measured
+    return judge(read_paper(file).claims.values(), {found.study: found})
+
+
+@pytest.mark.parametrize(
+    ("test", "verdict"),
+    [
+        ("cost: {of: slow, against: plain, above: 0%}", Verdict.REPRODUCED),
+        ("cost: {of: slow, against: plain, below: 0%}", Verdict.CONTRADICTED),
+        ("cost: {of: slow, against: plain, above: 10%, below: 30%}", Verdict.REPRODUCED),
+        ("cost: {of: slow, against: plain, within: 5%}", Verdict.CONTRADICTED),
+        ("cost: {of: slow, against: plain, above: 20%}", Verdict.UNDECIDED),
+        ("order: [plain, slow, slower]", Verdict.REPRODUCED),
+        ("order: [plain, slower, slow]", Verdict.CONTRADICTED),
+        ("change: {of: slower, against: plain, than: slow, than_against: plain, above: 10%}", Verdict.REPRODUCED),
+        ("costs: [{of: slow, against: plain, above: 5%}, {of: slower, against: slow, above: 5%}]", Verdict.REPRODUCED),
+        (
+            "costs: [{of: slow, against: plain, above: 5%}, {of: slower, against: slow, above: 60%}]",
+            Verdict.CONTRADICTED,
+        ),
+        ("runs: [plain, slow]", Verdict.REPRODUCED),
+    ],
+)
+def test_a_verdict_is_what_the_rounds_show(tmp_path: Path, test: str, verdict: Verdict) -> None:
+    (found,) = judged(tmp_path, claim(1, f"test: {{study: made-up, {test}}}"))
+    assert found.verdict is verdict
+    assert found.results == "results/made-up"
+    if "runs" not in test:
+        assert found.estimate is not None
+        assert found.p is not None
+        assert (found.p_holm or 0) <= 0.05 or verdict is Verdict.UNDECIDED
+
+
+def test_equal_costs_are_shown_to_be_equal(tmp_path: Path) -> None:
+    same = results(tmp_path, slow=1.0)
+    (found,) = judged(tmp_path, claim(1, "test: {study: made-up, cost: {of: slow, against: plain, within: 3%}}"), same)
+    assert found.verdict is Verdict.REPRODUCED
+
+
+def test_many_claims_need_more_evidence_each(tmp_path: Path) -> None:
+    weak = results(tmp_path, slow=1.012)
+    test = "test: {study: made-up, cost: {of: slow, against: plain, above: 0%}}"
+    (alone,) = judged(tmp_path, claim(1, test), weak)
+    assert alone.verdict is Verdict.REPRODUCED
+    unclear = "test: {study: made-up, cost: {of: slow, against: plain, above: 1.2%}}"
+    among = judged(tmp_path, claim(1, test) + "".join(claim(number, unclear) for number in range(2, 60)), weak)
+    assert among[0].verdict is Verdict.UNDECIDED
+    assert "after Holm" in among[0].why
+    assert alone.p == among[0].p
+
+
+@pytest.mark.parametrize(
+    ("by", "measured", "verdict", "why"),
+    [
+        ("test: {study: made-up, cores: 8, cost: {of: slow, against: plain, above: 0%}}", {}, Verdict.UNDECIDED,
+         "needs 8 cores, had 2"),
+        ("test: {study: made-up, rebuilt: its routes, cost: {of: slow, against: plain, above: 0%}}", {},
+         Verdict.UNDECIDED, "rebuilt: its routes"),
+        ("test: {study: made-up, cost: {of: slow, against: plain, above: 0%}}", {"rounds": 4}, Verdict.UNDECIDED,
+         "4 rounds have all its cells, 6 are needed"),
+        ("test: {study: other, cost: {of: slow, against: plain, above: 0%}}", {}, Verdict.UNDECIDED,
+         "no results of study other are given"),
+        ("text: {verdict: contradicted, because: 1 is not 2}", {}, Verdict.CONTRADICTED, "by its own words: 1 is not 2"),
+        ("needs: {what: an adapter, study: verbs}", {}, Verdict.UNTESTABLE,
+         "needs an adapter; study verbs does it where that is"),
+    ],
+)  # fmt: skip
+def test_what_decides_nothing_says_what_would(
+    tmp_path: Path, by: str, measured: Mapping[str, int], verdict: Verdict, why: str
+) -> None:
+    (found,) = judged(tmp_path, claim(1, by), results(tmp_path, **measured))  # type: ignore[arg-type]
+    assert found.verdict is verdict
+    assert why in found.why
+    assert found.p is None
+
+
+@pytest.mark.parametrize(
+    ("test", "message"),
+    [
+        (
+            "cost: {of: gone, against: plain, above: 0%}",
+            "claim 900-1: the results of study made-up have no cell for gone",
+        ),
+        ("metric: bw*, cost: {of: slow, against: plain, above: 0%}", "have no metric for bw* / slow"),
+        ("placement: 4n*, cost: {of: slow, against: plain, above: 0%}", "have no cell for slow / 4n*"),
+        ("runs: [gone]", "have no cell for gone"),
+    ],
+)
+def test_a_comparison_that_the_results_do_not_have_is_named(tmp_path: Path, test: str, message: str) -> None:
+    with pytest.raises(ResultsError) as error:
+        judged(tmp_path, claim(1, f"test: {{study: made-up, {test}}}"))
+    assert message in str(error.value)
+    assert error.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("  900-1: {place: '1', claim: so, kind: sign, here: 'yes'}", "give one of test, text and needs, not none"),
+        ("  900-1: {place: '1', claim: so, kind: sgn, here: 'yes', needs: x}", "did you mean sign?"),
+        ("  900-1: {place: '1', claim: so, kind: sign, here: 'yes', test: {study: s}}",
+         "give one of cost, costs, order, change and runs, not none"),
+        ("  900-1: {place: '1', claim: so, kind: sign, here: 'yes', test: {study: s, cost: {of: a, against: b}}}",
+         "say where the figure must be: above, below or within"),
+        ("  900-1: {place: '1', claim: so, kind: sign, here: 'yes', needs: x}\n"
+         "  900-1: {place: '1', claim: so, kind: sign, here: 'yes', needs: x}", "this key is given twice"),
+        ("  900-1: {place: '1', claim: so, kind: sign, here: 'yes', need: x}", "did you mean needs?"),
+        ("  x: {place: '1', claim: so, kind: sign, here: 'yes', needs: x}", "is not allowed"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_file_has_its_line_and_column(tmp_path: Path, line: str, message: str) -> None:
+    file = tmp_path / "900.yaml"
+    file.write_text(HEAD + line + "\n")
+    with pytest.raises(StudyError) as error:
+        read_paper(file)
+    assert message in str(error.value)
+    assert "900.yaml:6:" in str(error.value) or "900.yaml:7:" in str(error.value)
