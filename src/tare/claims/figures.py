@@ -63,6 +63,23 @@ class Measured:
         row = self._rows.get((cell.group, cell.environment.name, info.key))
         return (mean_logs(row) if row is not None else {}), info.label
 
+    def conditions(self, places: Iterable[Place]) -> str:
+        """Return where and how the cells of places ran: cluster, placements, MTU, rate of the links."""
+        cells = [self.cell(place) for place in places]
+        study = self.plan.study
+        wanted = {cell.key for cell in cells}
+        mtus = sorted(
+            {trial.facts["mtu"] for trial in self.trials if trial.key.cell in wanted and "mtu" in trial.facts}
+        )
+        rate = study.lab.link_rate_bps
+        parts = (
+            study.cluster,
+            *dict.fromkeys(placement_name(cell.placement) for cell in cells),
+            f"MTU {', '.join(mtus)}" if mtus else "",
+            f"{rate / 1e9:g} Gbit/s" if rate else "",
+        )
+        return ", ".join(part for part in parts if part)
+
     def of_cell(self, cell: Cell) -> list[Trial]:
         """Return the trials of a cell."""
         return [trial for trial in self.trials if trial.key.cell == cell.key]

@@ -9,13 +9,13 @@ of both can be wrong, the clearer one is taken. Their p values are adjusted over
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from tare import stats
 from tare.claims.figures import Measured
-from tare.claims.model import Claim, Comparing, Contrast, Judged, Needs, Region, Running, Test, Text, Verdict
+from tare.claims.model import Claim, Comparing, Contrast, Judged, Needs, Place, Region, Running, Test, Text, Verdict
 from tare.errors import ResultsError
 from tare.model import Completed, Estimate, Trial
 from tare.stats import MIN_ROUNDS
@@ -62,7 +62,15 @@ def _judged(claim: Claim, results: Mapping[str, Measured]) -> Judged:
         made = _ran(claim, by.testing, measured) if isinstance(by.testing, Running) else _compared(claim, by, measured)
     except ResultsError as error:
         raise ResultsError(f"claim {claim.number}: {error}", remedy=error.remedy) from error
-    return replace(made, results=measured.label)
+    return replace(made, results=measured.label, conditions=measured.conditions(_places(by)))
+
+
+def _places(test: Test) -> Iterator[Place]:
+    """Yield the places that a test looks at."""
+    if isinstance(test.testing, Running):
+        yield from test.testing.places
+    else:
+        yield from (place for contrast, _ in test.testing.contrasts for place, _ in contrast.places)
 
 
 def _decided(judged: Judged, p_holm: float | None) -> Judged:

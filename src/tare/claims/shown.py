@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
-from rich.box import SIMPLE
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
+from rich.padding import Padding
+from rich.text import Text
 
 from tare.claims.model import Judged, Paper, Verdict
 from tare.model.text import printable
 from tare.report import units
+
+STYLES: Final[Mapping[Verdict, str]] = {
+    Verdict.REPRODUCED: "green",
+    Verdict.CONTRADICTED: "red",
+    Verdict.UNDECIDED: "yellow",
+    Verdict.UNTESTABLE: "dim",
+}
 
 
 class ClaimsReport:
@@ -21,14 +29,14 @@ class ClaimsReport:
         self._paper, self._judged = paper, judged
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield a line on the publication, the table, and the counts."""
-        yield printable(f"{self._paper.title} ({self._paper.source})")
-        table = Table(box=SIMPLE, expand=False, pad_edge=False)
-        for name in ("claim", "place", "it says", "verdict", "here", "why"):
-            table.add_column(name, overflow="fold")
+        """Yield a line on the publication, each claim with what decides it, and the counts."""
+        yield Text(printable(f"{self._paper.title} ({self._paper.source})"), style="bold")
         for each in self._judged:
-            table.add_row(*map(printable, _cells(each)))
-        yield table
+            number, place, says, verdict, figure, why = map(printable, _cells(each))
+            yield Text(f"{number}  {verdict}", style=STYLES[each.verdict])
+            yield Padding(Text(f"{says} ({place})"), (0, 0, 0, 2))
+            here = f"here {figure}; {why}" if figure else why
+            yield Padding(Text(here, style="dim"), (0, 0, 0, 2))
         yield counts_of(self._judged)
 
 
@@ -59,8 +67,9 @@ def _cells(each: Judged) -> tuple[str, ...]:
     figure = "" if each.estimate is None else str(units.overhead_interval(each.estimate))
     sure = "" if each.p_holm is None else f"; p = {each.p_holm:.1g} after Holm"
     changed = f"; changed: {each.claim.changed}" if each.claim.changed else ""
+    ran = f" ({each.conditions})" if each.conditions else ""
     claim = each.claim
-    return claim.number, claim.place, claim.says, each.verdict.value, figure, f"{each.why}{sure}{changed}"
+    return claim.number, claim.place, claim.says, each.verdict.value, figure, f"{each.why}{ran}{sure}{changed}"
 
 
 def _cell(text: str) -> str:
