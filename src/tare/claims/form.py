@@ -97,7 +97,7 @@ class ChangeIn(RegionIn):
 
 
 class TestIn(Checked):
-    """How a study tests a claim: one of cost, costs, order, change and runs."""
+    """How a study tests a claim: one of cost, costs, order, change, and runs with or without fails."""
 
     __test__ = False
 
@@ -110,20 +110,25 @@ class TestIn(Checked):
     order: Annotated[list[PlaceOf], Field(min_length=2)] | None = None
     change: ChangeIn | None = None
     runs: Annotated[list[PlaceOf], Field(min_length=1)] | None = None
+    fails: Annotated[list[PlaceOf], Field(min_length=1)] | None = None
     cores: Annotated[int, Field(ge=1, le=1 << 20)] = 1
     rebuilt: str = ""
 
     @model_validator(mode="after")
     def _one(self) -> TestIn:
-        given = [name for name in ("cost", "costs", "order", "change", "runs") if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise ValueError(f"give one of cost, costs, order, change and runs, not {' and '.join(given) or 'none'}")
+        given = [
+            name for name in ("cost", "costs", "order", "change", "runs", "fails") if getattr(self, name) is not None
+        ]
+        if len(given) != 1 and given != ["runs", "fails"]:
+            wanted = "give one of cost, costs, order, change, or runs and fails"
+            raise ValueError(f"{wanted}, not {' and '.join(given) or 'none'}")
         return self
 
     def test(self) -> Test:
         """Return the test."""
-        if self.runs is not None:
-            return self._made(Running(places=tuple(map(self._place, self.runs))))
+        if self.runs is not None or self.fails is not None:
+            running, failing = (tuple(map(self._place, places or ())) for places in (self.runs, self.fails))
+            return self._made(Running(places=running, failing=failing))
         return self._made(Comparing(contrasts=tuple(self._contrasts())))
 
     def _made(self, testing: Comparing | Running) -> Test:

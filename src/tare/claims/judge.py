@@ -59,7 +59,11 @@ def _judged(claim: Claim, results: Mapping[str, Measured]) -> Judged:
         why = f"no results of study {by.study} are given"
         return Judged(claim=claim, verdict=Verdict.UNDECIDED, why=why)
     try:
-        made = _ran(claim, by.testing, measured) if isinstance(by.testing, Running) else _compared(claim, by, measured)
+        if isinstance(by.testing, Running):
+            made = _ran(claim, by, by.testing, measured)
+        else:
+            made = _compared(claim, by.testing, measured)
+            made = _unless_another(made, by, measured)
     except ResultsError as error:
         raise ResultsError(f"claim {claim.number}: {error}", remedy=error.remedy) from error
     return replace(made, results=measured.label, conditions=measured.conditions(_places(by)))
@@ -68,7 +72,7 @@ def _judged(claim: Claim, results: Mapping[str, Measured]) -> Judged:
 def _places(test: Test) -> Iterator[Place]:
     """Yield the places that a test looks at."""
     if isinstance(test.testing, Running):
-        yield from test.testing.places
+        yield from (*test.testing.places, *test.testing.failing)
     else:
         yield from (place for contrast, _ in test.testing.contrasts for place, _ in contrast.places)
 
@@ -83,22 +87,39 @@ def _decided(judged: Judged, p_holm: float | None) -> Judged:
     return replace(judged, p_holm=p_holm, verdict=Verdict.UNDECIDED, why=why)
 
 
-def _ran(claim: Claim, testing: Running, measured: Measured) -> Judged:
-    """Judge whether cells run."""
+def _ran(claim: Claim, test: Test, testing: Running, measured: Measured) -> Judged:
+    """Judge whether cells run, and whether others fail."""
     launches = 0
-    for place in testing.places:
+    for place in (*testing.places, *testing.failing):
         cell = measured.cell(place)
         if reason := measured.plan.unavailable.get(cell.key):
             return Judged(claim=claim, verdict=Verdict.UNTESTABLE, why=f"{place} is unavailable: {reason}")
         trials = measured.of_cell(cell)
-        wrong = next((trial for trial in trials if _wrong(trial)), None)
-        if wrong is not None:
-            return Judged(claim=claim, verdict=Verdict.CONTRADICTED, why=f"{place}: {_wrong(wrong)}")
         if not trials:
             return Judged(claim=claim, verdict=Verdict.UNDECIDED, why=f"{place} has not been launched yet")
+        wrong = [what for trial in trials if (what := _wrong(trial))]
+        if place in testing.places and wrong:
+            return _unless_another(
+                Judged(claim=claim, verdict=Verdict.CONTRADICTED, why=f"{place}: {wrong[0]}"), test, measured
+            )
+        if place in testing.failing and len(wrong) < len(trials):
+            why = f"{place}: {len(trials) - len(wrong)} of {len(trials)} launches completed"
+            return _unless_another(Judged(claim=claim, verdict=Verdict.CONTRADICTED, why=why), test, measured)
         launches += len(trials)
     why = f"{launches} launches completed, with the treatment proven"
-    return Judged(claim=claim, verdict=Verdict.REPRODUCED, why=why)
+    if testing.failing:
+        why = f"{launches} launches: those that should complete did, the others failed"
+    return _unless_another(Judged(claim=claim, verdict=Verdict.REPRODUCED, why=why), test, measured)
+
+
+def _unless_another(judged: Judged, test: Test, measured: Measured) -> Judged:
+    """Return a judged claim, undecided if another thing was measured than the claim is about."""
+    if test.rebuilt:
+        return replace(judged, verdict=Verdict.UNDECIDED, why=f"rebuilt: {test.rebuilt} ({judged.why})", p=None)
+    if measured.cores < test.cores:
+        why = f"needs {test.cores} cores, had {measured.cores} ({judged.why})"
+        return replace(judged, verdict=Verdict.UNDECIDED, why=why, p=None)
+    return judged
 
 
 def _wrong(trial: Trial) -> str:
@@ -108,11 +129,8 @@ def _wrong(trial: Trial) -> str:
     return trial.unproven
 
 
-def _compared(claim: Claim, test: Test, measured: Measured) -> Judged:
+def _compared(claim: Claim, testing: Comparing, measured: Measured) -> Judged:
     """Judge a comparison by its contrasts, all of which must be in their regions."""
-    testing = test.testing
-    if not isinstance(testing, Comparing):
-        raise AssertionError("cells that run are judged elsewhere")
     shown = [_shown(contrast, region, measured) for contrast, region in testing.contrasts]
     few = min(each.rounds for each in shown)
     if few < MIN_ROUNDS:
@@ -123,9 +141,6 @@ def _compared(claim: Claim, test: Test, measured: Measured) -> Judged:
     holds = inside_p <= outside_p
     deciding = max(shown, key=lambda each: each.inside_p) if holds else min(shown, key=lambda each: each.outside_p)
     figure = f"{deciding.label}, {deciding.rounds} rounds"
-    if test.rebuilt or measured.cores < test.cores:
-        why = f"rebuilt: {test.rebuilt}" if test.rebuilt else f"needs {test.cores} cores, had {measured.cores}"
-        return Judged(claim=claim, verdict=Verdict.UNDECIDED, why=f"{why} ({figure})", estimate=deciding.estimate)
     return Judged(
         claim=claim,
         verdict=Verdict.REPRODUCED if holds else Verdict.CONTRADICTED,

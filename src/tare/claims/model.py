@@ -81,9 +81,10 @@ class Comparing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """The claim holds if every launch of these cells that counts was completed, and its treatment is proven."""
+    """The claim holds if each launch of `places` was completed with its treatment proven, and each of `failing` failed."""
 
-    places: tuple[Place, ...]
+    places: tuple[Place, ...] = ()
+    failing: tuple[Place, ...] = ()
 
 
 Testing = Comparing | Running

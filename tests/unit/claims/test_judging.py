@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from factory_explained import Behaviour, plan_of, trials_of
 from tare.claims import Judged, Verdict, judge, read_paper
 from tare.claims.figures import Measured
 from tare.errors import ResultsError, StudyError
+from tare.model import Failed
 from tare.summary import compared
 
 STUDY = """
@@ -74,16 +76,35 @@ def judged(tmp_path: Path, claims: str, measured: Measured | None = None) -> tup
             Verdict.CONTRADICTED,
         ),
         ("runs: [plain, slow]", Verdict.REPRODUCED),
+        ("fails: [slow]", Verdict.CONTRADICTED),
+        ("runs: [plain], fails: [slow]", Verdict.CONTRADICTED),
     ],
 )
 def test_a_verdict_is_what_the_rounds_show(tmp_path: Path, test: str, verdict: Verdict) -> None:
     (found,) = judged(tmp_path, claim(1, f"test: {{study: made-up, {test}}}"))
     assert found.verdict is verdict
     assert found.results == "results/made-up"
-    if "runs" not in test:
+    if "runs" not in test and "fails" not in test:
         assert found.estimate is not None
         assert found.p is not None
         assert (found.p_holm or 0) <= 0.05 or verdict is Verdict.UNDECIDED
+
+
+def test_cells_that_must_fail_and_do(tmp_path: Path) -> None:
+    found = results(tmp_path)
+    failed = tuple(
+        replace(trial, outcome=Failed(reason="it crashed")) if "slower" in trial.key.cell else trial
+        for trial in found.trials
+    )
+    found = replace(found, trials=failed)
+    (both,) = judged(tmp_path, claim(1, "test: {study: made-up, runs: [plain, slow], fails: [slower]}"), found)
+    assert both.verdict is Verdict.REPRODUCED
+    assert both.why == "24 launches: those that should complete did, the others failed"
+    (runs,) = judged(tmp_path, claim(1, "test: {study: made-up, runs: [slower]}"), found)
+    assert runs.verdict is Verdict.CONTRADICTED
+    assert "it crashed" in runs.why
+    (rebuilt,) = judged(tmp_path, claim(1, "test: {study: made-up, rebuilt: routes, runs: [slower]}"), found)
+    assert rebuilt.verdict is Verdict.UNDECIDED
 
 
 def test_equal_costs_are_shown_to_be_equal(tmp_path: Path) -> None:
@@ -154,7 +175,7 @@ def test_a_comparison_that_the_results_do_not_have_is_named(tmp_path: Path, test
         ("  900-1: {place: '1', claim: so, kind: sign, here: 'yes'}", "give one of test, text and needs, not none"),
         ("  900-1: {place: '1', claim: so, kind: sgn, here: 'yes', needs: x}", "did you mean sign?"),
         ("  900-1: {place: '1', claim: so, kind: sign, here: 'yes', test: {study: s}}",
-         "give one of cost, costs, order, change and runs, not none"),
+         "give one of cost, costs, order, change, or runs and fails, not none"),
         ("  900-1: {place: '1', claim: so, kind: sign, here: 'yes', test: {study: s, cost: {of: a, against: b}}}",
          "say where the figure must be: above, below or within"),
         ("  900-1: {place: '1', claim: so, kind: sign, here: 'yes', needs: x}\n"
