@@ -26,6 +26,7 @@ from tare.claims.model import (
 from tare.model import quantities
 from tare.study.value_types import Checked, Word, choice
 
+FORMS: Final = ("cost", "costs", "order", "change", "runs", "fails")
 NUMBER: Final = r"^[A-Za-z0-9.]+-[0-9]+[a-z]?$"
 TEXT_VERDICTS: Final = (Verdict.REPRODUCED.value, Verdict.CONTRADICTED.value)
 
@@ -116,9 +117,7 @@ class TestIn(Checked):
 
     @model_validator(mode="after")
     def _one(self) -> TestIn:
-        given = [
-            name for name in ("cost", "costs", "order", "change", "runs", "fails") if getattr(self, name) is not None
-        ]
+        given = [name for name in FORMS if getattr(self, name) is not None]
         if len(given) != 1 and given != ["runs", "fails"]:
             wanted = "give one of cost, costs, order, change, or runs and fails"
             raise ValueError(f"{wanted}, not {' and '.join(given) or 'none'}")

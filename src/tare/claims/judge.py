@@ -59,13 +59,11 @@ def _judged(claim: Claim, results: Mapping[str, Measured]) -> Judged:
         why = f"no results of study {by.study} are given"
         return Judged(claim=claim, verdict=Verdict.UNDECIDED, why=why)
     try:
-        if isinstance(by.testing, Running):
-            made = _ran(claim, by, by.testing, measured)
-        else:
-            made = _compared(claim, by.testing, measured)
-            made = _unless_another(made, by, measured)
+        testing = by.testing
+        found = _ran(claim, testing, measured) if isinstance(testing, Running) else _compared(claim, testing, measured)
     except ResultsError as error:
         raise ResultsError(f"claim {claim.number}: {error}", remedy=error.remedy) from error
+    made = _unless_another(found, by, measured)
     return replace(made, results=measured.label, conditions=measured.conditions(_places(by)))
 
 
@@ -87,7 +85,7 @@ def _decided(judged: Judged, p_holm: float | None) -> Judged:
     return replace(judged, p_holm=p_holm, verdict=Verdict.UNDECIDED, why=why)
 
 
-def _ran(claim: Claim, test: Test, testing: Running, measured: Measured) -> Judged:
+def _ran(claim: Claim, testing: Running, measured: Measured) -> Judged:
     """Judge whether cells run, and whether others fail."""
     launches = 0
     for place in (*testing.places, *testing.failing):
@@ -99,21 +97,21 @@ def _ran(claim: Claim, test: Test, testing: Running, measured: Measured) -> Judg
             return Judged(claim=claim, verdict=Verdict.UNDECIDED, why=f"{place} has not been launched yet")
         wrong = [what for trial in trials if (what := _wrong(trial))]
         if place in testing.places and wrong:
-            return _unless_another(
-                Judged(claim=claim, verdict=Verdict.CONTRADICTED, why=f"{place}: {wrong[0]}"), test, measured
-            )
+            return Judged(claim=claim, verdict=Verdict.CONTRADICTED, why=f"{place}: {wrong[0]}")
         if place in testing.failing and len(wrong) < len(trials):
             why = f"{place}: {len(trials) - len(wrong)} of {len(trials)} launches completed"
-            return _unless_another(Judged(claim=claim, verdict=Verdict.CONTRADICTED, why=why), test, measured)
+            return Judged(claim=claim, verdict=Verdict.CONTRADICTED, why=why)
         launches += len(trials)
     why = f"{launches} launches completed, with the treatment proven"
     if testing.failing:
         why = f"{launches} launches: those that should complete did, the others failed"
-    return _unless_another(Judged(claim=claim, verdict=Verdict.REPRODUCED, why=why), test, measured)
+    return Judged(claim=claim, verdict=Verdict.REPRODUCED, why=why)
 
 
 def _unless_another(judged: Judged, test: Test, measured: Measured) -> Judged:
     """Return a judged claim, undecided if another thing was measured than the claim is about."""
+    if judged.verdict not in {Verdict.REPRODUCED, Verdict.CONTRADICTED}:
+        return judged
     if test.rebuilt:
         return replace(judged, verdict=Verdict.UNDECIDED, why=f"rebuilt: {test.rebuilt} ({judged.why})", p=None)
     if measured.cores < test.cores:

@@ -81,7 +81,7 @@ class Comparing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """The claim holds if each launch of `places` was completed with its treatment proven, and each of `failing` failed."""
+    """The claim holds if all launches of `places` were completed and proven, and all of `failing` failed."""
 
     places: tuple[Place, ...] = ()
     failing: tuple[Place, ...] = ()
