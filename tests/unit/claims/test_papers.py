@@ -1,0 +1,94 @@
+"""The five papers' claims are all there, and what tests them is in the studies that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tare import study
+from tare.claims import read_paper
+from tare.claims.figures import Measured
+from tare.claims.model import Claim, Comparing, Here, Needs, Place, Test, Text
+from tare.model import MetricInfo, Plan
+from tare.plan.cells import expand
+from tare.workloads import plugin_of
+
+REPOSITORY = Path(__file__).parents[3]
+INVENTORY = {"000": 110, "001": 54, "002": 30, "003": 35, "004": 60}
+"""Claims of each paper that were found when the papers were first read; more may be added."""
+PAPERS = {name: read_paper(REPOSITORY / "claims" / f"{name}.yaml") for name in INVENTORY}
+CLAIMS = [claim for paper in PAPERS.values() for claim in paper.claims.values()]
+STUDIES = sorted({claim.by.study for claim in CLAIMS if isinstance(claim.by, Test | Needs)} - {""})
+
+
+@cache
+def measured(name: str) -> Measured:
+    """Return a study that has not run, with the metrics that its workloads will have."""
+    plan = expand(study.load(REPOSITORY / "studies" / f"{name}.yaml"), lambda *_: None)
+    return Measured(plan=plan, trials=(), metrics=tuple(infos(plan)), comparisons=(), cores=2, label=name)
+
+
+def infos(plan: Plan) -> Iterator[MetricInfo]:
+    for group, cell in {cell.group: cell for cell in plan.cells}.items():
+        for info in plugin_of(cell.workload).metrics(cell.workload, cell.placement):
+            yield MetricInfo(key=info.key, label=info.label, kind=info.kind, statistic="", group=group)
+
+
+def compared(claims: Iterable[Claim]) -> list[tuple[Claim, str, Sequence[Place]]]:
+    found = []
+    for claim in claims:
+        if isinstance(claim.by, Test) and isinstance(claim.by.testing, Comparing):
+            places = [place for contrast, _ in claim.by.testing.contrasts for place, _ in contrast.places]
+            found.append((claim, claim.by.study, places))
+    return found
+
+
+@pytest.mark.parametrize("name", INVENTORY)
+def test_every_claim_of_the_inventory_is_there(name: str) -> None:
+    numbers = [int(number.rpartition("-")[2]) for number in PAPERS[name].claims]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(numbers) >= INVENTORY[name]
+    assert all(number.startswith(f"{name}-") for number in PAPERS[name].claims)
+
+
+def test_every_claim_says_what_decides_it() -> None:
+    for claim in CLAIMS:
+        if isinstance(claim.by, Needs):
+            assert claim.by.what not in {"", "a test in this file"}, claim.number
+        elif isinstance(claim.by, Text):
+            assert len(claim.by.because.split()) >= 3, claim.number
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_that_claims_name_can_be_planned(name: str) -> None:
+    assert measured(name).plan.cells
+    if name in {study_name for _, study_name, _ in compared(CLAIMS)}:
+        assert measured(name).plan.study.repetition.rounds >= 6, "verdicts need six rounds"
+
+
+def test_every_cell_and_metric_that_a_claim_compares_is_in_its_study() -> None:
+    for _, name, places in compared(CLAIMS):
+        for place in places:
+            measured(name).cell(place)
+            if not_planned(measured(name), place):
+                continue
+            measured(name).logs(place)
+    for claim in CLAIMS:
+        if isinstance(claim.by, Test) and not isinstance(claim.by.testing, Comparing):
+            for place in (*claim.by.testing.places, *claim.by.testing.failing):
+                measured(claim.by.study).cell(place)
+
+
+def not_planned(found: Measured, place: Place) -> bool:
+    """Return whether the metrics of a place are known only when it has run, as those of other people's programs."""
+    group = found.cell(place).group
+    return not any(info.group == group for info in found.metrics)
+
+
+def test_most_claims_that_a_lab_can_decide_have_a_test() -> None:
+    here = [claim for claim in CLAIMS if claim.here is Here.YES]
+    decided = [claim for claim in here if isinstance(claim.by, Test | Text)]
+    assert len(decided) >= 0.5 * len(here)
