@@ -11,8 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tare.cli import commands, session
-from tare.cli.session import EXPLAIN, ablations_of
+from tare.cli import commands
 from tare.cluster import CLUSTERS
 from tare.errors import EXIT_DONE, EXIT_INCONCLUSIVE, RefusedError, UsageError
 from tare.explain import Explained, Measured, Place, explain
@@ -21,6 +20,8 @@ from tare.explain.answer import EffectAnswer, RemedyAnswer, answer_of, remedy_an
 from tare.explain.cause import Suspect
 from tare.explain.remedy import REMEDIED, remedies_of
 from tare.explain.remedy import studies_of as remedy_studies_of
+from tare.explain.stored import FOLDER as EXPLAIN
+from tare.explain.stored import ablations_of, compared_of
 from tare.host.user_namespace import is_real_root
 from tare.model import Estimate, Study
 from tare.model.text import printable
@@ -147,7 +148,7 @@ def _command(study: Study, wanted: Wanted, option: str) -> str:
 
 
 def _found(results: Results, wanted: Wanted) -> Found:
-    table = session.compared_of(results)
+    table = compared_of(results)
     known = {f"{cell.group} / {cell.environment.name}" for cell in results.plan.cells}
     if wanted.cell and not any(wanted.cell in name for name in known):
         raise UsageError(
