@@ -27,6 +27,7 @@ from tare.model import Estimate, Study
 from tare.model.text import printable
 from tare.report import units
 from tare.store.codec import encode
+from tare.store.cycles import without_cycle_search
 from tare.store.results import PLAN
 from tare.store.writer import Results, read_only
 from tare.trace import check_can_trace, lines_of, read_traces, tracing
@@ -148,6 +149,11 @@ def _command(study: Study, wanted: Wanted, option: str) -> str:
 
 
 def _found(results: Results, wanted: Wanted) -> Found:
+    with without_cycle_search():
+        return _explained(results, wanted)
+
+
+def _explained(results: Results, wanted: Wanted) -> Found:
     table = compared_of(results)
     known = {f"{cell.group} / {cell.environment.name}" for cell in results.plan.cells}
     if wanted.cell and not any(wanted.cell in name for name in known):
