@@ -21,8 +21,8 @@ from typing import Any, Final
 import yaml
 
 from plants.plants import FURTHER, PLAIN, PLANTED, PLANTS, Plant
-from tare.cli.session import ablations_of, summary_of
 from tare.explain import Explained, explain
+from tare.explain.stored import ablations_of, compared_of
 from tare.model import Verdict
 from tare.store.writer import read_only
 
@@ -151,7 +151,7 @@ def check(plant: Plant, seed: int) -> Outcome:
         _tare("run", file, "-o", folder)
         _tare("explain", folder, PLANTED, "--run", "--rounds", str(ROUNDS))
     results = read_only(folder)
-    costs = explain(results.plan, results.trials, summary_of(results), ablations_of(folder))
+    costs = explain(results.plan, results.trials, compared_of(results), ablations_of(folder))
     outcome = _outcome(plant, seed, list(costs), time.monotonic() - began)
     kept.write_text(json.dumps(asdict(outcome)))
     return outcome

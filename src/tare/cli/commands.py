@@ -33,6 +33,8 @@ from tare.workloads import located
 from tare.workloads.located import is_shown, shown_folder
 
 RESULTS_FOLDER = Path("results")
+PAGE: Final = "report.html"
+"""The HTML report in a results folder, which `tare run` writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +128,7 @@ def run_plan(
         summary = partial(session.summary_of, store, folder)
         with Progress(plan) as progress, watched(progress, door, store, summary) as watcher:
             ending = session.execute(plan, store, files, watcher, _say, most_rounds=most_rounds)
-        status = _report(store, folder / "report.html", write_whole).exit_code
+        status = _report(store, folder / PAGE, write_whole).exit_code
     if ending.reason:
         _say(f"tare: the study is not complete: {ending.reason}; run the same command again to resume")
     return EXIT_UNFINISHED if ending.time_is_up else status
@@ -187,6 +189,18 @@ def show_report(folder: Path, html: Path | None, figures: Path | None = None) ->
         if figures is not None:
             _write_figures(summary, results, figures)
         return summary.exit_code
+
+
+def renew_page(folder: Path) -> None:
+    """Write the HTML report of a results folder again, if it has one: there may be causes now."""
+    page = folder / PAGE
+    if not page.exists():
+        return
+    results = read_only(folder, skip_damaged=True)
+    with counting(results.plan, results.trials, results) as counts:
+        summary = session.summary_of(results, folder)
+        write_whole(page, html_parts(summary, results.trials, results, counts))
+    _say(f"tare: the causes are in the report: {page}")
 
 
 def _write_figures(summary: Summary, results: Results, folder: Path) -> None:
@@ -252,8 +266,12 @@ def _resources(plan: Plan) -> str:
 
 
 def _write_parts(path: Path, parts: Iterable[str]) -> None:
-    with path.open("w", encoding="utf-8", errors="backslashreplace") as file:
-        file.writelines(parts)
+    """Write the parts of a text to a file that appears when it is whole, or to a pipe or a device."""
+    if path.exists() and not path.is_file():
+        with path.open("w", encoding="utf-8", errors="backslashreplace") as file:
+            file.writelines(parts)
+    else:
+        write_whole(path.resolve(), parts)
 
 
 def _report(

@@ -11,8 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tare.cli import commands, session
-from tare.cli.session import EXPLAIN, ablations_of
+from tare.cli import commands
 from tare.cluster import CLUSTERS
 from tare.errors import EXIT_DONE, EXIT_INCONCLUSIVE, RefusedError, UsageError
 from tare.explain import Explained, Measured, Place, explain
@@ -21,11 +20,15 @@ from tare.explain.answer import EffectAnswer, RemedyAnswer, answer_of, remedy_an
 from tare.explain.cause import Suspect
 from tare.explain.remedy import REMEDIED, remedies_of
 from tare.explain.remedy import studies_of as remedy_studies_of
+from tare.explain.stored import FOLDER as EXPLAIN
+from tare.explain.stored import ablations_of, compared_of
 from tare.host.user_namespace import is_real_root
 from tare.model import Estimate, Study
 from tare.model.text import printable
 from tare.report import units
 from tare.store.codec import encode
+from tare.store.cycles import without_cycle_search
+from tare.store.results import PLAN
 from tare.store.writer import Results, read_only
 from tare.trace import check_can_trace, lines_of, read_traces, tracing
 
@@ -69,6 +72,7 @@ def explain_results(wanted: Wanted) -> int:
     if wanted.run and found.costs:
         _measure(studies_of(study, found.costs, rounds=wanted.rounds), study, wanted)
         found = _found(results, wanted)
+        commands.renew_page(wanted.folder)
     remedies: tuple[RemedyAnswer, ...] | None = None
     if wanted.remedy:
         proven = remedies_of(found.costs)
@@ -100,7 +104,18 @@ def _measure(ablations: Iterable[Ablation], study: Study, wanted: Wanted) -> Non
     for ablation in ablations:
         folder = wanted.folder / EXPLAIN / ablation.folder
         _say(f"tare: measuring {', '.join(each.name for each in ablation.study.environments)} ({folder})")
-        commands.measure(ablation.study, folder)
+        commands.measure(_as_stored(ablation.study, folder), folder)
+
+
+def _as_stored(study: Study, folder: Path) -> Study:
+    """Return a study with the environments of the results in its folder, if those have all of its own.
+
+    What was measured for more costs is then resumed, and not measured again for some of them.
+    """
+    if not (folder / PLAN).exists():
+        return study
+    environments = read_only(folder).plan.study.environments
+    return replace(study, environments=environments) if set(study.environments) <= set(environments) else study
 
 
 def _trace(study: Study, costs: Sequence[Explained], wanted: Wanted) -> None:
@@ -134,7 +149,12 @@ def _command(study: Study, wanted: Wanted, option: str) -> str:
 
 
 def _found(results: Results, wanted: Wanted) -> Found:
-    table = session.compared_of(results)
+    with without_cycle_search():
+        return _explained(results, wanted)
+
+
+def _explained(results: Results, wanted: Wanted) -> Found:
+    table = compared_of(results)
     known = {f"{cell.group} / {cell.environment.name}" for cell in results.plan.cells}
     if wanted.cell and not any(wanted.cell in name for name in known):
         raise UsageError(
@@ -172,7 +192,7 @@ def _page(found: Found, wanted: Wanted) -> Iterator[str]:
         yield from (f"  {line}" for line in told)
         yield ""
     explained = sum(cost.named is not None for cost in costs)
-    yield f"{explained} of {len(costs)} costs have a proven cause."
+    yield f"costs with a proven cause: {explained} of {len(costs)}"
     if explained < len(costs) and not wanted.run:
         yield f"To measure the suspects: {_command(found.results.plan.study, wanted, '--run')}"
 
@@ -236,8 +256,8 @@ def _proof(cost: Explained, suspect: Suspect) -> str:
 
 
 def _share(share: Estimate) -> str:
-    interval = f"[{100 * share.low:.0f}, {100 * share.high:.0f}]"
-    return f"{100 * share.value:.0f} % {interval} of the cost, n = {share.n} rounds"
+    value, low, high = (units.number(100 * each, 0) for each in (share.value, share.low, share.high))
+    return f"{value} % [{low}, {high}] of the cost, n = {share.n} rounds"
 
 
 def _percent(estimate: Estimate) -> str:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from tare.cluster import CLUSTERS, ssh_clean
 from tare.deploy import study_files
 from tare.deploy.study_files import StudyFiles
-from tare.errors import RefusedError, ResultsError
-from tare.explain import Measured, causes_of, explain
+from tare.errors import RefusedError
+from tare.explain.stored import causes_in
 from tare.feasibility import preflight
 from tare.feasibility.availability import make_plan
 from tare.host.user_namespace import become_root
@@ -24,20 +22,12 @@ from tare.plan.cells import available
 from tare.run import runner
 from tare.run.ending import Ending
 from tare.run.facts import facts
-from tare.store.results import PLAN
-from tare.store.writer import Results, Store, read_only
-from tare.summary import Compared, compared, summarise
+from tare.store.writer import Results, Store
+from tare.summary import summarise
 from tare.workloads import located
 
-EXPLAIN: Final = "explain"
-"""The folder of ablations, within the results that they explain."""
-MOST_ABLATIONS: Final = 1000
-
 __all__ = [
-    "EXPLAIN",
-    "ablations_of",
     "check_available",
-    "compared_of",
     "execute",
     "facts",
     "make_plan",
@@ -107,23 +97,4 @@ def execute(
 def summary_of(results: Results, folder: Path | None = None) -> Summary:
     """Return the summary of a results folder, computed anew; with `folder` also the causes of its costs."""
     summary = summarise(results.plan, results.trials, results.facts, results.looks, results.caveats)
-    if folder is None:
-        return summary
-    return replace(summary, causes=causes_of(explain(results.plan, results.trials, summary, ablations_of(folder))))
-
-
-def compared_of(results: Results) -> Compared:
-    """Return the comparisons of a results folder, computed anew."""
-    return compared(results.plan, results.trials, results.looks)
-
-
-def ablations_of(folder: Path) -> tuple[Measured, ...]:
-    """Return the results of what `tare explain --run` measured for a results folder; those that are refused are not."""
-    found = sorted(path.parent for path in (folder / EXPLAIN).glob(f"*/{PLAN}"))[:MOST_ABLATIONS]
-    measured = []
-    for path in found:
-        with suppress(ResultsError):  # the report of the results themselves must not end with it
-            results = read_only(path, skip_damaged=True)
-            comparisons = compared_of(results).comparisons
-            measured.append(Measured(plan=results.plan, comparisons=comparisons, folder=path.name))
-    return tuple(measured)
+    return summary if folder is None else replace(summary, causes=causes_in(results, summary))

@@ -1,5 +1,7 @@
 """OpenMetrics text, for Prometheus and other monitoring: gauges of every comparison and counts of every cell.
 
+All are gauges, also those that only carry labels: the node exporter's textfile collector does not know the type `info`.
+
 The text has no time stamps: what scrapes or pushes it adds them. Each estimate has three samples, with `bound`
 `point`, `low` and `high`; `tare_rounds` has the number of rounds.
 """
@@ -25,24 +27,22 @@ LONGEST_LABEL: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """A metric family: its type, unit ("": none) and samples, each with the labels and the value."""
+    """A family of gauges: its unit ("": none) and samples, each with the labels and the value."""
 
     name: str
     help: str
-    kind: str = "gauge"
     unit: str = ""
     samples: list[tuple[dict[str, str], float]] = field(default_factory=list)
 
     def text(self) -> Iterator[str]:
         """Yield the family's lines."""
-        yield f"# TYPE {self.name} {self.kind}"
+        yield f"# TYPE {self.name} gauge"
         if self.unit:
             yield f"# UNIT {self.name} {self.unit}"
         yield f"# HELP {self.name} {escape(self.help)}"
-        suffix = "_info" if self.kind == "info" else ""
         for labels, value in self.samples:
             pairs = ",".join(f'{name}="{escape(text_)}"' for name, text_ in labels.items())
-            yield f"{self.name}{suffix}{{{pairs}}} {number(value)}"
+            yield f"{self.name}{{{pairs}}} {number(value)}"
 
 
 Estimates = tuple[tuple[str, str, str, Callable[[CellComparison], Estimate | None]], ...]
@@ -113,7 +113,7 @@ def _study(summary: Summary) -> Iterator[Family]:
         "machine": summary.machine,
         "version": __version__,
     }
-    yield Family(name="tare_study", help="The study.", kind="info", samples=[(labels, 1)])
+    yield Family(name="tare_study_info", help="The study.", samples=[(labels, 1)])
     facts = (
         ("tare_rounds_done", "Rounds in which every group has a whole block.", summary.rounds_done),
         ("tare_exit_code", "Exit code of the study.", summary.exit_code),
@@ -134,9 +134,7 @@ def _cells(source: Source) -> Family:
     samples = [
         ({name: row[name] for name in shown} | {"available": str(row["is_available"]).lower()}, 1.0) for row in rows
     ]
-    return Family(
-        name="tare_cell", help="Every planned cell, with the reason if it did not run.", kind="info", samples=samples
-    )
+    return Family(name="tare_cell_info", help="Every planned cell, with the reason if it did not run.", samples=samples)
 
 
 def _outcomes(source: Source) -> Iterator[Family]:
@@ -155,7 +153,7 @@ def _verdicts(compared: Iterable[CellComparison]) -> Family:
         (_labels(each) | {"verdict": each.comparison.verdict.value, "reason": each.comparison.reason}, 1.0)
         for each in compared
     ]
-    return Family(name="tare_comparison", help="Verdict on every comparison.", kind="info", samples=samples)
+    return Family(name="tare_comparison_info", help="Verdict on every comparison.", samples=samples)
 
 
 def _estimates(compared: Iterable[CellComparison]) -> Iterator[Family]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from tare.frames import cells, comparisons, environments, readings, trials
 from tare.frames.frame import Frame
 from tare.frames.samples import Samples
-from tare.frames.source import Source
+from tare.frames.source import Explain, Source, unexplained
 from tare.model import Study, Summary
 from tare.store.damage import Damage
 from tare.store.results import read_only
@@ -78,9 +78,11 @@ class OpenResults:
         return f"<tare results {self.path}: study {self.study.name}, {len(self._source.results.trials)} launches>"
 
 
-def open_results(path: Path | str) -> OpenResults:
+def open_results(path: Path | str, explain: Explain = unexplained) -> OpenResults:
     """Return the results of a folder; damaged lines are left out (`OpenResults.damaged`).
+
+    `explain` returns the causes of what costs something.
 
     Raises `tare.errors.ResultsError` if it is not a results folder or cannot be read.
     """
-    return OpenResults(Source(read_only(Path(path), skip_damaged=True)))
+    return OpenResults(Source(read_only(Path(path), skip_damaged=True), explain=explain))

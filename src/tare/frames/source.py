@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tare.model import Cell, Completed, Failed, Interrupted, Invalid, Role, Summary, Trial, Unavailable
+from tare.model import Cause, Cell, Completed, Failed, Interrupted, Invalid, Role, Summary, Trial, Unavailable
 from tare.store.cycles import without_cycle_search
 from tare.store.results import Results
 from tare.summary import summarise
@@ -25,11 +25,21 @@ class Numbered:
     counts: bool
 
 
+Explain = Callable[[Results, Summary], tuple[Cause, ...]]
+"""Returns the causes of the costs in a results folder, whose summary is given."""
+
+
+def unexplained(_results: Results, _summary: Summary) -> tuple[Cause, ...]:
+    """Return no cause."""
+    return ()
+
+
 class Source:
     """The contents of a results folder; what costs time is computed at the first use."""
 
-    def __init__(self, results: Results, summary: Summary | None = None) -> None:
+    def __init__(self, results: Results, summary: Summary | None = None, explain: Explain = unexplained) -> None:
         self.results = results
+        self._explain = explain
         if summary is not None:
             self.__dict__["summary"] = summary
 
@@ -38,7 +48,8 @@ class Source:
         """Return everything that a report shows."""
         results = self.results
         with without_cycle_search():
-            return summarise(results.plan, results.trials, results.facts, results.looks, results.caveats)
+            summary = summarise(results.plan, results.trials, results.facts, results.looks, results.caveats)
+            return replace(summary, causes=self._explain(results, summary))
 
     @cached_property
     def selection(self) -> Selection:

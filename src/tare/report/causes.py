@@ -10,7 +10,7 @@ from tare.model import Cause, Comparison, Summary, Verdict
 from tare.report import units
 from tare.report.view import LISTED_COLUMNS, Column
 
-NEXT_STEP: Final = "tare explain RESULTS"
+NEXT_STEP: Final = "tare explain RESULTS --run"
 """What to run for a cost without a cause; RESULTS is the folder of the results."""
 
 

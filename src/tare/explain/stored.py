@@ -1,0 +1,40 @@
+"""Explain the costs in a results folder, with what `tare explain --run` measured for it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from tare.errors import ResultsError
+from tare.explain.explained import causes_of, explain
+from tare.explain.shares import Measured
+from tare.model import Cause, Summary
+from tare.store.results import PLAN, Results, read_only
+from tare.summary import Compared, compared
+
+FOLDER: Final = "explain"
+"""The folder of ablations, within the results that they explain."""
+MOST_ABLATIONS: Final = 1000
+
+
+def compared_of(results: Results) -> Compared:
+    """Return the comparisons of a results folder, computed anew."""
+    return compared(results.plan, results.trials, results.looks)
+
+
+def ablations_of(folder: Path) -> tuple[Measured, ...]:
+    """Return what `tare explain --run` measured for a results folder; results that are refused are left out."""
+    found = sorted(path.parent for path in (folder / FOLDER).glob(f"*/{PLAN}"))[:MOST_ABLATIONS]
+    measured = []
+    for path in found:
+        with suppress(ResultsError):  # the report of the results themselves must not end with it
+            results = read_only(path, skip_damaged=True)
+            comparisons = compared_of(results).comparisons
+            measured.append(Measured(plan=results.plan, comparisons=comparisons, folder=path.name))
+    return tuple(measured)
+
+
+def causes_in(results: Results, summary: Summary) -> tuple[Cause, ...]:
+    """Return the causes of the costs in a results folder, by row of its report."""
+    return causes_of(explain(results.plan, results.trials, summary, ablations_of(results.path)))
