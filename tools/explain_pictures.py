@@ -21,9 +21,9 @@ from rich.console import Console
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 
 from tare.cli import commands
-from tare.cli.explain_command import Wanted, explain_results
-from tare.cli.session import EXPLAIN
+from tare.cli.afterwards.explain_command import Wanted, explain_results
 from tare.explain.remedy import REMEDIED
+from tare.explain.stored import FOLDER as EXPLAIN
 from tare.host.process import run
 
 PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"

@@ -17,7 +17,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 import exports
-from tare.cli.export_command import export_results
+from tare.cli.afterwards.export_command import export_results
 from tare.errors import UsageError
 from tare.export import FORMATS, TextFormat
 from tare.frames import Source

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import factory_across as folders
-from tare.cli.across_commands import Outputs, show_compare, show_history
+from tare.cli.afterwards.across_commands import Outputs, show_compare, show_history
 
 pytestmark = [pytest.mark.integration, pytest.mark.requires("chromium")]
 

@@ -12,7 +12,7 @@ from tare.claims.model import Place
 from tare.errors import ResultsError
 from tare.model import Cell, Comparison, MetricInfo, Plan, Role, Trial
 from tare.plan.cells import placement_name
-from tare.summary.by_round import mean_logs
+from tare.summary.rows import mean_logs
 
 T = TypeVar("T")
 

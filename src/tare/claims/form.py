@@ -41,7 +41,7 @@ def _fraction(value: object) -> object:
 Fraction = Annotated[float, BeforeValidator(_fraction), Field(gt=-1)]
 
 
-class PlaceIn(Checked):
+class PlaceForm(Checked):
     """A cell and a column; keys that are not given are those of the test."""
 
     environment: Word
@@ -54,10 +54,10 @@ def _place(value: object) -> object:
     return {"environment": value} if isinstance(value, str) else value
 
 
-PlaceOf = Annotated[PlaceIn, BeforeValidator(_place)]
+PlaceOf = Annotated[PlaceForm, BeforeValidator(_place)]
 
 
-class RegionIn(Checked):
+class RegionForm(Checked):
     """Where a figure must be: above, below, or within a fraction of equality on both sides."""
 
     above: Fraction | None = None
@@ -65,7 +65,7 @@ class RegionIn(Checked):
     within: Annotated[Fraction, Field(gt=0)] | None = None
 
     @model_validator(mode="after")
-    def _one(self) -> RegionIn:
+    def _one(self) -> RegionForm:
         if self.within is not None and (self.above is not None or self.below is not None):
             raise ValueError("give either within, or above and below")
         if self.within is None and self.above is None and self.below is None:
@@ -81,14 +81,14 @@ class RegionIn(Checked):
         return Region(low=self.above, high=self.below)
 
 
-class CostIn(RegionIn):
+class CostForm(RegionForm):
     """What a cell costs against another one."""
 
     of: PlaceOf
     against: PlaceOf
 
 
-class ChangeIn(RegionIn):
+class ChangeForm(RegionForm):
     """By how much a cost against a second cell exceeds that of a third one against a fourth."""
 
     of: PlaceOf
@@ -97,7 +97,7 @@ class ChangeIn(RegionIn):
     than_against: PlaceOf
 
 
-class TestIn(Checked):
+class TestForm(Checked):
     """How a study tests a claim: one of cost, costs, order, change, and runs with or without fails."""
 
     __test__ = False
@@ -106,17 +106,17 @@ class TestIn(Checked):
     workload: str = ""
     placement: str = ""
     metric: str = ""
-    cost: CostIn | None = None
-    costs: Annotated[list[CostIn], Field(min_length=1)] | None = None
+    cost: CostForm | None = None
+    costs: Annotated[list[CostForm], Field(min_length=1)] | None = None
     order: Annotated[list[PlaceOf], Field(min_length=2)] | None = None
-    change: ChangeIn | None = None
+    change: ChangeForm | None = None
     runs: Annotated[list[PlaceOf], Field(min_length=1)] | None = None
     fails: Annotated[list[PlaceOf], Field(min_length=1)] | None = None
-    cores: Annotated[int, Field(ge=1, le=1 << 20)] = 1
+    cores: Annotated[int, Field(ge=0, le=1 << 20)] = 0
     rebuilt: str = ""
 
     @model_validator(mode="after")
-    def _one(self) -> TestIn:
+    def _one(self) -> TestForm:
         given = [name for name in FORMS if getattr(self, name) is not None]
         if len(given) != 1 and given != ["runs", "fails"]:
             wanted = "give one of cost, costs, order, change, or runs and fails"
@@ -143,10 +143,10 @@ class TestIn(Checked):
             second = self._ratio(self.change.than, self.change.than_against).places
             yield Contrast(places=(*first, *((place, -power) for place, power in second))), self.change.region()
 
-    def _ratio(self, of: PlaceIn, against: PlaceIn) -> Contrast:
+    def _ratio(self, of: PlaceForm, against: PlaceForm) -> Contrast:
         return Contrast(places=((self._place(of), 1), (self._place(against), -1)))
 
-    def _place(self, given: PlaceIn) -> Place:
+    def _place(self, given: PlaceForm) -> Place:
         return Place(
             environment=given.environment,
             workload=given.workload or self.workload,
@@ -155,14 +155,14 @@ class TestIn(Checked):
         )
 
 
-class TextIn(Checked):
+class TextForm(Checked):
     """What the publication's own words decide."""
 
     verdict: choice(*TEXT_VERDICTS)  # type: ignore[valid-type]
     because: Word
 
 
-class NeedsIn(Checked):
+class NeedsForm(Checked):
     """What would decide a claim, and the study that does it where that is."""
 
     what: Word
@@ -173,7 +173,7 @@ def _needs(value: object) -> object:
     return {"what": value} if isinstance(value, str) else value
 
 
-class ClaimIn(Checked):
+class ClaimForm(Checked):
     """A claim: one of test, text and needs says what decides it."""
 
     place: Word
@@ -183,12 +183,12 @@ class ClaimIn(Checked):
     conditions: str = ""
     note: str = ""
     changed: str = ""
-    test: TestIn | None = None
-    text: TextIn | None = None
-    needs: Annotated[NeedsIn, BeforeValidator(_needs)] | None = None
+    test: TestForm | None = None
+    text: TextForm | None = None
+    needs: Annotated[NeedsForm, BeforeValidator(_needs)] | None = None
 
     @model_validator(mode="after")
-    def _one(self) -> ClaimIn:
+    def _one(self) -> ClaimForm:
         given = [name for name in ("test", "text", "needs") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"give one of test, text and needs, not {' and '.join(given) or 'none'}")
@@ -200,18 +200,18 @@ class ClaimIn(Checked):
             return self.test.test()
         if self.text is not None:
             return Text(verdict=Verdict(self.text.verdict), because=self.text.because)
-        needs = self.needs or NeedsIn(what="")
+        needs = self.needs or NeedsForm(what="")
         return Needs(what=needs.what, study=needs.study)
 
 
-class PaperIn(Checked):
+class PaperForm(Checked):
     """A publication and its claims by number."""
 
     paper: Word
     title: Word
     source: Word
     conditions: str = ""
-    claims: Annotated[dict[Annotated[str, StringConstraints(pattern=NUMBER)], ClaimIn], Field(min_length=1)]
+    claims: Annotated[dict[Annotated[str, StringConstraints(pattern=NUMBER)], ClaimForm], Field(min_length=1)]
 
     def made(self) -> Paper:
         """Return the publication."""
@@ -224,7 +224,7 @@ class PaperIn(Checked):
         )
 
 
-def _claim(number: str, given: ClaimIn) -> Claim:
+def _claim(number: str, given: ClaimForm) -> Claim:
     return Claim(
         number=number,
         place=given.place,

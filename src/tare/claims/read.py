@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from tare.claims.form import PaperIn
+from tare.claims.form import PaperForm
 from tare.claims.model import Paper
 from tare.errors import StudyError
 from tare.study.messages import explain, kind_of, study_error
@@ -32,9 +32,9 @@ def read_paper(path: Path) -> Paper:
         )
         raise study_error(str(path), problems)
     try:
-        paper = PaperIn.model_validate(plain(root)).made()
+        paper = PaperForm.model_validate(plain(root)).made()
     except ValidationError as error:
-        problems += [explain(PaperIn, root, dict(detail)) for detail in error.errors()]
+        problems += [explain(PaperForm, root, dict(detail)) for detail in error.errors()]
         raise study_error(str(path), problems) from None
     if problems:
         raise study_error(str(path), problems)

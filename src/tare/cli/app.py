@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from tare import __version__
-from tare.cli import of_results
+from tare.cli.afterwards import of_results
 from tare.cli.groups import image_app, lab_app, network_app
 from tare.cli.options import (
     AllocationsOption,
@@ -162,7 +162,7 @@ def report(
     figures: FiguresOption = None,
 ) -> None:
     """Print the tables of a results folder again; --html writes the HTML report, --format one for other tools."""
-    from tare.cli.export_command import report_results
+    from tare.cli.afterwards.export_command import report_results
 
     raise typer.Exit(report_results(results, html, form, output, figures))
 

@@ -11,8 +11,7 @@ from tare.explain.cause import Change
 from tare.explain.evidence import Evidence
 from tare.model import Cell, Comparison, Environment, Estimate, Placement, PlacementChange, Plan, Role
 from tare.stats import MIN_ROUNDS
-from tare.summary.by_round import mean_logs
-from tare.summary.rows import self_name
+from tare.summary.rows import mean_logs, self_name
 
 What = tuple[str, Environment, Placement]
 """What a cell measures: the name of its workload, its environment without its name, its placement."""

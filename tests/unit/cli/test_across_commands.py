@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import factory_across as folders
-from tare.cli.across_commands import Outputs, show_compare, show_history
+from tare.cli.afterwards.across_commands import Outputs, show_compare, show_history
 from tare.errors import RefusedError, UsageError
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e"

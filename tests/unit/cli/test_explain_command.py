@@ -12,8 +12,9 @@ import pytest
 
 import exports
 from factory_explained import Behaviour, plan_of, summary_of, trials_of
-from tare.cli import commands, explain_command
-from tare.cli.explain_command import Wanted, explain_results
+from tare.cli import commands
+from tare.cli.afterwards import explain_command
+from tare.cli.afterwards.explain_command import Wanted, explain_results
 from tare.errors import RefusedError
 from tare.explain import explain
 from tare.explain.ablation import studies_of

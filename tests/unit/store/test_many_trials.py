@@ -11,7 +11,7 @@ import pytest
 import large_results
 from counted_calls import count_calls
 from tare.cli import commands
-from tare.cli.explain_command import Wanted, explain_results
+from tare.cli.afterwards.explain_command import Wanted, explain_results
 from tare.errors import InfrastructureError, ResultsError
 from tare.model import Plan, Trial
 from tare.store import results_folder

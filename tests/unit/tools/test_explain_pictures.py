@@ -8,7 +8,7 @@ from pathlib import Path
 
 import exports
 from factory_explained import Behaviour, plan_of, trials_of
-from tare.cli.explain_command import Wanted
+from tare.cli.afterwards.explain_command import Wanted
 
 ROOT = Path(__file__).parents[3]
 TOOL = runpy.run_path(str(ROOT / "tools" / "explain_pictures.py"))

@@ -14,8 +14,8 @@ from tare.claims import Judged, Paper, judge, read_paper
 from tare.claims.figures import Measured
 from tare.claims.model import Test, Verdict
 from tare.claims.shown import ClaimsReport, markdown
-from tare.cli import session
 from tare.errors import EXIT_DONE, EXIT_INCONCLUSIVE, ResultsError, UsageError
+from tare.explain.stored import compared_of
 from tare.store.codec import encode
 from tare.store.writer import read_only
 
@@ -86,7 +86,7 @@ def _measured(folders: Iterable[Path], studies: set[str]) -> Mapping[str, Measur
             raise ResultsError(
                 f"{folder} and {found[name].label} are both results of study {name}", remedy="name one of them"
             )
-        table = session.compared_of(results)
+        table = compared_of(results)
         found[name] = Measured(
             plan=results.plan,
             trials=results.trials,

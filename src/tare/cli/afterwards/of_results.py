@@ -57,7 +57,7 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/explain.schema.json) instead.")] = False,
 ) -> None:
     """Say why cells cost what they cost: causes with what speaks for them, their share, and the remedy."""
-    from tare.cli.explain_command import Wanted, explain_results
+    from tare.cli.afterwards.explain_command import Wanted, explain_results
 
     wanted = Wanted(folder=results, cell=cell, run=run, remedy=remedy, trace=trace, rounds=rounds, as_json=as_json)
     raise typer.Exit(explain_results(wanted))
@@ -67,7 +67,7 @@ def compare(
     results: ResultsFolders, expect: ExpectOption = None, as_json: AsJsonOption = False, html: PageOption = None
 ) -> None:
     """Compare results folders of two or more sites, days or versions with the first of them."""
-    from tare.cli.across_commands import Outputs, show_compare
+    from tare.cli.afterwards.across_commands import Outputs, show_compare
 
     raise typer.Exit(show_compare(results, expect or [], Outputs(as_json=as_json, html=html)))
 
@@ -83,7 +83,7 @@ def claims(
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown, as docs/papers.md has it.")] = False,
 ) -> None:
     """Hold the claims of publications against results: reproduced, contradicted, undecided, untestable here."""
-    from tare.cli.claims_command import Wanted, show_claims
+    from tare.cli.afterwards.claims_command import Wanted, show_claims
 
     wanted = Wanted(papers=tuple(papers or ()), results=tuple(on or ()), as_json=as_json, as_markdown=as_markdown)
     raise typer.Exit(show_claims(wanted))
@@ -100,7 +100,7 @@ def history(
     html: PageOption = None,
 ) -> None:
     """Show cells over many results in order of time, and where their level changed."""
-    from tare.cli.across_commands import Outputs, show_history
+    from tare.cli.afterwards.across_commands import Outputs, show_history
 
     outputs = Outputs(as_json=as_json, html=html)
     raise typer.Exit(

@@ -1,0 +1,1 @@
+"""The commands that read results: report, explain, compare, history, claims."""
