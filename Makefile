@@ -24,7 +24,7 @@ TEXT_FILES := $(wildcard *.md) docs src tests kernels miniapps tools studies Mak
 .PHONY: help setup demo test test-long test-faults explain-check test-fast fuzz fuzz-proof lint format types docs wheel lock clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install what running studies needs
 	@tools/bootstrap run
@@ -61,6 +61,10 @@ test-faults: ## play each fault three times on real clusters and print the table
 explain-check: ## plant thirteen kinds of causes and see whether `tare explain` names them; goes on where it was stopped
 	@tools/bootstrap test
 	@cd tests && $(ROOT_ENV) PYTHONPATH=.:../src ../$(BIN)/python -m plants.check
+
+papers-%: ## run the studies of a paper, such as papers-003, and judge its claims; goes on where it was stopped
+	@tools/bootstrap test
+	@$(ROOT_ENV) $(BIN)/python tools/papers.py $*
 
 test-fast: ## the tests that need neither root nor daemons
 	@$(BIN)/python -m pytest -m "not integration and not slow and not root and not long and not faults" $(PYTEST_ARGS)

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""Run the studies that test a paper's claims, and judge the claims: `tools/papers.py 003 [--thin]` (root).
+
+Results go to results/papers/003/STUDY; a second call goes on where the first was stopped, on the same machine only.
+With `--thin` each study has two rounds, in results/papers-thin/: to see that it still runs. Prints the minutes of each
+study and writes results/papers/003.md, the table that docs/papers.md has. Exits 1 if a study could not be measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(REPOSITORY / "src")]
+
+from tare.claims import read_paper  # noqa: E402 - found through the line above
+from tare.claims.model import Test  # noqa: E402 - found through the line above
+from tare.host import process  # noqa: E402 - found through the line above
+
+MEASURED = (0, 1, 3, 4)
+"""Exit codes of a study whose cells were measured, with whatever verdicts, or of which some could not run."""
+THIN_ROUNDS = 2
+LIMIT_S = 7200.0
+
+
+def studies_of(paper: str) -> list[str]:
+    """Return the studies that test a paper's claims, in the order in which its claims name them."""
+    claims = read_paper(REPOSITORY / "claims" / f"{paper}.yaml").claims.values()
+    return list(dict.fromkeys(claim.by.study for claim in claims if isinstance(claim.by, Test)))
+
+
+def run(study: str, folder: Path, *, thin: bool) -> bool:
+    """Run or resume a study, and print how long that took; return whether it was measured."""
+    options = ("--rounds", str(THIN_ROUNDS)) if thin else ()
+    ended = tare("run", f"studies/{study}.yaml", "-o", folder, *options)
+    print(f"{study}: {ended.elapsed_s / 60:.1f} minutes, exit code {ended.status}", flush=True)
+    if ended.status not in MEASURED:
+        print(ended.stderr_tail, file=sys.stderr)
+    return ended.status in MEASURED
+
+
+def tare(*arguments: object) -> process.Result:
+    """Run a command of tare to its end."""
+    argv = (sys.executable, "-m", "tare.cli.app", *map(str, arguments))
+    return process.run(argv, cwd=REPOSITORY, timeout_s=LIMIT_S, check=False)
+
+
+def main() -> int:
+    """Run a paper's studies and judge its claims."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("paper")
+    parser.add_argument("--thin", action="store_true")
+    asked = parser.parse_args()
+    below = REPOSITORY / "results" / ("papers-thin" if asked.thin else "papers") / asked.paper
+    below.mkdir(parents=True, exist_ok=True)
+    measured = [study for study in studies_of(asked.paper) if run(study, below / study, thin=asked.thin)]
+    on = [word for study in measured for word in ("--on", below / study)]
+    table = below.with_suffix(".md")
+    judged = tare("claims", asked.paper, *on, "--markdown")
+    if judged.status not in MEASURED:
+        print(judged.stderr_tail, file=sys.stderr)
+        return 1
+    table.write_text(judged.stdout)
+    print(f"{table.relative_to(REPOSITORY)}: {judged.stdout.rstrip().splitlines()[-1]}")
+    return 0 if len(measured) == len(studies_of(asked.paper)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
