@@ -26,7 +26,7 @@ from tare.claims.model import (
 from tare.model import quantities
 from tare.study.value_types import Checked, Word, choice
 
-FORMS: Final = ("cost", "costs", "order", "change", "runs", "fails")
+FORMS: Final = ("cost", "costs", "order", "change", "count", "runs", "fails")
 NUMBER: Final = r"^[A-Za-z0-9.]+-[0-9]+[a-z]?$"
 TEXT_VERDICTS: Final = (Verdict.REPRODUCED.value, Verdict.CONTRADICTED.value)
 
@@ -97,8 +97,29 @@ class ChangeForm(RegionForm):
     than_against: PlaceOf
 
 
+class CountForm(Checked):
+    """A counter or figure of a cell a launch, or how much more it is than that of another cell; bounds in its unit."""
+
+    of: PlaceOf
+    against: PlaceOf | None = None
+    above: float | None = None
+    below: float | None = None
+
+    @model_validator(mode="after")
+    def _bounded(self) -> CountForm:
+        if self.above is None and self.below is None:
+            raise ValueError("say where the number must be: above or below")
+        if self.above is not None and self.below is not None and self.above >= self.below:
+            raise ValueError("above must be less than below")
+        return self
+
+
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, dict) else value
+
+
 class TestForm(Checked):
-    """How a study tests a claim: one of cost, costs, order, change, and runs with or without fails."""
+    """How a study tests a claim: one of cost, costs, order, change, count, and runs with or without fails."""
 
     __test__ = False
 
@@ -110,6 +131,7 @@ class TestForm(Checked):
     costs: Annotated[list[CostForm], Field(min_length=1)] | None = None
     order: Annotated[list[PlaceOf], Field(min_length=2)] | None = None
     change: ChangeForm | None = None
+    count: Annotated[list[CountForm], BeforeValidator(_listed), Field(min_length=1)] | None = None
     runs: Annotated[list[PlaceOf], Field(min_length=1)] | None = None
     fails: Annotated[list[PlaceOf], Field(min_length=1)] | None = None
     cores: Annotated[int, Field(ge=0, le=1 << 20)] = 0
@@ -119,7 +141,7 @@ class TestForm(Checked):
     def _one(self) -> TestForm:
         given = [name for name in FORMS if getattr(self, name) is not None]
         if len(given) != 1 and given != ["runs", "fails"]:
-            wanted = "give one of cost, costs, order, change, or runs and fails"
+            wanted = "give one of cost, costs, order, change, count, or runs and fails"
             raise ValueError(f"{wanted}, not {' and '.join(given) or 'none'}")
         return self
 
@@ -138,6 +160,9 @@ class TestForm(Checked):
             yield self._ratio(each.of, each.against), each.region()
         for cheaper, dearer in pairwise(self.order or ()):
             yield self._ratio(dearer, cheaper), Region(low=0.0)
+        for each in self.count or ():
+            places = [(self._place(each.of), 1), *([(self._place(each.against), -1)] if each.against else [])]
+            yield Contrast(places=tuple(places), counts=True), Region(low=each.above, high=each.below)
         if self.change is not None:
             first = self._ratio(self.change.of, self.change.against).places
             second = self._ratio(self.change.than, self.change.than_against).places

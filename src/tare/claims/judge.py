@@ -144,23 +144,28 @@ def _compared(claim: Claim, testing: Comparing, measured: Measured) -> Judged:
         verdict=Verdict.REPRODUCED if holds else Verdict.CONTRADICTED,
         why=figure,
         estimate=deciding.estimate,
+        counts=testing.contrasts[0][0].counts,
         p=inside_p if holds else outside_p,
     )
 
 
 def _shown(contrast: Contrast, region: Region, measured: Measured) -> _Shown:
     """Return what the rounds that all places of a contrast have show of it."""
-    found = [(*measured.logs(place), power) for place, power in contrast.places]
+    read = measured.counts if contrast.counts else measured.logs
+    found = [(*read(place), power) for place, power in contrast.places]
     common = sorted(set.intersection(*(set(logs) for logs, _, _ in found)))
     values = [sum(power * logs[number] for logs, _, power in found) for number in common]
     label = " / ".join(dict.fromkeys(label for _, label, _ in found))
     if len(values) < MIN_ROUNDS:
         return _Shown(inside_p=1.0, outside_p=1.0, estimate=None, rounds=len(values), label=label)
-    low, high = (None if bound is None else math.log1p(bound) for bound in (region.low, region.high))
+    low, high = region.low, region.high
+    if not contrast.counts:
+        low, high = (None if bound is None else math.log1p(bound) for bound in (low, high))
+    confidence = 1.0 - ALPHA
     return _Shown(
         inside_p=_inside_p(values, low, high),
         outside_p=_outside_p(values, low, high),
-        estimate=stats.paired_t(values, 1.0 - ALPHA),
+        estimate=stats.mean_interval(values, confidence) if contrast.counts else stats.paired_t(values, confidence),
         rounds=len(values),
         label=label,
     )

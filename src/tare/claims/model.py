@@ -42,7 +42,11 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A cell and a column of results. `workload`, `placement` and `metric` may be patterns; "" is any, if it is one."""
+    """A cell and a column of results. `workload`, `placement` and `metric` may be patterns; "" is any, if it is one.
+
+    A metric is a cost; `spread:` before it means how far its 99th percentile lies above its median. `counter:A+B` is
+    the sum of counters, and `figure:NAME` what a program reported beside its metrics.
+    """
 
     environment: str
     workload: str = ""
@@ -58,15 +62,17 @@ class Place:
 class Contrast:
     """A product of costs by round: `places` with their exponents, so that A over B is ((A, 1), (B, -1)).
 
-    Costs are times, and times per amount of work for rates: more is slower.
+    Costs are times, and times per amount of work for rates: more is slower. With `counts` it is a sum of counters or
+    figures, with factors in place of exponents, and its region is in their unit.
     """
 
     places: tuple[tuple[Place, int], ...]
+    counts: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """The values of a contrast, less 1, for which the claim holds: above `low` and below `high`."""
+    """The values of a contrast (of a product less 1) for which the claim holds: above `low` and below `high`."""
 
     low: float | None = None
     high: float | None = None
@@ -152,15 +158,16 @@ class Paper:
 class Judged:
     """A claim and what results say of it.
 
-    `estimate` is the figure that decides: a fraction by which the first cost is more than the second, with its 95 %
-    interval. `p` is the probability of data at least as clear if the opposite were true, `p_holm` after Holm's
-    correction for all claims that were judged together. `why` is a sentence.
+    `estimate` is the figure that decides, with its 95 % interval: a fraction by which the first cost is more than the
+    second, or with `counts` a difference. `p` is the probability of data at least as clear if the opposite were true,
+    `p_holm` after Holm's correction for all claims that were judged together. `why` is a sentence.
     """
 
     claim: Claim
     verdict: Verdict
     why: str
     estimate: Estimate | None = None
+    counts: bool = False
     p: float | None = None
     p_holm: float | None = None
     conditions: str = ""

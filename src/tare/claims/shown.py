@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from tare.claims.model import Judged, Paper, Verdict
+from tare.model import Estimate
 from tare.model.text import printable
 from tare.report import units
 
@@ -64,12 +65,18 @@ def markdown(paper: Paper, judged: Sequence[Judged]) -> Iterator[str]:
 
 def _cells(each: Judged) -> tuple[str, ...]:
     """Return the parts of a row: number, place, statement, verdict, our figure, why."""
-    figure = "" if each.estimate is None else str(units.overhead_interval(each.estimate))
+    figure = "" if each.estimate is None else _figure(each.estimate, counts=each.counts)
     sure = "" if each.p_holm is None else f"; p = {each.p_holm:.1g} after Holm"
     changed = f"; changed: {each.claim.changed}" if each.claim.changed else ""
     ran = f" ({each.conditions})" if each.conditions else ""
     claim = each.claim
     return claim.number, claim.place, claim.says, each.verdict.value, figure, f"{each.why}{ran}{sure}{changed}"
+
+
+def _figure(estimate: Estimate, *, counts: bool) -> str:
+    if not counts:
+        return str(units.overhead_interval(estimate))
+    return f"{estimate.value:.4g} [{estimate.low:.4g}, {estimate.high:.4g}]"
 
 
 def _cell(text: str) -> str:

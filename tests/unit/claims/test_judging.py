@@ -12,7 +12,7 @@ from factory_explained import Behaviour, plan_of, trials_of
 from tare.claims import Judged, Verdict, judge, read_paper
 from tare.claims.figures import Measured
 from tare.errors import ResultsError, StudyError
-from tare.model import Failed
+from tare.model import Completed, Failed, Figure, Trial
 from tare.summary import compared
 
 STUDY = """
@@ -107,6 +107,66 @@ def test_cells_that_must_fail_and_do(tmp_path: Path) -> None:
     assert rebuilt.verdict is Verdict.UNDECIDED
 
 
+@pytest.mark.parametrize(
+    ("test", "verdict"),
+    [
+        ("count: {of: slow, against: plain, above: 100}", Verdict.REPRODUCED),
+        ("count: {of: slow, against: plain, above: 400}", Verdict.CONTRADICTED),
+        ("count: {of: plain, below: 1}", Verdict.REPRODUCED),
+        ("count: [{of: slow, above: 100, below: 500}, {of: plain, below: 1}]", Verdict.REPRODUCED),
+    ],
+)
+def test_counters_are_compared_by_their_numbers(tmp_path: Path, test: str, verdict: Verdict) -> None:
+    plan = plan_of(tmp_path, STUDY)
+    dropping = Behaviour(counters={"qdisc_drops": 200.0, "TcpRetransSegs": 110.0})
+    found = replace(results(tmp_path), plan=plan, trials=trials_of(plan, {"slow": dropping}))
+    metric = 'metric: "counter:qdisc_drops+TcpRetransSegs"'
+    (made,) = judged(tmp_path, claim(1, f"test: {{study: made-up, {metric}, {test}}}"), found)
+    assert made.verdict is verdict
+    assert made.counts
+    assert made.estimate is not None
+    assert made.estimate.value in {310.0, 0.0}
+
+
+def test_figures_that_are_no_costs_are_found_by_their_label(tmp_path: Path) -> None:
+    measured = results(tmp_path)
+    losing = tuple(_with_figure(trial, 25.0 if "slower" in trial.key.cell else 0.0) for trial in measured.trials)
+    test = 'test: {study: made-up, metric: "figure:lost*", count: {of: slower, against: plain, above: 20, below: 30}}'
+    (made,) = judged(tmp_path, claim(1, test), replace(measured, trials=losing))
+    assert made.verdict is Verdict.REPRODUCED
+    with pytest.raises(ResultsError, match="no figure for figure:gained"):
+        judged(tmp_path, claim(1, test.replace("lost*", "gained")), replace(measured, trials=losing))
+    with pytest.raises(ResultsError, match="neither a counter nor a figure"):
+        judged(tmp_path, claim(1, test.replace("figure:lost*", "latency*")), replace(measured, trials=losing))
+
+
+def _with_figure(trial: Trial, value: float) -> Trial:
+    assert isinstance(trial.outcome, Completed)
+    return replace(
+        trial, outcome=replace(trial.outcome, figures=(Figure(key="l", label="lost datagrams", value=value),))
+    )
+
+
+@pytest.mark.parametrize(
+    ("bound", "verdict"), [("above: 50%", Verdict.REPRODUCED), ("below: 50%", Verdict.CONTRADICTED)]
+)
+def test_spreads_are_compared_as_costs_are(tmp_path: Path, bound: str, verdict: Verdict) -> None:
+    measured = results(tmp_path)
+    wider = tuple(_wider(trial, 3.0 if "slow" in trial.key.cell else 1.0) for trial in measured.trials)
+    test = f'test: {{study: made-up, metric: "spread:latency*", cost: {{of: slow, against: plain, {bound}}}}}'
+    (made,) = judged(tmp_path, claim(1, test), replace(measured, trials=wider))
+    assert made.verdict is verdict
+    assert made.why.startswith("spread of latency")
+
+
+def _wider(trial: Trial, factor: float) -> Trial:
+    assert isinstance(trial.outcome, Completed)
+    (metric,) = trial.outcome.metrics
+    return replace(
+        trial, outcome=Completed(metrics=(replace(metric, p99_s=metric.median_s + factor * 0.1 * metric.value),))
+    )
+
+
 def test_equal_costs_are_shown_to_be_equal(tmp_path: Path) -> None:
     same = results(tmp_path, slow=1.0)
     (found,) = judged(tmp_path, claim(1, "test: {study: made-up, cost: {of: slow, against: plain, within: 3%}}"), same)
@@ -175,7 +235,7 @@ def test_a_comparison_that_the_results_do_not_have_is_named(tmp_path: Path, test
         ("  900-1: {place: '1', claim: so, kind: sign, here: 'yes'}", "give one of test, text and needs, not none"),
         ("  900-1: {place: '1', claim: so, kind: sgn, here: 'yes', needs: x}", "did you mean sign?"),
         ("  900-1: {place: '1', claim: so, kind: sign, here: 'yes', test: {study: s}}",
-         "give one of cost, costs, order, change, or runs and fails, not none"),
+         "give one of cost, costs, order, change, count, or runs and fails, not none"),
         ("  900-1: {place: '1', claim: so, kind: sign, here: 'yes', test: {study: s, cost: {of: a, against: b}}}",
          "say where the figure must be: above, below or within"),
         (2 * "  900-1: {place: '1', claim: so, kind: sign, here: 'yes', needs: x}\n", "this key is given twice"),
