@@ -10,7 +10,7 @@ import pytest
 
 from tare import study
 from tare.claims import read_paper
-from tare.claims.figures import Measured
+from tare.claims.figures import COUNTER, FIGURE, Measured
 from tare.claims.model import Claim, Comparing, Here, Needs, Place, Test, Text
 from tare.model import MetricInfo, Plan
 from tare.plan.cells import expand
@@ -37,11 +37,13 @@ def infos(plan: Plan) -> Iterator[MetricInfo]:
             yield MetricInfo(key=info.key, label=info.label, kind=info.kind, statistic="", group=group)
 
 
-def compared(claims: Iterable[Claim]) -> list[tuple[Claim, str, Sequence[Place]]]:
+def compared(claims: Iterable[Claim], *, counts: bool = False) -> list[tuple[Claim, str, Sequence[Place]]]:
+    """Return the claims that compare costs, or numbers, each with its study and places."""
     found = []
     for claim in claims:
         if isinstance(claim.by, Test) and isinstance(claim.by.testing, Comparing):
-            places = [place for contrast, _ in claim.by.testing.contrasts for place, _ in contrast.places]
+            contrasts = [contrast for contrast, _ in claim.by.testing.contrasts if contrast.counts == counts]
+            places = [place for contrast in contrasts for place, _ in contrast.places]
             found.append((claim, claim.by.study, places))
     return found
 
@@ -76,6 +78,10 @@ def test_every_cell_and_metric_that_a_claim_compares_is_in_its_study() -> None:
             if not_planned(measured(name), place):
                 continue
             measured(name).logs(place)
+    for _, name, places in compared(CLAIMS, counts=True):
+        for place in places:
+            measured(name).cell(place)
+            assert place.metric.startswith((COUNTER, FIGURE)), place
     for claim in CLAIMS:
         if isinstance(claim.by, Test) and not isinstance(claim.by.testing, Comparing):
             for place in (*claim.by.testing.places, *claim.by.testing.failing):
