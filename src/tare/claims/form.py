@@ -134,6 +134,7 @@ class TestForm(Checked):
     count: Annotated[list[CountForm], BeforeValidator(_listed), Field(min_length=1)] | None = None
     runs: Annotated[list[PlaceOf], Field(min_length=1)] | None = None
     fails: Annotated[list[PlaceOf], Field(min_length=1)] | None = None
+    saying: str = ""
     cores: Annotated[int, Field(ge=0, le=1 << 20)] = 0
     rebuilt: str = ""
 
@@ -149,7 +150,7 @@ class TestForm(Checked):
         """Return the test."""
         if self.runs is not None or self.fails is not None:
             running, failing = (tuple(map(self._place, places or ())) for places in (self.runs, self.fails))
-            return self._made(Running(places=running, failing=failing))
+            return self._made(Running(places=running, failing=failing, saying=self.saying))
         return self._made(Comparing(contrasts=tuple(self._contrasts())))
 
     def _made(self, testing: Comparing | Running) -> Test:

@@ -9,6 +9,7 @@ of both can be wrong, the clearer one is taken. Their p values are adjusted over
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -87,7 +88,7 @@ def _decided(judged: Judged, p_holm: float | None) -> Judged:
 
 def _ran(claim: Claim, testing: Running, measured: Measured) -> Judged:
     """Judge whether cells run, and whether others fail."""
-    launches = 0
+    launches, reasons = 0, Counter[str]()
     for place in (*testing.places, *testing.failing):
         cell = measured.cell(place)
         if reason := measured.plan.unavailable.get(cell.key):
@@ -101,10 +102,15 @@ def _ran(claim: Claim, testing: Running, measured: Measured) -> Judged:
         if place in testing.failing and len(wrong) < len(trials):
             why = f"{place}: {len(trials) - len(wrong)} of {len(trials)} launches completed"
             return Judged(claim=claim, verdict=Verdict.CONTRADICTED, why=why)
+        other = [what for what in wrong if testing.saying not in what]
+        if place in testing.failing and other:
+            why = f"{place} failed for another reason than {testing.saying!r}: {other[0]}"
+            return Judged(claim=claim, verdict=Verdict.UNDECIDED, why=why)
+        reasons.update(wrong)
         launches += len(trials)
     why = f"{launches} launches completed, with the treatment proven"
     if testing.failing:
-        why = f"{launches} launches: those that should complete did, the others failed"
+        why = f"{launches} launches: those that should complete did, the others failed ({next(iter(reasons))})"
     return Judged(claim=claim, verdict=Verdict.REPRODUCED, why=why)
 
 

@@ -87,10 +87,14 @@ class Comparing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """The claim holds if all launches of `places` were completed and proven, and all of `failing` failed."""
+    """The claim holds if all launches of `places` were completed and proven, and all of `failing` failed.
+
+    `saying` must be in the reason of each failure: another one decides nothing.
+    """
 
     places: tuple[Place, ...] = ()
     failing: tuple[Place, ...] = ()
+    saying: str = ""
 
 
 Testing = Comparing | Running

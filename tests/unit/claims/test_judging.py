@@ -99,7 +99,10 @@ def test_cells_that_must_fail_and_do(tmp_path: Path) -> None:
     found = replace(found, trials=failed)
     (both,) = judged(tmp_path, claim(1, "test: {study: made-up, runs: [plain, slow], fails: [slower]}"), found)
     assert both.verdict is Verdict.REPRODUCED
-    assert both.why == "24 launches: those that should complete did, the others failed"
+    assert both.why == "24 launches: those that should complete did, the others failed (it crashed)"
+    (other,) = judged(tmp_path, claim(1, "test: {study: made-up, fails: [slower], saying: no sshd}"), found)
+    assert other.verdict is Verdict.UNDECIDED
+    assert other.why == "slower failed for another reason than 'no sshd': it crashed"
     (runs,) = judged(tmp_path, claim(1, "test: {study: made-up, runs: [slower]}"), found)
     assert runs.verdict is Verdict.CONTRADICTED
     assert "it crashed" in runs.why
