@@ -26,6 +26,7 @@ from tare.report.verdicts import EXIT_MEANINGS, VERDICT_STYLES, mark
 from tare.report.view import Column, TableGroup
 
 _NAME_WIDTH: Final = 14
+"""The least width of the names of rows; they take what the columns leave, so that they need not be broken."""
 _GAP: Final = 1
 _CELL_WIDTH: Final = 21
 """Three columns of this width fit into eighty characters."""
@@ -150,21 +151,28 @@ def _parts(columns: Sequence[_Printed], width: int) -> list[Sequence[_Printed]]:
     return [[column] for column in columns]
 
 
+def _name_width(columns: Sequence[_Printed], names: Sequence[str], width: int) -> int:
+    """Return the width of the names beside some columns: enough for the longest, if the columns leave that much."""
+    left = width - sum(column.width + _GAP for column in columns)
+    return max(_NAME_WIDTH, min(left, max(map(cell_len, names), default=0)))
+
+
 def _table(
     columns: Sequence[_Printed], group: TableGroup, summary: Summary, plain: bool, max_width: int
 ) -> Iterator[RenderableType]:
     """Yield a table; its rows apart from its head, unless a text in them must be folded."""
     encode = _encoder(plain)
+    name_width = _name_width(columns, [encode(name) for name in group.rows], max_width)
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="")
     table.add_column(
-        Text(encode(f"against {summary.baseline}"), style="dim"), width=_NAME_WIDTH, style="bold", overflow="fold"
+        Text(encode(f"against {summary.baseline}"), style="dim"), width=name_width, style="bold", overflow="fold"
     )
     for column in columns:
         label, meaning = column.head
         head = Text.assemble((encode(label), "bold"), "\n", (encode(meaning), "dim"))
         table.add_column(head, width=column.width, overflow="fold", vertical="bottom")
     rule = "-" if plain else "─"
-    widths = (_NAME_WIDTH, *(column.width for column in columns))
+    widths = (name_width, *(column.width for column in columns))
     table.add_row(*(Text(rule * width, style="dim") for width in widths))
     labels = remarks.proof_labels(group, summary)
     body = _Body(rows=[], widths=widths)

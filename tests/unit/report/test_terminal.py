@@ -15,6 +15,8 @@ import samples_factory as factory
 from factory_options import SWEEP, Options
 from tare.report import render, render_text, terminal
 from tare.report.verdicts import VERDICT_STYLES
+from tare.summary import summarise
+from unit.summaries import make_plan, make_trials
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "report"
 UPDATE = os.environ.get("TARE_UPDATE_GOLDEN") == "1"
@@ -94,6 +96,15 @@ def test_symbols_differ_between_verdicts() -> None:
 def test_a_wide_terminal_needs_one_table(result: factory.Result) -> None:
     assert render_text(result.summary, width=80).count("against bare") == 2
     assert render_text(result.summary, width=200).count("against bare") == 1
+
+
+def test_names_are_whole_where_the_columns_leave_room() -> None:
+    plan = make_plan("an environment with a long name", "fast")
+    summary = summarise(plan, make_trials(plan), {})
+    wide = [line for line in render_text(summary, width=100).splitlines() if "long name" in line]
+    assert any(line.startswith("an environment with a long name ") for line in wide)
+    narrow = render_text(summary, width=30).splitlines()
+    assert not any(line.startswith("an environment with") for line in narrow)
 
 
 def test_all_metrics_can_be_asked_for() -> None:

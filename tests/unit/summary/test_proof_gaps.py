@@ -83,3 +83,16 @@ def test_the_page_shows_it_in_the_row_below_the_table_and_with_the_cell(summary:
     assert UNPROVEN not in page
     assert f"<b>overlay</b>: {escaped}" in page
     assert page.count(escaped) >= 2
+
+
+def test_statements_that_differ_in_bytes_are_one() -> None:
+    def sent(trial: Trial) -> dict[str, str]:
+        node = "n0" if trial.key.round < 7 else "n1"
+        text = f"treatment not proven: lo of {node} carried {72769040 + trial.key.round} bytes"
+        return {"unproven": text} if trial.key.cell.endswith("/overlay") else {}
+
+    gaps = summarise(PLAN, stated(sent), {}).proof_gaps
+    assert [(gap.text.rsplit(" ", 2)[0], gap.launches) for gap in gaps] == [
+        ("treatment not proven: lo of n0 carried", 7),
+        ("treatment not proven: lo of n1 carried", 3),
+    ]
