@@ -36,6 +36,7 @@ pytestmark = live("cni", "mmdebstrap", "apptainer")
 CARRIERS = {
     "bare": {"data NIC"},
     "apptainer": {"data NIC"},
+    "apptainer-instance": {"data NIC"},
     "apptainer+bridge": {"veth of the pod", "data NIC"},
     "apptainer+direct": {"data NIC in the pod"},
     "apptainer+macvlan": {"macvlan", "data NIC"},
@@ -44,8 +45,10 @@ CARRIERS = {
     "apptainer-sif+direct": {"data NIC in the pod"},
     "apptainer-sif+macvlan": {"macvlan", "data NIC"},
 }
+OWN = {"bare": set(), "apptainer-instance": {"mnt", "pid"}}
+"""The namespaces that are not the node's; the others have mounts, and with a network of their own also that."""
 ON_ONE_SIDE = "one side"
-NAMES = ("bare", "apptainer", "apptainer+bridge", "apptainer-sif")
+NAMES = ("bare", "apptainer", "apptainer-instance", "apptainer+bridge", "apptainer-sif")
 ENVIRONMENTS = [
     pytest.param(name, marks=[pytest.mark.long] if name.endswith(("+direct", "+macvlan")) else [])
     for name in (*CARRIERS, ON_ONE_SIDE)
@@ -94,8 +97,7 @@ def test_ranks_are_in_containers_of_their_own_node(two_nodes: tuple[Ended, Watch
             )
             assert rank["shm_device"] == on_host["shm_device"], name
             own = {kind for kind, number in rank["namespaces"].items() if number != on_host["namespaces"][kind]}
-            expected = set() if name == "bare" else {"mnt", "net"} if "+" in name else {"mnt"}
-            assert own == expected, name
+            assert own == OWN.get(name, {"mnt", "net"} if "+" in name else {"mnt"}), name
 
 
 def test_a_run_leaves_nothing_behind_not_even_a_loop_device_or_a_folder_in_the_home(
@@ -106,17 +108,19 @@ def test_a_run_leaves_nothing_behind_not_even_a_loop_device_or_a_folder_in_the_h
     assert watch.left(result.lab) == []
     assert [file for file in Path("/sys/block").glob("loop*/loop/backing_file") if "tare" in file.read_text()] == []
     assert not (two_nodes[2].parents[1] / "home" / ".apptainer").exists()
+    assert [file.name for file in Path("/dev").iterdir() if "tare" in file.name] == []
 
 
 def test_ranks_of_one_node_share_memory_in_one_container_and_in_two(tmp_path: Path) -> None:
+    names = [name for name in NAMES if name != "apptainer-instance"]  # an instance is one container
     result, watch, results = ran(
         tmp_path,
-        f"{{{', '.join(f'{name}: {{transport: shm}}' for name in NAMES)}}}",
+        f"{{{', '.join(f'{name}: {{transport: shm}}' for name in names)}}}",
         cluster="{lab: {nodes: 1, cores_per_node: 2}}",
         placements="[{nodes: 1, ranks_per_node: 2}, {nodes: 1, ranks_per_node: 2, containers_per_node: 2}]",
     )
     found = by_environment(results)
-    assert {name: len(its) for name, its in found.items()} == dict.fromkeys(NAMES, 2), result.stderr
+    assert {name: len(its) for name, its in found.items()} == dict.fromkeys(names, 2), result.stderr
     for name, its in found.items():
         for trial in its:
             assert outcome(trial) == "Completed", (name, trial["outcome"], result.stderr)
