@@ -9,7 +9,9 @@ from tare.host.process import run
 from tare.node import Node
 
 BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
-SHOW: Final = f'file=/dev/.tare-boot-id-$$; echo "$0" > $file && mount --bind $file {BOOT_ID}; shown=$?; rm -f $file; exit $shown'
+SHOW: Final = (
+    f'file=/dev/.tare-boot-id-$$; trap "rm -f $file" EXIT; echo "$0" > "$file" && mount --bind "$file" {BOOT_ID}'
+)
 """Containers of several nodes may share one /dev (Apptainer's do in a lab), so each has a file of its own, which is
 removed at once: the mount keeps its content."""
 MOUNTS: Final = Path("/proc/self/mountinfo")
