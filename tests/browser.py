@@ -14,6 +14,11 @@ ARGUMENTS: Final = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--window-size=1400,1200",
 )  # fmt: skip
 
+VIOLATIONS: Final = """
+const done = arguments[0];
+axe.run(document, {resultTypes: ['violations']}).then(found => done(found.violations.map(
+  one => [one.id, one.nodes.length, one.nodes[0].html.slice(0, 200), one.nodes[0].failureSummary.slice(0, 300)])));"""
+
 
 @contextmanager
 def chromium(profile: Path) -> Iterator[Any]:
@@ -42,3 +47,9 @@ def media(driver: Any, scheme: str, kind: str = "screen") -> None:
     """Have the system prefer light or dark colours, and the page be on a screen or on paper."""
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": kind, "features": features})
+
+
+def violations(driver: Any) -> list[Any]:
+    """Return what axe-core finds wrong with the page that is open: rule, count, the first element, and why."""
+    driver.execute_script(AXE.read_text(encoding="utf-8"))
+    return list(driver.execute_async_script(VIOLATIONS))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import samples_factory as factory
-from browser import AXE, chromium, media
+from browser import chromium, media, violations
 from factory_options import SWEEP, Options
 from tare.model import Estimate, Placement
 from tare.report import render_html
@@ -47,10 +47,6 @@ SIDEWAYS = "return document.documentElement.scrollWidth - document.documentEleme
 ROWS = """
 return [...document.querySelectorAll('table.first tbody tr')].filter(row => row.offsetHeight)
   .map(row => row.querySelector('th a').textContent)"""
-VIOLATIONS = """
-const done = arguments[0];
-axe.run(document, {resultTypes: ['violations']}).then(found => done(found.violations.map(
-  one => [one.id, one.nodes.length, one.nodes[0].html.slice(0, 200), one.nodes[0].failureSummary.slice(0, 300)])));"""
 
 
 @pytest.fixture(scope="module")
@@ -218,7 +214,7 @@ def test_the_switch_of_colours_goes_over_light_and_dark_to_the_systems(browser: 
 def test_axe_finds_no_violation(driver: Any, page: Path, scheme: str, ident: str) -> None:
     media(driver, scheme)
     _open(driver, page, ident)
-    assert _violations(driver) == []
+    assert violations(driver) == []
 
 
 @pytest.mark.requires("axe")
@@ -226,7 +222,7 @@ def test_axe_finds_no_violation_on_a_phone(browser: Any, page: Path) -> None:
     with _phone(browser):
         _open(browser, page)
         assert browser.execute_script(SIDEWAYS) <= 0
-        assert _violations(browser) == []
+        assert violations(browser) == []
 
 
 @pytest.mark.requires("axe")
@@ -245,12 +241,7 @@ def test_without_javascript_everything_is_there_and_axe_finds_no_violation(
     assert views <= set(shown)
     assert len(driver.execute_script(SIZES)) > 40
     assert not driver.find_element("css selector", ".filters").is_displayed()
-    assert _violations(driver) == []
-
-
-def _violations(driver: Any) -> list[Any]:
-    driver.execute_script(AXE.read_text(encoding="utf-8"))
-    return list(driver.execute_async_script(VIOLATIONS))
+    assert violations(driver) == []
 
 
 @contextmanager

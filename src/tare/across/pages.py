@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from itertools import groupby
 
-from jinja2 import Environment as Jinja
-from jinja2 import PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from tare.across import words
@@ -17,6 +14,7 @@ from tare.across.drawing import plot
 from tare.across.history import History, Series, differing_kinds
 from tare.across.kinds import KINDS
 from tare.report import embed, units
+from tare.report.jinja import templates
 from tare.report.plots import bars
 from tare.report.verdicts import VERDICT_STYLES
 
@@ -141,15 +139,4 @@ def _cell(judged: Judged | None, scale: bars.Scale, across: Across) -> Cell | No
 def _render(template: str, **values: object) -> str:
     styles = [embed.asset("tare.report", "templates/report.css"), embed.asset("tare.across", "templates/across.css")]
     policy = embed.policy(scripts=(), styles=styles)
-    return _jinja().get_template(template).render(styles=styles, policy=policy, **values)
-
-
-@cache
-def _jinja() -> Jinja:
-    return Jinja(
-        loader=PackageLoader("tare.across"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    return templates("tare.across").get_template(template).render(styles=styles, policy=policy, **values)

@@ -31,6 +31,8 @@ class _Shown:
     inside_p: float
     outside_p: float
     estimate: Estimate | None
+    contrast: Contrast
+    region: Region
     rounds: int
     label: str
 
@@ -150,6 +152,8 @@ def _compared(claim: Claim, testing: Comparing, measured: Measured) -> Judged:
         verdict=Verdict.REPRODUCED if holds else Verdict.CONTRADICTED,
         why=figure,
         estimate=deciding.estimate,
+        contrast=deciding.contrast,
+        region=deciding.region,
         counts=testing.contrasts[0][0].counts,
         p=inside_p if holds else outside_p,
     )
@@ -163,7 +167,15 @@ def _shown(contrast: Contrast, region: Region, measured: Measured) -> _Shown:
     values = [sum(power * logs[number] for logs, _, power in found) for number in common]
     label = " / ".join(dict.fromkeys(label for _, label, _ in found))
     if len(values) < MIN_ROUNDS:
-        return _Shown(inside_p=1.0, outside_p=1.0, estimate=None, rounds=len(values), label=label)
+        return _Shown(
+            inside_p=1.0,
+            outside_p=1.0,
+            estimate=None,
+            contrast=contrast,
+            region=region,
+            rounds=len(values),
+            label=label,
+        )
     low, high = region.low, region.high
     if not contrast.counts:
         low, high = (None if bound is None else math.log1p(bound) for bound in (low, high))
@@ -172,6 +184,8 @@ def _shown(contrast: Contrast, region: Region, measured: Measured) -> _Shown:
         inside_p=_inside_p(values, low, high),
         outside_p=_outside_p(values, low, high),
         estimate=stats.mean_interval(values, confidence) if contrast.counts else stats.paired_t(values, confidence),
+        contrast=contrast,
+        region=region,
         rounds=len(values),
         label=label,
     )

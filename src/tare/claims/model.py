@@ -163,14 +163,17 @@ class Judged:
     """A claim and what results say of it.
 
     `estimate` is the figure that decides, with its 95 % interval: a fraction by which the first cost is more than the
-    second, or with `counts` a difference. `p` is the probability of data at least as clear if the opposite were true,
-    `p_holm` after Holm's correction for all claims that were judged together. `why` is a sentence.
+    second, or with `counts` a difference. `contrast` is what it is a figure of, and `region` where the claim puts it.
+    `p` is the probability of data at least as clear if the opposite were true, `p_holm` after Holm's correction for all
+    claims that were judged together. `why` is a sentence.
     """
 
     claim: Claim
     verdict: Verdict
     why: str
     estimate: Estimate | None = None
+    contrast: Contrast | None = None
+    region: Region | None = None
     counts: bool = False
     p: float | None = None
     p_holm: float | None = None

@@ -65,7 +65,7 @@ def markdown(paper: Paper, judged: Sequence[Judged]) -> Iterator[str]:
 
 def _cells(each: Judged) -> tuple[str, ...]:
     """Return the parts of a row: number, place, statement, verdict, our figure, why."""
-    figure = "" if each.estimate is None else _figure(each.estimate, counts=each.counts)
+    figure = "" if each.estimate is None else figure_text(each.estimate, counts=each.counts)
     sure = "" if each.p_holm is None else f"; p = {each.p_holm:.1g} after Holm"
     changed = f"; changed: {each.claim.changed}" if each.claim.changed else ""
     ran = f" ({each.conditions})" if each.conditions else ""
@@ -73,7 +73,8 @@ def _cells(each: Judged) -> tuple[str, ...]:
     return claim.number, claim.place, claim.says, each.verdict.value, figure, f"{each.why}{ran}{sure}{changed}"
 
 
-def _figure(estimate: Estimate, *, counts: bool) -> str:
+def figure_text(estimate: Estimate, *, counts: bool) -> str:
+    """Return a figure with its interval, as `+59 % [55, 63]`, or for counts `12 [10, 14]`."""
     if not counts:
         return str(units.overhead_interval(estimate))
     return f"{estimate.value:.4g} [{estimate.low:.4g}, {estimate.high:.4g}]"

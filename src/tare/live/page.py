@@ -6,11 +6,8 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Final
 
-from jinja2 import Environment as Jinja
-from jinja2 import PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from tare.errors import TareError
@@ -18,6 +15,7 @@ from tare.live.budget import Budget
 from tare.live.discards import Discards
 from tare.model import Summary
 from tare.report import embed, render_html
+from tare.report.jinja import templates
 from tare.run.progress import Position, duration
 from tare.store.writer import Store
 
@@ -95,7 +93,7 @@ class Page:
 
     def _state(self) -> str:
         report = self._report
-        return _jinja().get_template("state.html.j2").render(
+        return templates("tare.live").get_template("state.html.j2").render(
             now=self.now,
             ended=self.ended,
             position=self.position,
@@ -136,7 +134,7 @@ class Page:
         """Return the page without figures."""
         addition = self._addition(0)
         report_style = embed.asset("tare.report", "templates/report.css")
-        text = _jinja().get_template("page.html.j2").render(
+        text = templates("tare.live").get_template("page.html.j2").render(
             name=self._results.plan.study.name,
             policy=embed.policy(scripts=(addition.script,), styles=(report_style, addition.style), connect="'self'"),
             report_style=report_style,
@@ -147,8 +145,8 @@ class Page:
 
     def _addition(self, number: int) -> embed.Addition:
         """Return what the report has while its study runs."""
-        body = _jinja().get_template("frame.html.j2").render(number=number, marker=MARKER)
-        head = _jinja().get_template("head.html.j2").render(token=self._token, refresh_s=REFRESH_S)
+        body = templates("tare.live").get_template("frame.html.j2").render(number=number, marker=MARKER)
+        head = templates("tare.live").get_template("head.html.j2").render(token=self._token, refresh_s=REFRESH_S)
         return embed.Addition(
             head=Markup(head),  # noqa: S704 - our own template, which escapes
             body=Markup(body),  # noqa: S704
@@ -165,14 +163,3 @@ def _looks_text(summary: Summary) -> str:
     if summary.next_look:
         return f"there are no verdicts before {summary.next_look} rounds"
     return f"the last verdicts were given at {summary.looks[-1]} rounds" if summary.looks else ""
-
-
-@cache
-def _jinja() -> Jinja:
-    return Jinja(
-        loader=PackageLoader("tare.live"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )

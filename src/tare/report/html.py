@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from importlib import import_module
 
-from jinja2 import Environment as Jinja
-from jinja2 import PackageLoader, StrictUndefined
-
 from tare.model import Summary, Trial, Verdict
-from tare.report import embed, first_screen, published, remarks, units, view
+from tare.report import embed, first_screen, published, remarks, view
 from tare.report.causes import NEXT_STEP
+from tare.report.jinja import templates
 from tare.report.manifest import sections
 from tare.report.pages.environments import environment_pages
 from tare.report.pages.metrics import MetricPage, metric_page
@@ -37,7 +35,7 @@ def prepare() -> None:
     """Load what the first report of a process loads: a second of CPU time, most of it SciPy."""
     for name in ("scipy.optimize", "scipy.special", "scipy.stats"):
         import_module(name)
-    _jinja().get_template("report.html.j2")
+    templates("tare.report").get_template("report.html.j2")
 
 
 def render_html(
@@ -75,7 +73,7 @@ def html_parts(
     environments = environment_pages(groups, summary, last_commands)
     script = embed.asset("tare.report", "templates/report.js")
     style = embed.asset("tare.report", "templates/report.css")
-    return _jinja().get_template("report.html.j2").generate(
+    return templates("tare.report").get_template("report.html.j2").generate(
         summary=summary,
         confidence=f"{summary.confidence * 100:g}",
         policy=_policy(script, style, addition),
@@ -176,20 +174,6 @@ def _policy(script: str, style: str, addition: embed.Addition | None) -> str:
     if addition is None:
         return embed.policy(scripts=(script,), styles=(style,))
     return embed.policy(scripts=(script, addition.script), styles=(style, addition.style), connect="'self'")
-
-
-@cache
-def _jinja() -> Jinja:
-    environment = Jinja(
-        loader=PackageLoader("tare.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["keep_together"] = units.keep_together
-    environment.filters["percent"] = lambda fraction: units.percent(fraction, sign=False)
-    return environment
 
 
 def _ladder_symbols(summary: Summary) -> str:

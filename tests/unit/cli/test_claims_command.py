@@ -69,6 +69,19 @@ def test_markdown_is_a_table_whose_cells_stay_cells(results: Path, capsys: pytes
     assert all(row.count("|") - row.count("\\|") == 8 for row in rows)
 
 
+def test_a_page_is_written_beside_what_is_printed(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "claims.html"
+    assert show_claims(Wanted(papers=("900",), results=(results,), html=page)) == 0
+    assert f"page: {page}" in capsys.readouterr().out.replace("\n", "")
+    assert page.read_text(encoding="utf-8").count('<svg class="bar claim"') == 2
+    show_claims(Wanted(papers=("900",), results=(results,), html=page, as_json=True))
+    assert len(json.loads(capsys.readouterr().out)) == 3
+    with pytest.raises(UsageError, match="the page cannot be written to"):
+        show_claims(Wanted(papers=("900",), results=(results,), html=tmp_path / "no" / "page.html"))
+
+
 def test_what_cannot_be_judged_is_refused_with_what_to_do(results: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no claims of 'x'") as error:
         show_claims(Wanted(papers=("x",), results=()))

@@ -20,6 +20,7 @@ from tare.across.history import history
 from tare.across.history_data import history_data
 from tare.across.history_terminal import HistoryReport
 from tare.across.reading import read
+from tare.cli.afterwards.page_file import write_page
 from tare.errors import EXIT_DONE, EXIT_OVER_LIMIT, UsageError
 
 
@@ -71,11 +72,6 @@ def _show(data: dict[str, Any], report: CompareReport | HistoryReport, outputs: 
 def _write_html(outputs: Outputs, render: Callable[[], str]) -> None:
     if outputs.html is None:
         return
-    try:
-        outputs.html.write_text(render(), encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise UsageError(
-            f"the page cannot be written to {outputs.html}: {error.strerror}", remedy="name another file with --html"
-        ) from error
+    write_page(outputs.html, render())
     if not outputs.as_json:
         print(f"page: {outputs.html}")

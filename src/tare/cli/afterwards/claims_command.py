@@ -14,6 +14,7 @@ from tare.claims import Judged, Paper, judge, read_paper
 from tare.claims.figures import Measured
 from tare.claims.model import Test, Verdict
 from tare.claims.shown import ClaimsReport, markdown
+from tare.cli.afterwards.page_file import write_page
 from tare.errors import EXIT_DONE, EXIT_INCONCLUSIVE, ResultsError, UsageError
 from tare.explain.stored import compared_of
 from tare.store.codec import encode
@@ -25,16 +26,17 @@ FOLDER: Final = Path("claims")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which publications (none: all), the results folders, and the form of the answer."""
+    """Which publications (none: all), the results folders, the form of the answer, and the file of the page."""
 
     papers: tuple[str, ...]
     results: tuple[Path, ...]
     as_json: bool = False
     as_markdown: bool = False
+    html: Path | None = None
 
 
 def show_claims(wanted: Wanted) -> int:
-    """Print the verdicts; return 3 if a claim that these results test is undecided, else 0."""
+    """Print the verdicts, and write the page; return 3 if a claim that these results test is undecided, else 0."""
     papers = [read_paper(path) for path in _files(wanted.papers)]
     claims = [claim for paper in papers for claim in paper.claims.values()]
     studies = {claim.by.study for claim in claims if isinstance(claim.by, Test)}
@@ -46,6 +48,12 @@ def show_claims(wanted: Wanted) -> int:
         print("\n\n".join("\n".join(markdown(paper, own)) for paper, own in of_paper))
     else:
         _print(of_paper)
+    if wanted.html is not None:
+        from tare.claims.page import claims_page  # which loads the templates
+
+        write_page(wanted.html, claims_page(of_paper))
+        if not wanted.as_json and not wanted.as_markdown:
+            print(f"page: {wanted.html}")
     open_ = [each for each in judged if each.verdict is Verdict.UNDECIDED and each.results]
     return EXIT_INCONCLUSIVE if open_ else EXIT_DONE
 

@@ -81,11 +81,17 @@ def claims(
     ] = None,
     as_json: AsJsonOption = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown, as docs/papers.md has it.")] = False,
+    html: PageOption = None,
 ) -> None:
-    """Hold the claims of publications against results: reproduced, contradicted, undecided, untestable here."""
+    """Hold the claims of publications against results: reproduced, contradicted, undecided, untestable here.
+
+    With --html, a page shows each claim with its interval over the range that is claimed.
+    """
     from tare.cli.afterwards.claims_command import Wanted, show_claims
 
-    wanted = Wanted(papers=tuple(papers or ()), results=tuple(on or ()), as_json=as_json, as_markdown=as_markdown)
+    wanted = Wanted(
+        papers=tuple(papers or ()), results=tuple(on or ()), as_json=as_json, as_markdown=as_markdown, html=html
+    )
     raise typer.Exit(show_claims(wanted))
 
 

@@ -52,6 +52,13 @@ class Scale:
         bounds = [bound for estimate in estimates for bound in (estimate.low, estimate.high) if math.isfinite(bound)]
         return cls(low=_compress(min([-2 * margin, *bounds])), high=_compress(max([2 * margin, *bounds])))
 
+    @classmethod
+    def around(cls, overheads: Iterable[float]) -> Scale:
+        """Return a scale that contains zero and these overheads, with a quarter of their range on both sides."""
+        places = [0.0, *(_compress(overhead) for overhead in overheads if math.isfinite(overhead))]
+        room = (max(places) - min(places)) / 4 or 1.0
+        return cls(low=min(places) - room, high=max(places) + room)
+
     def x(self, overhead: float) -> float:
         """Return the position of an overhead, clipped to the drawing."""
         part = (_compress(overhead) - self.low) / (self.high - self.low)
