@@ -9,7 +9,8 @@ from tare.host.process import run
 from tare.node import Node
 
 BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
-SHOW: Final = f'echo "$0" > /dev/.tare-boot-id && mount --bind /dev/.tare-boot-id {BOOT_ID}'
+SHOW: Final = f'own="/dev/.tare-boot-id.$0.$$"; echo "$0" > "$own" && mount --bind "$own" {BOOT_ID} && rm "$own"'
+"""Bind a file and remove its name: some runtimes show the machine's /dev, which the containers of all nodes share."""
 MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
