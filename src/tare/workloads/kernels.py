@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,9 @@ RATES = frozenset({"bw", "bibw"})
 SIZELESS = frozenset({"barrier"})
 GAPS = {"send_gap_s": "send", "receive_gap_s": "receive"}
 DEFAULT_SPACING_BYTES = 8
+THIN_ITERATIONS = 20
+THIN_WARMUP = 4
+THIN_WINDOWS = 8
 ALONE = frozenset({"halo"})
 """The kernels that also run on one rank."""
 SLOWEST = "mean of max over ranks"
@@ -55,8 +59,23 @@ class Kernels(WorkloadPlugin):
             return f"{paired[0]} needs at least 2 ranks, but this placement has {placement.ranks}"
         return None
 
+    def thin(self, workload: Workload) -> Workload:
+        least: dict[tuple[str, str | None], KernelSpec] = {}
+        for spec in workload.kernels:
+            known = least.setdefault((spec.kernel, spec.sync), spec)
+            if _size(spec) < _size(known):
+                least[spec.kernel, spec.sync] = spec
+        return replace(workload, kernels=tuple(map(_thin, least.values())))
+
     def expected_s(self, workload: Workload, placement: Placement) -> float:
         return sum(kernel_s(spec, placement.ranks) for spec in workload.kernels)
+
+
+def _thin(spec: KernelSpec) -> KernelSpec:
+    """Return a kernel with few iterations; those of bandwidths have a window of messages each."""
+    most = THIN_WINDOWS if spec.kernel in RATES else THIN_ITERATIONS
+    usual = THIN_WARMUP if spec.warmup is None else spec.warmup
+    return replace(spec, iterations=min(most, spec.iterations or most), warmup=min(usual, THIN_WARMUP))
 
 
 def _parsed(workload: Workload, stdout: str) -> Parsed:
