@@ -11,7 +11,7 @@ from tare.model import KernelSpec, Metric, MetricInfo, MetricKind, Placement, Wo
 from tare.model.text import bytes_label
 from tare.stats import launch_statistics, p99_minus_median
 from tare.workloads.gate import gate
-from tare.workloads.kernels_time import kernel_s
+from tare.workloads.kernels_time import TWO_READINGS, kernel_s
 from tare.workloads.output import Began, OutputError, Parsed, Payload, decode, number, ranks_of, records, usage_of
 from tare.workloads.plugin import WorkloadPlugin
 
@@ -72,10 +72,14 @@ class Kernels(WorkloadPlugin):
 
 
 def _thin(spec: KernelSpec) -> KernelSpec:
-    """Return a kernel with few iterations; those of bandwidths have a window of messages each."""
+    """Return a kernel with few iterations; those of bandwidths have a window of messages each.
+
+    Without start windows: clocks of ranks that share a core take tens of seconds to synchronise.
+    """
     most = THIN_WINDOWS if spec.kernel in RATES else THIN_ITERATIONS
     usual = THIN_WARMUP if spec.warmup is None else spec.warmup
-    return replace(spec, iterations=min(most, spec.iterations or most), warmup=min(usual, THIN_WARMUP))
+    sync = "barrier" if spec.kernel in TWO_READINGS and spec.sync is None else spec.sync
+    return replace(spec, iterations=min(most, spec.iterations or most), warmup=min(usual, THIN_WARMUP), sync=sync)
 
 
 def _parsed(workload: Workload, stdout: str) -> Parsed:
