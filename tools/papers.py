@@ -2,8 +2,9 @@
 """Run the studies that test a paper's claims, and judge the claims: `tools/papers.py 003 [--thin]` (root).
 
 Results go to results/papers/003/STUDY; a second call goes on where the first was stopped, on the same machine only.
-With `--thin` each study has two rounds, in results/papers-thin/: to see that it still runs. Prints the minutes of each
-study and writes results/papers/003.md, the table that docs/papers.md has. Exits 1 if a study could not be measured.
+With `--thin` the studies' thin versions are run, into results/papers-thin/: to see that they still run. Prints the
+minutes of each study and writes results/papers/003.md, the table that docs/papers.md has. Exits 1 if a study could not
+be measured.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from tare.host import process  # noqa: E402 - found through the line above
 
 MEASURED = (0, 1, 3, 4)
 """Exit codes of a study whose cells were measured, with whatever verdicts, or of which some could not run."""
-THIN_ROUNDS = 2
 LIMIT_S = 7200.0
 
 
@@ -33,7 +33,7 @@ def studies_of(paper: str) -> list[str]:
 
 def run(study: str, folder: Path, *, thin: bool) -> bool:
     """Run or resume a study, and print how long that took; return whether it was measured."""
-    options = ("--rounds", str(THIN_ROUNDS)) if thin else ()
+    options = ("--thin",) if thin else ()
     ended = tare("run", f"studies/{study}.yaml", "-o", folder, *options)
     print(f"{study}: {ended.elapsed_s / 60:.1f} minutes, exit code {ended.status}", flush=True)
     if ended.status not in MEASURED:

@@ -61,6 +61,10 @@ def _judged(claim: Claim, results: Mapping[str, Measured]) -> Judged:
     if measured is None:
         why = f"no results of study {by.study} are given"
         return Judged(claim=claim, verdict=Verdict.UNDECIDED, why=why)
+    if measured.plan.study.thin:
+        return Judged(
+            claim=claim, verdict=Verdict.UNDECIDED, why=f"{measured.label} is a thin run, which decides nothing"
+        )
     try:
         testing = by.testing
         found = _ran(claim, testing, measured) if isinstance(testing, Running) else _compared(claim, testing, measured)

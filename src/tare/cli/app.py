@@ -49,6 +49,7 @@ from tare.cli.options import (
     SshConfigOption,
     StudyFile,
     SystemOption,
+    ThinOption,
     TimeOption,
     ToldOption,
     TransportOption,
@@ -90,15 +91,16 @@ def plan(
     hosts: HostsOption = "",
     ssh_config: SshConfigOption = "",
     launcher: LauncherOption = "",
+    thin: ThinOption = False,
 ) -> None:
     """Show what a study would run, its estimated time, and the access to this machine that it gets."""
     from tare.cli.commands import Where, show_plan
 
-    show_plan(study, Where.of(cluster, hosts, ssh_config, launcher))
+    show_plan(study, Where.of(cluster, hosts, ssh_config, launcher, thin=thin))
 
 
 @app.command()
-def run(
+def run(  # noqa: PLR0913, PLR0917 - as many as there are options
     study: StudyFile,
     results: ResultsOption = None,
     fresh: FreshOption = False,
@@ -109,11 +111,12 @@ def run(
     rounds: RoundsOption = 0,
     at_most: AtMostOption = 0,
     live: LiveOption = False,
+    thin: ThinOption = False,
 ) -> None:
     """Run or resume a study, print its tables and write its HTML report."""
     from tare.cli.commands import Where, run_study
 
-    where = Where.of(cluster, hosts, ssh_config, launcher, rounds)
+    where = Where.of(cluster, hosts, ssh_config, launcher, rounds, thin=thin)
     raise typer.Exit(run_study(study, results, where, fresh=fresh, most_rounds=at_most or None, live=live))
 
 

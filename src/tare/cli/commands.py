@@ -23,6 +23,7 @@ from tare.model.text import bytes_label, printable
 from tare.node_service import clean
 from tare.plan import composition, grants, resources
 from tare.plan.cells import available, estimate_s, estimate_trial_s
+from tare.plan.thin import thin
 from tare.report import html_parts, render
 from tare.report.samples.counting import counting
 from tare.run.progress import Progress, Watcher, duration
@@ -33,6 +34,7 @@ from tare.workloads import located
 from tare.workloads.located import is_shown, shown_folder
 
 RESULTS_FOLDER = Path("results")
+THIN_FOLDER: Final = "-thin"
 PAGE: Final = "report.html"
 """The HTML report in a results folder, which `tare run` writes."""
 
@@ -46,18 +48,30 @@ class Where:
     ssh_config: str = ""
     launcher: str = ""
     rounds: int = 0
+    thin: bool = False
 
     @classmethod
-    def of(cls, cluster: str | None, hosts: str, ssh_config: str, launcher: str = "", rounds: int = 0) -> Where:
+    def of(
+        cls,
+        cluster: str | None,
+        hosts: str,
+        ssh_config: str,
+        launcher: str = "",
+        rounds: int = 0,
+        *,
+        thin: bool = False,
+    ) -> Where:
         """Return what the options say: hosts alone mean the cluster that takes them."""
         listed = tuple(host.strip() for host in hosts.split(",") if host.strip())
         takes_hosts = next((name for name, member in CLUSTERS.items() if member.takes_hosts), None)
         named = cluster or (takes_hosts if listed else None)
-        return cls(cluster=named, hosts=listed, ssh_config=ssh_config, launcher=launcher, rounds=rounds)
+        return cls(cluster=named, hosts=listed, ssh_config=ssh_config, launcher=launcher, rounds=rounds, thin=thin)
 
     def load(self, path: Path) -> Study:
         """Return the study of a file, moved here."""
         stated = study.moved(study.load(path), self.cluster, self.hosts, self.ssh_config, self.launcher)
+        if self.thin:
+            return thin(stated)
         if not self.rounds:
             return stated
         return replace(stated, repetition=replace(stated.repetition, rounds=self.rounds, max_rounds=self.rounds))
@@ -121,7 +135,7 @@ def run_plan(
     carried = dict if door is None else door.carry
     plan, files = session.make_ready(plan, _say, shown=visible, programs=programs, cwd=writable, carried=carried)
     session.check_available(plan)
-    folder = results or RESULTS_FOLDER / stated.name
+    folder = results or RESULTS_FOLDER / (f"{stated.name}{THIN_FOLDER}" if stated.thin else stated.name)
     with Store.create_or_open(folder, plan, session.facts(plan, files), fresh=fresh) as store:
         _tell_resumed(store)
         _tell_others()

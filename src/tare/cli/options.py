@@ -106,6 +106,10 @@ ToldOption = Annotated[str, typer.Option(metavar="TIME", help="With --wait: say 
 LiveOption = Annotated[
     bool, typer.Option("--live", help="Show progress and figures in a browser while the study runs (docs/live.md).")
 ]
+ThinOption = Annotated[
+    bool,
+    typer.Option("--thin", help="One round of few cells and small workloads: does the study run? Decides nothing."),
+]
 FreshOption = Annotated[bool, typer.Option("--fresh", help="Archive earlier results and start over.")]
 RuntimeOption = Annotated[
     str,

@@ -286,7 +286,10 @@ class Published:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """A comparison as stated in its file: validated, not expanded."""
+    """A comparison as stated in its file: validated, not expanded.
+
+    A `thin` study only shows that its file runs (`tare.plan.thin`); its figures decide nothing.
+    """
 
     name: str
     cluster: str
@@ -301,6 +304,7 @@ class Study:
     self_comparison: bool = True
     seed: int = 1
     published: tuple[Published, ...] = ()
+    thin: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ from tare.model import (
 from tare.model.text import bytes_label
 from tare.networks import Wiring, find
 from tare.plan.composition import under
+from tare.plan.thin import LEFT_OUT, left_out
 from tare.runtimes import RUNTIMES
 from tare.workloads import plugin_of
 
@@ -81,6 +82,8 @@ def expand(study: Study, availability: Availability, cannot: Ability = lambda *_
                 reason = plugin_of(workload).refuse(workload, own) or cannot(workload, asked, own) or ask(asked, own)
                 if reason is not None:
                     unavailable[cell.key] = reason
+    if study.thin:
+        unavailable |= dict.fromkeys(left_out(cells, unavailable), LEFT_OUT)
     plan = Plan(study=study, cells=tuple(cells), unavailable=unavailable, digest=digest(study))
     return replace(plan, estimated_s=estimate_s(plan))
 
@@ -124,6 +127,8 @@ def digest(study: Study) -> str:
     stated: dict[str, Any] = asdict(study)
     for key in ("name", "margin", "limit", "published"):
         del stated[key]
+    if not study.thin:
+        del stated["thin"]
     for placement in stated["placements"]:
         if not placement["cpu_weight"]:
             del placement["cpu_weight"]

@@ -21,7 +21,21 @@ from tare.errors import (
     EXIT_OVER_LIMIT,
     EXIT_PRECEDENCE,
 )
-from tare.model import Comparison, Finding, Isolation, MetricInfo, Plan, ProofGap, Role, Study, Summary, Trial, Verdict
+from tare.model import (
+    Comparison,
+    Failed,
+    Finding,
+    Invalid,
+    Isolation,
+    MetricInfo,
+    Plan,
+    ProofGap,
+    Role,
+    Study,
+    Summary,
+    Trial,
+    Verdict,
+)
 from tare.summary.allocations import allocation_caveats
 from tare.summary.columns import metric_infos
 from tare.summary.compare import Look, Table, compare, look_at
@@ -109,7 +123,7 @@ def summarise(
         machine=_machine(host),
         manifest=_manifest(plan, trials, host),
         counts=_counts(plan, trials, selection, comparisons),
-        exit_code=exit_code(_codes(comparisons)),
+        exit_code=exit_code(_thin_codes(selection) if study.thin else _codes(comparisons)),
         cells=plan.cells,
         unavailable=plan.unavailable,
         isolation=_isolation(plan, selection),
@@ -223,6 +237,12 @@ def _codes(comparisons: Sequence[Comparison]) -> set[int]:
     if undecided or any(item.verdict is Verdict.INCONCLUSIVE for item in compared):
         codes.add(EXIT_INCONCLUSIVE)
     return codes
+
+
+def _thin_codes(selection: Selection) -> set[int]:
+    """Return the exit codes of a thin study, which decides nothing: 4 if a launch failed or was invalid."""
+    trials = (trial for chosen in selection.trials.values() for trial in chosen.values())
+    return {EXIT_CELLS_FAILED for trial in trials if isinstance(trial.outcome, Failed | Invalid)}
 
 
 def _counts(

@@ -12,13 +12,19 @@ from tare.summary.select import Selection
 
 OFTEN: Final = 0.5
 """Above this share of launches a state of the machine is reported as a warning."""
+THIN: Final = "This was a thin run: it shows that the study runs, and its figures decide nothing"
 MOVED: Final = 0.1
 """Above this share of samples elsewhere a launch's vCPUs count as migrated; one of twenty may be an outlier."""
 
 
 def warnings_of(plan: Plan, selection: Selection, infos: Sequence[MetricInfo], table: Table) -> tuple[str, ...]:
     """Return the warnings: the baseline differs from itself, a cell always failed, vCPUs migrated all the time."""
-    return (*_self_differs(infos, table), *_always_failed(table.comparisons), *_migrated(plan, selection))
+    return (*_thin(plan), *_self_differs(infos, table), *_always_failed(table.comparisons), *_migrated(plan, selection))
+
+
+def _thin(plan: Plan) -> Iterator[str]:
+    if plan.study.thin:
+        yield THIN
 
 
 def _self_differs(infos: Sequence[MetricInfo], table: Table) -> Iterator[str]:

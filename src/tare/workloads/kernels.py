@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from tare.model import KernelSpec, Metric, MetricInfo, MetricKind, Placement, Wo
 from tare.model.text import bytes_label
 from tare.stats import launch_statistics, p99_minus_median
 from tare.workloads.gate import gate
-from tare.workloads.kernels_time import kernel_s
+from tare.workloads.kernels_time import TWO_READINGS, kernel_s
 from tare.workloads.output import Began, OutputError, Parsed, Payload, decode, number, ranks_of, records, usage_of
 from tare.workloads.plugin import WorkloadPlugin
 
@@ -22,6 +23,9 @@ RATES = frozenset({"bw", "bibw"})
 SIZELESS = frozenset({"barrier"})
 GAPS = {"send_gap_s": "send", "receive_gap_s": "receive"}
 DEFAULT_SPACING_BYTES = 8
+THIN_ITERATIONS = 20
+THIN_WARMUP = 4
+THIN_WINDOWS = 8
 ALONE = frozenset({"halo"})
 """The kernels that also run on one rank."""
 SLOWEST = "mean of max over ranks"
@@ -55,8 +59,27 @@ class Kernels(WorkloadPlugin):
             return f"{paired[0]} needs at least 2 ranks, but this placement has {placement.ranks}"
         return None
 
+    def thin(self, workload: Workload) -> Workload:
+        least: dict[tuple[str, str | None], KernelSpec] = {}
+        for spec in workload.kernels:
+            known = least.setdefault((spec.kernel, spec.sync), spec)
+            if _size(spec) < _size(known):
+                least[spec.kernel, spec.sync] = spec
+        return replace(workload, kernels=tuple(map(_thin, least.values())))
+
     def expected_s(self, workload: Workload, placement: Placement) -> float:
         return sum(kernel_s(spec, placement.ranks) for spec in workload.kernels)
+
+
+def _thin(spec: KernelSpec) -> KernelSpec:
+    """Return a kernel with few iterations; those of bandwidths have a window of messages each.
+
+    Without start windows: clocks of ranks that share a core take tens of seconds to synchronise.
+    """
+    most = THIN_WINDOWS if spec.kernel in RATES else THIN_ITERATIONS
+    usual = THIN_WARMUP if spec.warmup is None else spec.warmup
+    sync = "barrier" if spec.kernel in TWO_READINGS and spec.sync is None else spec.sync
+    return replace(spec, iterations=min(most, spec.iterations or most), warmup=min(usual, THIN_WARMUP), sync=sync)
 
 
 def _parsed(workload: Workload, stdout: str) -> Parsed:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tare.model import Figure, Metric, MetricInfo, MetricKind, Placement, Workload
-from tare.workloads.declared import Choice, choice_of
+from tare.workloads.declared import Choice, choice_of, thinned
 from tare.workloads.gate import gate
 from tare.workloads.output import Began, OutputError, Parsed, Payload, number, ranks_of, records, usage_of
 from tare.workloads.plugin import WorkloadPlugin
@@ -68,6 +69,9 @@ class MiniApps(WorkloadPlugin):
     def refuse(self, workload: Workload, placement: Placement) -> str | None:
         choice = choice_of(workload.miniapp)
         return choice.app.refuse(choice, placement.ranks)
+
+    def thin(self, workload: Workload) -> Workload:
+        return replace(workload, miniapp=thinned(choice_of(workload.miniapp)).spec)
 
     def memory_bytes(self, workload: Workload, placement: Placement) -> float:
         choice = choice_of(workload.miniapp)

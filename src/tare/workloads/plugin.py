@@ -56,6 +56,10 @@ class WorkloadPlugin(ABC):
         """Return why the workload cannot run in a placement (a number of ranks) and what is allowed, or None."""
         return None
 
+    def thin(self, workload: Workload) -> Workload:
+        """Return a version that takes as little time as possible and still starts all that the workload starts."""
+        return workload
+
     def memory_bytes(self, workload: Workload, placement: Placement) -> float:
         """Return about how much memory a rank needs, 0 if unknown."""
         return 0.0

@@ -49,6 +49,9 @@ class Program(WorkloadPlugin):
     def refuse(self, workload: Workload, placement: Placement) -> str | None:
         return adapter_of(workload).refuse(workload.arguments, placement)
 
+    def thin(self, workload: Workload) -> Workload:
+        return replace(workload, arguments=adapter_of(workload).thin(workload.arguments))
+
     def expected_s(self, workload: Workload, placement: Placement) -> float:
         return adapter_of(workload).expected_s(workload.arguments, placement)
 

@@ -253,3 +253,13 @@ def test_a_mistake_in_a_file_has_its_line_and_column(tmp_path: Path, line: str, 
         read_paper(file)
     assert message in str(error.value)
     assert "900.yaml:6:" in str(error.value) or "900.yaml:7:" in str(error.value)
+
+
+def test_a_thin_run_decides_nothing_not_even_that_something_runs(tmp_path: Path) -> None:
+    whole = results(tmp_path)
+    thin = replace(whole, plan=replace(whole.plan, study=replace(whole.plan.study, thin=True)))
+    claims = claim(1, "test: {study: made-up, runs: [plain]}")
+    (ran,), (undecided,) = (judged(tmp_path, claims, each) for each in (whole, thin))
+    assert ran.verdict is Verdict.REPRODUCED
+    assert undecided.verdict is Verdict.UNDECIDED
+    assert "is a thin run" in undecided.why

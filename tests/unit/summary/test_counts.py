@@ -270,3 +270,13 @@ def test_the_headline_does_not_state_no_cost_if_an_interval_excludes_zero() -> N
     headline = summarise(plan, few, {}, looks=[9]).headline
     assert re.search(r"undecided for overlay: \+\S+ % \[\S+, \S+\] on 8-byte latency", headline), headline
     assert "no cost found" not in headline
+
+
+@pytest.mark.parametrize(("fails", "code"), [(False, 0), (True, 4)])
+def test_a_thin_study_decides_nothing_and_says_whether_all_ran(*, fails: bool, code: int) -> None:
+    plan = make_plan("overlay")
+    plan = replace(plan, study=replace(plan.study, thin=True))
+    trials = change(make_trials(plan), "overlay", lambda r: Failed(reason="timed out") if fails and not r else None)
+    summary = summarise(plan, trials, {})
+    assert summary.exit_code == code
+    assert any("its figures decide nothing" in warning for warning in summary.warnings)

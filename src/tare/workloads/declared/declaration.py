@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 CLASS: Final = "class"
@@ -23,13 +23,14 @@ _WHOLE: Final = re.compile(r"[-+]?[0-9]{1,18}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """A whole number that a study may set; `usual` is the default."""
+    """A whole number that a study may set; `usual` is the default, `thin` the most that a thin study needs."""
 
     name: str
     meaning: str
     usual: int
     low: int
     high: int
+    thin: int | None = None
 
 
 PACE_PARAMETER: Final = Parameter(
@@ -38,6 +39,7 @@ PACE_PARAMETER: Final = Parameter(
     usual=100,
     low=100,
     high=1000,
+    thin=100,
 )
 
 
@@ -112,6 +114,13 @@ def choose(app: MiniApp, given: Mapping[str, str]) -> Choice:
     values = {parameter.name: parameter.usual for parameter in app.parameters}
     values |= {key: number(app, key, text) for key, text in given.items() if key != CLASS}
     return Choice(app=app, letter=given.get(CLASS, app.classes[:1]), values=values)
+
+
+def thinned(choice: Choice) -> Choice:
+    """Return the choice with the smallest class, and with no value above what a thin study needs."""
+    most = {each.name: each.thin for each in choice.app.parameters if each.thin is not None}
+    values = {name: min(value, most.get(name, value)) for name, value in choice.values.items()}
+    return replace(choice, letter=choice.app.classes[:1], values=values)
 
 
 def check(app: MiniApp, key: str, text: str) -> None:

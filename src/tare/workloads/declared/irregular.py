@@ -41,9 +41,14 @@ GRAPH500: Final = MiniApp(
         "last; an allreduce of one number"
     ),
     parameters=(
-        Parameter(name="scale", meaning="log2 of the number of vertices", usual=16, low=6, high=31),
+        Parameter(name="scale", meaning="log2 of the number of vertices", usual=16, low=6, high=31, thin=10),
         Parameter(
-            name="roots", meaning="searches, or as many as there are vertices with an edge", usual=64, low=1, high=1024
+            name="roots",
+            meaning="searches, or as many as there are vertices with an edge",
+            usual=64,
+            low=1,
+            high=1024,
+            thin=4,
         ),
         Parameter(name="edgefactor", meaning="edges of the list for each vertex", usual=16, low=1, high=256),
         PACE_PARAMETER,
@@ -97,8 +102,9 @@ KMI: Final = MiniApp(
             usual=2048,
             low=16,
             high=100_000_000,
+            thin=256,
         ),
-        Parameter(name="queries", meaning="random queries of a rank", usual=2048, low=1, high=100_000_000),
+        Parameter(name="queries", meaning="random queries of a rank", usual=2048, low=1, high=100_000_000, thin=64),
         Parameter(name="length", meaning="letters of a read", usual=100, low=16, high=256),
         Parameter(name="query_length", meaning="letters of a query", usual=20, low=4, high=256),
     ),

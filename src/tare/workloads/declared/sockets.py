@@ -28,10 +28,12 @@ def _bytes(usual: int, high: int, what: str = "message") -> Parameter:
 
 
 def _milliseconds(meaning: str) -> Parameter:
-    return Parameter(name="milliseconds", meaning=meaning, usual=5000, low=1, high=600_000)
+    return Parameter(name="milliseconds", meaning=meaning, usual=5000, low=1, high=600_000, thin=50)
 
 
-ROUND_TRIPS: Final = Parameter(name="round_trips", meaning="that are timed", usual=10_000, low=1, high=1_000_000)
+ROUND_TRIPS: Final = Parameter(
+    name="round_trips", meaning="that are timed", usual=10_000, low=1, high=1_000_000, thin=100
+)
 
 
 def _stream_app(

@@ -72,10 +72,10 @@ HPCG: Final = MiniApp(
     ),
     parameters=(
         *(
-            Parameter(name=f"n{axis}", meaning=f"points a rank along {axis}", usual=32, low=16, high=1024)
+            Parameter(name=f"n{axis}", meaning=f"points a rank along {axis}", usual=32, low=16, high=1024, thin=16)
             for axis in "xyz"
         ),
-        Parameter(name="seconds", meaning="time for the sets; 0: one set", usual=10, low=0, high=86400),
+        Parameter(name="seconds", meaning="time for the sets; 0: one set", usual=10, low=0, high=86400, thin=0),
         PACE_PARAMETER,
     ),
     official_pace=380,
@@ -139,7 +139,10 @@ MINIFE: Final = MiniApp(
     timed="200 iterations of conjugate gradients; not the assembly, whose time is a figure",
     pattern="one halo exchange with the neighbours and two allreduces of a double an iteration",
     parameters=(
-        *(Parameter(name=f"n{axis}", meaning=f"elements along {axis}", usual=64, low=2, high=4096) for axis in "xyz"),
+        *(
+            Parameter(name=f"n{axis}", meaning=f"elements along {axis}", usual=64, low=2, high=4096, thin=16)
+            for axis in "xyz"
+        ),
         PACE_PARAMETER,
     ),
     official_pace=150,

@@ -86,6 +86,10 @@ class ProgramAdapter(ABC):
         """
         return None
 
+    def thin(self, arguments: tuple[str, ...]) -> tuple[str, ...]:
+        """Return arguments with which the program takes as little time as possible; called only for valid ones."""
+        return arguments
+
     @abstractmethod
     def metrics(self, arguments: tuple[str, ...], placement: Placement) -> tuple[MetricInfo, ...]:
         """Return the metrics that a completed launch will have, as far as the arguments determine them."""

@@ -78,6 +78,9 @@ class Hpcc(ProgramAdapter):
     def metrics(self, arguments: tuple[str, ...], placement: Placement) -> tuple[MetricInfo, ...]:
         return tuple(one.info() for one in (*map(hpl.quantity, hpl.blockings(arguments)), *RATES.values()))
 
+    def thin(self, arguments: tuple[str, ...]) -> tuple[str, ...]:
+        return hpl.small(arguments)
+
     def expected_s(self, arguments: tuple[str, ...], placement: Placement) -> float:
         return 10.0 + 2.0 * hpl.expected_s(arguments, placement)
 

@@ -21,6 +21,7 @@ USUAL: Final = {"n": "", "memory": "", "nb": "128"}
 """The order of the matrix, or the share of a node's memory that it fills, and the blocking factors to try."""
 
 USUAL_N: Final = 2000
+SMALL_N: Final = 256
 ENTRY_BYTES: Final = 8
 LARGEST_N: Final = 1_000_000
 STATISTIC: Final = "one solution, the slowest rank's time"
@@ -73,6 +74,9 @@ class Hpl(ProgramAdapter):
 
     def metrics(self, arguments: tuple[str, ...], placement: Placement) -> tuple[MetricInfo, ...]:
         return tuple(quantity(nb).info() for nb in blockings(arguments))
+
+    def thin(self, arguments: tuple[str, ...]) -> tuple[str, ...]:
+        return small(arguments)
 
     def expected_s(self, arguments: tuple[str, ...], placement: Placement) -> float:
         return expected_s(arguments, placement)
@@ -176,6 +180,11 @@ def refused(name: str, arguments: tuple[str, ...]) -> str | None:
     except Wrong as error:
         return f"{name}: {error}"
     return None
+
+
+def small(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """Return arguments for a small matrix, with the same blocking factors."""
+    return (f"n={SMALL_N}", f"nb={keyed(arguments, USUAL)['nb']}")
 
 
 def expected_s(arguments: tuple[str, ...], placement: Placement) -> float:

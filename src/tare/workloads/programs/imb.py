@@ -12,7 +12,7 @@ from tare.model import Figure, Metric, MetricInfo, Placement
 from tare.workloads.output import OutputError
 from tare.workloads.programs.adapter import ProgramAdapter, Reading
 from tare.workloads.programs.lines import count, ended, known_version, number, whole
-from tare.workloads.programs.options import called
+from tare.workloads.programs.options import called, with_value
 from tare.workloads.programs.quantities import Quantity, sized
 
 PLACE: Final = "/opt/tare/programs/imb"
@@ -26,6 +26,8 @@ OVERLAP: Final = "overlap[%]"
 END: Final = "# All processes entering MPI_Finalize"
 HEADER: Final = re.compile(r"Intel\(R\) MPI Benchmarks\s+(?:20\d\d Update \d+|(?P<version>\d[\d.]*))")
 LARGEST_LOG: Final = 22
+THIN_LOGS: Final = "13:13"
+THIN_ITERATIONS: Final = "10"
 ALL_RANKS: Final = "1000000"
 """A value of -npmin above any number of ranks: then only all ranks together are measured, not also 2, 4, ..."""
 
@@ -92,6 +94,9 @@ class Imb(ProgramAdapter):
                 sizes = tuple(size for size in sizes if size not in {1, 2})
             infos += [_quantity(test, size).info() for size in sizes]
         return tuple(infos)
+
+    def thin(self, arguments: tuple[str, ...]) -> tuple[str, ...]:
+        return with_value(with_value(arguments, THIN_LOGS, "-msglog"), THIN_ITERATIONS, "-iter")
 
     def expected_s(self, arguments: tuple[str, ...], placement: Placement) -> float:
         return 5.0 * max(1, len(benchmarks(arguments)))

@@ -11,12 +11,14 @@ from tare.host.packages import install
 from tare.model import Figure, MetricInfo, Placement
 from tare.workloads.output import OutputError
 from tare.workloads.programs.adapter import ProgramAdapter, Reading
+from tare.workloads.programs.options import with_value
 from tare.workloads.programs.quantities import Quantity
 
 PAIR: Final = "tare-pair"
 """tare's program that starts iperf3's server on the last rank and its client on the first (kernels/pair)."""
 
 USUAL_S: Final = 10.0
+THIN_S: Final = "1"
 LARGEST: Final = 1e300
 FORBIDDEN: Final = frozenset(
     {
@@ -78,6 +80,9 @@ class Iperf3(ProgramAdapter):
 
     def metrics(self, arguments: tuple[str, ...], placement: Placement) -> tuple[MetricInfo, ...]:
         return (QUANTITIES[_protocol(arguments)].info(),)
+
+    def thin(self, arguments: tuple[str, ...]) -> tuple[str, ...]:
+        return with_value(arguments, THIN_S, "-t", "--time")
 
     def expected_s(self, arguments: tuple[str, ...], placement: Placement) -> float:
         for at, argument in enumerate(arguments[:-1]):

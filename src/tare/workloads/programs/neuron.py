@@ -89,6 +89,10 @@ class Neuron(ProgramAdapter):
     def metrics(self, arguments: tuple[str, ...], placement: Placement) -> tuple[MetricInfo, ...]:
         return (_quantity(*_asked(arguments)).info(),)
 
+    def thin(self, arguments: tuple[str, ...]) -> tuple[str, ...]:
+        tstop, mesh = min(KNOWN, key=lambda known: known[0] * known[1] ** 2)
+        return (f"tstop={tstop}", f"mesh={mesh}")
+
     def expected_s(self, arguments: tuple[str, ...], placement: Placement) -> float:
         tstop, mesh = _asked(arguments)
         return 4.0 + 0.0035 * tstop * mesh * mesh / placement.ranks

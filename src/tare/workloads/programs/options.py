@@ -32,6 +32,16 @@ def keyed(arguments: Sequence[str], usual: Mapping[str, str]) -> dict[str, str]:
     return values
 
 
+def with_value(arguments: Sequence[str], value: str, *names: str) -> tuple[str, ...]:
+    """Return arguments in which an option, which may have several names, has this value; the first name adds it."""
+    kept, skip = [], False
+    for argument in arguments:
+        if not skip and argument not in names and argument.partition("=")[0] not in names:
+            kept.append(argument)
+        skip = not skip and argument in names
+    return (*kept, names[0], value)
+
+
 def whole_number(text: str, key: str, low: int, high: int) -> int:
     """Return a whole number within bounds."""
     if not text.isascii() or not text.isdigit() or not low <= int(text) <= high:

@@ -1,0 +1,53 @@
+"""Every file of studies/ still runs: its thin version starts each environment, placement and workload that it names.
+
+Files that other tests run whole, or that ask more of a machine than this one has, are planned only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from integration.live import live, outcome, tare, trials
+from tare import study
+from tare.feasibility.availability import make_plan
+from tare.plan.cells import available
+from tare.plan.thin import thin
+
+pytestmark = live("docker", "podman", "apptainer", "charliecloud")
+
+REPOSITORY: Final = Path(__file__).parents[2]
+STUDIES: Final = REPOSITORY / "studies"
+ELSEWHERE: Final[Mapping[str, str]] = {
+    "anywhere": "test_anywhere runs the whole file",
+    "quickstart": "test_quickstart_by_ssh runs the whole file",
+    "cloudlab-packets": "its 128 ranks on 2 cores do not end within minutes",
+    "cloudlab-packets-144": "its 144 ranks on 2 cores do not end within minutes",
+    "sites/slurm-apptainer": "it is a pattern for sites with Slurm",
+}
+"""Studies that are planned only, and why."""
+
+
+def names() -> list[str]:
+    """Return the names of all study files."""
+    return sorted(str(path.relative_to(STUDIES).with_suffix("")) for path in STUDIES.rglob("*.yaml"))
+
+
+@pytest.mark.parametrize("name", [name for name in names() if name not in ELSEWHERE])
+def test_the_thin_version_of_a_study_runs(name: str, tmp_path: Path) -> None:
+    path = STUDIES / f"{name}.yaml"
+    result = tare("run", "--thin", path, "-o", tmp_path / "r", cwd=REPOSITORY)
+    found = trials(tmp_path / "r")
+    wrong = {trial["key"]["cell"]: trial["outcome"] for trial in found if outcome(trial) != "Completed"}
+    assert (result.status, wrong) == (0, {}), result.stderr[-3000:]
+    wanted = {cell.key for cell in available(make_plan(thin(study.load(path))))}
+    assert {trial["key"]["cell"] for trial in found} == wanted
+
+
+@pytest.mark.parametrize("name", sorted(ELSEWHERE))
+def test_a_study_that_is_not_run_here_is_planned(name: str) -> None:
+    assert name in names(), f"{name} is listed in ELSEWHERE, but there is no such study"
+    assert make_plan(thin(study.load(STUDIES / f"{name}.yaml"))).cells
