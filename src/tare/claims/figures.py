@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final, TypeVar
 
+from tare import stats
 from tare.claims.model import Place
+from tare.claims.tested import VARIATION
 from tare.errors import ResultsError
 from tare.model import Cell, Comparison, Completed, MetricInfo, Plan, Role, Trial
 from tare.plan.cells import placement_name
@@ -21,6 +23,10 @@ T = TypeVar("T")
 SPREAD: Final = "spread:"
 COUNTER: Final = "counter:"
 FIGURE: Final = "figure:"
+TRAFFIC: Final = "traffic:"
+NIC: Final = "data NIC*"
+"""The roles of the interfaces between nodes: what all of them send is counted once each."""
+AMOUNTS: Final = ("packets", "bytes", "packets/s", "bytes/s", "bytes/packet")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +70,8 @@ class Measured:
         cell = self.cell(place)
         if place.metric.startswith(SPREAD):
             return self._spreads(cell, place)
+        if place.metric.startswith(VARIATION):
+            return self._variation(replace(place, metric=place.metric.removeprefix(VARIATION)))
         columns = [info for info in self.metrics if info.group == cell.group]
         found = [info for info in columns if _fits(info.key, place.metric) or _fits(info.label, place.metric)]
         names = [info.label for info in found or columns]
@@ -72,27 +80,46 @@ class Measured:
         return (mean_logs(row) if row is not None else {}), info.label
 
     def counts(self, place: Place) -> tuple[dict[int, float], str]:
-        """Return the mean of a place's counters or figures by round, and what they are.
+        """Return the mean of a place's counters, figures or traffic by round, and what they are.
 
-        Raises `ResultsError` unless the place is one cell and its metric names a counter or one figure.
+        Raises `ResultsError` unless the place is one cell and its metric names a counter, one figure, or traffic.
         """
-        cell = self.cell(place)
+        value, label = self._number(place)
+        return self._by_round(self.cell(place), value), label
+
+    def each(self, place: Place) -> tuple[list[float], str]:
+        """Return a place's counters or figures in every launch that counts, and what they are."""
+        value, label = self._number(place)
+        numbers = [value(trial) for trial in self._chosen(self.cell(place)) if isinstance(trial.outcome, Completed)]
+        return [number for number in numbers if number is not None], label
+
+    def _number(self, place: Place) -> tuple[Callable[[Trial], float | None], str]:
+        """Return how a place's number is read from a completed launch, and what it is."""
         kind, _, name = place.metric.partition(":")
         if f"{kind}:" == COUNTER:
             wanted = name.split("+")
-            return self._by_round(cell, lambda trial: sum(trial.counters.get(each, 0.0) for each in wanted)), name
+            return (lambda trial: sum(trial.counters.get(each, 0.0) for each in wanted)), name
+        if f"{kind}:" == TRAFFIC and name in AMOUNTS:
+            return partial(_traffic, amount=name), f"{name} between nodes"
         if f"{kind}:" != FIGURE:
             raise ResultsError(
-                f"{place} has neither a counter nor a figure", remedy="name one as counter:NAME or figure:NAME"
+                f"{place} has neither a counter nor a figure nor traffic",
+                remedy=f"name one as counter:NAME or figure:NAME, or one of traffic:{', traffic:'.join(AMOUNTS)}",
             )
         known = {
             figure.label
-            for trial in self._chosen(cell)
+            for trial in self._chosen(self.cell(place))
             if isinstance(trial.outcome, Completed)
             for figure in trial.outcome.figures
         }
         label = _only([each for each in sorted(known) if _fits(each, name)], place, "figure", self.study, sorted(known))
-        return self._by_round(cell, lambda trial: _figure(trial, label)), label
+        return (lambda trial: _figure(trial, label)), label
+
+    def _variation(self, place: Place) -> tuple[dict[int, float], str]:
+        """Return parts by round whose mean is the logarithm of the standard deviation of a place's logarithms."""
+        logs, label = self.logs(place)
+        parts = stats.jackknifed_log_deviation([logs[number] for number in sorted(logs)])
+        return dict(zip(sorted(logs), parts, strict=False)), f"variation of {label}"
 
     def _spreads(self, cell: Cell, place: Place) -> tuple[dict[int, float], str]:
         """Return the mean logarithm of p99 less median by round, in the launches where it is above zero."""
@@ -150,6 +177,17 @@ class Measured:
 def _figure(trial: Trial, label: str) -> float | None:
     figures = trial.outcome.figures if isinstance(trial.outcome, Completed) else ()
     return next((figure.value for figure in figures if figure.label == label), None)
+
+
+def _traffic(trial: Trial, *, amount: str) -> float | None:
+    """Return what the data NICs of all nodes sent in a launch; None if none was read, or nothing was timed."""
+    sent = [each for each in trial.traffic if fnmatchcase(each.role, NIC)]
+    packets, size = sum(each.tx_packets for each in sent), sum(each.tx_bytes for each in sent)
+    metrics = trial.outcome.metrics if isinstance(trial.outcome, Completed) else ()
+    timed_s = sum(metric.value * metric.samples for metric in metrics)
+    what, _, per = amount.partition("/")
+    unit = {"": 1.0, "s": timed_s, "packet": float(packets)}[per]
+    return ({"packets": packets, "bytes": size}[what] / unit) if sent and unit > 0 else None
 
 
 def _fits(name: str, pattern: str) -> bool:

@@ -45,13 +45,16 @@ class Place:
     """A cell and a column of results. `workload`, `placement` and `metric` may be patterns; "" is any, if it is one.
 
     A metric is a cost; `spread:` before it means how far its 99th percentile lies above its median. `counter:A+B` is
-    the sum of counters, and `figure:NAME` what a program reported beside its metrics.
+    the sum of counters, `figure:NAME` what a program reported beside its metrics, and `traffic:packets` what the nodes'
+    data NICs sent. `variation:` before a cost is the standard deviation of its logarithms over rounds. `study` is ""
+    for that of the test.
     """
 
     environment: str
     workload: str = ""
     placement: str = ""
     metric: str = ""
+    study: str = ""
 
     def __str__(self) -> str:
         parts = (self.metric, self.workload, self.environment, self.placement)
@@ -63,26 +66,57 @@ class Contrast:
     """A product of costs by round: `places` with their exponents, so that A over B is ((A, 1), (B, -1)).
 
     Costs are times, and times per amount of work for rates: more is slower. With `counts` it is a sum of counters or
-    figures, with factors in place of exponents, and its region is in their unit.
+    figures, with factors in place of exponents, and its region is in their unit. With `absolute` it is a product
+    that is not compared with 1: its region is of the product itself.
     """
 
     places: tuple[tuple[Place, int], ...]
     counts: bool = False
+    absolute: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slope:
+    """By how much a contrast grows from the least to the largest of a number, along a line through `points`.
+
+    A point is where the number is read (its mean over rounds), and the contrast there; in each round a line is fitted.
+    """
+
+    points: tuple[tuple[Place, Contrast], ...]
+
+    @property
+    def counts(self) -> bool:
+        """Return whether the contrasts are of numbers."""
+        return self.points[0][1].counts
+
+    @property
+    def absolute(self) -> bool:
+        """Return False: a growth is compared with none."""
+        return False
+
+    @property
+    def places(self) -> tuple[tuple[Place, int], ...]:
+        """Return the places of all contrasts."""
+        return tuple(place for _, contrast in self.points for place in contrast.places)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """The values of a contrast (of a product less 1) for which the claim holds: above `low` and below `high`."""
+    """The values of a contrast (of a product less 1) for which the claim holds: above `low` and below `high`.
+
+    With `beyond` it is the others: below `low`, or above `high`.
+    """
 
     low: float | None = None
     high: float | None = None
+    beyond: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparing:
     """The claim holds if each contrast is in its region."""
 
-    contrasts: tuple[tuple[Contrast, Region], ...]
+    contrasts: tuple[tuple[Contrast | Slope, Region], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +131,31 @@ class Running:
     saying: str = ""
 
 
-Testing = Comparing | Running
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counting:
+    """The claim holds if a number of every launch, or its difference from another cell's launches, is in its region."""
+
+    counts: tuple[tuple[Place, Place | None, Region], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """What ranks of a place report under a name: one of `patterns`, or with `differs` none of them."""
+
+    place: Place
+    name: str
+    patterns: tuple[str, ...]
+    differs: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stating:
+    """The claim holds if all ranks of all launches report the facts."""
+
+    facts: tuple[Fact, ...]
+
+
+Testing = Comparing | Running | Counting | Stating
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from tare.stats.arrays import ROUNDING, FloatArray, Moments
 from tare.stats.change_points import MOST_RESULTS, ChangePoint, change_points, levels
 from tare.stats.covariates import LAUNCHES_PER_STATE, StateFit, fit_states
+from tare.stats.deviations import jackknifed_log_deviation
 from tare.stats.failures import as_often_p, missed_share, more_often_p, share_interval
 from tare.stats.hypotheses import (
     MIN_ROUNDS,
@@ -109,6 +110,7 @@ __all__ = [
     "holm",
     "holm_confidences",
     "is_look",
+    "jackknifed_log_deviation",
     "ladder",
     "lag1",
     "lag1_bound",

@@ -9,54 +9,12 @@ from pathlib import Path
 import pytest
 
 from factory_explained import Behaviour, plan_of, trials_of
-from tare.claims import Judged, Verdict, judge, read_paper
-from tare.claims.figures import Measured
+from factory_judged import HEAD, STUDY, claim, judged, results
+from tare.claims import Verdict, read_paper
 from tare.errors import ResultsError, StudyError
 from tare.model import Completed, Failed, Figure, Trial
-from tare.summary import compared
 
-STUDY = """
-baseline: plain
-environments:
-  plain: {runtime: bare, network: bridge}
-  slow: {runtime: bare, network: bridge, env: {A: 1}}
-  slower: {runtime: bare, network: bridge, env: {A: 2}}
-placements: [{nodes: 2, ranks_per_node: 1}]
-workloads: {messages: {kernels: [latency]}}
-repetition: {rounds: 8}
-"""
-HEAD = """
-paper: "900"
-title: A paper
-source: a journal
-claims:
-"""
-
-
-def claim(number: int, by: str) -> str:
-    return f'  900-{number}: {{place: "1", claim: it is so, kind: sign, here: "yes", {by}}}\n'
-
-
-def results(tmp_path: Path, *, slow: float = 1.2, slower: float = 1.5, rounds: int = 8, cores: int = 2) -> Measured:
-    plan = plan_of(tmp_path, STUDY)
-    behave = {"slow": Behaviour(factor=slow), "slower": Behaviour(factor=slower)}
-    trials = trials_of(plan, behave, rounds=rounds)
-    table = compared(plan, trials)
-    return Measured(
-        plan=plan,
-        trials=trials,
-        metrics=table.metrics,
-        comparisons=table.comparisons,
-        cores=cores,
-        label="results/made-up",
-    )
-
-
-def judged(tmp_path: Path, claims: str, measured: Measured | None = None) -> tuple[Judged, ...]:
-    file = tmp_path / "900.yaml"
-    file.write_text(HEAD + claims)
-    found = results(tmp_path) if measured is None else measured
-    return judge(read_paper(file).claims.values(), {found.study: found})
+FIRST = "{of: slower, against: plain, than: slow, than_against: plain, above: 10%}"
 
 
 @pytest.mark.parametrize(
@@ -73,6 +31,18 @@ def judged(tmp_path: Path, claims: str, measured: Measured | None = None) -> tup
         ("costs: [{of: slow, against: plain, above: 5%}, {of: slower, against: slow, above: 5%}]", Verdict.REPRODUCED),
         (
             "costs: [{of: slow, against: plain, above: 5%}, {of: slower, against: slow, above: 60%}]",
+            Verdict.CONTRADICTED,
+        ),
+        ("cost: {of: slow, against: plain, beyond: 5%}", Verdict.REPRODUCED),
+        ("cost: {of: plain, against: slow, beyond: 5%}", Verdict.REPRODUCED),
+        ("cost: {of: slow, against: plain, beyond: 40%}", Verdict.CONTRADICTED),
+        ("cost: {of: slow, against: plain, beyond: 20%}", Verdict.UNDECIDED),
+        (
+            f"changes: [{FIRST}, {{of: slow, against: plain, than: plain, than_against: plain, above: 10%}}]",
+            Verdict.REPRODUCED,
+        ),
+        (
+            f"changes: [{FIRST}, {{of: slow, against: plain, than: slower, than_against: plain, above: 0%}}]",
             Verdict.CONTRADICTED,
         ),
         ("runs: [plain, slow]", Verdict.REPRODUCED),
@@ -238,9 +208,9 @@ def test_a_comparison_that_the_results_do_not_have_is_named(tmp_path: Path, test
         ("  900-1: {place: '1', claim: so, kind: sign, here: 'yes'}", "give one of test, text and needs, not none"),
         ("  900-1: {place: '1', claim: so, kind: sgn, here: 'yes', needs: x}", "did you mean sign?"),
         ("  900-1: {place: '1', claim: so, kind: sign, here: 'yes', test: {study: s}}",
-         "give one of cost, costs, order, change, count, or runs and fails, not none"),
+         "or runs and fails, not none"),
         ("  900-1: {place: '1', claim: so, kind: sign, here: 'yes', test: {study: s, cost: {of: a, against: b}}}",
-         "say where the figure must be: above, below or within"),
+         "say where the figure must be: above, below, within or beyond"),
         (2 * "  900-1: {place: '1', claim: so, kind: sign, here: 'yes', needs: x}\n", "this key is given twice"),
         ("  900-1: {place: '1', claim: so, kind: sign, here: 'yes', need: x}", "did you mean needs?"),
         ("  x: {place: '1', claim: so, kind: sign, here: 'yes', needs: x}", "is not allowed"),

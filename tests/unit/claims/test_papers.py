@@ -10,12 +10,19 @@ import pytest
 
 from tare import study
 from tare.claims import read_paper
-from tare.claims.figures import COUNTER, FIGURE, Measured
-from tare.claims.model import Claim, Comparing, Here, Needs, Place, Test, Text
-from tare.model import MetricInfo, Plan
+from tare.claims.facts import facts_of
+from tare.claims.figures import COUNTER, FIGURE, TRAFFIC, Measured
+from tare.claims.judge import places_of
+from tare.claims.model import Claim, Comparing, Here, Needs, Place, Slope, Stating, Test, Text
+from tare.model import MetricInfo, Plan, RankPlace
 from tare.plan.cells import expand
+from tare.summary.isolation import NAMESPACES
 from tare.workloads import plugin_of
 
+SAID = {
+    "capabilities": "0", "uid_map": "0 0 1", "seccomp": "2", "no_new_privs": "0", "root": "rw", "setuid": "none",
+    "limits": "cores=1",
+}  # fmt: skip
 REPOSITORY = Path(__file__).parents[3]
 INVENTORY = {"000": 110, "001": 54, "002": 30, "003": 35, "004": 60}
 """Claims of each paper that were found when the papers were first read; more may be added."""
@@ -39,7 +46,7 @@ def infos(plan: Plan) -> Iterator[MetricInfo]:
 
 def compared(claims: Iterable[Claim], *, counts: bool = False) -> list[tuple[Claim, str, Sequence[Place]]]:
     """Return the claims that compare costs, or numbers, each with its study and places."""
-    found = []
+    found: list[tuple[Claim, str, Sequence[Place]]] = []
     for claim in claims:
         if isinstance(claim.by, Test) and isinstance(claim.by.testing, Comparing):
             contrasts = [contrast for contrast, _ in claim.by.testing.contrasts if contrast.counts == counts]
@@ -81,11 +88,29 @@ def test_every_cell_and_metric_that_a_claim_compares_is_in_its_study() -> None:
     for _, name, places in compared(CLAIMS, counts=True):
         for place in places:
             measured(name).cell(place)
-            assert place.metric.startswith((COUNTER, FIGURE)), place
+            assert place.metric.startswith((COUNTER, FIGURE, TRAFFIC)), place
     for claim in CLAIMS:
-        if isinstance(claim.by, Test) and not isinstance(claim.by.testing, Comparing):
-            for place in (*claim.by.testing.places, *claim.by.testing.failing):
+        if isinstance(claim.by, Test):
+            for place in places_of(claim.by):
+                measured(place.study or claim.by.study).cell(place)
+
+
+def test_what_a_line_goes_along_can_be_counted() -> None:
+    for claim in CLAIMS:
+        if isinstance(claim.by, Test) and isinstance(claim.by.testing, Comparing):
+            slopes = [each for each, _ in claim.by.testing.contrasts if isinstance(each, Slope)]
+            for place in (place for slope in slopes for place, _ in slope.points):
                 measured(claim.by.study).cell(place)
+                assert place.metric.startswith((COUNTER, FIGURE, TRAFFIC)), place
+
+
+def test_the_facts_that_a_claim_names_are_reported() -> None:
+    rank = RankPlace(
+        rank=0, host="h", hostname="h", pid=1, cpus=(), namespaces=dict.fromkeys(NAMESPACES, 1), rights=SAID
+    )
+    for claim in CLAIMS:
+        if isinstance(claim.by, Test) and isinstance(claim.by.testing, Stating):
+            assert {fact.name for fact in claim.by.testing.facts} <= set(facts_of(rank)), claim.number
 
 
 def not_planned(found: Measured, place: Place) -> bool:

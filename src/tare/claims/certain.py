@@ -1,0 +1,102 @@
+"""Decide claims without statistics: whether cells run, what every launch counts, what ranks report. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+
+from tare.claims.facts import facts_of
+from tare.claims.figures import Measured
+from tare.claims.model import Claim, Counting, Fact, Judged, Place, Region, Running, Stating, Verdict
+from tare.model import Completed, Trial
+from tare.model.text import printable
+
+
+def ran(claim: Claim, testing: Running, measured: Measured) -> Judged:
+    """Judge whether cells run, and whether others fail."""
+    launches, reasons = 0, Counter[str]()
+    for place in (*testing.places, *testing.failing):
+        cell = measured.cell(place)
+        if reason := measured.plan.unavailable.get(cell.key):
+            return Judged(claim=claim, verdict=Verdict.UNTESTABLE, why=f"{place} is unavailable: {reason}")
+        trials = measured.of_cell(cell)
+        if not trials:
+            return Judged(claim=claim, verdict=Verdict.UNDECIDED, why=f"{place} has not been launched yet")
+        wrong = [what for trial in trials if (what := _wrong(trial))]
+        if place in testing.places and wrong:
+            return Judged(claim=claim, verdict=Verdict.CONTRADICTED, why=f"{place}: {wrong[0]}")
+        if place in testing.failing and len(wrong) < len(trials):
+            why = f"{place}: {len(trials) - len(wrong)} of {len(trials)} launches completed"
+            return Judged(claim=claim, verdict=Verdict.CONTRADICTED, why=why)
+        other = [what for what in wrong if testing.saying not in what]
+        if place in testing.failing and other:
+            why = f"{place} failed for another reason than {testing.saying!r}: {other[0]}"
+            return Judged(claim=claim, verdict=Verdict.UNDECIDED, why=why)
+        reasons.update(wrong)
+        launches += len(trials)
+    why = f"{launches} launches completed, with the treatment proven"
+    if testing.failing:
+        why = f"{launches} launches: those that should complete did, the others failed ({next(iter(reasons))})"
+    return Judged(claim=claim, verdict=Verdict.REPRODUCED, why=why)
+
+
+def _wrong(trial: Trial) -> str:
+    """Return what is wrong with a launch, "" if it was completed and nothing of its treatment is unproven."""
+    if not isinstance(trial.outcome, Completed):
+        return str(getattr(trial.outcome, "reason", "") or "a launch was not completed")
+    return trial.unproven
+
+
+def counted(claim: Claim, testing: Counting, of: Callable[[Place], Measured]) -> Judged:
+    """Judge numbers that hardly differ from launch to launch: the claim holds if every launch is in the region.
+
+    With a second cell, every launch is held against every one of that cell. It is contradicted if one of its numbers is
+    outside in all launches.
+    """
+    shown = []
+    for place, against, region in testing.counts:
+        numbers, label = of(place).each(place)
+        others, _ = (numbers[:1] and [0.0], "") if against is None else of(against).each(against)
+        values = [number - other for number in numbers for other in others]
+        if not values:
+            why = f"no launch has {label} of {place}" + ("" if against is None else f" and of {against}")
+            return Judged(claim=claim, verdict=Verdict.UNDECIDED, why=why)
+        inside = sum(_is_in(value, region) for value in values)
+        range_ = " to ".join(dict.fromkeys(f"{value:.4g}" for value in (min(values), max(values))))
+        than = "" if against is None else f" more than {against}"
+        said = f"{place} has {range_} {label}{than}"
+        if inside == 0:
+            return Judged(claim=claim, verdict=Verdict.CONTRADICTED, why=f"{said}, in all {len(values)} comparisons")
+        shown.append((inside / len(values), said))
+    share, said = min(shown)
+    if share < 1.0:
+        return Judged(claim=claim, verdict=Verdict.UNDECIDED, why=f"{said}: launches differ")
+    return Judged(claim=claim, verdict=Verdict.REPRODUCED, why="; ".join(said for _, said in shown))
+
+
+def _is_in(value: float, region: Region) -> bool:
+    return (region.low is None or value > region.low) and (region.high is None or value < region.high)
+
+
+def stated(claim: Claim, testing: Stating, measured: Measured) -> Judged:
+    """Judge what ranks report of themselves: the claim holds if all ranks of all completed launches report it."""
+    said = []
+    for fact in testing.facts:
+        cell = measured.cell(fact.place)
+        if reason := measured.plan.unavailable.get(cell.key):
+            return Judged(claim=claim, verdict=Verdict.UNTESTABLE, why=f"{fact.place} is unavailable: {reason}")
+        completed = [trial for trial in measured.of_cell(cell) if isinstance(trial.outcome, Completed)]
+        values = {facts_of(rank).get(fact.name, "") for trial in completed for rank in trial.ranks}
+        if not values or "" in values:
+            why = f"no rank of {fact.place} reports {fact.name}" if not any(values) else f"not all report {fact.name}"
+            return Judged(claim=claim, verdict=Verdict.UNDECIDED, why=why)
+        if wrong := sorted(value for value in values if not _agrees(value, fact)):
+            why = f"{fact.place}: {fact.name} is {printable(wrong[0])}"
+            return Judged(claim=claim, verdict=Verdict.CONTRADICTED, why=why)
+        said.append(f"{fact.place}: {fact.name} is {printable(' or '.join(sorted(values)))}")
+    return Judged(claim=claim, verdict=Verdict.REPRODUCED, why="; ".join(said))
+
+
+def _agrees(value: str, fact: Fact) -> bool:
+    return any(fnmatchcase(value, pattern) for pattern in fact.patterns) != fact.differs

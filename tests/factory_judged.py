@@ -1,0 +1,59 @@
+"""Made-up claims and the results that decide them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from factory_explained import Behaviour, plan_of, trials_of
+from tare.claims import Judged, judge, read_paper
+from tare.claims.figures import Measured
+from tare.model import Trial
+from tare.summary import compared
+
+STUDY = """
+baseline: plain
+environments:
+  plain: {runtime: bare, network: bridge}
+  slow: {runtime: bare, network: bridge, env: {A: 1}}
+  slower: {runtime: bare, network: bridge, env: {A: 2}}
+placements: [{nodes: 2, ranks_per_node: 1}]
+workloads: {messages: {kernels: [latency]}}
+repetition: {rounds: 8}
+"""
+HEAD = """
+paper: "900"
+title: A paper
+source: a journal
+claims:
+"""
+
+
+def claim(number: int, by: str) -> str:
+    return f'  900-{number}: {{place: "1", claim: it is so, kind: sign, here: "yes", {by}}}\n'
+
+
+def results(
+    tmp_path: Path, *, slow: float = 1.2, slower: float = 1.5, rounds: int = 8, cores: int = 2, text: str = STUDY,
+    trials: Sequence[Trial] = (),
+) -> Measured:  # fmt: skip
+    """Return results of a study, with made-up launches unless they are given."""
+    plan = plan_of(tmp_path, text)
+    behave = {"slow": Behaviour(factor=slow), "slower": Behaviour(factor=slower)}
+    found = tuple(trials) or trials_of(plan, behave, rounds=rounds)
+    table = compared(plan, found)
+    return Measured(
+        plan=plan,
+        trials=found,
+        metrics=table.metrics,
+        comparisons=table.comparisons,
+        cores=cores,
+        label="results/made-up",
+    )
+
+
+def judged(tmp_path: Path, claims: str, measured: Measured | None = None) -> tuple[Judged, ...]:
+    file = tmp_path / "900.yaml"
+    file.write_text(HEAD + claims)
+    found = results(tmp_path) if measured is None else measured
+    return judge(read_paper(file).claims.values(), {found.study: found})

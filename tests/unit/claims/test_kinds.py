@@ -1,0 +1,209 @@
+"""Claims on traffic, lines over workloads, variation over rounds and what ranks report come out either way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from factory_explained import plan_of
+from factory_judged import HEAD, STUDY, claim, judged, results
+from tare.claims import Verdict, judge, read_paper
+from tare.claims.figures import Measured
+from tare.errors import StudyError
+from tare.model import Completed, InterfaceTraffic, RankPlace, Trial
+
+PROGRAMS = """
+baseline: plain
+environments:
+  plain: {runtime: bare, network: bridge}
+  slow: {runtime: bare, network: bridge, env: {A: 1}}
+placements: [{nodes: 2, ranks_per_node: 1}]
+workloads: {few: {kernels: [latency]}, some: {kernels: [latency]}, many: {kernels: [latency]}}
+repetition: {rounds: 8}
+"""
+MANY, FEW = (f"{{environment: plain, workload: {name}}}" for name in ("many", "few"))
+PACKETS = {"few": 100, "some": 500, "many": 900}
+
+
+def sending(trial: Trial, packets: int) -> Trial:
+    """Return a trial whose two nodes send packets of 1000 bytes, beside what a veth and a silent interface count."""
+    nics = [
+        InterfaceTraffic(
+            node=node,
+            interface=role,
+            role=role,
+            rx_bytes=7,
+            rx_packets=7,
+            tx_bytes=500 * packets,
+            tx_packets=packets // 2,
+        )
+        for node in ("n0", "n1")
+        for role in ("data NIC", "veth of the pod", "must stay silent")
+    ]
+    return replace(trial, traffic=nics)
+
+
+def programs(tmp_path: Path, factor: Callable[[str], float]) -> Measured:
+    """Return results of three programs with packets of PACKETS, whose time in `slow` has a factor."""
+    found = results(tmp_path, text=PROGRAMS)
+    trials = []
+    for trial in found.trials:
+        name = next(name for name in PACKETS if trial.key.cell.startswith(name))
+        assert isinstance(trial.outcome, Completed)
+        (metric,) = trial.outcome.metrics
+        times = factor(name) if "slow" in trial.key.cell else 1.0
+        metric = replace(metric, value=metric.value * times, samples=1)
+        trials.append(replace(sending(trial, PACKETS[name]), outcome=Completed(metrics=(metric,))))
+    return results(tmp_path, text=PROGRAMS, trials=trials)
+
+
+@pytest.mark.parametrize(
+    ("test", "verdict"),
+    [
+        ("count: {of: {environment: plain, workload: many, metric: 'traffic:packets'}, above: 899, below: 901}",
+         Verdict.REPRODUCED),
+        ("count: {of: {environment: plain, workload: many, metric: 'traffic:bytes'}, above: 1000000}",
+         Verdict.CONTRADICTED),
+        ("count: {of: {environment: plain, workload: many, metric: 'traffic:packets/s'}, above: 8.5e7, below: 9.5e7}",
+         Verdict.REPRODUCED),
+        ("each: {of: {environment: plain, workload: few, metric: 'traffic:bytes/packet'}, above: 999, below: 1001}",
+         Verdict.REPRODUCED),
+        ("metric: 'traffic:packets', each: {of: {environment: plain, workload: few}, above: 200}",
+         Verdict.CONTRADICTED),
+        (f"metric: 'traffic:packets', each: [{{of: {MANY}, against: {FEW}, above: 0}}]", Verdict.REPRODUCED),
+        (f"metric: 'traffic:packets', each: [{{of: {FEW}, against: {MANY}, above: 0}}]", Verdict.CONTRADICTED),
+    ],
+)  # fmt: skip
+def test_traffic_between_nodes_is_counted_once(tmp_path: Path, test: str, verdict: Verdict) -> None:
+    found = programs(tmp_path, lambda name: 1.0)
+    (made,) = judged(tmp_path, claim(1, f"test: {{study: made-up, {test}}}"), found)
+    assert made.verdict is verdict, made.why
+
+
+def test_launches_that_differ_decide_nothing_without_statistics(tmp_path: Path) -> None:
+    found = programs(tmp_path, lambda name: 1.0)
+    mixed = [sending(trial, 100 + trial.key.round) for trial in found.trials]
+    test = "metric: 'traffic:packets', each: {of: {environment: plain, workload: few}, below: 104}"
+    (made,) = judged(tmp_path, claim(1, f"test: {{study: made-up, {test}}}"), replace(found, trials=mixed))
+    assert made.verdict is Verdict.UNDECIDED
+    assert "100 to 106" in made.why
+    none = replace(found, trials=[replace(trial, traffic=()) for trial in found.trials])
+    (made,) = judged(tmp_path, claim(1, f"test: {{study: made-up, {test}}}"), none)
+    assert made.why.startswith("no launch has packets between nodes")
+
+
+def test_a_number_is_held_against_that_of_another_study(tmp_path: Path) -> None:
+    first = programs(tmp_path, lambda name: 1.0)
+    other = replace(first, trials=[sending(trial, 300) for trial in first.trials])
+    test = (
+        "metric: 'traffic:packets', each: {of: {environment: plain, workload: many}, above: 500,"
+        " against: {environment: plain, workload: few, study: another}}"
+    )
+    file = tmp_path / "900.yaml"
+    file.write_text(HEAD + claim(1, f"test: {{study: made-up, {test}}}"))
+    claims = read_paper(file).claims.values()
+    (made,) = judge(claims, {"made-up": first, "another": other})
+    assert made.verdict is Verdict.REPRODUCED
+    (made,) = judge(claims, {"made-up": first, "another": first})
+    assert made.verdict is Verdict.REPRODUCED
+    (made,) = judge(claims, {"made-up": first})
+    assert made.why == "no results of study another are given"
+    of = "{environment: a, study: t}"
+    file.write_text(HEAD + claim(1, f"test: {{study: s, cost: {{of: {of}, against: b, above: 0}}}}"))
+    with pytest.raises(StudyError, match="study"):
+        read_paper(file)
+
+
+@pytest.mark.parametrize(
+    ("factor", "bound", "verdict"),
+    [
+        ({"few": 1.0, "some": 1.1, "many": 1.2}, "above: 0%", Verdict.REPRODUCED),
+        ({"few": 1.0, "some": 1.1, "many": 1.2}, "above: 30%", Verdict.CONTRADICTED),
+        ({"few": 1.2, "some": 1.1, "many": 1.0}, "above: 0%", Verdict.CONTRADICTED),
+        ({"few": 1.1, "some": 1.1, "many": 1.1}, "above: 0%", Verdict.UNDECIDED),
+    ],
+)
+def test_a_cost_grows_with_packets(tmp_path: Path, factor: dict[str, float], bound: str, verdict: Verdict) -> None:
+    found = programs(tmp_path, lambda name: factor[name])
+    test = f"slope: {{of: slow, against: plain, over: [few, some, many], x: 'traffic:packets', {bound}}}"
+    (made,) = judged(tmp_path, claim(1, f"test: {{study: made-up, {test}}}"), found)
+    assert made.verdict is verdict
+    assert made.estimate is not None
+    assert made.estimate.value == pytest.approx(factor["many"] / factor["few"] - 1, abs=0.02)
+
+
+def varied(tmp_path: Path, size: float) -> Measured:
+    """Return results where launches of `slow` vary by exp(+-size) from round to round, the others by 1 %."""
+    found = results(tmp_path, slow=1.0, rounds=16)
+
+    def other(trial: Trial) -> Trial:
+        assert isinstance(trial.outcome, Completed)
+        (metric,) = trial.outcome.metrics
+        cost_s = metric.value * math.exp(size * math.sin(7.0 * trial.key.round))
+        return replace(trial, outcome=Completed(metrics=(replace(metric, value=cost_s, median_s=cost_s),)))
+
+    plan = plan_of(tmp_path, STUDY)
+    slow = {cell.key for cell in plan.cells if cell.environment.name == "slow"}
+    return results(tmp_path, trials=[other(trial) if trial.key.cell in slow else trial for trial in found.trials])
+
+
+@pytest.mark.parametrize(
+    ("test", "verdict"),
+    [
+        ("cost: {of: slow, against: plain, above: 50%}", Verdict.REPRODUCED),
+        ("cost: {of: plain, against: slow, above: 0%}", Verdict.CONTRADICTED),
+        ("cost: {of: slower, against: plain, above: 200%}", Verdict.CONTRADICTED),
+        ("count: {of: slow, above: 0.05}", Verdict.REPRODUCED),
+        ("count: {of: slow, below: 0.02}", Verdict.CONTRADICTED),
+        ("count: {of: plain, above: 0.002, below: 0.05}", Verdict.REPRODUCED),
+    ],
+)
+def test_variation_over_rounds_is_compared(tmp_path: Path, test: str, verdict: Verdict) -> None:
+    (made,) = judged(
+        tmp_path, claim(1, f"test: {{study: made-up, metric: 'variation:latency*', {test}}}"), varied(tmp_path, 0.15)
+    )
+    assert made.verdict is verdict, made
+    assert made.why == "variation of latency:8, 16 rounds"
+
+
+@pytest.mark.parametrize(
+    ("count", "message"),
+    [
+        ("{of: slow, against: plain, above: 1}", "compare variations by cost"),
+        ("{of: slow, above: 0}", "the bound of a variation must be above 0"),
+    ],
+)
+def test_a_variation_has_a_ratio_or_a_bound(tmp_path: Path, count: str, message: str) -> None:
+    with pytest.raises(StudyError, match=message) as error:
+        judged(tmp_path, claim(1, f"test: {{study: s, metric: 'variation:latency*', count: {count}}}"))
+    assert "900.yaml:6:" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("facts", "verdict"),
+    [
+        ("{of: slow, name: capabilities, values: ['14: *']}", Verdict.REPRODUCED),
+        ("{of: slow, name: capabilities, others: [none]}", Verdict.REPRODUCED),
+        ("{of: slow, name: capabilities, values: [none]}", Verdict.CONTRADICTED),
+        ("{of: slow, name: users, values: [the machine*]}", Verdict.REPRODUCED),
+        ("[{of: slow, name: namespace net, values: [own]}, {of: slow, name: namespace pid, values: [the node*]}]",
+         Verdict.REPRODUCED),
+        ("{of: slow, name: namespace ipc, values: [own]}", Verdict.UNDECIDED),
+        ("{of: slow, name: limit memory_bytes, values: ['1024']}", Verdict.REPRODUCED),
+        ("{of: slow, name: limit cpus, others: [none]}", Verdict.CONTRADICTED),
+        ("{of: plain, name: capabilities, values: [none]}", Verdict.UNDECIDED),
+    ],
+)  # fmt: skip
+def test_what_ranks_report_is_compared(tmp_path: Path, facts: str, verdict: Verdict) -> None:
+    found = results(tmp_path)
+    rank = RankPlace(
+        rank=0, host="h", hostname="h", pid=1, cpus=(0,), namespaces={"net": 1, "pid": 2}, node_namespaces=("pid",),
+        rights={"capabilities": "00000000a80425fb", "uid_map": "0 0 4294967295", "limits": "cores=1 memory_bytes=1024"},
+    )  # fmt: skip
+    trials = [replace(trial, ranks=(rank,)) if "slow" in trial.key.cell else trial for trial in found.trials]
+    (made,) = judged(tmp_path, claim(1, f"test: {{study: made-up, facts: {facts}}}"), replace(found, trials=trials))
+    assert made.verdict is verdict, made.why
