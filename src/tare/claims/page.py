@@ -10,7 +10,7 @@ from typing import Final
 from markupsafe import Markup
 
 from tare.claims.drawing import contrast_words, drawing, words
-from tare.claims.model import Claim, Comparing, Here, Judged, Needs, Paper, Running, Test, Verdict
+from tare.claims.model import Claim, Comparing, Contrast, Here, Judged, Needs, Paper, Running, Test, Verdict
 from tare.claims.shown import counts_of, figure_text
 from tare.model.text import printable
 from tare.report import embed, units
@@ -169,6 +169,7 @@ def tested(claim: Claim) -> str:
         return "; ".join(
             f"{contrast_words(contrast)}: {words(region, counts=contrast.counts)}"
             for contrast, region in testing.contrasts
+            if isinstance(contrast, Contrast) and not contrast.absolute and not region.beyond
         )
     if isinstance(testing, Running):
         parts = (
