@@ -63,7 +63,7 @@ def bound_text(bound: float, *, counts: bool) -> str:
     """Return a bound of a region, as `+2 %` or `100`."""
     if counts:
         return f"{bound:.4g}".replace("-", units.MINUS)
-    return "0 %" if bound == 0 else units.percent(bound).replace(".0\N{NO-BREAK SPACE}", "\N{NO-BREAK SPACE}")
+    return "0 %" if bound == 0 else units.keep_together(units.percent(bound))
 
 
 def position(estimate: Estimate, region: Region) -> str:
