@@ -147,7 +147,7 @@ def load() -> None:
             importlib.import_module(module.name)
     for name in ALSO:
         importlib.import_module(name)
-    tare.report.html._jinja().get_template("report.html.j2")
+    tare.report.html.prepare()
     gc.collect()
     gc.freeze()
 
