@@ -17,9 +17,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from browser import AXE, chromium, media
+from browser import chromium, media, violations
 from integration.live import MICRO, Watch, ended, live, pids_of, start, wait_for, write_study
-from integration.test_report_browser import VIOLATIONS
 
 pytestmark = live("chromium")
 STATE = "const one = document.getElementById('live'); return one ? [one.innerText, one.dataset.report] : ['', '0']"
@@ -51,11 +50,6 @@ def is_open(url: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def violations(driver: Any) -> list[Any]:
-    driver.execute_script(AXE.read_text(encoding="utf-8"))
-    return list(driver.execute_async_script(VIOLATIONS))
 
 
 def test_a_browser_follows_a_study_to_its_end(tmp_path: Path) -> None:
